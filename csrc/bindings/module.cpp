@@ -1,0 +1,9 @@
+// The Python module `pgmo._core`: names and docstrings, no logic.
+
+#include "bindings/module.hpp"
+
+PYBIND11_MODULE(_core, module) {
+  module.doc() = "Native parts of pgmo: the packers and the engine.";
+  pgmo::bind_packing(module);
+  pgmo::bind_engine(module);
+}

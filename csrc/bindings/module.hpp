@@ -1,0 +1,12 @@
+// One function per native part; each lives in a file of its own.
+
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+namespace pgmo {
+
+void bind_packing(pybind11::module_& module);
+void bind_engine(pybind11::module_& module);
+
+}  // namespace pgmo

@@ -1,0 +1,16 @@
+// The words that every native part shares.
+
+#pragma once
+
+#include <cstdint>
+
+namespace pgmo {
+
+using Bytes = std::int64_t;    // a size
+using Offset = std::int64_t;   // a distance from the start of the arena, in bytes
+using Tick = std::int64_t;     // the ordinal of a request within the iteration
+using BlockId = std::int32_t;  // the index of a block within its profile or problem
+
+constexpr Offset kUnplanned = -1;  // the offset of a block that has no slot
+
+}  // namespace pgmo

@@ -1,0 +1,56 @@
+"""Sizes in binary units: printed by one formatter, parsed by one parser."""
+
+import re
+
+from pgmo.errors import OptionError
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+_FACTORS = {
+    "": 1,
+    "b": 1,
+    **{unit.lower(): 1024**power for power, unit in enumerate(_UNITS) if power},
+    # "10G" and "10GB" are read as binary: what people type when they mean the card's memory.
+    **{unit[0].lower(): 1024**power for power, unit in enumerate(_UNITS) if power},
+    **{f"{unit[0].lower()}b": 1024**power for power, unit in enumerate(_UNITS) if power},
+}
+_SIZE = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([a-zA-Z]*)\s*")
+
+
+def format_bytes(count: int | float) -> str:
+    """Formats a number of bytes with three significant digits or more.
+
+    Example:
+        >>> format_bytes(1536), format_bytes(40), format_bytes(24 * 2**30)
+        ('1.50 KiB', '40 B', '24.0 GiB')
+    """
+    sign = "-" if count < 0 else ""
+    value = abs(float(count))
+    power = 0
+    while value >= 1023.995 and power < len(_UNITS) - 1:
+        value /= 1024
+        power += 1
+    if power == 0:
+        return f"{sign}{value:.0f} B"
+    digits = 2 if value < 9.995 else 1 if value < 99.95 else 0
+    return f"{sign}{value:.{digits}f} {_UNITS[power]}"
+
+
+def parse_bytes(text: str | int) -> int:
+    """Reads a size such as `"24 GiB"`, `"512MiB"`, `"1.5G"` or a plain number of bytes.
+
+    Raises:
+        OptionError: when the text is no size.
+
+    Example:
+        >>> parse_bytes("1.5 KiB")
+        1536
+    """
+    if isinstance(text, int) and not isinstance(text, bool):
+        if text < 0:
+            raise OptionError(f"a size cannot be negative: {text}")
+        return text
+    match = _SIZE.fullmatch(str(text))
+    factor = _FACTORS.get(match[2].lower()) if match else None
+    if match is None or factor is None:
+        raise OptionError(f"cannot read {text!r} as a size; write for example '24 GiB' or '512 MiB'")
+    return int(float(match[1]) * factor)

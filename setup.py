@@ -1,0 +1,56 @@
+"""Builds the native module `pgmo._core` and ships the adapters' sources with the package.
+
+The adapters (csrc/adapters) are compiled on the user's machine against the installed framework
+when they are first needed, so nothing here needs torch or CUDA.
+
+Environment switches:
+    PGMO_DEBUG=1     build the native module with -O0 -g and assertions
+"""
+
+import os
+import shutil
+from glob import glob
+from pathlib import Path
+
+from pybind11.setup_helpers import ParallelCompile, Pybind11Extension, naive_recompile
+from setuptools import setup
+from setuptools.command.build_ext import build_ext
+from setuptools.command.build_py import build_py
+
+ROOT = Path(__file__).parent
+DEBUG = os.environ.get("PGMO_DEBUG") == "1"
+
+
+class BuildPyWithAdapterSources(build_py):
+    """Copies what the run-time compilation of adapters reads into `pgmo/_csrc`."""
+
+    def run(self) -> None:
+        super().run()
+        if self.editable_mode:
+            return  # a checkout reads ../csrc itself
+        for pattern in ("adapters/*.cpp", "adapters/*.hpp", "engine/pgmo_engine.h"):
+            for source in (ROOT / "csrc").glob(pattern):
+                target = Path(self.build_lib, "pgmo", "_csrc", source.relative_to(ROOT / "csrc"))
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(source, target)
+
+
+ParallelCompile("NPY_NUM_BUILD_JOBS", needs_recompile=naive_recompile).install()
+
+core = Pybind11Extension(
+    "pgmo._core",
+    sorted(
+        path
+        for folder in ("engine", "packing", "bindings")
+        for path in glob(f"csrc/{folder}/**/*.cpp", recursive=True)
+    ),
+    depends=sorted(glob("csrc/**/*.hpp", recursive=True) + glob("csrc/**/*.h", recursive=True)),
+    include_dirs=["csrc"],
+    cxx_std=20,
+    extra_compile_args=["-O0", "-g"] if DEBUG else ["-O3", "-g0"],
+)
+
+setup(
+    ext_modules=[core],
+    cmdclass={"build_ext": build_ext, "build_py": BuildPyWithAdapterSources},
+)
