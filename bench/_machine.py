@@ -1,0 +1,96 @@
+"""Shared by the benchmarks: what machine this is, how to repeat a measurement, how to keep it.
+
+repetitions = repeat(lambda: pack(problem), times=5)
+write_result("packing", {"rows": rows}, output=args.output)
+"""
+
+import json
+import os
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).parent / "results"
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What the figures depend on: processor, cores this process may use, memory, software."""
+
+    cpu: str
+    cores: int
+    memory_bytes: int
+    system: str
+    python: str
+
+    @classmethod
+    def here(cls) -> "Machine":
+        """Describes the machine that this process runs on."""
+        return cls(
+            cpu=_cpu_name(),
+            cores=len(os.sched_getaffinity(0)),
+            memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+            system=f"{platform.system()} {platform.machine()}",
+            python=platform.python_version(),
+        )
+
+
+def _cpu_name() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or "unknown"
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or "unknown"
+
+
+@dataclass(frozen=True)
+class Seconds:
+    """Repetitions of one measurement; `median` is the figure to quote."""
+
+    median: float
+    fastest: float
+    slowest: float
+    repetitions: int
+
+    @classmethod
+    def of(cls, samples: Sequence[float]) -> "Seconds":
+        """Summarises samples in seconds (at least one)."""
+        return cls(statistics.median(samples), min(samples), max(samples), len(samples))
+
+
+def repeat(work: Callable[[], object], times: int = 5) -> Seconds:
+    """Runs `work` the given number of times and summarises the wall-clock seconds."""
+    samples = []
+    for _ in range(times):
+        begin = time.perf_counter()
+        work()
+        samples.append(time.perf_counter() - begin)
+    return Seconds.of(samples)
+
+
+def write_result(name: str, result: Mapping[str, Any], output: Path | None = None) -> Path:
+    """Writes `result` with the date, the machine and the command as JSON; returns where.
+
+    Args:
+        name: the benchmark; the default file is `bench/results/NAME.json`.
+        result: anything JSON can hold; its keys come after the header's.
+        output: another file to write.
+    """
+    path = output or RESULTS / f"{name}.json"
+    header = {
+        "benchmark": name,
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": " ".join(["python", f"bench/{Path(sys.argv[0]).name}", *sys.argv[1:]]),
+        "machine": asdict(Machine.here()),
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({**header, **result}, indent=2) + "\n", encoding="utf-8")
+    print(f"Wrote {path}", file=sys.stderr)
+    return path
