@@ -1,0 +1,174 @@
+#include <pybind11/numpy.h>
+#include <pybind11/stl.h>
+
+#include "bindings/module.hpp"
+#include "engine/engine.hpp"
+
+namespace py = pybind11;
+
+namespace pgmo {
+namespace {
+
+template <typename T>
+using Column = py::array_t<T, py::array::c_style | py::array::forcecast>;
+
+std::vector<PlannedRequest> read_requests(const Column<Bytes>& bytes,
+                                          const Column<std::uint32_t>& stream_index,
+                                          const Column<bool>& varying, const Column<Tick>& end,
+                                          const Column<Offset>& offset,
+                                          const Column<Offset>& alternate) {
+  const py::ssize_t rows = bytes.size();
+  for (const py::ssize_t other :
+       {stream_index.size(), varying.size(), end.size(), offset.size(), alternate.size()}) {
+    if (other != rows) throw py::value_error("the columns of a plan differ in length");
+  }
+  std::vector<PlannedRequest> requests(static_cast<std::size_t>(rows));
+  for (py::ssize_t row = 0; row < rows; ++row) {
+    requests[static_cast<std::size_t>(row)] = {.bytes = bytes.data()[row],
+                                               .stream_index = stream_index.data()[row],
+                                               .varying = varying.data()[row],
+                                               .end = end.data()[row],
+                                               .offset = offset.data()[row],
+                                               .alternate = alternate.data()[row]};
+  }
+  return requests;
+}
+
+py::array_t<Event> read_events(Engine& engine, std::size_t from) {
+  auto* events = new std::vector<Event>(engine.events(from));
+  const py::capsule owner(events, [](void* memory) {
+    delete static_cast<std::vector<Event>*>(memory);
+  });
+  return py::array_t<Event>(static_cast<py::ssize_t>(events->size()), events->data(), owner);
+}
+
+py::dict read_statistics(Engine& engine) {
+  const Statistics all = engine.statistics();
+  const Counters& counters = all.counters;
+  const auto misses = [&](Miss reason) { return counters.misses[static_cast<int>(reason)]; };
+  py::dict out;
+  out["requests"] = counters.requests;
+  out["hits"] = counters.hits;
+  out["persistent"] = misses(Miss::kPersistent);
+  out["unknown"] = misses(Miss::kUnknown);
+  out["too_large"] = misses(Miss::kTooLarge);
+  out["occupied"] = misses(Miss::kOccupied);
+  out["late"] = misses(Miss::kLate);
+  out["requested_bytes"] = counters.requested_bytes;
+  out["hit_bytes"] = counters.hit_bytes;
+  out["fallback_bytes"] = all.fallback_bytes;
+  out["skipped"] = counters.skipped;
+  out["jumps"] = counters.jumps;
+  out["late_blocks"] = counters.late;
+  out["takeovers"] = counters.takeovers;
+  out["iterations"] = counters.iterations;
+  out["live_slot_bytes"] = all.slots.live;
+  out["peak_slot_bytes"] = all.slots.peak;
+  out["live_fallback_bytes"] = all.fallback.live;
+  out["peak_fallback_bytes"] = all.fallback.peak;
+  out["arena_bytes"] = all.arena_bytes;
+  out["arenas"] = all.arenas;
+  out["late_now"] = all.late_now;
+  return out;
+}
+
+// The engine, its arenas and plans must outlive every tensor that an adapter has handed out.
+void keep_forever(const std::shared_ptr<Engine>& engine) {
+  new std::shared_ptr<Engine>(engine);
+}
+
+}  // namespace
+
+void bind_engine(py::module_& module) {
+  PYBIND11_NUMPY_DTYPE_EX(Event, kind, "kind", padding, "pad", thread, "thread", tag, "tag", block,
+                          "block", reserved, "reserved", bytes, "bytes", stream, "stream");
+
+  module.def("set_tag", &set_thread_tag, py::arg("tag"),
+             "Tags the blocks that the calling thread requests from now on; -1 removes the tag.");
+  module.def(
+      "engine_api", [] { return reinterpret_cast<std::uintptr_t>(engine_api()); },
+      "Address of the table of functions in pgmo_engine.h, for adapters.");
+
+  py::class_<Engine, std::shared_ptr<Engine>>(
+      module, "Engine", "Records and replays the requests of one framework allocator.")
+      .def(py::init<>())
+      .def_property_readonly(
+          "handle", [](Engine& engine) { return reinterpret_cast<std::uintptr_t>(&engine); },
+          "The pgmo_engine pointer for adapters.")
+      .def("keep_forever", [](const std::shared_ptr<Engine>& engine) { keep_forever(engine); },
+           "Never destroys the engine: an adapter is about to hand out its blocks.")
+      .def("start_recording", &Engine::start_recording, "Forgets earlier events and records.")
+      .def("stop_recording", &Engine::stop_recording, "Stops recording; the events remain.")
+      .def("events", &read_events, py::arg("start") = 0,
+           "The events from number `start` on, as a structured array (pgmo.profiler.recording).")
+      .def_property_readonly("recording_truncated", &Engine::recording_truncated,
+                             "Whether memory for recording ran out.")
+      .def(
+          "add_plan",
+          [](Engine& engine, const Column<Bytes>& bytes, const Column<std::uint32_t>& stream_index,
+             const Column<bool>& varying, const Column<Tick>& end, const Column<Offset>& offset,
+             const Column<Offset>& alternate, const std::vector<std::uint64_t>& streams,
+             Bytes arena_bytes, Bytes alignment) {
+            return engine.add_plan(
+                read_requests(bytes, stream_index, varying, end, offset, alternate), streams,
+                arena_bytes, alignment);
+          },
+          py::arg("size"), py::arg("stream_index"), py::arg("varying"), py::arg("end"),
+          py::arg("offset"), py::arg("alternate"), py::arg("streams"), py::arg("arena_bytes"),
+          py::arg("alignment"),
+          "Adds a plan that the caller has validated; one row per request. Returns its number.\n\n"
+          "Raises ValueError when a row is malformed or the arena is too small.")
+      .def("select_plan", &Engine::select_plan, py::arg("plan"),
+           "The next iteration starts with this plan.")
+      .def_property_readonly("selected_plan", &Engine::selected_plan)
+      .def("remove_plans", &Engine::remove_plans, "Stops serving and forgets all plans.")
+      .def(
+          "take_grown",
+          [](Engine& engine) {
+            std::vector<std::pair<std::uint32_t, Bytes>> grown;
+            for (const Grown& one : engine.take_grown()) grown.push_back({one.request, one.bytes});
+            return grown;
+          },
+          "(request, bytes) of varying requests larger than their slots, since the last call.")
+      .def(
+          "attach_arena",
+          [](Engine& engine, std::uintptr_t base, std::size_t bytes, std::uintptr_t give_back,
+             std::uintptr_t context) {
+            engine.attach_arena({reinterpret_cast<void*>(base), bytes,
+                                 reinterpret_cast<void (*)(void*)>(give_back),
+                                 reinterpret_cast<void*>(context)});
+          },
+          py::arg("base"), py::arg("bytes"), py::arg("give_back") = 0, py::arg("context") = 0,
+          "Serves from this range from now on. The previous arena is given back, by calling\n"
+          "give_back(context), when its last block has died.")
+      .def("detach_arena", &Engine::detach_arena,
+           "Stops serving; the arena is given back when its last block has died.")
+      .def("start_serving", &Engine::start_serving)
+      .def("stop_serving", &Engine::stop_serving)
+      .def("pause", &Engine::pause, "Delegates everything until `resume`.")
+      .def("resume", &Engine::resume)
+      .def("end_iteration", &Engine::end_iteration)
+      .def("reset_peaks", &Engine::reset_peaks)
+      .def("statistics", &read_statistics, "Counters since the engine was made, and levels now.")
+      .def(
+          "allocate",
+          [](Engine& engine, std::size_t bytes, std::uint64_t stream) {
+            return reinterpret_cast<std::uintptr_t>(engine.allocate(bytes, stream));
+          },
+          py::arg("bytes"), py::arg("stream") = 0, "A slot's address, or 0: ask the framework.")
+      .def(
+          "adopt",
+          [](Engine& engine, std::uintptr_t pointer, std::size_t bytes, std::uint64_t stream) {
+            return engine.adopt(reinterpret_cast<void*>(pointer), bytes, stream);
+          },
+          py::arg("pointer"), py::arg("bytes"), py::arg("stream") = 0,
+          "Tells of a block that the framework provided. True: release it through the engine.")
+      .def(
+          "release",
+          [](Engine& engine, std::uintptr_t pointer) {
+            return engine.release(reinterpret_cast<void*>(pointer));
+          },
+          py::arg("pointer"), "True: it was a slot. False: hand it to the framework.");
+}
+
+}  // namespace pgmo

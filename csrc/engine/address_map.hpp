@@ -1,0 +1,102 @@
+// A hash map from addresses to small values, for the blocks that the framework itself provides.
+//
+//     ┌───┬───┬───┬───┬───┬───┬───┬───┐   open addressing, linear probing,
+//     │   │ a │ b │   │ c │   │   │ d │   at most half full; a removal shifts the
+//     └───┴───┴───┴───┴───┴───┴───┴───┘   followers back, so there are no tombstones
+//
+// std::unordered_map allocates a node per entry, which would double the cost of recording and call
+// the allocator that is being recorded.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace pgmo {
+
+template <typename Value>
+class AddressMap {
+ public:
+  AddressMap() : cells_(kSmallest) {}
+
+  std::size_t size() const noexcept { return size_; }
+
+  // Throws std::bad_alloc when it has to grow and cannot; the map is unchanged then.
+  void insert(std::uintptr_t address, const Value& value) {
+    if (2 * (size_ + 1) > cells_.size()) grow();
+    const std::size_t at = find_cell(address);
+    if (cells_[at].address == kFree) ++size_;
+    cells_[at] = {address, value};
+  }
+
+  Value* find(std::uintptr_t address) noexcept {
+    Cell& cell = cells_[find_cell(address)];
+    return cell.address == kFree ? nullptr : &cell.value;
+  }
+
+  bool erase(std::uintptr_t address) noexcept {
+    std::size_t hole = find_cell(address);
+    if (cells_[hole].address == kFree) return false;
+    const std::size_t mask = cells_.size() - 1;
+    for (std::size_t at = (hole + 1) & mask; cells_[at].address != kFree; at = (at + 1) & mask) {
+      // A follower may move into the hole unless its home lies cyclically after the hole.
+      const std::size_t home = home_of(cells_[at].address);
+      if (((at - home) & mask) >= ((at - hole) & mask)) {
+        cells_[hole] = cells_[at];
+        hole = at;
+      }
+    }
+    cells_[hole].address = kFree;
+    --size_;
+    return true;
+  }
+
+  // Throws std::bad_alloc; the map is unchanged then.
+  template <typename Predicate>
+  void erase_if(Predicate&& unwanted) {
+    std::vector<Cell> old(cells_.size());
+    std::swap(old, cells_);
+    size_ = 0;
+    for (const Cell& cell : old) {
+      if (cell.address == kFree || unwanted(cell.value)) continue;
+      cells_[find_cell(cell.address)] = cell;
+      ++size_;
+    }
+  }
+
+ private:
+  static constexpr std::uintptr_t kFree = 0;
+  static constexpr std::size_t kSmallest = 1024;
+
+  struct Cell {
+    std::uintptr_t address = kFree;
+    Value value{};
+  };
+
+  std::size_t home_of(std::uintptr_t address) const noexcept {
+    // Fibonacci hashing; the lowest bits of an aligned address carry nothing.
+    return ((address >> 4) * 0x9E3779B97F4A7C15ull >> 20) & (cells_.size() - 1);
+  }
+
+  std::size_t find_cell(std::uintptr_t address) const noexcept {
+    const std::size_t mask = cells_.size() - 1;
+    std::size_t at = home_of(address);
+    while (cells_[at].address != kFree && cells_[at].address != address) at = (at + 1) & mask;
+    return at;
+  }
+
+  void grow() {
+    std::vector<Cell> old(2 * cells_.size());
+    std::swap(old, cells_);
+    for (const Cell& cell : old) {
+      if (cell.address != kFree) cells_[find_cell(cell.address)] = cell;
+    }
+  }
+
+  std::vector<Cell> cells_;
+  std::size_t size_ = 0;
+};
+
+}  // namespace pgmo

@@ -1,0 +1,85 @@
+// The C functions of pgmo_engine.h, and the handlers that keep a fork safe.
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <mutex>
+#include <vector>
+
+#include "engine/engine.hpp"
+#include "engine/registry.hpp"
+
+namespace pgmo {
+namespace {
+
+Engine* engine_of(pgmo_engine* handle) {
+  return reinterpret_cast<Engine*>(handle);
+}
+
+void fill_statistics(pgmo_engine* handle, pgmo_engine_statistics* out) {
+  const Statistics all = engine_of(handle)->statistics();
+  *out = {.requests = all.counters.requests,
+          .hits = all.counters.hits,
+          .slot_bytes = all.counters.hit_bytes,
+          .fallback_bytes = all.fallback_bytes,
+          .live_slot_bytes = static_cast<std::uint64_t>(all.slots.live),
+          .peak_slot_bytes = static_cast<std::uint64_t>(all.slots.peak),
+          .live_fallback_bytes = static_cast<std::uint64_t>(all.fallback.live),
+          .peak_fallback_bytes = static_cast<std::uint64_t>(all.fallback.peak),
+          .arena_bytes = static_cast<std::uint64_t>(all.arena_bytes)};
+}
+
+constexpr pgmo_engine_api kApi = {
+    .version = PGMO_ENGINE_API_VERSION,
+    .size = sizeof(pgmo_engine_api),
+    .mode = [](pgmo_engine* handle) { return engine_of(handle)->mode(); },
+    .allocate = [](pgmo_engine* handle, std::size_t bytes,
+                   std::uint64_t stream) { return engine_of(handle)->allocate(bytes, stream); },
+    .adopt = [](pgmo_engine* handle, void* pointer, std::size_t bytes, std::uint64_t stream)
+        -> int { return engine_of(handle)->adopt(pointer, bytes, stream); },
+    .release = [](pgmo_engine* handle, void* pointer) -> int {
+      return engine_of(handle)->release(pointer) ? PGMO_SLOT : PGMO_FOREIGN;
+    },
+    .statistics = fill_statistics,
+};
+
+struct Registry {
+  std::mutex mutex;
+  std::vector<Engine*> engines;
+};
+
+Registry& registry() {
+  static Registry* const instance = new Registry;  // outlives every static destructor
+  return *instance;
+}
+
+void before_fork() {
+  registry().mutex.lock();
+  for (Engine* engine : registry().engines) engine->before_fork();
+}
+
+void after_fork(bool child) {
+  for (Engine* engine : registry().engines) engine->after_fork(child);
+  registry().mutex.unlock();
+}
+
+}  // namespace
+
+const pgmo_engine_api* engine_api() noexcept {
+  return &kApi;
+}
+
+void register_engine(Engine* engine) {
+  static const int handlers =
+      pthread_atfork(before_fork, [] { after_fork(false); }, [] { after_fork(true); });
+  (void)handlers;
+  const std::lock_guard guard(registry().mutex);
+  registry().engines.push_back(engine);
+}
+
+void unregister_engine(Engine* engine) {
+  const std::lock_guard guard(registry().mutex);
+  std::erase(registry().engines, engine);
+}
+
+}  // namespace pgmo

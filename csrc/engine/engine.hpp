@@ -1,0 +1,153 @@
+// The engine of one framework allocator: bypass, record, replay, and the arenas.
+//
+//                    ┌── recorder: events ──────────▶ profile (Python)
+//     requests ──▶ engine
+//                    └── replayer of the current plan ──▶ offset ──▶ arena base + offset
+//
+//     arenas:  current ▓▓▓▓▓▓▓░░░▓▓▓   living slots, late blocks
+//              retired ░░░▓░░░         only late blocks; given back when the last has died
+//
+// Recording and serving are independent: a session records again without letting go of its arena.
+// One lock guards everything here. It is held for nanoseconds, and never while the framework is
+// called.
+
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "engine/address_map.hpp"
+#include "engine/late_set.hpp"
+#include "engine/live_check.hpp"
+#include "engine/pgmo_engine.h"
+#include "engine/recorder.hpp"
+#include "engine/replayer.hpp"
+#include "engine/spinlock.hpp"
+#include "engine/statistics.hpp"
+
+namespace pgmo {
+
+struct Statistics {
+  Counters counters;
+  Level slots;
+  Level fallback;
+  std::uint64_t fallback_bytes = 0;  // summed over requests
+  Bytes arena_bytes = 0;
+  std::size_t arenas = 0;
+  std::size_t late_now = 0;
+};
+
+class Engine {
+ public:
+  using PlanId = std::uint32_t;
+
+  Engine();
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  // What adapters call; see pgmo_engine.h.
+  const std::uint32_t* mode() const noexcept;
+  void* allocate(std::size_t bytes, std::uint64_t stream) noexcept;
+  bool adopt(void* pointer, std::size_t bytes, std::uint64_t stream) noexcept;
+  bool release(void* pointer) noexcept;
+  Statistics statistics() noexcept;
+
+  // What the session calls. None of these may run inside an allocation.
+  void start_recording();
+  void stop_recording();
+  std::vector<Event> events(std::size_t from);
+  bool recording_truncated();
+
+  // Adds a plan; throws std::invalid_argument when it is malformed or larger than the arena.
+  // Stream handles are in `streams`, which the rows' stream_index refers to.
+  PlanId add_plan(std::vector<PlannedRequest> requests, std::span<const std::uint64_t> streams,
+                  Bytes arena_bytes, Bytes alignment);
+  void select_plan(PlanId plan);
+  PlanId selected_plan();
+  void remove_plans();
+  std::vector<Grown> take_grown();
+
+  // The new arena serves from now on. The old one goes back when its last block has died.
+  void attach_arena(const pgmo_arena& arena);
+  void detach_arena();
+
+  void start_serving();
+  void stop_serving();
+
+  // Everything is delegated until `resume`; frees of recorded blocks are still recorded.
+  void pause();
+  void resume();
+
+  void end_iteration();
+  void reset_peaks();
+
+  // Around fork(): the child delegates everything, and no lock stays held by a thread it lacks.
+  void before_fork() noexcept { lock_.lock(); }
+  void after_fork(bool child) noexcept;
+
+ private:
+  static constexpr std::uint32_t kPrefix = 16;
+
+  struct Tracked {
+    Bytes bytes = 0;
+    std::uint32_t block = Recorder::kNoBlock;
+    std::uint32_t epoch = 0;
+    bool foreign = false;
+  };
+  struct RetiredArena {
+    pgmo_arena arena;
+    LateSet blocks;
+  };
+
+  bool has(std::uint32_t bit) const noexcept {
+    return (mode_.load(std::memory_order_relaxed) & bit) != 0;
+  }
+  void set(std::uint32_t bit, bool on) noexcept;
+  std::optional<std::uint32_t> stream_index(std::uint64_t stream) noexcept;
+  Offset find_slot(RequestKey key);
+  void choose_plan(RequestKey key);
+  void switch_to(PlanId plan);
+  bool track(std::uintptr_t address, Bytes bytes, std::uint64_t stream, bool foreign) noexcept;
+  void record_free(std::uintptr_t address) noexcept;
+  bool release_slot(std::uintptr_t address, pgmo_arena& empty) noexcept;
+  [[nodiscard]] pgmo_arena retire_arena();
+
+  std::atomic<std::uint32_t> mode_{0};
+  std::optional<std::uint32_t> mode_when_paused_;
+  Spinlock lock_;
+
+  Recorder recorder_;
+  AddressMap<Tracked> tracked_;
+  std::vector<std::uint64_t> streams_;
+
+  std::vector<std::unique_ptr<Replayer>> plans_;
+  Replayer* replayer_ = nullptr;  // of the selected plan
+  PlanId selected_ = 0;
+  std::vector<PlanId> successors_;  // the plan that followed each plan the last time
+  PlanId previous_ = 0;
+  std::array<RequestKey, kPrefix> prefix_{};
+  std::uint32_t requests_so_far_ = 0;  // in this iteration; counted up to kPrefix
+
+  pgmo_arena arena_{};
+  std::uintptr_t base_ = 0;
+  LateSet late_;
+  std::vector<RetiredArena> retired_;
+
+  Counters counters_;
+  Level slots_;
+  Level fallback_;
+  std::uint64_t fallback_bytes_ = 0;
+  std::unique_ptr<LiveCheck> check_;
+};
+
+// The table that adapters get.
+const pgmo_engine_api* engine_api() noexcept;
+
+}  // namespace pgmo

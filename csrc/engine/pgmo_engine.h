@@ -1,0 +1,85 @@
+/* What an adapter needs to know of the engine: a table of C functions, and nothing else of ours.
+ *
+ *      framework ──allocate──▶ adapter ──allocate──▶ engine ──▶ a slot of the arena: a hit
+ *                                 │                    │
+ *                                 │◀──────NULL─────────┘        a miss
+ *                                 └──▶ the framework's own allocator ──adopt──▶ engine
+ *
+ *      framework ──free──▶ adapter ──release──▶ engine ──▶ PGMO_SLOT: done
+ *                                                      └─▶ PGMO_FOREIGN: hand it back to the
+ * framework
+ *
+ * The engine lives in the Python module pgmo._core, which passes the table's address to the
+ * adapter; an adapter is compiled against some framework and is linked with nothing of ours.
+ *
+ * Safety invariant: no address range is ever handed out while a live block overlaps it, whatever
+ * the program does: any sequence of calls, from any threads. Every function may be called from any
+ * thread, none calls Python, none throws, and no lock is held while the framework is called.
+ */
+
+#ifndef PGMO_ENGINE_H
+#define PGMO_ENGINE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define PGMO_ENGINE_API_VERSION 1
+
+typedef struct pgmo_engine pgmo_engine;
+
+enum { PGMO_FOREIGN = 0, PGMO_SLOT = 1 };
+
+/* Bits of the mode word. Zero is bypass: the adapter asks the framework and returns. */
+enum { PGMO_RECORDING = 1, PGMO_SERVING = 2 };
+
+typedef struct pgmo_engine_statistics {
+  uint64_t requests;       /* seen while serving, zero-byte requests not counted */
+  uint64_t hits;           /* served from their slot */
+  uint64_t slot_bytes;     /* bytes served from slots, summed over requests */
+  uint64_t fallback_bytes; /* bytes handed to the framework, summed over requests */
+  uint64_t live_slot_bytes;
+  uint64_t peak_slot_bytes;
+  uint64_t live_fallback_bytes;
+  uint64_t peak_fallback_bytes;
+  uint64_t arena_bytes; /* of all arenas held, those waiting for their last block included */
+} pgmo_engine_statistics;
+
+typedef struct pgmo_engine_api {
+  uint32_t version; /* PGMO_ENGINE_API_VERSION */
+  uint32_t size;    /* sizeof(pgmo_engine_api) */
+
+  /* The mode word; read it with a relaxed atomic load. It lives as long as the process. */
+  const uint32_t* (*mode)(pgmo_engine*);
+
+  /* A slot's address, or NULL: ask the framework. `bytes` of 0 is always NULL and is not counted.
+   */
+  void* (*allocate)(pgmo_engine*, size_t bytes, uint64_t stream);
+
+  /* Tells of a block that the framework provided instead. Non-zero: call `release` when it is
+   * freed, before its memory goes back to the framework. */
+  int (*adopt)(pgmo_engine*, void* pointer, size_t bytes, uint64_t stream);
+
+  /* PGMO_SLOT: it was a slot and is free now. PGMO_FOREIGN: hand it to the framework.
+   * Works in every mode, also long after serving has stopped. */
+  int (*release)(pgmo_engine*, void* pointer);
+
+  void (*statistics)(pgmo_engine*, pgmo_engine_statistics* out);
+} pgmo_engine_api;
+
+/* What an adapter hands out as an arena: one block of the framework's. */
+typedef struct pgmo_arena {
+  void* base;
+  size_t bytes;
+  void (*give_back)(void* context); /* called once, from any thread, when its last block has died */
+  void* context;
+} pgmo_arena;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* PGMO_ENGINE_H */

@@ -1,0 +1,65 @@
+// The recorder: what happened, in the order in which it happened.
+//
+//     request 0  request 1  free 0  request 2  step  request 3  free 2 ...
+//
+// Blocks are numbered by their request, counted from the start of the recording. Zero-byte requests
+// do not occur. The layout of an event is also numpy's: see pgmo/profiler/recording.py.
+
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "types.hpp"
+
+namespace pgmo {
+
+struct Event {
+  enum Kind : std::uint8_t { kRequest = 0, kFree = 1, kStep = 2 };
+
+  Kind kind;
+  std::uint8_t padding = 0;
+  std::uint16_t thread;
+  std::int32_t tag;
+  std::uint32_t block;
+  std::uint32_t reserved = 0;
+  Bytes bytes;
+  std::uint64_t stream;
+};
+static_assert(sizeof(Event) == 32);
+
+// Set by Python on the thread that runs an operator; says where its blocks come from. -1: nobody
+// knows.
+void set_thread_tag(std::int32_t tag) noexcept;
+std::int32_t thread_tag() noexcept;
+
+class Recorder {
+ public:
+  static constexpr std::uint32_t kNoBlock = ~0u;
+
+  bool active() const noexcept { return active_; }
+  bool truncated() const noexcept { return truncated_; }
+  std::uint32_t epoch() const noexcept { return epoch_; }
+  const std::vector<Event>& events() const noexcept { return events_; }
+
+  void start() noexcept;
+  void stop() noexcept { active_ = false; }
+  void clear() noexcept;
+
+  // The number of the new block; kNoBlock when the memory for recording has run out.
+  std::uint32_t request(Bytes bytes, std::uint64_t stream) noexcept;
+  void free(std::uint32_t block) noexcept;
+  void step() noexcept;
+
+ private:
+  bool append(const Event& event) noexcept;
+
+  std::vector<Event> events_;
+  std::uint32_t blocks_ = 0;
+  std::uint32_t epoch_ = 0;
+  bool active_ = false;
+  bool truncated_ = false;
+};
+
+}  // namespace pgmo

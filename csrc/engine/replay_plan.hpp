@@ -1,0 +1,145 @@
+// A plan in the form that replay wants: one row per request of the iteration, in order.
+//
+//     request   0     1     2     3     4          row: bytes and stream, offset, planned end
+//               ▼
+//            ┌─────┬─────┬─────┬─────┬─────┐
+//            │slot │slot │ --- │slot │slot │       --- a request that is not planned (persistent)
+//            └─────┴─────┴─────┴─────┴─────┘
+//     ends    tick 2: slot 0;  tick 4: slots 1, 3; ...     planned ends, in the order of ticks
+//     places  offset → the slot that lives there now       only one can, by the safety invariant
+//
+// A block whose lifetime is longer than one iteration has two slots, used in turn; no other block
+// ever lies on either.
+
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "types.hpp"
+
+namespace pgmo {
+
+// A request's size and stream in one word, so that matching is one comparison.
+using RequestKey = std::uint64_t;
+
+constexpr int kStreamShift = 48;  // sizes below 256 TiB
+constexpr Bytes kLargestRequest = (Bytes{1} << kStreamShift) - 1;
+
+constexpr RequestKey make_key(Bytes bytes, std::uint32_t stream_index) noexcept {
+  return static_cast<RequestKey>(bytes) | static_cast<RequestKey>(stream_index) << kStreamShift;
+}
+constexpr Bytes key_bytes(RequestKey key) noexcept {
+  return static_cast<Bytes>(key & kLargestRequest);
+}
+constexpr std::uint32_t key_stream(RequestKey key) noexcept {
+  return static_cast<std::uint32_t>(key >> kStreamShift);
+}
+
+using SlotIndex = std::uint32_t;
+constexpr SlotIndex kNoSlot = ~SlotIndex{0};
+
+// One request of the iteration as a plan has it.
+struct PlannedRequest {
+  Bytes bytes;
+  std::uint32_t stream_index;
+  bool varying;   // serves any request no larger than itself
+  Tick end;       // exclusive; beyond the number of requests: in the next iteration
+  Offset offset;  // kUnplanned: has no slot
+  Offset
+      alternate;  // the second slot of a block that outlives its successor's birth, or kUnplanned
+};
+
+struct Slot {
+  RequestKey key;
+  Offset offset;
+  Bytes live = 0;  // the bytes handed out; 0 while free. Negative while late
+  std::uint32_t place;
+  SlotIndex alternate = kNoSlot;
+};
+static_assert(sizeof(Slot) == 32);
+
+class ReplayPlan {
+ public:
+  // Throws std::invalid_argument when rows are malformed: this is the last line of defence behind
+  // the validator, and checks all that memory safety of the engine itself needs.
+  ReplayPlan(std::span<const PlannedRequest> requests, Bytes arena_bytes, Bytes alignment);
+
+  std::uint32_t requests() const noexcept { return requests_; }
+  Bytes arena_bytes() const noexcept { return arena_bytes_; }
+  bool has_varying() const noexcept { return !varying_.empty(); }
+
+  Slot& slot(SlotIndex index) noexcept { return slots_[index]; }
+  const Slot& slot(SlotIndex index) const noexcept { return slots_[index]; }
+  bool planned(SlotIndex index) const noexcept { return slots_[index].place != kNowhere; }
+  bool varying(SlotIndex index) const noexcept { return is_varying_[index]; }
+  Tick end_of(SlotIndex index) const noexcept { return ends_by_slot_[index]; }
+
+  // Planned ends in the order of ticks; closed by an entry whose tick is never reached.
+  struct End {
+    std::uint32_t tick;
+    SlotIndex slot;
+  };
+  const End* ends() const noexcept { return ends_.data(); }
+
+  // The slot that is alive at an offset, or kNoSlot.
+  SlotIndex living_at(Offset offset) const noexcept {
+    const Place& place = places_[find_place(offset)];
+    return place.offset == offset ? place.living : kNoSlot;
+  }
+  void set_living(const Slot& slot, SlotIndex index) noexcept {
+    places_[slot.place].living = index;
+  }
+
+  template <typename Visit>
+  void for_each_living(Visit&& visit) {
+    for (const Place& place : places_) {
+      if (place.living != kNoSlot) visit(place.living);
+    }
+  }
+
+  // For resynchronisation: requests of a fixed size, and varying ones, after some ordinal.
+  std::uint32_t occurrences(RequestKey key) const noexcept;
+  std::optional<SlotIndex> next_exact(RequestKey key, SlotIndex from) const noexcept;
+  std::optional<SlotIndex> next_varying(RequestKey key, SlotIndex from,
+                                        SlotIndex until) const noexcept;
+
+ private:
+  static constexpr std::uint32_t kNowhere = ~std::uint32_t{0};
+  static constexpr Offset kNoOffset = -1;
+
+  struct Place {
+    Offset offset = kNoOffset;
+    SlotIndex living = kNoSlot;
+  };
+  struct Occurrence {
+    RequestKey key;
+    SlotIndex request;
+    auto operator<=>(const Occurrence&) const = default;
+  };
+
+  std::uint32_t find_place(Offset offset) const noexcept {
+    std::uint32_t at = static_cast<std::uint32_t>(
+        (static_cast<std::uint64_t>(offset) >> 6) * 0x9E3779B97F4A7C15ull >> place_shift_);
+    const std::uint32_t mask = static_cast<std::uint32_t>(places_.size()) - 1;
+    while (places_[at].offset != offset && places_[at].offset != kNoOffset) at = (at + 1) & mask;
+    return at;
+  }
+  std::uint32_t add_place(Offset offset);
+  void index_ends(std::span<const PlannedRequest> requests);
+
+  std::uint32_t requests_;
+  Bytes arena_bytes_;
+  std::vector<Slot> slots_;  // one per request, then a sentinel, then the second slots
+  std::vector<bool> is_varying_;
+  std::vector<Tick> ends_by_slot_;
+  std::vector<End> ends_;
+  std::vector<Place> places_;
+  int place_shift_;
+  std::vector<Occurrence> fixed_;  // sorted
+  std::vector<SlotIndex> varying_;
+};
+
+}  // namespace pgmo

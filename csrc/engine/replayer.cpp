@@ -1,0 +1,215 @@
+#include "engine/replayer.hpp"
+
+#include <algorithm>
+
+namespace pgmo {
+
+Offset Replayer::serve(RequestKey key) {
+  const Slot& expected = plan_.slot(cursor_);
+  if (expected.key == key) [[likely]] {
+    const SlotIndex request = cursor_;
+    pass(request);
+    cursor_ = request + 1;
+    return serve_at(request, key);
+  }
+  const Match match = resynchronise(key);
+  if (match.request == kNoSlot) return miss(match.reason, key);
+  return serve_at(match.request, key);
+}
+
+Bytes Replayer::release(Offset offset) noexcept {
+  const SlotIndex index = plan_.living_at(offset);
+  if (index == kNoSlot) return 0;
+  Slot& slot = plan_.slot(index);
+  const Bytes bytes = slot.live < 0 ? late_.erase(offset) : slot.live;
+  slot.live = 0;
+  plan_.set_living(slot, kNoSlot);
+  return bytes;
+}
+
+void Replayer::end_iteration() {
+  pass(plan_.requests());
+  const std::uint64_t answered = counters_.answered() - answered_before_;
+  if (answered < plan_.requests()) counters_.skipped += plan_.requests() - answered;
+  rewind();
+}
+
+void Replayer::begin_at(std::uint32_t requests_so_far) {
+  const SlotIndex cursor = std::min(requests_so_far, plan_.requests());
+  if (cursor > 0) pass(cursor - 1);
+  cursor_ = cursor;
+  answered_before_ -= cursor;  // the plan before has answered these
+}
+
+void Replayer::retire_living() {
+  plan_.for_each_living([this](SlotIndex index) {
+    Slot& slot = plan_.slot(index);
+    if (slot.live > 0) late_.insert(slot.offset, slot.live);
+    slot.live = 0;
+    plan_.set_living(slot, kNoSlot);
+  });
+  rewind();
+}
+
+void Replayer::rewind() noexcept {
+  cursor_ = 0;
+  now_ = -1;
+  end_ = plan_.ends();
+  skipped_count_ = 0;
+  missed_ = kNoKey;
+  answered_before_ = counters_.answered();
+}
+
+bool Replayer::expects(RequestKey key) const noexcept {
+  return cursor_ < plan_.requests() && fits(cursor_, key);
+}
+
+int Replayer::prefix_score(std::span<const RequestKey> keys) const noexcept {
+  if (keys.size() > plan_.requests()) return -1;
+  int exact = 0;
+  for (SlotIndex at = 0; at < keys.size(); ++at) {
+    if (!fits(at, keys[at])) return -1;
+    exact += plan_.slot(at).key == keys[at];
+  }
+  return exact;
+}
+
+// A slot serves its own size, and a varying one every smaller size as well.
+bool Replayer::fits(SlotIndex request, RequestKey key) const noexcept {
+  const RequestKey own = plan_.slot(request).key;
+  if (own == key) return true;
+  return plan_.varying(request) && key_stream(own) == key_stream(key) &&
+         key_bytes(own) >= key_bytes(key);
+}
+
+Replayer::Match Replayer::resynchronise(RequestKey key) {
+  const bool at_varying = cursor_ < plan_.requests() && plan_.varying(cursor_);
+  if (at_varying && fits(cursor_, key)) {
+    // By ordinal, unless the very next request is a fixed one of exactly this size: then the
+    // varying one was left out.
+    const SlotIndex next = cursor_ + 1;
+    const bool left_out =
+        next < plan_.requests() && !plan_.varying(next) && plan_.slot(next).key == key;
+    return advance_to(left_out ? next : cursor_);
+  }
+  if (const SlotIndex request = find_skipped(key); request != kNoSlot) return {request};
+  const bool known = plan_.occurrences(key) > 0;
+  if (known) {
+    if (const SlotIndex request = find_near(key); request != kNoSlot) return advance_to(request);
+    if (const SlotIndex request = find_far(key); request != kNoSlot) {
+      const Match match = advance_to(request);
+      ++counters_.jumps;
+      return match;
+    }
+  }
+  if (at_varying && key_bytes(key) > key_bytes(plan_.slot(cursor_).key)) {
+    // The right request at a size beyond the plan's. Should it have been another one, its slot can
+    // still be had as a skipped one.
+    const SlotIndex request = cursor_;
+    if (grown_.size() < kMostGrown) grown_.push_back({request, key_bytes(key)});
+    advance_to(request);
+    remember_skipped(request);
+    return {kNoSlot, Miss::kTooLarge};
+  }
+  if (!known) {
+    const SlotIndex until = std::min(plan_.requests(), cursor_ + kVaryingWindow);
+    if (const auto request = plan_.next_varying(key, cursor_, until)) return advance_to(*request);
+  }
+  return {kNoSlot, Miss::kUnknown};
+}
+
+// Skipped requests whose planned lifetime still contains `now` may be served after all.
+SlotIndex Replayer::find_skipped(RequestKey key) {
+  for (std::size_t at = 0; at < skipped_count_; ++at) {
+    const SlotIndex request = skipped_[at];
+    if (!fits(request, key) || plan_.end_of(request) <= now_) continue;
+    std::copy(skipped_.begin() + at + 1, skipped_.begin() + skipped_count_, skipped_.begin() + at);
+    --skipped_count_;
+    return request;
+  }
+  return kNoSlot;
+}
+
+SlotIndex Replayer::find_near(RequestKey key) const noexcept {
+  const SlotIndex until = std::min(plan_.requests(), cursor_ + kNearWindow);
+  for (SlotIndex request = cursor_; request < until; ++request) {
+    if (plan_.slot(request).key == key) return request;
+  }
+  return kNoSlot;
+}
+
+SlotIndex Replayer::find_far(RequestKey key) const noexcept {
+  const std::uint64_t until = std::uint64_t{cursor_} + kFarWindow;
+  SlotIndex from = cursor_;
+  const bool rare = plan_.occurrences(key) <= kRare;
+  for (int candidates = 0; candidates < kMostCandidates; ++candidates) {
+    const auto found = plan_.next_exact(key, from);
+    if (!found || *found >= until) break;
+    if (rare || (*found > 0 && plan_.slot(*found - 1).key == missed_)) return *found;
+    from = *found + 1;
+  }
+  return kNoSlot;
+}
+
+Offset Replayer::serve_at(SlotIndex request, RequestKey key) noexcept {
+  missed_ = kNoKey;
+  if (!plan_.planned(request)) return miss(Miss::kPersistent, key);
+  const Bytes bytes = key_bytes(key);
+  Miss reason = Miss::kOccupied;
+  for (SlotIndex index = request; index != kNoSlot; index = plan_.slot(index).alternate) {
+    Slot& slot = plan_.slot(index);
+    if (slot.live != 0) continue;
+    if (!late_.empty() && late_.overlaps(slot.offset, bytes)) [[unlikely]] {
+      reason = Miss::kLate;
+      continue;
+    }
+    slot.live = bytes;
+    plan_.set_living(slot, index);
+    ++counters_.requests;
+    ++counters_.hits;
+    counters_.requested_bytes += static_cast<std::uint64_t>(bytes);
+    counters_.hit_bytes += static_cast<std::uint64_t>(bytes);
+    return slot.offset;
+  }
+  return miss(reason, key);
+}
+
+Offset Replayer::miss(Miss reason, RequestKey key) noexcept {
+  if (reason == Miss::kUnknown) missed_ = key;
+  ++counters_.requests;
+  ++counters_.misses[static_cast<int>(reason)];
+  counters_.requested_bytes += static_cast<std::uint64_t>(key_bytes(key));
+  return kUnplanned;
+}
+
+// Looks at all planned ends up to and including this tick: what is still alive is late from now on.
+void Replayer::pass(SlotIndex tick) {
+  for (; end_->tick <= tick; ++end_) {
+    Slot& slot = plan_.slot(end_->slot);
+    if (slot.live <= 0) continue;
+    late_.insert(slot.offset, slot.live);
+    slot.live = -slot.live;
+    ++counters_.late;
+  }
+  now_ = tick;
+}
+
+// Puts the cursor behind `request`; those in between were skipped.
+Replayer::Match Replayer::advance_to(SlotIndex request) {
+  pass(request);
+  const SlotIndex recent =
+      request - std::min<SlotIndex>(request - cursor_, static_cast<SlotIndex>(kMostSkipped));
+  for (SlotIndex at = recent; at < request; ++at) remember_skipped(at);
+  cursor_ = request + 1;
+  return {request};
+}
+
+void Replayer::remember_skipped(SlotIndex request) noexcept {
+  if (skipped_count_ == kMostSkipped) {
+    std::copy(skipped_.begin() + 1, skipped_.end(), skipped_.begin());
+    --skipped_count_;
+  }
+  skipped_[skipped_count_++] = request;
+}
+
+}  // namespace pgmo

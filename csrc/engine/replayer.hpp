@@ -1,0 +1,120 @@
+// Replay: the slot for each request, without a search over live blocks.
+//
+//            planned requests of the iteration
+//     ┌────┬────┬────┬────┬────┬────┬────┬────┬────┐
+//     │ ✓  │ ✓  │skip│ ✓  │    │    │    │    │    │
+//     └────┴────┴────┴────┴────┴────┴────┴────┴────┘
+//                       now  cursor
+//
+// `now` is the last tick that was passed; all planned ends up to it have been looked at, and slots
+// that were still alive then are late. Hence the safety argument, which covers every kind of match:
+//
+//     A living slot that is not late has `now` within its planned lifetime. A slot is served only
+//     if its planned lifetime contains `now`, too (after `now` was moved to the slot's own tick
+//     where the cursor moves). Two slots whose lifetimes share a tick do not overlap: that is what
+//     the plan guarantees. Late blocks are compared one by one.
+//
+// Matching, when the request under the cursor is not the one that came, in this order:
+//   1. a request skipped shortly before that comes now (two threads changed places);
+//   2. the nearest of the same size within a few requests (some were left out);
+//   3. further ahead, if the previous miss fits the request before it, or if the size is rare in
+//   the
+//      plan: a single common size proves nothing, and a wrong long jump loses all in between;
+//   4. for requests of varying size, the next varying one that is large enough;
+//   5. else a miss; the cursor stays.
+
+#pragma once
+
+#include <array>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "engine/late_set.hpp"
+#include "engine/replay_plan.hpp"
+#include "engine/statistics.hpp"
+
+namespace pgmo {
+
+struct Grown {
+  std::uint32_t request;
+  Bytes bytes;
+};
+
+class Replayer {
+ public:
+  Replayer(ReplayPlan plan, LateSet& late, Counters& counters)
+      : plan_(std::move(plan)), late_(late), counters_(counters), end_(plan_.ends()) {}
+
+  // The offset to serve the request from, or kUnplanned. Counts. Throws std::bad_alloc only before
+  // it has changed anything that the invariant needs.
+  Offset serve(RequestKey key);
+
+  // The bytes that were alive there, or 0 when no slot of this plan is.
+  Bytes release(Offset offset) noexcept;
+
+  void end_iteration();
+
+  // Takes over in the middle of an iteration, after so many requests.
+  void begin_at(std::uint32_t requests_so_far);
+
+  // All living slots become late blocks; the plan is at rest afterwards.
+  void retire_living();
+
+  const ReplayPlan& plan() const noexcept { return plan_; }
+
+  // Back to the start of an iteration, with nothing alive.
+  void rest() noexcept { rewind(); }
+
+  // Whether the request under the cursor is this one.
+  bool expects(RequestKey key) const noexcept;
+
+  // How many of an iteration's first requests have exactly the planned size; -1 when one does not
+  // fit.
+  int prefix_score(std::span<const RequestKey> keys) const noexcept;
+
+  // Varying requests that were larger than their slots, since the last call.
+  std::vector<Grown> take_grown() { return std::exchange(grown_, {}); }
+
+ private:
+  static constexpr SlotIndex kNearWindow = 8;
+  static constexpr SlotIndex kFarWindow = 1u << 16;
+  static constexpr SlotIndex kVaryingWindow = 64;
+  static constexpr std::uint32_t kRare = 2;
+  static constexpr int kMostCandidates = 32;
+  static constexpr std::size_t kMostSkipped = 16;
+  static constexpr RequestKey kNoKey = ~RequestKey{0};
+  static constexpr std::size_t kMostGrown = std::size_t{1} << 20;
+
+  struct Match {
+    SlotIndex request = kNoSlot;
+    Miss reason = Miss::kUnknown;  // when there is none
+  };
+
+  Match resynchronise(RequestKey key);
+  SlotIndex find_skipped(RequestKey key);
+  SlotIndex find_near(RequestKey key) const noexcept;
+  SlotIndex find_far(RequestKey key) const noexcept;
+  bool fits(SlotIndex request, RequestKey key) const noexcept;
+
+  Offset serve_at(SlotIndex request, RequestKey key) noexcept;
+  Offset miss(Miss reason, RequestKey key) noexcept;
+  void pass(SlotIndex tick);
+  Match advance_to(SlotIndex request);
+  void remember_skipped(SlotIndex request) noexcept;
+  void rewind() noexcept;
+
+  ReplayPlan plan_;
+  LateSet& late_;
+  Counters& counters_;
+  SlotIndex cursor_ = 0;
+  Tick now_ = -1;
+  const ReplayPlan::End* end_;
+  RequestKey missed_ = kNoKey;  // the previous request's, if the plan did not know it
+  std::array<SlotIndex, kMostSkipped> skipped_{};
+  std::size_t skipped_count_ = 0;
+  std::uint64_t answered_before_ = 0;
+  std::vector<Grown> grown_;
+};
+
+}  // namespace pgmo

@@ -1,0 +1,50 @@
+// What replay counts. All counters grow; an iteration's share is the difference of two readings.
+
+#pragma once
+
+#include <cstdint>
+
+#include "types.hpp"
+
+namespace pgmo {
+
+enum class Miss : std::uint8_t {
+  kPersistent,  // the plan knows the request and has no slot for it: it outlives its iteration for good
+  kUnknown,    // the plan has no such request here
+  kTooLarge,   // a varying request that is larger than any seen when the plan was made
+  kOccupied,   // its slot's previous block is still alive
+  kLate,       // its slot overlaps a late block
+  kCount
+};
+
+struct Counters {
+  std::uint64_t requests = 0;
+  std::uint64_t hits = 0;
+  std::uint64_t misses[static_cast<int>(Miss::kCount)] = {};
+  std::uint64_t requested_bytes = 0;
+  std::uint64_t hit_bytes = 0;
+  std::uint64_t skipped = 0;    // planned requests that did not come
+  std::uint64_t jumps = 0;      // resynchronisations further ahead
+  std::uint64_t late = 0;       // blocks that became late
+  std::uint64_t takeovers = 0;  // plans that took over in the middle of an iteration
+  std::uint64_t iterations = 0;
+
+  // Requests for which the plan had a row.
+  std::uint64_t answered() const noexcept {
+    return requests - misses[static_cast<int>(Miss::kUnknown)];
+  }
+};
+
+// Bytes alive now and at most, of one kind of memory.
+struct Level {
+  Bytes live = 0;
+  Bytes peak = 0;
+
+  void add(Bytes bytes) noexcept {
+    live += bytes;
+    if (live > peak) peak = live;
+  }
+  void remove(Bytes bytes) noexcept { live -= bytes; }
+};
+
+}  // namespace pgmo
