@@ -1,0 +1,338 @@
+"""The container under `*.pgmoprof` and `*.pgmoplan`: columns in a zip archive, sealed.
+
+    +--------------------------+
+    | size.npy   (stored)      |  one member a column, readable with numpy.load
+    | start.npy  (stored)      |
+    | ...                      |
+    | meta.json  (stored)      |  format, version, rows, a checksum per column, owner's fields
+    | zip directory            |
+    | "pgmo-sha256:" + digest  |  zip comment: SHA-256 of every byte before the digest
+    +--------------------------+
+
+The CRC of a zip archive leaves most header bytes uncovered; the seal covers them all, so that a bit
+flipped anywhere is noticed before anything is parsed. It guards against accidents, not malice: whoever
+can write the file can seal it again. So what lies behind the seal is not trusted either: nothing is
+unpickled, evaluated or decompressed, and no size is believed that the file does not have.
+"""
+
+import contextlib
+import hashlib
+import io
+import json
+import os
+import re
+import secrets
+import stat
+import struct
+import zipfile
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pgmo.archive_fields import REMEDY, Fields, refuse
+from pgmo.errors import FileError
+
+MAX_ROWS = 2**27
+"""More blocks than any iteration has: a count above it is a damaged or hostile file."""
+
+_MAX_FILE = 2**34
+_MAX_DIRECTORY = 2**16
+_MAGIC = b"PK\x03\x04"
+_SEAL = b"pgmo-sha256:"
+_COMMENT = len(_SEAL) + 64
+_TAIL = 22 + _COMMENT  # the zip end record, then its comment
+_RESERVED = ("format", "format_version", "rows", "checksums")
+# The header that numpy writes for a flat array. Matched, never evaluated.
+_HEADER = re.compile(
+    r"\{'descr': '([<|][a-z]\d)', 'fortran_order': False, 'shape': \((\d{1,18}),\), \} *\n"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Archive:
+    """What a file holds: `columns`, each of shape (rows,), and the owner's fields."""
+
+    path: Path
+    rows: int
+    columns: dict[str, NDArray[Any]]
+    fields: dict[str, object]
+
+
+def write(
+    path: str | os.PathLike[str],
+    kind: str,
+    version: int,
+    columns: Mapping[str, NDArray[Any]],
+    fields: Mapping[str, object],
+) -> None:
+    """Writes a sealed archive. Readers see the old file or the whole new one, never a part.
+
+    Equal content gives equal bytes: no time stamp is stored by the container.
+
+    Args:
+        path: where to; replaced if it exists.
+        kind: `"pgmoprof"` or `"pgmoplan"`.
+        version: the format version of `kind`.
+        columns: flat arrays of one length.
+        fields: what goes into `meta.json` besides the container's own fields; JSON values only.
+
+    Raises:
+        FileError: when the folder or the file cannot be written.
+
+    Example:
+        >>> import numpy as np, tempfile
+        >>> schema = {"size": np.dtype("int64")}
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     write(f"{folder}/a.pgmoprof", "pgmoprof", 1, {"size": np.arange(3)}, {"ticks": 3})
+        ...     read(f"{folder}/a.pgmoprof", "pgmoprof", 1, schema).columns["size"].tolist()
+        [0, 1, 2]
+    """
+    rows = {len(column) for column in columns.values()}
+    if len(rows) > 1 or any(column.ndim != 1 for column in columns.values()):
+        raise ValueError(f"columns must be flat and of one length, not {sorted(rows)}")
+    flat = {
+        name: np.ascontiguousarray(column, dtype=column.dtype.newbyteorder("<"))
+        for name, column in columns.items()
+    }
+    meta = {
+        "format": kind,
+        "format_version": version,
+        "rows": rows.pop() if rows else 0,
+        "checksums": {name: _checksum(column) for name, column in flat.items()},
+        **fields,
+    }
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+        for name, column in flat.items():
+            member = io.BytesIO()
+            np.lib.format.write_array(member, column, version=(1, 0), allow_pickle=False)
+            archive.writestr(zipfile.ZipInfo(f"{name}.npy"), member.getbuffer())
+        text = json.dumps(meta, indent=1, allow_nan=False, ensure_ascii=True)
+        archive.writestr(zipfile.ZipInfo("meta.json"), text)
+        archive.comment = _SEAL + b"0" * 64
+    _replace(Path(path), seal(buffer.getvalue()))
+
+
+def seal(data: bytes) -> bytes:
+    """Puts the digest of all that precedes it at the end of a finished archive.
+
+    Example:
+        >>> seal(seal(b"x" * 100)) == seal(b"x" * 100)
+        True
+    """
+    return data[:-64] + hashlib.sha256(memoryview(data)[:-64]).hexdigest().encode()
+
+
+def read(
+    path: str | os.PathLike[str], kind: str, newest: int, schema: Mapping[str, np.dtype[Any]]
+) -> Archive:
+    """Reads an archive back, or says what is wrong with it. Source of the checks: DESIGN section 7.
+
+    Args:
+        path: the file.
+        kind: the format that it must have.
+        newest: the newest format version that the caller understands.
+        schema: name and type of each column that must be there.
+
+    Raises:
+        FileError: no such file, truncated, altered, of another kind or a newer version, members
+            missing, doubled or not known, types or lengths that disagree, counts that cannot be.
+
+    Example:
+        >>> try:
+        ...     read("/no/such/file.pgmoprof", "pgmoprof", 1, {})
+        ... except FileError as error:
+        ...     print(error)
+        /no/such/file.pgmoprof: cannot be read (No such file or directory); check the path
+    """
+    path = Path(path)
+    data = _load(path)
+    members = _members(path, data)
+    meta = _meta(path, members.get("meta.json"))
+    if meta.get("format") != kind:
+        refuse(
+            path, f"is a {str(meta.get('format'))[:40]!r} file, not {kind!r}", "pass the right file"
+        )
+    head = Fields(path, meta)
+    version = head.integer("format_version", 1, 2**31)
+    if version > newest:
+        remedy = "upgrade pgmo (pip install --upgrade pgmo)"
+        refuse(
+            path,
+            f"was written by a newer pgmo: format_version {version}, this one reads up to {newest}",
+            remedy,
+        )
+    rows = head.integer("rows", 0, MAX_ROWS)
+    checksums = head.texts("checksums")
+    expected = {f"{name}.npy" for name in schema} | {"meta.json"}
+    for name in sorted(expected ^ members.keys()):
+        state = "is missing" if name in expected else "is not part of this format"
+        refuse(path, f"member {name!r} {state}")
+    if checksums.keys() != schema.keys():
+        refuse(path, f"meta.json: checksums of {sorted(checksums)}, expected of {sorted(schema)}")
+    columns = {}
+    for name, dtype in schema.items():
+        column = _column(path, name, members[f"{name}.npy"], dtype, rows)
+        if checksums[name] != _checksum(column):
+            refuse(path, f"member '{name}.npy' does not match its checksum in meta.json")
+        columns[name] = column
+    fields = {key: value for key, value in meta.items() if key not in _RESERVED}
+    return Archive(path, rows, columns, fields)
+
+
+def _checksum(column: NDArray[Any]) -> str:
+    return hashlib.sha256(column.view(np.uint8).data if column.size else b"").hexdigest()
+
+
+def _replace(path: Path, data: bytes) -> None:
+    target = Path(os.path.realpath(path))  # a link stays a link
+    if target.exists() and not target.is_file():
+        refuse(path, "is not a regular file, so it is not replaced", "choose another name")
+    partial = target.with_name(f".{target.name}.{secrets.token_hex(6)}.partial")
+    try:
+        try:
+            with open(partial, "xb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(partial, target)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                partial.unlink()
+            raise
+    except OSError as error:
+        reason = error.strerror or error
+        raise FileError(
+            f"{path}: cannot be written ({reason}, {len(data)} bytes); "
+            "check that the folder exists, may be written and has room"
+        ) from error
+
+
+def _load(path: Path) -> bytes:
+    """The bytes of the file, once they have the magic, an end, and the seal over both."""
+    try:
+        with open(path, "rb") as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                refuse(path, "is not a regular file", "check the path")
+            size = status.st_size
+            if size > _MAX_FILE:
+                refuse(path, f"has {size} bytes, the most is {_MAX_FILE}", "check the path")
+            if file.read(4) != _MAGIC:
+                what = "is empty" if size == 0 else "does not begin like a pgmo file"
+                refuse(path, what, "check the path, " + REMEDY)
+            file.seek(max(0, size - _TAIL))
+            tail = file.read()
+            length = struct.pack("<H", _COMMENT)
+            if len(tail) != _TAIL or tail[:4] != b"PK\x05\x06" or tail[20:34] != length + _SEAL:
+                refuse(path, f"is truncated or was altered: its end is missing after {size} bytes")
+            entries, directory = struct.unpack_from("<HI", tail, 10)
+            if entries > 64 or directory > _MAX_DIRECTORY:
+                refuse(path, f"declares {entries} members, {directory} bytes of names")
+            file.seek(0)
+            data = file.read()
+    except (OSError, ValueError) as error:  # ValueError: a path with a zero byte
+        reason = getattr(error, "strerror", None) or error
+        raise FileError(f"{path}: cannot be read ({reason}); check the path") from error
+    except MemoryError as error:
+        raise FileError(f"{path}: {size} bytes do not fit in memory; close something") from error
+    if seal(data) != data:
+        culprit = _damaged(path, data)
+        refuse(path, f"was altered: its {len(data)} bytes do not match their seal{culprit}")
+    return data
+
+
+def _damaged(path: Path, data: bytes) -> str:
+    """Where the damage probably is, for the message."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            for info in archive.infolist():
+                if info.compress_type == 0 and zlib.crc32(_content(path, data, info)) != info.CRC:
+                    return f" (member {info.filename[:80]!r})"
+    except Exception:
+        return " (zip headers)"
+    return ""
+
+
+def _members(path: Path, data: bytes) -> dict[str, memoryview]:
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            infos = archive.infolist()
+    except Exception as error:  # zipfile raises half a dozen types on a hostile directory
+        raise FileError(f"{path}: its zip directory is invalid ({error}); {REMEDY}") from error
+    members: dict[str, memoryview] = {}
+    for info in infos:
+        if info.filename in members:
+            refuse(path, f"member {info.filename[:80]!r} is there twice")
+        members[info.filename] = _content(path, data, info)
+    return members
+
+
+def _content(path: Path, data: bytes, info: zipfile.ZipInfo) -> memoryview:
+    """The stored bytes of a member, without copying or decompressing anything."""
+    name, offset = info.filename[:80], info.header_offset
+    if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1:
+        refuse(path, f"member {name!r} is compressed or encrypted; pgmo stores members plainly")
+    if offset < 0 or offset + 30 > len(data) or data[offset : offset + 4] != _MAGIC:
+        refuse(path, f"member {name!r} is declared at byte {offset}, where it is not")
+    begin = offset + 30 + sum(struct.unpack_from("<HH", data, offset + 26))
+    if info.file_size != info.compress_size or begin + info.file_size > len(data):
+        size = f"{info.file_size} bytes, beyond the file's {len(data)}"
+        refuse(path, f"member {name!r} declares {size}")
+    return memoryview(data)[begin : begin + info.file_size]
+
+
+def _meta(path: Path, content: memoryview | None) -> dict[str, object]:
+    if content is None:
+        refuse(path, "member 'meta.json' is missing")
+    try:
+        meta = json.loads(
+            bytes(content), parse_constant=_no_constant, object_pairs_hook=_no_doubles
+        )
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise FileError(
+            f"{path}: meta.json cannot be parsed ({str(error)[:120]}); {REMEDY}"
+        ) from error
+    if not isinstance(meta, dict):
+        refuse(path, "meta.json is not an object")
+    return meta
+
+
+def _no_constant(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no JSON number")
+
+
+def _no_doubles(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    if len({name for name, _ in pairs}) != len(pairs):
+        raise ValueError("a field is there twice")
+    return dict(pairs)
+
+
+def _column(
+    path: Path, name: str, content: memoryview, dtype: np.dtype[Any], rows: int
+) -> NDArray[Any]:
+    where = f"member '{name}.npy'"
+    if len(content) < 10 or bytes(content[:8]) != b"\x93NUMPY\x01\x00":
+        refuse(path, f"{where} is no array in numpy's format 1.0")
+    (length,) = struct.unpack_from("<H", content, 8)
+    header = _HEADER.fullmatch(bytes(content[10 : 10 + length]).decode("latin-1"))
+    if header is None:
+        refuse(path, f"{where} is not a flat array of plain numbers")
+    wanted = dtype.newbyteorder("<").str
+    if header[1] != wanted:
+        refuse(path, f"{where} has type {header[1]!r}, must be {wanted!r}")
+    if int(header[2]) != rows:
+        refuse(path, f"{where} has {header[2]} rows, meta.json says {rows}")
+    body = content[10 + length :]
+    if len(body) != rows * dtype.itemsize:
+        refuse(path, f"{where} has {len(body)} bytes for {rows} rows of {dtype.itemsize}")
+    if dtype.kind == "b":
+        odd = np.flatnonzero(np.frombuffer(body, np.uint8) > 1)
+        if odd.size:
+            refuse(path, f"{where} has a value that is neither 0 nor 1 in row {odd[0]}")
+    return np.frombuffer(body, dtype.newbyteorder("<")).astype(dtype)

@@ -1,0 +1,366 @@
+"""What one iteration allocates, as columns of numbers."""
+
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pgmo.errors import ProfileError
+from pgmo.units import format_bytes
+
+NEVER = -1
+"""`end` of a persistent block: an iteration allocates it and no later iteration frees it."""
+
+MAX_SIZE = 2**48
+"""Bytes of one block beyond which a size is a mistake (256 TiB)."""
+
+MAX_TICKS = 2**27
+"""Requests of one iteration beyond which a count is a mistake."""
+
+COLUMNS: Mapping[str, np.dtype[Any]] = {
+    "size": np.dtype(np.int64),
+    "start": np.dtype(np.int64),
+    "end": np.dtype(np.int64),
+    "stream": np.dtype(np.uint64),
+    "thread": np.dtype(np.uint32),
+    "tag": np.dtype(np.int32),
+    "ordinal": np.dtype(np.int64),
+    "varying": np.dtype(np.bool_),
+}
+"""The columns of a profile and their types; also the members of a `.pgmoprof` file."""
+
+
+@dataclass(frozen=True)
+class Tag:
+    """Who asked for a block.
+
+    Args:
+        module: dotted path of the module, its root's class name first; "" when outside of modules.
+        op: the operator, such as "aten.addmm".
+        phase: "forward", "backward", "optimizer" or "other".
+
+    Example:
+        >>> Tag("GPT.blocks.3.mlp", "aten.addmm", "forward").phase
+        'forward'
+    """
+
+    module: str
+    op: str
+    phase: str
+
+
+@dataclass(frozen=True)
+class ProfileMeta:
+    """Where a profile comes from: descriptive only, nothing is computed from it.
+
+    Example:
+        >>> ProfileMeta(framework="torch", framework_version="2.13.0", device="cpu").device
+        'cpu'
+    """
+
+    framework: str = ""
+    framework_version: str = ""
+    pgmo_version: str = ""
+    device: str = ""
+    model: str = ""
+    date: str = ""
+    notes: dict[str, str] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Profile:
+    """The blocks of one iteration, one row a block; all columns have shape (n,) and are read-only.
+
+    Time is counted in ticks: a block requested by request `i` and freed before request `j` is
+    served lives `[i, j)`. The iteration is a circle of `ticks` requests, so an end beyond `ticks`
+    lies in the next turn. Source: the lifetimes of Sekiyama et al. 2018, section 3, made circular.
+
+         0                       ticks                    2*ticks
+         |--[==== inside ====)-----|------------------------|
+         |-------------[===== wrapping ====)----------------|
+         |--[================= doubly live =====)-----------|   its successor starts before it ends
+         |--------[============== persistent ===============|=== ... end = NEVER
+
+    Args:
+        size: bytes requested, above 0; of a `varying` row the largest seen.
+        start: tick of the request.
+        end: first tick at which the block is gone, or `NEVER`.
+        stream: the stream that the block belongs to.
+        thread: small number of the requesting thread, 0 = first seen.
+        tag: index into `tags`, -1 for none.
+        ordinal: number of the request in its iteration; equals `start` in a recording.
+        varying: whether recorded shapes disagree about the size.
+        ticks: requests per iteration, the period.
+        circular: whether the iteration repeats.
+        steady: whether two recorded iterations issued the same requests (up to `varying`).
+        tags: the distinct tags.
+        meta: where it comes from.
+
+    Raises:
+        ProfileError: when the columns contradict each other.
+
+    Example:
+        >>> profile = Profile.from_columns(size=[64, 32], start=[0, 1], end=[2, 3], ticks=2)
+        >>> profile.wrap.tolist(), profile.max_load()
+        ([False, True], 96)
+    """
+
+    size: NDArray[np.int64]
+    start: NDArray[np.int64]
+    end: NDArray[np.int64]
+    stream: NDArray[np.uint64]
+    thread: NDArray[np.uint32]
+    tag: NDArray[np.int32]
+    ordinal: NDArray[np.int64]
+    varying: NDArray[np.bool_]
+    ticks: int
+    circular: bool
+    steady: bool
+    tags: tuple[Tag, ...]
+    meta: ProfileMeta
+
+    def __post_init__(self) -> None:
+        for name, dtype in COLUMNS.items():
+            object.__setattr__(self, name, _column(name, getattr(self, name), dtype))
+        _check(self)
+
+    @classmethod
+    def from_columns(
+        cls,
+        *,
+        size: ArrayLike,
+        start: ArrayLike,
+        end: ArrayLike,
+        ticks: int,
+        stream: ArrayLike | None = None,
+        thread: ArrayLike | None = None,
+        tag: ArrayLike | None = None,
+        ordinal: ArrayLike | None = None,
+        varying: ArrayLike | None = None,
+        circular: bool = True,
+        steady: bool = True,
+        tags: tuple[Tag, ...] = (),
+        meta: ProfileMeta | None = None,
+    ) -> "Profile":
+        """Makes a profile from anything array-like; what is left out gets the plainest value.
+
+        Raises:
+            ProfileError: when the columns contradict each other.
+
+        Example:
+            >>> Profile.from_columns(size=[8], start=[0], end=[NEVER], ticks=1).persistent.tolist()
+            [True]
+        """
+        given: dict[str, ArrayLike | None] = {
+            "size": size,
+            "start": start,
+            "end": end,
+            "stream": stream,
+            "thread": thread,
+            "tag": -np.ones(np.size(start), np.int32) if tag is None else tag,
+            "ordinal": start if ordinal is None else ordinal,
+            "varying": varying,
+        }
+        columns: dict[str, NDArray[Any]] = {
+            name: np.zeros(np.size(start), COLUMNS[name]) if value is None else np.asarray(value)
+            for name, value in given.items()
+        }
+        return cls(
+            **columns,
+            ticks=ticks,
+            circular=circular,
+            steady=steady,
+            tags=tags,
+            meta=meta or ProfileMeta(),
+        )
+
+    def __len__(self) -> int:
+        return len(self.size)
+
+    def __repr__(self) -> str:
+        shape = "steady" if self.steady else "not steady"
+        return (
+            f"Profile({len(self)} blocks, {self.ticks} ticks, "
+            f"max load {format_bytes(self.max_load())}, {int(self.persistent.sum())} persistent, "
+            f"{int(self.varying.sum())} varying, {shape})"
+        )
+
+    @cached_property
+    def persistent(self) -> NDArray[np.bool_]:
+        """True for blocks that no later iteration frees, shape (n,)."""
+        return self.end == NEVER
+
+    @cached_property
+    def wrap(self) -> NDArray[np.bool_]:
+        """True for blocks that live into the next iteration, shape (n,)."""
+        return np.greater(self.end, self.ticks)
+
+    @cached_property
+    def turns(self) -> NDArray[np.int64]:
+        """Slots that a block needs, shape (n,): 0 persistent, 1, or 2 when it outlives a period."""
+        return np.where(self.persistent, 0, 1 + (self.end - self.start > self.ticks)).astype(
+            np.int64
+        )
+
+    def load_curve(self, alignment: int = 1) -> NDArray[np.int64]:
+        """Live bytes of the blocks that are not persistent at each tick of the steady state.
+
+        A block that outlives a period counts as often as it is alive at once.
+
+        Args:
+            alignment: sizes are rounded up to a multiple of it, in bytes.
+
+        Returns:
+            Bytes, shape (ticks,).
+
+        Example:
+            >>> profile = Profile.from_columns(size=[4, 2], start=[0, 1], end=[1, 4], ticks=2)
+            >>> profile.load_curve().tolist()
+            [6, 4]
+        """
+        size = -(-self.size // alignment) * alignment
+        low, high = self.start, self.end
+        double = self.turns == 2
+        always = int(size[double].sum())  # one of the two is alive at any time
+        high = np.where(double, high - self.ticks, high)
+        planned = ~self.persistent
+        size, low, high = size[planned], low[planned], high[planned]
+        change = np.zeros(self.ticks + 1, np.int64)
+        np.add.at(change, low, size)
+        np.add.at(change, np.minimum(high, self.ticks), -size)
+        wrapped = high > self.ticks
+        change[0] += size[wrapped].sum()
+        np.add.at(change, high[wrapped] - self.ticks, -size[wrapped])
+        return always + np.cumsum(change[:-1])
+
+    def max_load(self, alignment: int = 1) -> int:
+        """The largest sum of live bytes at any tick: no arena for this profile can be smaller.
+
+        Example:
+            >>> Profile.from_columns(size=[40], start=[0], end=[1], ticks=1).max_load(alignment=64)
+            64
+        """
+        return int(self.load_curve(alignment).max(initial=0))
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 (hex) of what replay matches requests with: sizes, streams, varying, ticks."""
+        digest = hashlib.sha256(f"pgmo {self.ticks} {len(self)}".encode())
+        for column in (self.size, self.stream, self.varying):
+            digest.update(column.data if column.size else b"")
+        return digest.hexdigest()
+
+    def widened(self, size: ArrayLike) -> "Profile":
+        """The envelope of this profile and larger sizes of the same requests, shape (n,).
+
+        Rows that grow become `varying`. Source: the re-optimisation of Sekiyama et al. 2018.
+
+        Raises:
+            ProfileError: when `size` has another length.
+
+        Example:
+            >>> profile = Profile.from_columns(size=[4, 4], start=[0, 1], end=[1, 2], ticks=2)
+            >>> profile.widened([4, 8]).varying.tolist()
+            [False, True]
+        """
+        wide = _column("size", np.asarray(size), COLUMNS["size"])
+        if len(wide) != len(self):
+            raise ProfileError(f"{len(wide)} sizes for {len(self)} blocks; give one for each row")
+        return replace(
+            self, size=np.maximum(self.size, wide), varying=self.varying | (wide > self.size)
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes a `.pgmoprof` file.
+
+        Raises:
+            FileError: when it cannot be written.
+        """
+        from pgmo.profiler.profile_file import write_profile
+
+        write_profile(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Profile":
+        """Reads a `.pgmoprof` file.
+
+        Raises:
+            FileError: when it is truncated, altered, newer or contradicts itself.
+        """
+        from pgmo.profiler.profile_file import read_profile
+
+        return read_profile(path)
+
+
+def _column(name: str, value: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    column = np.asarray(value)
+    if column.ndim != 1:
+        raise ProfileError(f"column {name!r} has shape {column.shape}; it must be flat")
+    if column.dtype != dtype:
+        if column.size and column.dtype.kind not in "iub":
+            raise ProfileError(f"column {name!r} holds {column.dtype}; it must hold {dtype}")
+        converted = column.astype(dtype)
+        odd = np.flatnonzero((converted != column) | ((converted < 0) != (column < 0)))
+        if odd.size:
+            row = int(odd[0])
+            raise ProfileError(f"row {row}: {name} {column[row]} does not fit in {dtype}")
+        column = converted
+    column = np.ascontiguousarray(column).view()
+    column.flags.writeable = False
+    return column
+
+
+def _check(profile: Profile) -> None:
+    n, ticks = len(profile.size), profile.ticks
+    for name in COLUMNS:
+        if len(getattr(profile, name)) != n:
+            length = len(getattr(profile, name))
+            raise ProfileError(
+                f"column {name!r} has {length} rows, 'size' has {n}; give one for each block"
+            )
+    if not isinstance(ticks, int) or not 0 <= ticks <= MAX_TICKS:
+        raise ProfileError(f"ticks is {ticks!r}; it must be a whole number up to {MAX_TICKS}")
+    size, start, end = profile.size, profile.start, profile.end
+    _need((size > 0) & (size <= MAX_SIZE), "size", size, f"above 0 and up to {MAX_SIZE}")
+    _need((start >= 0) & (start < ticks), "start", start, f"from 0 to below ticks = {ticks}")
+    never = end == NEVER
+    _need(never | (end > start), "end", end, "above its start, or -1 for persistent", start)
+    span = 2 * ticks if profile.circular else ticks - start
+    far = f"at most {'start + 2 * ticks' if profile.circular else 'ticks'} with ticks = {ticks}"
+    _need(never | (end <= start + span), "end", end, far, start)
+    tag, ordinal = profile.tag, profile.ordinal
+    _need(
+        (ordinal >= 0) & (ordinal < ticks), "ordinal", ordinal, f"from 0 to below ticks = {ticks}"
+    )
+    _need(
+        (tag >= -1) & (tag < len(profile.tags)), "tag", tag, f"from -1 to below {len(profile.tags)}"
+    )
+    if size.sum(dtype=np.float64) >= 2**61:
+        raise ProfileError(
+            f"the sizes of {n} blocks add up to more than 2**61 bytes; check their unit"
+        )
+
+
+def _need(
+    good: NDArray[np.bool_],
+    name: str,
+    column: NDArray[Any],
+    wanted: str,
+    start: NDArray[np.int64] | None = None,
+) -> None:
+    if good.all():
+        return
+    bad = np.flatnonzero(~good)
+    row = int(bad[0])
+    of = "" if start is None else f" (start {start[row]})"
+    _fail(f"row {row}: {name} is {column[row]}{of}, must be {wanted}", len(bad))
+
+
+def _fail(what: str, rows: int) -> NoReturn:
+    more = f"; {rows - 1} more rows like it" if rows > 1 else ""
+    raise ProfileError(f"{what}{more}")
