@@ -40,6 +40,9 @@ constexpr pgmo_engine_api kApi = {
     .release = [](pgmo_engine* handle, void* pointer) -> int {
       return engine_of(handle)->release(pointer) ? PGMO_SLOT : PGMO_FOREIGN;
     },
+    .owns = [](pgmo_engine* handle, const void* pointer) -> int {
+      return engine_of(handle)->owns(pointer);
+    },
     .statistics = fill_statistics,
 };
 

@@ -118,6 +118,14 @@ bool Engine::release(void* pointer) noexcept {
   return ours;
 }
 
+bool Engine::owns(const void* pointer) noexcept {
+  const std::uintptr_t address = address_of(pointer);
+  const Guard guard(lock_);
+  return contains(arena_, address) ||
+         std::any_of(retired_.begin(), retired_.end(),
+                     [&](const RetiredArena& retired) { return contains(retired.arena, address); });
+}
+
 Statistics Engine::statistics() noexcept {
   const Guard guard(lock_);
   Bytes arena_bytes = static_cast<Bytes>(arena_.bytes);

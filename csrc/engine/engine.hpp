@@ -57,6 +57,7 @@ class Engine {
   void* allocate(std::size_t bytes, std::uint64_t stream) noexcept;
   bool adopt(void* pointer, std::size_t bytes, std::uint64_t stream) noexcept;
   bool release(void* pointer) noexcept;
+  bool owns(const void* pointer) noexcept;
   Statistics statistics() noexcept;
 
   // What the session calls. None of these may run inside an allocation.

@@ -67,6 +67,9 @@ typedef struct pgmo_engine_api {
    * Works in every mode, also long after serving has stopped. */
   int (*release)(pgmo_engine*, void* pointer);
 
+  /* Non-zero when the pointer lies in one of the engine's arenas. */
+  int (*owns)(pgmo_engine*, const void* pointer);
+
   void (*statistics)(pgmo_engine*, pgmo_engine_statistics* out);
 } pgmo_engine_api;
 

@@ -9,11 +9,12 @@
 namespace pgmo {
 
 enum class Miss : std::uint8_t {
-  kPersistent,  // the plan knows the request and has no slot for it: it outlives its iteration for good
-  kUnknown,    // the plan has no such request here
-  kTooLarge,   // a varying request that is larger than any seen when the plan was made
-  kOccupied,   // its slot's previous block is still alive
-  kLate,       // its slot overlaps a late block
+  kPersistent,  // the plan knows the request and has no slot for it: it outlives its iteration for
+                // good
+  kUnknown,     // the plan has no such request here
+  kTooLarge,    // a varying request that is larger than any seen when the plan was made
+  kOccupied,    // its slot's previous block is still alive
+  kLate,        // its slot overlaps a late block
   kCount
 };
 

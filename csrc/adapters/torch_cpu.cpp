@@ -1,0 +1,233 @@
+// The adapter for PyTorch CPU tensors: wraps the allocator that c10 uses now.
+//
+//     at::empty ──▶ c10::GetCPUAllocator() ──▶ TorchCpuAdapter ──▶ engine: a slot?
+//                                                     └─────────▶ upstream: everything else
+//
+// Compiled on the user's machine against the installed torch (pgmo/allocator/compile.py); needs the
+// c10 headers and the C table in pgmo_engine.h, and links with c10 only.
+//
+// A storage keeps a pointer to the allocator that made it, and a deleter that points into this
+// library: adapters are never destroyed, and the library is never unloaded.
+
+#include <c10/core/Allocator.h>
+#include <c10/core/CPUAllocator.h>
+#include <c10/util/Exception.h>
+#include <sys/mman.h>
+
+#include <array>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "engine/pgmo_engine.h"
+
+namespace {
+
+const pgmo_engine_api* api = nullptr;
+pgmo_engine* engine = nullptr;
+const uint32_t* mode = nullptr;
+
+constexpr uint64_t kStream = 0;  // CPU tensors know no streams
+constexpr c10::DeviceType kDevice = c10::DeviceType::CPU;
+
+// Somebody may put another allocator beneath us between two sessions. A deleter is a plain function
+// and cannot carry the allocator that its block came from, so each upstream has a deleter of its
+// own.
+constexpr int kMostUpstreams = 8;
+std::array<c10::DeleterFnPtr, kMostUpstreams> upstream_deleters{};
+
+template <int upstream>
+void release(void* pointer) {
+  if (pointer == nullptr) return;
+  // The profiler must hear of the free before the slot can be handed out again. Of upstream's
+  // blocks, upstream tells it.
+  if (c10::memoryProfilingEnabled() && api->owns(engine, pointer)) {
+    c10::profiledCPUMemoryReporter().Delete(pointer);
+  }
+  if (api->release(engine, pointer) == PGMO_FOREIGN) upstream_deleters[upstream](pointer);
+}
+
+template <int... upstreams>
+constexpr std::array<c10::DeleterFnPtr, kMostUpstreams> make_deleters(
+    std::integer_sequence<int, upstreams...>) {
+  return {&release<upstreams>...};
+}
+constexpr auto kDeleters = make_deleters(std::make_integer_sequence<int, kMostUpstreams>{});
+
+std::string binary_units(double bytes) {
+  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  int unit = 0;
+  for (; bytes >= 1024 && unit < 4; ++unit) bytes /= 1024;
+  char text[32];
+  std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.2f %s", bytes, kUnits[unit]);
+  return text;
+}
+
+[[noreturn]] void throw_out_of_memory(size_t bytes, const char* upstream_says) {
+  pgmo_engine_statistics now;
+  api->statistics(engine, &now);
+  TORCH_CHECK_WITH(OutOfMemoryError, false, "CPU out of memory. Tried to allocate ",
+                   binary_units(static_cast<double>(bytes)),
+                   ", which is not in pgmo's plan, from the allocator beneath. pgmo's arenas hold ",
+                   binary_units(static_cast<double>(now.arena_bytes)), ", of which ",
+                   binary_units(static_cast<double>(now.live_slot_bytes)),
+                   " are in use; blocks outside the plan that pgmo knows of hold ",
+                   binary_units(static_cast<double>(now.live_fallback_bytes)),
+                   ". Reduce the batch size, or record again if the model has changed. "
+                   "The allocator said: ",
+                   upstream_says);
+}
+
+class TorchCpuAdapter final : public c10::Allocator {
+ public:
+  TorchCpuAdapter(c10::Allocator* upstream, int index)
+      : upstream_(upstream),
+        upstream_deleter_(upstream->raw_deleter()),
+        deleter_(kDeleters[index]) {
+    upstream_deleters[index] = upstream_deleter_;
+  }
+
+  c10::Allocator* upstream() const { return upstream_; }
+
+  c10::DataPtr allocate(size_t bytes) override {
+    if (__atomic_load_n(mode, __ATOMIC_RELAXED) == 0 || bytes == 0) {
+      return upstream_->allocate(bytes);
+    }
+    if (void* slot = api->allocate(engine, bytes, kStream)) {
+      if (c10::memoryProfilingEnabled()) c10::profiledCPUMemoryReporter().New(slot, bytes);
+      return {slot, slot, deleter_, c10::Device(kDevice)};
+    }
+    c10::DataPtr data = allocate_upstream(bytes);
+    // An upstream whose blocks carry a context of their own is left alone; they go unseen then.
+    if (upstream_deleter_ != nullptr && data.get() == data.get_context() &&
+        data.compare_exchange_deleter(upstream_deleter_, deleter_) &&
+        !api->adopt(engine, data.get(), bytes, kStream)) {
+      (void)data.compare_exchange_deleter(deleter_, upstream_deleter_);
+    }
+    return data;
+  }
+
+  c10::DeleterFnPtr raw_deleter() const override {
+    return upstream_deleter_ == nullptr ? nullptr : deleter_;
+  }
+
+  void copy_data(void* to, const void* from, std::size_t bytes) const override {
+    default_copy_data(to, from, bytes);
+  }
+
+ private:
+  c10::DataPtr allocate_upstream(size_t bytes) {
+    try {
+      return upstream_->allocate(bytes);
+    } catch (const c10::OutOfMemoryError&) {
+      throw;
+    } catch (const c10::Error& error) {
+      // c10's own CPU allocator throws a plain error, which becomes a RuntimeError in Python.
+      if (std::strstr(error.what(), "allocate memory") == nullptr) throw;
+      throw_out_of_memory(bytes, error.what_without_backtrace());
+    } catch (const std::bad_alloc& error) {
+      throw_out_of_memory(bytes, error.what());
+    }
+  }
+
+  c10::Allocator* upstream_;
+  c10::DeleterFnPtr upstream_deleter_;
+  c10::DeleterFnPtr deleter_;
+};
+
+std::array<TorchCpuAdapter*, kMostUpstreams> adapters{};  // never destroyed
+
+bool is_ours(const c10::Allocator* allocator) {
+  for (const TorchCpuAdapter* adapter : adapters) {
+    if (adapter != nullptr && adapter == allocator) return true;
+  }
+  return false;
+}
+
+TorchCpuAdapter* adapter_over(c10::Allocator* upstream) {
+  for (int index = 0; index < kMostUpstreams; ++index) {
+    if (adapters[index] == nullptr) adapters[index] = new TorchCpuAdapter(upstream, index);
+    if (adapters[index]->upstream() == upstream) return adapters[index];
+  }
+  return nullptr;
+}
+
+// Huge pages fault once per 2 MiB instead of once per 4 KiB, and the whole arena is in use anyway.
+void advise_huge_pages(void* base, size_t bytes) {
+  constexpr uintptr_t kHuge = uintptr_t{2} << 20;
+  const uintptr_t first = (reinterpret_cast<uintptr_t>(base) + kHuge - 1) / kHuge * kHuge;
+  const uintptr_t last = (reinterpret_cast<uintptr_t>(base) + bytes) / kHuge * kHuge;
+  if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
+}
+
+// Runs the body; what it throws becomes a message, for errors must not cross into C.
+template <typename Body>
+int guarded(char* message, size_t capacity, Body&& body) {
+  try {
+    body();
+    return 0;
+  } catch (const c10::Error& error) {
+    std::snprintf(message, capacity, "%s", error.what_without_backtrace());
+  } catch (const std::exception& error) {
+    std::snprintf(message, capacity, "%s", error.what());
+  }
+  return 1;
+}
+
+}  // namespace
+
+extern "C" {
+
+// All return 0 on success; else 1, and the reason in `message`.
+
+int pgmo_install(const pgmo_engine_api* table, pgmo_engine* handle, char* message,
+                 size_t capacity) {
+  return guarded(message, capacity, [&] {
+    TORCH_CHECK(table->version == PGMO_ENGINE_API_VERSION && table->size == sizeof(pgmo_engine_api),
+                "this adapter was compiled for another version of pgmo's engine");
+    TORCH_CHECK(engine == nullptr || engine == handle, "the adapter serves another engine already");
+    c10::Allocator* current = c10::GetCPUAllocator();
+    if (is_ours(current)) return;
+    api = table;
+    engine = handle;
+    mode = table->mode(handle);
+    TorchCpuAdapter* adapter = adapter_over(current);
+    TORCH_CHECK(adapter != nullptr, "the CPU allocator has been exchanged more than ",
+                kMostUpstreams, " times in this process");
+    // Priority 0 is the default one: a higher one could never be taken back.
+    c10::SetCPUAllocator(adapter, 0);
+    TORCH_CHECK(c10::GetCPUAllocator() == adapter,
+                "the current CPU allocator was installed with a priority above 0, so torch refuses "
+                "to replace it");
+  });
+}
+
+// Leaves an allocator that somebody has put on top of ours alone, and says so by 1.
+int pgmo_uninstall(char* message, size_t capacity) {
+  return guarded(message, capacity, [&] {
+    c10::Allocator* current = c10::GetCPUAllocator();
+    TORCH_CHECK(is_ours(current), "another CPU allocator was installed on top of pgmo's");
+    c10::SetCPUAllocator(static_cast<TorchCpuAdapter*>(current)->upstream(), 0);
+  });
+}
+
+// One block from the allocator beneath.
+int pgmo_take_arena(size_t bytes, pgmo_arena* out, char* message, size_t capacity) {
+  return guarded(message, capacity, [&] {
+    c10::Allocator* current = c10::GetCPUAllocator();
+    if (is_ours(current)) current = static_cast<TorchCpuAdapter*>(current)->upstream();
+    auto block = std::make_unique<c10::DataPtr>(current->allocate(bytes));
+    advise_huge_pages(block->get(), bytes);
+    *out = {.base = block->get(),
+            .bytes = bytes,
+            .give_back = [](void* context) { delete static_cast<c10::DataPtr*>(context); },
+            .context = block.get()};
+    block.release();
+  });
+}
+
+}  // extern "C"
