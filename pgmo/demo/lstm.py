@@ -1,0 +1,66 @@
+"""A sequence-to-sequence LSTM with teacher forcing (Sutskever et al. 2014), trained with Adam."""
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from pgmo.demo.network import Network
+
+_BATCH = 32
+_VOCABULARY = 2000
+_START = 0
+
+
+class _Seq2Seq(nn.Module):
+    """An encoder whose final state starts a decoder that is fed the true previous tokens."""
+
+    def __init__(self, width: int, hidden: int, layers: int) -> None:
+        super().__init__()
+        self.source = nn.Embedding(_VOCABULARY, width)
+        self.target = nn.Embedding(_VOCABULARY, width)
+        self.encoder = nn.LSTM(width, hidden, layers, batch_first=True)
+        self.decoder = nn.LSTM(width, hidden, layers, batch_first=True)
+        self.head = nn.Linear(hidden, _VOCABULARY)
+
+    def forward(self, source: Tensor, previous: Tensor) -> Tensor:
+        _, state = self.encoder(self.source(source))
+        decoded, _ = self.decoder(self.target(previous), state)
+        logits: Tensor = self.head(decoded)
+        return logits
+
+
+class LSTMDemo(Network):
+    """Learns to say a sequence of tokens backwards.
+
+    Example:
+        >>> network = LSTMDemo(seed=0)
+        >>> source, previous, target = network.batch(0, length=20)
+        >>> bool((target == source.flip(1)).all())
+        True
+    """
+
+    title: ClassVar[str] = "seq2seq LSTM, teacher forcing, Adam"
+    lengths: ClassVar[tuple[int, int] | None] = (16, 48)
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.model = _Seq2Seq(width=128, hidden=256, layers=2)
+        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=3e-3)
+
+    def batch(self, index: int, length: int | None = None) -> tuple[Tensor, ...]:
+        """Makes source, previous and target tokens, each (32, length)."""
+        length = 48 if length is None else length
+        generator = torch.Generator().manual_seed(self.seed * 1_000_003 + index)
+        source = torch.randint(1, _VOCABULARY, (_BATCH, length), generator=generator)
+        target = source.flip(1)
+        previous = functional.pad(target[:, :-1], (1, 0), value=_START)
+        return source, previous, target
+
+    def loss(self, batch: tuple[Tensor, ...]) -> Tensor:
+        """Cross entropy of the target tokens."""
+        source, previous, target = batch
+        return functional.cross_entropy(
+            self.model(source, previous).flatten(0, 1), target.flatten()
+        )

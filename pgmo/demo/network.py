@@ -1,0 +1,83 @@
+"""What every demonstration network offers, and the list of them."""
+
+import importlib
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, ClassVar
+
+from pgmo.errors import OptionError
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn, optim
+
+# name -> "module:class"; the modules import torch, so they are opened only when asked for.
+_WHERE = {
+    "resnet": "pgmo.demo.resnet:ResNetDemo",
+    "unet": "pgmo.demo.unet:UNetDemo",
+    "gpt": "pgmo.demo.gpt:GPTDemo",
+    "lstm": "pgmo.demo.lstm:LSTMDemo",
+}
+NAMES = tuple(_WHERE)
+VARYING_NAMES = ("gpt", "lstm")
+
+
+class Network(ABC):
+    """A model, its optimizer and an endless supply of seeded batches.
+
+    Attributes:
+        title: what the network is, for tables.
+        lengths: the shortest and the longest sequence, or None where the input has no length.
+        model: the module that is trained.
+        optimizer: the optimizer over all of its parameters.
+        seed: everything random follows from it.
+    """
+
+    title: ClassVar[str]
+    lengths: ClassVar[tuple[int, int] | None] = None
+    model: "nn.Module"
+    optimizer: "optim.Optimizer"
+    seed: int
+
+    @abstractmethod
+    def batch(self, index: int, length: int | None = None) -> "tuple[Tensor, ...]":
+        """Makes batch number `index`; the same index and length always give the same tensors.
+
+        Args:
+            index: number of the batch, from 0.
+            length: sequence length; None for the longest. Ignored by networks without one.
+        """
+
+    @abstractmethod
+    def loss(self, batch: "tuple[Tensor, ...]") -> "Tensor":
+        """Runs the forward pass and returns the scalar loss."""
+
+    def step(self, batch: "tuple[Tensor, ...]") -> "Tensor":
+        """Trains on one batch and returns the detached loss, shape ()."""
+        self.optimizer.zero_grad(set_to_none=True)
+        loss = self.loss(batch)
+        loss.backward()  # type: ignore[no-untyped-call]
+        self.optimizer.step()
+        return loss.detach()
+
+
+def create(name: str, seed: int) -> Network:
+    """Builds the network called `name` with weights drawn from `seed`.
+
+    Seeds torch's global generator, which dropout goes on using.
+
+    Raises:
+        OptionError: when there is no network of that name.
+
+    Example:
+        >>> network = create("gpt", seed=0)
+        >>> loss = network.step(network.batch(0))
+        >>> loss.shape
+        torch.Size([])
+    """
+    if name not in _WHERE:
+        raise OptionError(f"there is no demo network {name!r}; choose one of {', '.join(NAMES)}")
+    import torch
+
+    module, _, attribute = _WHERE[name].partition(":")
+    torch.manual_seed(seed)
+    network: Network = getattr(importlib.import_module(module), attribute)(seed)
+    return network
