@@ -10,9 +10,9 @@
     +--------------------------+
 
 The CRC of a zip archive leaves most header bytes uncovered; the seal covers them all, so that a bit
-flipped anywhere is noticed before anything is parsed. It guards against accidents, not malice: whoever
-can write the file can seal it again. So what lies behind the seal is not trusted either: nothing is
-unpickled, evaluated or decompressed, and no size is believed that the file does not have.
+flipped anywhere is noticed before anything is parsed. It guards against accidents, not malice:
+whoever can write the file can seal it again. So what lies behind the seal is not trusted either:
+nothing is unpickled, evaluated or decompressed, and no size is believed that the file has not.
 """
 
 import contextlib

@@ -193,7 +193,7 @@ class Profile:
     @cached_property
     def persistent(self) -> NDArray[np.bool_]:
         """True for blocks that no later iteration frees, shape (n,)."""
-        return self.end == NEVER
+        return np.equal(self.end, NEVER)
 
     @cached_property
     def wrap(self) -> NDArray[np.bool_]:

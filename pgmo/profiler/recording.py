@@ -1,0 +1,176 @@
+"""The recorder's events, split into iterations.
+
+events      R0 R1 F0 R2 | R3 F1 R4 F3 R5 |          R request, F free, | step
+requests     0  1     2    3     4     5
+iteration   [---- 0 ----][----- 1 ------)
+gone at     block 0: 2   block 1: 4   block 3: 5    the next request after the free
+"""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pgmo.errors import ProfileError
+
+EVENT = np.dtype(
+    [
+        ("kind", "u1"),
+        ("pad", "u1"),
+        ("thread", "u2"),
+        ("tag", "i4"),
+        ("block", "u4"),
+        ("reserved", "u4"),
+        ("bytes", "i8"),
+        ("stream", "u8"),
+    ]
+)
+"""One event as the engine records it, 32 bytes. `block` counts requests since recording began."""
+
+REQUEST, FREE, STEP = 0, 1, 2
+"""Values of `kind`. A step ends an iteration."""
+
+ALIVE = -1
+"""`gone` of a block that was not freed before the last step."""
+
+
+@dataclass(frozen=True, eq=False)
+class Iteration:
+    """The requests between two steps; columns of shape (n,), one row a request, in order.
+
+    Args:
+        index: number of the iteration in its recording.
+        first: number of its first request since recording began.
+        size: bytes requested.
+        stream: stream of each request.
+        thread: small number of the requesting thread, 0 = first seen in the recording.
+        tag: index given by the tagger, -1 for none.
+        gone: number, since recording began, of the request before which the block was freed;
+            `ALIVE` when the last step came first.
+
+    Example:
+        >>> events = make_events([("request", 64), ("free", 0), ("step",)])
+        >>> split(events)[0].gone.tolist()
+        [1]
+    """
+
+    index: int
+    first: int
+    size: NDArray[np.int64]
+    stream: NDArray[np.uint64]
+    thread: NDArray[np.uint32]
+    tag: NDArray[np.int32]
+    gone: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.size)
+
+    def same_requests(self, other: "Iteration") -> bool:
+        """Whether both issue the same sizes on the same streams in the same order."""
+        return np.array_equal(self.size, other.size) and np.array_equal(self.stream, other.stream)
+
+
+def split(events: NDArray[np.void]) -> list[Iteration]:
+    """Splits events into complete iterations; what follows the last step is left out.
+
+    Args:
+        events: array of dtype `EVENT`, shape (events,), in order of occurrence.
+
+    Raises:
+        ProfileError: when the events contradict each other.
+
+    Example:
+        >>> events = make_events([("request", 64), ("step",), ("request", 32), ("step",)])
+        >>> [iteration.size.tolist() for iteration in split(events)]
+        [[64], [32]]
+    """
+    events = np.asarray(events)
+    if events.dtype != EVENT:
+        raise ProfileError(f"events have dtype {events.dtype}; they must have {EVENT}")
+    kind = events["kind"]
+    unknown = np.flatnonzero(kind > STEP)
+    if unknown.size:
+        raise ProfileError(f"event {unknown[0]} has kind {kind[unknown[0]]}; record again")
+    steps = np.flatnonzero(kind == STEP)
+    complete = steps[-1] + 1 if steps.size else 0
+    events, kind = events[:complete], kind[:complete]
+    is_request = kind == REQUEST
+    requests = events[is_request]
+    served = np.cumsum(is_request)  # requests served up to and including each event
+    _check_requests(requests)
+    gone = _gone(events["block"][kind == FREE], served[kind == FREE], len(requests))
+    thread = _small_numbers(requests["thread"])
+    edges = np.concatenate(([0], served[steps])).astype(np.int64)
+    return [
+        Iteration(
+            index=index,
+            first=low,
+            size=requests["bytes"][low:high].copy(),
+            stream=requests["stream"][low:high].copy(),
+            thread=thread[low:high],
+            tag=requests["tag"][low:high].copy(),
+            gone=gone[low:high],
+        )
+        for index, (low, high) in enumerate(pairwise(edges.tolist()))
+    ]
+
+
+def make_events(rows: list[tuple[str, int] | tuple[str]]) -> NDArray[np.void]:
+    """Events from `("request", bytes)`, `("free", block)` and `("step",)`: for importers and tests.
+
+    Example:
+        >>> make_events([("request", 64), ("free", 0)])["kind"].tolist()
+        [0, 1]
+    """
+    events = np.zeros(len(rows), EVENT)
+    events["tag"] = -1
+    kinds = {"request": REQUEST, "free": FREE, "step": STEP}
+    blocks = 0
+    for event, (kind, *value) in zip(events, rows, strict=True):
+        event["kind"] = kinds[kind]
+        if kind == "request":
+            event["block"], event["bytes"] = blocks, value[0]
+            blocks += 1
+        elif kind == "free":
+            event["block"] = value[0]
+    return events
+
+
+def _check_requests(requests: NDArray[np.void]) -> None:
+    wrong = np.flatnonzero(requests["block"] != np.arange(len(requests)))
+    if wrong.size:
+        row = int(wrong[0])
+        raise ProfileError(
+            f"request {row} is recorded as block {requests['block'][row]}: events are missing; "
+            "record again"
+        )
+    empty = np.flatnonzero(requests["bytes"] <= 0)
+    if empty.size:
+        row = int(empty[0])
+        raise ProfileError(f"request {row} is of {requests['bytes'][row]} bytes; record again")
+
+
+def _gone(
+    blocks: NDArray[np.uint32], served: NDArray[np.int64], requests: int
+) -> NDArray[np.int64]:
+    """For each request, how many had been served when its block was freed."""
+    early = np.flatnonzero(blocks >= served)
+    if early.size:
+        raise ProfileError(
+            f"block {blocks[early[0]]} is freed before it is requested; record again"
+        )
+    if len(np.unique(blocks)) != len(blocks):
+        twice = np.flatnonzero(np.bincount(blocks.astype(np.int64)) > 1)[0]
+        raise ProfileError(f"block {twice} is freed twice; record again")
+    gone = np.full(requests, ALIVE, np.int64)
+    gone[blocks] = served
+    return gone
+
+
+def _small_numbers(thread: NDArray[np.uint16]) -> NDArray[np.uint32]:
+    """Renumbers in order of first appearance."""
+    _, first, inverse = np.unique(thread, return_index=True, return_inverse=True)
+    rank = np.empty(len(first), np.uint32)
+    rank[np.argsort(first)] = np.arange(len(first), dtype=np.uint32)
+    return rank[inverse]
