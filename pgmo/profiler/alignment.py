@@ -4,14 +4,15 @@
     other   A 4 B   C D 4 E        digits: sizes that do not (fixed), the anchors
     pairs   | | |   | | | |        one request is missing: another kernel was chosen
 
-An edit distance (Myers, or difflib) is lost here: every varying size is a difference, so there are
-as many differences as requests and the time is quadratic. Instead anchors are sought, as patience
-diff does, but a size need not be unique: sizes that occur *equally often* in both sequences are
-paired occurrence by occurrence, the longest increasing chain of these pairs is kept, and each gap
-between anchors is treated in the same way, because sizes that are not balanced over the whole often
-are inside a gap. Gaps of equal length are paired by ordinal at once. Gaps without anchors are aligned
-by dynamic programming, whole when they are small, else in a window that slides along both, so that
-no step costs more than O(n log n). The number of passes is bounded.
+An edit distance (Myers, or difflib) is lost here: every varying size is a difference, so there
+are as many differences as requests and the time is quadratic. Instead anchors are sought, as
+patience diff does, but a size need not be unique: sizes that occur *equally often* in both
+sequences are paired occurrence by occurrence, the longest increasing chain of these pairs is
+kept, and each gap between anchors is treated in the same way, because sizes that are not balanced
+over the whole often are inside a gap. Gaps of equal length are paired by ordinal at once. Gaps
+without anchors are aligned by dynamic programming, whole when they are small, else in a window
+that slides along both, so that no step costs more than O(n log n). The number of passes is
+bounded.
 """
 
 from bisect import bisect_left

@@ -10,9 +10,9 @@ For the caller, after each recorded iteration:
 
 `steady.explanation` says in words what agrees, or, from `best_effort`, what does not.
 
-Two iterations agree *exactly* (the same sizes on the same streams in the same order), or they *fit*: one
-structure at two shapes. Whether sizes that differ are another shape or another network is decided by the
-rule of `_convincing`; it judges speed, never safety, because replay checks every request by itself.
+Two iterations agree *exactly* (the same sizes on the same streams in the same order), or they *fit*:
+one structure at two shapes. Whether sizes that differ are another shape or another network is decided
+by the rule of `_convincing`; it judges speed, never safety, because replay checks every request.
 """
 
 from collections.abc import Iterable
@@ -59,8 +59,8 @@ class Steady:
         reference: index of the iteration whose ordinals are used.
         rows: for each member its requests' ordinals in the reference or -1, by iteration index.
         varying: where members disagree about the size, shape (requests of the reference,).
-        followers: complete iterations recorded after the reference; from two on, the frees of wrapping
-            and doubly live blocks have been seen, with none a wrapping block looks persistent.
+        followers: complete iterations recorded after the reference; from two on, the frees of
+            wrapping and doubly live blocks have been seen; with none they look persistent.
         explanation: why these belong together, or why nothing does.
     """
 
@@ -80,8 +80,8 @@ def compare(first: Iteration, second: Iteration) -> Match:
         >>> sizes = [64, 32, "step", 64, 32, "step", 64, 16, "step"]
         >>> rows = [("step",) if size == "step" else ("request", size) for size in sizes]
         >>> one, two, three = split(make_events(rows))
-        >>> compare(one, two).kind, compare(one, three).explanation
-        ('exact', 'request 1 asks for 32 B in iteration 0, 16 B in iteration 2')
+        >>> compare(one, two).kind, compare(one, three).kind
+        ('exact', 'fit')
     """
     base, other = (first, second) if len(first) >= len(second) else (second, first)
     if base.same_requests(other):
@@ -148,7 +148,7 @@ def best_effort(iterations: list[Iteration]) -> Steady | None:
     rows = {base.index: np.arange(len(base))}
     explanation = f"only iteration {base.index} was recorded"
     if base is not full[-1]:
-        # Ordinals of the next iteration tell when wrapping blocks die, as well as they can be matched.
+        # Ordinals of the next iteration tell when wrapping blocks die, as far as they match.
         rows[full[-1].index] = align(base, full[-1])
         explanation = _first_difference(base, full[-1])
     followers = len(iterations) - 1 - base.index
@@ -209,13 +209,17 @@ def _fit(base: Iteration, other: Iteration, rows: NDArray[np.int64], difference:
 def _convincing(base: Iteration, other: Iteration, rows: NDArray[np.int64]) -> bool:
     """Whether a pairing shows one structure at two shapes rather than two networks.
 
-    The rule, measured on the demo networks at several shapes against each other:
+    The rule:
 
-    1. at least nine in ten requests of the shorter iteration are paired, and it has at least half as
-       many as the longer one (an evaluation inside of a training step has fewer);
+    1. at least nine in ten requests of the shorter iteration are paired, and it has at least half
+       as many as the longer one (an evaluation inside of a training step has fewer);
     2. and either half of the pairs have equal sizes (gradients, optimizer temporaries),
     3. or an eighth have, and the others change in an orderly way: nine in ten in one direction, and
        three quarters by one of four ratios (two networks change by as many ratios as layers).
+
+    Measured on the demo networks: one network at two shapes has 53 to 89 % equal pairs and all of
+    the others by four ratios in one direction; two networks cut to the same number of requests have
+    at most 25 % equal pairs, and at most 65 % of the others by four ratios, in both directions.
     """
     paired = np.flatnonzero(rows != UNPAIRED)
     if 2 * len(other) < len(base) or 10 * len(paired) < 9 * len(other) or not len(paired):

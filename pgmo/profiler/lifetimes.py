@@ -1,0 +1,154 @@
+"""Builds the profile: when each block of the reference iteration dies, seen over what followed.
+
+    iterations   A0        A1        B         A2          A the structure, B another one
+    clock        0 .. T    T .. 2T   2T        2T .. 3T    T requests each; B takes no time
+    block              [-----------------)                 freed in B: lives to the start of A2
+
+Time passes only in iterations of the structure itself. A block that is freed while another structure
+runs (an evaluation between two training steps) is gone when the structure's next iteration begins.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pgmo.errors import ProfileError
+from pgmo.profiler.alignment import UNPAIRED, align
+from pgmo.profiler.profile import NEVER, Profile, ProfileMeta, Tag
+from pgmo.profiler.recording import ALIVE, Iteration
+from pgmo.profiler.step_finder import Steady, compare
+
+
+def build_profile(
+    iterations: list[Iteration],
+    steady: Steady,
+    tags: Sequence[Tag] = (),
+    meta: ProfileMeta | None = None,
+    tags_from: int | None = None,
+) -> Profile:
+    """Makes a profile of the reference iteration of `steady`.
+
+    Sizes are the largest, and lifetimes the longest, over the members for which they are known. A
+    block that no member frees, or that outlives two periods, is persistent.
+
+    Args:
+        iterations: all that were recorded, from `split`.
+        steady: from `find_steady` or `best_effort`.
+        tags: what the tags of the iterations index.
+        meta: goes into the profile.
+        tags_from: index of the iteration that was recorded with tags; None to look for it.
+
+    Raises:
+        ProfileError: when `steady` does not belong to `iterations`.
+
+    Example:
+        >>> from pgmo.profiler.recording import make_events, split
+        >>> from pgmo.profiler.step_finder import find_steady
+        >>> rows = [("request", 64), ("request", 32), ("free", 0), ("step",)]
+        >>> rows += [("request", 64), ("free", 1), ("request", 32), ("free", 2), ("step",)]
+        >>> iterations = split(make_events(rows))
+        >>> build_profile(iterations, find_steady(iterations)).end.tolist()
+        [2, 3]
+    """
+    if not 0 <= steady.reference < len(iterations) or max(steady.rows) >= len(iterations):
+        raise ProfileError(
+            f"the steady state names iteration {max(steady.rows)} of {len(iterations)}; "
+            "find it in the same recording"
+        )
+    reference = iterations[steady.reference]
+    size = reference.size.copy()
+    if steady.kind != "none":
+        for index, rows in steady.rows.items():
+            paired = rows != UNPAIRED
+            size[rows[paired]] = np.maximum(size[rows[paired]], iterations[index].size[paired])
+    ordinal = np.arange(len(reference))
+    return Profile(
+        size=size,
+        start=ordinal,
+        end=_ends(iterations, steady),
+        stream=reference.stream,
+        thread=reference.thread,
+        tag=_tags(iterations, steady, tags_from),
+        ordinal=ordinal,
+        varying=steady.varying,
+        ticks=len(reference),
+        circular=True,
+        steady=steady.kind != "none",
+        tags=tuple(tags),
+        meta=meta or ProfileMeta(),
+    )
+
+
+def _ends(iterations: list[Iteration], steady: Steady) -> NDArray[np.int64]:
+    """The longest known end of each row, in ticks since its own iteration began, or `NEVER`."""
+    ticks = len(iterations[steady.reference])
+    members = sorted(steady.rows)
+    clock = _Clock(iterations, steady, ticks)
+    start = np.arange(ticks)
+    ends = np.zeros(ticks, np.int64)
+    outlived = np.zeros(ticks, np.bool_)
+    for turn, index in enumerate(members):
+        rows, gone = steady.rows[index], iterations[index].gone
+        known = (rows != UNPAIRED) & (gone != ALIVE)
+        row = rows[known]
+        ends[row] = np.maximum(ends[row], clock.at(gone[known]) - turn * ticks)
+        # Not freed while two whole periods passed: nothing that was recorded will free it.
+        alive = rows[(rows != UNPAIRED) & (gone == ALIVE)]
+        outlived[alive] |= (len(members) - turn) * ticks > start[alive] + 2 * ticks
+    forever = (ends == 0) | outlived | (ends > start + 2 * ticks)
+    return np.where(forever, NEVER, ends)
+
+
+class _Clock:
+    """Turns "before request number g of the recording" into ticks since the first member began."""
+
+    def __init__(self, iterations: list[Iteration], steady: Steady, ticks: int) -> None:
+        members = sorted(steady.rows)
+        self._last = np.array([it.first + len(it) for it in iterations])
+        self._first = np.array([it.first for it in iterations])
+        self._is_member = np.isin(np.arange(len(iterations)), members)
+        # Members that began up to and including each iteration; the table holds, member by member,
+        # the tick of each local position: that of the next request with a place in the reference.
+        self._begun = np.cumsum(self._is_member)
+        self._ticks = ticks
+        tables = [_next_row(steady.rows[index], ticks) for index in members]
+        self._table = np.concatenate(tables)
+        offsets = np.cumsum([0] + [len(table) for table in tables[:-1]])
+        self._offset = np.zeros(len(iterations), np.int64)
+        self._offset[members] = offsets
+
+    def at(self, request: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Ticks, shape of `request`; at the boundary of two iterations the earlier one counts."""
+        inside = np.searchsorted(self._last, request, side="left")
+        local = request - self._first[inside]
+        member = self._is_member[inside]
+        position = np.where(member, self._offset[inside] + local, 0)
+        within = np.where(member, self._table[position], self._ticks)
+        ticks: NDArray[np.int64] = (self._begun[inside] - 1) * self._ticks + within
+        return ticks
+
+
+def _next_row(rows: NDArray[np.int64], ticks: int) -> NDArray[np.int64]:
+    """For each local position 0..n the first reference ordinal at or after it."""
+    filled = np.append(np.where(rows == UNPAIRED, ticks, rows), ticks)
+    return np.minimum.accumulate(filled[::-1])[::-1]
+
+
+def _tags(iterations: list[Iteration], steady: Steady, tags_from: int | None) -> NDArray[np.int32]:
+    """The tags of the reference's requests, carried over from the iteration that has them."""
+    reference = iterations[steady.reference]
+    tag = np.full(len(reference), -1, np.int32)
+    if tags_from is None:
+        tagged = [int((iteration.tag >= 0).sum()) for iteration in iterations]
+        order = sorted(range(len(iterations)), key=lambda i: (i in steady.rows, tagged[i]))
+        tags_from = next((index for index in reversed(order) if tagged[index]), steady.reference)
+        strange = tags_from not in steady.rows
+        if strange and compare(reference, iterations[tags_from]).kind == "none":
+            return tag
+    source = iterations[tags_from]
+    rows = steady.rows.get(tags_from)
+    rows = align(reference, source) if rows is None else rows
+    paired = rows != UNPAIRED
+    tag[rows[paired]] = source.tag[paired]
+    return tag
