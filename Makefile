@@ -1,0 +1,52 @@
+# `make help` lists the targets. Each creates the virtual environment .venv if there is none.
+
+PYTHON ?= python3
+VENV   ?= .venv
+RUN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+NATIVE := $(shell find csrc -name '*.cpp' -o -name '*.hpp' -o -name '*.h')
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint format stubs docs-picture bench clean
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(READY)  ## create .venv with everything that development needs
+
+# Installed in place: a change of Python code needs nothing, one of native code a rebuild.
+$(READY): pyproject.toml setup.py constraints.txt $(NATIVE)
+	@test -x $(RUN)/python || $(PYTHON) -m venv $(VENV)
+	$(RUN)/python -m pip install --quiet --upgrade pip
+	$(RUN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,torch]'
+	@touch $@
+
+demo: $(READY)  ## train four real networks out of one arena each, on the CPU
+	$(RUN)/pgmo demo --force
+
+test: lint  ## run every test that needs no GPU
+	$(RUN)/python -m pytest
+
+lint: $(READY)  ## check style and types
+	$(RUN)/ruff check .
+	$(RUN)/ruff format --check .
+	$(RUN)/mypy
+	$(RUN)/clang-format --dry-run --Werror $(NATIVE) $(wildcard tests/native/*.[ch]pp bench/*.[ch]pp)
+
+format: $(READY)  ## format all code
+	$(RUN)/ruff check --fix --quiet . || true
+	$(RUN)/ruff format --quiet .
+	$(RUN)/clang-format -i $(NATIVE) $(wildcard tests/native/*.[ch]pp bench/*.[ch]pp)
+
+stubs: $(READY)  ## write pgmo/_core.pyi from the native module
+	$(RUN)/python tests/stubs.py --write
+
+bench: $(READY)  ## measure every claim; results go to bench/results
+	$(RUN)/python bench/packing.py
+	$(RUN)/python bench/engine.py
+	$(RUN)/python bench/cpu_training.py
+
+clean:  ## remove what was built; the virtual environment stays
+	rm -rf build dist *.egg-info pgmo/_core*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+include tests/native/native.mk

@@ -1,0 +1,41 @@
+"""pgmo: profile-guided static memory allocation for deep-learning training and inference.
+
+    profile  ->  plan  ->  replay
+
+`optimize` does all three. `Profile` and `Plan` are what it records and computes, `plan` computes one
+from the other, and every error is a `PgmoError`.
+"""
+
+from pgmo.allocator.optimize import optimize
+from pgmo.allocator.session import Session
+from pgmo.errors import (
+    AdapterError,
+    FileError,
+    OptionError,
+    PgmoError,
+    PlanError,
+    ProblemError,
+    ProfileError,
+    SessionError,
+)
+from pgmo.packing.plan import Plan
+from pgmo.packing.portfolio import plan
+from pgmo.profiler.profile import Profile
+from pgmo.version import __version__
+
+__all__ = [
+    "AdapterError",
+    "FileError",
+    "OptionError",
+    "PgmoError",
+    "Plan",
+    "PlanError",
+    "ProblemError",
+    "Profile",
+    "ProfileError",
+    "Session",
+    "SessionError",
+    "__version__",
+    "optimize",
+    "plan",
+]

@@ -1,0 +1,364 @@
+"""What a session does at the end of each iteration: record on, plan, replay, record again.
+
+Kept apart from `session.py`, which is about how a program uses it, and from the frameworks.
+"""
+
+import warnings
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+
+
+from pgmo import _core
+from pgmo.allocator.options import Options
+from pgmo.allocator.plan_set import Framework, Planned, PlanSet
+from pgmo.allocator.statistics import MISS_REASONS, IterationStatistics, Phase, Summary
+from pgmo.errors import AdapterError
+from pgmo.packing.plan import Plan
+from pgmo.packing.portfolio import plan as make_plan
+from pgmo.profiler.profile import Profile, ProfileMeta
+from pgmo.profiler.recording import ALIVE, REQUEST, Iteration, split
+from pgmo.profiler.step_finder import Steady, best_effort, build_profile, compare, find_steady
+from pgmo.profiler.tags import Tagger
+from pgmo.version import __version__
+
+_FOLLOWERS = 2
+"""Complete iterations after the reference before it is planned: they show what is freed later."""
+
+_MOST_UNSTEADY = 2
+"""Recordings without agreement after which a program is taken for one that never repeats."""
+
+_TAGGED = 1
+"""The recorded iteration in which tags are taken. The first one differs from all later ones."""
+
+
+class Lifecycle:
+    """The state machine of one session. Sizes in bytes throughout.
+
+    Example:
+        >>> lifecycle = Lifecycle(torch_cpu(), Options())  # doctest: +SKIP
+        >>> lifecycle.start()  # doctest: +SKIP
+    """
+
+    def __init__(self, framework: Framework, options: Options) -> None:
+        self.framework = framework
+        self.options = options
+        self.phase = Phase.RECORD
+        self.history: list[IterationStatistics] = []
+        self.profile: Profile | None = None
+        self.plan: Plan | None = None
+        self.saved: tuple[Path, ...] = ()
+        self._engine = framework.engine
+        self._plans = PlanSet(framework, options.max_plans)
+        self._begin = self._before = self._engine.statistics()
+        self._tagger = ExitStack()
+        self._tags: Tagger | None = None
+        self._recorded = 0
+        self._poor = 0  # successive replayed iterations below the hit rate
+        self._replans = 0
+        self._unsteady = 0  # plans made although no two iterations agreed
+        self._seen_events = 0
+        self._notes: list[str] = []
+
+    # --- start, stop, and each iteration --------------------------------------------------------
+
+    def start(self) -> None:
+        """Begins with recording, or with a saved plan that is being verified.
+
+        Raises:
+            FileError, PlanError: when the plan given cannot be read or replayed.
+        """
+        self._engine.reset_peaks()
+        given = self.options.plan
+        if given is not None:
+            plan = given if isinstance(given, Plan) else Plan.load(given)
+            self._plans.add(Planned(plan, None))
+            self.plan = plan
+            self.phase = Phase.VERIFY
+        self._start_recording()
+
+    def stop(self) -> None:
+        """Serves nothing from now on; the arena goes back when its last block has died."""
+        self._stop_recording()
+        self._plans.clear()
+        self.phase = Phase.CLOSED
+
+    def end_iteration(self, complete: bool) -> None:
+        """Ends an iteration; one that an exception cut short is not learned from."""
+        plan = self._engine.selected_plan if len(self._plans) else -1
+        self._engine.end_iteration()
+        statistics = self._count(plan)
+        self.history.append(statistics)
+        if self.phase is Phase.BYPASS:
+            return
+        if self.phase is Phase.REPLAY:
+            if complete:
+                self._after_replay(statistics)
+        elif not complete:
+            self._start_recording()
+        else:
+            self._recorded += 1
+            self._move_tagger()
+            if self.phase is Phase.VERIFY:
+                self._after_verify(statistics)
+            else:
+                self._after_record()
+
+    # --- the three phases -----------------------------------------------------------------------
+
+    def _after_record(self) -> None:
+        iterations = split(self._engine.events())
+        steady = find_steady(iterations)
+        last = self._recorded >= self.options.max_record_iterations
+        if steady is None or steady.followers < _FOLLOWERS:
+            if not last:
+                return
+            steady = steady or best_effort(iterations)
+        if steady is None:
+            self._give_up("the iterations allocate nothing on this device")
+            return
+        if steady.kind == "none":
+            self._unsteady += 1
+            self._warn(
+                f"{self._recorded} iterations were recorded and no two agree "
+                f"({steady.explanation}), so the plan will serve only part of the requests"
+            )
+        self._learn(iterations, steady)
+
+    def _learn(self, iterations: list[Iteration], steady: Steady) -> None:
+        """Plans from a recording, and replays."""
+        tags = self._tags.tags if self._tags else ()
+        profile = build_profile(iterations, steady, tags, self._meta(steady))
+        self._stop_recording()
+        self.profile = profile
+        if not np.any(profile.turns > 0):
+            self._give_up("no block of an iteration is ever freed, so nothing can be planned")
+            return
+        self._adopt(profile, iterations[steady.reference])
+
+    def _adopt(self, profile: Profile, reference: Iteration) -> None:
+        """Puts a new profile in the place of one of the same structure, or beside the others."""
+        for number, planned in enumerate(self._plans.all):
+            match = compare(_requests_of(planned.plan), reference)
+            if match.kind == "none":
+                continue
+            if len(planned.plan.size) == len(profile):
+                # Another shape of the same: one plan for both, made for the larger sizes.
+                profile = profile.widened(np.maximum(planned.plan.size, profile.size))
+            self._use(profile, number)
+            return
+        self._use(profile, None)
+
+    def _use(self, profile: Profile, place: int | None) -> None:
+        """Plans a profile and installs the plan, in the place of another or beside the others."""
+        plan = make_plan(
+            profile, solver=self.options.solver, alignment=self.framework.alignment
+        )
+        try:
+            if place is None:
+                self._plans.add(Planned(plan, profile))
+            else:
+                self._plans.replace(place, Planned(plan, profile))
+        except AdapterError as error:
+            self._plans.clear()
+            self._give_up(f"the arena of {plan.arena} bytes could not be had: {error}")
+            return
+        self.profile, self.plan = profile, plan
+        self.phase = Phase.REPLAY
+        self._poor = 0
+        self._engine.reset_peaks()
+        self._save()
+
+    def _after_replay(self, statistics: IterationStatistics) -> None:
+        grown = self._engine.take_grown()
+        if grown and self._grow(grown, statistics):
+            return
+        self._poor = self._poor + 1 if statistics.hit_rate < self.options.min_hit_rate else 0
+        if self._poor != self.options.patience:
+            return
+        if self._unsteady >= _MOST_UNSTEADY:
+            self._warn("this program's iterations never repeat; it is not recorded again")
+            return
+        self._warn(
+            f"{self._poor} iterations had fewer than {self.options.min_hit_rate:.0%} of their "
+            f"requests in the plan (the last {statistics.hit_rate:.0%}): recording again"
+        )
+        self._replans += 1
+        # Served from the old plan meanwhile, as far as it goes: memory must not rise for this.
+        self.phase = Phase.RECORD
+        self._start_recording()
+
+    def _grow(self, grown: list[tuple[int, int]], statistics: IterationStatistics) -> bool:
+        """Plans again from the envelope of the sizes seen: section 4 of Sekiyama et al. 2018."""
+        number = statistics.plan
+        known = statistics.requests - statistics.misses["unknown"]
+        if known < self.options.min_hit_rate * statistics.requests:
+            return False  # another structure, whose sizes say nothing about this one
+        planned = self._plans.all[number]
+        profile = planned.profile or _profile_of(planned.plan)
+        size = profile.size.copy()
+        for ordinal, larger in grown:
+            size[ordinal] = max(size[ordinal], larger)
+        self._replans += 1
+        self._use(profile.widened(size), number)
+        return True
+
+    def _after_verify(self, statistics: IterationStatistics) -> None:
+        if statistics.hit_rate >= self.options.min_hit_rate:
+            self._stop_recording()
+            self.phase = Phase.REPLAY
+        elif self._recorded >= self.options.max_record_iterations:
+            best = max(one.hit_rate for one in self.history)
+            self._warn(
+                f"the plan given does not match this program: at most {best:.0%} of an "
+                "iteration's requests were in it; recording a new one instead"
+            )
+            self._plans.clear()
+            self.plan = None
+            self.phase = Phase.RECORD
+            self._after_record()
+
+    # --- recording ------------------------------------------------------------------------------
+
+    def _start_recording(self) -> None:
+        self._tagger.close()
+        self._tags = None
+        self._recorded = self._seen_events = 0
+        self._engine.start_recording()
+
+    def _stop_recording(self) -> None:
+        self._tagger.close()
+        self._engine.stop_recording()
+
+    def _move_tagger(self) -> None:
+        """Tags are taken in one recorded iteration only: they slow the program down."""
+        self._tagger.close()
+        if self.options.tags and self._recorded == _TAGGED and self.phase is Phase.RECORD:
+            self._tags = Tagger(_core.set_tag)
+            self._tagger.enter_context(self._tags)
+
+    # --- telling --------------------------------------------------------------------------------
+
+    def counters(self) -> dict[str, int]:
+        """The engine's counters since the session began, and its levels now."""
+        now = self._engine.statistics()
+        levels = ("live_", "peak_", "arena", "late_now")
+        return {
+            name: value if name.startswith(levels) else value - self._begin[name]
+            for name, value in now.items()
+        }
+
+    def summary(self) -> Summary:
+        """What has been done so far."""
+        replayed = [one for one in self.history if one.phase is Phase.REPLAY]
+        now = self._engine.statistics()
+        plan = self.plan
+        return Summary(
+            iterations=len(self.history),
+            recorded=sum(one.phase is not Phase.REPLAY for one in self.history),
+            replayed=len(replayed),
+            requests=sum(one.requests for one in replayed),
+            hits=sum(one.hits for one in replayed),
+            bytes_requested=sum(one.bytes_requested for one in replayed),
+            bytes_hit=sum(one.bytes_hit for one in replayed),
+            misses={
+                reason: sum(one.misses.get(reason, 0) for one in replayed)
+                for reason in MISS_REASONS
+            },
+            blocks=int(np.count_nonzero(plan.offset >= 0)) if plan else 0,
+            arena=plan.arena if plan else 0,
+            max_load=plan.max_load if plan else 0,
+            solver=plan.solver if plan else "",
+            plans=len(self._plans),
+            replans=self._replans,
+            peak_slot_bytes=now["peak_slot_bytes"],
+            peak_fallback_bytes=now["peak_fallback_bytes"],
+            notes=tuple(self._notes),
+        )
+
+    def _count(self, plan: int) -> IterationStatistics:
+        now, before = self._engine.statistics(), self._before
+        self._before = now
+        change = {name: now[name] - before[name] for name in now}
+        requests, requested_bytes = change["requests"], change["requested_bytes"]
+        if self.phase in (Phase.RECORD, Phase.VERIFY):
+            # Replay counts only while it serves; the recorder sees every request.
+            events = self._engine.events(self._seen_events)
+            self._seen_events += len(events)
+            events = events[events["kind"] == REQUEST]
+            requests, requested_bytes = len(events), int(events["bytes"].sum())
+        return IterationStatistics(
+            phase=self.phase,
+            requests=requests,
+            hits=change["hits"],
+            bytes_requested=requested_bytes,
+            bytes_hit=change["hit_bytes"],
+            misses={reason: change[reason] for reason in MISS_REASONS},
+            skipped=change["skipped"],
+            late=change["late_blocks"],
+            plan=plan,
+        )
+
+    def _meta(self, steady: Steady) -> ProfileMeta:
+        return ProfileMeta(
+            framework=self.framework.name,
+            framework_version=self.framework.version,
+            pgmo_version=__version__,
+            device=self.framework.device,
+            model=self.options.model_name,
+            date=datetime.now(UTC).isoformat(timespec="seconds"),
+            notes={"steady": steady.kind, "found": steady.explanation},
+        )
+
+    def _save(self) -> None:
+        folder = self.options.save_directory
+        if folder is None or self.plan is None:
+            return
+        folder.mkdir(parents=True, exist_ok=True)
+        name = self.options.model_name or "pgmo"
+        files = [folder / f"{name}.pgmoplan"]
+        self.plan.save(files[0])
+        if self.profile is not None:
+            files.insert(0, folder / f"{name}.pgmoprof")
+            self.profile.save(files[0])
+        self.saved = tuple(files)
+
+    def _give_up(self, reason: str) -> None:
+        """Delegates for the rest of the session: there is nothing to gain."""
+        self._stop_recording()
+        self.phase = Phase.BYPASS
+        self._warn(f"{reason}; the framework's own allocator serves everything")
+
+    def _warn(self, note: str) -> None:
+        self._notes.append(note)
+        warnings.warn(f"pgmo: {note}", stacklevel=2)
+
+
+def _requests_of(plan: Plan) -> Iteration:
+    """A plan's requests, in the form in which the step finder compares."""
+    rows = len(plan.size)
+    return Iteration(
+        index=-1,
+        first=0,
+        size=plan.size,
+        stream=plan.stream,
+        thread=np.zeros(rows, np.uint32),
+        tag=np.full(rows, -1, np.int32),
+        gone=np.full(rows, ALIVE, np.int64),
+    )
+
+
+def _profile_of(plan: Plan) -> Profile:
+    """The part of its profile that a plan retains."""
+    return Profile.from_columns(
+        size=plan.size,
+        start=plan.start,
+        end=plan.end,
+        stream=plan.stream,
+        varying=plan.varying,
+        ticks=plan.ticks,
+        circular=plan.circular,
+        meta=plan.meta,
+    )

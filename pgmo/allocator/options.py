@@ -1,0 +1,53 @@
+"""What `pgmo.optimize` can be told."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgmo.errors import OptionError
+from pgmo.packing.plan import Plan
+
+
+@dataclass(frozen=True, eq=False)
+class Options:
+    """Checked options of a session; the meaning of each is told at `pgmo.optimize`.
+
+    Raises:
+        OptionError: when a value cannot be used.
+
+    Example:
+        >>> Options(min_hit_rate=0.5).min_hit_rate
+        0.5
+    """
+
+    plan: Plan | str | os.PathLike[str] | None = None
+    save: str | os.PathLike[str] | None = None
+    device: str = "cpu"
+    model_name: str = ""
+    solver: str = "auto"
+    tags: bool = True
+    max_record_iterations: int = 5
+    min_hit_rate: float = 0.9
+    patience: int = 2
+    max_plans: int = 4
+
+    def __post_init__(self) -> None:
+        if self.device != "cpu":
+            raise OptionError(
+                f"device={self.device!r} is not supported by this version; use device='cpu'"
+            )
+        if self.max_record_iterations < 3:
+            raise OptionError(
+                f"max_record_iterations={self.max_record_iterations} is too few: two iterations "
+                "are compared and one more shows what they free; use 3 at least"
+            )
+        if not 0 <= self.min_hit_rate <= 1:
+            raise OptionError(f"min_hit_rate={self.min_hit_rate} is not between 0 and 1")
+        for name in ("patience", "max_plans"):
+            if getattr(self, name) < 1:
+                raise OptionError(f"{name}={getattr(self, name)} must be 1 at least")
+
+    @property
+    def save_directory(self) -> Path | None:
+        """Where profile and plan are written."""
+        return None if self.save is None else Path(self.save)

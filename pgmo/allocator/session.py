@@ -1,0 +1,270 @@
+"""The session: watches a loop's iterations, plans, and serves the later ones from one arena.
+
+    record ──two iterations agree, and one more──▶ plan ──▶ replay
+      ▲                                                        │
+      └──────────── hit rate low for some iterations ──────────┘
+    verify (a saved plan) ──matches──▶ replay      ──does not──▶ record
+
+Whatever the program does, requests that are not in the plan go to the framework's own allocator, so
+a wrong plan costs memory and never correctness.
+"""
+
+import functools
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, ParamSpec, Self, TypeVar
+
+from pgmo.allocator.lifecycle import Lifecycle
+from pgmo.allocator.options import Options
+from pgmo.allocator.plan_set import Framework
+from pgmo.allocator.statistics import IterationStatistics, Phase, Summary
+from pgmo.errors import SessionError
+from pgmo.packing.plan import Plan
+from pgmo.profiler.profile import Profile
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_active: dict[str, "Session"] = {}
+"""The open session of each framework allocator: there is one engine under each."""
+
+
+class Session:
+    """A running optimization; made by `pgmo.optimize`.
+
+    Attributes:
+        history: one `IterationStatistics` per iteration so far.
+
+    Example:
+        >>> with pgmo.optimize() as session:  # doctest: +SKIP
+        ...     for batch in loader:
+        ...         with session.iteration():
+        ...             train_step(batch)
+        >>> print(session.summary())  # doctest: +SKIP
+    """
+
+    def __init__(self, options: Options, framework: Callable[[], Framework]) -> None:
+        self._options = options
+        self._find_framework = framework
+        self._lifecycle: Lifecycle | None = None
+        self._summary: Summary | None = None
+        self._open = False
+        self._inside_iteration = False
+        self._paused = 0
+        self._key = ""
+
+    # --- for the loop ---------------------------------------------------------------------------
+
+    @contextmanager
+    def iteration(self) -> Iterator[None]:
+        """Marks one iteration. An exception ends it early; the session goes on unharmed.
+
+        Raises:
+            SessionError: when the session is not open, or inside another iteration.
+        """
+        self._require_open("iteration()")
+        if self._inside_iteration:
+            raise SessionError(
+                "session.iteration() was entered inside another iteration; end the first one before"
+            )
+        self._inside_iteration = True
+        complete = False
+        try:
+            yield
+            complete = True
+        finally:
+            self._inside_iteration = False
+            if self._open:
+                self._end_iteration(complete)
+
+    def step(self) -> None:
+        """Ends an iteration: call it once at the end of each, instead of `iteration()`.
+
+        Raises:
+            SessionError: when the session is not open, paused, or inside `iteration()`.
+        """
+        self._require_open("step()")
+        if self._inside_iteration:
+            raise SessionError(
+                "session.step() was called inside session.iteration(), which ends the iteration "
+                "by itself; use one of the two"
+            )
+        self._end_iteration(complete=True)
+
+    @contextmanager
+    def pause(self) -> Iterator[None]:
+        """Delegates everything inside to the framework: evaluation, logging, checkpoints.
+
+        Raises:
+            SessionError: when the session is not open.
+        """
+        self._require_open("pause()")
+        engine = self._running.framework.engine
+        self._paused += 1
+        engine.pause()
+        try:
+            yield
+        finally:
+            self._paused -= 1
+            if self._paused == 0:
+                engine.resume()
+
+    def summary(self) -> Summary:
+        """What has been done so far; printable."""
+        if self._summary is not None:
+            return self._summary
+        if self._lifecycle is None:
+            return Summary(iterations=0, recorded=0, replayed=0)
+        return self._lifecycle.summary()
+
+    @property
+    def history(self) -> list[IterationStatistics]:
+        """Statistics of each iteration so far, in order."""
+        return self._lifecycle.history if self._lifecycle else []
+
+    @property
+    def statistics(self) -> dict[str, int]:
+        """The engine's counters for this session; sizes in bytes."""
+        return self._lifecycle.counters() if self._lifecycle else {}
+
+    @property
+    def phase(self) -> Phase:
+        """What the session does at the moment."""
+        return self._lifecycle.phase if self._open and self._lifecycle else Phase.CLOSED
+
+    @property
+    def profile(self) -> Profile | None:
+        """The latest profile; None before anything was recorded."""
+        return self._lifecycle.profile if self._lifecycle else None
+
+    @property
+    def plan(self) -> Plan | None:
+        """The latest plan; None while there is none."""
+        return self._lifecycle.plan if self._lifecycle else None
+
+    @property
+    def saved(self) -> tuple[Path, ...]:
+        """The files that `save=` has written."""
+        return self._lifecycle.saved if self._lifecycle else ()
+
+    # --- opening and closing --------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        if self._lifecycle is not None:
+            raise SessionError(
+                "this session was used before; call pgmo.optimize() again for another one"
+            )
+        framework = self._find_framework()
+        self._key = f"{framework.name}/{framework.device}"
+        if self._key in _active:
+            raise SessionError(
+                f"a session for {framework.name} on {framework.device} is open already: sessions "
+                "cannot be nested, and there is one per process; close the other one first"
+            )
+        lifecycle = Lifecycle(framework, self._options)
+        framework.install()
+        try:
+            lifecycle.start()
+        except BaseException:
+            lifecycle.stop()
+            framework.uninstall()
+            raise
+        _active[self._key] = self
+        self._lifecycle = lifecycle
+        self._open = True
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Returns to the framework's own allocator. Tensors stay valid; calling it twice is fine."""
+        if not self._open:
+            return
+        self._open = False
+        _active.pop(self._key, None)
+        lifecycle = self._running
+        self._summary = lifecycle.summary()
+        lifecycle.stop()
+        lifecycle.framework.uninstall()
+        if not lifecycle.history:
+            warnings.warn(
+                "a pgmo session ended without a single iteration, so it has done nothing: call "
+                "session.step() at the end of each iteration, or wrap each in session.iteration()",
+                stacklevel=3,
+            )
+
+    # --- as a decorator -------------------------------------------------------------------------
+
+    def __call__(self, function: Callable[P, R]) -> "Optimized[P, R]":
+        """Makes every call of `function` an iteration; the session opens at the first call."""
+        return Optimized(self, function)
+
+    # --- parts ----------------------------------------------------------------------------------
+
+    @property
+    def _running(self) -> Lifecycle:
+        if self._lifecycle is None:
+            raise SessionError("the session has not been opened: use `with pgmo.optimize() as s:`")
+        return self._lifecycle
+
+    def _require_open(self, call: str) -> None:
+        if self._open:
+            return
+        state = "has been closed" if self._lifecycle else "has not been opened"
+        raise SessionError(
+            f"session.{call} was called, but the session {state}; call it inside "
+            "`with pgmo.optimize() as session:`"
+        )
+
+    def _end_iteration(self, complete: bool) -> None:
+        if self._paused:
+            raise SessionError(
+                "an iteration ended inside session.pause(); leave the pause before"
+            )
+        self._running.end_iteration(complete)
+
+
+class Optimized[**P, R]:
+    """A function each call of which is an iteration of a session.
+
+    Attributes:
+        session: the session, for its summary and its plan.
+
+    Example:
+        >>> @pgmo.optimize()  # doctest: +SKIP
+        ... def train_step(batch): ...
+        >>> for batch in loader:  # doctest: +SKIP
+        ...     train_step(batch)
+        >>> print(train_step.session.summary())  # doctest: +SKIP
+        >>> train_step.close()  # doctest: +SKIP
+    """
+
+    def __init__(self, session: Session, function: Callable[P, R]) -> None:
+        self.session = session
+        self._function = function
+        self._opened = False
+        functools.update_wrapper(self, function)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        if not self._opened:
+            self.session.__enter__()
+            self._opened = True
+        with self.session.iteration():
+            return self._function(*args, **kwargs)
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        """Binds like a function, so that methods can be decorated."""
+        return self if instance is None else functools.partial(self, instance)
+
+    def close(self) -> None:
+        """Closes the session; further calls raise `SessionError`."""
+        self.session.close()

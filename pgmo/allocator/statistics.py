@@ -1,0 +1,148 @@
+"""What a session counts, per iteration and in sum."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from pgmo.units import format_bytes
+
+MISS_REASONS: Mapping[str, str] = {
+    "persistent": "not planned: never freed while recording",
+    "unknown": "not in the plan",
+    "too_large": "larger than when it was planned",
+    "occupied": "slot still held by its previous block",
+    "late": "slot overlaps a block that outlived its plan",
+}
+"""Why a request was handed to the framework's own allocator, in plain words."""
+
+
+class Phase(StrEnum):
+    """What a session does during an iteration.
+
+    Example:
+        >>> Phase.REPLAY.value
+        'replay'
+    """
+
+    RECORD = "record"
+    VERIFY = "verify"
+    REPLAY = "replay"
+    BYPASS = "bypass"
+    CLOSED = "closed"
+
+
+@dataclass(frozen=True)
+class IterationStatistics:
+    """One iteration. Requests of zero bytes are not counted; sizes are in bytes.
+
+    Args:
+        phase: what the session did; requests are served from slots in all but `RECORD`, and there,
+            too, while a diverged program is recorded again.
+        requests: how many blocks were asked for.
+        hits: how many of them were served from their slots.
+        bytes_requested: sum of the sizes asked for.
+        bytes_hit: sum of the sizes served from slots.
+        misses: number by reason; the keys are those of `MISS_REASONS`.
+        skipped: planned requests that did not come.
+        late: blocks that outlived their planned end.
+        plan: number of the plan that the iteration ended with, -1 while there is none.
+
+    Example:
+        >>> one = IterationStatistics(Phase.REPLAY, 4, 3, 400, 390)
+        >>> one.hit_rate, one.hit_bytes_rate
+        (0.75, 0.975)
+    """
+
+    phase: Phase
+    requests: int
+    hits: int
+    bytes_requested: int
+    bytes_hit: int
+    misses: Mapping[str, int] = field(default_factory=dict)
+    skipped: int = 0
+    late: int = 0
+    plan: int = -1
+
+    @property
+    def hit_rate(self) -> float:
+        """Share of the requests that were served from slots; 1 when there were none."""
+        return self.hits / self.requests if self.requests else 1.0
+
+    @property
+    def hit_bytes_rate(self) -> float:
+        """Share of the bytes that were served from slots; 1 when there were none."""
+        return self.bytes_hit / self.bytes_requested if self.bytes_requested else 1.0
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a session did. `str` gives the text that people read.
+
+    Example:
+        >>> print(Summary(iterations=0, recorded=0, replayed=0))
+        pgmo: no iteration was seen; call session.step() at the end of each.
+    """
+
+    iterations: int
+    recorded: int
+    replayed: int
+    requests: int = 0
+    hits: int = 0
+    bytes_requested: int = 0
+    bytes_hit: int = 0
+    misses: Mapping[str, int] = field(default_factory=dict)
+    blocks: int = 0
+    arena: int = 0
+    max_load: int = 0
+    solver: str = ""
+    plans: int = 0
+    replans: int = 0
+    peak_slot_bytes: int = 0
+    peak_fallback_bytes: int = 0
+    notes: tuple[str, ...] = ()
+
+    @property
+    def hit_rate(self) -> float:
+        """Share of the requests of replayed iterations that were served from slots."""
+        return self.hits / self.requests if self.requests else 0.0
+
+    @property
+    def hit_bytes_rate(self) -> float:
+        """Share of the bytes of replayed iterations that were served from slots."""
+        return self.bytes_hit / self.bytes_requested if self.bytes_requested else 0.0
+
+    @property
+    def gap(self) -> float:
+        """How far the arena is above the max load, which no plan can be below."""
+        return self.arena / self.max_load - 1 if self.max_load else 0.0
+
+    def __str__(self) -> str:
+        if not self.iterations:
+            return "pgmo: no iteration was seen; call session.step() at the end of each."
+        lines = [
+            f"pgmo: {self.iterations} iterations, {self.recorded} recorded, "
+            f"{self.replayed} replayed"
+        ]
+        if self.plans:
+            plans = "one plan" if self.plans == 1 else f"{self.plans} plans"
+            lines.append(
+                f"  arena      {format_bytes(self.arena)} for {self.blocks} blocks, "
+                f"{self.gap:.2%} above the lower bound of {format_bytes(self.max_load)} "
+                f"({self.solver}; {plans})"
+            )
+        if self.requests:
+            lines.append(
+                f"  replay     {self.hit_rate:.2%} of {self.requests} requests and "
+                f"{self.hit_bytes_rate:.3%} of {format_bytes(self.bytes_requested)} from slots"
+            )
+            lines.extend(
+                f"  misses     {count} {MISS_REASONS[reason]}"
+                for reason, count in self.misses.items()
+                if count
+            )
+            lines.append(
+                f"  peak       {format_bytes(self.peak_slot_bytes)} in slots, "
+                f"{format_bytes(self.peak_fallback_bytes)} outside the plan"
+            )
+        lines.extend(f"  note       {note}" for note in self.notes)
+        return "\n".join(lines)

@@ -1,0 +1,118 @@
+"""PyTorch on the CPU: installs the adapter of csrc/adapters/torch_cpu.cpp under `torch`."""
+
+import ctypes
+from functools import cache
+from pathlib import Path
+
+from pgmo import _core
+from pgmo.allocator.compile import AdapterSource, compiled_adapter
+from pgmo.errors import AdapterError
+
+ALIGNMENT = 64
+"""Of every block, in bytes: what c10's own CPU allocator gives and vectorised kernels rely on."""
+
+_MESSAGE_BYTES = 4096
+
+
+class _Arena(ctypes.Structure):
+    """`pgmo_arena` of pgmo_engine.h."""
+
+    _fields_ = (
+        ("base", ctypes.c_void_p),
+        ("bytes", ctypes.c_size_t),
+        ("give_back", ctypes.c_void_p),
+        ("context", ctypes.c_void_p),
+    )
+
+
+class TorchCpu:
+    """The engine under PyTorch's CPU allocator. One per process: see `torch_cpu`.
+
+    Example:
+        >>> framework = torch_cpu()  # doctest: +SKIP
+        >>> framework.install()  # doctest: +SKIP
+    """
+
+    name = "torch"
+    device = "cpu"
+    alignment = ALIGNMENT
+
+    def __init__(self) -> None:
+        try:
+            import torch
+        except ImportError as error:
+            raise AdapterError(
+                "pgmo.optimize() needs PyTorch, which is not installed: pip install 'pgmo[torch]'"
+            ) from error
+        self.version = str(torch.__version__)
+        root = Path(torch.__file__).parent
+        flags = (
+            f"-D_GLIBCXX_USE_CXX11_ABI={int(torch._C._GLIBCXX_USE_CXX11_ABI)}",
+            *("-isystem", str(root / "include"), f"-L{root / 'lib'}", "-lc10"),
+        )
+        path = compiled_adapter(
+            AdapterSource("torch_cpu", f"PyTorch {self.version} (CPU)", self.version, flags)
+        )
+        try:
+            self._library = ctypes.CDLL(str(path))
+        except OSError as error:
+            raise AdapterError(
+                f"cannot load the adapter for PyTorch {self.version}: {error}. Delete {path} to "
+                "have it compiled again."
+            ) from error
+        # Tensors may outlive every Python object here, and their blocks are the engine's.
+        self.engine = _core.Engine()
+        self.engine.keep_forever()
+
+    def install(self) -> None:
+        """Puts the engine under torch's current CPU allocator; nothing happens if it is there.
+
+        Raises:
+            AdapterError: when torch refuses, with its reason.
+        """
+        self._call(
+            "pgmo_install",
+            ctypes.c_void_p(_core.engine_api()),
+            ctypes.c_void_p(self.engine.handle),
+        )
+
+    def uninstall(self) -> None:
+        """Takes the engine away again. Tensors made under it stay valid and free their blocks.
+
+        Raises:
+            AdapterError: when somebody has put another allocator on top meanwhile.
+        """
+        self._call("pgmo_uninstall")
+
+    def attach_arena(self, size: int) -> None:
+        """Takes one block of `size` bytes from the allocator beneath and serves from it.
+
+        Raises:
+            AdapterError: when the allocator beneath has not so much memory.
+        """
+        arena = _Arena()
+        self._call("pgmo_take_arena", ctypes.c_size_t(size), ctypes.byref(arena))
+        self.engine.attach_arena(arena.base, arena.bytes, arena.give_back or 0, arena.context or 0)
+
+    def empty_cache(self) -> None:
+        """Returns freed memory to the system, so that recording and replay never hold both."""
+        try:
+            ctypes.CDLL(None).malloc_trim(0)
+        except AttributeError:
+            pass  # not glibc: there is no such call, and nothing to be done
+
+    def _call(self, function: str, *arguments: object) -> None:
+        message = ctypes.create_string_buffer(_MESSAGE_BYTES)
+        failed = self._library[function](*arguments, message, ctypes.c_size_t(_MESSAGE_BYTES))
+        if failed:
+            raise AdapterError(message.value.decode(errors="replace"))
+
+
+@cache
+def torch_cpu() -> TorchCpu:
+    """The adapter of this process, compiled and loaded on first use; torch must be importable.
+
+    Raises:
+        AdapterError: when torch or a compiler is missing, or compiling fails.
+    """
+    return TorchCpu()
