@@ -4,20 +4,44 @@
     clock        0 .. T    T .. 2T   2T        2T .. 3T    T requests each; B takes no time
     block              [-----------------)                 freed in B: lives to the start of A2
 
-Time passes only in iterations of the structure itself. A block that is freed while another structure
-runs (an evaluation between two training steps) is gone when the structure's next iteration begins.
+Time passes only in iterations of the structure itself. A block that is freed while another
+structure runs (an evaluation between two training steps) is gone when the structure's next
+iteration begins.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pgmo.errors import ProfileError
 from pgmo.profiler.alignment import UNPAIRED, align
+from pgmo.profiler.matching import Kind, compare
 from pgmo.profiler.profile import NEVER, Profile, ProfileMeta, Tag
 from pgmo.profiler.recording import ALIVE, Iteration
-from pgmo.profiler.step_finder import Steady, compare
+
+
+@dataclass(frozen=True, eq=False)
+class Steady:
+    """A group of iterations of one structure.
+
+    Args:
+        kind: "exact", "fit", or "none" when made by `best_effort`.
+        reference: index of the iteration whose ordinals are used.
+        rows: for each member its requests' ordinals in the reference or -1, by iteration index.
+        varying: where members disagree about the size, shape (requests of the reference,).
+        followers: complete iterations recorded after the reference; from two on, the frees of
+            wrapping and doubly live blocks have been seen; with none they look persistent.
+        explanation: why these belong together, or why nothing does.
+    """
+
+    kind: Kind
+    reference: int
+    rows: dict[int, NDArray[np.int64]]
+    varying: NDArray[np.bool_]
+    followers: int
+    explanation: str
 
 
 def build_profile(
