@@ -49,7 +49,8 @@ class _Layer(nn.Module):
 
     def forward(self, x: Tensor, hidden: Tensor) -> Tensor:
         x = x + self.dropout(self.attention(self.norm1(x), hidden))
-        return x + self.dropout(self.feed_forward(self.norm2(x)))
+        fed: Tensor = x + self.dropout(self.feed_forward(self.norm2(x)))
+        return fed
 
 
 class _GPT(nn.Module):
@@ -88,7 +89,6 @@ class GPTDemo(Network):
         (torch.Size([8, 100]), torch.Size([8, 100]))
     """
 
-    title: ClassVar[str] = "GPT, dropout, Adam"
     lengths: ClassVar[tuple[int, int] | None] = (64, 160)
 
     def __init__(self, seed: int) -> None:

@@ -41,7 +41,6 @@ class LSTMDemo(Network):
         True
     """
 
-    title: ClassVar[str] = "seq2seq LSTM, teacher forcing, Adam"
     lengths: ClassVar[tuple[int, int] | None] = (16, 48)
 
     def __init__(self, seed: int) -> None:

@@ -9,12 +9,18 @@ from pgmo.errors import OptionError
 if TYPE_CHECKING:
     from torch import Tensor, nn, optim
 
-# name -> "module:class"; the modules import torch, so they are opened only when asked for.
+# The modules import torch, so they are opened only when asked for.
 _WHERE = {
     "resnet": "pgmo.demo.resnet:ResNetDemo",
     "unet": "pgmo.demo.unet:UNetDemo",
     "gpt": "pgmo.demo.gpt:GPTDemo",
     "lstm": "pgmo.demo.lstm:LSTMDemo",
+}
+TITLES = {
+    "resnet": "ResNet, batch norm, SGD",
+    "unet": "U-Net, skip connections, SGD",
+    "gpt": "GPT, dropout, Adam",
+    "lstm": "seq2seq LSTM, teacher forcing, Adam",
 }
 NAMES = tuple(_WHERE)
 VARYING_NAMES = ("gpt", "lstm")
@@ -24,14 +30,12 @@ class Network(ABC):
     """A model, its optimizer and an endless supply of seeded batches.
 
     Attributes:
-        title: what the network is, for tables.
         lengths: the shortest and the longest sequence, or None where the input has no length.
         model: the module that is trained.
         optimizer: the optimizer over all of its parameters.
         seed: everything random follows from it.
     """
 
-    title: ClassVar[str]
     lengths: ClassVar[tuple[int, int] | None] = None
     model: "nn.Module"
     optimizer: "optim.Optimizer"

@@ -1,7 +1,5 @@
 """A ResNet in the style of He et al. 2016, section 4.2: residual blocks, batch norm, SGD."""
 
-from typing import ClassVar
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -67,8 +65,6 @@ class ResNetDemo(Network):
         >>> images.shape, labels.shape
         (torch.Size([32, 3, 48, 48]), torch.Size([32]))
     """
-
-    title: ClassVar[str] = "ResNet, batch norm, SGD"
 
     def __init__(self, seed: int) -> None:
         self.seed = seed

@@ -1,7 +1,5 @@
 """A U-Net (Ronneberger et al. 2015, section 2): skip connections that keep activations alive."""
 
-from typing import ClassVar
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -60,8 +58,6 @@ class UNetDemo(Network):
         >>> images.shape == masks.shape
         True
     """
-
-    title: ClassVar[str] = "U-Net, skip connections, SGD"
 
     def __init__(self, seed: int) -> None:
         self.seed = seed

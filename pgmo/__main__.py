@@ -1,0 +1,8 @@
+"""`python -m pgmo` is `pgmo`."""
+
+import sys
+
+from pgmo.cli.main import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,98 @@
+"""The demo's table, and what it means in words."""
+
+from collections.abc import Sequence
+
+from pgmo.cli.output import console
+from pgmo.demo.compare import Comparison
+from pgmo.units import format_bytes
+
+
+def print_comparisons(comparisons: Sequence[Comparison]) -> None:
+    """Prints one row per network, then the meaning and the conditions of the measurement."""
+    from rich.table import Table
+
+    out = console()
+    table = Table(title="Training with PyTorch's allocator and with pgmo", title_justify="left")
+    table.add_column("network", no_wrap=True)
+    for heading in (
+        "blocks",
+        "max load",
+        "arena",
+        "gap",
+        "hits",
+        "of bytes",
+        "step: default",
+        "pgmo",
+        "",
+        "memory: default",
+        "pgmo",
+        "saved plan",
+    ):
+        table.add_column(heading, justify="right", no_wrap=heading != "memory: default")
+    table.add_column("identical")
+    for row in comparisons:
+        table.add_row(
+            row.network,
+            f"{row.blocks}",
+            format_bytes(row.max_load),
+            format_bytes(row.arena),
+            f"{row.gap:.2%}",
+            _rate(row.hit_rate),
+            _rate(row.hit_bytes_rate),
+            _milliseconds(row.step_seconds_default),
+            _milliseconds(row.step_seconds_pgmo),
+            f"{row.step_seconds_default / row.step_seconds_pgmo:.2f}x",
+            format_bytes(row.rss_default),
+            format_bytes(row.rss_pgmo),
+            format_bytes(row.rss_pgmo_saved_plan),
+            "[green]yes[/]" if row.identical else "[bold red]NO[/]",
+        )
+    out.print(table)
+    for line in meaning(comparisons):
+        out.print(line)
+
+
+def meaning(comparisons: Sequence[Comparison]) -> list[str]:
+    """What the table says, in sentences.
+
+    Example:
+        >>> meaning([])
+        []
+    """
+    if not comparisons:
+        return []
+    first = comparisons[0]
+    different = [row.network for row in comparisons if not row.identical]
+    if different:
+        verdict = (
+            f"Losses or final weights of {', '.join(different)} DIFFER between the runs: please "
+            "report this as a bug."
+        )
+    else:
+        verdict = (
+            f"Losses of {first.iterations} iterations and final weights are the same bit for bit, "
+            "with and without pgmo."
+        )
+    lines = [
+        verdict,
+        "Hits are requests served from the one arena; the gap is how far that is above the max "
+        "load, which no arena can be below.",
+        "Step is the median of the steady iterations; memory is the peak of the whole process, "
+        "the first iterations included,",
+        "which pgmo records with PyTorch's own allocator unless it starts from a saved plan. "
+        f"PyTorch {first.torch}, {first.threads} threads in all runs.",
+    ]
+    replans = {row.network: row.replans for row in comparisons if row.replans}
+    if replans:
+        counts = ", ".join(f"{name} {count}" for name, count in replans.items())
+        lines.append(f"Plans made again for longer sequences: {counts}.")
+    return lines
+
+
+def _rate(value: float | None) -> str:
+    """Rounded down, so that 100 % means all."""
+    return "-" if value is None else f"{int(value * 10_000) / 100:.2f}%"
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{seconds * 1000:.0f} ms"

@@ -1,0 +1,106 @@
+"""What a profile and a plan amount to: as fields for JSON, as lines for people."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from pgmo.units import format_bytes
+
+if TYPE_CHECKING:
+    from pgmo.packing.plan import Plan
+    from pgmo.profiler.profile import Profile
+
+
+def describe_profile(profile: "Profile", top: int = 10) -> dict[str, Any]:
+    """The figures of a profile; sizes in bytes.
+
+    Args:
+        profile: the profile.
+        top: phases, modules and operators to name at the peak.
+
+    Example:
+        >>> from pgmo.profiler.profile import Profile
+        >>> profile = Profile.from_columns(size=[64, 32], start=[0, 1], end=[2, 3], ticks=2)
+        >>> describe_profile(profile)["max_load"]
+        96
+    """
+    from pgmo.cli.peak import find_peak
+
+    persistent = profile.persistent
+    return {
+        "kind": "profile",
+        "blocks": len(profile),
+        "ticks": profile.ticks,
+        "max_load": profile.max_load(),
+        "bytes_requested": int(profile.size[~persistent].sum()),
+        "wrapping": int(profile.wrap.sum()),
+        "doubly_live": int((profile.turns == 2).sum()),
+        "varying": int(profile.varying.sum()),
+        "persistent": int(persistent.sum()),
+        "persistent_bytes": int(profile.size[persistent].sum()),
+        "streams": len(set(profile.stream.tolist())),
+        "threads": len(set(profile.thread.tolist())),
+        "steady": profile.steady,
+        "fingerprint": profile.fingerprint,
+        "meta": asdict(profile.meta),
+        "peak": asdict(find_peak(profile, top)),
+    }
+
+
+def profile_lines(fields: Mapping[str, Any]) -> list[str]:
+    """The fields of `describe_profile` in words, without the holders of the peak."""
+    steady = "steady" if fields["steady"] else "NOT steady: no two iterations agreed"
+    return [
+        f"profile     {_origin(fields['meta'])}",
+        f"blocks      {fields['blocks']} in {fields['ticks']} ticks, {steady}",
+        f"            {fields['wrapping']} live into the next iteration, "
+        f"{fields['doubly_live']} of them longer than one; {fields['varying']} vary in size",
+        f"persistent  {fields['persistent']} blocks, {format_bytes(fields['persistent_bytes'])}, "
+        "not planned",
+        f"max load    {format_bytes(fields['max_load'])} of "
+        f"{format_bytes(fields['bytes_requested'])} requested in all",
+    ]
+
+
+def describe_plan(plan: "Plan") -> dict[str, Any]:
+    """The figures of a plan; sizes in bytes, times in seconds."""
+    from pgmo.packing.plan import UNPLANNED
+
+    planned = plan.offset != UNPLANNED
+    return {
+        "kind": "plan",
+        "blocks": len(plan),
+        "planned": int(planned.sum()),
+        "two_slots": int((plan.alternate != UNPLANNED).sum()),
+        "varying": int(plan.varying.sum()),
+        "ticks": plan.ticks,
+        "max_load": plan.max_load,
+        "arena": plan.arena,
+        "gap": plan.gap,
+        "optimal": plan.optimal,
+        "solver": plan.solver,
+        "alignment": plan.alignment,
+        "seconds": plan.seconds,
+        "fingerprint": plan.fingerprint,
+        "meta": asdict(plan.meta),
+    }
+
+
+def plan_lines(fields: Mapping[str, Any]) -> list[str]:
+    """The fields of `describe_plan` in words."""
+    proof = ", which is optimal" if fields["optimal"] else ""
+    return [
+        f"plan        {_origin(fields['meta'])}",
+        f"blocks      {fields['planned']} of {fields['blocks']} planned, "
+        f"{fields['two_slots']} with two slots; {fields['varying']} vary in size",
+        f"max load    {format_bytes(fields['max_load'])}, the lower bound",
+        f"arena       {format_bytes(fields['arena'])}, {fields['gap']:.2%} above it{proof}",
+        f"solver      {fields['solver']}, {fields['seconds']:.2f} s, "
+        f"aligned to {fields['alignment']} bytes",
+    ]
+
+
+def _origin(fields: Mapping[str, Any]) -> str:
+    framework = f"{fields.get('framework', '')} {fields.get('framework_version', '')}".strip()
+    known = [fields.get("model"), framework, fields.get("device"), fields.get("date")]
+    return ", ".join(part for part in known if part) or "of unknown origin"

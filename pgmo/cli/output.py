@@ -1,0 +1,73 @@
+"""What the sub-commands share: consoles, JSON, files that are not overwritten unasked."""
+
+import json
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pgmo.errors import FileError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_WIDTH = 120
+
+
+def console(*, stderr: bool = False) -> "Console":
+    """A console on stdout or stderr; colours follow the terminal, NO_COLOR and `--no-color`.
+
+    Text that goes into a file or a pipe gets a fixed width, so that tables are not cut there.
+
+    Example:
+        >>> console().print("done")
+        done
+    """
+    from rich.console import Console
+
+    made = Console(stderr=stderr, highlight=False, soft_wrap=False)
+    if not made.is_terminal:
+        made.width = _WIDTH
+    return made
+
+
+def print_json(value: object) -> None:
+    """Prints a value as indented JSON and nothing else.
+
+    Example:
+        >>> print_json({"blocks": 3})
+        {
+          "blocks": 3
+        }
+    """
+    print(json.dumps(value, indent=2, allow_nan=False))
+
+
+def refuse_to_overwrite(paths: Iterable[str | Path], *, force: bool) -> None:
+    """Checks that no path exists, unless `force` is set.
+
+    Raises:
+        FileError: naming the first one that does.
+
+    Example:
+        >>> refuse_to_overwrite(["/"], force=True)
+    """
+    if force:
+        return
+    existing = [str(path) for path in paths if Path(path).exists()]
+    if existing:
+        more = f" (and {len(existing) - 1} more)" if len(existing) > 1 else ""
+        raise FileError(
+            f"{existing[0]} exists already{more}; pass --force to overwrite or -o for another place"
+        )
+
+
+def print_wrote(paths: Iterable[str | Path], next_command: str | None = None) -> None:
+    """Says on stderr which files were written and what to do with them.
+
+    On stderr, so that stdout holds nothing but the result.
+    """
+    for path in paths:
+        print(f"Wrote {path}", file=sys.stderr)
+    if next_command:
+        print(f"Next: {next_command}", file=sys.stderr)

@@ -1,0 +1,203 @@
+"""Trains a network with the default allocator and with pgmo, and puts the results side by side."""
+
+import statistics
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from pgmo.demo.job import Job, Lengths, Outcome
+from pgmo.demo.launch import launch
+from pgmo.demo.network import TITLES
+from pgmo.errors import OptionError
+
+FEWEST_ITERATIONS = {"fixed": 10, "varying": 16}
+RUNS = 3
+"""Training runs per network: default allocator, pgmo, pgmo from the saved plan."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One network without and with pgmo; seconds and bytes.
+
+    Step times are medians over the steady iterations (see `pgmo.demo.job.STEADY_FROM`), `rss` is
+    peak resident memory of the whole process, `rss_steady` that of the steady iterations. "Saved
+    plan" is a second run with pgmo, in a fresh process, from the plan that the first one saved.
+
+    Example:
+        >>> comparison = compare("lstm", "demo-output")  # doctest: +SKIP
+        >>> comparison.identical  # doctest: +SKIP
+        True
+    """
+
+    network: str
+    title: str
+    lengths: str
+    iterations: int
+    seed: int
+    threads: int
+    torch: str
+    blocks: int
+    max_load: int
+    arena: int
+    gap: float
+    solver: str
+    replans: int
+    hit_rate: float | None
+    hit_bytes_rate: float | None
+    hit_rate_saved_plan: float | None
+    hit_bytes_rate_saved_plan: float | None
+    step_seconds_default: float
+    step_seconds_pgmo: float
+    step_seconds_saved_plan: float
+    rss_default: int
+    rss_pgmo: int
+    rss_pgmo_saved_plan: int
+    rss_steady_default: int | None
+    rss_steady_pgmo: int | None
+    rss_steady_saved_plan: int | None
+    identical: bool
+    profile: str
+    plan: str
+
+    def to_fields(self) -> dict[str, Any]:
+        """What `--json` prints."""
+        return asdict(self)
+
+
+class Observer(Protocol):
+    """Hears how a comparison gets on."""
+
+    def run(self, number: int, title: str) -> None:
+        """Run `number` of `RUNS` begins."""
+
+    def step(self, done: int) -> None:
+        """So many steps of the run are done."""
+
+    def message(self, text: str) -> None:
+        """The training process has something to say."""
+
+
+class Silent:
+    """An observer that keeps it to itself."""
+
+    def run(self, number: int, title: str) -> None:
+        """Ignored."""
+
+    def step(self, done: int) -> None:
+        """Ignored."""
+
+    def message(self, text: str) -> None:
+        """Ignored."""
+
+
+def saved_stem(network: str, folder: str | Path, lengths: Lengths = "fixed") -> Path:
+    """Path without suffix of the profile and the plan that a comparison saves.
+
+    Example:
+        >>> saved_stem("gpt", "out", "varying").name
+        'gpt-varying'
+    """
+    return Path(folder) / (network if lengths == "fixed" else f"{network}-{lengths}")
+
+
+def compare(
+    network: str,
+    folder: str | Path,
+    *,
+    iterations: int = 20,
+    seed: int = 0,
+    lengths: Lengths = "fixed",
+    threads: int = 0,
+    observer: Observer | None = None,
+) -> Comparison:
+    """Makes the three training runs, one after the other, each in a process of its own.
+
+    Args:
+        network: name of the network, one of `pgmo.demo.network.NAMES`.
+        folder: where to save the profile and the plan; made if missing.
+        iterations: steps of each run.
+        seed: of weights, data, dropout and lengths.
+        lengths: "varying" for a different sequence length each iteration.
+        threads: threads for torch, the same in all runs; 0 leaves torch's own choice.
+        observer: hears about progress.
+
+    Raises:
+        OptionError: when there are too few iterations to measure anything.
+        PgmoError: when a run fails.
+    """
+    if iterations < FEWEST_ITERATIONS[lengths]:
+        raise OptionError(
+            f"{iterations} iterations are too few to compare anything: a session records some "
+            f"first; use at least {FEWEST_ITERATIONS[lengths]} with {lengths} lengths"
+        )
+    observer = observer or Silent()
+    stem = saved_stem(network, folder, lengths)
+    plan = f"{stem}.pgmoplan"
+    default = Job(network, "default", iterations, seed, lengths, threads=threads)
+    jobs = {
+        "default allocator": default,
+        "pgmo": replace(default, mode="pgmo", save_as=str(stem)),
+        "pgmo, saved plan": replace(default, mode="pgmo", plan=plan),
+    }
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    outcomes: list[Outcome] = []
+    for number, (title, job) in enumerate(jobs.items()):
+        observer.run(number, title)
+        outcomes.append(launch(job, on_step=observer.step, on_message=observer.message))
+    return combine(default, stem, *outcomes)
+
+
+def combine(
+    job: Job, stem: Path, default: Outcome, replayed: Outcome, saved: Outcome
+) -> Comparison:
+    """Puts three outcomes of one job into one row.
+
+    Args:
+        job: the job with the default allocator.
+        stem: path of the saved files without suffix.
+        default: its outcome.
+        replayed: the outcome with pgmo.
+        saved: the outcome with pgmo from the saved plan.
+
+    Raises:
+        OptionError: when an outcome that should have a plan has none.
+    """
+    planned, reloaded = replayed.planned, saved.planned
+    if planned is None or reloaded is None:
+        raise OptionError("the second and third outcome must come from runs with pgmo")
+    seconds = [
+        statistics.median(outcome.seconds[job.steady_from :])
+        for outcome in (default, replayed, saved)
+    ]
+    results = {(outcome.losses, outcome.digest) for outcome in (default, replayed, saved)}
+    return Comparison(
+        network=job.network,
+        title=TITLES[job.network],
+        lengths=job.lengths,
+        iterations=job.iterations,
+        seed=job.seed,
+        threads=default.threads,
+        torch=default.torch,
+        blocks=planned.blocks,
+        max_load=planned.max_load,
+        arena=planned.arena,
+        gap=planned.gap,
+        solver=planned.solver,
+        replans=planned.replans,
+        hit_rate=planned.hit_rate,
+        hit_bytes_rate=planned.hit_bytes_rate,
+        hit_rate_saved_plan=reloaded.hit_rate,
+        hit_bytes_rate_saved_plan=reloaded.hit_bytes_rate,
+        step_seconds_default=seconds[0],
+        step_seconds_pgmo=seconds[1],
+        step_seconds_saved_plan=seconds[2],
+        rss_default=default.rss,
+        rss_pgmo=replayed.rss,
+        rss_pgmo_saved_plan=saved.rss,
+        rss_steady_default=default.rss_steady,
+        rss_steady_pgmo=replayed.rss_steady,
+        rss_steady_saved_plan=saved.rss_steady,
+        identical=len(results) == 1,
+        profile=f"{stem}.pgmoprof",
+        plan=f"{stem}.pgmoplan",
+    )
