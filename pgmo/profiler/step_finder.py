@@ -24,7 +24,7 @@ __all__ = ["Match", "Steady", "best_effort", "build_profile", "compare", "find_a
 def find_steady(iterations: list[Iteration]) -> Steady | None:
     """The newest structure that at least two recorded iterations share, or None.
 
-    Iterations need not be adjacent: with training and evaluation in turn, each is compared with all.
+    Iterations need not be adjacent: training and evaluation may take turns.
 
     Example:
         >>> from pgmo.profiler.recording import make_events, split
@@ -88,14 +88,23 @@ def _fit_reference(iterations: list[Iteration]) -> Iteration | None:
     for at in range(len(iterations) - 1, 0, -1):
         for other in reversed(iterations[:at]):
             match = compare(other, iterations[at])
-            if match.kind == "fit":
+            if match.kind == "fit" and not _is_warm_up(match):
                 return match.base
     return None
+
+
+def _is_warm_up(match: Match) -> bool:
+    """Whether the longer iteration is the very first, whose extra requests never come again.
+
+    Optimizer state is born in it, and libraries warm up.
+    """
+    return match.base.index == 0 and len(match.base) > len(match.other)
 
 
 def _gather(reference: Iteration, iterations: list[Iteration], recorded: int) -> Steady:
     """Collects what fits the reference; a longer iteration that fits takes its place."""
     matches = [compare(reference, other) for other in iterations if other is not reference]
+    matches = [match for match in matches if not _is_warm_up(match)]
     longest = max((m.base for m in matches if m.kind == "fit"), key=len, default=reference)
     if len(longest) > len(reference):
         return _gather(longest, iterations, recorded)
