@@ -1,8 +1,8 @@
 """Compares two iterations: the same requests, one structure at two shapes, or neither.
 
-Two iterations agree *exactly* (the same sizes on the same streams in the same order), or they *fit*:
-one structure at two shapes. Whether sizes that differ are another shape or another network is
-decided by the rule of `_convincing`; it judges speed, never safety: replay checks every request.
+Two iterations agree *exactly* (the same sizes on the same streams in the same order), or they
+*fit*: one structure at two shapes. Whether sizes that differ are another shape or another network
+is decided by the rule of `_convincing`; it judges speed, never safety: replay checks every request.
 """
 
 from collections.abc import Iterable

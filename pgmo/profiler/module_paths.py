@@ -1,0 +1,53 @@
+"""Dotted names of modules, as a reader of the model's code would write them."""
+
+from typing import Any
+
+
+class ModulePaths:
+    """Names each module by the path that it has below the module that was called first.
+
+    A member of a container is called by the container's owner, and a shared module has several
+    paths, so the path is looked up among all of the root's modules and must lie below the caller's.
+
+    Example:
+        >>> from torch import nn  # doctest: +SKIP
+        >>> paths = ModulePaths()  # doctest: +SKIP
+        >>> net = nn.Sequential(nn.Linear(2, 2))  # doctest: +SKIP
+        >>> root = paths.enter(net, None)  # doctest: +SKIP
+        >>> root, paths.enter(net[0], root)  # doctest: +SKIP
+        ('Sequential', 'Sequential.0')
+    """
+
+    def __init__(self) -> None:
+        self._paths: dict[int, list[str]] = {}  # id(module) -> its paths below every root
+        self._owners: dict[int, str] = {}  # id(parameter) -> path of the module that has it
+        self._roots: dict[str, int] = {}  # how many roots of a class
+        self._kept: list[Any] = []  # ids stay valid while their objects live
+
+    def enter(self, module: Any, caller: str | None) -> str:
+        """The path of a module that is called by the module at `caller`, None for no module."""
+        known = self._paths.get(id(module), [])
+        if caller is None:
+            # A part called by itself (by a checkpoint in the backward pass) keeps its full name.
+            return known[0] if known else self._add_root(module)
+        below = [path for path in known if path.startswith(f"{caller}.")]
+        # A parent that is called by its own child, or a module the root does not list.
+        return (below or known or [f"{caller}.{type(module).__name__}"])[0]
+
+    def owner(self, parameter: Any) -> str:
+        """The path of the module that has the parameter; "" when none does."""
+        return self._owners.get(id(parameter), "")
+
+    def _add_root(self, root: Any) -> str:
+        name = type(root).__name__
+        self._roots[name] = count = self._roots.get(name, 0) + 1
+        if count > 1:
+            name = f"{name}#{count}"
+        for path, module in root.named_modules(remove_duplicate=False):
+            full = f"{name}.{path}" if path else name
+            self._paths.setdefault(id(module), []).append(full)
+            for parameter in module._parameters.values():
+                if parameter is not None:
+                    self._owners.setdefault(id(parameter), full)
+        self._kept.append(root)
+        return name
