@@ -19,9 +19,10 @@ RUNS = 3
 class Comparison:
     """One network without and with pgmo; seconds and bytes.
 
-    Step times are medians over the steady iterations (see `pgmo.demo.job.STEADY_FROM`), `rss` is
-    peak resident memory of the whole process, `rss_steady` that of the steady iterations. "Saved
-    plan" is a second run with pgmo, in a fresh process, from the plan that the first one saved.
+    Step times and page faults are medians over the steady iterations (see
+    `pgmo.demo.job.STEADY_FROM`), `rss` is peak resident memory of the whole process, `rss_steady`
+    that of the steady iterations. "Saved plan" is a second run with pgmo, in a fresh process, from
+    the plan that the first one saved.
 
     Example:
         >>> comparison = compare("lstm", "demo-output")  # doctest: +SKIP
@@ -49,6 +50,8 @@ class Comparison:
     step_seconds_default: float
     step_seconds_pgmo: float
     step_seconds_saved_plan: float
+    faults_default: float
+    faults_pgmo: float
     rss_default: int
     rss_pgmo: int
     rss_pgmo_saved_plan: int
@@ -191,6 +194,8 @@ def combine(
         step_seconds_default=seconds[0],
         step_seconds_pgmo=seconds[1],
         step_seconds_saved_plan=seconds[2],
+        faults_default=statistics.median(default.faults[job.steady_from :]),
+        faults_pgmo=statistics.median(replayed.faults[job.steady_from :]),
         rss_default=default.rss,
         rss_pgmo=replayed.rss,
         rss_pgmo_saved_plan=saved.rss,

@@ -98,6 +98,7 @@ class Outcome:
         digest: SHA-256 (hex) of all final weights and buffers.
         rss: peak resident memory of the whole process, bytes.
         rss_steady: the same over the steady iterations only; None where it cannot be told.
+        faults: page faults of each step.
         threads: threads that torch used.
         torch: version of torch.
         planned: what pgmo did, in mode "pgmo".
@@ -108,6 +109,7 @@ class Outcome:
     digest: str
     rss: int
     rss_steady: int | None
+    faults: tuple[int, ...]
     threads: int
     torch: str
     planned: Planned | None = field(default=None)
@@ -116,7 +118,7 @@ class Outcome:
     def from_fields(cls, fields: dict[str, Any]) -> "Outcome":
         """Makes an outcome of what JSON gave back."""
         values: dict[str, Any] = {**fields}
-        for name in ("seconds", "losses"):
+        for name in ("seconds", "losses", "faults"):
             values[name] = tuple(values[name])
         if values["planned"] is not None:
             planned = values["planned"]

@@ -52,7 +52,9 @@ class LSTMDemo(Network):
         """Makes source, previous and target tokens, each (32, length)."""
         length = 48 if length is None else length
         generator = torch.Generator().manual_seed(self.seed * 1_000_003 + index)
-        source = torch.randint(1, _VOCABULARY, (_BATCH, length), generator=generator)
+        # Cubed, so that some tokens are frequent, as words are, and there is something to learn.
+        chance = torch.rand(_BATCH, length, generator=generator) ** 3
+        source = 1 + (chance * (_VOCABULARY - 1)).long()
         target = source.flip(1)
         previous = functional.pad(target[:, :-1], (1, 0), value=_START)
         return source, previous, target

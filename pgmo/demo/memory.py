@@ -1,5 +1,7 @@
-"""The peak of this process's resident memory, and how to start it afresh (Linux)."""
+"""This process's resident memory at its peak, and its page faults (Linux)."""
 
+import resource
+import sys
 from pathlib import Path
 
 _STATUS = Path("/proc/self/status")
@@ -21,9 +23,6 @@ def peak_resident() -> int:
                 return int(line.split()[1]) * 1024
     except OSError:
         pass
-    import resource
-    import sys
-
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
 
@@ -42,3 +41,13 @@ def reset_peak_resident() -> bool:
     except OSError:
         return False
     return True
+
+
+def page_faults() -> int:
+    """Page faults so far that needed no disk: each is a page that the system zeroed and mapped.
+
+    Example:
+        >>> page_faults() > 0
+        True
+    """
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgmo.demo.job import Job, Outcome, Planned
 from pgmo.demo.lengths import varying_lengths
-from pgmo.demo.memory import peak_resident, reset_peak_resident
+from pgmo.demo.memory import page_faults, peak_resident, reset_peak_resident
 from pgmo.demo.network import Network, create
 from pgmo.errors import OptionError, PgmoError
 
@@ -53,23 +53,20 @@ def run(job: Job) -> Outcome:
         torch.set_num_threads(job.threads)
     network = create(job.network, job.seed)
     lengths = _lengths(network, job)
+    planned = None
     if job.mode == "default":
-        seconds, losses, peaks = _train(network, lengths, job, None)
-        planned = None
+        trained = _train(network, lengths, job, None)
     else:
         import pgmo
 
         with pgmo.optimize(plan=job.plan, model_name=job.network) as session:
-            seconds, losses, peaks = _train(network, lengths, job, session)
+            trained = _train(network, lengths, job, session)
         planned = _planned(session, lengths)
         if job.save_as is not None:
             _save(session, job.save_as)
     return Outcome(
-        seconds=tuple(seconds),
-        losses=tuple(losses),
+        **trained,
         digest=digest(network.model),
-        rss=max(peak for peak in peaks if peak is not None),
-        rss_steady=peaks[1],
         threads=torch.get_num_threads(),
         torch=str(torch.__version__),
         planned=planned,
@@ -102,10 +99,11 @@ def _lengths(network: Network, job: Job) -> list[int | None]:
 
 def _train(
     network: Network, lengths: list[int | None], job: Job, session: "Session | None"
-) -> tuple[list[float], list[str], tuple[int, int | None]]:
-    """Returns the seconds and the loss of each step, the peak before and during the steady part."""
+) -> dict[str, Any]:
+    """Returns what an outcome says about each step, and the peaks of memory."""
     seconds: list[float] = []
     losses: list[str] = []
+    faults: list[int] = []
     early = 0
     resettable = False
     for index, length in enumerate(lengths):
@@ -113,14 +111,22 @@ def _train(
             early = peak_resident()
             resettable = reset_peak_resident()
         batch = network.batch(index, length)
+        before = page_faults()
         begin = time.perf_counter()
         with session.iteration() if session else contextlib.nullcontext():
             loss = network.step(batch)
         seconds.append(time.perf_counter() - begin)
+        faults.append(page_faults() - before)
         losses.append(float(loss.item()).hex())
         _tell(step=index + 1)
     late = peak_resident()
-    return seconds, losses, (max(early, late), late if resettable else None)
+    return {
+        "seconds": tuple(seconds),
+        "losses": tuple(losses),
+        "faults": tuple(faults),
+        "rss": max(early, late),
+        "rss_steady": late if resettable else None,
+    }
 
 
 def _planned(session: "Session", lengths: list[int | None]) -> Planned:

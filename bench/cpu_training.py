@@ -1,0 +1,205 @@
+"""Training on the CPU: pgmo against glibc's malloc, jemalloc, tcmalloc and mimalloc.
+
+    python bench/cpu_training.py --repetitions 5
+
+Every run is a fresh process that trains one of the demo's networks; the other allocators are
+preloaded (Debian: libjemalloc2 libtcmalloc-minimal4 libmimalloc2.0). Repetitions are interleaved,
+in alternating order, so that a slow minute of the machine hits all alike. Reported are medians over
+repetitions of: the median step, page faults per step, and peak resident memory.
+"""
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from _machine import Seconds, write_result
+
+from pgmo.demo.job import Job, Outcome
+from pgmo.demo.launch import launch
+from pgmo.demo.network import NAMES
+from pgmo.units import format_bytes
+
+LIBRARIES = {
+    "jemalloc": "libjemalloc.so.2",
+    "tcmalloc": "libtcmalloc_minimal.so.4",
+    "mimalloc": "libmimalloc.so.2",
+}
+OURS = ("pgmo", "pgmo_saved_plan")
+FOLDERS = (
+    f"/usr/lib/{os.uname().machine}-linux-gnu",
+    "/usr/lib64",
+    "/usr/lib",
+    "/usr/local/lib",
+)
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A way to allocate: a library to preload, or pgmo over glibc."""
+
+    name: str
+    preload: str = ""
+
+    def job(self, network: str, iterations: int, folder: str) -> Job:
+        """What its worker is asked to do."""
+        job = Job(network, "default", iterations)
+        if self.name == "pgmo":
+            return replace(job, mode="pgmo", save_as=f"{folder}/{network}")
+        if self.name == "pgmo_saved_plan":
+            return replace(job, mode="pgmo", plan=f"{folder}/{network}.pgmoplan")
+        return job
+
+    def run(self, network: str, iterations: int, folder: str) -> Outcome:
+        """Trains once."""
+        environment = {"LD_PRELOAD": self.preload} if self.preload else {}
+        return launch(self.job(network, iterations, folder), environment=environment)
+
+
+def find_library(name: str) -> str | None:
+    """The library's path if it is there and can be preloaded."""
+    for folder in FOLDERS:
+        path = Path(folder) / name
+        if path.exists():
+            probe = [sys.executable, "-c", "import sys; print(open('/proc/self/maps').read())"]
+            environment = {**os.environ, "LD_PRELOAD": str(path)}
+            shown = subprocess.run(probe, env=environment, capture_output=True, text=True)
+            return str(path) if path.resolve().name in shown.stdout else None
+    return None
+
+
+def contenders(wanted: list[str]) -> tuple[list[Contender], list[str]]:
+    """Those that can be run here, and notes about the rest."""
+    found, notes = [], []
+    for name in wanted:
+        if name in LIBRARIES:
+            path = find_library(LIBRARIES[name])
+            if path is None:
+                notes.append(f"{name} left out: {LIBRARIES[name]} is not installed here")
+                continue
+            found.append(Contender(name, path))
+        else:
+            found.append(Contender(name))
+    return found, notes
+
+
+def schedule(players: list[Contender], repetitions: int) -> Iterator[Contender]:
+    """Interleaves repetitions; every second one goes backwards.
+
+    pgmo always runs before pgmo_saved_plan for the first time, which needs what it saves.
+    """
+    for repetition in range(repetitions):
+        yield from players if repetition % 2 == 0 else reversed(players)
+
+
+def measure(
+    network: str, players: list[Contender], repetitions: int, iterations: int
+) -> dict[str, list[Outcome]]:
+    outcomes: dict[str, list[Outcome]] = {player.name: [] for player in players}
+    with tempfile.TemporaryDirectory() as folder:
+        for player in schedule(players, repetitions):
+            outcome = player.run(network, iterations, folder)
+            outcomes[player.name].append(outcome)
+            step = statistics.median(outcome.seconds[Job(network, "default").steady_from :])
+            print(
+                f"{network:8}{player.name:16}{step * 1000:8.1f} ms  {format_bytes(outcome.rss)}",
+                file=sys.stderr,
+            )
+    return outcomes
+
+
+def summarise(network: str, outcomes: dict[str, list[Outcome]]) -> list[dict[str, Any]]:
+    """One row per contender: medians over repetitions, and ratios against each other one."""
+    steady = Job(network, "default").steady_from
+    steps = {
+        name: Seconds.of([statistics.median(run.seconds[steady:]) for run in runs])
+        for name, runs in outcomes.items()
+    }
+    losses = {(run.losses, run.digest) for runs in outcomes.values() for run in runs}
+    rows = []
+    for name, runs in outcomes.items():
+        row: dict[str, Any] = {
+            "network": network,
+            "allocator": name,
+            "step_seconds": steps[name].median,
+            "step_seconds_fastest": steps[name].fastest,
+            "step_seconds_slowest": steps[name].slowest,
+            "repetitions": steps[name].repetitions,
+            "page_faults_per_step": statistics.median(
+                statistics.median(run.faults[steady:]) for run in runs
+            ),
+            "rss": statistics.median(run.rss for run in runs),
+            "rss_steady": statistics.median(
+                run.rss if run.rss_steady is None else run.rss_steady for run in runs
+            ),
+            "threads": runs[0].threads,
+            "torch": runs[0].torch,
+            "identical": len(losses) == 1,
+            "time_against": {
+                other: steps[name].median / steps[other].median for other in steps if other != name
+            },
+        }
+        planned = runs[0].planned
+        if planned is not None:
+            row.update(hit_rate=planned.hit_rate, arena=planned.arena, max_load=planned.max_load)
+        rows.append(row)
+    return rows
+
+
+def show(rows: list[dict[str, Any]]) -> None:
+    head = f"{'network':9}{'allocator':17}{'step ms':>9}{'range':>16}{'faults':>9}"
+    print(head + f"{'peak':>10}{'steady':>10}")
+    for row in rows:
+        low, high = row["step_seconds_fastest"] * 1e3, row["step_seconds_slowest"] * 1e3
+        print(
+            f"{row['network']:9}{row['allocator']:17}{row['step_seconds'] * 1e3:9.1f}"
+            f"{f'{low:.1f}-{high:.1f}':>16}{row['page_faults_per_step']:9.0f}"
+            f"{format_bytes(row['rss']):>10}{format_bytes(row['rss_steady']):>10}"
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    names = ("glibc", *LIBRARIES, *OURS)
+    parser.add_argument("--network", choices=NAMES, action="append")
+    parser.add_argument("--allocator", choices=names, action="append")
+    parser.add_argument("--repetitions", type=int, default=5)
+    parser.add_argument("--iterations", type=int, default=20)
+    parser.add_argument("-o", "--output", type=Path)
+    arguments = parser.parse_args()
+    wanted = arguments.allocator or list(names)
+    if "pgmo_saved_plan" in wanted and "pgmo" not in wanted:
+        parser.error("pgmo_saved_plan needs the plan that pgmo saves: add --allocator pgmo")
+    players, notes = contenders([name for name in names if name in wanted])
+    for note in notes:
+        print(note, file=sys.stderr)
+    rows: list[dict[str, Any]] = []
+    for network in arguments.network or NAMES:
+        outcomes = measure(network, players, arguments.repetitions, arguments.iterations)
+        rows.extend(summarise(network, outcomes))
+    show(rows)
+    write_result(
+        "cpu_training",
+        {
+            "iterations": arguments.iterations,
+            "notes": notes,
+            "load_average_at_end": os.getloadavg()[0],
+            "environment": {
+                key: value for key, value in os.environ.items() if key.startswith(("OMP_", "MKL_"))
+            },
+            "rows": rows,
+        },
+        output=arguments.output,
+    )
+    if not all(row["identical"] for row in rows):
+        sys.exit("losses or final weights differ between allocators")
+
+
+if __name__ == "__main__":
+    main()
