@@ -28,6 +28,12 @@ bool contains(const pgmo_arena& arena, std::uintptr_t address) noexcept {
   return address - address_of(arena.base) < arena.bytes;  // wraps around below the base
 }
 
+void check_room(std::uint64_t needed, std::uint64_t bytes) {
+  if (needed <= bytes) return;
+  throw std::invalid_argument("the plan needs an arena of " + std::to_string(needed) +
+                              " bytes, but this one has " + std::to_string(bytes));
+}
+
 void give_back(const pgmo_arena& arena) noexcept {
   if (arena.give_back != nullptr) arena.give_back(arena.context);
 }
@@ -65,7 +71,10 @@ void* Engine::allocate(std::size_t bytes, std::uint64_t stream) noexcept {
   const Guard guard(lock_);
   if (!has(PGMO_SERVING)) return nullptr;
   const std::optional<std::uint32_t> index = stream_index(stream);
-  if (!index) return nullptr;
+  if (!index) {
+    counters_.missed(Miss::kUnknown, static_cast<Bytes>(bytes));
+    return nullptr;
+  }
   Offset offset = kUnplanned;
   try {
     offset = find_slot(make_key(static_cast<Bytes>(bytes), *index));
@@ -102,12 +111,13 @@ bool Engine::release(void* pointer) noexcept {
   bool ours = false;
   {
     const Guard guard(lock_);
-    if (recorder_.active()) [[unlikely]]
+    const bool recorded = recorder_.active();
+    if (recorded) [[unlikely]]
       record_free(address);
     if (check_) [[unlikely]]
       check_->freed(address);
     ours = release_slot(address, empty);
-    if (!ours) {
+    if (!ours || recorded) {
       if (const Tracked* block = tracked_.find(address)) {
         if (block->foreign) fallback_.remove(block->bytes);
         tracked_.erase(address);
@@ -257,27 +267,34 @@ bool Engine::recording_truncated() {
 Engine::PlanId Engine::add_plan(std::vector<PlannedRequest> requests,
                                 std::span<const std::uint64_t> streams, Bytes arena_bytes,
                                 Bytes alignment) {
-  const Guard guard(lock_);
-  if (static_cast<std::uint64_t>(arena_bytes) > arena_.bytes) {
-    throw std::invalid_argument("the plan needs an arena of " + std::to_string(arena_bytes) +
-                                " bytes, but the one attached has " + std::to_string(arena_.bytes));
+  // Only the first and the last step need the lock; the long one in between must not hold it.
+  const std::vector<std::uint32_t> indices = indices_of(streams);
+  for (PlannedRequest& request : requests) {
+    if (request.stream_index >= indices.size()) throw std::invalid_argument("unknown stream");
+    request.stream_index = indices[request.stream_index];
   }
+  auto replayer =
+      std::make_unique<Replayer>(ReplayPlan(requests, arena_bytes, alignment), late_, counters_);
+  const Guard guard(lock_);
+  check_room(static_cast<std::uint64_t>(arena_bytes), arena_.bytes);
+  const PlanId plan = static_cast<PlanId>(plans_.size());
+  plans_.reserve(plan + 1);
+  successors_.reserve(plan + 1);
+  plans_.push_back(std::move(replayer));
+  successors_.push_back(plan);
+  if (replayer_ == nullptr) switch_to(plan);
+  return plan;
+}
+
+std::vector<std::uint32_t> Engine::indices_of(std::span<const std::uint64_t> streams) {
+  const Guard guard(lock_);
   std::vector<std::uint32_t> indices;
   for (const std::uint64_t stream : streams) {
     const auto known = std::find(streams_.begin(), streams_.end(), stream);
     indices.push_back(static_cast<std::uint32_t>(known - streams_.begin()));
     if (known == streams_.end()) streams_.push_back(stream);
   }
-  for (PlannedRequest& request : requests) {
-    if (request.stream_index >= indices.size()) throw std::invalid_argument("unknown stream");
-    request.stream_index = indices[request.stream_index];
-  }
-  plans_.push_back(
-      std::make_unique<Replayer>(ReplayPlan(requests, arena_bytes, alignment), late_, counters_));
-  const PlanId plan = static_cast<PlanId>(plans_.size() - 1);
-  successors_.push_back(plan);
-  if (replayer_ == nullptr) switch_to(plan);
-  return plan;
+  return indices;
 }
 
 void Engine::select_plan(PlanId plan) {
@@ -307,9 +324,16 @@ std::vector<Grown> Engine::take_grown() {
 }
 
 void Engine::attach_arena(const pgmo_arena& arena) {
+  if (arena.base == nullptr || arena.bytes == 0 || arena.bytes > ~address_of(arena.base)) {
+    throw std::invalid_argument("an arena of " + std::to_string(arena.bytes) +
+                                " bytes is not a range of memory");
+  }
   pgmo_arena empty{};
   {
     const Guard guard(lock_);
+    for (const auto& one : plans_) {
+      check_room(static_cast<std::uint64_t>(one->plan().arena_bytes()), arena.bytes);
+    }
     empty = retire_arena();
     arena_ = arena;
     base_ = address_of(arena.base);

@@ -75,7 +75,8 @@ class Engine {
   void remove_plans();
   std::vector<Grown> take_grown();
 
-  // The new arena serves from now on. The old one goes back when its last block has died.
+  // The new arena serves from now on. The old one goes back when its last block has died. Throws
+  // std::invalid_argument, and changes nothing, when it is too small for a plan that is still here.
   void attach_arena(const pgmo_arena& arena);
   void detach_arena();
 
@@ -113,6 +114,7 @@ class Engine {
   void set(std::uint32_t bit, bool on) noexcept;
   std::optional<std::uint32_t> stream_index(std::uint64_t stream) noexcept;
   Offset find_slot(RequestKey key);
+  std::vector<std::uint32_t> indices_of(std::span<const std::uint64_t> streams);
   void choose_plan(RequestKey key);
   void switch_to(PlanId plan);
   bool track(std::uintptr_t address, Bytes bytes, std::uint64_t stream, bool foreign) noexcept;

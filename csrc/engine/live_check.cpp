@@ -3,10 +3,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <iterator>
+#include <new>
 
 namespace pgmo {
 
-void LiveCheck::allocated(std::uintptr_t address, std::uint64_t bytes, const char* origin) {
+void LiveCheck::allocated(std::uintptr_t address, std::uint64_t bytes,
+                          const char* origin) noexcept {
   const auto after = live_.lower_bound(address);
   auto clash = live_.end();
   if (after != live_.end() && after->first < address + bytes) clash = after;
@@ -23,10 +25,14 @@ void LiveCheck::allocated(std::uintptr_t address, std::uint64_t bytes, const cha
                  static_cast<unsigned long long>(clash->first), clash->second.origin);
     std::abort();
   }
-  live_.emplace(address, Block{bytes, origin});
+  try {
+    live_.emplace(address, Block{bytes, origin});
+  } catch (const std::bad_alloc&) {
+    // Goes unwatched: the check must not end a program that would have survived without it.
+  }
 }
 
-void LiveCheck::freed(std::uintptr_t address) {
+void LiveCheck::freed(std::uintptr_t address) noexcept {
   live_.erase(address);
 }
 

@@ -13,8 +13,8 @@ namespace pgmo {
 
 class LiveCheck {
  public:
-  void allocated(std::uintptr_t address, std::uint64_t bytes, const char* origin);
-  void freed(std::uintptr_t address);
+  void allocated(std::uintptr_t address, std::uint64_t bytes, const char* origin) noexcept;
+  void freed(std::uintptr_t address) noexcept;
 
  private:
   struct Block {

@@ -30,7 +30,8 @@ ReplayPlan::ReplayPlan(std::span<const PlannedRequest> requests, Bytes arena_byt
       return offset >= 0 && offset % alignment == 0 && request.bytes <= arena_bytes - offset;
     };
     check(request.bytes > 0 && request.bytes <= kLargestRequest, "the size is out of range", row);
-    check(request.stream_index < (1u << (64 - kStreamShift)), "too many streams", row);
+    // The last index would make the key of all ones, which stands for no request.
+    check(request.stream_index < (1u << (64 - kStreamShift)) - 1, "too many streams", row);
     if (request.offset == kUnplanned) {
       check(request.alternate == kUnplanned, "a second slot without a first", row);
       continue;
@@ -49,10 +50,7 @@ ReplayPlan::ReplayPlan(std::span<const PlannedRequest> requests, Bytes arena_byt
   }
 
   const std::size_t slots = requests.size() + 1 + seconds;
-  const std::size_t cells =
-      std::bit_ceil(std::max<std::size_t>(16, 2 * (requests.size() + seconds)));
-  places_.resize(cells);
-  place_shift_ = 64 - std::countr_zero(cells);
+  make_places(requests);
   slots_.reserve(slots);
   is_varying_.assign(slots, false);
   ends_by_slot_.assign(slots, 0);
@@ -61,12 +59,11 @@ ReplayPlan::ReplayPlan(std::span<const PlannedRequest> requests, Bytes arena_byt
   for (std::size_t row = 0; row < requests.size(); ++row) {
     const PlannedRequest& request = requests[row];
     const RequestKey key = make_key(request.bytes, request.stream_index);
-    Slot slot{.key = key, .offset = request.offset, .place = kNowhere};
+    Slot slot{.key = key, .place = kNowhere};
     if (request.offset != kUnplanned) slot.place = add_place(request.offset);
     if (request.alternate != kUnplanned) {
       slot.alternate = static_cast<SlotIndex>(requests.size() + 1 + second_slots.size());
-      second_slots.push_back(
-          {.key = key, .offset = request.alternate, .place = add_place(request.alternate)});
+      second_slots.push_back({.key = key, .place = add_place(request.alternate)});
     }
     slots_.push_back(slot);
     is_varying_[row] = request.varying;
@@ -78,10 +75,24 @@ ReplayPlan::ReplayPlan(std::span<const PlannedRequest> requests, Bytes arena_byt
     }
   }
   // The sentinel behind the last request matches nothing: no request has a key of all ones.
-  slots_.push_back({.key = ~RequestKey{0}, .offset = kUnplanned, .place = kNowhere});
+  slots_.push_back({.key = ~RequestKey{0}, .place = kNowhere});
   slots_.insert(slots_.end(), second_slots.begin(), second_slots.end());
   std::sort(fixed_.begin(), fixed_.end());
   index_ends(requests);
+}
+
+void ReplayPlan::make_places(std::span<const PlannedRequest> requests) {
+  std::vector<Offset> offsets;
+  offsets.reserve(requests.size());
+  for (const PlannedRequest& request : requests) {
+    if (request.offset != kUnplanned) offsets.push_back(request.offset);
+    if (request.alternate != kUnplanned) offsets.push_back(request.alternate);
+  }
+  std::sort(offsets.begin(), offsets.end());
+  const auto different = std::unique(offsets.begin(), offsets.end()) - offsets.begin();
+  const std::size_t cells = std::bit_ceil(std::max<std::size_t>(16, 2 * different));
+  places_.resize(cells);
+  place_shift_ = 64 - std::countr_zero(cells);
 }
 
 std::uint32_t ReplayPlan::add_place(Offset offset) {
@@ -96,12 +107,12 @@ void ReplayPlan::index_ends(std::span<const PlannedRequest> requests) {
   for (std::size_t row = 0; row < requests.size(); ++row) {
     // Nothing else lies on the two slots of a pair, so their ends are nobody's business.
     if (requests[row].offset == kUnplanned || requests[row].alternate != kUnplanned) continue;
-    ends_.push_back(
-        {static_cast<std::uint32_t>(requests[row].end % ticks), static_cast<SlotIndex>(row)});
+    ends_.push_back({static_cast<std::uint32_t>(requests[row].end % ticks),
+                     static_cast<SlotIndex>(row), slots_[row].place});
   }
   std::stable_sort(ends_.begin(), ends_.end(),
                    [](const End& a, const End& b) { return a.tick < b.tick; });
-  ends_.push_back({std::numeric_limits<std::uint32_t>::max(), kNoSlot});
+  ends_.push_back({std::numeric_limits<std::uint32_t>::max(), kNoSlot, kNowhere});
 }
 
 std::uint32_t ReplayPlan::occurrences(RequestKey key) const noexcept {

@@ -6,7 +6,11 @@
 //            │slot │slot │ --- │slot │slot │       --- a request that is not planned (persistent)
 //            └─────┴─────┴─────┴─────┴─────┘
 //     ends    tick 2: slot 0;  tick 4: slots 1, 3; ...     planned ends, in the order of ticks
-//     places  offset → the slot that lives there now       only one can, by the safety invariant
+//     places  offset → who lives there now, how many bytes      only one can, by the invariant
+//
+// Rows and ends are read from front to back once per iteration; only places are reached at random.
+// There are as many places as different offsets, far fewer than requests, so they stay in the
+// cache when the rest of a long plan does not.
 //
 // A block whose lifetime is longer than one iteration has two slots, used in turn; no other block
 // ever lies on either.
@@ -54,12 +58,18 @@ struct PlannedRequest {
 
 struct Slot {
   RequestKey key;
-  Offset offset;
-  Bytes live = 0;  // the bytes handed out; 0 while free. Negative while late
-  std::uint32_t place;
+  std::uint32_t place;  // kNowhere: not planned
   SlotIndex alternate = kNoSlot;
 };
-static_assert(sizeof(Slot) == 32);
+static_assert(sizeof(Slot) == 16);
+
+// An offset at which slots lie, one after the other.
+struct alignas(32) Place {
+  Offset offset = -1;  // of an empty cell
+  Bytes bytes = 0;     // handed out to the slot that lives here; negative while it is late
+  SlotIndex living = kNoSlot;
+};
+static_assert(sizeof(Place) == 32);
 
 class ReplayPlan {
  public:
@@ -71,7 +81,6 @@ class ReplayPlan {
   Bytes arena_bytes() const noexcept { return arena_bytes_; }
   bool has_varying() const noexcept { return !varying_.empty(); }
 
-  Slot& slot(SlotIndex index) noexcept { return slots_[index]; }
   const Slot& slot(SlotIndex index) const noexcept { return slots_[index]; }
   bool planned(SlotIndex index) const noexcept { return slots_[index].place != kNowhere; }
   bool varying(SlotIndex index) const noexcept { return is_varying_[index]; }
@@ -81,22 +90,21 @@ class ReplayPlan {
   struct End {
     std::uint32_t tick;
     SlotIndex slot;
+    std::uint32_t place;
   };
   const End* ends() const noexcept { return ends_.data(); }
 
-  // The slot that is alive at an offset, or kNoSlot.
-  SlotIndex living_at(Offset offset) const noexcept {
-    const Place& place = places_[find_place(offset)];
-    return place.offset == offset ? place.living : kNoSlot;
-  }
-  void set_living(const Slot& slot, SlotIndex index) noexcept {
-    places_[slot.place].living = index;
-  }
+  // Of a planned slot.
+  Place& place_of(const Slot& slot) noexcept { return places_[slot.place]; }
+  Place& place_of(const End& end) noexcept { return places_[end.place]; }
+
+  // The place at an offset, or an empty cell where nothing lives.
+  Place& place_at(Offset offset) noexcept { return places_[find_place(offset)]; }
 
   template <typename Visit>
   void for_each_living(Visit&& visit) {
-    for (const Place& place : places_) {
-      if (place.living != kNoSlot) visit(place.living);
+    for (Place& place : places_) {
+      if (place.living != kNoSlot) visit(place);
     }
   }
 
@@ -110,10 +118,6 @@ class ReplayPlan {
   static constexpr std::uint32_t kNowhere = ~std::uint32_t{0};
   static constexpr Offset kNoOffset = -1;
 
-  struct Place {
-    Offset offset = kNoOffset;
-    SlotIndex living = kNoSlot;
-  };
   struct Occurrence {
     RequestKey key;
     SlotIndex request;
@@ -127,6 +131,7 @@ class ReplayPlan {
     while (places_[at].offset != offset && places_[at].offset != kNoOffset) at = (at + 1) & mask;
     return at;
   }
+  void make_places(std::span<const PlannedRequest> requests);
   std::uint32_t add_place(Offset offset);
   void index_ends(std::span<const PlannedRequest> requests);
 

@@ -18,13 +18,10 @@ Offset Replayer::serve(RequestKey key) {
 }
 
 Bytes Replayer::release(Offset offset) noexcept {
-  const SlotIndex index = plan_.living_at(offset);
-  if (index == kNoSlot) return 0;
-  Slot& slot = plan_.slot(index);
-  const Bytes bytes = slot.live < 0 ? late_.erase(offset) : slot.live;
-  slot.live = 0;
-  plan_.set_living(slot, kNoSlot);
-  return bytes;
+  Place& place = plan_.place_at(offset);
+  if (place.living == kNoSlot) return 0;
+  place.living = kNoSlot;
+  return place.bytes < 0 ? late_.erase(offset) : place.bytes;
 }
 
 void Replayer::end_iteration() {
@@ -42,11 +39,9 @@ void Replayer::begin_at(std::uint32_t requests_so_far) {
 }
 
 void Replayer::retire_living() {
-  plan_.for_each_living([this](SlotIndex index) {
-    Slot& slot = plan_.slot(index);
-    if (slot.live > 0) late_.insert(slot.offset, slot.live);
-    slot.live = 0;
-    plan_.set_living(slot, kNoSlot);
+  plan_.for_each_living([this](Place& place) {
+    if (place.bytes > 0) late_.insert(place.offset, place.bytes);
+    place.living = kNoSlot;
   });
   rewind();
 }
@@ -102,7 +97,8 @@ Replayer::Match Replayer::resynchronise(RequestKey key) {
       return match;
     }
   }
-  if (at_varying && key_bytes(key) > key_bytes(plan_.slot(cursor_).key)) {
+  if (at_varying && key_stream(key) == key_stream(plan_.slot(cursor_).key) &&
+      key_bytes(key) > key_bytes(plan_.slot(cursor_).key)) {
     // The right request at a size beyond the plan's. Should it have been another one, its slot can
     // still be had as a skipped one.
     const SlotIndex request = cursor_;
@@ -157,41 +153,55 @@ Offset Replayer::serve_at(SlotIndex request, RequestKey key) noexcept {
   const Bytes bytes = key_bytes(key);
   Miss reason = Miss::kOccupied;
   for (SlotIndex index = request; index != kNoSlot; index = plan_.slot(index).alternate) {
-    Slot& slot = plan_.slot(index);
-    if (slot.live != 0) continue;
-    if (!late_.empty() && late_.overlaps(slot.offset, bytes)) [[unlikely]] {
+    Place& place = plan_.place_of(plan_.slot(index));
+    if (place.living != kNoSlot) [[unlikely]] {
+      if (place.living != index) reason = Miss::kLate;  // another block, past its planned end
+      continue;
+    }
+    if (!late_.empty() && late_.overlaps(place.offset, bytes)) [[unlikely]] {
       reason = Miss::kLate;
       continue;
     }
-    slot.live = bytes;
-    plan_.set_living(slot, index);
+    place.living = index;
+    place.bytes = bytes;
     ++counters_.requests;
     ++counters_.hits;
     counters_.requested_bytes += static_cast<std::uint64_t>(bytes);
     counters_.hit_bytes += static_cast<std::uint64_t>(bytes);
-    return slot.offset;
+    return place.offset;
   }
   return miss(reason, key);
 }
 
 Offset Replayer::miss(Miss reason, RequestKey key) noexcept {
   if (reason == Miss::kUnknown) missed_ = key;
-  ++counters_.requests;
-  ++counters_.misses[static_cast<int>(reason)];
-  counters_.requested_bytes += static_cast<std::uint64_t>(key_bytes(key));
+  counters_.missed(reason, key_bytes(key));
   return kUnplanned;
 }
 
 // Looks at all planned ends up to and including this tick: what is still alive is late from now on.
 void Replayer::pass(SlotIndex tick) {
   for (; end_->tick <= tick; ++end_) {
-    Slot& slot = plan_.slot(end_->slot);
-    if (slot.live <= 0) continue;
-    late_.insert(slot.offset, slot.live);
-    slot.live = -slot.live;
-    ++counters_.late;
+    Place& place = plan_.place_of(*end_);
+    if (place.living == end_->slot && place.bytes > 0) [[unlikely]]
+      make_late(place, end_->tick);
   }
   now_ = tick;
+}
+
+void Replayer::make_late(Place& place, Tick tick) {
+  try {
+    late_.insert(place.offset, place.bytes);
+  } catch (...) {
+    // Ends before this tick have been passed. Were a slot served that lies before it, its own end
+    // would be looked at no more, so the cursor has to leave those requests behind.
+    now_ = tick;
+    cursor_ = std::max(cursor_, static_cast<SlotIndex>(tick) + 1);
+    skipped_count_ = 0;
+    throw;
+  }
+  place.bytes = -place.bytes;
+  ++counters_.late;
 }
 
 // Puts the cursor behind `request`; those in between were skipped.

@@ -100,6 +100,7 @@ class Replayer {
   Offset serve_at(SlotIndex request, RequestKey key) noexcept;
   Offset miss(Miss reason, RequestKey key) noexcept;
   void pass(SlotIndex tick);
+  void make_late(Place& place, Tick tick);
   Match advance_to(SlotIndex request);
   void remember_skipped(SlotIndex request) noexcept;
   void rewind() noexcept;

@@ -30,6 +30,12 @@ struct Counters {
   std::uint64_t takeovers = 0;  // plans that took over in the middle of an iteration
   std::uint64_t iterations = 0;
 
+  void missed(Miss reason, Bytes bytes) noexcept {
+    ++requests;
+    ++misses[static_cast<int>(reason)];
+    requested_bytes += static_cast<std::uint64_t>(bytes);
+  }
+
   // Requests for which the plan had a row.
   std::uint64_t answered() const noexcept {
     return requests - misses[static_cast<int>(Miss::kUnknown)];

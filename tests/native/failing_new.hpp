@@ -1,0 +1,70 @@
+// An operator new that fails on demand, to attack what happens when memory runs out.
+//
+// Include it in one source file of a program. Only the calling thread's allocations fail, and only
+// the one that is armed.
+
+#pragma once
+
+#include <cstdlib>
+#include <new>
+
+namespace pgmo::test {
+
+inline thread_local int allocations_until_failure = -1;  // below zero: none fails
+inline thread_local bool allocation_failed = false;
+
+// Lets the allocation after so many others fail, for as long as it is in scope.
+class FailingAllocation {
+ public:
+  explicit FailingAllocation(int after) {
+    allocation_failed = false;
+    allocations_until_failure = after;
+  }
+  ~FailingAllocation() { allocations_until_failure = -1; }
+  FailingAllocation(const FailingAllocation&) = delete;
+  FailingAllocation& operator=(const FailingAllocation&) = delete;
+
+  bool happened() const { return allocation_failed; }
+};
+
+inline void* allocate_or_fail(std::size_t bytes) {
+  if (allocations_until_failure >= 0 && allocations_until_failure-- == 0) {
+    allocation_failed = true;
+    throw std::bad_alloc();
+  }
+  void* memory = std::malloc(bytes != 0 ? bytes : 1);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+
+inline void* allocate_or_fail(std::size_t bytes, std::align_val_t alignment) {
+  const auto unit = static_cast<std::size_t>(alignment);
+  if (allocations_until_failure >= 0 && allocations_until_failure-- == 0) {
+    allocation_failed = true;
+    throw std::bad_alloc();
+  }
+  void* memory = std::aligned_alloc(unit, (bytes + unit - 1) / unit * unit);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+
+}  // namespace pgmo::test
+
+void* operator new(std::size_t bytes) {
+  return pgmo::test::allocate_or_fail(bytes);
+}
+void* operator new(std::size_t bytes, std::align_val_t alignment) {
+  return pgmo::test::allocate_or_fail(bytes, alignment);
+}
+void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::align_val_t) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
+  std::free(memory);
+}

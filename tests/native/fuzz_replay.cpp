@@ -1,0 +1,292 @@
+// The randomized attack: plans replayed against programs that do not keep to them.
+//
+//     plan      a b c d e f g h
+//     program   a c b d d x   g | a b c | a b c ... twice | ...      | end of an iteration
+//               reordered, duplicated, inserted, dropped, cut short, too long; frees early, late,
+//               iterations later; plans, arenas and modes changed in the middle; memory runs out
+//
+// Everything follows from --seed. A violation names the seed, the episode and the event in it.
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "client.hpp"
+
+namespace pgmo::test {
+namespace {
+
+// What went on, to show that the attack reaches everything.
+struct Coverage {
+  Counters counters;
+  std::uint64_t events = 0;
+};
+
+class Episode {
+ public:
+  Episode(std::uint64_t seed, std::uint64_t most_events)
+      : random_(seed),
+        wildness_(random_.pick(kWildness)),
+        client_(random_, random_.pick(kFailureRates)),
+        most_events_(most_events) {}
+
+  void run(Coverage& coverage) {
+    set_up();
+    while (client_.events() < most_events_) {
+      iterate(next_plan());
+      client_.compare_statistics();
+    }
+    coverage.counters = client_.engine().statistics().counters;
+    coverage.events = client_.events();
+    tear_down();
+  }
+
+ private:
+  struct Step {
+    std::uint64_t bytes;
+    std::uint32_t stream;
+    Tick tick;  // within its iteration
+    Tick lifetime;
+  };
+
+  void set_up() {
+    make_plans();
+    while (!client_.attach(room(), alignment_)) {
+    }
+    add_plans();
+    client_.start_serving();
+  }
+
+  void make_plans() {
+    plans_.clear();
+    const std::int64_t count = random_.chance(0.5) ? 1 : random_.between(2, 4);
+    PlanStyle style = random_style(random_);
+    alignment_ = static_cast<std::uint64_t>(style.alignment);
+    for (std::int64_t at = 0; at < count; ++at) {
+      if (random_.chance(0.5)) style.ticks = random_.between(1, 90);
+      plans_.push_back(random_plan(random_, style));
+    }
+    sizes_ = style.sizes;
+  }
+
+  void add_plans() {
+    for (const RandomPlan& plan : plans_) {
+      while (!client_.add_plan(plan)) {
+      }
+    }
+    added_ = true;
+  }
+
+  std::uint64_t room() {
+    Bytes most = 0;
+    for (const RandomPlan& plan : plans_) most = std::max(most, plan.arena);
+    return static_cast<std::uint64_t>(most + (random_.chance(0.5) ? 0 : random_.between(0, 4000)));
+  }
+
+  const RandomPlan& next_plan() {
+    const auto count = static_cast<std::int64_t>(plans_.size());
+    current_ = random_.chance(0.1) ? random_.between(0, count - 1) : (current_ + 1) % count;
+    return plans_[static_cast<std::size_t>(current_)];
+  }
+
+  void iterate(RandomPlan plan) {  // a copy: the plans may change on the way
+    const Tick ticks = static_cast<Tick>(plan.rows.size());
+    const bool twice = random_.chance(wildness_ / 4);
+    for (int turn = 0; turn <= twice; ++turn) {
+      for (const Step& step : perturbed(plan)) {
+        free_until(base_tick_ + step.tick);
+        if (random_.chance(wildness_ / 20)) interfere();
+        const Block block = client_.request(step.bytes, step.stream);
+        living_.emplace(base_tick_ + step.tick + step.lifetime, block);
+      }
+      base_tick_ += ticks;
+    }
+    if (!random_.chance(wildness_ / 10)) client_.end_iteration();
+    if (random_.chance(wildness_ / 10)) client_.end_iteration();
+  }
+
+  std::vector<Step> perturbed(const RandomPlan& plan) {
+    std::vector<Step> steps;
+    const Tick ticks = static_cast<Tick>(plan.rows.size());
+    for (Tick tick = 0; tick < ticks; ++tick) {
+      if (random_.chance(wildness_ / 8)) tick += random_.between(1, 12);  // dropped, these and one
+      if (random_.chance(wildness_ / 2) || tick >= ticks) continue;
+      const PlannedRequest& row = plan.rows[static_cast<std::size_t>(tick)];
+      if (random_.chance(wildness_ / 2)) steps.push_back(stranger(tick, ticks));
+      Step step{.bytes = static_cast<std::uint64_t>(row.bytes),
+                .stream = row.stream_index,
+                .tick = tick,
+                .lifetime = lifetime(row.end - tick, row.offset == kUnplanned, ticks)};
+      if (row.varying && random_.chance(0.5)) step.bytes = any_size(row.bytes);
+      if (random_.chance(wildness_ / 4)) step.bytes = any_size(2 * row.bytes);
+      steps.push_back(step);
+      if (random_.chance(wildness_ / 4)) steps.push_back(step);
+      if (steps.size() > 1 && random_.chance(wildness_)) {
+        std::swap(steps.back(), steps[steps.size() - 2]);
+      }
+    }
+    if (random_.chance(wildness_ / 2)) {  // cut short
+      const auto length = static_cast<std::int64_t>(steps.size());
+      steps.resize(static_cast<std::size_t>(random_.between(0, length)));
+    }
+    return steps;
+  }
+
+  std::uint64_t any_size(Bytes most) {
+    return static_cast<std::uint64_t>(random_.between(1, most));
+  }
+
+  Step stranger(Tick tick, Tick ticks) {
+    const auto size = random_.chance(0.5) ? random_.pick(sizes_) : random_.between(1, 5000);
+    return {.bytes = static_cast<std::uint64_t>(size),
+            .stream = static_cast<std::uint32_t>(random_.between(0, Client::kUnknownStream)),
+            .tick = tick,
+            .lifetime = random_.between(1, 2 * ticks)};
+  }
+
+  Tick lifetime(Tick planned, bool persistent, Tick ticks) {
+    if (persistent) return random_.between(20 * ticks, 30 * ticks);
+    if (random_.chance(wildness_ / 2)) return random_.between(1, planned);  // early
+    if (random_.chance(wildness_ / 4)) return planned + random_.between(1, 4);
+    if (random_.chance(wildness_ / 8)) return planned + random_.between(1, 4 * ticks);
+    if (random_.chance(wildness_ / 100)) return planned + 100 * ticks;
+    return planned;
+  }
+
+  void free_until(Tick tick) {
+    while (!living_.empty() && living_.begin()->first <= tick) {
+      client_.release(living_.begin()->second);
+      living_.erase(living_.begin());
+    }
+  }
+
+  void interfere() {
+    switch (random_.between(0, 11)) {
+      case 0:
+        return client_.paused() ? client_.resume() : client_.pause();
+      case 1:
+        return client_.resume();
+      case 2:
+        return client_.recording() ? client_.stop_recording() : client_.start_recording();
+      case 3:
+        return client_.compare_record();
+      case 4:
+        if (client_.serving()) return client_.stop_serving();
+        [[fallthrough]];
+      case 5:
+        return serve();
+      case 6:
+        if (added_)
+          client_.select_plan(static_cast<Engine::PlanId>(
+              random_.between(0, static_cast<std::int64_t>(plans_.size()) - 1)));
+        return;
+      case 7:
+        attached_ |= client_.attach(random_.chance(0.1) ? 1 : room(), alignment_);
+        return;
+      case 8:
+        if (random_.chance(0.3) && client_.detach()) attached_ = false;
+        return;
+      case 9:
+        if (random_.chance(0.3) && client_.remove_plans()) added_ = false;
+        return;
+      case 10:
+        return client_.reset_peaks();
+      default:
+        static_cast<void>(client_.engine().take_grown());
+    }
+  }
+
+  // From whatever state, to serving.
+  void serve() {
+    if (!added_) make_plans();
+    if (!attached_ || !added_) {
+      while (!client_.attach(room(), alignment_)) {
+      }
+      attached_ = true;
+    }
+    if (!added_) add_plans();
+    client_.start_serving();
+  }
+
+  void tear_down() {
+    if (client_.paused()) client_.resume();
+    if (client_.recording()) client_.stop_recording();
+    while (!client_.detach()) {
+    }
+    client_.compare_statistics();
+    for (const auto& [due, block] : living_) client_.release(block);
+    client_.compare_end();
+  }
+
+  static inline const std::vector<double> kWildness = {0, 0.002, 0.02, 0.1, 0.4};
+  static inline const std::vector<double> kFailureRates = {0, 0, 0.01, 0.2};
+
+  Random random_;
+  double wildness_;
+  Client client_;
+  std::uint64_t most_events_;
+  std::vector<RandomPlan> plans_;
+  std::vector<Bytes> sizes_;
+  std::uint64_t alignment_ = 1;
+  std::int64_t current_ = 0;
+  bool attached_ = true;
+  bool added_ = false;
+  Tick base_tick_ = 0;  // where the iteration started
+  std::multimap<Tick, Block> living_;
+};
+
+int attack(std::uint64_t seed, std::uint64_t events) {
+  constexpr std::uint64_t kEventsPerEpisode = 8000;
+  Coverage sum;
+  std::uint64_t episodes = 0;
+  whereabouts.seed = seed;
+  for (; sum.events < events; ++episodes) {
+    whereabouts.episode = episodes;
+    whereabouts.event = 0;
+    Coverage one;
+    Episode(seed * 1'000'003 + episodes, kEventsPerEpisode).run(one);
+    sum.events += one.events;
+    sum.counters.requests += one.counters.requests;
+    sum.counters.hits += one.counters.hits;
+    for (std::size_t at = 0; at < std::size(sum.counters.misses); ++at) {
+      sum.counters.misses[at] += one.counters.misses[at];
+    }
+    sum.counters.late += one.counters.late;
+    sum.counters.jumps += one.counters.jumps;
+    sum.counters.takeovers += one.counters.takeovers;
+  }
+  const auto number = [](std::uint64_t count) { return static_cast<unsigned long long>(count); };
+  std::printf("seed %llu: %llu events in %llu episodes, no violation\n", number(seed),
+              number(sum.events), number(episodes));
+  std::printf(
+      "requests %llu  hits %llu  persistent %llu  unknown %llu  too large %llu  "
+      "occupied %llu  late %llu\nblocks late %llu  jumps %llu  takeovers %llu\n",
+      number(sum.counters.requests), number(sum.counters.hits), number(sum.counters.misses[0]),
+      number(sum.counters.misses[1]), number(sum.counters.misses[2]),
+      number(sum.counters.misses[3]), number(sum.counters.misses[4]), number(sum.counters.late),
+      number(sum.counters.jumps), number(sum.counters.takeovers));
+  // An attack that does not get there proves nothing.
+  bool reached = sum.counters.late > 0 && sum.counters.jumps > 0 && sum.counters.takeovers > 0 &&
+                 sum.counters.hits > sum.counters.requests / 10;
+  for (const std::uint64_t reason : sum.counters.misses) reached = reached && reason > 0;
+  if (!reached) std::printf("the attack did not reach every kind of hit and miss\n");
+  return reached ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace pgmo::test
+
+int main(int argc, char** argv) {
+  std::uint64_t seed = 1;
+  std::uint64_t events = 12'000'000;
+  for (int at = 1; at + 1 < argc; at += 2) {
+    if (std::strcmp(argv[at], "--seed") == 0) seed = std::strtoull(argv[at + 1], nullptr, 10);
+    if (std::strcmp(argv[at], "--events") == 0) events = std::strtoull(argv[at + 1], nullptr, 10);
+  }
+  return pgmo::test::attack(seed, events);
+}

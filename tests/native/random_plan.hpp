@@ -1,0 +1,155 @@
+// Random circular plans, and a first-fit packer that shares no code with pgmo's.
+//
+//     tick      0 1 2 3 4 5 6 7
+//     block a   ▓ ▓ ▓ . . . . .      one bit per tick: two blocks conflict
+//     block b   ▓ ▓ . . . . ▓ ▓      when their masks have a bit in common
+//     block c   ▓ ▓ ▓ ▓ ▓ ▓ ▓ ▓      a block longer than one iteration: two slots, all bits set
+
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "engine/replay_plan.hpp"
+
+namespace pgmo::test {
+
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : engine_(seed) {}
+
+  // Uniform in [low, high].
+  std::int64_t between(std::int64_t low, std::int64_t high) {
+    return low + static_cast<std::int64_t>(engine_() % static_cast<std::uint64_t>(high - low + 1));
+  }
+  bool chance(double probability) {
+    return static_cast<double>(engine_() >> 11) * 0x1p-53 < probability;
+  }
+  template <typename T>
+  const T& pick(const std::vector<T>& from) {
+    return from[static_cast<std::size_t>(between(0, static_cast<std::int64_t>(from.size()) - 1))];
+  }
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+struct RandomPlan {
+  std::vector<PlannedRequest> rows;
+  Bytes arena = 0;
+  Bytes alignment = 1;
+};
+
+// What the plans of one program have in common.
+struct PlanStyle {
+  std::int64_t ticks;
+  Bytes alignment;
+  std::vector<Bytes> sizes;
+  std::uint32_t streams;
+  double varying;
+  double persistent;
+  double two_turns;
+};
+
+class FirstFit {
+ public:
+  FirstFit(Tick ticks, Bytes alignment)
+      : words_(static_cast<std::size_t>(ticks + 63) / 64), ticks_(ticks), alignment_(alignment) {}
+
+  // The lowest aligned offset at which nothing that is alive in [start, end) lies.
+  Offset place(Bytes bytes, Tick start, Tick end) {
+    std::vector<std::uint64_t> mask(words_);
+    for (Tick tick = start; tick < std::min(end, start + ticks_); ++tick) {
+      const auto bit = static_cast<std::size_t>(tick % ticks_);
+      mask[bit / 64] |= std::uint64_t{1} << bit % 64;
+    }
+    Offset offset = 0;
+    for (const Placed& other : placed_) {  // sorted by offset
+      if (other.offset >= offset + bytes) break;
+      if (other.offset + other.bytes <= offset || !meets(mask, other.mask)) continue;
+      offset = (other.offset + other.bytes + alignment_ - 1) / alignment_ * alignment_;
+    }
+    const auto at = std::upper_bound(placed_.begin(), placed_.end(), offset,
+                                     [](Offset a, const Placed& b) { return a < b.offset; });
+    placed_.insert(at, {offset, bytes, std::move(mask)});
+    height_ = std::max(height_, offset + bytes);
+    return offset;
+  }
+
+  Bytes height() const { return height_; }
+
+ private:
+  struct Placed {
+    Offset offset;
+    Bytes bytes;
+    std::vector<std::uint64_t> mask;
+  };
+
+  static bool meets(const std::vector<std::uint64_t>& a, const std::vector<std::uint64_t>& b) {
+    for (std::size_t word = 0; word < a.size(); ++word) {
+      if ((a[word] & b[word]) != 0) return true;
+    }
+    return false;
+  }
+
+  std::size_t words_;
+  Tick ticks_;
+  Bytes alignment_;
+  std::vector<Placed> placed_;
+  Bytes height_ = 0;
+};
+
+inline PlanStyle random_style(Random& random) {
+  static const std::vector<Bytes> kAlignments = {1, 16, 64, 512};
+  PlanStyle style{.ticks = random.chance(0.2) ? random.between(1, 6) : random.between(5, 90),
+                  .alignment = random.pick(kAlignments),
+                  .sizes = {},
+                  .streams = random.chance(0.3) ? 3u : 1u,
+                  .varying = random.chance(0.4) ? 0.4 : 0.0,
+                  .persistent = random.chance(0.5) ? 0.05 : 0.0,
+                  .two_turns = random.chance(0.4) ? 0.04 : 0.0};
+  const std::int64_t different = random.between(1, 12);
+  for (std::int64_t at = 0; at < different; ++at) style.sizes.push_back(random.between(1, 3000));
+  return style;
+}
+
+inline RandomPlan random_plan(Random& random, const PlanStyle& style) {
+  RandomPlan plan{.rows = {}, .arena = 0, .alignment = style.alignment};
+  const Tick ticks = style.ticks;
+  for (Tick start = 0; start < ticks; ++start) {
+    Tick end = start + random.between(1, std::min<Tick>(ticks, 8));
+    if (random.chance(0.25)) end = start + random.between(1, ticks);
+    if (random.chance(0.03)) end = start + ticks;  // the full circle
+    const bool two_turns = random.chance(style.two_turns);
+    if (two_turns) end = start + random.between(ticks + 1, 2 * ticks);
+    plan.rows.push_back(
+        {.bytes = random.pick(style.sizes),
+         .stream_index = static_cast<std::uint32_t>(random.between(0, style.streams - 1)),
+         .varying = random.chance(style.varying),
+         .end = end,
+         .offset = kUnplanned,
+         .alternate = kUnplanned});
+  }
+  std::vector<std::size_t> order(plan.rows.size());
+  for (std::size_t at = 0; at < order.size(); ++at) order[at] = at;
+  if (random.chance(0.5)) {
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+      return plan.rows[a].bytes > plan.rows[b].bytes;
+    });
+  }
+  FirstFit fit(ticks, style.alignment);
+  for (const std::size_t at : order) {
+    PlannedRequest& row = plan.rows[at];
+    const Tick start = static_cast<Tick>(at);
+    if (random.chance(style.persistent)) continue;
+    row.offset = fit.place(row.bytes, start, row.end);
+    if (row.end > start + ticks) row.alternate = fit.place(row.bytes, start, row.end);
+  }
+  plan.arena = std::max<Bytes>(1, fit.height());
+  return plan;
+}
+
+}  // namespace pgmo::test
