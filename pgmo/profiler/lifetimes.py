@@ -31,6 +31,9 @@ class Steady:
         reference: index of the iteration whose ordinals are used.
         rows: for each member its requests' ordinals in the reference or -1, by iteration index.
         varying: where members disagree about the size, shape (requests of the reference,).
+        shadows: members recorded with tags. The tagger's dispatch mode adds requests (autograd adds
+            gradients out of place while one is active) and lengthens lifetimes, so shadows keep the
+            clock and lend their tags, but neither sizes nor lifetimes, and are no reference.
         followers: complete iterations recorded after the reference; from two on, the frees of
             wrapping and doubly live blocks have been seen; with none they look persistent.
         explanation: why these belong together, or why nothing does.
@@ -40,6 +43,7 @@ class Steady:
     reference: int
     rows: dict[int, NDArray[np.int64]]
     varying: NDArray[np.bool_]
+    shadows: frozenset[int]
     followers: int
     explanation: str
 
@@ -83,7 +87,8 @@ def build_profile(
     reference = iterations[steady.reference]
     size = reference.size.copy()
     if steady.kind != "none":
-        for index, rows in steady.rows.items():
+        for index in steady.rows.keys() - steady.shadows:
+            rows = steady.rows[index]
             paired = rows != UNPAIRED
             size[rows[paired]] = np.maximum(size[rows[paired]], iterations[index].size[paired])
     ordinal = np.arange(len(reference))
@@ -113,6 +118,8 @@ def _ends(iterations: list[Iteration], steady: Steady) -> NDArray[np.int64]:
     ends = np.zeros(ticks, np.int64)
     outlived = np.zeros(ticks, np.bool_)
     for turn, index in enumerate(members):
+        if index in steady.shadows:
+            continue
         rows, gone = steady.rows[index], iterations[index].gone
         known = (rows != UNPAIRED) & (gone != ALIVE)
         row = rows[known]

@@ -8,12 +8,15 @@ For the caller, after each recorded iteration:
         profile = build_profile(iterations, steady, tags, meta)
     elif too_many: profile = build_profile(iterations, best_effort(iterations), tags, meta)
 
-`steady.explanation` says in words what agrees, or, from `best_effort`, what does not.
+`steady.explanation` says in words what agrees, or, from `best_effort`, what does not. An iteration
+recorded with tags has requests of its own (see `Steady.shadows`), so two others must agree: with
+tags in the first recorded iteration, the fourth completes the picture.
 """
 
 import numpy as np
+from numpy.typing import NDArray
 
-from pgmo.profiler.alignment import align
+from pgmo.profiler.alignment import UNPAIRED, align
 from pgmo.profiler.lifetimes import Steady, build_profile
 from pgmo.profiler.matching import Kind, Match, compare, first_difference
 from pgmo.profiler.recording import Iteration
@@ -37,15 +40,15 @@ def find_steady(iterations: list[Iteration]) -> Steady | None:
 
 def find_all(iterations: list[Iteration]) -> list[Steady]:
     """Every structure that at least two recorded iterations share, the newest first."""
-    left = [iteration for iteration in iterations if len(iteration)]
+    plain, tagged = _by_tags(iterations)
     found = []
     # Exact repetitions first: they are certain, and iterations at other sizes then join them.
     for seek in (_exact_reference, _fit_reference):
-        while (reference := seek(left)) is not None:
-            steady = _gather(reference, left, len(iterations))
+        while (reference := seek(plain)) is not None:
+            steady = _gather(reference, plain, tagged, len(iterations))
             found.append(steady)
-            left = [iteration for iteration in left if iteration.index not in steady.rows]
-    return sorted(found, key=lambda steady: -max(steady.rows))
+            plain = [iteration for iteration in plain if iteration.index not in steady.rows]
+    return sorted(found, key=lambda steady: -max(steady.rows.keys() - steady.shadows))
 
 
 def best_effort(iterations: list[Iteration]) -> Steady | None:
@@ -59,7 +62,7 @@ def best_effort(iterations: list[Iteration]) -> Steady | None:
         >>> best_effort(split(make_events(rows))).explanation
         'request 0 asks for 8 B in iteration 0, 4 B in iteration 1'
     """
-    full = [iteration for iteration in iterations if len(iteration)]
+    full, _ = _by_tags(iterations)
     if not full:
         return None
     base = full[-2] if len(full) > 1 else full[-1]
@@ -71,7 +74,16 @@ def best_effort(iterations: list[Iteration]) -> Steady | None:
         explanation = first_difference(base, full[-1])
     followers = len(iterations) - 1 - base.index
     varying = np.zeros(len(base), np.bool_)
-    return Steady("none", base.index, rows, varying, followers, explanation)
+    return Steady("none", base.index, rows, varying, frozenset(), followers, explanation)
+
+
+def _by_tags(iterations: list[Iteration]) -> tuple[list[Iteration], list[Iteration]]:
+    """The iterations with requests, those recorded without tags and those with."""
+    full = [iteration for iteration in iterations if len(iteration)]
+    tagged = [iteration for iteration in full if np.any(iteration.tag >= 0)]
+    if len(tagged) == len(full):
+        return full, []
+    return [iteration for iteration in full if not np.any(iteration.tag >= 0)], tagged
 
 
 def _exact_reference(iterations: list[Iteration]) -> Iteration | None:
@@ -101,13 +113,14 @@ def _is_warm_up(match: Match) -> bool:
     return match.base.index == 0 and len(match.base) > len(match.other)
 
 
-def _gather(reference: Iteration, iterations: list[Iteration], recorded: int) -> Steady:
+def _gather(
+    reference: Iteration, plain: list[Iteration], tagged: list[Iteration], recorded: int
+) -> Steady:
     """Collects what fits the reference; a longer iteration that fits takes its place."""
-    matches = [compare(reference, other) for other in iterations if other is not reference]
-    matches = [match for match in matches if not _is_warm_up(match)]
+    matches = [compare(reference, other) for other in plain if other is not reference]
     longest = max((m.base for m in matches if m.kind == "fit"), key=len, default=reference)
     if len(longest) > len(reference):
-        return _gather(longest, iterations, recorded)
+        return _gather(longest, plain, tagged, recorded)
     matches = [match for match in matches if match.kind != "none"]
     rows = {reference.index: np.arange(len(reference))}
     varying = np.zeros(len(reference), np.bool_)
@@ -115,7 +128,27 @@ def _gather(reference: Iteration, iterations: list[Iteration], recorded: int) ->
         other = match.other if match.base is reference else match.base
         rows[other.index] = match.rows
         varying |= match.varying
+    shadows = {
+        it.index: aligned for it in tagged if (aligned := _shadow(reference, it)) is not None
+    }
     kind: Kind = "exact" if all(match.kind == "exact" for match in matches) else "fit"
     fits = [match.explanation for match in matches if match.kind == "fit"]
     explanation = (fits or [match.explanation for match in matches])[0]
-    return Steady(kind, reference.index, rows, varying, recorded - 1 - reference.index, explanation)
+    return Steady(
+        kind=kind,
+        reference=reference.index,
+        rows=rows | shadows,
+        varying=varying,
+        shadows=frozenset(shadows),
+        followers=recorded - 1 - reference.index,
+        explanation=explanation,
+    )
+
+
+def _shadow(reference: Iteration, tagged: Iteration) -> NDArray[np.int64] | None:
+    """Places the requests of an iteration with tags, or None when it is of another structure."""
+    rows = align(reference, tagged)
+    paired = rows != UNPAIRED
+    equal = reference.size[rows[paired]] == tagged.size[paired]
+    alike = 5 * paired.sum() >= 4 * len(reference) and 2 * equal.sum() >= len(equal)
+    return rows if alike else None
