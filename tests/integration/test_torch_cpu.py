@@ -1,0 +1,267 @@
+"""PyTorch itself under a session, on the CPU."""
+
+import gc
+import subprocess
+import sys
+import threading
+import warnings
+
+import pytest
+
+import pgmo
+
+torch = pytest.importorskip("torch")
+nn, functional = torch.nn, torch.nn.functional
+
+
+def make_model(seed=0):
+    torch.manual_seed(seed)
+    return nn.Sequential(
+        *(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.Dropout(0.1)),
+        *(nn.Conv2d(8, 8, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 16 * 16, 10)),
+    )
+
+
+class Training:
+    """A small network that trains on synthetic data, the same for the same seed."""
+
+    def __init__(self, seed=0):
+        self.model = make_model(seed)
+        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=1e-3)
+        self.generator = torch.Generator().manual_seed(seed)
+        self.losses = []
+
+    def step(self, batch=16):
+        inputs = torch.randn(batch, 3, 16, 16, generator=self.generator)
+        labels = torch.randint(0, 10, (batch,), generator=self.generator)
+        self.optimizer.zero_grad()
+        loss = functional.cross_entropy(self.model(inputs), labels)
+        loss.backward()
+        self.optimizer.step()
+        self.losses.append(loss.item())
+
+    def state(self):
+        return [value.clone() for value in self.model.state_dict().values()]
+
+
+def assert_same(one, other):
+    assert one.losses == other.losses
+    for left, right in zip(one.state(), other.state(), strict=True):
+        assert torch.equal(left, right)
+
+
+@pytest.fixture
+def plain():
+    """Twelve steps without pgmo."""
+    training = Training()
+    for _ in range(12):
+        training.step()
+    return training
+
+
+def test_training_is_bit_identical_and_served_from_slots(plain):
+    training = Training()
+    with pgmo.optimize() as session:
+        for _ in range(12):
+            with session.iteration():
+                training.step()
+    assert_same(plain, training)
+    assert all(one.hit_rate >= 0.99 for one in session.history[5:])
+    assert session.plan.gap <= 0.01
+    assert session.profile.meta.framework == "torch"
+    assert not session.profile.persistent.any()
+
+
+def test_tags_name_module_operator_and_phase():
+    training = Training()
+    with pgmo.optimize() as session:
+        for _ in range(6):
+            with session.iteration():
+                training.step()
+    tags = [session.profile.tags[tag] for tag in session.profile.tag if tag >= 0]
+    assert len(tags) > 0.8 * len(session.profile)
+    assert {tag.phase for tag in tags} >= {"forward", "backward", "optimizer"}
+    assert any(tag.module == "Sequential.0" and "convolution" in tag.op for tag in tags)
+
+
+def test_switching_on_and_off_with_tensors_alive(plain):
+    training = Training()
+    training.step()
+    before = torch.arange(1000.0)
+    with pgmo.optimize() as session:
+        for _ in range(7):
+            with session.iteration():
+                training.step()
+                inside = torch.arange(1000.0) * 2
+    for _ in range(4):
+        training.step()
+    assert_same(plain, training)
+    assert torch.equal(before * 2, inside)
+    del inside
+    gc.collect()
+
+
+def test_blocks_are_aligned_and_empty_tensors_work():
+    with pgmo.optimize() as session:
+        for _ in range(7):
+            tensors = [torch.empty(size, dtype=torch.uint8) for size in (0, 1, 63, 64, 65, 1 << 16)]
+            assert tensors[0].data_ptr() == 0
+            assert all(tensor.data_ptr() % 64 == 0 for tensor in tensors)
+            tensors[5].resize_(1 << 17)
+            del tensors
+            session.step()
+    assert session.history[-1].hit_rate == 1
+
+
+def test_out_of_memory_is_typed_and_says_what_pgmo_holds():
+    with pgmo.optimize() as session:
+        for _ in range(6):
+            torch.ones(1 << 16).sum()
+            session.step()
+        with pytest.raises(torch.OutOfMemoryError) as caught:
+            torch.empty(1 << 55, dtype=torch.uint8)
+        torch.ones(1 << 16).sum()  # goes on
+    message = str(caught.value)
+    assert message.startswith("CPU out of memory. Tried to allocate 32768.00 TiB")
+    assert "pgmo's arenas hold" in message
+    assert isinstance(caught.value, RuntimeError)
+
+
+def test_slots_are_reported_to_the_profiler():
+    def step():
+        return torch.ones(100_000).sum()
+
+    with pgmo.optimize() as session:
+        for _ in range(6):
+            step()
+            session.step()
+        with torch.profiler.profile(
+            activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True
+        ) as profile:
+            step()
+        assert session.statistics["hits"] > 0
+    allocations = [event.self_cpu_memory_usage for event in profile.key_averages()]
+    assert sum(size for size in allocations if size > 0) >= 400_000
+
+
+def test_tensors_freed_on_another_thread_and_after_the_session():
+    kept = []
+    with pgmo.optimize() as session:
+        for _ in range(8):
+            kept.append(torch.full((1000,), 7.0))
+            if len(kept) > 3:
+                victim = kept.pop(0)
+                holder = [victim]
+                del victim
+                thread = threading.Thread(target=holder.clear)
+                thread.start()
+                thread.join()
+            session.step()
+    assert all(torch.equal(tensor, torch.full((1000,), 7.0)) for tensor in kept)
+
+
+def test_storage_keeps_its_allocator_after_the_session():
+    with pgmo.optimize() as session:
+        for _ in range(6):
+            tensor = torch.arange(10.0)
+            session.step()
+    tensor.resize_(100_000)  # asks the allocator that made it, which is no longer installed
+    assert torch.equal(tensor[:10], torch.arange(10.0))
+
+
+def test_threads_that_allocate_at_once():
+    """Requests of other threads arrive in between at random; nothing breaks."""
+    stop = threading.Event()
+    sums = []
+
+    def disturb():
+        while not stop.is_set():
+            sums.append(torch.arange(257.0).sum().item())
+
+    thread = threading.Thread(target=disturb)
+    training, plain = Training(), Training()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pgmo.optimize() as session:
+            thread.start()
+            for _ in range(12):
+                with session.iteration():
+                    training.step()
+            stop.set()
+            thread.join()
+    for _ in range(12):
+        plain.step()
+    assert_same(plain, training)
+    assert set(sums) == {257 * 256 / 2}
+
+
+def test_smaller_last_batch_and_evaluation(plain):
+    def loop(training, session=None):
+        for number in range(14):
+            training.step(batch=16 if number % 5 else 7)
+            if session is not None:
+                with session.pause(), torch.no_grad():
+                    training.model(torch.zeros(4, 3, 16, 16))
+                session.step()
+            else:
+                with torch.no_grad():
+                    training.model(torch.zeros(4, 3, 16, 16))
+
+    with_pgmo, without = Training(), Training()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pgmo.optimize() as session:
+            loop(with_pgmo, session)
+    loop(without)
+    assert_same(with_pgmo, without)
+
+
+def test_dataloader_workers_fork_into_bypass():
+    """A forked worker inherits the engine in the middle of an iteration."""
+    data = torch.utils.data.TensorDataset(torch.arange(64.0))
+    loader = torch.utils.data.DataLoader(data, batch_size=16, num_workers=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pgmo.optimize() as session:
+            for _ in range(6):
+                total = sum(batch.sum() for (batch,) in loader)
+                assert total == 64 * 63 / 2
+                session.step()
+
+
+def test_saved_plan_reaches_the_same_hit_rate_in_another_process(tmp_path):
+    script = """
+import sys, pgmo, torch
+from tests.integration.test_torch_cpu import Training
+options = {"save": sys.argv[1], "model_name": "net"} if sys.argv[2] == "save" else {"plan": sys.argv[1] + "/net.pgmoplan"}
+training = Training()
+with pgmo.optimize(**options) as session:
+    for _ in range(10):
+        with session.iteration():
+            training.step()
+print(session.history[-1].hits, session.history[-1].requests, [one.phase.value for one in session.history][:2], training.losses)
+"""
+    outputs = []
+    for mode in ("save", "load"):
+        command = [sys.executable, "-c", script, str(tmp_path), mode]
+        result = subprocess.run(command, capture_output=True, text=True, check=True)
+        outputs.append(result.stdout.split(" ", 2))
+    assert outputs[0][:2] == outputs[1][:2]
+    assert "['verify', 'replay']" in outputs[1][2]
+    assert outputs[0][2].split("]")[1] == outputs[1][2].split("]")[1]  # the losses
+
+
+def test_interpreter_exit_with_an_open_session():
+    script = """
+import pgmo, torch
+session = pgmo.optimize()
+session.__enter__()
+tensors = []
+for _ in range(7):
+    tensors = [torch.ones(1000) for _ in range(5)]
+    session.step()
+print(session.history[-1].hits)
+"""
+    command = [sys.executable, "-W", "ignore", "-c", script]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert int(result.stdout) > 0

@@ -1,0 +1,138 @@
+"""A framework that exists only as addresses, and programs that run on it.
+
+The engine never touches the memory that it hands out, so neither needs any. An oracle that shares no code
+with the engine knows every living block.
+"""
+
+import bisect
+from collections.abc import Callable, Sequence
+
+from pgmo import _core
+from pgmo.allocator.options import Options
+from pgmo.allocator.session import Session
+
+
+class Oracle:
+    """Every living block as an interval of addresses; refuses overlaps."""
+
+    def __init__(self) -> None:
+        self._starts: list[int] = []
+        self._ends: dict[int, int] = {}
+
+    def add(self, address: int, size: int) -> None:
+        at = bisect.bisect_left(self._starts, address)
+        if at > 0:
+            before = self._starts[at - 1]
+            assert self._ends[before] <= address, "handed out inside of a living block"
+        if at < len(self._starts):
+            assert address + size <= self._starts[at], "handed out over a living block"
+        self._starts.insert(at, address)
+        self._ends[address] = address + size
+
+    def remove(self, address: int) -> None:
+        self._starts.pop(bisect.bisect_left(self._starts, address))
+        del self._ends[address]
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+
+class SimulatedFramework:
+    """Stands where an adapter does."""
+
+    name = "simulated"
+    version = "1"
+    device = "cpu"
+    alignment = 64
+
+    def __init__(self) -> None:
+        self.engine = _core.Engine()
+        self.oracle = Oracle()
+        self.installed = False
+        self.arenas: list[tuple[int, int]] = []
+        self._next = 1 << 20
+
+    def install(self) -> None:
+        self.installed = True
+
+    def uninstall(self) -> None:
+        self.installed = False
+
+    def empty_cache(self) -> None:
+        pass
+
+    def attach_arena(self, size: int) -> None:
+        base = self._fresh(size)
+        self.arenas.append((base, size))
+        self.engine.attach_arena(base, size)
+
+    def request(self, size: int) -> int:
+        """What the adapter does for a tensor; returns its address."""
+        address = self.engine.allocate(size) if self.installed else 0
+        if address:
+            assert any(base <= address <= base + extent - size for base, extent in self.arenas)
+            assert address % self.alignment == 0
+        else:
+            address = self._fresh(size)
+            if self.installed:
+                self.engine.adopt(address, size)
+        self.oracle.add(address, size)
+        return address
+
+    def free(self, address: int) -> None:
+        self.oracle.remove(address)
+        self.engine.release(address)
+
+    def _fresh(self, size: int) -> int:
+        address = self._next
+        self._next += (size + 4095) // 4096 * 4096 + 4096
+        return address
+
+
+def open_session(framework: SimulatedFramework, **options: object) -> Session:
+    """A session over a simulated framework; tags need torch, so they are off."""
+    return Session(Options(tags=False, **options), lambda: framework)  # type: ignore[arg-type]
+
+
+class Loop:
+    """A training loop in miniature: forward keeps blocks, backward frees them, one block wraps.
+
+    Args:
+        framework: where it allocates.
+        layers: size of each layer's activation.
+        scale: multiplies the activations: another batch size or length.
+    """
+
+    def __init__(self, framework: SimulatedFramework, layers: Sequence[int], scale: int = 1) -> None:
+        self._framework = framework
+        self.layers = list(layers)
+        self.scale = scale
+        self._gradients: list[int] = []
+        self._loss: int | None = None
+        self.state: list[int] = []
+
+    def __call__(self, extra: Callable[[], None] | None = None) -> None:
+        request, free = self._framework.request, self._framework.free
+        for address in self._gradients:  # zero_grad
+            free(address)
+        self._gradients.clear()
+        kept = []
+        for size in self.layers:
+            kept.append(request(size * self.scale))
+            free(request(96 * self.scale))
+        if extra is not None:
+            extra()
+        loss = request(4)
+        if self._loss is not None:  # rebinding: the old one dies after the new one is born
+            free(self._loss)
+        self._loss = loss
+        for size, activation in zip(reversed(self.layers), reversed(kept), strict=True):
+            self._gradients.append(request(size))
+            free(activation)
+        if not self.state:
+            self.state = [request(size) for size in self.layers]
+
+    def finish(self) -> None:
+        for address in (*self._gradients, *self.state, *([self._loss] if self._loss else [])):
+            self._framework.free(address)
+        self._gradients, self.state, self._loss = [], [], None
