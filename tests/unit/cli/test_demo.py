@@ -1,0 +1,111 @@
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pgmo.cli.demo import choose_networks
+from pgmo.cli.main import main
+from pgmo.demo.compare import Comparison, combine
+from pgmo.demo.job import Job, Outcome, Planned
+from pgmo.demo.network import NAMES
+from pgmo.errors import OptionError
+from pgmo.packing.plan import Plan
+from pgmo.profiler.profile import Profile
+
+pytest.importorskip("torch")
+
+
+@pytest.fixture
+def trained(monkeypatch):
+    """Replaces the training by one that gives every network the same figures at once."""
+    calls = []
+
+    def train(network, folder, *, iterations, observer, **rest) -> Comparison:
+        calls.append((network, rest["lengths"]))
+        for run in range(3):
+            observer.run(run, "testing")
+            observer.step(iterations)
+        planned = Planned(7, 1000, 1010, 0.01, "best_fit", 1, ("replay",), 0.99999, 1.0, "")
+        outcome = Outcome((0.2,) * 20, ("0x1p+0",) * 20, "ab", 2**20, None, (1,) * 20, 2, "2.13")
+        pgmo = replace(outcome, seconds=(0.1,) * 20, planned=planned)
+        return combine(Job(network, "default"), Path(folder, network), outcome, pgmo, pgmo)
+
+    monkeypatch.setattr("pgmo.cli.demo.compare", train)
+    return calls
+
+
+def test_networks_to_train():
+    assert choose_networks(None, "fixed") == NAMES
+    assert choose_networks(["gpt", "unet", "gpt"], "fixed") == ("gpt", "unet")
+    assert choose_networks(None, "varying") == ("gpt", "lstm")
+    with pytest.raises(OptionError, match="'unet' has no sequence"):
+        choose_networks(["gpt", "unet"], "varying")
+
+
+def test_the_table_has_a_row_for_each_network_and_says_what_it_means(trained, tmp_path, capsys):
+    assert main(["demo", "-o", str(tmp_path)]) == 0
+    captured = capsys.readouterr()
+    assert trained == [(name, "fixed") for name in NAMES]
+    for expected in (*NAMES, "2.00x", "1.00%", "99.99%", "the same bit for bit", "2 threads"):
+        assert expected in captured.out
+    assert f"Wrote {tmp_path / 'gpt.pgmoplan'}\n" in captured.err
+    assert f"Next: pgmo stats {tmp_path / 'resnet.pgmoprof'}\n" in captured.err
+
+
+def test_json_is_a_list_of_objects_and_nothing_else(trained, tmp_path, capsys):
+    arguments = ["demo", "--network", "lstm", "--json", "-o", str(tmp_path)]
+    assert main([*arguments, "--lengths", "varying"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert row["network"] == "lstm"
+    assert row["identical"] is True
+    assert trained == [("lstm", "varying")]
+
+
+def test_a_difference_is_told_and_fails(trained, tmp_path, monkeypatch, capsys):
+    import pgmo.cli.demo as module
+
+    honest = module.compare
+    monkeypatch.setattr(
+        module, "compare", lambda *a, **k: replace(honest(*a, **k), identical=False)
+    )
+    assert main(["demo", "--network", "gpt", "-o", str(tmp_path)]) == 1
+    assert "of gpt DIFFER" in capsys.readouterr().out
+
+
+def test_old_results_are_refused_before_anything_trains(trained, tmp_path, capsys):
+    (tmp_path / "lstm.pgmoplan").touch()
+    assert main(["demo", "-o", str(tmp_path)]) == 1
+    assert "lstm.pgmoplan exists already; pass --force" in capsys.readouterr().err
+    assert trained == []
+    assert main(["demo", "-o", str(tmp_path), "--force"]) == 0
+
+
+@pytest.mark.parametrize("option", [["--iterations", "0"], ["--threads", "-1"]])
+def test_silly_numbers_are_refused(option, tmp_path, capsys):
+    assert main(["demo", *option, "-o", str(tmp_path)]) == 1
+    assert "must be 1 at least" in capsys.readouterr().err
+
+
+def test_without_torch_it_says_what_to_install(monkeypatch, capsys):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert main(["demo"]) == 1
+    assert "pip install 'pgmo[torch]'" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lengths", ["fixed", "varying"])
+def test_a_real_network_trains_the_same_out_of_one_arena(lengths, tmp_path, capsys):
+    arguments = ["demo", "--network", "lstm", "--iterations", "16", "--lengths", lengths]
+    assert main([*arguments, "--json", "-o", str(tmp_path)]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert row["identical"] is True
+    assert row["hit_rate"] >= 0.99
+    assert row["hit_bytes_rate"] >= 0.999
+    assert row["hit_rate_saved_plan"] >= 0.99
+    assert 0 <= row["gap"] <= 0.01
+    assert row["max_load"] > 2**24
+    profile, plan = Profile.load(row["profile"]), Plan.load(row["plan"])
+    assert len(profile) == len(plan) == row["blocks"]
+    assert plan.fingerprint == profile.fingerprint
+    assert plan.arena == row["arena"]

@@ -1,0 +1,62 @@
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pgmo.cli.peak import alive, find_peak
+from pgmo.profiler.profile import NEVER, Profile, Tag
+
+TAGS = (Tag("Net.a", "aten.mm", "forward"), Tag("Net.b", "aten.mm", "backward"))
+
+
+@st.composite
+def profiles(draw) -> Profile:
+    ticks = draw(st.integers(1, 8))
+    starts = draw(st.lists(st.integers(0, ticks - 1), min_size=1, max_size=12))
+    ends = [
+        NEVER if draw(st.integers(0, 5)) == 0 else start + draw(st.integers(1, 2 * ticks))
+        for start in starts
+    ]
+    sizes = draw(st.lists(st.integers(1, 1000), min_size=len(starts), max_size=len(starts)))
+    tag = draw(st.lists(st.integers(-1, 1), min_size=len(starts), max_size=len(starts)))
+    return Profile.from_columns(size=sizes, start=starts, end=ends, ticks=ticks, tag=tag, tags=TAGS)
+
+
+def simulated(profile: Profile, tick: int) -> list[int]:
+    """Copies alive at a tick of the fourth iteration, counted one iteration after the other."""
+    now = 3 * profile.ticks + tick
+    copies = []
+    for start, end in zip(profile.start.tolist(), profile.end.tolist(), strict=True):
+        turns = [turn * profile.ticks for turn in range(4)]
+        copies.append(0 if end == NEVER else sum(start + t <= now < end + t for t in turns))
+    return copies
+
+
+@given(profiles())
+def test_copies_alive_agree_with_iterations_played_through(profile):
+    for tick in range(profile.ticks):
+        assert alive(profile, tick).tolist() == simulated(profile, tick)
+
+
+@given(profiles())
+def test_the_peak_is_the_max_load_and_its_holders_add_up_to_it(profile):
+    peak = find_peak(profile)
+    assert peak.size == profile.max_load()
+    assert peak.size == int((alive(profile, peak.tick) * profile.size).sum())
+    for holders in (peak.phases, peak.modules, peak.operators):
+        assert sum(holder.size for holder in holders) == peak.size
+        assert sum(holder.blocks for holder in holders) == peak.blocks
+        assert list(holders) == sorted(holders, key=lambda one: (-one.size, one.name))
+
+
+def test_holders_are_named_and_cut_to_the_largest():
+    profile = Profile.from_columns(
+        size=[5, 7, 1], start=[0, 1, 2], end=[3, 3, 3], ticks=3, tag=[0, 1, -1], tags=TAGS
+    )
+    peak = find_peak(profile, top=2)
+    assert [(one.name, one.size) for one in peak.modules] == [("Net.b", 7), ("Net.a", 5)]
+    assert [(one.name, one.size) for one in peak.operators] == [("aten.mm", 12), ("(untagged)", 1)]
+
+
+def test_an_empty_profile_has_no_peak():
+    none = np.zeros(0, np.int64)
+    assert find_peak(Profile.from_columns(size=none, start=none, end=none, ticks=0)).size == 0

@@ -1,0 +1,75 @@
+import json
+
+import pytest
+
+import pgmo
+from pgmo.cli.main import main
+from pgmo.profiler.profile import NEVER, Profile, ProfileMeta, Tag
+
+
+@pytest.fixture
+def profile() -> Profile:
+    return Profile.from_columns(
+        size=[1000, 3000, 64, 500],
+        start=[0, 1, 2, 3],
+        end=[2, 5, NEVER, 4],
+        ticks=4,
+        tag=[0, 1, -1, 0],
+        tags=(Tag("Net.conv", "aten.convolution", "forward"), Tag("Net", "aten.mul", "backward")),
+        meta=ProfileMeta(framework="torch", framework_version="2.13", device="cpu", model="net"),
+    )
+
+
+def test_a_profile_as_json(profile, tmp_path, capsys):
+    path = tmp_path / "net.pgmoprof"
+    profile.save(path)
+    assert main(["stats", str(path), "--json"]) == 0
+    fields = json.loads(capsys.readouterr().out)
+    assert fields["kind"] == "profile"
+    assert fields["max_load"] == profile.max_load() == 4000
+    counts = {key: fields[key] for key in ("blocks", "ticks", "wrapping", "persistent", "varying")}
+    assert counts == {"blocks": 4, "ticks": 4, "wrapping": 1, "persistent": 1, "varying": 0}
+    assert fields["persistent_bytes"] == 64
+    assert fields["peak"]["modules"][0] == {"name": "Net", "size": 3000, "blocks": 1}
+    assert fields["meta"]["model"] == "net"
+
+
+def test_a_profile_in_words(profile, tmp_path, capsys):
+    path = tmp_path / "net.pgmoprof"
+    profile.save(path)
+    assert main(["stats", str(path)]) == 0
+    shown = capsys.readouterr().out
+    for expected in ("net, torch 2.13, cpu", "3.91 KiB", "Net.conv", "backward", "75.0%"):
+        assert expected in shown
+    assert "NOT steady" not in shown
+
+
+def test_a_plan_as_json_and_in_words(profile, tmp_path, capsys):
+    path = tmp_path / "net.pgmoplan"
+    plan = pgmo.plan(profile)
+    plan.save(path)
+    assert main(["stats", str(path), "--json"]) == 0
+    fields = json.loads(capsys.readouterr().out)
+    assert fields["kind"] == "plan"
+    assert (fields["blocks"], fields["planned"]) == (4, 3)
+    assert (fields["arena"], fields["max_load"]) == (plan.arena, plan.max_load)
+    assert fields["gap"] == pytest.approx(plan.arena / plan.max_load - 1)
+    assert main(["stats", str(path)]) == 0
+    shown = capsys.readouterr().out
+    assert "3 of 4 planned" in shown
+    assert plan.solver in shown
+
+
+def test_an_unknown_suffix_and_a_silly_top_are_refused(tmp_path, capsys):
+    assert main(["stats", str(tmp_path / "net.npz")]) == 1
+    assert "'.npz' is neither .pgmoprof nor .pgmoplan" in capsys.readouterr().err
+    assert main(["stats", "net.pgmoprof", "--top", "0"]) == 1
+    assert "--top must be 1 at least" in capsys.readouterr().err
+
+
+def test_a_damaged_file_is_one_message(profile, tmp_path, capsys):
+    path = tmp_path / "net.pgmoprof"
+    profile.save(path)
+    path.write_bytes(path.read_bytes()[:-30])
+    assert main(["stats", str(path)]) == 1
+    assert capsys.readouterr().err.count("\n") == 1
