@@ -118,6 +118,7 @@ def _gather(
 ) -> Steady:
     """Collects what fits the reference; a longer iteration that fits takes its place."""
     matches = [compare(reference, other) for other in plain if other is not reference]
+    matches = [match for match in matches if not _is_warm_up(match)]
     longest = max((m.base for m in matches if m.kind == "fit"), key=len, default=reference)
     if len(longest) > len(reference):
         return _gather(longest, plain, tagged, recorded)
