@@ -216,11 +216,11 @@ def _replace(path: Path, data: bytes) -> None:
 def _load(path: Path) -> bytes:
     """The bytes of the file, once they have the magic, an end, and the seal over both."""
     try:
+        # Asked before it is opened: to open a pipe would wait for its writer.
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            refuse(path, "is not a regular file", "check the path")
         with open(path, "rb") as file:
-            status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode):
-                refuse(path, "is not a regular file", "check the path")
-            size = status.st_size
+            size = os.fstat(file.fileno()).st_size
             if size > _MAX_FILE:
                 refuse(path, f"has {size} bytes, the most is {_MAX_FILE}", "check the path")
             if file.read(4) != _MAGIC:

@@ -1,0 +1,132 @@
+"""`*.pgmoplan` files: a plan as a sealed archive of columns (DESIGN section 7)."""
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pgmo.archive import Archive, read, write
+from pgmo.archive_fields import Fields, refuse
+from pgmo.errors import FileError, PgmoError
+from pgmo.profiler.profile import MAX_SIZE, MAX_TICKS, NEVER
+from pgmo.profiler.profile_file import meta_from_json, meta_to_json
+
+if TYPE_CHECKING:
+    from pgmo.packing.plan import Plan
+
+FORMAT = "pgmoplan"
+FORMAT_VERSION = 1
+COLUMNS: dict[str, np.dtype[Any]] = {
+    "size": np.dtype(np.int64),
+    "start": np.dtype(np.int64),
+    "end": np.dtype(np.int64),
+    "stream": np.dtype(np.uint64),
+    "varying": np.dtype(np.bool_),
+    "offset": np.dtype(np.int64),
+    "alternate": np.dtype(np.int64),
+}
+_UNPLANNED = -1
+_MAX_ARENA = 2**61
+
+
+def write_plan(plan: "Plan", path: str | os.PathLike[str]) -> None:
+    """Writes a plan; an existing file is replaced in one step.
+
+    Raises:
+        FileError: when the folder or the file cannot be written.
+
+    Example:
+        >>> write_plan(plan, "resnet.pgmoplan")  # doctest: +SKIP
+    """
+    own: dict[str, object] = {
+        "arena": int(plan.arena),
+        "max_load": int(plan.max_load),
+        "optimal": bool(plan.optimal),
+        "solver": str(plan.solver),
+        "alignment": int(plan.alignment),
+        "ticks": int(plan.ticks),
+        "circular": bool(plan.circular),
+        "fingerprint": str(plan.fingerprint),
+        "seconds": float(plan.seconds),
+        "meta": meta_to_json(plan.meta),
+    }
+    columns = {name: getattr(plan, name) for name in COLUMNS}
+    write(path, FORMAT, FORMAT_VERSION, columns, own)
+
+
+def read_plan(path: str | os.PathLike[str]) -> "Plan":
+    """Reads a plan back. It is checked like a new one: no two live blocks may share a byte.
+
+    Raises:
+        FileError: when the file is truncated, altered, newer, or its plan is invalid.
+
+    Example:
+        >>> try:
+        ...     read_plan("/no/such/file.pgmoplan")
+        ... except FileError as error:
+        ...     print(error)
+        /no/such/file.pgmoplan: cannot be read (No such file or directory); check the path
+    """
+    from pgmo.packing.plan import Plan
+    from pgmo.packing.validator import validate
+
+    archive = read(path, FORMAT, FORMAT_VERSION, COLUMNS)
+    own = Fields(archive.path, archive.fields)
+    own.only(
+        *("arena", "max_load", "optimal", "solver", "alignment", "ticks", "circular"),
+        *("fingerprint", "seconds", "meta"),
+    )
+    ticks = own.integer("ticks", 0, MAX_TICKS)
+    if ticks > 1024 * (archive.rows + 1024):
+        refuse(archive.path, f"declares {ticks} ticks for {archive.rows} blocks")
+    arena = own.integer("arena", 0, _MAX_ARENA)
+    alignment = own.integer("alignment", 1, 2**32)
+    circular = own.flag("circular")
+    _check_columns(archive, ticks, arena, circular)
+    try:
+        plan = Plan(
+            **archive.columns,
+            arena=arena,
+            max_load=own.integer("max_load", 0, _MAX_ARENA),
+            optimal=own.flag("optimal"),
+            solver=own.text("solver"),
+            alignment=alignment,
+            ticks=ticks,
+            circular=circular,
+            fingerprint=own.text("fingerprint"),
+            seconds=own.number("seconds"),
+            meta=meta_from_json(own.inner("meta")),
+        )
+        validate(plan)
+    except FileError:
+        raise
+    except PgmoError as error:
+        raise FileError(f"{archive.path}: {error}; plan again from the profile") from error
+    return plan
+
+
+def _check_columns(archive: Archive, ticks: int, arena: int, circular: bool) -> None:
+    """Refuses numbers that are absurd by themselves, before anything adds them up."""
+    size, start, end, offset, alternate = (
+        archive.columns[name] for name in ("size", "start", "end", "offset", "alternate")
+    )
+    _need(archive, (size > 0) & (size <= MAX_SIZE), "size", f"above 0 and up to {MAX_SIZE}")
+    _need(archive, (start >= 0) & (start < ticks), "start", f"from 0 to below {ticks} ticks")
+    persistent = end == NEVER
+    last = start + 2 * ticks if circular else np.full_like(start, ticks)
+    lives = (end > start) & (end <= last)
+    _need(archive, persistent | lives, "end", "after its start, within two periods, or -1")
+    twice = ~persistent & (end - start > ticks)
+    for name, column, needed in (("offset", offset, ~persistent), ("alternate", alternate, twice)):
+        placed = (column >= 0) & (column <= arena - size)
+        wanted = f"-1 for no slot, or inside of the arena of {arena} bytes"
+        _need(archive, (column == _UNPLANNED) | (needed & placed), name, wanted)
+
+
+def _need(archive: Archive, good: NDArray[np.bool_], name: str, wanted: str) -> None:
+    if good.all():
+        return
+    row = int(np.argmin(good))
+    value = archive.columns[name][row]
+    refuse(archive.path, f"member '{name}.npy', row {row}: {name} is {value}, must be {wanted}")

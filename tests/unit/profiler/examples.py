@@ -1,0 +1,74 @@
+"""Profiles and recordings for tests."""
+
+import numpy as np
+from hypothesis import strategies as st
+
+from pgmo.profiler.profile import NEVER, Profile, ProfileMeta, Tag
+from pgmo.profiler.recording import EVENT, FREE, REQUEST, STEP
+
+TAGS = (Tag("Net.conv1", "aten.convolution", "forward"), Tag("Adam", "aten.sqrt", "optimizer"))
+
+
+def small_profile() -> Profile:
+    """One block of each kind: inside, wrapping, doubly live, persistent, varying."""
+    return Profile.from_columns(
+        size=[64, 100, 4096, 8, 2**33],
+        start=[0, 1, 2, 3, 4],
+        end=[3, 6, 9, NEVER, 5],
+        ticks=5,
+        stream=np.array([0, 2**64 - 1, 0, 0, 7], np.uint64),
+        thread=[0, 1, 0, 0, 0],
+        tag=[0, -1, 1, 0, 1],
+        varying=[False, False, False, False, True],
+        tags=TAGS,
+        meta=ProfileMeta(
+            "torch", "2.13.0", "0.1.0", "cpu", "Net", "2025-01-01T00:00:00", {"a": "ü"}
+        ),
+    )
+
+
+@st.composite
+def profiles(draw: st.DrawFn, most: int = 30) -> Profile:
+    """Profiles as recordings give them: one request a tick, every kind of lifetime."""
+    ticks = draw(st.integers(1, most))
+    size = draw(st.lists(st.integers(1, 2**20), min_size=ticks, max_size=ticks))
+    life = draw(st.lists(st.integers(0, 2 * ticks), min_size=ticks, max_size=ticks))
+    stream = draw(st.lists(st.sampled_from([0, 5]), min_size=ticks, max_size=ticks))
+    start = np.arange(ticks)
+    end = np.where(np.array(life) == 0, NEVER, start + life)
+    return Profile.from_columns(size=size, start=start, end=end, ticks=ticks, stream=stream)
+
+
+def simulate(profile: Profile, iterations: int) -> np.ndarray:
+    """The events of a program that repeats the profile; frees come right before their tick."""
+    ticks, n = profile.ticks, len(profile)
+    due: dict[int, list[int]] = {}
+    rows: list[tuple[int, int, int, int]] = []
+    for turn in range(iterations):
+        for row in range(n):
+            now = turn * ticks + row
+            # A free at the boundary of two iterations comes before the step or after it.
+            rows += [(FREE, block, 0, 0) for block in due.pop(now, [])]
+            rows.append((REQUEST, now, int(profile.size[row]), int(profile.stream[row])))
+            if profile.end[row] != NEVER:
+                due.setdefault(turn * ticks + int(profile.end[row]), []).append(now)
+        if turn % 2:
+            rows += [(FREE, block, 0, 0) for block in due.pop((turn + 1) * ticks, [])]
+        rows.append((STEP, 0, 0, 0))
+    events = np.zeros(len(rows), EVENT)
+    events["tag"] = -1
+    for name, column in zip(
+        ("kind", "block", "bytes", "stream"), zip(*rows, strict=True), strict=True
+    ):
+        events[name] = column
+    return events
+
+
+def same(one: Profile, other: Profile) -> bool:
+    """Whether two profiles agree in everything."""
+    from pgmo.profiler.profile import COLUMNS
+
+    names = ("ticks", "circular", "steady", "tags", "meta")
+    return all(np.array_equal(getattr(one, c), getattr(other, c)) for c in COLUMNS) and all(
+        getattr(one, name) == getattr(other, name) for name in names
+    )

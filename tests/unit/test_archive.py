@@ -1,0 +1,239 @@
+import io
+import json
+import os
+import struct
+import zipfile
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pgmo.archive import read, seal, write
+from pgmo.errors import FileError
+
+SCHEMA = {"size": np.dtype(np.int64), "flag": np.dtype(np.bool_), "tag": np.dtype(np.int32)}
+COLUMNS = {
+    "size": np.array([1, 2**40, 3]),
+    "flag": np.array([True, False, True]),
+    "tag": np.array([0, -1, 7], np.int32),
+}
+
+
+def _read(path):
+    return read(path, "pgmoprof", 1, SCHEMA)
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    path = tmp_path_factory.mktemp("archive") / "a.pgmoprof"
+    write(path, "pgmoprof", 1, COLUMNS, {"ticks": 3})
+    return path
+
+
+def _rebuilt(saved, change=lambda members: None, **zip_options):
+    """The same archive with its members changed, sealed again as an attacker would."""
+    with zipfile.ZipFile(saved) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    change(members)
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", **zip_options) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+        archive.comment = b"pgmo-sha256:" + b"0" * 64
+    return seal(buffer.getvalue())
+
+
+def _changed_meta(**changes):
+    def change(members):
+        meta = json.loads(members["meta.json"])
+        members["meta.json"] = json.dumps({**meta, **changes}).encode()
+
+    return change
+
+
+def _npy(array):
+    buffer = io.BytesIO()
+    np.lib.format.write_array(buffer, array, allow_pickle=True)
+    return buffer.getvalue()
+
+
+def test_round_trip(saved):
+    archive = _read(saved)
+    assert archive.rows == 3
+    assert archive.fields == {"ticks": 3}
+    for name, column in COLUMNS.items():
+        assert archive.columns[name].dtype == SCHEMA[name]
+        assert archive.columns[name].tolist() == column.tolist()
+
+
+def test_numpy_reads_the_columns_directly(saved):
+    loaded = np.load(saved, allow_pickle=False)
+    assert loaded["size"].tolist() == COLUMNS["size"].tolist()
+
+
+def test_equal_content_gives_equal_bytes(saved, tmp_path):
+    write(tmp_path / "b.pgmoprof", "pgmoprof", 1, COLUMNS, {"ticks": 3})
+    assert (tmp_path / "b.pgmoprof").read_bytes() == saved.read_bytes()
+
+
+def test_no_rows(tmp_path):
+    empty = {name: column[:0] for name, column in COLUMNS.items()}
+    write(tmp_path / "e", "pgmoprof", 1, empty, {})
+    assert _read(tmp_path / "e").rows == 0
+
+
+def test_every_flipped_bit_is_noticed(saved, tmp_path):
+    data = saved.read_bytes()
+    target = tmp_path / "flipped"
+    for at in range(len(data)):
+        broken = bytearray(data)
+        broken[at] ^= 1 << (at % 8)
+        target.write_bytes(broken)
+        with pytest.raises(FileError, match="flipped: "):
+            _read(target)
+
+
+@settings(deadline=None)
+@given(st.data())
+def test_truncated_and_garbled_files(saved, tmp_path_factory, data):
+    original = saved.read_bytes()
+    target = tmp_path_factory.getbasetemp() / "garbled"
+    at = data.draw(st.integers(0, len(original) - 1))
+    garbage = data.draw(st.binary(max_size=200))
+    for broken in (original[:at], original[:at] + garbage, garbage, original + garbage + b"x"):
+        if broken != original:
+            target.write_bytes(broken)
+            with pytest.raises(FileError):
+                _read(target)
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.data())
+def test_flipped_and_sealed_again(saved, tmp_path_factory, data):
+    """What hides behind a right seal is either refused or changes nothing that is read."""
+    broken = bytearray(saved.read_bytes())
+    for _ in range(data.draw(st.integers(1, 3))):
+        broken[data.draw(st.integers(0, len(broken) - 77))] = data.draw(st.integers(0, 255))
+    target = tmp_path_factory.getbasetemp() / "sealed"
+    target.write_bytes(seal(bytes(broken)))
+    try:
+        archive = _read(target)
+    except FileError:
+        return
+    assert archive.fields.keys() == {"ticks"}
+    for name, column in COLUMNS.items():
+        assert archive.columns[name].tolist() == column.tolist()
+
+
+def _set(name, content):
+    def change(members):
+        members[name] = content
+
+    return change
+
+
+def _huge_header(members):
+    header = b"{'descr': '<i8', 'fortran_order': False, 'shape': (99999999999,), }\n"
+    members["size.npy"] = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header
+
+
+HOSTILE = [
+    (lambda m: m.pop("size.npy"), "member 'size.npy' is missing"),
+    (lambda m: m.pop("meta.json"), "member 'meta.json' is missing"),
+    (_set("extra.npy", b""), "member 'extra.npy' is not part of this format"),
+    (_set("size.npy", _npy(np.array([1, 2]))), "'size.npy' has 2 rows, meta.json says 3"),
+    (_set("size.npy", _npy(np.array([1, 2, 4]))), "'size.npy' does not match its checksum"),
+    (_set("size.npy", _npy(np.array([1.0, 2.0, 3.0]))), "has type '<f8', must be '<i8'"),
+    (_set("size.npy", _npy(np.array([[1], [2], [3]]))), "is not a flat array"),
+    (_set("size.npy", _npy(np.array([1, None, 3], object))), "is not a flat array"),
+    (_set("size.npy", b"cos\nsystem\n(S'true'\ntR."), "is no array in numpy's format"),
+    (_set("size.npy", _npy(COLUMNS["size"])[:-1]), "has 23 bytes for 3 rows of 8"),
+    (_set("flag.npy", _npy(COLUMNS["flag"])[:-1] + b"\2"), "neither 0 nor 1 in row 2"),
+    (_huge_header, "has 99999999999 rows"),
+    (_set("meta.json", b"{"), "meta.json cannot be parsed"),
+    (_set("meta.json", b"[" * 100_000), "meta.json cannot be parsed"),
+    (_set("meta.json", b"[]"), "meta.json is not an object"),
+    (_set("meta.json", b'{"a": NaN}'), "NaN is no JSON number"),
+    (_set("meta.json", b'{"a": 1, "a": 2}'), "a field is there twice"),
+    (_set("meta.json", b"\xff"), "meta.json cannot be parsed"),
+    (_changed_meta(format="pgmoplan"), "is a 'pgmoplan' file, not 'pgmoprof'"),
+    (
+        _changed_meta(format_version=2),
+        "newer pgmo: format_version 2, this one reads up to 1; upgrade",
+    ),
+    (_changed_meta(format_version=True), "'format_version' is True, must be a whole number"),
+    (_changed_meta(rows=2**60), "'rows' is 1152921504606846976, must be from 0"),
+    (_changed_meta(rows=-1), "'rows' is -1"),
+    (_changed_meta(rows="3"), "'rows' is '3', must be a whole number"),
+    (_changed_meta(checksums={}), "checksums of"),
+    (_changed_meta(checksums={"size": 1}), "must be a mapping from strings to strings"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), HOSTILE, ids=[text[:40] for _, text in HOSTILE])
+def test_hostile_content_behind_a_right_seal(saved, tmp_path, change, message):
+    target = tmp_path / "hostile"
+    target.write_bytes(_rebuilt(saved, change))
+    with pytest.raises(FileError) as caught:
+        _read(target)
+    assert message in str(caught.value)
+    assert str(caught.value).startswith(f"{target}: ")
+    assert "; " in str(caught.value)
+
+
+def test_compressed_members_are_not_inflated(saved, tmp_path):
+    target = tmp_path / "bomb"
+    target.write_bytes(_rebuilt(saved, compression=zipfile.ZIP_DEFLATED))
+    with pytest.raises(FileError, match="compressed or encrypted"):
+        _read(target)
+
+
+def test_a_member_that_is_there_twice(saved, tmp_path):
+    data = _rebuilt(saved, _set("tag.npz", b""))
+    target = tmp_path / "double"
+    target.write_bytes(seal(data.replace(b"tag.npz", b"tag.npy")))
+    with pytest.raises(FileError, match=r"'tag\.npy' is there twice"):
+        _read(target)
+
+
+@pytest.mark.parametrize("content", [b"", b"PK", b"PK\x03\x04", b"x" * 1000, b"\x80\x04."])
+def test_other_files(tmp_path, content):
+    (tmp_path / "other").write_bytes(content)
+    with pytest.raises(FileError, match=r"does not begin like|is empty|is truncated"):
+        _read(tmp_path / "other")
+
+
+def test_paths_that_cannot_be_read(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path, tmp_path / "none", tmp_path / "pipe", "a\0b", "/dev/null"):
+        with pytest.raises(FileError, match="check the path"):
+            _read(path)
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(saved, tmp_path, monkeypatch):
+    target = tmp_path / "a.pgmoprof"
+    target.write_bytes(b"old")
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(FileError, match="No space left on device"):
+        write(target, "pgmoprof", 1, COLUMNS, {})
+    assert target.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["a.pgmoprof"]
+
+
+def test_what_cannot_be_written(tmp_path):
+    with pytest.raises(FileError, match="cannot be written"):
+        write(tmp_path / "none" / "a", "pgmoprof", 1, COLUMNS, {})
+    with pytest.raises(FileError, match="not a regular file"):
+        write(tmp_path, "pgmoprof", 1, COLUMNS, {})
+
+
+def test_a_link_stays_a_link(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    write(tmp_path / "link", "pgmoprof", 1, COLUMNS, {})
+    assert (tmp_path / "link").is_symlink()
+    assert _read(tmp_path / "real").rows == 3
