@@ -1,0 +1,14 @@
+// The packers, one file each.
+
+#pragma once
+
+#include "packing/packer.hpp"
+
+namespace pgmo::packing {
+
+Offsets best_fit(const Ring& ring);
+Offsets best_fit_area(const Ring& ring);
+Offsets first_fit_size(const Ring& ring);
+Offsets first_fit_area(const Ring& ring);
+
+}  // namespace pgmo::packing

@@ -1,0 +1,92 @@
+#include "packing/occupancy.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace pgmo::packing {
+namespace {
+
+// Wide nodes number about twice this. More of them means shorter searches and more handing down.
+constexpr Rank kNarrowNodes = 512;
+
+}  // namespace
+
+Occupancy::Occupancy(Rank ranks)
+    : ranks_(ranks),
+      leaves_(static_cast<Rank>(std::bit_ceil(static_cast<std::uint32_t>(ranks)))),
+      narrow_(std::max<Rank>(64, leaves_ / kNarrowNodes)),
+      nodes_(2 * static_cast<std::size_t>(leaves_)) {}
+
+Offset Occupancy::lowest_fit(Rank begin, Rank end, Bytes size) {
+  watched_.clear();
+  collect(1, 0, leaves_, begin, std::min(end, ranks_));
+  if (end > ranks_) collect(1, 0, leaves_, 0, end - ranks_);
+  Offset at = 0;
+  std::size_t agreed = 0;  // sets in a row that left the candidate in place
+  for (std::size_t i = 0; agreed < watched_.size(); i = i + 1 == watched_.size() ? 0 : i + 1) {
+    const Offset next = watched_[i].set->first_gap(at, size, watched_[i].cursor);
+    agreed = next == at ? agreed + 1 : 1;
+    at = next;
+  }
+  return at;
+}
+
+void Occupancy::collect(Rank node, Rank first, Rank last, Rank begin, Rank end) {
+  if (begin >= last || end <= first || nodes_[node].used.empty()) return;
+  if (begin <= first && last <= end) {
+    watched_.push_back({&nodes_[node].used, {}});
+    return;
+  }
+  if (last - first > narrow_) {
+    hand_down(node);
+  } else if (!nodes_[node].cover.empty()) {
+    watched_.push_back({&nodes_[node].cover, {}});
+  }
+  const Rank middle = first + (last - first) / 2;
+  collect(2 * node, first, middle, begin, end);
+  collect(2 * node + 1, middle, last, begin, end);
+}
+
+void Occupancy::add(Rank begin, Rank end, Offset offset, Bytes size) {
+  low_ = offset;
+  high_ = offset + size;
+  insert(1, 0, leaves_, begin, std::min(end, ranks_));
+  if (end > ranks_) insert(1, 0, leaves_, 0, end - ranks_);
+}
+
+void Occupancy::insert(Rank node, Rank first, Rank last, Rank begin, Rank end) {
+  if (begin >= last || end <= first) return;
+  nodes_[node].used.add(low_, high_);
+  if (begin <= first && last <= end) {
+    if (node < leaves_) nodes_[node].cover.add(low_, high_);  // a leaf has no use for a cover
+    return;
+  }
+  const Rank middle = first + (last - first) / 2;
+  insert(2 * node, first, middle, begin, end);
+  insert(2 * node + 1, middle, last, begin, end);
+}
+
+void Occupancy::hand_down(Rank node) {
+  IntervalSet& cover = nodes_[node].cover;
+  if (cover.empty()) return;
+  for (const Rank child : {2 * node, 2 * node + 1}) {
+    nodes_[child].used.add(cover);
+    nodes_[child].cover.add(cover);
+  }
+  cover.clear();
+}
+
+Offsets fill_first_fit(const Ring& ring, const std::vector<BlockId>& order) {
+  Offsets offsets(ring.size.size(), kUnplanned);
+  if (ring.ranks == 0) return offsets;
+  Occupancy occupancy(ring.ranks);
+  for (const BlockId block : order) {
+    const Rank begin = ring.begin[block];
+    const Rank end = ring.end[block];
+    offsets[block] = occupancy.lowest_fit(begin, end, ring.size[block]);
+    occupancy.add(begin, end, offsets[block], ring.size[block]);
+  }
+  return offsets;
+}
+
+}  // namespace pgmo::packing

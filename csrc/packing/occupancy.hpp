@@ -1,0 +1,63 @@
+// Which offsets are in use when: what first fit asks before it places a block.
+//
+// A segment tree over time. A lifetime is cut into O(log n) canonical nodes (#). Each node keeps
+// `used`, the offsets used by any block at any time within it, and `cover`, the offsets of blocks
+// that use it from its beginning to its end.
+//
+//            [........]          The lowest gap free in `used` of all the canonical nodes, and in
+//          /            \        `cover` of the nodes above those, is found by leapfrogging: each
+//       [....]        [....]     set in turn moves the candidate up to its own next gap, until a
+//       /    \        /    \     whole round leaves it in place.
+//     [..]  #..#    #..#  [..]
+//     /  \                /  \.
+//    .    #              .    .
+//
+// The sets of a node and of one above it often interlock like two combs, which makes leapfrogging
+// slow. So wide nodes hand their cover down to their children before these are looked at (lazily),
+// and `used` of a wide node is complete. Narrow nodes are too many for that, and few blocks begin
+// or end within them.
+
+#pragma once
+
+#include <vector>
+
+#include "packing/interval_set.hpp"
+#include "packing/packer.hpp"
+
+namespace pgmo::packing {
+
+class Occupancy {
+ public:
+  explicit Occupancy(Rank ranks);
+
+  // The lowest offset with `size` bytes free during [begin, end); an end past the last rank wraps.
+  Offset lowest_fit(Rank begin, Rank end, Bytes size);
+
+  // Marks [offset, offset + size) as used during [begin, end).
+  void add(Rank begin, Rank end, Offset offset, Bytes size);
+
+ private:
+  struct Node {
+    IntervalSet used, cover;
+  };
+  struct Watched {
+    const IntervalSet* set;
+    IntervalSet::Cursor cursor;
+  };
+
+  void collect(Rank node, Rank first, Rank last, Rank begin, Rank end);
+  void insert(Rank node, Rank first, Rank last, Rank begin, Rank end);
+  void hand_down(Rank node);
+
+  Rank ranks_;
+  Rank leaves_;
+  Rank narrow_;                   // nodes of at most this width keep their cover
+  std::vector<Node> nodes_;       // node i has the children 2i and 2i + 1
+  std::vector<Watched> watched_;  // scratch of lowest_fit
+  Offset low_ = 0, high_ = 0;     // what insert adds
+};
+
+// Places the blocks in the given order, each at the lowest offset free for all of its lifetime.
+Offsets fill_first_fit(const Ring& ring, const std::vector<BlockId>& order);
+
+}  // namespace pgmo::packing

@@ -1,0 +1,33 @@
+#include "packing/packer.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "packing/algorithms.hpp"
+
+namespace pgmo::packing {
+
+std::span<const Packer> packers() {
+  static constexpr std::array<Packer, 4> kPackers{{
+      {"best-fit", best_fit},
+      {"best-fit-area", best_fit_area},
+      {"first-fit-size", first_fit_size},
+      {"first-fit-area", first_fit_area},
+  }};
+  return kPackers;
+}
+
+const Packer* find_packer(std::string_view name) {
+  for (const Packer& packer : packers()) {
+    if (packer.name == name) return &packer;
+  }
+  return nullptr;
+}
+
+Bytes arena_of(const Ring& ring, const Offsets& offsets) {
+  Bytes arena = 0;
+  for (BlockId i = 0; i < ring.blocks(); ++i) arena = std::max(arena, offsets[i] + ring.size[i]);
+  return arena;
+}
+
+}  // namespace pgmo::packing

@@ -1,0 +1,111 @@
+#include "packing/problem.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <stdexcept>
+#include <string>
+
+namespace pgmo::packing {
+namespace {
+
+constexpr Bytes kLargestSum = Bytes{1} << 62;
+
+Bytes round_up(Bytes size, Bytes alignment) {
+  return (size + alignment - 1) / alignment * alignment;
+}
+
+[[noreturn]] void refuse(std::size_t row, const char* what) {
+  throw std::invalid_argument("row " + std::to_string(row) + ": " + what);
+}
+
+// Sum of sizes alive at each rank: a difference array, to which a wrapping block adds twice.
+std::vector<Bytes> load_of(const Ring& ring) {
+  std::vector<Bytes> load(static_cast<std::size_t>(ring.ranks) + 1);
+  for (BlockId i = 0; i < ring.blocks(); ++i) {
+    load[ring.begin[i]] += ring.size[i];
+    if (ring.end[i] <= ring.ranks) {
+      load[ring.end[i]] -= ring.size[i];
+    } else {
+      load[0] += ring.size[i];
+      load[ring.end[i] - ring.ranks] -= ring.size[i];
+    }
+  }
+  Bytes sum = 0;
+  for (Bytes& entry : load) entry = sum += entry;
+  load.pop_back();
+  return load;
+}
+
+void turn(Ring& ring, Rank by) {
+  for (BlockId i = 0; i < ring.blocks(); ++i) {
+    const Rank shift = ring.begin[i] >= by ? by : by - ring.ranks;
+    ring.begin[i] -= shift;
+    ring.end[i] -= shift;
+  }
+}
+
+}  // namespace
+
+void check(const Problem& problem) {
+  const std::size_t n = problem.size.size();
+  if (problem.lower.size() != n || problem.upper.size() != n) {
+    throw std::invalid_argument("columns of different lengths");
+  }
+  // Ranks are 32 bits wide and an unrolled end may be twice the number of ranks.
+  if (n > static_cast<std::size_t>(std::numeric_limits<Rank>::max() / 2 - 1)) {
+    throw std::invalid_argument("more than 2^30 blocks");
+  }
+  if (problem.alignment < 1 || problem.alignment > kLargestSum || problem.period < 0) {
+    throw std::invalid_argument("alignment or period out of range");
+  }
+  Bytes sum = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    if (problem.size[i] <= 0) refuse(i, "size is not positive");
+    if (problem.lower[i] < 0 || problem.upper[i] <= problem.lower[i]) refuse(i, "empty lifetime");
+    if (problem.period > 0 && (problem.lower[i] >= problem.period ||
+                               problem.upper[i] - problem.lower[i] > problem.period)) {
+      refuse(i, "lifetime does not fit the period");
+    }
+    if (problem.size[i] > kLargestSum) refuse(i, "size is beyond 2^62");
+    const Bytes size = round_up(problem.size[i], problem.alignment);
+    if (size > kLargestSum - sum) refuse(i, "sum of sizes is beyond 2^62");
+    sum += size;
+  }
+}
+
+Ring make_ring(const Problem& problem) {
+  check(problem);
+  const std::size_t n = problem.size.size();
+  std::vector<Tick> starts = problem.lower;
+  std::sort(starts.begin(), starts.end());
+  starts.erase(std::unique(starts.begin(), starts.end()), starts.end());
+  const auto rank_of = [&](Tick tick) {
+    return static_cast<Rank>(std::lower_bound(starts.begin(), starts.end(), tick) - starts.begin());
+  };
+
+  Ring ring;
+  ring.ranks = static_cast<Rank>(starts.size());
+  ring.circular = problem.period > 0;
+  ring.size.resize(n);
+  ring.begin.resize(n);
+  ring.end.resize(n);
+  ring.lifetime.resize(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    ring.size[i] = round_up(problem.size[i], problem.alignment);
+    ring.lifetime[i] = problem.upper[i] - problem.lower[i];
+    ring.begin[i] = rank_of(problem.lower[i]);
+    const bool wraps = ring.circular && problem.upper[i] > problem.period;
+    ring.end[i] =
+        wraps ? ring.ranks + rank_of(problem.upper[i] - problem.period) : rank_of(problem.upper[i]);
+  }
+  if (n == 0) return ring;
+
+  const std::vector<Bytes> load = load_of(ring);
+  ring.max_load = *std::max_element(load.begin(), load.end());
+  if (ring.circular) {
+    turn(ring, static_cast<Rank>(std::min_element(load.begin(), load.end()) - load.begin()));
+  }
+  return ring;
+}
+
+}  // namespace pgmo::packing

@@ -1,0 +1,58 @@
+// The packing problem: blocks with a size and a lifetime want offsets in one arena.
+//
+//   offset                          period
+//     ^   +----+                      |        A lifetime is half-open, [lower, upper), in ticks.
+//     |   | B  |        +-----+  +----|        Time is a circle of `period` ticks: C's lifetime
+//     |   +----+-----+  |  D  |  | C  |        passes the end, so it is also alive at the start
+//     |--+   |   A   |  +-----+  |    |        of the next iteration, at the same offset.
+//     |C |   +-------+-----------+    |        period == 0 means a line: nothing wraps.
+//     +--+----------------------------+--> ticks
+//
+// Two blocks that are alive at one tick must not share a byte. The max load, the largest sum of
+// sizes alive at one tick, is a lower bound of every arena.
+
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "types.hpp"
+
+namespace pgmo::packing {
+
+// A problem as it is stated; see check().
+struct Problem {
+  std::vector<Bytes> size;
+  std::vector<Tick> lower;
+  std::vector<Tick> upper;
+  Tick period = 0;
+  Bytes alignment = 1;
+};
+
+// Throws std::invalid_argument, naming the row, unless the packers may rely on: columns of one
+// length; sizes positive; 0 <= lower < upper; on a circle also lower < period and
+// upper - lower <= period; aligned sizes summing to at most 2^62.
+void check(const Problem& problem);
+
+// An index into the distinct request ticks of a problem. Two lifetimes meet only if one of them
+// starts within the other, so the ticks at which nothing starts can be left out.
+using Rank = std::int32_t;
+
+// A problem made ready to pack: sizes are multiples of the alignment, time is counted in ranks
+// and, if it is a circle, turned so that rank 0 has the least load.
+struct Ring {
+  Rank ranks = 0;         // length of the circle or line
+  bool circular = false;  // on a line no end passes `ranks`
+  std::vector<Bytes> size;
+  std::vector<Rank> begin;     // in [0, ranks)
+  std::vector<Rank> end;       // in (begin, begin + ranks]
+  std::vector<Tick> lifetime;  // in the problem's own ticks: what "longest" means
+  Bytes max_load = 0;
+
+  BlockId blocks() const { return static_cast<BlockId>(size.size()); }
+};
+
+// Checks and prepares. O(n log n).
+Ring make_ring(const Problem& problem);
+
+}  // namespace pgmo::packing
