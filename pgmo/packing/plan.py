@@ -1,0 +1,142 @@
+"""Where every block of an iteration goes."""
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pgmo.errors import PlanError
+from pgmo.units import format_bytes
+
+if TYPE_CHECKING:
+    from pgmo.profiler.profile import ProfileMeta
+
+UNPLANNED = -1
+"""`offset` of a block without a slot, `alternate` of one without a second slot."""
+
+_COLUMNS: dict[str, Any] = {
+    "size": np.int64,
+    "start": np.int64,
+    "end": np.int64,
+    "stream": np.uint64,
+    "varying": np.bool_,
+    "offset": np.int64,
+    "alternate": np.int64,
+}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Plan:
+    """One row for each row of the profile, in its order; columns have shape (n,), read-only.
+
+    Args:
+        size: bytes, as in the profile.
+        start: tick of the request.
+        end: first tick at which the block is gone, -1 for a persistent block.
+        stream: the stream; blocks of different streams have disjoint ranges of the arena.
+        varying: whether recorded shapes disagree about the size.
+        offset: place in the arena in bytes, `UNPLANNED` for persistent blocks.
+        alternate: the second slot of a block that outlives a period, used in turn with the first
+            one; else `UNPLANNED`.
+        arena: bytes that the plan needs.
+        max_load: the largest sum of live aligned sizes at one tick: no plan can be smaller.
+        optimal: whether no plan of this kind can be smaller: `arena` is the largest load with two
+            whole slots counted for each block that outlives a period (with none of those, that
+            is `max_load`), summed over streams.
+        solver: the packer that found it; one for each stream, joined by "+", where they differ.
+        alignment: offsets are multiples of it, in bytes.
+        ticks: requests per iteration.
+        circular: whether the iteration repeats.
+        fingerprint: of the profile.
+        seconds: spent on planning.
+        meta: of the profile.
+
+    Raises:
+        PlanError: when the columns have different shapes or hold something else than numbers.
+            Whether blocks overlap is for `pgmo.packing.validator.validate` to say.
+
+    Example:
+        >>> from pgmo.packing.portfolio import plan
+        >>> from pgmo.profiler.profile import Profile
+        >>> plan(Profile.from_columns(size=[64, 64], start=[0, 1], end=[1, 2], ticks=2))
+        Plan(2 of 2 blocks in 64 B, max load 64 B, gap 0.00 %, optimal, by best-fit)
+    """
+
+    size: NDArray[np.int64]
+    start: NDArray[np.int64]
+    end: NDArray[np.int64]
+    stream: NDArray[np.uint64]
+    varying: NDArray[np.bool_]
+    offset: NDArray[np.int64]
+    alternate: NDArray[np.int64]
+    arena: int
+    max_load: int
+    optimal: bool
+    solver: str
+    alignment: int
+    ticks: int
+    circular: bool
+    fingerprint: str
+    seconds: float
+    meta: "ProfileMeta"
+
+    def __post_init__(self) -> None:
+        rows = np.shape(self.size)
+        for name, dtype in _COLUMNS.items():
+            column = np.asarray(getattr(self, name))
+            if column.ndim != 1 or column.shape != rows:
+                raise PlanError(
+                    f"column {name!r} has shape {column.shape}, 'size' has {rows}; give one entry "
+                    "for each block"
+                )
+            if column.size and column.dtype.kind not in "iub":
+                raise PlanError(f"column {name!r} holds {column.dtype}; give whole numbers")
+            column = np.ascontiguousarray(column, dtype).view()
+            column.flags.writeable = False
+            object.__setattr__(self, name, column)
+
+    @property
+    def gap(self) -> float:
+        """How far the arena is above the max load: 0.01 is one per cent; 0.0 when empty.
+
+        Example:
+            >>> from pgmo.packing.portfolio import plan
+            >>> from pgmo.profiler.profile import Profile
+            >>> plan(Profile.from_columns(size=[], start=[], end=[], ticks=0)).gap
+            0.0
+        """
+        return self.arena / self.max_load - 1 if self.max_load else 0.0
+
+    def __len__(self) -> int:
+        return len(self.size)
+
+    def __repr__(self) -> str:
+        placed = int(np.count_nonzero(self.offset != UNPLANNED))
+        return (
+            f"Plan({placed} of {len(self)} blocks in {format_bytes(self.arena)}, max load "
+            f"{format_bytes(self.max_load)}, gap {100 * self.gap:.2f} %, "
+            f"{'optimal, ' if self.optimal else ''}by {self.solver})"
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes a `.pgmoplan` file.
+
+        Raises:
+            FileError: when it cannot be written.
+        """
+        from pgmo.packing.plan_file import write_plan
+
+        write_plan(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Plan":
+        """Reads a `.pgmoplan` file and checks the plan like a new one.
+
+        Raises:
+            FileError: when it is truncated, altered, newer, or its plan is invalid.
+        """
+        from pgmo.packing.plan_file import read_plan
+
+        return read_plan(path)

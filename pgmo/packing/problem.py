@@ -1,0 +1,164 @@
+"""What the packers are given: sizes and lifetimes, nothing else of a profile."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pgmo.errors import ProblemError
+from pgmo.units import format_bytes
+
+if TYPE_CHECKING:
+    from pgmo.profiler.profile import Profile
+
+MAX_SUM = 2**62
+"""Bytes that all aligned sizes of a problem may add up to: offsets stay within 63 bits."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Problem:
+    """Blocks that want offsets; all columns have shape (m,) and are read-only.
+
+    Args:
+        size: bytes, above 0.
+        lower: first tick of the lifetime, from 0.
+        upper: first tick after it. On a circle it may pass `period`, and the block is then also
+            alive at the start of the next turn.
+        period: ticks of the circle; 0 when time is a line.
+        alignment: offsets are multiples of it, and sizes are rounded up to one, in bytes.
+
+    Raises:
+        ProblemError: naming the first row that contradicts this.
+
+    Example:
+        >>> Problem([64, 32], [0, 1], [2, 4], period=3)
+        Problem(2 blocks, 96 B in all, 1 wrapping in a period of 3 ticks, alignment 1)
+    """
+
+    size: NDArray[np.int64]
+    lower: NDArray[np.int64]
+    upper: NDArray[np.int64]
+    period: int = 0
+    alignment: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("size", "lower", "upper"):
+            object.__setattr__(self, name, _column(name, getattr(self, name)))
+        _check(self)
+
+    @classmethod
+    def from_profile(
+        cls, profile: "Profile", alignment: int
+    ) -> tuple["Problem", NDArray[np.int64]]:
+        """The problem of placing a profile's blocks, and the row that each entry stands for.
+
+        A persistent block has no entry. A block that outlives a period has two, each for the
+        whole period: its lives use two slots in turn, so each slot is taken now in one half of
+        its life and now in the other, and nothing else may ever be there.
+
+        Args:
+            profile: the blocks.
+            alignment: of offsets, in bytes.
+
+        Returns:
+            The problem of m entries, and rows of the profile, shape (m,), ascending.
+
+        Example:
+            >>> from pgmo.profiler.profile import Profile
+            >>> profile = Profile.from_columns(size=[8, 9], start=[0, 1], end=[3, 2], ticks=2)
+            >>> problem, rows = Problem.from_profile(profile, alignment=4)
+            >>> rows.tolist(), problem.lower.tolist(), problem.upper.tolist()
+            ([0, 0, 1], [0, 0, 1], [2, 2, 2])
+        """
+        rows = np.repeat(np.arange(len(profile), dtype=np.int64), profile.turns)
+        twice = profile.turns[rows] == 2
+        problem = cls(
+            profile.size[rows],
+            np.where(twice, 0, profile.start[rows]),
+            np.where(twice, profile.ticks, profile.end[rows]),
+            period=profile.ticks if profile.circular else 0,
+            alignment=alignment,
+        )
+        return problem, rows
+
+    def part(self, entries: ArrayLike) -> "Problem":
+        """The problem of some entries only, chosen by indices or a mask.
+
+        Example:
+            >>> len(Problem([1, 2, 3], [0, 0, 0], [1, 1, 1]).part([0, 2]))
+            2
+        """
+        chosen = np.asarray(entries)
+        return Problem(
+            self.size[chosen], self.lower[chosen], self.upper[chosen], self.period, self.alignment
+        )
+
+    def __len__(self) -> int:
+        return len(self.size)
+
+    def __repr__(self) -> str:
+        time = "no period"
+        if self.period:
+            wrapping = int(np.count_nonzero(self.upper > self.period))
+            time = f"{wrapping} wrapping in a period of {self.period} ticks"
+        total = format_bytes(int(self.size.sum()))
+        return f"Problem({len(self)} blocks, {total} in all, {time}, alignment {self.alignment})"
+
+
+def _column(name: str, value: Any) -> NDArray[np.int64]:
+    column = np.asarray(value)
+    if column.ndim != 1:
+        raise ProblemError(f"{name} has shape {column.shape}; give one number for each block")
+    if column.size and column.dtype.kind not in "iu":
+        raise ProblemError(f"{name} holds {column.dtype}; give whole numbers")
+    if column.dtype == np.uint64 and column.size and column.max() > np.iinfo(np.int64).max:
+        row = int(np.argmax(column))
+        raise ProblemError(f"row {row}: {name} {column[row]} does not fit in 63 bits")
+    column = np.ascontiguousarray(column, np.int64).view()
+    column.flags.writeable = False
+    return column
+
+
+def _check(problem: Problem) -> None:
+    size, lower, upper = problem.size, problem.lower, problem.upper
+    period, alignment = problem.period, problem.alignment
+    if not len(size) == len(lower) == len(upper):
+        raise ProblemError(
+            f"{len(size)} sizes, {len(lower)} lowers and {len(upper)} uppers; give one of each "
+            "for every block"
+        )
+    if not isinstance(alignment, int) or not 1 <= alignment <= 2**40:
+        raise ProblemError(f"the alignment is {alignment!r}; give a whole number from 1 to 2**40")
+    if not isinstance(period, int) or not 0 <= period < MAX_SUM:
+        raise ProblemError(f"the period is {period!r}; give the ticks of one turn, 0 for none")
+    _need(size > 0, lambda row: f"size is {size[row]}; it must be above 0")
+    _need(lower >= 0, lambda row: f"lower is {lower[row]}; ticks are counted from 0")
+    _need(
+        upper > lower,
+        lambda row: f"ends before it starts: lower {lower[row]}, upper {upper[row]}",
+    )
+    if period:
+        _need(
+            lower < period,
+            lambda row: f"lower is {lower[row]}, beyond the period of {period} ticks",
+        )
+        _need(
+            upper - lower <= period,
+            lambda row: (
+                f"lives {upper[row] - lower[row]} ticks, longer than the period of {period}; "
+                "give it two entries for the whole period each"
+            ),
+        )
+    if (size.astype(np.float64) + alignment - 1).sum() >= MAX_SUM:
+        row = int(np.argmax(size))
+        raise ProblemError(
+            f"row {row}: the sizes add up to more than 2**62 bytes (this one, the largest, has "
+            f"{size[row]}); check their unit"
+        )
+
+
+def _need(good: NDArray[np.bool_], what: Any) -> None:
+    if not good.all():
+        row = int(np.argmin(good))
+        raise ProblemError(f"row {row}: {what(row)}")
