@@ -1,0 +1,269 @@
+// The attack from several threads at once, with real memory.
+//
+//     driver     end_iteration  select_plan  attach_arena  pause  record ...
+//     workers    request ──▶ write ──▶ pool ──▶ check what was written ──▶ free    (another
+//     thread's
+//                                                                                   block, often)
+//
+// A range is marked live after allocate has returned and unmarked before release is called, so the
+// oracle never reports an overlap that was none. What each block holds is checked as well.
+
+#include <atomic>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "engine/engine.hpp"
+#include "oracle.hpp"
+#include "random_plan.hpp"
+
+namespace pgmo::test {
+namespace {
+
+struct Held {
+  unsigned char* memory;
+  std::uint64_t bytes;
+  bool slot;
+  bool adopted;
+  unsigned char mark;
+};
+
+class SharedOracle {
+ public:
+  template <typename Work>
+  auto with(Work&& work) {
+    const std::lock_guard guard(mutex_);
+    return work(oracle_);
+  }
+
+ private:
+  std::mutex mutex_;
+  Oracle oracle_;
+};
+
+class Attack {
+ public:
+  Attack(std::uint64_t seed, std::uint64_t events) : seed_(seed), most_events_(events) {
+    Random random(seed);
+    PlanStyle style = random_style(random);
+    style.streams = 1;
+    style.alignment = 64;
+    for (int at = 0; at < 3; ++at) {
+      style.ticks = random.between(20, 90);
+      plans_.push_back(random_plan(random, style));
+      room_ = std::max(room_, static_cast<std::uint64_t>(plans_.back().arena));
+    }
+  }
+
+  void run() {
+    attach();
+    add_plans();
+    engine_.start_serving();
+    std::vector<std::thread> workers;
+    for (std::uint64_t number = 1; number <= kWorkers; ++number) {
+      workers.emplace_back([this, number] { work(number); });
+    }
+    drive();
+    for (std::thread& worker : workers) worker.join();
+    engine_.resume();
+    engine_.detach_arena();
+    for (const Held& block : pool_) give(block);
+    const Statistics all = engine_.statistics();
+    std::uint64_t misses = 0;
+    for (const std::uint64_t reason : all.counters.misses) misses += reason;
+    require_equal(all.counters.hits + misses, all.counters.requests, "hits and misses");
+    require_equal(all.counters.hits, hits_, "hits");
+    require_equal(static_cast<std::uint64_t>(all.slots.live), 0, "live slot bytes at the end");
+    require_equal(static_cast<std::uint64_t>(all.fallback.live), 0, "live fallback bytes");
+    require_equal(all.late_now, 0, "late blocks at the end");
+    require_equal(all.arenas, 0, "arenas at the end");
+    oracle_.with([](Oracle& oracle) {
+      require_equal(oracle.arenas(), 0, "arenas that were never given back");
+      require_equal(oracle.living(), 0, "living blocks at the end");
+    });
+    require(hits_ > most_events_ / 20, "next to nothing was served");
+    std::printf(
+        "seed %llu: %llu events on %llu threads, %llu hits, %llu late blocks, no violation\n",
+        static_cast<unsigned long long>(seed_), static_cast<unsigned long long>(events_.load()),
+        static_cast<unsigned long long>(kWorkers), static_cast<unsigned long long>(hits_.load()),
+        static_cast<unsigned long long>(all.counters.late));
+  }
+
+ private:
+  static constexpr std::uint64_t kWorkers = 3;
+
+  struct Token {
+    Attack* attack;
+    void* base;
+  };
+
+  static void give_back(void* context) {
+    const std::unique_ptr<Token> token(static_cast<Token*>(context));
+    token->attack->oracle_.with([&](Oracle& oracle) {
+      oracle.arena_given_back(reinterpret_cast<std::uintptr_t>(token->base));
+    });
+    std::free(token->base);
+  }
+
+  void attach() {
+    const std::uint64_t bytes = (room_ + 63) / 64 * 64;
+    void* base = std::aligned_alloc(64, bytes);
+    oracle_.with(
+        [&](Oracle& oracle) { oracle.arena_taken(reinterpret_cast<std::uintptr_t>(base), bytes); });
+    engine_.attach_arena({base, bytes, give_back, new Token{this, base}});
+  }
+
+  void add_plans() {
+    const std::uint64_t streams[] = {0};
+    for (const RandomPlan& plan : plans_) {
+      engine_.add_plan(plan.rows, streams, plan.arena, plan.alignment);
+    }
+  }
+
+  // Requests in the order of the current plan, whoever issues them: nearly what a program does.
+  void work(std::uint64_t number) {
+    Random random(seed_ * 100 + number);
+    while (events_.load(std::memory_order_relaxed) < most_events_) {
+      const RandomPlan& plan = plans_[current_.load(std::memory_order_relaxed)];
+      const std::size_t tick = tick_.fetch_add(1, std::memory_order_relaxed);
+      if (tick >= plan.rows.size() || random.chance(0.02)) {
+        free_some(random, 4);
+        std::this_thread::yield();
+        continue;
+      }
+      const PlannedRequest& row = plan.rows[tick];
+      keep(take(static_cast<std::uint64_t>(row.bytes), static_cast<unsigned char>(number)));
+      free_some(random, 2);
+    }
+  }
+
+  Held take(std::uint64_t bytes, unsigned char mark) {
+    ++events_;
+    void* memory = api_->allocate(handle_, bytes, 0);
+    Held block{static_cast<unsigned char*>(memory), bytes, memory != nullptr, true, mark};
+    if (block.slot) {
+      ++hits_;
+    } else {
+      block.memory = static_cast<unsigned char*>(std::malloc(bytes));
+      block.adopted = api_->adopt(handle_, block.memory, bytes, 0) != 0;
+    }
+    oracle_.with([&](Oracle& oracle) {
+      oracle.lives(reinterpret_cast<std::uintptr_t>(block.memory), bytes);
+    });
+    std::memset(block.memory, mark, bytes);
+    return block;
+  }
+
+  void give(const Held& block) {
+    ++events_;
+    require(block.memory[0] == block.mark && block.memory[block.bytes / 2] == block.mark &&
+                block.memory[block.bytes - 1] == block.mark,
+            "somebody else wrote into a block");
+    oracle_.with(
+        [&](Oracle& oracle) { oracle.dies(reinterpret_cast<std::uintptr_t>(block.memory)); });
+    if (block.slot || block.adopted) {
+      const bool ours = api_->release(handle_, block.memory) == PGMO_SLOT;
+      require(ours == block.slot, "a slot is taken for the framework's, or not");
+    }
+    if (!block.slot) std::free(block.memory);
+  }
+
+  void keep(const Held& block) {
+    const std::lock_guard guard(pool_mutex_);
+    pool_.push_back(block);
+  }
+
+  // Oldest first, mostly, and more of them when there are many.
+  void free_some(Random& random, std::int64_t most) {
+    for (std::int64_t left = random.between(0, most); left > 0; --left) {
+      Held block;
+      {
+        const std::lock_guard guard(pool_mutex_);
+        if (pool_.size() < 8) return;
+        const auto last = static_cast<std::int64_t>(pool_.size()) - 1;
+        const auto at = random.chance(0.7) ? 0 : random.between(0, last);
+        block = pool_[static_cast<std::size_t>(at)];
+        pool_.erase(pool_.begin() + at);
+      }
+      give(block);
+    }
+  }
+
+  void drive() {
+    Random random(seed_ * 100);
+    while (events_.load(std::memory_order_relaxed) < most_events_) {
+      const std::size_t ticks = plans_[current_.load()].rows.size();
+      const std::size_t length = random.chance(0.2) ? ticks / 2 : ticks;
+      while (tick_.load(std::memory_order_relaxed) < length &&
+             events_.load(std::memory_order_relaxed) < most_events_) {
+        std::this_thread::yield();
+      }
+      if (random.chance(0.05)) interfere(random);
+      engine_.end_iteration();
+      if (random.chance(0.3)) current_ = static_cast<std::size_t>(random.between(0, 2));
+      tick_ = 0;
+    }
+  }
+
+  void interfere(Random& random) {
+    switch (random.between(0, 7)) {
+      case 0:
+        return attach();
+      case 1:
+        return engine_.pause();
+      case 2:
+      case 3:
+        return engine_.resume();
+      case 4:
+        return engine_.start_recording();
+      case 5:
+        return engine_.stop_recording();
+      case 6:
+        return engine_.select_plan(static_cast<Engine::PlanId>(random.between(0, 2)));
+      default:
+        engine_.remove_plans();
+        add_plans();
+        engine_.start_serving();
+        static_cast<void>(engine_.events(0));
+    }
+  }
+
+  std::uint64_t seed_;
+  std::uint64_t most_events_;
+  std::vector<RandomPlan> plans_;
+  std::uint64_t room_ = 0;
+  Engine engine_;
+  const pgmo_engine_api* api_ = engine_api();
+  pgmo_engine* handle_ = reinterpret_cast<pgmo_engine*>(&engine_);
+  SharedOracle oracle_;
+  std::atomic<std::uint64_t> events_{0};
+  std::atomic<std::uint64_t> hits_{0};
+  std::atomic<std::size_t> current_{0};
+  std::atomic<std::size_t> tick_{0};
+  std::mutex pool_mutex_;
+  std::deque<Held> pool_;
+};
+
+}  // namespace
+}  // namespace pgmo::test
+
+int main(int argc, char** argv) {
+  std::uint64_t seed = 1;
+  std::uint64_t events = 2'000'000;
+  for (int at = 1; at + 1 < argc; at += 2) {
+    if (std::strcmp(argv[at], "--seed") == 0) seed = std::strtoull(argv[at + 1], nullptr, 10);
+    if (std::strcmp(argv[at], "--events") == 0) events = std::strtoull(argv[at + 1], nullptr, 10);
+  }
+  constexpr std::uint64_t kRounds = 8;
+  for (std::uint64_t round = 0; round < kRounds; ++round) {
+    pgmo::test::whereabouts = {.seed = seed, .episode = round, .event = 0};
+    pgmo::test::Attack(seed * kRounds + round, events / kRounds).run();
+  }
+  return 0;
+}
