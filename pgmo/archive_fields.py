@@ -1,6 +1,5 @@
 """Typed reading of `meta.json`: every value is checked before anybody uses it."""
 
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn
@@ -58,7 +57,7 @@ class Fields:
         value = self._values.get(name)
         if not isinstance(value, int | float) or isinstance(value, bool):
             self._wrong(name, value, "a number")
-        if not (math.isfinite(value) and 0 <= value < 2**62):
+        if not 0 <= value < 2**62:  # false for NaN too
             self._wrong(name, value, "finite and not negative")
         return float(value)
 

@@ -1,15 +1,15 @@
 """`*.pgmoplan` files: a plan as a sealed archive of columns (DESIGN section 7)."""
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pgmo.archive import Archive, read, write
+from pgmo.archive import read, write
 from pgmo.archive_fields import Fields, refuse
 from pgmo.errors import FileError, PgmoError
-from pgmo.profiler.profile import MAX_SIZE, MAX_TICKS, NEVER
+from pgmo.profiler.profile import MAX_TICKS, Profile
 from pgmo.profiler.profile_file import meta_from_json, meta_to_json
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ COLUMNS: dict[str, np.dtype[Any]] = {
     "offset": np.dtype(np.int64),
     "alternate": np.dtype(np.int64),
 }
-_UNPLANNED = -1
 _MAX_ARENA = 2**61
 
 
@@ -80,25 +79,22 @@ def read_plan(path: str | os.PathLike[str]) -> "Plan":
     ticks = own.integer("ticks", 0, MAX_TICKS)
     if ticks > 1024 * (archive.rows + 1024):
         refuse(archive.path, f"declares {ticks} ticks for {archive.rows} blocks")
-    arena = own.integer("arena", 0, _MAX_ARENA)
-    alignment = own.integer("alignment", 1, 2**32)
-    circular = own.flag("circular")
-    _check_columns(archive, ticks, arena, circular)
     try:
         plan = Plan(
             **archive.columns,
-            arena=arena,
+            arena=own.integer("arena", 0, _MAX_ARENA),
             max_load=own.integer("max_load", 0, _MAX_ARENA),
             optimal=own.flag("optimal"),
             solver=own.text("solver"),
-            alignment=alignment,
+            alignment=own.integer("alignment", 1, 2**40),
             ticks=ticks,
-            circular=circular,
+            circular=own.flag("circular"),
             fingerprint=own.text("fingerprint"),
             seconds=own.number("seconds"),
             meta=meta_from_json(own.inner("meta")),
         )
         validate(plan)
+        _check_bound(archive.path, plan)
     except FileError:
         raise
     except PgmoError as error:
@@ -106,27 +102,12 @@ def read_plan(path: str | os.PathLike[str]) -> "Plan":
     return plan
 
 
-def _check_columns(archive: Archive, ticks: int, arena: int, circular: bool) -> None:
-    """Refuses numbers that are absurd by themselves, before anything adds them up."""
-    size, start, end, offset, alternate = (
-        archive.columns[name] for name in ("size", "start", "end", "offset", "alternate")
-    )
-    _need(archive, (size > 0) & (size <= MAX_SIZE), "size", f"above 0 and up to {MAX_SIZE}")
-    _need(archive, (start >= 0) & (start < ticks), "start", f"from 0 to below {ticks} ticks")
-    persistent = end == NEVER
-    last = start + 2 * ticks if circular else np.full_like(start, ticks)
-    lives = (end > start) & (end <= last)
-    _need(archive, persistent | lives, "end", "after its start, within two periods, or -1")
-    twice = ~persistent & (end - start > ticks)
-    for name, column, needed in (("offset", offset, ~persistent), ("alternate", alternate, twice)):
-        placed = (column >= 0) & (column <= arena - size)
-        wanted = f"-1 for no slot, or inside of the arena of {arena} bytes"
-        _need(archive, (column == _UNPLANNED) | (needed & placed), name, wanted)
-
-
-def _need(archive: Archive, good: NDArray[np.bool_], name: str, wanted: str) -> None:
-    if good.all():
-        return
-    row = int(np.argmin(good))
-    value = archive.columns[name][row]
-    refuse(archive.path, f"member '{name}.npy', row {row}: {name} is {value}, must be {wanted}")
+def _check_bound(path: Path, plan: "Plan") -> None:
+    """Refuses a lower bound or a fingerprint that the blocks do not have."""
+    columns = {name: getattr(plan, name) for name in ("size", "start", "end", "stream", "varying")}
+    profile = Profile.from_columns(**columns, ticks=plan.ticks, circular=plan.circular)
+    load = profile.max_load(plan.alignment)
+    if plan.max_load != load:
+        refuse(path, f"declares a max load of {plan.max_load} bytes, its blocks have {load}")
+    if plan.fingerprint != profile.fingerprint:
+        refuse(path, "declares a fingerprint that its blocks do not have")

@@ -108,8 +108,8 @@ def _convincing(base: Iteration, other: Iteration, rows: NDArray[np.int64]) -> b
         return True
     if 8 * equal < len(paired):
         return False
-    ratio = after[changed] / before[changed]
-    grown = float(np.mean(ratio > 1))
+    ratio = np.log2(after[changed] / before[changed])  # so that both directions count alike
+    grown = float(np.mean(ratio > 0))
     _, counts = np.unique(np.round(ratio, 2), return_counts=True)
     laws = int(np.sort(counts)[-4:].sum())
     return (grown <= 0.1 or grown >= 0.9) and 4 * laws >= 3 * len(ratio)

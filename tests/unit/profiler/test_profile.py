@@ -77,7 +77,7 @@ def test_contradictions_are_refused(change, message):
 
 
 def test_many_bad_rows_are_counted():
-    with pytest.raises(ProfileError, match="row 0: size is 0.*; 2 more rows like it"):
+    with pytest.raises(ProfileError, match=r"row 0: size is 0.*; 2 more rows like it"):
         Profile.from_columns(size=[0, 0, 0], start=[0, 1, 2], end=[1, 2, 3], ticks=3)
 
 

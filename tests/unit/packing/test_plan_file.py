@@ -1,0 +1,130 @@
+import json
+import zipfile
+
+import pytest
+from hypothesis import given, settings
+
+from pgmo.archive import write
+from pgmo.errors import FileError
+from pgmo.packing.plan import Plan
+from pgmo.packing.plan_file import COLUMNS
+from pgmo.packing.portfolio import plan as make_plan
+from tests.unit.profiler.examples import profiles, small_profile
+
+
+@pytest.fixture(scope="module")
+def plan():
+    return make_plan(small_profile(), alignment=64)
+
+
+@pytest.fixture(scope="module")
+def fields(plan, tmp_path_factory):
+    path = tmp_path_factory.mktemp("plan") / "good.pgmoplan"
+    plan.save(path)
+    with zipfile.ZipFile(path) as archive:
+        meta = json.loads(archive.read("meta.json"))
+    own = ("format", "format_version", "rows", "checksums")
+    return {name: value for name, value in meta.items() if name not in own}
+
+
+def _assert_same(one, other):
+    for name in COLUMNS:
+        assert getattr(one, name).tolist() == getattr(other, name).tolist()
+    for name in ("arena", "max_load", "optimal", "solver", "alignment", "ticks", "circular"):
+        assert getattr(one, name) == getattr(other, name)
+    assert (one.fingerprint, one.seconds, one.meta) == (
+        other.fingerprint,
+        other.seconds,
+        other.meta,
+    )
+
+
+def test_round_trip(plan, tmp_path):
+    plan.save(tmp_path / "a.pgmoplan")
+    loaded = Plan.load(tmp_path / "a.pgmoplan")
+    _assert_same(plan, loaded)
+    assert loaded.gap == plan.gap
+
+
+@settings(deadline=None)
+@given(profile=profiles())
+def test_any_plan_comes_back(tmp_path_factory, profile):
+    path = tmp_path_factory.getbasetemp() / "any.pgmoplan"
+    made = make_plan(profile)
+    made.save(path)
+    _assert_same(made, Plan.load(path))
+
+
+def test_every_flipped_byte_is_noticed(plan, tmp_path):
+    plan.save(tmp_path / "a")
+    data = (tmp_path / "a").read_bytes()
+    for at in range(0, len(data), 3):
+        (tmp_path / "a").write_bytes(data[:at] + bytes([data[at] ^ 0x11]) + data[at + 1 :])
+        with pytest.raises(FileError):
+            Plan.load(tmp_path / "a")
+
+
+@pytest.mark.parametrize(
+    ("column", "row", "value", "message"),
+    [
+        ("size", 0, -64, "row 0: size is -64"),
+        ("size", 0, 2**62, "row 0: "),
+        ("start", 1, 77, "row 1: start is 77"),
+        ("end", 2, 1, "row 2: end is 1"),
+        ("end", 2, 2**62, "row 2: end is"),
+        ("end", 2, -(2**63), "row 2: end is"),
+        ("offset", 0, 2**40, "row 0: offset is 1099511627776"),
+        ("offset", 0, -64, "row 0: offset is -64"),
+        ("offset", 3, 0, "row 3: offset is 0, must be -1"),
+        ("offset", 0, 1, "row 0: offset is 1, must be a multiple"),
+        ("alternate", 2, -1, "row 2: alternate is -1"),
+        ("varying", 0, True, "fingerprint"),
+    ],
+)
+def test_columns_that_contradict_themselves(plan, fields, tmp_path, column, row, value, message):
+    columns = {name: getattr(plan, name).copy() for name in COLUMNS}
+    columns[column][row] = value
+    write(tmp_path / "bad", "pgmoplan", 1, columns, fields)
+    with pytest.raises(FileError, match=message) as caught:
+        Plan.load(tmp_path / "bad")
+    assert str(tmp_path / "bad") in str(caught.value)
+
+
+def test_an_overlapping_plan_is_refused(plan, fields, tmp_path):
+    columns = {name: getattr(plan, name).copy() for name in COLUMNS}
+    columns["alternate"][2] = columns["offset"][2]
+    write(tmp_path / "bad", "pgmoplan", 1, columns, fields)
+    with pytest.raises(FileError, match="overlap"):
+        Plan.load(tmp_path / "bad")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"arena": 64}, "within the arena of 64 bytes"),
+        ({"arena": -1}, "'arena' is -1"),
+        ({"arena": 1.5}, "'arena' is 1.5, must be a whole number"),
+        ({"alignment": 0}, "'alignment' is 0"),
+        ({"max_load": 1}, "declares a max load of 1 bytes"),
+        ({"seconds": -1.0}, "'seconds' is -1.0, must be finite and not negative"),
+        ({"seconds": 10**400}, "'seconds'"),
+        ({"seconds": "fast"}, "'seconds' is 'fast', must be a number"),
+        ({"optimal": "yes"}, "'optimal' is 'yes', must be true or false"),
+        ({"solver": None}, "'solver' is None, must be a string"),
+        ({"fingerprint": "0" * 64}, "fingerprint that its blocks do not have"),
+        ({"ticks": 2**26}, "declares 67108864 ticks for 5 blocks"),
+        ({"circular": False}, "row 1: end is 6"),
+        ({"more": 1}, "field 'more' is not known"),
+    ],
+)
+def test_fields_that_are_wrong(plan, fields, tmp_path, changes, message):
+    columns = {name: getattr(plan, name) for name in COLUMNS}
+    write(tmp_path / "bad", "pgmoplan", 1, columns, {**fields, **changes})
+    with pytest.raises(FileError, match=message):
+        Plan.load(tmp_path / "bad")
+
+
+def test_a_profile_is_no_plan(plan, tmp_path):
+    small_profile().save(tmp_path / "a")
+    with pytest.raises(FileError, match="is a 'pgmoprof' file, not 'pgmoplan'"):
+        Plan.load(tmp_path / "a")
