@@ -4,7 +4,8 @@ The adapters (csrc/adapters) are compiled on the user's machine against the inst
 when they are first needed, so nothing here needs torch or CUDA.
 
 Environment switches:
-    PGMO_DEBUG=1     build the native module with -O0 -g and assertions
+    PGMO_DEBUG=1        build the native module with -O0 -g
+    PGMO_BUILD_JOBS=N   compile so many files at a time (default: one per processor)
 """
 
 import os
@@ -12,7 +13,7 @@ import shutil
 from glob import glob
 from pathlib import Path
 
-from pybind11.setup_helpers import ParallelCompile, Pybind11Extension, naive_recompile
+from pybind11.setup_helpers import ParallelCompile, Pybind11Extension
 from setuptools import setup
 from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
@@ -35,7 +36,7 @@ class BuildPyWithAdapterSources(build_py):
                 shutil.copyfile(source, target)
 
 
-ParallelCompile("NPY_NUM_BUILD_JOBS", needs_recompile=naive_recompile).install()
+ParallelCompile("PGMO_BUILD_JOBS").install()
 
 core = Pybind11Extension(
     "pgmo._core",

@@ -51,6 +51,7 @@ void Replayer::rewind() noexcept {
   now_ = -1;
   end_ = plan_.ends();
   skipped_count_ = 0;
+  outgrown_ = false;
   missed_ = kNoKey;
   answered_before_ = counters_.answered();
 }
@@ -85,28 +86,23 @@ Replayer::Match Replayer::resynchronise(RequestKey key) {
     const SlotIndex next = cursor_ + 1;
     const bool left_out =
         next < plan_.requests() && !plan_.varying(next) && plan_.slot(next).key == key;
+    outgrown_ = false;
     return advance_to(left_out ? next : cursor_);
   }
+  const bool larger = at_varying && key_stream(key) == key_stream(plan_.slot(cursor_).key) &&
+                      key_bytes(key) > key_bytes(plan_.slot(cursor_).key);
+  if (larger && outgrown_) return too_large(key);
   if (const SlotIndex request = find_skipped(key); request != kNoSlot) return {request};
   const bool known = plan_.occurrences(key) > 0;
   if (known) {
     if (const SlotIndex request = find_near(key); request != kNoSlot) return advance_to(request);
-    if (const SlotIndex request = find_far(key); request != kNoSlot) {
+    if (const SlotIndex request = find_far(key, /*rare_is_proof=*/!larger); request != kNoSlot) {
       const Match match = advance_to(request);
       ++counters_.jumps;
       return match;
     }
   }
-  if (at_varying && key_stream(key) == key_stream(plan_.slot(cursor_).key) &&
-      key_bytes(key) > key_bytes(plan_.slot(cursor_).key)) {
-    // The right request at a size beyond the plan's. Should it have been another one, its slot can
-    // still be had as a skipped one.
-    const SlotIndex request = cursor_;
-    if (grown_.size() < kMostGrown) grown_.push_back({request, key_bytes(key)});
-    advance_to(request);
-    remember_skipped(request);
-    return {kNoSlot, Miss::kTooLarge};
-  }
+  if (larger) return too_large(key);
   if (!known) {
     const SlotIndex until = std::min(plan_.requests(), cursor_ + kVaryingWindow);
     if (const auto request = plan_.next_varying(key, cursor_, until)) return advance_to(*request);
@@ -114,11 +110,22 @@ Replayer::Match Replayer::resynchronise(RequestKey key) {
   return {kNoSlot, Miss::kUnknown};
 }
 
+// The right request at a size beyond the plan's. An iteration whose varying requests have outgrown the
+// plan goes on like that, so from then on a size that some fixed request happens to have, too, proves
+// nothing.
+Replayer::Match Replayer::too_large(RequestKey key) {
+  const SlotIndex request = cursor_;
+  if (grown_.size() < kMostGrown) grown_.push_back({request, key_bytes(key)});
+  advance_to(request);
+  outgrown_ = true;
+  return {kNoSlot, Miss::kTooLarge};
+}
+
 // Skipped requests whose planned lifetime still contains `now` may be served after all.
 SlotIndex Replayer::find_skipped(RequestKey key) {
   for (std::size_t at = 0; at < skipped_count_; ++at) {
     const SlotIndex request = skipped_[at];
-    if (!fits(request, key) || plan_.end_of(request) <= now_) continue;
+    if (plan_.slot(request).key != key || plan_.end_of(request) <= now_) continue;
     std::copy(skipped_.begin() + at + 1, skipped_.begin() + skipped_count_, skipped_.begin() + at);
     --skipped_count_;
     return request;
@@ -134,10 +141,10 @@ SlotIndex Replayer::find_near(RequestKey key) const noexcept {
   return kNoSlot;
 }
 
-SlotIndex Replayer::find_far(RequestKey key) const noexcept {
+SlotIndex Replayer::find_far(RequestKey key, bool rare_is_proof) const noexcept {
   const std::uint64_t until = std::uint64_t{cursor_} + kFarWindow;
   SlotIndex from = cursor_;
-  const bool rare = plan_.occurrences(key) <= kRare;
+  const bool rare = rare_is_proof && plan_.occurrences(key) <= kRare;
   for (int candidates = 0; candidates < kMostCandidates; ++candidates) {
     const auto found = plan_.next_exact(key, from);
     if (!found || *found >= until) break;

@@ -94,7 +94,8 @@ class Replayer {
   Match resynchronise(RequestKey key);
   SlotIndex find_skipped(RequestKey key);
   SlotIndex find_near(RequestKey key) const noexcept;
-  SlotIndex find_far(RequestKey key) const noexcept;
+  SlotIndex find_far(RequestKey key, bool rare_is_proof) const noexcept;
+  Match too_large(RequestKey key);
   bool fits(SlotIndex request, RequestKey key) const noexcept;
 
   Offset serve_at(SlotIndex request, RequestKey key) noexcept;
@@ -114,6 +115,7 @@ class Replayer {
   RequestKey missed_ = kNoKey;  // the previous request's, if the plan did not know it
   std::array<SlotIndex, kMostSkipped> skipped_{};
   std::size_t skipped_count_ = 0;
+  bool outgrown_ = false;  // the last varying request was larger than its slot
   std::uint64_t answered_before_ = 0;
   std::vector<Grown> grown_;
 };

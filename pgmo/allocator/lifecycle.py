@@ -13,14 +13,15 @@ import numpy as np
 
 from pgmo import _core
 from pgmo.allocator.options import Options
-from pgmo.allocator.plan_set import Framework, Planned, PlanSet
+from pgmo.allocator.plan_set import Framework, Planned, PlanSet, check_replayable
 from pgmo.allocator.statistics import MISS_REASONS, IterationStatistics, Phase, Summary
 from pgmo.errors import AdapterError
 from pgmo.packing.plan import Plan
 from pgmo.packing.portfolio import plan as make_plan
+from pgmo.profiler.lifetimes import build_profile
 from pgmo.profiler.profile import Profile, ProfileMeta
 from pgmo.profiler.recording import ALIVE, REQUEST, Iteration, split
-from pgmo.profiler.step_finder import Steady, best_effort, build_profile, compare, find_steady
+from pgmo.profiler.step_finder import Steady, best_effort, compare, find_steady
 from pgmo.profiler.tags import Tagger
 from pgmo.version import __version__
 
@@ -30,8 +31,9 @@ _FOLLOWERS = 2
 _MOST_UNSTEADY = 2
 """Recordings without agreement after which a program is taken for one that never repeats."""
 
-_TAGGED = 1
-"""The recorded iteration in which tags are taken. The first one differs from all later ones."""
+
+_MOST_RENEWALS = 2
+"""Fresh arenas taken because others were held: each may cost as much memory again."""
 
 
 class Lifecycle:
@@ -58,6 +60,8 @@ class Lifecycle:
         self._recorded = 0
         self._poor = 0  # successive replayed iterations below the hit rate
         self._replans = 0
+        self._held = 0  # successive iterations with many slots held by other blocks
+        self._renewals = 0
         self._unsteady = 0  # plans made although no two iterations agreed
         self._seen_events = 0
         self._notes: list[str] = []
@@ -73,9 +77,8 @@ class Lifecycle:
         self._engine.reset_peaks()
         given = self.options.plan
         if given is not None:
-            plan = given if isinstance(given, Plan) else Plan.load(given)
-            self._plans.add(Planned(plan, None))
-            self.plan = plan
+            self.plan = given if isinstance(given, Plan) else Plan.load(given)
+            check_replayable(self.plan, self.framework.alignment)
             self.phase = Phase.VERIFY
         self._start_recording()
 
@@ -100,9 +103,9 @@ class Lifecycle:
             self._start_recording()
         else:
             self._recorded += 1
-            self._move_tagger()
+            self._tagger.close()
             if self.phase is Phase.VERIFY:
-                self._after_verify(statistics)
+                self._after_verify()
             else:
                 self._after_record()
 
@@ -156,26 +159,30 @@ class Lifecycle:
         plan = make_plan(
             profile, solver=self.options.solver, alignment=self.framework.alignment
         )
+        self._install(Planned(plan, profile), place)
+        self._save()
+
+    def _install(self, planned: Planned, place: int | None) -> None:
         try:
             if place is None:
-                self._plans.add(Planned(plan, profile))
+                self._plans.add(planned)
             else:
-                self._plans.replace(place, Planned(plan, profile))
+                self._plans.replace(place, planned)
         except AdapterError as error:
             self._plans.clear()
-            self._give_up(f"the arena of {plan.arena} bytes could not be had: {error}")
+            self._give_up(f"the arena of {planned.plan.arena} bytes could not be had: {error}")
             return
-        self.profile, self.plan = profile, plan
+        self.profile, self.plan = planned.profile, planned.plan
         self.phase = Phase.REPLAY
         self._poor = 0
         self._engine.reset_peaks()
-        self._save()
 
     def _after_replay(self, statistics: IterationStatistics) -> None:
         grown = self._engine.take_grown()
         if grown and self._grow(grown, statistics):
             return
-        self._poor = self._poor + 1 if statistics.hit_rate < self.options.min_hit_rate else 0
+        self._free_slots(statistics)
+        self._poor = self._poor + 1 if statistics.known_rate < self.options.min_hit_rate else 0
         if self._poor != self.options.patience:
             return
         if self._unsteady >= _MOST_UNSTEADY:
@@ -183,18 +190,36 @@ class Lifecycle:
             return
         self._warn(
             f"{self._poor} iterations had fewer than {self.options.min_hit_rate:.0%} of their "
-            f"requests in the plan (the last {statistics.hit_rate:.0%}): recording again"
+            f"requests in the plan (the last {statistics.known_rate:.0%}): recording again"
         )
         self._replans += 1
         # Served from the old plan meanwhile, as far as it goes: memory must not rise for this.
         self.phase = Phase.RECORD
         self._start_recording()
 
+    def _free_slots(self, statistics: IterationStatistics) -> None:
+        """Takes a fresh arena when blocks that never die hold many slots of this one.
+
+        Such a block came unplanned at the size of a planned one: state that was born late, a copy of
+        the model. To record again would not help, for the requests are the planned ones.
+        """
+        held = statistics.misses["occupied"] + statistics.misses["late"]
+        much = held > (1 - self.options.min_hit_rate) * statistics.requests
+        self._held = self._held + 1 if much else 0
+        if self._held < 2 * self.options.patience or self._renewals >= _MOST_RENEWALS:
+            return
+        self._held = 0
+        self._renewals += 1
+        self._warn(
+            f"blocks that were not planned hold the slots of {held} requests of an iteration; a fresh "
+            "arena was taken, and the old one is returned when they are freed"
+        )
+        self._plans.renew_arena()
+
     def _grow(self, grown: list[tuple[int, int]], statistics: IterationStatistics) -> bool:
         """Plans again from the envelope of the sizes seen: section 4 of Sekiyama et al. 2018."""
         number = statistics.plan
-        known = statistics.requests - statistics.misses["unknown"]
-        if known < self.options.min_hit_rate * statistics.requests:
+        if statistics.known_rate < self.options.min_hit_rate:
             return False  # another structure, whose sizes say nothing about this one
         planned = self._plans.all[number]
         profile = planned.profile or _profile_of(planned.plan)
@@ -205,17 +230,23 @@ class Lifecycle:
         self._use(profile.widened(size), number)
         return True
 
-    def _after_verify(self, statistics: IterationStatistics) -> None:
-        if statistics.hit_rate >= self.options.min_hit_rate:
+    def _after_verify(self) -> None:
+        """Serves from the plan given as soon as an iteration has followed it.
+
+        Not before: the first iteration's extra requests (optimizer state) would be taken for planned
+        ones of the same size, and these blocks would hold their slots for good.
+        """
+        assert self.plan is not None
+        iterations = split(self._engine.events())
+        match = compare(_requests_of(self.plan), iterations[-1])
+        if match.kind != "none":
             self._stop_recording()
-            self.phase = Phase.REPLAY
+            self._install(Planned(self.plan, None), None)
         elif self._recorded >= self.options.max_record_iterations:
-            best = max(one.hit_rate for one in self.history)
             self._warn(
-                f"the plan given does not match this program: at most {best:.0%} of an "
-                "iteration's requests were in it; recording a new one instead"
+                f"the plan given does not match this program ({match.explanation}); "
+                "making a new one instead"
             )
-            self._plans.clear()
             self.plan = None
             self.phase = Phase.RECORD
             self._after_record()
@@ -225,19 +256,16 @@ class Lifecycle:
     def _start_recording(self) -> None:
         self._tagger.close()
         self._tags = None
+        if self.options.tags and self.phase is Phase.RECORD:
+            # In the first recorded iteration only: it slows the program down, and adds requests of
+            # its own, so that iteration is not planned.
+            self._tags = self._tagger.enter_context(Tagger(_core.set_tag))
         self._recorded = self._seen_events = 0
         self._engine.start_recording()
 
     def _stop_recording(self) -> None:
         self._tagger.close()
         self._engine.stop_recording()
-
-    def _move_tagger(self) -> None:
-        """Tags are taken in one recorded iteration only: they slow the program down."""
-        self._tagger.close()
-        if self.options.tags and self._recorded == _TAGGED and self.phase is Phase.RECORD:
-            self._tags = Tagger(_core.set_tag)
-            self._tagger.enter_context(self._tags)
 
     # --- telling --------------------------------------------------------------------------------
 

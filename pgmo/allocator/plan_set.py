@@ -89,6 +89,12 @@ class PlanSet:
         """
         self._install([new if at == number else old for at, old in enumerate(self.all)])
 
+    def renew_arena(self) -> None:
+        """Moves all plans to a fresh arena; the old one goes back when its last block has died."""
+        self._framework.engine.detach_arena()
+        self._arena = 0
+        self._install(self.all)
+
     def clear(self) -> None:
         """Forgets all plans; the arena goes back when its last block has died."""
         self._framework.engine.remove_plans()

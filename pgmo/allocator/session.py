@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, ParamSpec, Self, TypeVar
+from typing import Any, Generic, ParamSpec, Self, TypeVar
 
 from pgmo.allocator.lifecycle import Lifecycle
 from pgmo.allocator.options import Options
@@ -233,7 +233,7 @@ class Session:
         self._running.end_iteration(complete)
 
 
-class Optimized[**P, R]:
+class Optimized(Generic[P, R]):
     """A function each call of which is an iteration of a session.
 
     Attributes:

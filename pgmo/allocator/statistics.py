@@ -69,6 +69,12 @@ class IterationStatistics:
         return self.hits / self.requests if self.requests else 1.0
 
     @property
+    def known_rate(self) -> float:
+        """Share of the requests that the plan expected, whether their slots were free or not."""
+        unknown = self.misses.get("unknown", 0)
+        return 1 - unknown / self.requests if self.requests else 1.0
+
+    @property
     def hit_bytes_rate(self) -> float:
         """Share of the bytes that were served from slots; 1 when there were none."""
         return self.bytes_hit / self.bytes_requested if self.bytes_requested else 1.0

@@ -52,8 +52,8 @@ def test_wrapping_and_doubly_live_blocks_are_told_apart(framework):
     profile = session.profile
     doubly = np.flatnonzero(profile.turns == 2)
     assert profile.size[doubly].tolist() == [4]  # the loss
-    # The gradients; all of them die before the next iteration's first request.
-    assert np.count_nonzero(profile.end == profile.ticks) == len(LAYERS)
+    # The gradients, and the first activation: they die before the next iteration's first request.
+    assert np.count_nonzero(profile.end == profile.ticks) == len(LAYERS) + 1
 
 
 def test_step_and_iteration_count_the_same(framework):
@@ -100,6 +100,7 @@ def test_requests_in_a_pause_are_not_part_of_the_iteration(framework):
     assert all(one.hit_rate == 1 for one in session.history[4:])
 
 
+@pytest.mark.filterwarnings("ignore:a pgmo session ended without")
 def test_pauses_nest(framework):
     with open_session(framework) as session, session.pause():
         with session.pause():
@@ -123,6 +124,7 @@ def test_inserted_requests_cost_only_themselves(framework):
     assert session.history[7].hit_rate == 1
 
 
+@pytest.mark.filterwarnings("ignore:pgmo. blocks that were not planned")
 def test_diverging_program_is_recorded_again_and_served_meanwhile(framework):
     loop = Loop(framework, LAYERS)
     with open_session(framework) as session:
@@ -131,15 +133,17 @@ def test_diverging_program_is_recorded_again_and_served_meanwhile(framework):
         with pytest.warns(UserWarning, match="recording again"):
             run(other, session, 8)
         assert session.history[-1].phase is Phase.REPLAY
-        assert session.history[-1].hit_rate == 1
+        assert session.history[-1].known_rate == 1
+        assert session.history[-1].hit_rate > 0.8  # the first loop's gradients hold some slots
         assert session.summary().plans == 2
         # Back to the first structure, whose plan is still there.
         run(loop, session, 2)
-        assert session.history[-1].hit_rate == 1
+        assert session.history[-1].known_rate == 1
         loop.finish()
         other.finish()
 
 
+@pytest.mark.filterwarnings("ignore:pgmo. blocks that were not planned")
 def test_alternating_structures_each_use_their_plan(framework):
     one, two = Loop(framework, LAYERS), Loop(framework, [777 * (at + 1) for at in range(12)])
     with open_session(framework) as session:
@@ -198,7 +202,7 @@ def test_program_that_never_repeats_is_planned_with_a_warning_and_then_left_alon
     assert any("never repeat" in str(one.message) for one in caught)
 
 
-def test_saved_plan_serves_the_first_iteration_of_another_process(framework, tmp_path):
+def test_saved_plan_serves_from_the_second_iteration_of_another_process(framework, tmp_path):
     loop = Loop(framework, LAYERS)
     with open_session(framework, save=tmp_path, model_name="loop") as session:
         run(loop, session, 6)
@@ -209,8 +213,8 @@ def test_saved_plan_serves_the_first_iteration_of_another_process(framework, tmp
     with open_session(fresh, plan=tmp_path / "loop.pgmoplan") as session:
         run(loop, session, 4)
     first, *later = session.history
-    assert first.phase is Phase.VERIFY
-    assert first.requests - first.hits == len(LAYERS)  # the optimizer's state, which is not planned
+    # Were the first one served, the optimizer's state would settle in slots and stay there.
+    assert (first.phase, first.hits) == (Phase.VERIFY, 0)
     assert all(one.phase is Phase.REPLAY and one.hit_rate == 1 for one in later)
 
 
@@ -283,6 +287,27 @@ def test_decorated_function_is_one_iteration_a_call(framework):
     assert not framework.installed
     with pytest.raises(SessionError, match="has been closed"):
         train_step()
+
+
+def test_blocks_that_never_die_and_hold_slots_cost_a_fresh_arena_once(framework):
+    loop = Loop(framework, LAYERS)
+    squatters = []
+
+    def settle():
+        squatters.extend(framework.request(size) for size in reversed(LAYERS))
+
+    with open_session(framework) as session:
+        run(loop, session, 6)
+        run(loop, session, 1, extra=settle)
+        assert session.history[-1].hits > 0
+        with pytest.warns(UserWarning, match="a fresh arena was taken"):
+            run(loop, session, 6)
+        assert session.history[-1].hit_rate == 1
+        assert framework.engine.statistics()["arenas"] == 2
+        for address in squatters:
+            framework.free(address)
+        run(loop, session, 1)
+        assert framework.engine.statistics()["arenas"] == 1
 
 
 # --- misuse --------------------------------------------------------------------------------------
