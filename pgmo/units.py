@@ -1,6 +1,7 @@
 """Sizes in binary units: printed by one formatter, parsed by one parser."""
 
 import re
+from fractions import Fraction
 
 from pgmo.errors import OptionError
 
@@ -13,7 +14,7 @@ _FACTORS = {
     **{unit[0].lower(): 1024**power for power, unit in enumerate(_UNITS) if power},
     **{f"{unit[0].lower()}b": 1024**power for power, unit in enumerate(_UNITS) if power},
 }
-_SIZE = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([a-zA-Z]*)\s*")
+_SIZE = re.compile(r"\s*(\d{1,30}(?:\.\d{0,30})?|\.\d{1,30})\s*([a-zA-Z]*)\s*", re.ASCII)
 
 
 def format_bytes(count: int | float) -> str:
@@ -52,5 +53,8 @@ def parse_bytes(text: str | int) -> int:
     match = _SIZE.fullmatch(str(text))
     factor = _FACTORS.get(match[2].lower()) if match else None
     if match is None or factor is None:
-        raise OptionError(f"cannot read {text!r} as a size; write for example '24 GiB' or '512 MiB'")
-    return int(float(match[1]) * factor)
+        raise OptionError(
+            f"cannot read {text!r} as a size; write for example '24 GiB' or '512 MiB'"
+        )
+    # Exact: a float would change numbers above 2**53 and overflow on absurd ones.
+    return int(Fraction(match[1]) * factor)

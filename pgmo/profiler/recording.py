@@ -96,10 +96,11 @@ def split(events: NDArray[np.void]) -> list[Iteration]:
     complete = steps[-1] + 1 if steps.size else 0
     events, kind = events[:complete], kind[:complete]
     is_request = kind == REQUEST
-    requests = events[is_request]
+    requests = events[np.flatnonzero(is_request)]
     served = np.cumsum(is_request)  # requests served up to and including each event
     _check_requests(requests)
-    gone = _gone(events["block"][kind == FREE], served[kind == FREE], len(requests))
+    frees = np.flatnonzero(kind == FREE)
+    gone = _gone(events["block"][frees], served[frees], len(requests))
     thread = _small_numbers(requests["thread"])
     edges = np.concatenate(([0], served[steps])).astype(np.int64)
     return [
@@ -160,9 +161,9 @@ def _gone(
         raise ProfileError(
             f"block {blocks[early[0]]} is freed before it is requested; record again"
         )
-    if len(np.unique(blocks)) != len(blocks):
-        twice = np.flatnonzero(np.bincount(blocks.astype(np.int64)) > 1)[0]
-        raise ProfileError(f"block {twice} is freed twice; record again")
+    frees = np.bincount(blocks, minlength=1)
+    if frees.max() > 1:
+        raise ProfileError(f"block {np.argmax(frees > 1)} is freed twice; record again")
     gone = np.full(requests, ALIVE, np.int64)
     gone[blocks] = served
     return gone
@@ -170,7 +171,9 @@ def _gone(
 
 def _small_numbers(thread: NDArray[np.uint16]) -> NDArray[np.uint32]:
     """Renumbers in order of first appearance."""
-    _, first, inverse = np.unique(thread, return_index=True, return_inverse=True)
-    rank = np.empty(len(first), np.uint32)
-    rank[np.argsort(first)] = np.arange(len(first), dtype=np.uint32)
-    return rank[inverse]
+    counts = np.bincount(thread, minlength=1)
+    present = np.flatnonzero(counts)
+    first = [int(np.argmax(thread == number)) for number in present]  # threads are few
+    rank = np.zeros(len(counts), np.uint32)
+    rank[present[np.argsort(first)]] = np.arange(len(present), dtype=np.uint32)
+    return rank[thread]

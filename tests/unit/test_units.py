@@ -34,6 +34,8 @@ def test_format_bytes(count, text):
         (".5 KiB", 512),
         ("7", 7),
         (" 7 b ", 7),
+        ("5. KiB", 5120),
+        ("9007199254740993", 2**53 + 1),
         (12345, 12345),
     ],
 )
@@ -41,7 +43,9 @@ def test_parse_bytes(text, count):
     assert parse_bytes(text) == count
 
 
-@pytest.mark.parametrize("text", ["", "GiB", "-1 GiB", "1 XiB", "1e3", "nan", "1 GiB 2", -1, True])
+@pytest.mark.parametrize(
+    "text", ["", "GiB", "-1 GiB", "1 XiB", "1e3", "nan", "1 GiB 2", "9" * 400, -1, True]
+)
 def test_what_is_no_size_is_refused(text):
     with pytest.raises(OptionError, match=r"size"):
         parse_bytes(text)
