@@ -1,0 +1,96 @@
+"""The packers' definitions written down once more, plainly and slowly, and the true optimum."""
+
+from itertools import permutations
+
+import numpy as np
+
+from pgmo.packing.problem import Problem
+
+Preference = tuple[float, ...]
+
+
+def aligned(problem: Problem) -> np.ndarray:
+    return -(-problem.size // problem.alignment) * problem.alignment
+
+
+def by_lifetime(problem: Problem, i: int) -> Preference:
+    size = aligned(problem)
+    return (problem.upper[i] - problem.lower[i], size[i], -problem.lower[i])
+
+
+def by_size(problem: Problem, i: int) -> Preference:
+    size = aligned(problem)
+    return (size[i], problem.upper[i] - problem.lower[i], -problem.lower[i])
+
+
+def by_area(problem: Problem, i: int) -> Preference:
+    life = problem.upper[i] - problem.lower[i]
+    size = aligned(problem)
+    return (float(size[i]) * float(life), life, size[i], -problem.lower[i])
+
+
+def ticks_of(problem: Problem, i: int) -> list[int]:
+    ticks = range(problem.lower[i], problem.upper[i])
+    return [tick % problem.period if problem.period else tick for tick in ticks]
+
+
+def skyline(problem: Problem, preference) -> list[int]:
+    """Sekiyama et al. 2018, section 3.2, tick by tick; on a line."""
+    size = aligned(problem)
+    height = [0] * int(problem.upper.max())
+    unplaced = sorted(range(len(problem)), key=lambda i: preference(problem, i), reverse=True)
+    offset = [-1] * len(problem)
+    while unplaced:
+        lowest = min(height)
+        left = height.index(lowest)
+        right = left
+        while right < len(height) and height[right] == lowest:
+            right += 1
+        for i in unplaced:
+            if problem.lower[i] >= left and problem.upper[i] <= right:
+                offset[i] = lowest
+                for tick in range(problem.lower[i], problem.upper[i]):
+                    height[tick] = lowest + int(size[i])
+                unplaced.remove(i)
+                break
+        else:
+            neighbours = ([height[left - 1]] if left else []) + height[right : right + 1]
+            height[left:right] = [min(neighbours)] * (right - left)
+    return offset
+
+
+def first_fit(problem: Problem, order) -> list[int]:
+    """In the given order, each block at the lowest offset free at all of its ticks; any circle."""
+    size = aligned(problem)
+    used: dict[int, list[tuple[int, int]]] = {}
+    offset = [-1] * len(problem)
+    for i in order:
+        ticks = ticks_of(problem, i)
+        at = 0
+        for low, high in sorted({span for tick in ticks for span in used.get(tick, [])}):
+            if low >= at + size[i]:
+                break
+            at = max(at, high)
+        offset[i] = at
+        for tick in ticks:
+            used.setdefault(tick, []).append((at, at + int(size[i])))
+    return offset
+
+
+def arena(problem: Problem, offset) -> int:
+    return int((np.asarray(offset, np.int64) + aligned(problem)).max(initial=0))
+
+
+def max_load(problem: Problem) -> int:
+    size = aligned(problem)
+    load: dict[int, int] = {}
+    for i in range(len(problem)):
+        for tick in ticks_of(problem, i):
+            load[tick] = load.get(tick, 0) + int(size[i])
+    return max(load.values(), default=0)
+
+
+def optimum(problem: Problem) -> int:
+    """The smallest arena of all: first fit in some order (rising offsets of a best packing)."""
+    orders = permutations(range(len(problem)))
+    return min(arena(problem, first_fit(problem, order)) for order in orders)

@@ -1,0 +1,187 @@
+"""What every packer has to do, on lines and on circles."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bench._traces import FAMILIES
+from pgmo.errors import OptionError
+from pgmo.packing.lower_bound import max_load
+from pgmo.packing.packer import PACKERS, pack
+from pgmo.packing.plan import UNPLANNED, Plan
+from pgmo.packing.problem import Problem
+from pgmo.packing.validator import validate
+from pgmo.profiler.profile import Profile, ProfileMeta
+
+from . import naive
+
+each_packer = pytest.mark.parametrize("packer", PACKERS)
+
+
+@st.composite
+def problems(draw, max_blocks=40, circular=None, distinct=False):
+    if circular is None:
+        circular = draw(st.booleans())
+    period = draw(st.integers(1, 30))
+    rows = draw(
+        st.lists(
+            st.tuples(
+                st.one_of(st.integers(1, 12), st.integers(1, 10**12)),
+                st.integers(0, period - 1),
+                st.integers(1, period),
+            ),
+            max_size=max_blocks,
+            unique_by=(lambda row: row[0]) if distinct else None,
+        )
+    )
+    size, lower, life = np.array(rows, np.int64).reshape(-1, 3).T
+    upper = lower + life
+    if not circular:
+        upper = np.maximum(lower + 1, np.minimum(upper, period))
+    alignment = 1 if distinct else draw(st.sampled_from((1, 4, 64, 96)))
+    return Problem(size, lower, upper, period if circular else 0, alignment)
+
+
+def as_plan(problem: Problem, offset: np.ndarray) -> Plan:
+    ticks = problem.period or int(problem.upper.max(initial=0))
+    return Plan(
+        size=problem.size,
+        start=problem.lower,
+        end=problem.upper,
+        stream=np.zeros(len(problem), np.uint64),
+        varying=np.zeros(len(problem), bool),
+        offset=offset,
+        alternate=np.full(len(problem), UNPLANNED),
+        arena=naive.arena(problem, offset),
+        max_load=max_load(problem),
+        optimal=False,
+        solver="",
+        alignment=problem.alignment,
+        ticks=ticks,
+        circular=problem.period > 0,
+        fingerprint="",
+        seconds=0.0,
+        meta=ProfileMeta(),
+    )
+
+
+@each_packer
+@given(problem=problems())
+def test_is_valid_and_between_the_bounds(packer, problem):
+    offset = pack(problem, packer)
+    assert offset.shape == (len(problem),)
+    validate(as_plan(problem, offset))
+    arena = naive.arena(problem, offset)
+    assert max_load(problem) <= arena <= int(naive.aligned(problem).sum())
+
+
+@given(problem=problems())
+def test_lower_bound_is_the_largest_load(problem):
+    assert max_load(problem) == naive.max_load(problem)
+
+
+@settings(max_examples=25)
+@given(problem=problems(max_blocks=6))
+def test_no_packer_beats_the_optimum_and_no_optimum_the_bound(problem):
+    optimum = naive.optimum(problem)
+    assert max_load(problem) <= optimum
+    for packer in PACKERS:
+        assert naive.arena(problem, pack(problem, packer)) >= optimum
+
+
+@each_packer
+@given(problem=problems(), random=st.randoms(use_true_random=False))
+def test_arena_does_not_depend_on_the_numbering(packer, problem, random):
+    order = list(range(len(problem)))
+    random.shuffle(order)
+    shuffled = problem.part(np.array(order, np.int64))
+    assert naive.arena(shuffled, pack(shuffled, packer)) == naive.arena(
+        problem, pack(problem, packer)
+    )
+
+
+@each_packer
+@given(problem=problems(), scale=st.integers(2, 1000))
+def test_sizes_scale(packer, problem, scale):
+    scaled = Problem(
+        problem.size * scale,
+        problem.lower,
+        problem.upper,
+        problem.period,
+        problem.alignment * scale,
+    )
+    assert pack(scaled, packer).tolist() == (pack(problem, packer) * scale).tolist()
+
+
+@each_packer
+def test_packs_nothing(packer):
+    assert pack(Problem([], [], [], 5), packer).tolist() == []
+
+
+@each_packer
+def test_blocks_of_the_whole_period_are_stacked(packer):
+    problem = Problem([10, 20, 30], [0, 3, 5], [7, 10, 12], period=7)
+    assert sorted(pack(problem, packer)) in ([0, 10, 30], [0, 30, 50], [0, 10, 40], [0, 20, 50])
+    assert naive.arena(problem, pack(problem, packer)) == 60
+
+
+@each_packer
+def test_a_ring_of_odd_length_needs_more_than_its_load(packer):
+    # Five blocks, each meeting both neighbours: load 2, but an odd cycle has no two colours.
+    problem = Problem([1] * 5, [0, 2, 4, 6, 8], [3, 5, 7, 9, 11], period=10)
+    assert max_load(problem) == 2
+    assert naive.arena(problem, pack(problem, packer)) == naive.optimum(problem) == 3
+
+
+@given(problem=problems(circular=False, max_blocks=25).filter(len))
+def test_best_fit_is_the_heuristic_of_the_paper(problem):
+    assert pack(problem, "best-fit").tolist() == naive.skyline(problem, naive.by_lifetime)
+    assert pack(problem, "best-fit-area").tolist() == naive.skyline(problem, naive.by_area)
+
+
+@given(problem=problems(max_blocks=25, distinct=True))
+def test_first_fit_is_first_fit(problem):
+    for packer, preference in (
+        ("first-fit-size", naive.by_size),
+        ("first-fit-area", naive.by_area),
+    ):
+        order = sorted(range(len(problem)), key=lambda i: preference(problem, i), reverse=True)
+        assert pack(problem, packer).tolist() == naive.first_fit(problem, order)
+
+
+@each_packer
+@pytest.mark.parametrize("family", FAMILIES)
+def test_packs_training_shaped_traces(packer, family):
+    """Thousands of blocks: large enough for the inner nodes and chunks of the structures."""
+    trace = FAMILIES[family](4000, 3)
+    profile = Profile.from_columns(
+        size=trace.size, start=trace.start, end=trace.end, ticks=trace.ticks
+    )
+    problem, _ = Problem.from_profile(profile, 64)
+    offset = pack(problem, packer)
+    validate(as_plan(problem, offset))
+    assert naive.arena(problem, offset) >= max_load(problem)
+
+
+@pytest.mark.parametrize("packer", ["first-fit-size", "first-fit-area"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_first_fit_places_no_block_where_it_could_sink(packer, family):
+    """What defines first fit, checked at a size that the plain version cannot reach."""
+    trace = FAMILIES[family](1500, 4)
+    profile = Profile.from_columns(
+        size=trace.size, start=trace.start, end=trace.end, ticks=trace.ticks
+    )
+    problem, _ = Problem.from_profile(profile, 1)
+    offset, size = pack(problem, packer), naive.aligned(problem)
+    lower, upper, period = problem.lower, problem.upper, problem.period
+    for i in np.flatnonzero(offset > 0).tolist():
+        meets = np.zeros(len(problem), bool)
+        for shift in (-period, 0, period):
+            meets |= (lower < upper[i] + shift) & (upper > lower[i] + shift)
+        assert np.any(meets & (offset + size == offset[i])), f"block {i} floats"
+
+
+def test_unknown_names_are_refused():
+    with pytest.raises(OptionError, match="'worst-fit'; choose one of best-fit, "):
+        pack(Problem([1], [0], [1]), "worst-fit")
