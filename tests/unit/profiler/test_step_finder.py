@@ -137,3 +137,14 @@ def test_any_recording_gives_consistent_groups(sizes):
             assert np.all(equal | steady.varying[paired])
     repeated = any(s and sizes.count(s) > 1 for s in sizes)
     assert not repeated or any(s.kind in ("exact", "fit") for s in found)
+
+
+def test_the_first_iteration_does_not_become_the_reference_for_its_extra_requests():
+    ordinary = _network(1, shape=8)
+    first = ordinary[:180] + [96] * 10 + ordinary[180:]
+    steady = find_steady(_iterations(first, ordinary, ordinary))
+    assert steady.kind == "exact"
+    assert (steady.reference, sorted(steady.rows)) == (1, [1, 2])
+    assert find_steady(_iterations(first, ordinary)) is None
+    # Later on, extra requests are another shape's, and the longer iteration is the better plan.
+    assert find_steady(_iterations(ordinary, first, ordinary)).reference == 1
