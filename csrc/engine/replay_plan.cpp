@@ -49,7 +49,7 @@ ReplayPlan::ReplayPlan(std::span<const PlannedRequest> requests, Bytes arena_byt
     }
   }
 
-  const std::size_t slots = requests.size() + 1 + seconds;
+  const std::size_t slots = requests.size() + kSentinels + seconds;
   make_places(requests);
   slots_.reserve(slots);
   is_varying_.assign(slots, false);
@@ -62,7 +62,7 @@ ReplayPlan::ReplayPlan(std::span<const PlannedRequest> requests, Bytes arena_byt
     Slot slot{.key = key, .place = kNowhere};
     if (request.offset != kUnplanned) slot.place = add_place(request.offset);
     if (request.alternate != kUnplanned) {
-      slot.alternate = static_cast<SlotIndex>(requests.size() + 1 + second_slots.size());
+      slot.alternate = static_cast<SlotIndex>(requests.size() + kSentinels + second_slots.size());
       second_slots.push_back({.key = key, .place = add_place(request.alternate)});
     }
     slots_.push_back(slot);
@@ -74,8 +74,8 @@ ReplayPlan::ReplayPlan(std::span<const PlannedRequest> requests, Bytes arena_byt
       fixed_.push_back({key, static_cast<SlotIndex>(row)});
     }
   }
-  // The sentinel behind the last request matches nothing: no request has a key of all ones.
-  slots_.push_back({.key = ~RequestKey{0}, .place = kNowhere});
+  // A sentinel behind the last request matches nothing: no request has a key of all ones.
+  slots_.insert(slots_.end(), kSentinels, {.key = ~RequestKey{0}, .place = kNowhere});
   slots_.insert(slots_.end(), second_slots.begin(), second_slots.end());
   std::sort(fixed_.begin(), fixed_.end());
   index_ends(requests);
@@ -93,6 +93,7 @@ void ReplayPlan::make_places(std::span<const PlannedRequest> requests) {
   const std::size_t cells = std::bit_ceil(std::max<std::size_t>(16, 2 * different));
   places_.resize(cells);
   place_shift_ = 64 - std::countr_zero(cells);
+  place_mask_ = static_cast<std::uint32_t>(cells - 1);
 }
 
 std::uint32_t ReplayPlan::add_place(Offset offset) {

@@ -94,6 +94,11 @@ class ReplayPlan {
   };
   const End* ends() const noexcept { return ends_.data(); }
 
+  // Fetches the place of a slot that a request will soon ask for.
+  void prefetch(SlotIndex index) const noexcept {
+    __builtin_prefetch(&places_[slots_[index + kAhead].place & place_mask_], 1);
+  }
+
   // Of a planned slot.
   Place& place_of(const Slot& slot) noexcept { return places_[slot.place]; }
   Place& place_of(const End& end) noexcept { return places_[end.place]; }
@@ -117,6 +122,8 @@ class ReplayPlan {
  private:
   static constexpr std::uint32_t kNowhere = ~std::uint32_t{0};
   static constexpr Offset kNoOffset = -1;
+  static constexpr std::size_t kSentinels = 16;  // at least kAhead + 1
+  static constexpr SlotIndex kAhead = 8;         // requests: some 200 ns, a miss in every cache
 
   struct Occurrence {
     RequestKey key;
@@ -127,8 +134,9 @@ class ReplayPlan {
   std::uint32_t find_place(Offset offset) const noexcept {
     std::uint32_t at = static_cast<std::uint32_t>(
         (static_cast<std::uint64_t>(offset) >> 6) * 0x9E3779B97F4A7C15ull >> place_shift_);
-    const std::uint32_t mask = static_cast<std::uint32_t>(places_.size()) - 1;
-    while (places_[at].offset != offset && places_[at].offset != kNoOffset) at = (at + 1) & mask;
+    while (places_[at].offset != offset && places_[at].offset != kNoOffset) {
+      at = (at + 1) & place_mask_;
+    }
     return at;
   }
   void make_places(std::span<const PlannedRequest> requests);
@@ -137,12 +145,13 @@ class ReplayPlan {
 
   std::uint32_t requests_;
   Bytes arena_bytes_;
-  std::vector<Slot> slots_;  // one per request, then a sentinel, then the second slots
+  std::vector<Slot> slots_;  // one per request, then sentinels, then the second slots
   std::vector<bool> is_varying_;
   std::vector<Tick> ends_by_slot_;
   std::vector<End> ends_;
   std::vector<Place> places_;
   int place_shift_;
+  std::uint32_t place_mask_;
   std::vector<Occurrence> fixed_;  // sorted
   std::vector<SlotIndex> varying_;
 };

@@ -8,6 +8,7 @@ Offset Replayer::serve(RequestKey key) {
   const Slot& expected = plan_.slot(cursor_);
   if (expected.key == key) [[likely]] {
     const SlotIndex request = cursor_;
+    plan_.prefetch(request);
     pass(request);
     cursor_ = request + 1;
     return serve_at(request, key);
@@ -110,9 +111,9 @@ Replayer::Match Replayer::resynchronise(RequestKey key) {
   return {kNoSlot, Miss::kUnknown};
 }
 
-// The right request at a size beyond the plan's. An iteration whose varying requests have outgrown the
-// plan goes on like that, so from then on a size that some fixed request happens to have, too, proves
-// nothing.
+// The right request at a size beyond the plan's. An iteration whose varying requests have outgrown
+// the plan goes on like that, so from then on a size that some fixed request happens to have, too,
+// proves nothing.
 Replayer::Match Replayer::too_large(RequestKey key) {
   const SlotIndex request = cursor_;
   if (grown_.size() < kMostGrown) grown_.push_back({request, key_bytes(key)});

@@ -1,0 +1,328 @@
+// Drives the engine through its C table, and glibc's malloc in the same way; see engine.py.
+//
+//     engine_bench REPETITIONS WHAT:BLOCKS ...      prints WHAT BLOCKS NANOSECONDS, one a
+//     repetition
+//
+//     forward    a₀ t t a₁ t t t a₂ t ...       activations stay, temporaries die young
+//     backward   ... t g t a₂ t g a₁ t a₀       activations die in reverse order
+//     (gradients die in the next iteration: they wrap)
+//
+// WHAT: replay   one iteration after another, every request from its slot
+//       record   the framework's blocks, adopted and released while recording, for the first time
+//       adopt    the same while serving, not recorded: misses
+//       malloc   malloc and free of the same sizes
+//       empty    the loop alone, calling functions that do nothing
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/engine.hpp"
+
+namespace pgmo {
+namespace {
+
+constexpr Bytes kAlignment = 64;
+constexpr std::uint64_t kStream = 0;
+
+// Blocks in the order of their requests, and who is freed before each request.
+struct Sequence {
+  std::vector<std::uint32_t> bytes;
+  std::vector<Tick> end;
+};
+
+// A network of layers. Its activations alive at the peak: a few hundred in a short step, a few
+// thousand in a long one.
+Sequence training_step(std::uint32_t blocks) {
+  std::mt19937 engine(1);
+  const auto random = [&engine] { return static_cast<std::uint32_t>(engine()); };
+  const auto live = static_cast<Tick>(8 * std::sqrt(blocks));
+  std::vector<std::uint32_t> sizes;
+  for (int at = 0; at < 60; ++at) {
+    sizes.push_back((1u << (6 + random() % 15)) + 64 * (random() % 40));
+  }
+  Sequence sequence{std::vector<std::uint32_t>(blocks), std::vector<Tick>(blocks)};
+  const Tick ticks = blocks;
+  const Tick half = ticks / 2;
+  const Tick stride = std::max<Tick>(2, half / live);
+  for (Tick tick = 0; tick < ticks; ++tick) {
+    const auto row = static_cast<std::size_t>(tick);
+    // The same layer has the same sizes in every repetition of the network's block.
+    sequence.bytes[row] = sizes[static_cast<std::size_t>(tick % 240) * 7 % sizes.size()];
+    sequence.end[row] = tick + 1 + static_cast<Tick>(random() % 4);
+    if (tick % stride == 0) {
+      if (tick < half) sequence.end[row] = std::min<Tick>(ticks, ticks - tick + random() % 3);
+      if (tick >= half && random() % 8 == 0) sequence.end[row] = ticks + 1 + tick % 50;
+    }
+  }
+  return sequence;
+}
+
+// First fit along time in the order of requests: linear but for the search in the list of gaps.
+struct Packed {
+  std::vector<Offset> offset;
+  Bytes arena;
+};
+
+class Gaps {
+ public:
+  Offset take(Bytes bytes) {
+    for (auto gap = gaps_.begin(); gap != gaps_.end(); ++gap) {
+      if (gap->second < bytes) continue;
+      const Offset offset = gap->first;
+      const Bytes rest = gap->second - bytes;
+      gaps_.erase(gap);
+      if (rest > 0) gaps_.emplace(offset + bytes, rest);
+      return offset;
+    }
+    const Offset offset = top_;
+    top_ += bytes;
+    return offset;
+  }
+  void give(Offset offset, Bytes bytes) {
+    auto after = gaps_.lower_bound(offset);
+    if (after != gaps_.end() && after->first == offset + bytes) {
+      bytes += after->second;
+      after = gaps_.erase(after);
+    }
+    if (after != gaps_.begin()) {
+      const auto before = std::prev(after);
+      if (before->first + before->second == offset) {
+        before->second += bytes;
+        return;
+      }
+    }
+    gaps_.emplace(offset, bytes);
+  }
+  Bytes top() const { return top_; }
+
+ private:
+  std::map<Offset, Bytes> gaps_;
+  Bytes top_ = 0;
+};
+
+// Blocks freed before each request, in one list: those of tick t are [first[t], first[t + 1]).
+struct Frees {
+  std::vector<std::uint32_t> first;
+  std::vector<std::uint32_t> blocks;
+};
+
+Frees frees_of(const Sequence& sequence) {
+  const std::size_t ticks = sequence.end.size();
+  Frees frees{std::vector<std::uint32_t>(ticks + 2), std::vector<std::uint32_t>(ticks)};
+  for (const Tick end : sequence.end) ++frees.first[static_cast<std::size_t>(end) % ticks + 2];
+  for (std::size_t tick = 1; tick < frees.first.size(); ++tick) {
+    frees.first[tick] += frees.first[tick - 1];
+  }
+  for (std::size_t block = ticks; block-- > 0;) {  // the youngest of a tick first
+    const std::size_t tick = static_cast<std::size_t>(sequence.end[block]) % ticks;
+    frees.blocks[frees.first[tick + 1]++] = static_cast<std::uint32_t>(block);
+  }
+  return frees;
+}
+
+Bytes rounded(std::uint32_t bytes) {
+  return (static_cast<Bytes>(bytes) + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+// Wrapping blocks keep their places for good, which is more than they need and simple.
+Packed pack(const Sequence& sequence, const Frees& frees) {
+  Packed packed{std::vector<Offset>(sequence.bytes.size()), 0};
+  const Tick ticks = static_cast<Tick>(sequence.bytes.size());
+  Gaps gaps;
+  const auto wraps = [&](std::size_t block) { return sequence.end[block] >= ticks; };
+  for (std::size_t block = 0; block < packed.offset.size(); ++block) {
+    if (wraps(block)) packed.offset[block] = gaps.take(rounded(sequence.bytes[block]));
+  }
+  for (std::size_t tick = 0; tick < packed.offset.size(); ++tick) {
+    for (std::uint32_t at = frees.first[tick]; at < frees.first[tick + 1]; ++at) {
+      const std::uint32_t block = frees.blocks[at];
+      if (!wraps(block)) gaps.give(packed.offset[block], rounded(sequence.bytes[block]));
+    }
+    if (!wraps(tick)) packed.offset[tick] = gaps.take(rounded(sequence.bytes[tick]));
+  }
+  packed.arena = gaps.top();
+  return packed;
+}
+
+struct Replay {
+  Engine engine;
+  const pgmo_engine_api* api = engine_api();
+  pgmo_engine* handle = reinterpret_cast<pgmo_engine*>(&engine);
+
+  Replay(const Sequence& sequence, const Packed& packed) {
+    std::vector<PlannedRequest> rows(packed.offset.size());
+    for (std::size_t row = 0; row < rows.size(); ++row) {
+      rows[row] = {.bytes = sequence.bytes[row],
+                   .stream_index = 0,
+                   .varying = false,
+                   .end = sequence.end[row],
+                   .offset = packed.offset[row],
+                   .alternate = kUnplanned};
+    }
+    // Nobody writes to the blocks, so the arena needs no memory behind it.
+    engine.attach_arena({reinterpret_cast<void*>(std::uintptr_t{1} << 44),
+                         static_cast<std::size_t>(packed.arena), nullptr, nullptr});
+    engine.add_plan(rows, {&kStream, 1}, packed.arena, kAlignment);
+    engine.start_serving();
+  }
+};
+
+// What is measured: one way to get and to give back a block, called through pointers each.
+struct Way {
+  void* (*allocate)(void* self, std::size_t bytes, std::uint32_t block);
+  void (*release)(void* self, void* memory);
+  void* self;
+};
+
+void* replay_allocate(void* self, std::size_t bytes, std::uint32_t) {
+  auto* replay = static_cast<Replay*>(self);
+  return replay->api->allocate(replay->handle, bytes, kStream);
+}
+void replay_release(void* self, void* memory) {
+  auto* replay = static_cast<Replay*>(self);
+  replay->api->release(replay->handle, memory);
+}
+
+// The framework's blocks, at addresses as far apart as a framework's.
+void* adopt_allocate(void* self, std::size_t bytes, std::uint32_t block) {
+  auto* replay = static_cast<Replay*>(self);
+  void* const memory = reinterpret_cast<void*>((std::uintptr_t{1} << 40) + 4096ull * block);
+  replay->api->adopt(replay->handle, memory, bytes, kStream);
+  return memory;
+}
+
+void* malloc_allocate(void*, std::size_t bytes, std::uint32_t) {
+  return std::malloc(bytes);
+}
+void malloc_release(void*, void* memory) {
+  std::free(memory);
+}
+
+void* empty_allocate(void*, std::size_t, std::uint32_t block) {
+  return reinterpret_cast<void*>(std::uintptr_t{block} + 1);
+}
+void empty_release(void*, void*) {}
+
+// One iteration. What wraps is freed in the next one.
+void iterate(const Way& way, const Sequence& sequence, const Frees& frees,
+             std::vector<void*>& memory) {
+  const auto ticks = static_cast<std::uint32_t>(sequence.bytes.size());
+  for (std::uint32_t tick = 0; tick < ticks; ++tick) {
+    for (std::uint32_t at = frees.first[tick]; at < frees.first[tick + 1]; ++at) {
+      void*& block = memory[frees.blocks[at]];
+      if (block != nullptr) way.release(way.self, block);
+    }
+    memory[tick] = way.allocate(way.self, sequence.bytes[tick], tick);
+  }
+}
+
+// The calling thread's processor time: the machine may have other things to do.
+double seconds_now() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+class Measurement {
+ public:
+  Measurement(std::string what, std::uint32_t blocks)
+      : what_(std::move(what)),
+        sequence_(training_step(blocks)),
+        frees_(frees_of(sequence_)),
+        packed_(pack(sequence_, frees_)),
+        memory_(blocks, nullptr) {
+    if (what_ != "record") replay_ = std::make_unique<Replay>(sequence_, packed_);
+  }
+
+  // Nanoseconds per pair, of about a million pairs.
+  double repeat() {
+    const auto blocks = static_cast<std::uint32_t>(memory_.size());
+    const std::uint32_t iterations = std::max(1u, 1'000'000 / blocks);
+    double seconds = 0;
+    for (std::uint32_t iteration = 0; iteration < iterations; ++iteration) {
+      if (what_ == "record") start_recording();
+      const Way way = this->way();
+      const double begin = seconds_now();
+      iterate(way, sequence_, frees_, memory_);
+      seconds += seconds_now() - begin;
+      if (replay_) replay_->engine.end_iteration();
+    }
+    if (what_ == "replay") require_all_hits();
+    return 1e9 * seconds / iterations / blocks;
+  }
+
+  const std::string& what() const { return what_; }
+  std::size_t blocks() const { return memory_.size(); }
+
+ private:
+  // In an engine of its own each time, since the first recording is the one that counts: its
+  // buffers have yet to grow.
+  void start_recording() {
+    replay_ = std::make_unique<Replay>(sequence_, packed_);
+    replay_->engine.stop_serving();
+    replay_->engine.start_recording();
+    std::fill(memory_.begin(), memory_.end(), nullptr);
+  }
+
+  Way way() {
+    if (what_ == "malloc") return {malloc_allocate, malloc_release, nullptr};
+    if (what_ == "empty") return {empty_allocate, empty_release, nullptr};
+    return {what_ == "replay" ? replay_allocate : adopt_allocate, replay_release, replay_.get()};
+  }
+
+  void require_all_hits() {
+    const Counters counters = replay_->engine.statistics().counters;
+    if (counters.hits == counters.requests && counters.hits > 0) return;
+    std::fprintf(stderr, "only %llu of %llu requests were served\n",
+                 static_cast<unsigned long long>(counters.hits),
+                 static_cast<unsigned long long>(counters.requests));
+    std::exit(1);
+  }
+
+  std::string what_;
+  Sequence sequence_;
+  Frees frees_;
+  Packed packed_;
+  std::vector<void*> memory_;
+  std::unique_ptr<Replay> replay_;
+};
+
+// Repetitions take turns, so that a busy moment of the machine hits everything alike.
+int run(int repetitions, int count, char** names) {
+  std::vector<std::unique_ptr<Measurement>> all;
+  for (int at = 0; at < count; ++at) {
+    const std::string name = names[at];
+    const std::size_t colon = name.find(':');
+    const auto blocks = static_cast<std::uint32_t>(std::stoul(name.substr(colon + 1)));
+    all.push_back(std::make_unique<Measurement>(name.substr(0, colon), blocks));
+  }
+  for (int repetition = -1; repetition < repetitions; ++repetition) {  // the first warms up
+    for (const auto& one : all) {
+      const double nanoseconds = one->repeat();
+      if (repetition < 0) continue;
+      std::printf("%s %zu %.3f\n", one->what().c_str(), one->blocks(), nanoseconds);
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace pgmo
+
+int main(int argc, char** argv) {
+  if (argc < 3) {
+    std::fprintf(stderr, "engine_bench REPETITIONS WHAT:BLOCKS ...\n");
+    return 2;
+  }
+  return pgmo::run(std::atoi(argv[1]), argc - 2, argv + 2);
+}
