@@ -11,7 +11,7 @@
 namespace pgmo::packing {
 
 // Blocks by falling key. Equal keys are ordered by lifetime, size and begin, so that the order
-// (and with it the arena) depends on the blocks alone and not on how they are numbered.
+// (and with it the arena) depends on the blocks alone; only of equal blocks the first goes first.
 template <typename Key>
 std::vector<BlockId> by_falling(const Ring& ring, Key key) {
   std::vector<BlockId> order(ring.size.size());
@@ -20,7 +20,8 @@ std::vector<BlockId> by_falling(const Ring& ring, Key key) {
     if (const auto x = key(a), y = key(b); x != y) return x > y;
     if (ring.lifetime[a] != ring.lifetime[b]) return ring.lifetime[a] > ring.lifetime[b];
     if (ring.size[a] != ring.size[b]) return ring.size[a] > ring.size[b];
-    return ring.begin[a] < ring.begin[b];
+    if (ring.begin[a] != ring.begin[b]) return ring.begin[a] < ring.begin[b];
+    return a < b;
   });
   return order;
 }

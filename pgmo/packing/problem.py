@@ -1,5 +1,6 @@
 """What the packers are given: sizes and lifetimes, nothing else of a profile."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -150,7 +151,10 @@ def _check(problem: Problem) -> None:
                 "give it two entries for the whole period each"
             ),
         )
-    if (size.astype(np.float64) + alignment - 1).sum() >= MAX_SUM:
+    _need(size <= MAX_SUM, lambda row: f"size is {size[row]}, more than 2**62 bytes")
+    whole = -(-size // alignment) * alignment
+    # Summed in two halves, each of which is exact.
+    if (int((whole >> 32).sum()) << 32) + int((whole & (2**32 - 1)).sum()) > MAX_SUM:
         row = int(np.argmax(size))
         raise ProblemError(
             f"row {row}: the sizes add up to more than 2**62 bytes (this one, the largest, has "
@@ -158,7 +162,7 @@ def _check(problem: Problem) -> None:
         )
 
 
-def _need(good: NDArray[np.bool_], what: Any) -> None:
+def _need(good: NDArray[np.bool_], what: Callable[[int], str]) -> None:
     if not good.all():
         row = int(np.argmin(good))
         raise ProblemError(f"row {row}: {what(row)}")

@@ -1,0 +1,37 @@
+import numpy as np
+
+from pgmo.packing.lower_bound import max_load
+from pgmo.packing.problem import Problem
+from pgmo.profiler.profile import Profile
+
+
+def test_empty():
+    assert max_load(Problem([], [], [], 4)) == 0
+
+
+def test_touching_lifetimes_are_not_alive_at_once():
+    assert max_load(Problem([8, 9], [0, 5], [5, 9])) == 9
+
+
+def test_wrapping_lifetimes_count_on_both_sides():
+    assert max_load(Problem([8, 9, 10], [0, 1, 3], [1, 3, 5], period=4)) == 18
+
+
+def test_sizes_count_aligned():
+    assert max_load(Problem([1, 65], [0, 0], [1, 1], alignment=64)) == 192
+
+
+def test_agrees_with_the_profile_unless_blocks_outlive_a_period():
+    rng = np.random.default_rng(5)
+    n = 500
+    start = np.arange(n)
+    profile = Profile.from_columns(
+        size=rng.integers(1, 1000, n), start=start, end=start + rng.integers(1, n + 1, n), ticks=n
+    )
+    assert max_load(Problem.from_profile(profile, 32)[0]) == profile.max_load(32)
+
+
+def test_is_above_the_profile_when_a_block_needs_two_slots():
+    profile = Profile.from_columns(size=[64, 64, 64], start=[0, 1, 2], end=[4, 2, 3], ticks=3)
+    assert profile.max_load() == 128
+    assert max_load(Problem.from_profile(profile, 1)[0]) == 192

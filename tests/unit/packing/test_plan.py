@@ -1,0 +1,55 @@
+import numpy as np
+import pytest
+
+from pgmo.errors import PlanError
+from pgmo.packing.plan import UNPLANNED, Plan
+from pgmo.packing.portfolio import plan
+from pgmo.profiler.profile import Profile
+
+
+@pytest.fixture
+def small() -> Plan:
+    return plan(Profile.from_columns(size=[64, 32], start=[0, 1], end=[2, 3], ticks=2))
+
+
+def columns_of(made: Plan) -> dict[str, object]:
+    return {name: getattr(made, name) for name in made.__dataclass_fields__}
+
+
+def test_repr_and_length(small):
+    assert len(small) == 2
+    assert repr(small) == (
+        "Plan(2 of 2 blocks in 128 B, max load 128 B, gap 0.00 %, optimal, by best-fit)"
+    )
+
+
+def test_columns_are_typed_and_read_only(small):
+    assert small.offset.dtype == np.int64
+    assert small.stream.dtype == np.uint64
+    assert small.varying.dtype == np.bool_
+    with pytest.raises(ValueError, match="read-only"):
+        small.offset[0] = UNPLANNED
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        ([0], r"column 'offset' has shape \(1,\), 'size' has \(2,\)"),
+        ([[0, 0]], r"column 'offset' has shape \(1, 2\)"),
+        ([0.5, 1.5], "column 'offset' holds float64"),
+    ],
+)
+def test_columns_of_other_shapes_and_types_are_refused(small, column, message):
+    with pytest.raises(PlanError, match=message):
+        Plan(**{**columns_of(small), "offset": np.array(column)})
+
+
+def test_gap_is_relative_to_the_max_load(small):
+    assert Plan(**{**columns_of(small), "arena": 160}).gap == 0.25
+
+
+def test_round_trip_through_a_file(small, tmp_path):
+    small.save(tmp_path / "small.pgmoplan")
+    again = Plan.load(tmp_path / "small.pgmoplan")
+    assert again.offset.tolist() == small.offset.tolist()
+    assert (again.arena, again.optimal, again.solver) == (128, True, "best-fit")

@@ -1,0 +1,166 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench._traces import FAMILIES
+from pgmo.errors import PlanError
+from pgmo.packing.plan import UNPLANNED, Plan
+from pgmo.packing.portfolio import plan
+from pgmo.packing.validator import validate
+from pgmo.profiler.profile import NEVER, Profile, ProfileMeta
+
+
+def made(rows, *, ticks=10, arena=None, alignment=1, circular=True) -> Plan:
+    """A plan of rows (size, start, end, offset[, alternate[, stream]])."""
+    full = [(*row, *(UNPLANNED, 0)[len(row) - 4 :]) for row in rows]
+    size, start, end, offset, alternate, stream = np.array(full, np.int64).reshape(-1, 6).T
+    if arena is None:
+        arena = int((np.maximum(offset, alternate) + size).max(initial=0))
+    return Plan(
+        size=size,
+        start=start,
+        end=end,
+        stream=stream.astype(np.uint64),
+        varying=np.zeros(len(size), bool),
+        offset=offset,
+        alternate=alternate,
+        arena=arena,
+        max_load=0,
+        optimal=False,
+        solver="by hand",
+        alignment=alignment,
+        ticks=ticks,
+        circular=circular,
+        fingerprint="",
+        seconds=0.0,
+        meta=ProfileMeta(),
+    )
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [],
+        [(8, 0, 5, 0), (8, 5, 9, 0)],  # one after the other
+        [(8, 0, 5, 0), (8, 2, 9, 8)],  # one above the other
+        [(8, 8, 12, 0), (8, 2, 8, 0)],  # into the next iteration, up to the other's start
+        [(8, 0, NEVER, UNPLANNED), (8, 0, 10, 0)],
+        [(8, 0, 12, 0, 8), (8, 3, 4, 16)],
+        [(8, 0, 20, 8, 0)],
+    ],
+)
+def test_accepts(rows):
+    validate(made(rows))
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([(8, 0, 5, 0), (8, 4, 9, 7)], r"blocks 0 and 1 overlap at tick 4: \[0, 8\) of block 0, "),
+        ([(8, 4, 9, 7), (8, 0, 5, 0)], r"blocks 0 and 1 overlap at tick 4"),
+        ([(8, 0, 5, 4), (8, 4, 9, 4)], r"blocks 0 and 1 overlap at tick 4"),  # the same offset
+        ([(2, 0, 5, 4), (8, 4, 9, 0)], r"blocks 0 and 1 overlap"),  # one within the other
+        ([(8, 8, 13, 0), (8, 2, 8, 0)], r"blocks 0 and 1 overlap at tick 2: .*\[8, 13\)"),
+        ([(8, 8, 12, 0), (8, 9, 10, 4)], r"blocks 0 and 1 overlap at tick 9"),
+        ([(8, 0, 12, 0, 8), (8, 5, 6, 12)], r"blocks 0 and 1 overlap at tick 5"),
+        ([(8, 0, 12, 0, 8), (8, 5, 6, 4)], r"blocks 0 and 1 overlap at tick 5"),
+        ([(8, 0, 12, 0, 4)], r"blocks 0 and 0 overlap at tick 0"),
+        ([(8, 0, 2, 0), (8, 1, NEVER, 8)], r"row 1: offset is 8, must be -1"),
+        ([(8, 0, 2, 0), (8, 1, 2, UNPLANNED)], r"row 1: offset is -1, must be within"),
+        ([(8, 0, 2, 0, 8)], r"row 0: alternate is 8, must be -1"),
+        ([(8, 0, 12, 0)], r"row 0: alternate is -1, must be within"),
+        ([(8, 0, 2, 0), (0, 1, 2, 8)], r"row 1: size is 0"),
+        ([(8, 10, 12, 0)], r"row 0: start is 10"),
+        ([(8, 4, 4, 0)], r"row 0: end is 4"),
+        ([(8, 4, 25, 0, 8)], r"row 0: end is 25"),
+        ([(8, 0, 2, 0, -1, 3), (8, 4, 5, 4, -1, 5)], r"streams 3 and 5 share bytes"),
+    ],
+)
+def test_refuses(rows, message):
+    with pytest.raises(PlanError, match=message):
+        validate(made(rows))
+
+
+def test_refuses_slots_beyond_the_arena():
+    with pytest.raises(PlanError, match=r"row 1: offset is 8, must be within the arena of 15"):
+        validate(made([(8, 0, 2, 0), (8, 1, 3, 8)], arena=15))
+
+
+def test_refuses_unaligned_slots():
+    with pytest.raises(PlanError, match=r"row 1: offset is 96, must be a multiple of .* 64"):
+        validate(made([(64, 0, 2, 0), (8, 1, 3, 96)], alignment=64))
+
+
+def test_refuses_wrapping_on_a_line():
+    validate(made([(8, 8, 12, 0)]))
+    with pytest.raises(PlanError, match="row 0: end is 12"):
+        validate(made([(8, 8, 12, 0)], circular=False))
+
+
+@given(
+    rows=st.lists(
+        st.tuples(st.integers(1, 6), st.integers(0, 7), st.integers(1, 16), st.integers(0, 20)),
+        max_size=5,
+    ),
+    alternates=st.lists(st.integers(0, 20), min_size=5, max_size=5),
+)
+def test_agrees_with_two_turns_played_byte_by_byte(rows, alternates):
+    ticks = 8
+    drawn = [
+        (size, start, start + life, offset, alternate if life > ticks else UNPLANNED)
+        for (size, start, life, offset), alternate in zip(rows, alternates, strict=False)
+    ]
+    # Turn k of a block lives in [start + k * ticks, end + k * ticks), in its slots in turn. Where
+    # the turns of two blocks stand to each other is open, so two-slot blocks may begin with either.
+    owner: dict[tuple[int, int], tuple[int, int]] = {}
+    overlap = False
+    for row, (size, start, end, offset, alternate) in enumerate(drawn):
+        for turn in range(-2, 4):
+            for slot in {offset, alternate} - {UNPLANNED}:
+                if alternate == UNPLANNED or slot == (offset, alternate)[turn % 2]:
+                    for tick in range(max(0, start + turn * ticks), end + turn * ticks):
+                        for byte in range(slot, slot + size):
+                            key = owner.setdefault((tick, byte), (row, turn))
+                            overlap |= key != (row, turn) and tick >= 8 and tick < 24
+    if not overlap:
+        # Two-slot blocks are held to more than this one way of counting turns.
+        overlap |= _whole_period_overlap(drawn, ticks)
+    if overlap:
+        with pytest.raises(PlanError, match="overlap"):
+            validate(made(drawn, ticks=ticks))
+    else:
+        validate(made(drawn, ticks=ticks))
+
+
+def _whole_period_overlap(rows, ticks):
+    taken: dict[tuple[int, int], int] = {}
+    for size, start, end, offset, alternate in rows:
+        for slot in (offset, alternate) if alternate != UNPLANNED else (offset,):
+            stay = range(ticks) if alternate != UNPLANNED else range(start, end)
+            for tick in stay:
+                for byte in range(slot, slot + size):
+                    at = (tick % ticks, byte)
+                    taken[at] = taken.get(at, 0) + 1
+    return any(count > 1 for count in taken.values())
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_notices_one_block_moved_onto_another(family):
+    trace = FAMILIES[family](3000, 1)
+    good = plan(
+        Profile.from_columns(size=trace.size, start=trace.start, end=trace.end, ticks=trace.ticks)
+    )
+    validate(good)
+    inner = np.flatnonzero(good.end < good.ticks)
+    # Two blocks, one of which is requested while the other is alive.
+    for first in inner[:: max(1, len(inner) // 20)].tolist():
+        second = int(np.flatnonzero(good.start == good.start[first] + 1)[0])
+        if good.start[second] >= good.end[first] or good.alternate[second] != UNPLANNED:
+            continue
+        offset = good.offset.copy()
+        offset[second] = offset[first]
+        with pytest.raises(PlanError, match="overlap"):
+            validate(replace(good, offset=offset, arena=good.arena + int(good.size[second])))
