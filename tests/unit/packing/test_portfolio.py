@@ -114,12 +114,12 @@ def test_bad_alignments_are_refused(alignment):
 
 
 def test_other_threads_run_while_packing():
-    problem, _ = Problem.from_profile(profile_of("scattered", 60_000), 1)
+    problem, _ = Problem.from_profile(profile_of("scattered", 30_000), 1)
     ticks = []
     done = threading.Event()
 
     def work() -> None:
-        pack(problem, "best-fit")
+        pack(problem, "first-fit-size")
         done.set()
 
     thread = threading.Thread(target=work)
