@@ -58,7 +58,7 @@ native-mutants: $(NATIVE_MUTANTS:%=$(NATIVE_OUT)/mutants/%)
 # --- what to type ---------------------------------------------------------------------------------
 
 .PHONY: native-test
-native-test: native-release
+native-test: native-release  ## the engine: every native test, the attacks in full length
 	@for test in $(NATIVE_TESTS) $(NATIVE_FUZZES); do \
 	  echo "== $$test"; $(NATIVE_OUT)/release/$$test || exit 1; done
 	@echo "== fuzz_replay with PGMO_CHECK=1"; \
@@ -67,7 +67,7 @@ native-test: native-release
 
 # fuzz_replay and test_engine replace operator new, which is fine with both sanitizers.
 .PHONY: sanitize
-sanitize: native-address native-thread
+sanitize: native-address native-thread  ## the same under ASan+UBSan and TSan, shorter
 	@export ASAN_OPTIONS=halt_on_error=1:abort_on_error=0 UBSAN_OPTIONS=print_stacktrace=1 \
 	  TSAN_OPTIONS=halt_on_error=1; \
 	for kind in address thread; do \
