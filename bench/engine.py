@@ -1,0 +1,188 @@
+"""What one request and its free cost in the engine, next to glibc's malloc in the same run.
+
+    python bench/engine.py                    everything; writes bench/results/engine.json
+    python bench/engine.py --repetitions 5    quicker
+
+Builds bench/engine_bench.cpp, which drives the engine through its C table along sequences shaped
+like training steps. A *pair* is one request and one free. Times are the processor time of the one
+thread that runs. The loop that drives the engine is part of every figure; what it costs alone is
+the row `empty`.
+
+With torch installed, also one pair of 4 KiB through the PyTorch CPU adapter against torch's own CPU
+allocator, in turns.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from _machine import Seconds, write_result
+
+ROOT = Path(__file__).resolve().parent.parent
+BLOCKS = (1_000, 10_000, 100_000, 1_000_000)
+TORCH_BYTES = 4096
+
+MOST_NANOSECONDS = 60.0
+MOST_RECORDING_NANOSECONDS = 100.0
+MOST_GROWTH = 1.5
+
+
+def build_driver(folder: Path) -> Path:
+    """Compiles the driver with the flags of the native module."""
+    driver = folder / "engine_bench"
+    sources = sorted(str(path) for path in (ROOT / "csrc" / "engine").glob("*.cpp"))
+    compiler = os.environ.get("CXX") or shutil.which("g++") or "c++"
+    flags = ["-std=c++20", "-O3", "-pthread", f"-I{ROOT / 'csrc'}"]
+    source = str(ROOT / "bench" / "engine_bench.cpp")
+    subprocess.run([compiler, *flags, source, *sources, "-o", str(driver)], check=True)
+    return driver
+
+
+def measure(driver: Path, repetitions: int) -> dict[tuple[str, int], Seconds]:
+    """Runs everything in turns, in one process; seconds per pair of (what, blocks)."""
+    names = [f"{what}:{blocks}" for blocks in BLOCKS for what in ("replay", "empty", "malloc")]
+    names += [f"{what}:{BLOCKS[2]}" for what in ("record", "adopt")]
+    output = subprocess.run(
+        [driver, str(repetitions), *names], check=True, capture_output=True, text=True
+    ).stdout
+    samples = defaultdict(list)
+    for line in output.splitlines():
+        what, blocks, nanoseconds = line.split()
+        samples[what, int(blocks)].append(1e-9 * float(nanoseconds))
+    return {key: Seconds.of(values) for key, values in samples.items()}
+
+
+def summary(pairs: dict[tuple[str, int], Seconds]) -> dict[str, Any]:
+    """The claims, each with its figure, its limit and whether it holds."""
+    nanoseconds = {key: 1e9 * seconds.median for key, seconds in pairs.items()}
+    replay = {blocks: nanoseconds["replay", blocks] for blocks in BLOCKS}
+    # An unrecorded block of the framework's costs the engine nothing, so `record` less the loop is
+    # what recording adds.
+    added = nanoseconds["record", BLOCKS[2]] - nanoseconds["empty", BLOCKS[2]]
+    growth = max(replay.values()) / replay[BLOCKS[0]]
+    return {
+        "replay_pair_ns": claim(replay[BLOCKS[2]], MOST_NANOSECONDS),
+        "recording_adds_ns": claim(added, MOST_RECORDING_NANOSECONDS),
+        "growth_1e3_to_1e6": claim(growth, MOST_GROWTH),
+        "malloc_over_replay": {
+            str(blocks): round(nanoseconds["malloc", blocks] / replay[blocks], 2)
+            for blocks in BLOCKS
+        },
+    }
+
+
+def claim(figure: float, limit: float) -> dict[str, float | bool]:
+    return {"figure": round(figure, 2), "at_most": limit, "holds": figure <= limit}
+
+
+def measure_torch(repetitions: int) -> dict[str, Any]:
+    """One pair of 4 KiB: torch's own CPU allocator and the adapter over it, in turns.
+
+    Both are reached through `torch.empty` from Python, whose cost is in both figures.
+    """
+    try:
+        import torch
+
+        from pgmo.allocator.torch_cpu import torch_cpu
+        from pgmo.errors import PgmoError
+    except ImportError as error:
+        return {"skipped": str(error)}
+    try:
+        framework = torch_cpu()
+    except PgmoError as error:
+        return {"skipped": str(error)}
+    requests = 10_000
+    engine = framework.engine
+    framework.install()
+    framework.attach_arena(TORCH_BYTES)
+    starts = np.arange(requests)
+    zeros = np.zeros(requests, np.int64)
+    engine.add_plan(
+        size=zeros + TORCH_BYTES,
+        stream_index=zeros.astype(np.uint32),
+        varying=zeros.astype(bool),
+        end=starts + 1,
+        offset=zeros,
+        alternate=zeros - 1,
+        streams=[0],
+        arena_bytes=TORCH_BYTES,
+        alignment=framework.alignment,
+    )
+
+    def iterate() -> float:
+        empty, elements = torch.empty, TORCH_BYTES // 4
+        begin = time.thread_time()
+        for _ in range(requests):
+            empty(elements)
+        return (time.thread_time() - begin) / requests
+
+    own, idle, ours = [], [], []
+    for _ in range(10 * repetitions):
+        framework.uninstall()
+        own.append(iterate())
+        framework.install()
+        idle.append(iterate())  # the adapter is there and delegates
+        engine.start_serving()
+        ours.append(iterate())
+        engine.end_iteration()
+        engine.stop_serving()
+    default, bypass, served = Seconds.of(own), Seconds.of(idle), Seconds.of(ours)
+    counted = engine.statistics()
+    engine.remove_plans()
+    engine.detach_arena()
+    framework.uninstall()
+    return {
+        "torch": str(torch.__version__),
+        "bytes": TORCH_BYTES,
+        "hit_rate": counted["hits"] / counted["requests"],
+        "default_ns": round(1e9 * default.median, 1),
+        "bypass_ns": round(1e9 * bypass.median, 1),
+        "replay_ns": round(1e9 * served.median, 1),
+        "replay_over_default": claim(served.median / default.median, 1.0),
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--repetitions", type=int, default=9, help="of each measurement (9)")
+    parser.add_argument("--no-torch", action="store_true", help="the engine alone")
+    parser.add_argument("--output", type=Path, help="another file to write")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        pairs = measure(build_driver(Path(folder)), arguments.repetitions)
+    result: dict[str, Any] = {
+        "repetitions": arguments.repetitions,
+        "claims": summary(pairs),
+        "pairs": [
+            {
+                "what": what,
+                "blocks": blocks,
+                "median_ns": round(1e9 * seconds.median, 2),
+                "fastest_ns": round(1e9 * seconds.fastest, 2),
+                "slowest_ns": round(1e9 * seconds.slowest, 2),
+            }
+            for (what, blocks), seconds in sorted(pairs.items())
+        ],
+    }
+    if not arguments.no_torch:
+        result["through_torch"] = measure_torch(arguments.repetitions)
+    for row in result["pairs"]:
+        print(f"{row['what']:>7} {row['blocks']:>9,} blocks {row['median_ns']:8.1f} ns a pair")
+    for name, figures in result["claims"].items():
+        print(f"{name}: {figures}")
+    if "through_torch" in result:
+        print(f"through torch: {result['through_torch']}")
+    write_result("engine", result, output=arguments.output)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
