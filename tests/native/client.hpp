@@ -85,10 +85,13 @@ class Client {
     ++events_;
     ++whereabouts.event;
     oracle_.dies(block.address);
+    void* const pointer = reinterpret_cast<void*>(block.address);
+    require((api_->owns(handle_, pointer) != 0) == block.slot,
+            "the engine does not know which blocks lie in its arenas");
     // A block that was not adopted need not be released through the engine, but may be.
     if (block.adopted || random_.chance(0.5)) {
       const FailingAllocation failing(failure());
-      const int kind = api_->release(handle_, reinterpret_cast<void*>(block.address));
+      const int kind = api_->release(handle_, pointer);
       require((kind == PGMO_SLOT) == block.slot, "a slot is taken for the framework's, or not");
       if (recording_ && failing.happened()) record_is_complete_ = false;
     }

@@ -111,6 +111,7 @@ inline PlanStyle random_style(Random& random) {
                   .varying = random.chance(0.4) ? 0.4 : 0.0,
                   .persistent = random.chance(0.5) ? 0.05 : 0.0,
                   .two_turns = random.chance(0.4) ? 0.04 : 0.0};
+  if (random.chance(0.03)) style.ticks = random.between(200, 700);
   const std::int64_t different = random.between(1, 12);
   for (std::int64_t at = 0; at < different; ++at) style.sizes.push_back(random.between(1, 3000));
   return style;

@@ -1,6 +1,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdint>
 #include <stdexcept>
 #include <thread>
@@ -370,6 +371,53 @@ TEST(a_forked_child_delegates_and_still_knows_its_slots) {
   CHECK_EQ(status, 0);
   f.engine.resume();
   CHECK_EQ(f.allocate(200), Fixture::base(0) + 1000);
+}
+
+TEST(a_fork_amid_other_threads_leaves_the_child_unlocked) {
+  Fixture f;
+  f.serve(kTwoSlots);
+  std::atomic<bool> stop{false};
+  std::thread other([&] {
+    while (!stop) {
+      f.release(f.allocate(100));
+      f.engine.end_iteration();
+    }
+  });
+  int fine = 0;
+  constexpr int kForks = 50;
+  for (int turn = 0; turn < kForks; ++turn) {
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(60);  // rather than to wait forever for a lock
+      f.release(Fixture::base(0));
+      _exit(f.allocate(100) == 0 ? 0 : 1);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    fine += status == 0;
+  }
+  stop = true;
+  other.join();
+  CHECK_EQ(fine, kForks);
+}
+
+TEST(owns_tells_slots_of_all_arenas) {
+  Fixture f;
+  f.serve(kTwoSlots);
+  const std::uintptr_t old = f.allocate(100);
+  f.attach(1);
+  const auto owns = [&](std::uintptr_t address) {
+    return f.engine.owns(reinterpret_cast<void*>(address));
+  };
+  CHECK(owns(old));
+  CHECK(owns(Fixture::base(1) + 9'999));
+  CHECK(!owns(Fixture::base(1) + 10'000));
+  CHECK(!owns(Fixture::base(1) - 1));
+  f.release(old);
+  CHECK(!owns(old));
+  f.engine.detach_arena();
+  CHECK(!owns(Fixture::base(1)));
+  CHECK(!owns(0));
 }
 
 int main(int argc, char** argv) {
