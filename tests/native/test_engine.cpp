@@ -1,60 +1,13 @@
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <atomic>
 #include <cstdint>
 #include <stdexcept>
-#include <thread>
 #include <vector>
 
 #include "check.hpp"
-#include "engine/engine.hpp"
+#include "engine_fixture.hpp"
 #include "failing_new.hpp"
-#include "rows.hpp"
 
 using namespace pgmo;
 using namespace pgmo::test;
-
-namespace {
-
-constexpr std::uint64_t kStream = 0x5eed;
-const std::vector<std::uint64_t> kStreams = {kStream};
-
-// An engine, and arenas whose addresses nobody reads or writes.
-struct Fixture {
-  Engine engine;
-  int given_back = 0;
-
-  static std::uintptr_t base(int arena) {
-    return 0x10000000u + static_cast<std::uintptr_t>(arena) * 0x1000000u;
-  }
-  void attach(int arena, std::size_t bytes = 10'000) {
-    engine.attach_arena({reinterpret_cast<void*>(base(arena)), bytes,
-                         [](void* count) { ++*static_cast<int*>(count); }, &given_back});
-  }
-  Engine::PlanId add(const std::vector<PlannedRequest>& rows, Bytes arena = 10'000) {
-    return engine.add_plan(rows, kStreams, arena, 1);
-  }
-  void serve(const std::vector<PlannedRequest>& rows) {
-    attach(0);
-    add(rows);
-    engine.start_serving();
-  }
-  std::uintptr_t allocate(std::size_t bytes, std::uint64_t stream = kStream) {
-    return reinterpret_cast<std::uintptr_t>(engine.allocate(bytes, stream));
-  }
-  bool release(std::uintptr_t address) { return engine.release(reinterpret_cast<void*>(address)); }
-  bool adopt(std::uintptr_t address, std::size_t bytes) {
-    return engine.adopt(reinterpret_cast<void*>(address), bytes, kStream);
-  }
-  std::uint64_t missed(Miss reason) {
-    return engine.statistics().counters.misses[static_cast<int>(reason)];
-  }
-};
-
-const std::vector<PlannedRequest> kTwoSlots = {slot(100, 2, 0), slot(200, 2, 1000)};
-
-}  // namespace
 
 TEST(the_table_of_functions_reaches_the_engine) {
   const pgmo_engine_api& api = *engine_api();
@@ -282,123 +235,6 @@ TEST(what_is_switched_while_paused_holds_after_resume) {
   CHECK_EQ(*f.engine.mode(), 0u);
   f.engine.resume();
   CHECK_EQ(*f.engine.mode(), static_cast<std::uint32_t>(PGMO_RECORDING));
-}
-
-TEST(adopted_blocks_are_accounted_until_they_are_released) {
-  Fixture f;
-  f.serve(kTwoSlots);
-  CHECK(f.adopt(4096, 300));
-  CHECK(f.adopt(8192, 50));
-  f.engine.stop_serving();
-  CHECK(!f.release(4096));
-  CHECK_EQ(f.engine.statistics().fallback.live, 50);
-  CHECK_EQ(f.engine.statistics().fallback.peak, 350);
-  f.engine.reset_peaks();
-  CHECK_EQ(f.engine.statistics().fallback.peak, 50);
-  CHECK(!f.release(8192));
-  CHECK_EQ(f.engine.statistics().fallback.live, 0);
-}
-
-TEST(a_recording_tells_requests_frees_and_steps_in_order) {
-  Fixture f;
-  f.serve(kTwoSlots);
-  f.adopt(512, 9);  // before the recording: its free is nobody's business
-  f.engine.start_recording();
-  set_thread_tag(7);
-  const std::uintptr_t served = f.allocate(100);
-  set_thread_tag(-1);
-  f.adopt(4096, 300);
-  f.release(512);
-  f.release(served);
-  f.engine.end_iteration();
-  std::thread([&] { f.release(4096); }).join();
-  f.engine.stop_recording();
-  f.adopt(4096, 11);
-  const std::vector<Event> events = f.engine.events(0);
-  CHECK_EQ(events.size(), 5u);
-  const Event::Kind kinds[] = {Event::kRequest, Event::kRequest, Event::kFree, Event::kStep,
-                               Event::kFree};
-  for (std::size_t at = 0; at < 5; ++at) CHECK(events.at(at).kind == kinds[at]);
-  CHECK_EQ(events.at(0).bytes, 100);
-  CHECK_EQ(events.at(0).stream, kStream);
-  CHECK_EQ(events.at(0).tag, 7);
-  CHECK_EQ(events.at(1).tag, -1);
-  CHECK_EQ(events.at(1).block, 1u);
-  CHECK_EQ(events.at(2).block, 0u);
-  CHECK_EQ(events.at(4).block, 1u);
-  CHECK(events.at(4).thread != events.at(2).thread);
-  CHECK_EQ(f.engine.events(3).size(), 2u);
-  CHECK_EQ(f.engine.events(99).size(), 0u);
-  CHECK(!f.engine.recording_truncated());
-}
-
-TEST(a_second_recording_knows_nothing_of_the_first) {
-  Fixture f;
-  f.engine.start_recording();
-  f.adopt(4096, 300);
-  f.engine.start_recording();
-  f.release(4096);
-  CHECK_EQ(f.engine.events(0).size(), 0u);
-}
-
-TEST(a_recording_without_memory_is_truncated_and_says_so) {
-  Fixture f;
-  f.engine.start_recording();
-  {
-    const FailingAllocation failing(0);
-    CHECK(f.adopt(4096, 300));
-    CHECK(failing.happened());
-  }
-  CHECK(f.engine.recording_truncated());
-  CHECK(!f.release(4096));
-  CHECK_EQ(f.engine.statistics().fallback.live, 0);
-}
-
-TEST(a_forked_child_delegates_and_still_knows_its_slots) {
-  Fixture f;
-  f.serve(kTwoSlots);
-  const std::uintptr_t block = f.allocate(100);
-  f.engine.pause();  // does not come back in the child
-  const pid_t child = fork();
-  if (child == 0) {
-    f.engine.resume();
-    const bool bypass = *f.engine.mode() == 0 && f.allocate(200) == 0 && !f.adopt(4096, 8);
-    const bool known = f.release(block);
-    _exit(bypass && known ? 0 : 1);
-  }
-  int status = -1;
-  waitpid(child, &status, 0);
-  CHECK_EQ(status, 0);
-  f.engine.resume();
-  CHECK_EQ(f.allocate(200), Fixture::base(0) + 1000);
-}
-
-TEST(a_fork_amid_other_threads_leaves_the_child_unlocked) {
-  Fixture f;
-  f.serve(kTwoSlots);
-  std::atomic<bool> stop{false};
-  std::thread other([&] {
-    while (!stop) {
-      f.release(f.allocate(100));
-      f.engine.end_iteration();
-    }
-  });
-  int fine = 0;
-  constexpr int kForks = 50;
-  for (int turn = 0; turn < kForks; ++turn) {
-    const pid_t child = fork();
-    if (child == 0) {
-      alarm(60);  // rather than to wait forever for a lock
-      f.release(Fixture::base(0));
-      _exit(f.allocate(100) == 0 ? 0 : 1);
-    }
-    int status = -1;
-    waitpid(child, &status, 0);
-    fine += status == 0;
-  }
-  stop = true;
-  other.join();
-  CHECK_EQ(fine, kForks);
 }
 
 TEST(owns_tells_slots_of_all_arenas) {

@@ -1,0 +1,31 @@
+// An arena as the engine sees it: one range of memory that is not its own.
+
+#pragma once
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+
+#include "engine/pgmo_engine.h"
+
+namespace pgmo {
+
+inline std::uintptr_t address_of(const void* pointer) {
+  return reinterpret_cast<std::uintptr_t>(pointer);
+}
+
+inline bool contains(const pgmo_arena& arena, std::uintptr_t address) noexcept {
+  return address - address_of(arena.base) < arena.bytes;  // wraps around below the base
+}
+
+inline void check_room(std::uint64_t needed, std::uint64_t bytes) {
+  if (needed <= bytes) return;
+  throw std::invalid_argument("the plan needs an arena of " + std::to_string(needed) +
+                              " bytes, but this one has " + std::to_string(bytes));
+}
+
+inline void give_back(const pgmo_arena& arena) noexcept {
+  if (arena.give_back != nullptr) arena.give_back(arena.context);
+}
+
+}  // namespace pgmo

@@ -1,0 +1,83 @@
+#include <thread>
+#include <vector>
+
+#include "check.hpp"
+#include "engine_fixture.hpp"
+#include "failing_new.hpp"
+
+using namespace pgmo;
+using namespace pgmo::test;
+
+TEST(adopted_blocks_are_accounted_until_they_are_released) {
+  Fixture f;
+  f.serve(kTwoSlots);
+  CHECK(f.adopt(4096, 300));
+  CHECK(f.adopt(8192, 50));
+  f.engine.stop_serving();
+  CHECK(!f.release(4096));
+  CHECK_EQ(f.engine.statistics().fallback.live, 50);
+  CHECK_EQ(f.engine.statistics().fallback.peak, 350);
+  f.engine.reset_peaks();
+  CHECK_EQ(f.engine.statistics().fallback.peak, 50);
+  CHECK(!f.release(8192));
+  CHECK_EQ(f.engine.statistics().fallback.live, 0);
+}
+
+TEST(a_recording_tells_requests_frees_and_steps_in_order) {
+  Fixture f;
+  f.serve(kTwoSlots);
+  f.adopt(512, 9);  // before the recording: its free is nobody's business
+  f.engine.start_recording();
+  set_thread_tag(7);
+  const std::uintptr_t served = f.allocate(100);
+  set_thread_tag(-1);
+  f.adopt(4096, 300);
+  f.release(512);
+  f.release(served);
+  f.engine.end_iteration();
+  std::thread([&] { f.release(4096); }).join();
+  f.engine.stop_recording();
+  f.adopt(4096, 11);
+  const std::vector<Event> events = f.engine.events(0);
+  CHECK_EQ(events.size(), 5u);
+  const Event::Kind kinds[] = {Event::kRequest, Event::kRequest, Event::kFree, Event::kStep,
+                               Event::kFree};
+  for (std::size_t at = 0; at < 5; ++at) CHECK(events.at(at).kind == kinds[at]);
+  CHECK_EQ(events.at(0).bytes, 100);
+  CHECK_EQ(events.at(0).stream, kStream);
+  CHECK_EQ(events.at(0).tag, 7);
+  CHECK_EQ(events.at(1).tag, -1);
+  CHECK_EQ(events.at(1).block, 1u);
+  CHECK_EQ(events.at(2).block, 0u);
+  CHECK_EQ(events.at(4).block, 1u);
+  CHECK(events.at(4).thread != events.at(2).thread);
+  CHECK_EQ(f.engine.events(3).size(), 2u);
+  CHECK_EQ(f.engine.events(99).size(), 0u);
+  CHECK(!f.engine.recording_truncated());
+}
+
+TEST(a_second_recording_knows_nothing_of_the_first) {
+  Fixture f;
+  f.engine.start_recording();
+  f.adopt(4096, 300);
+  f.engine.start_recording();
+  f.release(4096);
+  CHECK_EQ(f.engine.events(0).size(), 0u);
+}
+
+TEST(a_recording_without_memory_is_truncated_and_says_so) {
+  Fixture f;
+  f.engine.start_recording();
+  {
+    const FailingAllocation failing(0);
+    CHECK(f.adopt(4096, 300));
+    CHECK(failing.happened());
+  }
+  CHECK(f.engine.recording_truncated());
+  CHECK(!f.release(4096));
+  CHECK_EQ(f.engine.statistics().fallback.live, 0);
+}
+
+int main(int argc, char** argv) {
+  return pgmo::test::run_all(argc, argv);
+}
