@@ -26,6 +26,7 @@ class BuildPyWithAdapterSources(build_py):
     """Copies what the run-time compilation of adapters reads into `pgmo/_csrc`."""
 
     def run(self) -> None:
+        """Builds as usual, then copies."""
         super().run()
         if self.editable_mode:
             return  # a checkout reads ../csrc itself

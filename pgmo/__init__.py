@@ -2,8 +2,8 @@
 
     profile  ->  plan  ->  replay
 
-`optimize` does all three. `Profile` and `Plan` are what it records and computes, `plan` computes one
-from the other, and every error is a `PgmoError`.
+`optimize` does all three. `Profile` and `Plan` are what it records and computes, `plan` computes
+one from the other, and every error is a `PgmoError`.
 """
 
 from pgmo.allocator.optimize import optimize

@@ -34,7 +34,7 @@ std::vector<PlannedRequest> read_requests(const Column<Bytes>& bytes,
   return requests;
 }
 
-py::array_t<Event> read_events(Engine& engine, std::size_t from) {
+py::array read_events(Engine& engine, std::size_t from) {
   auto* events = new std::vector<Event>(engine.events(from));
   const py::capsule owner(events, [](void* memory) {
     delete static_cast<std::vector<Event>*>(memory);

@@ -1,1 +1,1 @@
-"""Replay: the engine, the adapters that put it under a framework, and the session that drives both."""
+"""Replay: adapters that put the engine under a framework, and the session that drives it."""

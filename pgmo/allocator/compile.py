@@ -23,8 +23,8 @@ from pgmo.errors import AdapterError
 
 _MISSING_COMPILER = """\
 pgmo needs a C++20 compiler to build the adapter for {what}, and found none.
-Install one (Debian, Ubuntu: apt install g++ / Fedora: dnf install gcc-c++ / conda: conda install gxx), \
-or name yours in the environment variable CXX."""
+Install one (Debian, Ubuntu: apt install g++ / Fedora: dnf install gcc-c++ / \
+conda: conda install gxx), or name yours in the environment variable CXX."""
 
 
 @dataclass(frozen=True)
@@ -92,9 +92,7 @@ def native_sources() -> Path:
     for candidate in (package / "_csrc", package.parent / "csrc"):
         if (candidate / "engine" / "pgmo_engine.h").exists():
             return candidate
-    raise AdapterError(
-        f"the sources of pgmo's adapters are missing from {package}; reinstall pgmo"
-    )
+    raise AdapterError(f"the sources of pgmo's adapters are missing from {package}; reinstall pgmo")
 
 
 def find_compiler(what: str) -> str:

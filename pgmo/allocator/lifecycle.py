@@ -6,10 +6,9 @@ Kept apart from `session.py`, which is about how a program uses it, and from the
 import warnings
 from contextlib import ExitStack
 from datetime import UTC, datetime
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-
 
 from pgmo import _core
 from pgmo.allocator.options import Options
@@ -24,6 +23,9 @@ from pgmo.profiler.recording import ALIVE, REQUEST, Iteration, split
 from pgmo.profiler.step_finder import Steady, best_effort, compare, find_steady
 from pgmo.profiler.tags import Tagger
 from pgmo.version import __version__
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _FOLLOWERS = 2
 """Complete iterations after the reference before it is planned: they show what is freed later."""
@@ -156,9 +158,7 @@ class Lifecycle:
 
     def _use(self, profile: Profile, place: int | None) -> None:
         """Plans a profile and installs the plan, in the place of another or beside the others."""
-        plan = make_plan(
-            profile, solver=self.options.solver, alignment=self.framework.alignment
-        )
+        plan = make_plan(profile, solver=self.options.solver, alignment=self.framework.alignment)
         self._install(Planned(plan, profile), place)
         self._save()
 
@@ -200,8 +200,8 @@ class Lifecycle:
     def _free_slots(self, statistics: IterationStatistics) -> None:
         """Takes a fresh arena when blocks that never die hold many slots of this one.
 
-        Such a block came unplanned at the size of a planned one: state that was born late, a copy of
-        the model. To record again would not help, for the requests are the planned ones.
+        Such a block came unplanned at the size of a planned one: state that was born late, a copy
+        of the model. To record again would not help, for the requests are the planned ones.
         """
         held = statistics.misses["occupied"] + statistics.misses["late"]
         much = held > (1 - self.options.min_hit_rate) * statistics.requests
@@ -211,8 +211,8 @@ class Lifecycle:
         self._held = 0
         self._renewals += 1
         self._warn(
-            f"blocks that were not planned hold the slots of {held} requests of an iteration; a fresh "
-            "arena was taken, and the old one is returned when they are freed"
+            f"blocks that were not planned hold the slots of {held} requests of an iteration; "
+            "a fresh arena was taken, and the old one is returned when they are freed"
         )
         self._plans.renew_arena()
 
@@ -233,8 +233,8 @@ class Lifecycle:
     def _after_verify(self) -> None:
         """Serves from the plan given as soon as an iteration has followed it.
 
-        Not before: the first iteration's extra requests (optimizer state) would be taken for planned
-        ones of the same size, and these blocks would hold their slots for good.
+        Not before: the first iteration's extra requests (optimizer state) would be taken for
+        planned ones of the same size, and these blocks would hold their slots for good.
         """
         assert self.plan is not None
         iterations = split(self._engine.events())

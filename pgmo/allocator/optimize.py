@@ -23,8 +23,9 @@ def optimize(
 ) -> Session:
     """Serves a loop's memory from one arena, after watching a few of its iterations.
 
-    The result is a context manager, and a decorator that makes each call of a function an iteration.
-    It needs PyTorch, and a C++ compiler the first time that it runs with some version of it.
+    The result is a context manager, and a decorator that makes each call of a function an
+    iteration. It needs PyTorch, and a C++ compiler the first time that it runs with some version
+    of it.
 
     Args:
         plan: a saved plan, or its path, to begin with instead of recording. It serves at once,

@@ -123,7 +123,7 @@ class PlanSet:
 
 
 def check_replayable(plan: Plan, alignment: int) -> None:
-    """Checks that the engine may replay a plan: it is valid, and its rows are an iteration's requests.
+    """Checks that the engine may replay a plan: valid, and made of an iteration's requests.
 
     Raises:
         PlanError: naming what is wrong.

@@ -186,7 +186,7 @@ class Session:
         self.close()
 
     def close(self) -> None:
-        """Returns to the framework's own allocator. Tensors stay valid; calling it twice is fine."""
+        """Returns to the framework's own allocator; tensors stay valid. Twice is fine."""
         if not self._open:
             return
         self._open = False
@@ -227,9 +227,7 @@ class Session:
 
     def _end_iteration(self, complete: bool) -> None:
         if self._paused:
-            raise SessionError(
-                "an iteration ended inside session.pause(); leave the pause before"
-            )
+            raise SessionError("an iteration ended inside session.pause(); leave the pause before")
         self._running.end_iteration(complete)
 
 
@@ -255,6 +253,7 @@ class Optimized(Generic[P, R]):
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Runs one iteration; opens the session before the first."""
         if not self._opened:
             self.session.__enter__()
             self._opened = True

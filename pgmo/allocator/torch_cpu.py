@@ -1,5 +1,6 @@
 """PyTorch on the CPU: installs the adapter of csrc/adapters/torch_cpu.cpp under `torch`."""
 
+import contextlib
 import ctypes
 from functools import cache
 from pathlib import Path
@@ -96,10 +97,8 @@ class TorchCpu:
 
     def empty_cache(self) -> None:
         """Returns freed memory to the system, so that recording and replay never hold both."""
-        try:
+        with contextlib.suppress(AttributeError):  # no such call outside of glibc
             ctypes.CDLL(None).malloc_trim(0)
-        except AttributeError:
-            pass  # not glibc: there is no such call, and nothing to be done
 
     def _call(self, function: str, *arguments: object) -> None:
         message = ctypes.create_string_buffer(_MESSAGE_BYTES)

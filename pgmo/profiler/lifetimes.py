@@ -182,4 +182,17 @@ def _tags(iterations: list[Iteration], steady: Steady, tags_from: int | None) ->
     rows = align(reference, source) if rows is None else rows
     paired = rows != UNPAIRED
     tag[rows[paired]] = source.tag[paired]
-    return tag
+    return _lend_tags(tag)
+
+
+def _lend_tags(tag: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Gives requests that were not seen with tags the tag of the next one that was.
+
+    They are the numbers that an operator wraps into tensors before it asks for its result: with a
+    dispatch mode active they are wrapped elsewhere.
+    """
+    known = np.flatnonzero(tag >= 0)
+    if not known.size:
+        return tag
+    following = np.searchsorted(known, np.arange(len(tag)))
+    return tag[known[np.minimum(following, len(known) - 1)]]

@@ -80,7 +80,7 @@ def test_tags_name_module_operator_and_phase():
             with session.iteration():
                 training.step()
     tags = [session.profile.tags[tag] for tag in session.profile.tag if tag >= 0]
-    assert len(tags) > 0.8 * len(session.profile)
+    assert len(tags) == len(session.profile)
     assert {tag.phase for tag in tags} >= {"forward", "backward", "optimizer"}
     assert any(tag.module == "Sequential.0" and "convolution" in tag.op for tag in tags)
 
@@ -234,13 +234,16 @@ def test_saved_plan_reaches_the_same_hit_rate_in_another_process(tmp_path):
     script = """
 import sys, pgmo, torch
 from tests.integration.test_torch_cpu import Training
-options = {"save": sys.argv[1], "model_name": "net"} if sys.argv[2] == "save" else {"plan": sys.argv[1] + "/net.pgmoplan"}
+folder, mode = sys.argv[1:]
+save, load = {"save": folder, "model_name": "net"}, {"plan": folder + "/net.pgmoplan"}
+options = save if mode == "save" else load
 training = Training()
 with pgmo.optimize(**options) as session:
     for _ in range(10):
         with session.iteration():
             training.step()
-print(session.history[-1].hits, session.history[-1].requests, [one.phase.value for one in session.history][:2], training.losses)
+last, phases = session.history[-1], [one.phase.value for one in session.history]
+print(last.hits, last.requests, phases[:2], training.losses)
 """
     outputs = []
     for mode in ("save", "load"):

@@ -1,6 +1,7 @@
 import shutil
 
 import pytest
+
 from tests.stubs import STUB, generate
 
 

@@ -1,7 +1,7 @@
 """A framework that exists only as addresses, and programs that run on it.
 
-The engine never touches the memory that it hands out, so neither needs any. An oracle that shares no code
-with the engine knows every living block.
+The engine never touches the memory that it hands out, so neither needs any. An oracle that shares
+no code with the engine knows every living block.
 """
 
 import bisect
@@ -103,7 +103,9 @@ class Loop:
         scale: multiplies the activations: another batch size or length.
     """
 
-    def __init__(self, framework: SimulatedFramework, layers: Sequence[int], scale: int = 1) -> None:
+    def __init__(
+        self, framework: SimulatedFramework, layers: Sequence[int], scale: int = 1
+    ) -> None:
         self._framework = framework
         self.layers = list(layers)
         self.scale = scale

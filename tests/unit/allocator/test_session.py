@@ -4,10 +4,10 @@ import warnings
 
 import numpy as np
 import pytest
-from tests.unit.allocator.simulated import Loop, SimulatedFramework, open_session
 
 from pgmo.allocator.statistics import Phase
 from pgmo.errors import OptionError, SessionError
+from tests.unit.allocator.simulated import Loop, SimulatedFramework, open_session
 
 LAYERS = [4096, 1 << 16, 1 << 14, 1 << 18, 512, 1 << 16]
 
@@ -347,7 +347,7 @@ def test_step_inside_of_iteration_is_refused(framework):
 @pytest.mark.filterwarnings("ignore:a pgmo session ended without")
 def test_step_inside_of_a_pause_is_refused(framework):
     with open_session(framework) as session, session.pause():
-        with pytest.raises(SessionError, match="inside session.pause"):
+        with pytest.raises(SessionError, match=r"inside session\.pause"):
             session.step()
 
 

@@ -4,12 +4,13 @@ import warnings
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from tests.unit.allocator.simulated import SimulatedFramework, open_session
 
 SIZES = st.sampled_from([1, 4, 64, 65, 512, 4096, 4100, 1 << 16, 1 << 20])
 
-# A program is a list of iterations, each a list of actions: request so many bytes, or free one of the
-# living blocks. Most iterations repeat a base sequence with a few actions changed.
+# A program is a list of iterations, each a list of actions: request so many bytes, or free one of
+# the living blocks. Most iterations repeat a base sequence with a few actions changed.
 ACTION = st.one_of(
     st.tuples(st.just("request"), SIZES),
     st.tuples(st.just("free"), st.integers(0, 1 << 16)),
