@@ -22,7 +22,7 @@ from typing import Any
 from _machine import Seconds, write_result
 
 from pgmo.demo.job import Job, Outcome
-from pgmo.demo.launch import launch
+from pgmo.demo.launch import launch, worker_environment
 from pgmo.demo.network import NAMES
 from pgmo.units import format_bytes
 
@@ -191,7 +191,9 @@ def main() -> None:
             "notes": notes,
             "load_average_at_end": os.getloadavg()[0],
             "environment": {
-                key: value for key, value in os.environ.items() if key.startswith(("OMP_", "MKL_"))
+                key: value
+                for key, value in worker_environment({}).items()
+                if key.startswith(("OMP_", "MKL_"))
             },
             "rows": rows,
         },
