@@ -6,6 +6,9 @@ RUN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 NATIVE := $(shell find csrc -name '*.cpp' -o -name '*.hpp' -o -name '*.h')
 
+# For the isolated environment of the build, too.
+export PIP_CONSTRAINT := $(abspath constraints.txt)
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test lint format stubs docs-picture bench clean
 
@@ -18,7 +21,7 @@ setup: $(READY)  ## create .venv with everything that development needs
 $(READY): pyproject.toml setup.py constraints.txt $(NATIVE)
 	@test -x $(RUN)/python || $(PYTHON) -m venv $(VENV)
 	$(RUN)/python -m pip install --quiet --upgrade pip
-	$(RUN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,torch]'
+	$(RUN)/python -m pip install --quiet --editable '.[dev,torch]'
 	@touch $@
 
 demo: $(READY)  ## train four real networks out of one arena each, on the CPU

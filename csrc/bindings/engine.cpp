@@ -1,5 +1,6 @@
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
+#include <pybind11/typing.h>
 
 #include "bindings/module.hpp"
 #include "engine/engine.hpp"
@@ -42,11 +43,11 @@ py::array read_events(Engine& engine, std::size_t from) {
   return py::array_t<Event>(static_cast<py::ssize_t>(events->size()), events->data(), owner);
 }
 
-py::dict read_statistics(Engine& engine) {
+py::typing::Dict<py::str, py::int_> read_statistics(Engine& engine) {
   const Statistics all = engine.statistics();
   const Counters& counters = all.counters;
   const auto misses = [&](Miss reason) { return counters.misses[static_cast<int>(reason)]; };
-  py::dict out;
+  py::typing::Dict<py::str, py::int_> out;
   out["requests"] = counters.requests;
   out["hits"] = counters.hits;
   out["persistent"] = misses(Miss::kPersistent);

@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
+from types import MethodType, TracebackType
 from typing import Any, Generic, ParamSpec, Self, TypeVar
 
 from pgmo.allocator.lifecycle import Lifecycle
@@ -262,7 +262,7 @@ class Optimized(Generic[P, R]):
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         """Binds like a function, so that methods can be decorated."""
-        return self if instance is None else functools.partial(self, instance)
+        return self if instance is None else MethodType(self, instance)
 
     def close(self) -> None:
         """Closes the session; further calls raise `SessionError`."""

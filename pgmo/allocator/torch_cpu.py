@@ -93,7 +93,11 @@ class TorchCpu:
         """
         arena = _Arena()
         self._call("pgmo_take_arena", ctypes.c_size_t(size), ctypes.byref(arena))
-        self.engine.attach_arena(arena.base, arena.bytes, arena.give_back or 0, arena.context or 0)
+        try:
+            self.engine.attach_arena(arena.base, arena.bytes, arena.give_back, arena.context)
+        except ValueError:
+            ctypes.CFUNCTYPE(None, ctypes.c_void_p)(arena.give_back)(arena.context)
+            raise
 
     def empty_cache(self) -> None:
         """Returns freed memory to the system, so that recording and replay never hold both."""

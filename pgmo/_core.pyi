@@ -1,0 +1,163 @@
+"""
+Native parts of pgmo: the packers and the engine.
+"""
+
+from __future__ import annotations
+import collections.abc
+import numpy
+import numpy.typing
+import typing
+
+__all__: list[str] = ["Engine", "engine_api", "max_load", "pack", "packers", "set_tag"]
+
+class Engine:
+    """
+    Records and replays the requests of one framework allocator.
+    """
+    def __init__(self) -> None: ...
+    def add_plan(
+        self,
+        size: typing.Annotated[numpy.typing.ArrayLike, numpy.int64],
+        stream_index: typing.Annotated[numpy.typing.ArrayLike, numpy.uint32],
+        varying: typing.Annotated[numpy.typing.ArrayLike, numpy.bool],
+        end: typing.Annotated[numpy.typing.ArrayLike, numpy.int64],
+        offset: typing.Annotated[numpy.typing.ArrayLike, numpy.int64],
+        alternate: typing.Annotated[numpy.typing.ArrayLike, numpy.int64],
+        streams: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex],
+        arena_bytes: typing.SupportsInt | typing.SupportsIndex,
+        alignment: typing.SupportsInt | typing.SupportsIndex,
+    ) -> int:
+        """
+        Adds a plan that the caller has validated; one row per request. Returns its number.
+
+        Raises ValueError when a row is malformed or the arena is too small.
+        """
+    def adopt(
+        self,
+        pointer: typing.SupportsInt | typing.SupportsIndex,
+        bytes: typing.SupportsInt | typing.SupportsIndex,
+        stream: typing.SupportsInt | typing.SupportsIndex = 0,
+    ) -> bool:
+        """
+        Tells of a block that the framework provided. True: release it through the engine.
+        """
+    def allocate(
+        self,
+        bytes: typing.SupportsInt | typing.SupportsIndex,
+        stream: typing.SupportsInt | typing.SupportsIndex = 0,
+    ) -> int:
+        """
+        A slot's address, or 0: ask the framework.
+        """
+    def attach_arena(
+        self,
+        base: typing.SupportsInt | typing.SupportsIndex,
+        bytes: typing.SupportsInt | typing.SupportsIndex,
+        give_back: typing.SupportsInt | typing.SupportsIndex = 0,
+        context: typing.SupportsInt | typing.SupportsIndex = 0,
+    ) -> None:
+        """
+        Serves from this range from now on. The previous arena is given back, by calling
+        give_back(context), when its last block has died.
+        """
+    def detach_arena(self) -> None:
+        """
+        Stops serving; the arena is given back when its last block has died.
+        """
+    def end_iteration(self) -> None: ...
+    def events(self, start: typing.SupportsInt | typing.SupportsIndex = 0) -> numpy.ndarray:
+        """
+        The events from number `start` on, as a structured array (pgmo.profiler.recording).
+        """
+    def keep_forever(self) -> None:
+        """
+        Never destroys the engine: an adapter is about to hand out its blocks.
+        """
+    def pause(self) -> None:
+        """
+        Delegates everything until `resume`.
+        """
+    def release(self, pointer: typing.SupportsInt | typing.SupportsIndex) -> bool:
+        """
+        True: it was a slot. False: hand it to the framework.
+        """
+    def remove_plans(self) -> None:
+        """
+        Stops serving and forgets all plans.
+        """
+    def reset_peaks(self) -> None: ...
+    def resume(self) -> None: ...
+    def select_plan(self, plan: typing.SupportsInt | typing.SupportsIndex) -> None:
+        """
+        The next iteration starts with this plan.
+        """
+    def start_recording(self) -> None:
+        """
+        Forgets earlier events and records.
+        """
+    def start_serving(self) -> None: ...
+    def statistics(self) -> dict[str, int]:
+        """
+        Counters since the engine was made, and levels now.
+        """
+    def stop_recording(self) -> None:
+        """
+        Stops recording; the events remain.
+        """
+    def stop_serving(self) -> None: ...
+    def take_grown(self) -> list[tuple[int, int]]:
+        """
+        (request, bytes) of varying requests larger than their slots, since the last call.
+        """
+    @property
+    def handle(self) -> int:
+        """
+        The pgmo_engine pointer for adapters.
+        """
+    @property
+    def recording_truncated(self) -> bool:
+        """
+        Whether memory for recording ran out.
+        """
+    @property
+    def selected_plan(self) -> int: ...
+
+def engine_api() -> int:
+    """
+    Address of the table of functions in pgmo_engine.h, for adapters.
+    """
+
+def max_load(
+    size: typing.Annotated[numpy.typing.ArrayLike, numpy.int64],
+    lower: typing.Annotated[numpy.typing.ArrayLike, numpy.int64],
+    upper: typing.Annotated[numpy.typing.ArrayLike, numpy.int64],
+    period: typing.SupportsInt | typing.SupportsIndex,
+    alignment: typing.SupportsInt | typing.SupportsIndex,
+) -> int:
+    """
+    Largest sum of aligned sizes alive at one tick, in bytes.
+    """
+
+def pack(
+    packer: str,
+    size: typing.Annotated[numpy.typing.ArrayLike, numpy.int64],
+    lower: typing.Annotated[numpy.typing.ArrayLike, numpy.int64],
+    upper: typing.Annotated[numpy.typing.ArrayLike, numpy.int64],
+    period: typing.SupportsInt | typing.SupportsIndex,
+    alignment: typing.SupportsInt | typing.SupportsIndex,
+) -> numpy.typing.NDArray[numpy.int64]:
+    """
+    Offsets (n,) in bytes for blocks with sizes (n,) and lifetimes [lower, upper).
+
+    Raises ValueError naming the row when the problem is malformed. Releases the GIL.
+    """
+
+def packers() -> list[str]:
+    """
+    Names of the packers, fastest first.
+    """
+
+def set_tag(tag: typing.SupportsInt | typing.SupportsIndex) -> None:
+    """
+    Tags the blocks that the calling thread requests from now on; -1 removes the tag.
+    """
