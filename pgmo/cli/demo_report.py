@@ -13,38 +13,22 @@ def print_comparisons(comparisons: Sequence[Comparison]) -> None:
 
     out = console()
     table = Table(title="Training with PyTorch's allocator and with pgmo", title_justify="left")
-    table.add_column("network", no_wrap=True)
-    for heading in (
-        "blocks",
-        "max load",
-        "arena",
-        "gap",
-        "hits",
-        "of bytes",
-        "step: default",
-        "pgmo",
-        "",
-        "memory: default",
-        "pgmo",
-        "saved plan",
-    ):
-        table.add_column(heading, justify="right", no_wrap=heading != "memory: default")
+    table.add_column("network")
+    for heading in ("blocks", "arena", "gap", "hits", "step time", "peak memory"):
+        table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("identical")
     for row in comparisons:
+        faster = row.step_seconds_default / row.step_seconds_pgmo
         table.add_row(
             row.network,
             f"{row.blocks}",
-            format_bytes(row.max_load),
             format_bytes(row.arena),
             f"{row.gap:.2%}",
             _rate(row.hit_rate),
-            _rate(row.hit_bytes_rate),
-            _milliseconds(row.step_seconds_default),
-            _milliseconds(row.step_seconds_pgmo),
-            f"{row.step_seconds_default / row.step_seconds_pgmo:.2f}x",
-            format_bytes(row.rss_default),
-            format_bytes(row.rss_pgmo),
-            format_bytes(row.rss_pgmo_saved_plan),
+            f"{_milliseconds(row.step_seconds_default)} → "
+            f"{_milliseconds(row.step_seconds_pgmo)} ({faster:.2f}x)",
+            f"{format_bytes(row.rss_default)} → {format_bytes(row.rss_pgmo)}, "
+            f"{format_bytes(row.rss_pgmo_saved_plan)}",
             "[green]yes[/]" if row.identical else "[bold red]NO[/]",
         )
     out.print(table)
@@ -75,11 +59,11 @@ def meaning(comparisons: Sequence[Comparison]) -> list[str]:
         )
     lines = [
         verdict,
-        "Hits are requests served from the one arena; the gap is how far that is above the max "
-        "load, which no arena can be below.",
-        "Step is the median of the steady iterations; memory is the peak of the whole process, "
-        "the first iterations included,",
-        "which pgmo records with PyTorch's own allocator unless it starts from a saved plan. "
+        "Hits: requests served from the arena. Gap: how far the arena is above the lower bound. "
+        "Step time: median",
+        "of the steady iterations, default → pgmo. Peak memory: of the whole process, default → "
+        "pgmo, pgmo from a saved plan;",
+        "without one the first iterations are recorded on PyTorch's own allocator. "
         f"PyTorch {first.torch}, {first.threads} threads in all runs.",
     ]
     replans = {row.network: row.replans for row in comparisons if row.replans}

@@ -14,7 +14,7 @@ _VOCABULARY = 1024
 _DROPOUT = 0.1
 
 
-class _Attention(nn.Module):
+class Attention(nn.Module):
     """Causal self-attention over several heads, written out, with dropout on the weights."""
 
     def __init__(self, width: int, heads: int) -> None:
@@ -34,13 +34,13 @@ class _Attention(nn.Module):
         return attended
 
 
-class _Layer(nn.Module):
+class Layer(nn.Module):
     """Attention and a feed-forward net, each normalised before and added to its input."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
         self.norm1 = nn.LayerNorm(width)
-        self.attention = _Attention(width, heads)
+        self.attention = Attention(width, heads)
         self.norm2 = nn.LayerNorm(width)
         self.feed_forward = nn.Sequential(
             nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)
@@ -53,7 +53,7 @@ class _Layer(nn.Module):
         return fed
 
 
-class _GPT(nn.Module):
+class GPT(nn.Module):
     """Token and position embeddings, a stack of layers, logits over the vocabulary."""
 
     hidden: Tensor
@@ -62,7 +62,7 @@ class _GPT(nn.Module):
         super().__init__()
         self.token = nn.Embedding(_VOCABULARY, width)
         self.position = nn.Embedding(longest, width)
-        self.layers = nn.ModuleList(_Layer(width, heads) for _ in range(layers))
+        self.layers = nn.ModuleList(Layer(width, heads) for _ in range(layers))
         self.norm = nn.LayerNorm(width)
         self.head = nn.Linear(width, _VOCABULARY, bias=False)
         future = torch.ones(longest, longest, dtype=torch.bool).triu(1)
@@ -93,7 +93,7 @@ class GPTDemo(Network):
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
-        self.model = _GPT(width=256, layers=4, heads=4, longest=160)
+        self.model = GPT(width=256, layers=4, heads=4, longest=160)
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=1e-3)
 
     def batch(self, index: int, length: int | None = None) -> tuple[Tensor, ...]:

@@ -13,7 +13,7 @@ _VOCABULARY = 2000
 _START = 0
 
 
-class _Seq2Seq(nn.Module):
+class Seq2Seq(nn.Module):
     """An encoder whose final state starts a decoder that is fed the true previous tokens."""
 
     def __init__(self, width: int, hidden: int, layers: int) -> None:
@@ -45,7 +45,7 @@ class LSTMDemo(Network):
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
-        self.model = _Seq2Seq(width=128, hidden=256, layers=2)
+        self.model = Seq2Seq(width=128, hidden=256, layers=2)
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=3e-3)
 
     def batch(self, index: int, length: int | None = None) -> tuple[Tensor, ...]:

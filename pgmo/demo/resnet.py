@@ -11,7 +11,7 @@ _BATCH = 32
 _IMAGE = 48
 
 
-class _Block(nn.Module):
+class Block(nn.Module):
     """Two 3x3 convolutions and a shortcut around them."""
 
     def __init__(self, inputs: int, outputs: int, stride: int) -> None:
@@ -32,7 +32,7 @@ class _Block(nn.Module):
         return functional.relu(y + self.shortcut(x))
 
 
-class _ResNet(nn.Module):
+class ResNet(nn.Module):
     """A stem, three stages of residual blocks at falling resolution, a linear classifier."""
 
     def __init__(self, width: int, blocks: int) -> None:
@@ -45,7 +45,7 @@ class _ResNet(nn.Module):
         for stage in range(3):
             outputs = width << stage
             for block in range(blocks):
-                layers.append(_Block(inputs, outputs, 2 if stage and not block else 1))
+                layers.append(Block(inputs, outputs, 2 if stage and not block else 1))
                 inputs = outputs
         self.stages = nn.Sequential(*layers)
         self.head = nn.Linear(inputs, _CLASSES)
@@ -68,7 +68,7 @@ class ResNetDemo(Network):
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
-        self.model = _ResNet(width=24, blocks=2)
+        self.model = ResNet(width=24, blocks=2)
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.05, momentum=0.9)
         generator = torch.Generator().manual_seed(seed)
         self._patterns = torch.randn(_CLASSES, 3, _IMAGE, _IMAGE, generator=generator)

@@ -19,7 +19,7 @@ def _double_conv(inputs: int, outputs: int) -> nn.Sequential:
     )
 
 
-class _UNet(nn.Module):
+class UNet(nn.Module):
     """A contracting path, a bottom, an expanding path that concatenates the contracting one."""
 
     def __init__(self, width: int, depth: int) -> None:
@@ -61,7 +61,7 @@ class UNetDemo(Network):
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
-        self.model = _UNet(width=16, depth=3)
+        self.model = UNet(width=16, depth=3)
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1, momentum=0.9)
         axis = torch.arange(_IMAGE, dtype=torch.float32)
         self._rows, self._columns = axis.view(1, -1, 1), axis.view(1, 1, -1)
