@@ -24,6 +24,7 @@ class Attention(nn.Module):
         self.output = nn.Linear(width, width)
 
     def forward(self, x: Tensor, hidden: Tensor) -> Tensor:
+        """Mixes (batch, length, width) over positions that are not `hidden`."""
         batch, length, width = x.shape
         parts = self.project(x).view(batch, length, 3, self.heads, width // self.heads)
         query, key, value = parts.permute(2, 0, 3, 1, 4)
@@ -48,6 +49,7 @@ class Layer(nn.Module):
         self.dropout = nn.Dropout(_DROPOUT)
 
     def forward(self, x: Tensor, hidden: Tensor) -> Tensor:
+        """Keeps the shape (batch, length, width)."""
         x = x + self.dropout(self.attention(self.norm1(x), hidden))
         fed: Tensor = x + self.dropout(self.feed_forward(self.norm2(x)))
         return fed
@@ -69,6 +71,7 @@ class GPT(nn.Module):
         self.register_buffer("hidden", future, persistent=False)
 
     def forward(self, tokens: Tensor) -> Tensor:
+        """Gives logits (batch, length, vocabulary)."""
         length = tokens.shape[1]
         hidden = self.hidden[:length, :length]
         x = self.token(tokens) + self.position.weight[:length]

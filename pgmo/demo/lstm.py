@@ -25,6 +25,7 @@ class Seq2Seq(nn.Module):
         self.head = nn.Linear(hidden, _VOCABULARY)
 
     def forward(self, source: Tensor, previous: Tensor) -> Tensor:
+        """Gives logits (batch, length, vocabulary)."""
         _, state = self.encoder(self.source(source))
         decoded, _ = self.decoder(self.target(previous), state)
         logits: Tensor = self.head(decoded)

@@ -27,6 +27,7 @@ class Block(nn.Module):
             )
 
     def forward(self, x: Tensor) -> Tensor:
+        """Gives features (batch, outputs, height / stride, width / stride)."""
         y = functional.relu(self.norm1(self.conv1(x)))
         y = self.norm2(self.conv2(y))
         return functional.relu(y + self.shortcut(x))
@@ -51,6 +52,7 @@ class ResNet(nn.Module):
         self.head = nn.Linear(inputs, _CLASSES)
 
     def forward(self, x: Tensor) -> Tensor:
+        """Gives class scores (batch, 10)."""
         features: Tensor = self.stages(self.stem(x)).mean(dim=(2, 3))
         scores: Tensor = self.head(features)
         return scores

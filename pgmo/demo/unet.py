@@ -37,6 +37,7 @@ class UNet(nn.Module):
         self.head = nn.Conv2d(width, 1, 1)
 
     def forward(self, x: Tensor) -> Tensor:
+        """Gives a mask logit for each pixel."""
         skips: list[Tensor] = []
         for block in self.down:
             x = block(x)
