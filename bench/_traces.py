@@ -132,7 +132,7 @@ def convolutional(blocks: int, seed: int = 0) -> Trace:
     """A residual network: batch norm statistics, convolution workspaces, shortcut additions."""
     rng = random.Random(seed)
     layers: list[Layer] = []
-    depth = max(1, blocks // 16)
+    depth = max(1, blocks // 13)
     image, channels, batch = 56, 64, rng.choice((16, 32, 48))
     for i in range(depth):
         if i and i % max(1, depth // 4) == 0 and image > 7:
@@ -157,7 +157,7 @@ def u_net(blocks: int, seed: int = 0) -> Trace:
     """Encoder and decoder with skips that span all between: the longest lives are large ones."""
     rng = random.Random(seed)
     levels = 4 + seed % 3
-    each = max(1, blocks // 16 // (2 * levels))
+    each = max(1, blocks // 18 // (2 * levels))
     batch, channels, image = rng.choice((2, 4, 8)), 32, 256
     layers: list[Layer] = []
     ends: list[int] = []
@@ -192,7 +192,7 @@ def transformer(blocks: int, seed: int = 0) -> Trace:
     hidden = 4 * tokens * width
     scores = 4 * batch * heads * length * length
     layers = [Layer(hidden, (hidden // 4,), (8 * tokens,), (4 * 50257 * width, 4 * 1024 * width))]
-    for _ in range(max(1, blocks // 72)):
+    for _ in range(max(1, blocks // 95)):
         layers += [
             Layer(hidden, (4 * tokens, 4 * tokens), (), (4 * width, 4 * width)),
             Layer(3 * hidden, (), (hidden,), (12 * width * width, 12 * width)),
@@ -214,7 +214,7 @@ def recurrent(blocks: int, seed: int = 0) -> Trace:
     state = 4 * batch * width
     weights = (16 * width * width, 16 * width * width, 16 * width)
     tape = Tape()
-    steps = max(1, blocks // 21)
+    steps = max(1, blocks // 19)
     inputs: list[int] = []
     loss: list[int] = []
     gradients: list[int] = []
