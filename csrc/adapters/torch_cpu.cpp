@@ -12,7 +12,6 @@
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
 #include <c10/util/Exception.h>
-#include <sys/mman.h>
 
 #include <array>
 #include <cstdio>
@@ -156,14 +155,6 @@ TorchCpuAdapter* adapter_over(c10::Allocator* upstream) {
   return nullptr;
 }
 
-// Huge pages fault once per 2 MiB instead of once per 4 KiB, and the whole arena is in use anyway.
-void advise_huge_pages(void* base, size_t bytes) {
-  constexpr uintptr_t kHuge = uintptr_t{2} << 20;
-  const uintptr_t first = (reinterpret_cast<uintptr_t>(base) + kHuge - 1) / kHuge * kHuge;
-  const uintptr_t last = (reinterpret_cast<uintptr_t>(base) + bytes) / kHuge * kHuge;
-  if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
-}
-
 // Runs the body; what it throws becomes a message, for errors must not cross into C.
 template <typename Body>
 int guarded(char* message, size_t capacity, Body&& body) {
@@ -221,7 +212,6 @@ int pgmo_take_arena(size_t bytes, pgmo_arena* out, char* message, size_t capacit
     c10::Allocator* current = c10::GetCPUAllocator();
     if (is_ours(current)) current = static_cast<TorchCpuAdapter*>(current)->upstream();
     auto block = std::make_unique<c10::DataPtr>(current->allocate(bytes));
-    advise_huge_pages(block->get(), bytes);
     *out = {.base = block->get(),
             .bytes = bytes,
             .give_back = [](void* context) { delete static_cast<c10::DataPtr*>(context); },

@@ -261,10 +261,13 @@ class Lifecycle:
             # its own, so that iteration is not planned.
             self._tags = self._tagger.enter_context(Tagger(_core.set_tag))
         self._recorded = self._seen_events = 0
+        if not len(self._plans):
+            self.framework.spare_memory(True)
         self._engine.start_recording()
 
     def _stop_recording(self) -> None:
         self._tagger.close()
+        self.framework.spare_memory(False)
         self._engine.stop_recording()
 
     # --- telling --------------------------------------------------------------------------------

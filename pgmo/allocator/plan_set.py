@@ -42,6 +42,9 @@ class Framework(Protocol):
     def empty_cache(self) -> None:
         """Returns the framework's unused memory to the system."""
 
+    def spare_memory(self, on: bool) -> None:
+        """Prefers a low peak over speed in the framework's own allocator, as long as it is on."""
+
 
 @dataclass(frozen=True, eq=False)
 class Planned:

@@ -14,6 +14,10 @@ ALIGNMENT = 64
 
 _MESSAGE_BYTES = 4096
 
+# From glibc's malloc.h, and the least and the most that it adjusts the threshold to by itself.
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+_SPARING_LIMIT, _GLIBC_LIMIT = 128 << 10, 32 << 20
+
 
 class _Arena(ctypes.Structure):
     """`pgmo_arena` of pgmo_engine.h."""
@@ -103,6 +107,20 @@ class TorchCpu:
         """Returns freed memory to the system, so that recording and replay never hold both."""
         with contextlib.suppress(AttributeError):  # no such call outside of glibc
             ctypes.CDLL(None).malloc_trim(0)
+
+    def spare_memory(self, on: bool) -> None:
+        """Lets the allocator beneath return large blocks to the system as soon as they are freed.
+
+        While nothing is served from slots, the peak of the whole process is that of the allocator
+        beneath, and glibc keeps freed blocks of up to 32 MiB in a heap that fragments. Its own
+        adjustment of that limit cannot be switched on again, so afterwards the limits stay where
+        it would have taken them.
+        """
+        with contextlib.suppress(AttributeError):
+            mallopt = ctypes.CDLL(None).mallopt
+            limit = _SPARING_LIMIT if on else _GLIBC_LIMIT
+            mallopt(_M_MMAP_THRESHOLD, limit)
+            mallopt(_M_TRIM_THRESHOLD, 2 * limit)
 
     def _call(self, function: str, *arguments: object) -> None:
         message = ctypes.create_string_buffer(_MESSAGE_BYTES)

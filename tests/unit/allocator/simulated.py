@@ -61,6 +61,9 @@ class SimulatedFramework:
     def empty_cache(self) -> None:
         pass
 
+    def spare_memory(self, on: bool) -> None:
+        self.sparing = on
+
     def attach_arena(self, size: int) -> None:
         base = self._fresh(size)
         self.arenas.append((base, size))
