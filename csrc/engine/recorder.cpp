@@ -67,13 +67,15 @@ void Recorder::step() noexcept {
 bool Recorder::append(const Event& event) noexcept {
   if (truncated_) return false;
   try {
-    events_.push_back(event);
-    return true;
+    if (events_.size() < kMostEvents) {
+      events_.push_back(event);
+      return true;
+    }
   } catch (const std::bad_alloc&) {
     // The program's own allocations matter more than a record of them.
-    truncated_ = true;
-    return false;
   }
+  truncated_ = true;
+  return false;
 }
 
 }  // namespace pgmo

@@ -38,6 +38,9 @@ class Recorder {
  public:
   static constexpr std::uint32_t kNoBlock = ~0u;
 
+  // 1 GiB of them: a loop that never says where an iteration ends must not eat all memory.
+  static constexpr std::size_t kMostEvents = std::size_t{1} << 25;
+
   bool active() const noexcept { return active_; }
   bool truncated() const noexcept { return truncated_; }
   std::uint32_t epoch() const noexcept { return epoch_; }

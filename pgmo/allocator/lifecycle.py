@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pgmo import _core
+from pgmo.allocator.conversions import profile_of, requests_of
 from pgmo.allocator.options import Options
 from pgmo.allocator.plan_set import Framework, Planned, PlanSet, check_replayable
-from pgmo.allocator.statistics import MISS_REASONS, IterationStatistics, Phase, Summary
+from pgmo.allocator.statistics import IterationStatistics, Phase, Summary
+from pgmo.allocator.tally import Tally
 from pgmo.errors import AdapterError
 from pgmo.packing.plan import Plan
 from pgmo.packing.portfolio import plan as make_plan
 from pgmo.profiler.lifetimes import build_profile
 from pgmo.profiler.profile import Profile, ProfileMeta
-from pgmo.profiler.recording import ALIVE, REQUEST, Iteration, split
+from pgmo.profiler.recording import Iteration, split
 from pgmo.profiler.step_finder import Steady, best_effort, compare, find_steady
 from pgmo.profiler.tags import Tagger
 from pgmo.version import __version__
@@ -50,13 +52,12 @@ class Lifecycle:
         self.framework = framework
         self.options = options
         self.phase = Phase.RECORD
-        self.history: list[IterationStatistics] = []
         self.profile: Profile | None = None
         self.plan: Plan | None = None
         self.saved: tuple[Path, ...] = ()
         self._engine = framework.engine
         self._plans = PlanSet(framework, options.max_plans)
-        self._begin = self._before = self._engine.statistics()
+        self.tally = Tally(self._engine)
         self._tagger = ExitStack()
         self._tags: Tagger | None = None
         self._recorded = 0
@@ -65,7 +66,6 @@ class Lifecycle:
         self._held = 0  # successive iterations with many slots held by other blocks
         self._renewals = 0
         self._unsteady = 0  # plans made although no two iterations agreed
-        self._seen_events = 0
         self._notes: list[str] = []
 
     # --- start, stop, and each iteration --------------------------------------------------------
@@ -94,8 +94,7 @@ class Lifecycle:
         """Ends an iteration; one that an exception cut short is not learned from."""
         plan = self._engine.selected_plan if len(self._plans) else -1
         self._engine.end_iteration()
-        statistics = self._count(plan)
-        self.history.append(statistics)
+        statistics = self.tally.count(self.phase, plan)
         if self.phase is Phase.BYPASS:
             return
         if self.phase is Phase.REPLAY:
@@ -114,6 +113,9 @@ class Lifecycle:
     # --- the three phases -----------------------------------------------------------------------
 
     def _after_record(self) -> None:
+        if self._engine.recording_truncated:
+            self._give_up("an iteration has more requests than can be recorded")
+            return
         iterations = split(self._engine.events())
         steady = find_steady(iterations)
         last = self._recorded >= self.options.max_record_iterations
@@ -146,7 +148,7 @@ class Lifecycle:
     def _adopt(self, profile: Profile, reference: Iteration) -> None:
         """Puts a new profile in the place of one of the same structure, or beside the others."""
         for number, planned in enumerate(self._plans.all):
-            match = compare(_requests_of(planned.plan), reference)
+            match = compare(requests_of(planned.plan), reference)
             if match.kind == "none":
                 continue
             if len(planned.plan.size) == len(profile):
@@ -159,10 +161,10 @@ class Lifecycle:
     def _use(self, profile: Profile, place: int | None) -> None:
         """Plans a profile and installs the plan, in the place of another or beside the others."""
         plan = make_plan(profile, solver=self.options.solver, alignment=self.framework.alignment)
-        self._install(Planned(plan, profile), place)
-        self._save()
+        if self._install(Planned(plan, profile), place):
+            self._save(len(self._plans) - 1 if place is None else place)
 
-    def _install(self, planned: Planned, place: int | None) -> None:
+    def _install(self, planned: Planned, place: int | None) -> bool:
         try:
             if place is None:
                 self._plans.add(planned)
@@ -171,11 +173,12 @@ class Lifecycle:
         except AdapterError as error:
             self._plans.clear()
             self._give_up(f"the arena of {planned.plan.arena} bytes could not be had: {error}")
-            return
+            return False
         self.profile, self.plan = planned.profile, planned.plan
         self.phase = Phase.REPLAY
         self._poor = 0
         self._engine.reset_peaks()
+        return True
 
     def _after_replay(self, statistics: IterationStatistics) -> None:
         grown = self._engine.take_grown()
@@ -222,7 +225,7 @@ class Lifecycle:
         if statistics.known_rate < self.options.min_hit_rate:
             return False  # another structure, whose sizes say nothing about this one
         planned = self._plans.all[number]
-        profile = planned.profile or _profile_of(planned.plan)
+        profile = planned.profile or profile_of(planned.plan)
         size = profile.size.copy()
         for ordinal, larger in grown:
             size[ordinal] = max(size[ordinal], larger)
@@ -238,7 +241,7 @@ class Lifecycle:
         """
         assert self.plan is not None
         iterations = split(self._engine.events())
-        match = compare(_requests_of(self.plan), iterations[-1])
+        match = compare(requests_of(self.plan), iterations[-1])
         if match.kind != "none":
             self._stop_recording()
             self._install(Planned(self.plan, None), None)
@@ -260,10 +263,11 @@ class Lifecycle:
             # In the first recorded iteration only: it slows the program down, and adds requests of
             # its own, so that iteration is not planned.
             self._tags = self._tagger.enter_context(Tagger(_core.set_tag))
-        self._recorded = self._seen_events = 0
+        self._recorded = 0
         if not len(self._plans):
             self.framework.spare_memory(True)
         self._engine.start_recording()
+        self.tally.recording_begins()
 
     def _stop_recording(self) -> None:
         self._tagger.close()
@@ -272,65 +276,10 @@ class Lifecycle:
 
     # --- telling --------------------------------------------------------------------------------
 
-    def counters(self) -> dict[str, int]:
-        """The engine's counters since the session began, and its levels now."""
-        now = self._engine.statistics()
-        levels = ("live_", "peak_", "arena", "late_now")
-        return {
-            name: value if name.startswith(levels) else value - self._begin[name]
-            for name, value in now.items()
-        }
-
     def summary(self) -> Summary:
         """What has been done so far."""
-        replayed = [one for one in self.history if one.phase is Phase.REPLAY]
-        now = self._engine.statistics()
-        plan = self.plan
-        return Summary(
-            iterations=len(self.history),
-            recorded=sum(one.phase is not Phase.REPLAY for one in self.history),
-            replayed=len(replayed),
-            requests=sum(one.requests for one in replayed),
-            hits=sum(one.hits for one in replayed),
-            bytes_requested=sum(one.bytes_requested for one in replayed),
-            bytes_hit=sum(one.bytes_hit for one in replayed),
-            misses={
-                reason: sum(one.misses.get(reason, 0) for one in replayed)
-                for reason in MISS_REASONS
-            },
-            blocks=int(np.count_nonzero(plan.offset >= 0)) if plan else 0,
-            arena=plan.arena if plan else 0,
-            max_load=plan.max_load if plan else 0,
-            solver=plan.solver if plan else "",
-            plans=len(self._plans),
-            replans=self._replans,
-            peak_slot_bytes=now["peak_slot_bytes"],
-            peak_fallback_bytes=now["peak_fallback_bytes"],
-            notes=tuple(self._notes),
-        )
-
-    def _count(self, plan: int) -> IterationStatistics:
-        now, before = self._engine.statistics(), self._before
-        self._before = now
-        change = {name: now[name] - before[name] for name in now}
-        requests, requested_bytes = change["requests"], change["requested_bytes"]
-        if self.phase in (Phase.RECORD, Phase.VERIFY):
-            # Replay counts only while it serves; the recorder sees every request.
-            events = self._engine.events(self._seen_events)
-            self._seen_events += len(events)
-            events = events[events["kind"] == REQUEST]
-            requests, requested_bytes = len(events), int(events["bytes"].sum())
-        return IterationStatistics(
-            phase=self.phase,
-            requests=requests,
-            hits=change["hits"],
-            bytes_requested=requested_bytes,
-            bytes_hit=change["hit_bytes"],
-            misses={reason: change[reason] for reason in MISS_REASONS},
-            skipped=change["skipped"],
-            late=change["late_blocks"],
-            plan=plan,
-        )
+        notes = tuple(self._notes)
+        return self.tally.summary(self.plan, len(self._plans), self._replans, notes)
 
     def _meta(self, steady: Steady) -> ProfileMeta:
         return ProfileMeta(
@@ -343,18 +292,22 @@ class Lifecycle:
             notes={"steady": steady.kind, "found": steady.explanation},
         )
 
-    def _save(self) -> None:
+    def _save(self, number: int) -> None:
+        """Writes the plan with this number and its profile; the first has the plain name."""
         folder = self.options.save_directory
-        if folder is None or self.plan is None:
+        if folder is None:
             return
         folder.mkdir(parents=True, exist_ok=True)
-        name = self.options.model_name or "pgmo"
-        files = [folder / f"{name}.pgmoplan"]
-        self.plan.save(files[0])
-        if self.profile is not None:
-            files.insert(0, folder / f"{name}.pgmoprof")
-            self.profile.save(files[0])
-        self.saved = tuple(files)
+        planned = self._plans.all[number]
+        name = (self.options.model_name or "pgmo") + (f"-{number + 1}" if number else "")
+        plan = folder / f"{name}.pgmoplan"
+        planned.plan.save(plan)
+        files = [plan]
+        if planned.profile is not None:
+            profile = folder / f"{name}.pgmoprof"
+            planned.profile.save(profile)
+            files.insert(0, profile)
+        self.saved = tuple(dict.fromkeys((*self.saved, *files)))
 
     def _give_up(self, reason: str) -> None:
         """Delegates for the rest of the session: there is nothing to gain."""
@@ -365,31 +318,3 @@ class Lifecycle:
     def _warn(self, note: str) -> None:
         self._notes.append(note)
         warnings.warn(f"pgmo: {note}", stacklevel=2)
-
-
-def _requests_of(plan: Plan) -> Iteration:
-    """A plan's requests, in the form in which the step finder compares."""
-    rows = len(plan.size)
-    return Iteration(
-        index=-1,
-        first=0,
-        size=plan.size,
-        stream=plan.stream,
-        thread=np.zeros(rows, np.uint32),
-        tag=np.full(rows, -1, np.int32),
-        gone=np.full(rows, ALIVE, np.int64),
-    )
-
-
-def _profile_of(plan: Plan) -> Profile:
-    """The part of its profile that a plan retains."""
-    return Profile.from_columns(
-        size=plan.size,
-        start=plan.start,
-        end=plan.end,
-        stream=plan.stream,
-        varying=plan.varying,
-        ticks=plan.ticks,
-        circular=plan.circular,
-        meta=plan.meta,
-    )

@@ -123,12 +123,12 @@ class Session:
     @property
     def history(self) -> list[IterationStatistics]:
         """Statistics of each iteration so far, in order."""
-        return self._lifecycle.history if self._lifecycle else []
+        return self._lifecycle.tally.history if self._lifecycle else []
 
     @property
     def statistics(self) -> dict[str, int]:
         """The engine's counters for this session; sizes in bytes."""
-        return self._lifecycle.counters() if self._lifecycle else {}
+        return self._lifecycle.tally.counters() if self._lifecycle else {}
 
     @property
     def phase(self) -> Phase:
@@ -195,7 +195,7 @@ class Session:
         self._summary = lifecycle.summary()
         lifecycle.stop()
         lifecycle.framework.uninstall()
-        if not lifecycle.history:
+        if not lifecycle.tally.history:
             warnings.warn(
                 "a pgmo session ended without a single iteration, so it has done nothing: call "
                 "session.step() at the end of each iteration, or wrap each in session.iteration()",

@@ -88,7 +88,7 @@ def describe_plan(plan: "Plan") -> dict[str, Any]:
 
 def plan_lines(fields: Mapping[str, Any]) -> list[str]:
     """The fields of `describe_plan` in words."""
-    proof = ", which is optimal" if fields["optimal"] else ""
+    proof = "; fixed places allow no less" if fields["optimal"] else ""
     return [
         f"plan        {_origin(fields['meta'])}",
         f"blocks      {fields['planned']} of {fields['blocks']} planned, "

@@ -1,0 +1,49 @@
+"""A plan seen as what it was made from: as requests to compare with, as a profile to plan again."""
+
+import numpy as np
+
+from pgmo.packing.plan import Plan
+from pgmo.profiler.profile import Profile
+from pgmo.profiler.recording import ALIVE, Iteration
+
+
+def requests_of(plan: Plan) -> Iteration:
+    """A plan's requests, in the form in which the step finder compares.
+
+    Example:
+        >>> from pgmo.packing.portfolio import plan
+        >>> one = plan(Profile.from_columns(size=[64], start=[0], end=[1], ticks=1))
+        >>> requests_of(one).size.tolist()
+        [64]
+    """
+    rows = len(plan)
+    return Iteration(
+        index=-1,
+        first=0,
+        size=plan.size,
+        stream=plan.stream,
+        thread=np.zeros(rows, np.uint32),
+        tag=np.full(rows, -1, np.int32),
+        gone=np.full(rows, ALIVE, np.int64),
+    )
+
+
+def profile_of(plan: Plan) -> Profile:
+    """The part of its profile that a plan retains; tags and threads are lost.
+
+    Example:
+        >>> from pgmo.packing.portfolio import plan
+        >>> one = plan(Profile.from_columns(size=[64], start=[0], end=[1], ticks=1))
+        >>> profile_of(one).fingerprint == one.fingerprint
+        True
+    """
+    return Profile.from_columns(
+        size=plan.size,
+        start=plan.start,
+        end=plan.end,
+        stream=plan.stream,
+        varying=plan.varying,
+        ticks=plan.ticks,
+        circular=plan.circular,
+        meta=plan.meta,
+    )

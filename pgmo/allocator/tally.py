@@ -1,0 +1,93 @@
+"""Turns the engine's counters into statistics per iteration and a summary."""
+
+import numpy as np
+
+from pgmo import _core
+from pgmo.allocator.statistics import MISS_REASONS, IterationStatistics, Phase, Summary
+from pgmo.packing.plan import Plan
+from pgmo.profiler.recording import REQUEST
+
+_LEVELS = ("live_", "peak_", "arena", "late_now")
+"""How the names of readings begin that are levels, not counters."""
+
+
+class Tally:
+    """Reads an engine's counters once an iteration.
+
+    Example:
+        >>> tally = Tally(_core.Engine())
+        >>> tally.count(Phase.RECORD, plan=-1).requests
+        0
+    """
+
+    def __init__(self, engine: _core.Engine) -> None:
+        self._engine = engine
+        self._begin = self._before = engine.statistics()
+        self._events = 0
+        self.history: list[IterationStatistics] = []
+
+    def recording_begins(self) -> None:
+        """To be called when the engine has forgotten its earlier events."""
+        self._events = 0
+
+    def count(self, phase: Phase, plan: int) -> IterationStatistics:
+        """Adds the iteration that has just ended to the history, and returns it."""
+        now, before = self._engine.statistics(), self._before
+        self._before = now
+        change = {name: now[name] - before[name] for name in now}
+        requests, requested_bytes = change["requests"], change["requested_bytes"]
+        if phase in (Phase.RECORD, Phase.VERIFY):
+            # Replay counts only while it serves; the recorder sees every request.
+            events = self._engine.events(self._events)
+            self._events += len(events)
+            events = events[events["kind"] == REQUEST]
+            requests, requested_bytes = len(events), int(events["bytes"].sum())
+        statistics = IterationStatistics(
+            phase=phase,
+            requests=requests,
+            hits=change["hits"],
+            bytes_requested=requested_bytes,
+            bytes_hit=change["hit_bytes"],
+            misses={reason: change[reason] for reason in MISS_REASONS},
+            skipped=change["skipped"],
+            late=change["late_blocks"],
+            plan=plan,
+        )
+        self.history.append(statistics)
+        return statistics
+
+    def counters(self) -> dict[str, int]:
+        """The engine's counters since the session began, and its levels now."""
+        return {
+            name: value if name.startswith(_LEVELS) else value - self._begin[name]
+            for name, value in self._engine.statistics().items()
+        }
+
+    def summary(
+        self, plan: Plan | None, plans: int, replans: int, notes: tuple[str, ...]
+    ) -> Summary:
+        """What has been done so far."""
+        replayed = [one for one in self.history if one.phase is Phase.REPLAY]
+        now = self._engine.statistics()
+        return Summary(
+            iterations=len(self.history),
+            recorded=sum(one.phase in (Phase.RECORD, Phase.VERIFY) for one in self.history),
+            replayed=len(replayed),
+            requests=sum(one.requests for one in replayed),
+            hits=sum(one.hits for one in replayed),
+            bytes_requested=sum(one.bytes_requested for one in replayed),
+            bytes_hit=sum(one.bytes_hit for one in replayed),
+            misses={
+                reason: sum(one.misses.get(reason, 0) for one in replayed)
+                for reason in MISS_REASONS
+            },
+            blocks=int(np.count_nonzero(plan.offset >= 0)) if plan else 0,
+            arena=plan.arena if plan else 0,
+            max_load=plan.max_load if plan else 0,
+            solver=plan.solver if plan else "",
+            plans=plans,
+            replans=replans,
+            peak_slot_bytes=now["peak_slot_bytes"],
+            peak_fallback_bytes=now["peak_fallback_bytes"],
+            notes=notes,
+        )
