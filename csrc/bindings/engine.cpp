@@ -1,9 +1,10 @@
+#include "engine/engine.hpp"
+
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 #include <pybind11/typing.h>
 
 #include "bindings/module.hpp"
-#include "engine/engine.hpp"
 
 namespace py = pybind11;
 
@@ -37,9 +38,8 @@ std::vector<PlannedRequest> read_requests(const Column<Bytes>& bytes,
 
 py::array read_events(Engine& engine, std::size_t from) {
   auto* events = new std::vector<Event>(engine.events(from));
-  const py::capsule owner(events, [](void* memory) {
-    delete static_cast<std::vector<Event>*>(memory);
-  });
+  const py::capsule owner(events,
+                          [](void* memory) { delete static_cast<std::vector<Event>*>(memory); });
   return py::array_t<Event>(static_cast<py::ssize_t>(events->size()), events->data(), owner);
 }
 
@@ -96,8 +96,9 @@ void bind_engine(py::module_& module) {
       .def_property_readonly(
           "handle", [](Engine& engine) { return reinterpret_cast<std::uintptr_t>(&engine); },
           "The pgmo_engine pointer for adapters.")
-      .def("keep_forever", [](const std::shared_ptr<Engine>& engine) { keep_forever(engine); },
-           "Never destroys the engine: an adapter is about to hand out its blocks.")
+      .def(
+          "keep_forever", [](const std::shared_ptr<Engine>& engine) { keep_forever(engine); },
+          "Never destroys the engine: an adapter is about to hand out its blocks.")
       .def("start_recording", &Engine::start_recording, "Forgets earlier events and records.")
       .def("stop_recording", &Engine::stop_recording, "Stops recording; the events remain.")
       .def("events", &read_events, py::arg("start") = 0,
