@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Any
 
 from pgmo.profiler.module_paths import ModulePaths
+from pgmo.profiler.operator_mode import OperatorMode
 from pgmo.profiler.profile import Tag
 
 FORWARD, BACKWARD, OPTIMIZER, OTHER = "forward", "backward", "optimizer", "other"
@@ -35,7 +36,9 @@ class _Thread(threading.local):
 class Tagger(AbstractContextManager["Tagger"]):
     """Names the origin of every block requested while it is active. Changes no result.
 
-    Slows operators down by some microseconds each, so it is meant for one recorded iteration.
+    Slows operators down by some microseconds each, so it is meant for one recorded iteration. The
+    program may enter and leave dispatch modes of its own meanwhile, and another thread may close
+    it. Once closed it has the tags, and no reference to a module.
 
     Args:
         set_tag: called on the requesting thread with an index into `tags`, or -1 for none.
@@ -78,7 +81,7 @@ class Tagger(AbstractContextManager["Tagger"]):
                 optimizer.register_optimizer_step_post_hook(self._leave_optimizer),
             ):
                 undo.callback(handle.remove)
-            undo.enter_context(_dispatch_mode(self._around))
+            undo.enter_context(OperatorMode(self._around))
             self._active = undo.pop_all()
         return self
 
@@ -90,6 +93,14 @@ class Tagger(AbstractContextManager["Tagger"]):
     ) -> None:
         self._active.close()
         self._set_tag(-1)
+        self._forget()
+
+    def _forget(self) -> None:
+        # All but the tags: whoever reads them later must not keep the program's modules alive.
+        self._operators = {}
+        self._paths = ModulePaths()
+        self._of_node = {}
+        self._thread = _Thread()
 
     # --- operators ------------------------------------------------------------------------------
 
@@ -202,19 +213,3 @@ class _Private:
 
     def sequence(self) -> int | None:
         return int(self._sequence()) if self._sequence else None
-
-
-def _dispatch_mode(
-    around: Callable[[Any, Callable[[], Any]], Any],
-) -> AbstractContextManager[object]:
-    """A dispatch mode that hands every operator to `around`. A function, for torch loads late."""
-    from torch.utils._python_dispatch import TorchDispatchMode
-
-    class Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]
-        def __torch_dispatch__(
-            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-        ) -> Any:
-            return around(func, lambda: func(*args, **(kwargs or {})))
-
-    mode: AbstractContextManager[object] = Mode()  # type: ignore[no-untyped-call]
-    return mode

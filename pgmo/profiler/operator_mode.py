@@ -1,0 +1,142 @@
+"""A torch dispatch mode that leaves the program's own modes where they are.
+
+    entered   [ user A ]                   ->  [ ours | user A ]
+    left      [ ours | user A | user B ]   ->  [ user A | user B ]
+
+torch's modes pop whatever lies on top, so they must be left in the reverse order. A session is
+entered and left at steps of the program, between which the program may enter and leave modes of its
+own. Ours therefore goes below all of them, and is taken out from below them.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from functools import cache
+from types import TracebackType
+from typing import Any
+
+Around = Callable[[Any, Callable[[], Any]], Any]
+
+# Modes that are done, but lie on the stack of a thread that did not leave them: only that thread
+# can take them out. Until it does they pass every operator on.
+_left: list[tuple[threading.Thread, Any]] = []
+_left_lock = threading.Lock()
+
+
+class OperatorMode(AbstractContextManager["OperatorMode"]):
+    """Hands every operator of the entering thread to `around`; leaving it never raises.
+
+    Any thread may leave it. From another one than that which entered, the mode stays on the stack
+    without effect until the next one is entered or left on its own thread.
+
+    Args:
+        around: called with each operator and a function that runs it; returns the result.
+
+    Example:
+        >>> with OperatorMode(lambda operator, run: run()):  # doctest: +SKIP
+        ...     torch.ones(3)
+    """
+
+    def __init__(self, around: Around) -> None:
+        self._around = around
+        self._mode: Any = None
+        self._owner = threading.current_thread()
+
+    def __enter__(self) -> "OperatorMode":
+        _take_out_left()
+        self._owner = threading.current_thread()
+        self._mode = mode = _mode_class()(self._around)
+        # Modes with a key are torch's own. They lie below all others, at a place of their own.
+        users = [one for one in _stack() if getattr(one, "_mode_key", None) is None]
+        _without(users, lambda: _torch_mode().__enter__(mode))
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        mode, self._mode = self._mode, None
+        if mode is None:
+            return
+        mode.around = None
+        with _left_lock:
+            _left.append((self._owner, mode))
+        _take_out_left()
+
+
+def _take_out_left() -> None:
+    here = threading.current_thread()
+    with _left_lock:
+        _left[:] = [
+            (thread, mode)
+            for thread, mode in _left
+            if thread.is_alive() and not (thread is here and _take_out(mode))
+        ]
+
+
+def _take_out(mode: Any) -> bool:
+    stack = _stack()
+    for at, one in enumerate(stack):
+        if one is mode:
+            _without(stack[at + 1 :], lambda: _torch_mode().__exit__(mode, None, None, None))
+            return True
+    return False  # inside of an operator, where torch has put its modes aside
+
+
+def _without(above: Sequence[Any], change: Callable[[], object]) -> None:
+    """Changes the stack as if these modes, its topmost, were not there."""
+    back: list[tuple[Callable[[Any], object], Any]] = []
+    try:
+        for mode in reversed(above):
+            back.append((_pop(mode), mode))
+        change()
+    finally:
+        for push, mode in reversed(back):
+            push(mode)
+
+
+def _pop(mode: Any) -> Callable[[Any], object]:
+    """Takes the topmost mode off; returns the function that puts it back."""
+    from torch.utils import _python_dispatch as dispatch
+
+    # The base class's own functions: they keep torch's flags right, and an override might count.
+    if getattr(mode, "old_dispatch_mode_flags", True):
+        _torch_mode().__exit__(mode, None, None, None)
+        return _torch_mode().__enter__  # type: ignore[no-any-return]
+    dispatch._pop_mode()  # it was pushed without being entered, and no flags were kept
+    return dispatch._push_mode
+
+
+def _stack() -> list[Any]:
+    from torch.utils import _python_dispatch as dispatch
+
+    return list(dispatch._get_current_dispatch_mode_stack())
+
+
+def _torch_mode() -> Any:
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    return TorchDispatchMode
+
+
+@cache
+def _mode_class() -> Any:
+    """A function, for torch loads late."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Mode(TorchDispatchMode):
+        def __init__(self, around: Around) -> None:
+            super().__init__()  # type: ignore[no-untyped-call]
+            self.around: Around | None = around
+
+        def __torch_dispatch__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            around = self.around
+            if around is None:
+                return func(*args, **(kwargs or {}))
+            return around(func, lambda: func(*args, **(kwargs or {})))
+
+    return Mode
