@@ -101,6 +101,9 @@ void bind_engine(py::module_& module) {
           "Never destroys the engine: an adapter is about to hand out its blocks.")
       .def("start_recording", &Engine::start_recording, "Forgets earlier events and records.")
       .def("stop_recording", &Engine::stop_recording, "Stops recording; the events remain.")
+      .def("forget_recording", &Engine::forget_recording,
+           "Gives back the memory of the events, of which none is left. Recording, if it is on,\n"
+           "goes on from an empty record.")
       .def("events", &read_events, py::arg("start") = 0,
            "The events from number `start` on, as a structured array (pgmo.profiler.recording).")
       .def_property_readonly("recording_truncated", &Engine::recording_truncated,

@@ -53,19 +53,6 @@ class AddressMap {
     return true;
   }
 
-  // Throws std::bad_alloc; the map is unchanged then.
-  template <typename Predicate>
-  void erase_if(Predicate&& unwanted) {
-    std::vector<Cell> old(cells_.size());
-    std::swap(old, cells_);
-    size_ = 0;
-    for (const Cell& cell : old) {
-      if (cell.address == kFree || unwanted(cell.value)) continue;
-      cells_[find_cell(cell.address)] = cell;
-      ++size_;
-    }
-  }
-
  private:
   static constexpr std::uintptr_t kFree = 0;
   static constexpr std::size_t kSmallest = 1024;

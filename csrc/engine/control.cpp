@@ -12,6 +12,12 @@ namespace pgmo {
 
 using Guard = std::lock_guard<Spinlock>;
 
+namespace {
+
+constexpr std::size_t kSpareEvents = 1024;
+
+}  // namespace
+
 void Engine::start_recording() {
   const Guard guard(lock_);
   recorder_.start();
@@ -25,9 +31,25 @@ void Engine::stop_recording() {
 }
 
 std::vector<Event> Engine::events(std::size_t from) {
+  // Memory is found without the lock, so that only a copy is made with it. When other threads have
+  // recorded more meanwhile than there is room for, the next round finds room for that, too.
+  std::vector<Event> copy;
+  for (std::size_t room = 0;; copy.reserve(room)) {
+    const Guard guard(lock_);
+    const std::vector<Event>& all = recorder_.events();
+    const std::size_t first = std::min(from, all.size());
+    if (all.size() - first <= copy.capacity()) {
+      copy.assign(all.begin() + static_cast<std::ptrdiff_t>(first), all.end());
+      return copy;
+    }
+    room = all.size() - first + kSpareEvents;
+  }
+}
+
+void Engine::forget_recording() {
+  std::vector<Event> events;  // destroyed after the guard
   const Guard guard(lock_);
-  const std::vector<Event>& all = recorder_.events();
-  return {all.begin() + static_cast<std::ptrdiff_t>(std::min(from, all.size())), all.end()};
+  events = recorder_.take();
 }
 
 bool Engine::recording_truncated() {
@@ -80,12 +102,13 @@ Engine::PlanId Engine::selected_plan() {
 }
 
 void Engine::remove_plans() {
+  std::vector<std::unique_ptr<Replayer>> plans;  // destroyed after the guard
   const Guard guard(lock_);
   set(PGMO_SERVING, false);
   if (replayer_ != nullptr) replayer_->retire_living();
   replayer_ = nullptr;
   selected_ = previous_ = 0;
-  plans_.clear();
+  plans.swap(plans_);
   successors_.clear();
 }
 

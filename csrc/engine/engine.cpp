@@ -148,12 +148,15 @@ Offset Engine::find_slot(RequestKey key) {
 }
 
 // Among several plans, an iteration's first requests tell which one it follows. The predicted one
-// serves until a request contradicts it.
+// serves until a request contradicts it, or fits another clearly better: small requests fit into
+// any varying slot.
 void Engine::choose_plan(RequestKey key) {
   prefix_[requests_so_far_++] = key;
-  if (replayer_->expects(key)) return;
   const std::span<const RequestKey> seen(prefix_.data(), requests_so_far_);
-  int best = -1;
+  const int own = replayer_->expects(key) ? replayer_->prefix_score(seen) : -1;
+  // A contradicted plan gives way to one whose slots are at least half filled.
+  const int enough = Replayer::kFullScore * static_cast<int>(requests_so_far_) / 2;
+  int best = own < 0 ? enough - 1 : own + Replayer::kFullScore - 1;
   PlanId choice = selected_;
   for (PlanId plan = 0; plan < plans_.size(); ++plan) {
     const int score = plan == selected_ ? -1 : plans_[plan]->prefix_score(seen);

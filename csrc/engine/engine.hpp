@@ -8,8 +8,11 @@
 //              retired ░░░▓░░░         only late blocks; given back when the last has died
 //
 // Recording and serving are independent: a session records again without letting go of its arena.
-// One lock guards everything here. It is held for nanoseconds, and never while the framework is
-// called.
+// One lock guards everything here, and is never held while the framework is called. Allocations and
+// frees hold it for nanoseconds, except for the few at which the record grows. The session's calls,
+// a few per iteration, may hold it for longer: `events` copies 32 bytes per event, and to change
+// the plan or the arena visits every place of the plan. Plans and events that they let go of are
+// freed when the lock is no longer held.
 
 #pragma once
 
@@ -63,7 +66,13 @@ class Engine {
   // What the session calls. None of these may run inside an allocation.
   void start_recording();
   void stop_recording();
+
+  // The events from number `from` on. Throws std::bad_alloc.
   std::vector<Event> events(std::size_t from);
+
+  // Gives back the memory of the events, of which none is left. Goes on recording if it did, as
+  // after another `start_recording`.
+  void forget_recording();
   bool recording_truncated();
 
   // Adds a plan; throws std::invalid_argument when it is malformed or larger than the arena.

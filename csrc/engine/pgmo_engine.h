@@ -6,8 +6,7 @@
  *                                 └──▶ the framework's own allocator ──adopt──▶ engine
  *
  *      framework ──free──▶ adapter ──release──▶ engine ──▶ PGMO_SLOT: done
- *                                                      └─▶ PGMO_FOREIGN: hand it back to the
- * framework
+ *                                                      └─▶ PGMO_FOREIGN: the framework frees it
  *
  * The engine lives in the Python module pgmo._core, which passes the table's address to the
  * adapter; an adapter is compiled against some framework and is linked with nothing of ours.
@@ -55,8 +54,8 @@ typedef struct pgmo_engine_api {
   /* The mode word; read it with a relaxed atomic load. It lives as long as the process. */
   const uint32_t* (*mode)(pgmo_engine*);
 
-  /* A slot's address, or NULL: ask the framework. `bytes` of 0 is always NULL and is not counted.
-   */
+  /* A slot's address, or NULL: ask the framework. `bytes` of 0 is always NULL, and is not
+   * counted. */
   void* (*allocate)(pgmo_engine*, size_t bytes, uint64_t stream);
 
   /* Tells of a block that the framework provided instead. Non-zero: call `release` when it is

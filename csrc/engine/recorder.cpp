@@ -20,10 +20,6 @@ void set_thread_tag(std::int32_t tag) noexcept {
   current_tag = tag;
 }
 
-std::int32_t thread_tag() noexcept {
-  return current_tag;
-}
-
 void Recorder::start() noexcept {
   clear();
   active_ = true;
@@ -34,6 +30,13 @@ void Recorder::clear() noexcept {
   blocks_ = 0;
   truncated_ = false;
   ++epoch_;
+}
+
+std::vector<Event> Recorder::take() noexcept {
+  std::vector<Event> events;
+  events.swap(events_);
+  clear();
+  return events;
 }
 
 std::uint32_t Recorder::request(Bytes bytes, std::uint64_t stream) noexcept {

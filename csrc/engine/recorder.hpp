@@ -32,7 +32,6 @@ static_assert(sizeof(Event) == 32);
 // Set by Python on the thread that runs an operator; says where its blocks come from. -1: nobody
 // knows.
 void set_thread_tag(std::int32_t tag) noexcept;
-std::int32_t thread_tag() noexcept;
 
 class Recorder {
  public:
@@ -49,6 +48,9 @@ class Recorder {
   void start() noexcept;
   void stop() noexcept { active_ = false; }
   void clear() noexcept;
+
+  // Like `clear`, and the memory of the events is the caller's: to free it takes long.
+  std::vector<Event> take() noexcept;
 
   // The number of the new block; kNoBlock when the memory for recording has run out.
   std::uint32_t request(Bytes bytes, std::uint64_t stream) noexcept;

@@ -79,7 +79,6 @@ class ReplayPlan {
 
   std::uint32_t requests() const noexcept { return requests_; }
   Bytes arena_bytes() const noexcept { return arena_bytes_; }
-  bool has_varying() const noexcept { return !varying_.empty(); }
 
   const Slot& slot(SlotIndex index) const noexcept { return slots_[index]; }
   bool planned(SlotIndex index) const noexcept { return slots_[index].place != kNowhere; }

@@ -63,12 +63,12 @@ bool Replayer::expects(RequestKey key) const noexcept {
 
 int Replayer::prefix_score(std::span<const RequestKey> keys) const noexcept {
   if (keys.size() > plan_.requests()) return -1;
-  int exact = 0;
+  Bytes score = 0;
   for (SlotIndex at = 0; at < keys.size(); ++at) {
     if (!fits(at, keys[at])) return -1;
-    exact += plan_.slot(at).key == keys[at];
+    score += kFullScore * key_bytes(keys[at]) / key_bytes(plan_.slot(at).key);
   }
-  return exact;
+  return static_cast<int>(score);
 }
 
 // A slot serves its own size, and a varying one every smaller size as well.

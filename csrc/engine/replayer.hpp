@@ -17,9 +17,8 @@
 // Matching, when the request under the cursor is not the one that came, in this order:
 //   1. a request skipped shortly before that comes now (two threads changed places);
 //   2. the nearest of the same size within a few requests (some were left out);
-//   3. further ahead, if the previous miss fits the request before it, or if the size is rare in
-//   the
-//      plan: a single common size proves nothing, and a wrong long jump loses all in between;
+//   3. further ahead, if the previous miss fits the request before it, or if the plan has the size
+//      rarely: a single common size proves nothing, and a wrong long jump loses all in between;
 //   4. for requests of varying size, the next varying one that is large enough;
 //   5. else a miss; the cursor stays.
 
@@ -69,8 +68,9 @@ class Replayer {
   // Whether the request under the cursor is this one.
   bool expects(RequestKey key) const noexcept;
 
-  // How many of an iteration's first requests have exactly the planned size; -1 when one does not
-  // fit.
+  // How well an iteration's first requests fill the slots that they would have: kFullScore for each
+  // of exactly the planned size, less for smaller ones; -1 when one does not fit.
+  static constexpr int kFullScore = 8;
   int prefix_score(std::span<const RequestKey> keys) const noexcept;
 
   // Varying requests that were larger than their slots, since the last call.

@@ -1,4 +1,6 @@
-// A lock for sections of a few dozen instructions, which is all that the engine ever holds it for.
+// A lock for sections of a few dozen instructions, such as an allocation's or a free's.
+//
+// A session's own call may hold it for longer, now and then: see engine.hpp.
 //
 // Twice as fast as std::mutex when uncontended. A waiter yields the processor after a short spin:
 // the holder may have been preempted, on a machine with fewer cores than threads.

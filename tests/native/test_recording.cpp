@@ -78,6 +78,81 @@ TEST(a_recording_without_memory_is_truncated_and_says_so) {
   CHECK_EQ(f.engine.statistics().fallback.live, 0);
 }
 
+TEST(a_forgotten_recording_goes_on_from_nothing) {
+  Fixture f;
+  f.engine.start_recording();
+  f.adopt(4096, 300);
+  f.adopt(8192, 50);
+  f.engine.forget_recording();
+  CHECK_EQ(f.engine.events(0).size(), 0u);
+  CHECK(!f.release(4096));  // requested before, so its free is not recorded
+  f.adopt(4096, 11);
+  const std::vector<Event> events = f.engine.events(0);
+  CHECK_EQ(events.size(), 1u);
+  CHECK_EQ(events.at(0).block, 0u);
+  CHECK_EQ(events.at(0).bytes, 11);
+  CHECK_EQ(f.engine.statistics().fallback.live, 61);
+  f.engine.stop_recording();
+  f.engine.forget_recording();
+  CHECK(!f.adopt(512, 9));
+  CHECK_EQ(f.engine.events(0).size(), 0u);
+}
+
+TEST(a_truncated_recording_that_is_forgotten_starts_anew) {
+  Fixture f;
+  f.engine.start_recording();
+  {
+    const FailingAllocation failing(0);
+    f.adopt(4096, 300);
+  }
+  CHECK(f.engine.recording_truncated());
+  f.engine.forget_recording();
+  CHECK(!f.engine.recording_truncated());
+  f.adopt(8192, 50);
+  CHECK_EQ(f.engine.events(0).size(), 1u);
+}
+
+TEST(taken_events_leave_no_memory_behind) {
+  Recorder recorder;
+  recorder.start();
+  for (Bytes bytes = 1; bytes <= 100; ++bytes) recorder.request(bytes, kStream);
+  CHECK(recorder.events().capacity() >= 100);
+  CHECK_EQ(recorder.take().size(), 100u);
+  CHECK_EQ(recorder.events().capacity(), 0u);
+  CHECK(recorder.active());
+}
+
+TEST(events_without_memory_throw_and_leave_the_engine_unlocked) {
+  Fixture f;
+  f.engine.start_recording();
+  f.adopt(4096, 300);
+  {
+    const FailingAllocation failing(0);
+    CHECK_THROWS(f.engine.events(0), std::bad_alloc);
+  }
+  CHECK_EQ(f.engine.events(0).size(), 1u);
+}
+
+TEST(events_are_read_whole_while_another_thread_records) {
+  Fixture f;
+  f.engine.start_recording();
+  constexpr std::size_t kBlocks = 50'000;
+  std::thread program([&] {
+    for (std::size_t at = 1; at <= kBlocks; ++at) f.adopt(at * 16, at);
+  });
+  std::size_t seen = 0;
+  std::size_t wrong = 0;
+  while (seen < kBlocks) {
+    for (const Event& event : f.engine.events(seen)) {
+      wrong += event.block != seen || event.bytes != static_cast<Bytes>(seen + 1);
+      ++seen;
+    }
+  }
+  program.join();
+  CHECK_EQ(wrong, 0u);
+  CHECK_EQ(f.engine.events(0).size(), kBlocks);
+}
+
 int main(int argc, char** argv) {
   return pgmo::test::run_all(argc, argv);
 }
