@@ -1,0 +1,53 @@
+"""The four demo networks, whole: the same numbers as without pgmo, out of one small arena."""
+
+from dataclasses import replace
+
+import pytest
+
+from pgmo.demo import worker
+from pgmo.demo.job import Job, Outcome, Planned
+from pgmo.demo.lengths import LONGEST_AT, varying_lengths
+from pgmo.demo.network import NAMES, VARYING_NAMES, create
+
+pytest.importorskip("torch")
+
+
+def trained_both_ways(job: Job) -> tuple[Outcome, Outcome, Planned]:
+    """One run with PyTorch's allocator, one with pgmo, and what that one planned."""
+    plain, replayed = worker.run(job), worker.run(replace(job, mode="pgmo"))
+    assert replayed.planned is not None
+    return plain, replayed, replayed.planned
+
+
+def assert_identical(one: Outcome, other: Outcome) -> None:
+    assert one.losses == other.losses
+    assert one.digest == other.digest
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("network", NAMES)
+def test_a_network_trains_the_same_out_of_an_arena_of_the_least_size(network):
+    plain, replayed, planned = trained_both_ways(Job(network, "default", iterations=7))
+    assert_identical(plain, replayed)
+    assert planned.phases.count("replay") >= 3
+    assert planned.hit_rate >= 0.99
+    assert planned.hit_bytes_rate >= 0.999
+    assert planned.max_load > 2**24
+    assert 0 <= planned.gap <= 0.01
+    assert planned.replans == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("network", VARYING_NAMES)
+def test_changing_lengths_are_planned_again_for_each_new_longest_only(network):
+    count = LONGEST_AT + 4
+    plain, replayed, planned = trained_both_ways(Job(network, "default", count, 0, "varying"))
+    assert_identical(plain, replayed)
+    lengths = varying_lengths(*create(network, seed=0).lengths, count, seed=0)
+    first = planned.phases.index("replay")
+    assert first < LONGEST_AT
+    assert set(planned.phases[first:]) == {"replay"}
+    longer = [i for i in range(first, count) if lengths[i] > max(lengths[:i])]
+    assert planned.replans == len(longer) >= 1
+    assert planned.hit_bytes_rate >= 0.99  # of the iterations after the longest
+    assert 0 <= planned.gap <= 0.01
