@@ -190,11 +190,11 @@ def _checksum(column: NDArray[Any]) -> str:
 
 
 def _replace(path: Path, data: bytes) -> None:
-    target = Path(os.path.realpath(path))  # a link stays a link
-    if target.exists() and not target.is_file():
-        refuse(path, "is not a regular file, so it is not replaced", "choose another name")
-    partial = target.with_name(f".{target.name}.{secrets.token_hex(6)}.partial")
     try:
+        target = Path(os.path.realpath(path))  # a link stays a link
+        if target.exists() and not target.is_file():
+            refuse(path, "is not a regular file, so it is not replaced", "choose another name")
+        partial = target.with_name(f".{target.name}.{secrets.token_hex(6)}.partial")
         try:
             with open(partial, "xb") as file:
                 file.write(data)
@@ -205,8 +205,8 @@ def _replace(path: Path, data: bytes) -> None:
             with contextlib.suppress(OSError):
                 partial.unlink()
             raise
-    except OSError as error:
-        reason = error.strerror or error
+    except (OSError, ValueError) as error:  # ValueError: a path with a zero byte
+        reason = getattr(error, "strerror", None) or error
         raise FileError(
             f"{path}: cannot be written ({reason}, {len(data)} bytes); "
             "check that the folder exists, may be written and has room"

@@ -6,6 +6,10 @@ from pgmo.cli.output import console
 from pgmo.demo.compare import Comparison
 from pgmo.units import format_bytes
 
+LEAST_HIT_RATE = 0.99
+WIDEST_GAP = 0.01
+"""What a comparison is expected to reach; `shortcomings` tells of less."""
+
 
 def print_comparisons(comparisons: Sequence[Comparison]) -> None:
     """Prints one row per network, then the meaning and the conditions of the measurement."""
@@ -18,7 +22,6 @@ def print_comparisons(comparisons: Sequence[Comparison]) -> None:
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("identical")
     for row in comparisons:
-        faster = row.step_seconds_default / row.step_seconds_pgmo
         table.add_row(
             row.network,
             f"{row.blocks}",
@@ -26,7 +29,7 @@ def print_comparisons(comparisons: Sequence[Comparison]) -> None:
             f"{row.gap:.2%}",
             _rate(row.hit_rate),
             f"{_milliseconds(row.step_seconds_default)} → "
-            f"{_milliseconds(row.step_seconds_pgmo)} ({faster:.2f}x)",
+            f"{_milliseconds(row.step_seconds_pgmo)} ({row.speedup:.2f}x)",
             f"{format_bytes(row.rss_default)} → {format_bytes(row.rss_pgmo)}, "
             f"{format_bytes(row.rss_pgmo_saved_plan)}",
             "[green]yes[/]" if row.identical else "[bold red]NO[/]",
@@ -71,6 +74,34 @@ def meaning(comparisons: Sequence[Comparison]) -> list[str]:
         counts = ", ".join(f"{name} {count}" for name, count in replans.items())
         lines.append(f"Plans made again for longer sequences: {counts}.")
     return lines
+
+
+def shortcomings(row: Comparison) -> list[str]:
+    """What a comparison should have reached and did not, one sentence each.
+
+    Example:
+        >>> shortcomings(comparison)  # doctest: +SKIP
+        ['gpt: the arena is 4.20% above the lower bound; at most 1% was expected']
+    """
+    found = []
+    for run, rate in (("", row.hit_rate), (" from the saved plan", row.hit_rate_saved_plan)):
+        if rate is None:
+            found.append(
+                f"{row.network}: no hit rate{run}, because no two iterations were replayed; "
+                "give more --iterations"
+            )
+        elif rate < LEAST_HIT_RATE:
+            found.append(
+                f"{row.network}: only {_rate(rate)} of the requests{run} were served from the "
+                f"arena; at least {LEAST_HIT_RATE:.0%} were expected"
+            )
+    # In bytes, because the gap is rounded: 1010 / 1000 - 1 > 0.01.
+    if row.arena - row.max_load > row.max_load * WIDEST_GAP:
+        found.append(
+            f"{row.network}: the arena is {row.gap:.2%} above the lower bound; at most "
+            f"{WIDEST_GAP:.0%} was expected"
+        )
+    return found
 
 
 def _rate(value: float | None) -> str:

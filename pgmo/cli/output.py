@@ -1,6 +1,7 @@
 """What the sub-commands share: consoles, JSON, files that are not overwritten unasked."""
 
 import json
+import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -54,7 +55,8 @@ def refuse_to_overwrite(paths: Iterable[str | Path], *, force: bool) -> None:
     """
     if force:
         return
-    existing = [str(path) for path in paths if Path(path).exists()]
+    # Unlike Path.exists, this does not fail on a name that is too long: writing it says so.
+    existing = [str(path) for path in paths if os.path.exists(path)]
     if existing:
         more = f" (and {len(existing) - 1} more)" if len(existing) > 1 else ""
         raise FileError(

@@ -5,7 +5,10 @@ the profile (or where -o says).
 """
 
 import argparse
+import os
 from pathlib import Path
+
+from pgmo.errors import OptionError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,9 +29,12 @@ def run(arguments: argparse.Namespace) -> int:
     from pgmo.profiler.profile import Profile
 
     source = Path(arguments.profile)
+    profile = Profile.load(source)
     target = Path(arguments.output) if arguments.output else source.with_suffix(".pgmoplan")
     refuse_to_overwrite([target], force=arguments.force)
-    plan = pgmo.plan(Profile.load(source))
+    if os.path.exists(target) and os.path.samefile(source, target):
+        raise OptionError(f"{target}: the plan would replace its own profile; choose another name")
+    plan = pgmo.plan(profile)
     plan.save(target)
     fields = describe_plan(plan)
     if arguments.json:

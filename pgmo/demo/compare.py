@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from pgmo.demo.job import Job, Lengths, Outcome
 from pgmo.demo.launch import launch
 from pgmo.demo.network import TITLES
-from pgmo.errors import OptionError
+from pgmo.errors import FileError, OptionError
 
 FEWEST_ITERATIONS = {"fixed": 10, "varying": 16}
 RUNS = 3
@@ -62,9 +62,14 @@ class Comparison:
     profile: str
     plan: str
 
+    @property
+    def speedup(self) -> float:
+        """How many steps with pgmo take the time of one without."""
+        return self.step_seconds_default / self.step_seconds_pgmo
+
     def to_fields(self) -> dict[str, Any]:
-        """What `--json` prints."""
-        return asdict(self)
+        """What `--json` prints: all that the table shows, and more."""
+        return {**asdict(self), "speedup": self.speedup}
 
 
 class Observer(Protocol):
@@ -126,6 +131,7 @@ def compare(
 
     Raises:
         OptionError: when there are too few iterations to measure anything.
+        FileError: when the folder cannot be made.
         PgmoError: when a run fails.
     """
     if iterations < FEWEST_ITERATIONS[lengths]:
@@ -142,12 +148,22 @@ def compare(
         "pgmo": replace(default, mode="pgmo", save_as=str(stem)),
         "pgmo, saved plan": replace(default, mode="pgmo", plan=plan),
     }
-    stem.parent.mkdir(parents=True, exist_ok=True)
+    _make_folder(stem.parent)
     outcomes: list[Outcome] = []
     for number, (title, job) in enumerate(jobs.items()):
         observer.run(number, title)
         outcomes.append(launch(job, on_step=observer.step, on_message=observer.message))
     return combine(default, stem, *outcomes)
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileError(
+            f"{folder}: cannot be made a folder ({error.strerror or error}); choose another place "
+            "for profiles and plans"
+        ) from error
 
 
 def combine(

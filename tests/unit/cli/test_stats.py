@@ -73,3 +73,16 @@ def test_a_damaged_file_is_one_message(profile, tmp_path, capsys):
     path.write_bytes(path.read_bytes()[:-30])
     assert main(["stats", str(path)]) == 1
     assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", ["folder.pgmoprof", "folder.pgmoplan", "f.pgmoprof/x.pgmoprof"])
+def test_a_folder_or_a_path_through_a_file_is_one_message(name, tmp_path, capsys):
+    if "/" in name:
+        (tmp_path / name).parent.touch()
+    else:
+        (tmp_path / name).mkdir()
+    assert main(["stats", str(tmp_path / name)]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith(f"pgmo stats: {tmp_path / name}: ")
+    assert error.endswith("check the path\n")
+    assert error.count("\n") == 1
