@@ -127,6 +127,13 @@ def _mode_class() -> Any:
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class Mode(TorchDispatchMode):
+        # Else torch refuses to run flex_attention, cond and their like beneath us.
+        supports_higher_order_operators = True
+
+        @classmethod
+        def ignore_compile_internals(cls) -> bool:
+            return True  # else torch.compile gives up beneath us: an error, or another program
+
         def __init__(self, around: Around) -> None:
             super().__init__()  # type: ignore[no-untyped-call]
             self.around: Around | None = around

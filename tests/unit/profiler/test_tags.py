@@ -303,6 +303,35 @@ def _no_mode_is_left():
     return _get_current_dispatch_mode_stack() == [] and not is_in_torch_dispatch_mode()
 
 
+def test_operators_that_take_functions_run_as_they_do_without():
+    def either(x):
+        return torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x - 1, (x,))
+
+    log = Log()
+    with Tagger(log) as tagger:
+        result = either(torch.ones(3))
+    assert torch.equal(result, torch.full((3,), 2.0))
+    assert log.tags(tagger)
+
+
+@pytest.mark.skipif(
+    not hasattr(TorchDispatchMode, "ignore_compile_internals"),
+    reason="this torch compiles nothing within a dispatch mode",
+)
+def test_a_program_is_compiled_as_it_is_without():
+    graphs = []
+
+    def backend(graph, _inputs):
+        graphs.append(graph)
+        return graph.forward
+
+    compiled = torch.compile(lambda x: x * 2 + 1, backend=backend, fullgraph=True)
+    with Tagger(Log()):
+        assert torch.equal(compiled(torch.ones(3)), torch.full((3,), 3.0))
+    compiled(torch.ones(3))
+    assert len(graphs) == 1  # and what was compiled then is used afterwards
+
+
 def test_a_mode_entered_later_goes_on_when_the_tagger_is_closed_before_it():
     log = Log()
     matrix = torch.ones(4, 4)
