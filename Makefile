@@ -50,6 +50,6 @@ bench: $(READY)  ## measure every claim; results go to bench/results
 	$(RUN)/python bench/cpu_training.py
 
 clean:  ## remove what was built; the virtual environment stays
-	rm -rf build dist *.egg-info pgmo/_core*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(READY) build dist *.egg-info pgmo/_core*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 include tests/native/native.mk

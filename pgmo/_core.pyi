@@ -69,6 +69,11 @@ class Engine:
         """
         The events from number `start` on, as a structured array (pgmo.profiler.recording).
         """
+    def forget_recording(self) -> None:
+        """
+        Gives back the memory of the events, of which none is left. Recording, if it is on,
+        goes on from an empty record.
+        """
     def keep_forever(self) -> None:
         """
         Never destroys the engine: an adapter is about to hand out its blocks.

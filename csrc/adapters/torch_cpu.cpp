@@ -140,6 +140,16 @@ class TorchCpuAdapter final : public c10::Allocator {
 
 std::array<TorchCpuAdapter*, kMostUpstreams> adapters{};  // never destroyed
 
+// Set when an adapter could not be taken away because another allocator lay on top of it.
+bool left_beneath = false;
+
+bool is_upstream(const c10::Allocator* allocator) {
+  for (const TorchCpuAdapter* adapter : adapters) {
+    if (adapter != nullptr && adapter->upstream() == allocator) return true;
+  }
+  return false;
+}
+
 bool is_ours(const c10::Allocator* allocator) {
   for (const TorchCpuAdapter* adapter : adapters) {
     if (adapter != nullptr && adapter == allocator) return true;
@@ -183,6 +193,11 @@ int pgmo_install(const pgmo_engine_api* table, pgmo_engine* handle, char* messag
     TORCH_CHECK(engine == nullptr || engine == handle, "the adapter serves another engine already");
     c10::Allocator* current = c10::GetCPUAllocator();
     if (is_ours(current)) return;
+    // Two of ours in one chain would take each other's blocks for the framework's.
+    TORCH_CHECK(!left_beneath || is_upstream(current),
+                "an earlier session's adapter lies beneath the CPU allocator that was installed on "
+                "top of it; take that one away before");
+    left_beneath = false;
     api = table;
     engine = handle;
     mode = table->mode(handle);
@@ -201,7 +216,8 @@ int pgmo_install(const pgmo_engine_api* table, pgmo_engine* handle, char* messag
 int pgmo_uninstall(char* message, size_t capacity) {
   return guarded(message, capacity, [&] {
     c10::Allocator* current = c10::GetCPUAllocator();
-    TORCH_CHECK(is_ours(current), "another CPU allocator was installed on top of pgmo's");
+    left_beneath = !is_ours(current);
+    TORCH_CHECK(!left_beneath, "another CPU allocator was installed on top of pgmo's");
     c10::SetCPUAllocator(static_cast<TorchCpuAdapter*>(current)->upstream(), 0);
   });
 }

@@ -7,6 +7,7 @@ is kept in the user's cache directory (`PGMO_CACHE_DIR` overrides which).
 
 import hashlib
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -95,27 +96,28 @@ def native_sources() -> Path:
     raise AdapterError(f"the sources of pgmo's adapters are missing from {package}; reinstall pgmo")
 
 
-def find_compiler(what: str) -> str:
-    """The C++ compiler to use: `CXX`, else the first of g++, c++, clang++ that there is.
+def find_compiler(what: str) -> list[str]:
+    """The C++ compiler's command: `CXX`, else the first of g++, c++, clang++ that there is.
 
     Raises:
         AdapterError: when there is none, saying what to install.
     """
     chosen = os.environ.get("CXX", "").strip()
     for candidate in (chosen,) if chosen else ("g++", "c++", "clang++"):
-        found = shutil.which(candidate)
+        program, *arguments = shlex.split(candidate)  # as in CXX="ccache g++"
+        found = shutil.which(program)
         if found:
-            return found
+            return [found, *arguments]
     missing = _MISSING_COMPILER.format(what=what)
     raise AdapterError(f"{missing}\n(CXX is {chosen!r} now.)" if chosen else missing)
 
 
-def _fingerprint(source: AdapterSource, sources: Path, compiler: str) -> str:
+def _fingerprint(source: AdapterSource, sources: Path, compiler: list[str]) -> str:
     """Changes with anything that the binary depends on."""
     digest = hashlib.sha256()
     for path in (_source_file(source, sources), sources / "engine" / "pgmo_engine.h"):
         digest.update(path.read_bytes())
-    for text in (*source.flags, source.version, compiler, sysconfig.get_platform()):
+    for text in (*source.flags, source.version, *compiler, sysconfig.get_platform()):
         digest.update(text.encode() + b"\0")
     return digest.hexdigest()[:16]
 
@@ -124,11 +126,11 @@ def _source_file(source: AdapterSource, sources: Path) -> Path:
     return sources / "adapters" / f"{source.name}.cpp"
 
 
-def _compile(source: AdapterSource, sources: Path, compiler: str, target: Path) -> None:
+def _compile(source: AdapterSource, sources: Path, compiler: list[str], target: Path) -> None:
     # A name of its own, then a rename: a half-written library is never seen under the final name.
     unfinished = target.with_suffix(f".{os.getpid()}.tmp")
     command = [
-        *(compiler, "-std=c++20", "-O2", "-fPIC", "-shared", "-fvisibility-inlines-hidden"),
+        *(*compiler, "-std=c++20", "-O2", "-fPIC", "-shared", "-fvisibility-inlines-hidden"),
         *("-I", str(sources), str(_source_file(source, sources)), "-o", str(unfinished)),
         *source.flags,
     ]
@@ -138,7 +140,7 @@ def _compile(source: AdapterSource, sources: Path, compiler: str, target: Path) 
             errors = [line for line in result.stderr.splitlines() if "error" in line][:5]
             detail = "\n".join(errors or result.stderr.splitlines()[-5:])
             raise AdapterError(
-                f"compiling the adapter for {source.what} failed with {compiler} "
+                f"compiling the adapter for {source.what} failed with {' '.join(compiler)} "
                 f"(exit code {result.returncode}):\n{detail}\n"
                 f"It needs C++20 (g++ 11 or clang 14 at least); another compiler can be named "
                 f"in CXX. The command was:\n{' '.join(command)}"

@@ -3,8 +3,10 @@
 Kept apart from `session.py`, which is about how a program uses it, and from the frameworks.
 """
 
+import os
 import warnings
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -15,14 +17,15 @@ from pgmo.allocator.conversions import profile_of, requests_of
 from pgmo.allocator.options import Options
 from pgmo.allocator.plan_set import Framework, Planned, PlanSet, check_replayable
 from pgmo.allocator.statistics import IterationStatistics, Phase, Summary
+from pgmo.allocator.store import prepare_directory, save
 from pgmo.allocator.tally import Tally
-from pgmo.errors import AdapterError
+from pgmo.errors import AdapterError, FileError
 from pgmo.packing.plan import Plan
 from pgmo.packing.portfolio import plan as make_plan
 from pgmo.profiler.lifetimes import build_profile
 from pgmo.profiler.profile import Profile, ProfileMeta
 from pgmo.profiler.recording import Iteration, split
-from pgmo.profiler.step_finder import Steady, best_effort, compare, find_steady
+from pgmo.profiler.step_finder import Steady, best_effort, compare, find_all
 from pgmo.profiler.tags import Tagger
 from pgmo.version import __version__
 
@@ -35,6 +38,12 @@ _FOLLOWERS = 2
 _MOST_UNSTEADY = 2
 """Recordings without agreement after which a program is taken for one that never repeats."""
 
+
+_GROWTHS_WITHOUT_HEADROOM = 3
+"""Times that a plan is made for just the sizes seen; later ones leave a quarter more."""
+
+_MOST_NOTES = 20
+"""Notes that a summary keeps."""
 
 _MOST_RENEWALS = 2
 """Fresh arenas taken because others were held: each may cost as much memory again."""
@@ -61,8 +70,12 @@ class Lifecycle:
         self._tagger = ExitStack()
         self._tags: Tagger | None = None
         self._recorded = 0
-        self._poor = 0  # successive replayed iterations below the hit rate
+        self._poor = 0  # grows with replayed iterations that do not follow their plan
+        self._patience = options.patience
         self._replans = 0
+        self._growths = 0
+        self._sparing = False
+        self._process = os.getpid()
         self._held = 0  # successive iterations with many slots held by other blocks
         self._renewals = 0
         self._unsteady = 0  # plans made although no two iterations agreed
@@ -77,6 +90,8 @@ class Lifecycle:
             FileError, PlanError: when the plan given cannot be read or replayed.
         """
         self._engine.reset_peaks()
+        if self.options.save_directory is not None:
+            prepare_directory(self.options.save_directory)
         given = self.options.plan
         if given is not None:
             self.plan = given if isinstance(given, Plan) else Plan.load(given)
@@ -92,14 +107,18 @@ class Lifecycle:
 
     def end_iteration(self, complete: bool) -> None:
         """Ends an iteration; one that an exception cut short is not learned from."""
+        if os.getpid() != self._process:
+            return  # a forked child, for which the engine is in bypass
+        # Before the engine moves on to the plan that it expects next.
         plan = self._engine.selected_plan if len(self._plans) else -1
+        grown = self._engine.take_grown()
         self._engine.end_iteration()
         statistics = self.tally.count(self.phase, plan)
         if self.phase is Phase.BYPASS:
             return
         if self.phase is Phase.REPLAY:
             if complete:
-                self._after_replay(statistics)
+                self._after_replay(statistics, grown)
         elif not complete:
             self._start_recording()
         else:
@@ -117,33 +136,56 @@ class Lifecycle:
             self._give_up("an iteration has more requests than can be recorded")
             return
         iterations = split(self._engine.events())
-        steady = find_steady(iterations)
         last = self._recorded >= self.options.max_record_iterations
-        if steady is None or steady.followers < _FOLLOWERS:
-            if not last:
-                return
-            steady = steady or best_effort(iterations)
+        steady = [one for one in find_all(iterations) if last or one.followers >= _FOLLOWERS]
+        new = [one for one in steady if not self._is_planned(iterations[one.reference])]
+        if new:
+            self._learn(iterations, new)
+        elif last and steady:
+            self._stop_recording()  # nothing here that the plans do not cover
+            self.phase = Phase.REPLAY
+        elif last:
+            self._learn_anyway(iterations)
+
+    def _learn_anyway(self, iterations: list[Iteration]) -> None:
+        """Plans from what there is, although no two iterations agree."""
+        steady = best_effort(iterations)
         if steady is None:
             self._give_up("the iterations allocate nothing on this device")
             return
-        if steady.kind == "none":
-            self._unsteady += 1
-            self._warn(
-                f"{self._recorded} iterations were recorded and no two agree "
-                f"({steady.explanation}), so the plan will serve only part of the requests"
-            )
-        self._learn(iterations, steady)
+        self._unsteady += 1
+        self._warn(
+            f"{self._recorded} iterations were recorded and no two agree "
+            f"({steady.explanation}), so the plan will serve only part of the requests"
+        )
+        self._learn(iterations, [steady])
 
-    def _learn(self, iterations: list[Iteration], steady: Steady) -> None:
+    def _is_planned(self, reference: Iteration) -> bool:
+        """Whether a plan has this structure, for sizes as large as these."""
+        for planned in self._plans.all:
+            size = planned.plan.size
+            if len(size) == len(reference) and bool(np.all(size >= reference.size)):
+                return compare(requests_of(planned.plan), reference).kind != "none"
+        return False
+
+    def _learn(self, iterations: list[Iteration], found: list[Steady]) -> None:
         """Plans from a recording, and replays."""
         tags = self._tags.tags if self._tags else ()
-        profile = build_profile(iterations, steady, tags, self._meta(steady))
+        profiles = [
+            (build_profile(iterations, steady, tags, self._meta(steady)), steady)
+            for steady in reversed(found)  # the newest last: its plan is the one that is shown
+        ]
         self._stop_recording()
-        self.profile = profile
-        if not np.any(profile.turns > 0):
+        self._tags = None
+        useful = [(profile, steady) for profile, steady in profiles if np.any(profile.turns > 0)]
+        if not useful:
+            self.profile = profiles[-1][0]
             self._give_up("no block of an iteration is ever freed, so nothing can be planned")
             return
-        self._adopt(profile, iterations[steady.reference])
+        for profile, steady in useful:
+            self._adopt(profile, iterations[steady.reference])
+            if self.phase is Phase.BYPASS:
+                return
 
     def _adopt(self, profile: Profile, reference: Iteration) -> None:
         """Puts a new profile in the place of one of the same structure, or beside the others."""
@@ -152,8 +194,7 @@ class Lifecycle:
             if match.kind == "none":
                 continue
             if len(planned.plan.size) == len(profile):
-                # Another shape of the same: one plan for both, made for the larger sizes.
-                profile = profile.widened(np.maximum(planned.plan.size, profile.size))
+                profile = _envelope(profile, planned.plan)
             self._use(profile, number)
             return
         self._use(profile, None)
@@ -171,7 +212,6 @@ class Lifecycle:
             else:
                 self._plans.replace(place, planned)
         except AdapterError as error:
-            self._plans.clear()
             self._give_up(f"the arena of {planned.plan.arena} bytes could not be had: {error}")
             return False
         self.profile, self.plan = planned.profile, planned.plan
@@ -180,22 +220,27 @@ class Lifecycle:
         self._engine.reset_peaks()
         return True
 
-    def _after_replay(self, statistics: IterationStatistics) -> None:
-        grown = self._engine.take_grown()
+    def _after_replay(self, statistics: IterationStatistics, grown: list[tuple[int, int]]) -> None:
         if grown and self._grow(grown, statistics):
             return
+        strange = bool(grown) or statistics.known_rate < self.options.min_hit_rate
         self._free_slots(statistics)
-        self._poor = self._poor + 1 if statistics.known_rate < self.options.min_hit_rate else 0
-        if self._poor != self.options.patience:
+        # Leaking, for structures may take turns and one of them be strange each time; an evaluation
+        # now and then is not worth a plan.
+        self._poor = self._poor + 2 if strange else max(0, self._poor - 1)
+        if self._poor < 2 * self._patience or self._unsteady > _MOST_UNSTEADY:
             return
-        if self._unsteady >= _MOST_UNSTEADY:
+        if self._unsteady == _MOST_UNSTEADY:
+            self._unsteady += 1
             self._warn("this program's iterations never repeat; it is not recorded again")
             return
         self._warn(
-            f"{self._poor} iterations had fewer than {self.options.min_hit_rate:.0%} of their "
-            f"requests in the plan (the last {statistics.known_rate:.0%}): recording again"
+            "iterations do not follow their plan (of the last one's requests "
+            f"{statistics.known_rate:.0%} were expected): recording again"
         )
         self._replans += 1
+        # Programs with more structures than plans would be recorded for ever.
+        self._patience *= 2
         # Served from the old plan meanwhile, as far as it goes: memory must not rise for this.
         self.phase = Phase.RECORD
         self._start_recording()
@@ -207,29 +252,40 @@ class Lifecycle:
         of the model. To record again would not help, for the requests are the planned ones.
         """
         held = statistics.misses["occupied"] + statistics.misses["late"]
-        much = held > (1 - self.options.min_hit_rate) * statistics.requests
+        share = max(held / max(1, statistics.requests), 1 - statistics.hit_bytes_rate)
+        much = held and share > 1 - self.options.min_hit_rate
         self._held = self._held + 1 if much else 0
         if self._held < 2 * self.options.patience or self._renewals >= _MOST_RENEWALS:
             return
         self._held = 0
         self._renewals += 1
-        self._warn(
-            f"blocks that were not planned hold the slots of {held} requests of an iteration; "
-            "a fresh arena was taken, and the old one is returned when they are freed"
-        )
-        self._plans.renew_arena()
+        held_slots = f"blocks that were not planned hold the slots of {held} requests"
+        try:
+            self._plans.renew_arena()
+        except AdapterError as error:
+            self._warn(f"{held_slots}, and there is no memory for a fresh arena: {error}")
+        else:
+            self._warn(
+                f"{held_slots} of an iteration; a fresh arena was taken, and the old one is "
+                "returned when they are freed"
+            )
 
     def _grow(self, grown: list[tuple[int, int]], statistics: IterationStatistics) -> bool:
         """Plans again from the envelope of the sizes seen: section 4 of Sekiyama et al. 2018."""
         number = statistics.plan
-        if statistics.known_rate < self.options.min_hit_rate:
-            return False  # another structure, whose sizes say nothing about this one
         planned = self._plans.all[number]
+        missing = statistics.skipped / len(planned.plan)
+        if min(statistics.known_rate, 1 - missing) < self.options.min_hit_rate:
+            return False  # another structure, whose sizes say nothing about this one
         profile = planned.profile or profile_of(planned.plan)
         size = profile.size.copy()
         for ordinal, larger in grown:
             size[ordinal] = max(size[ordinal], larger)
         self._replans += 1
+        self._growths += 1
+        if self._growths > _GROWTHS_WITHOUT_HEADROOM:
+            # Lengths that rise step by step would be planned again at every step.
+            size = np.where(profile.varying, size + size // 4, size)
         self._use(profile.widened(size), number)
         return True
 
@@ -240,6 +296,9 @@ class Lifecycle:
         planned ones of the same size, and these blocks would hold their slots for good.
         """
         assert self.plan is not None
+        if self._engine.recording_truncated:
+            self._give_up("an iteration has more requests than can be recorded")
+            return
         iterations = split(self._engine.events())
         match = compare(requests_of(self.plan), iterations[-1])
         if match.kind != "none":
@@ -264,15 +323,19 @@ class Lifecycle:
             # its own, so that iteration is not planned.
             self._tags = self._tagger.enter_context(Tagger(_core.set_tag))
         self._recorded = 0
-        if not len(self._plans):
+        if not len(self._plans) and not self._sparing:
+            self._sparing = True
             self.framework.spare_memory(True)
         self._engine.start_recording()
         self.tally.recording_begins()
 
     def _stop_recording(self) -> None:
         self._tagger.close()
-        self.framework.spare_memory(False)
+        if self._sparing:
+            self._sparing = False
+            self.framework.spare_memory(False)
         self._engine.stop_recording()
+        self._engine.forget_recording()
 
     # --- telling --------------------------------------------------------------------------------
 
@@ -293,28 +356,31 @@ class Lifecycle:
         )
 
     def _save(self, number: int) -> None:
-        """Writes the plan with this number and its profile; the first has the plain name."""
+        """Writes the plan with this number and its profile."""
         folder = self.options.save_directory
         if folder is None:
             return
-        folder.mkdir(parents=True, exist_ok=True)
-        planned = self._plans.all[number]
-        name = (self.options.model_name or "pgmo") + (f"-{number + 1}" if number else "")
-        plan = folder / f"{name}.pgmoplan"
-        planned.plan.save(plan)
-        files = [plan]
-        if planned.profile is not None:
-            profile = folder / f"{name}.pgmoprof"
-            planned.profile.save(profile)
-            files.insert(0, profile)
+        try:
+            files = save(self._plans.all[number], folder, self.options.model_name, number)
+        except FileError as error:
+            self._warn(f"the plan could not be saved: {error}")  # training goes on
+            return
         self.saved = tuple(dict.fromkeys((*self.saved, *files)))
 
     def _give_up(self, reason: str) -> None:
         """Delegates for the rest of the session: there is nothing to gain."""
         self._stop_recording()
+        self._plans.clear()
         self.phase = Phase.BYPASS
         self._warn(f"{reason}; the framework's own allocator serves everything")
 
     def _warn(self, note: str) -> None:
-        self._notes.append(note)
+        if note not in self._notes:
+            self._notes = [*self._notes, note][-_MOST_NOTES:]
         warnings.warn(f"pgmo: {note}", stacklevel=2)
+
+
+def _envelope(profile: Profile, plan: Plan) -> Profile:
+    """Another shape of what is planned already: one profile for both, with the larger sizes."""
+    varying = profile.varying | plan.varying | (profile.size != plan.size)
+    return replace(profile.widened(np.maximum(plan.size, profile.size)), varying=varying)

@@ -1,26 +1,43 @@
 """`pgmo.optimize`: the one call that most programs need."""
 
 import os
+from collections.abc import Callable
+from typing import ParamSpec, TypedDict, TypeVar, Unpack, overload
 
 from pgmo.allocator.options import Options
-from pgmo.allocator.session import Session
+from pgmo.allocator.session import Optimized, Session
 from pgmo.allocator.torch_cpu import torch_cpu
+from pgmo.errors import OptionError
 from pgmo.packing.plan import Plan
 
+P = ParamSpec("P")
+R = TypeVar("R")
 
+
+class OptionFields(TypedDict, total=False):
+    """The options of `optimize`, for type checkers; `Options` has the defaults."""
+
+    plan: Plan | str | os.PathLike[str] | None
+    save: str | os.PathLike[str] | None
+    device: str
+    model_name: str
+    solver: str
+    tags: bool
+    max_record_iterations: int
+    min_hit_rate: float
+    patience: int
+    max_plans: int
+
+
+@overload
+def optimize(function: Callable[P, R], /) -> Optimized[P, R]: ...
+@overload
+def optimize(**options: Unpack[OptionFields]) -> Session: ...
 def optimize(
-    *,
-    plan: Plan | str | os.PathLike[str] | None = None,
-    save: str | os.PathLike[str] | None = None,
-    device: str = "cpu",
-    model_name: str = "",
-    solver: str = "auto",
-    tags: bool = True,
-    max_record_iterations: int = 5,
-    min_hit_rate: float = 0.9,
-    patience: int = 2,
-    max_plans: int = 4,
-) -> Session:
+    function: Callable[P, R] | None = None,
+    /,
+    **options: Unpack[OptionFields],
+) -> Session | Optimized[P, R]:
     """Serves a loop's memory from one arena, after watching a few of its iterations.
 
     The result is a context manager, and a decorator that makes each call of a function an
@@ -28,19 +45,23 @@ def optimize(
     of it.
 
     Args:
-        plan: a saved plan, or its path, to begin with instead of recording. It serves at once,
-            and is replaced by a new one if the first iterations do not follow it.
-        save: directory for the profile and the plan (`<model_name>.pgmoprof`, `.pgmoplan`).
-        device: whose tensors; "cpu".
+        function: what `@pgmo.optimize` without parentheses stands before.
+        plan: a saved plan, or its path, to begin with instead of recording. It serves as soon as
+            one iteration has followed it; if none does, a new one is made.
+        save: directory for the profile and the plan (`<model_name>.pgmoprof`, `.pgmoplan`); those
+            of further structures get a number.
+        device: whose tensors; "cpu" is the default and the only one.
         model_name: used in file names and reports.
-        solver: how to plan; see `pgmo.plan`.
-        tags: note which module, operator and phase asked for each block. It slows down one
-            recorded iteration.
+        solver: how to plan, "auto" by default; see `pgmo.plan`.
+        tags: note which module, operator and phase asked for each block (default: True). It slows
+            down one recorded iteration.
         max_record_iterations: iterations after which a plan is made from what was seen, even if no
-            two of them agree.
-        min_hit_rate: share of requests, below which an iteration counts as diverged.
-        patience: diverged iterations in a row, after which the program is recorded again.
-        max_plans: structures of iterations that are kept at a time.
+            two of them agree (default: 5).
+        min_hit_rate: share of an iteration's requests that the plan has to expect, below which
+            the iteration counts as diverged (default: 0.9).
+        patience: diverged iterations in a row, after which the program is recorded again; doubled
+            each time (default: 2).
+        max_plans: structures of iterations that are kept at a time (default: 4).
 
     Raises:
         OptionError: when an option cannot be used. Opening the session raises `AdapterError`
@@ -58,16 +79,18 @@ def optimize(
         Sekiyama et al., "Profile-guided memory optimization for deep neural networks" (2018),
         arXiv 1804.10001, sections 3 and 4.
     """
-    options = Options(
-        plan=plan,
-        save=save,
-        device=device,
-        model_name=model_name,
-        solver=solver,
-        tags=tags,
-        max_record_iterations=max_record_iterations,
-        min_hit_rate=min_hit_rate,
-        patience=patience,
-        max_plans=max_plans,
-    )
-    return Session(options, torch_cpu)
+    unknown = options.keys() - OptionFields.__annotations__.keys()
+    if unknown:
+        raise OptionError(
+            f"there is no option {sorted(unknown)[0]!r}; pgmo.optimize() has "
+            f"{', '.join(OptionFields.__annotations__)}"
+        )
+    chosen = Options(**options)
+    if function is None:
+        return Session(chosen, torch_cpu)
+    if not callable(function):
+        raise OptionError(
+            f"pgmo.optimize({function!r}): options go by name; to start from a saved plan write "
+            f"pgmo.optimize(plan={function!r})"
+        )
+    return Session(chosen, torch_cpu)(function)

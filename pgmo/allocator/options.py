@@ -6,6 +6,7 @@ from pathlib import Path
 
 from pgmo.errors import OptionError
 from pgmo.packing.plan import Plan
+from pgmo.packing.portfolio import SOLVERS
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +37,22 @@ class Options:
             raise OptionError(
                 f"device={self.device!r} is not supported by this version; use device='cpu'"
             )
+        if self.plan is not None and not isinstance(self.plan, Plan | str | os.PathLike):
+            raise OptionError(f"plan={self.plan!r} is neither a Plan nor the path of one")
+        if self.solver not in SOLVERS:
+            raise OptionError(f"solver={self.solver!r} is not one of {', '.join(SOLVERS)}")
+        if Path(self.model_name).name != self.model_name:
+            raise OptionError(
+                f"model_name={self.model_name!r} cannot be part of a file's name; use letters"
+            )
+        self._check_numbers()
+
+    def _check_numbers(self) -> None:
+        for name in ("max_record_iterations", "patience", "max_plans"):
+            if not isinstance(getattr(self, name), int):
+                raise OptionError(f"{name}={getattr(self, name)!r} must be a whole number")
+        if not isinstance(self.min_hit_rate, int | float):
+            raise OptionError(f"min_hit_rate={self.min_hit_rate!r} must be a number")
         if self.max_record_iterations < 3:
             raise OptionError(
                 f"max_record_iterations={self.max_record_iterations} is too few: two iterations "

@@ -93,10 +93,12 @@ class PlanSet:
         self._install([new if at == number else old for at, old in enumerate(self.all)])
 
     def renew_arena(self) -> None:
-        """Moves all plans to a fresh arena; the old one goes back when its last block has died."""
-        self._framework.engine.detach_arena()
-        self._arena = 0
-        self._install(self.all)
+        """Moves all plans to a fresh arena; the old one goes back when its last block has died.
+
+        Raises:
+            AdapterError: when there is no memory for it; all stays as it was then.
+        """
+        self._framework.attach_arena(self._arena)
 
     def clear(self) -> None:
         """Forgets all plans; the arena goes back when its last block has died."""

@@ -2,7 +2,7 @@
 
     record ──two iterations agree, and one more──▶ plan ──▶ replay
       ▲                                                        │
-      └──────────── hit rate low for some iterations ──────────┘
+      └────────── requests not the planned ones ───────────────┘
     verify (a saved plan) ──matches──▶ replay      ──does not──▶ record
 
 Whatever the program does, requests that are not in the plan go to the framework's own allocator, so
@@ -10,6 +10,7 @@ a wrong plan costs memory and never correctness.
 """
 
 import functools
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,7 +22,7 @@ from pgmo.allocator.lifecycle import Lifecycle
 from pgmo.allocator.options import Options
 from pgmo.allocator.plan_set import Framework
 from pgmo.allocator.statistics import IterationStatistics, Phase, Summary
-from pgmo.errors import SessionError
+from pgmo.errors import AdapterError, SessionError
 from pgmo.packing.plan import Plan
 from pgmo.profiler.profile import Profile
 
@@ -30,6 +31,9 @@ R = TypeVar("R")
 
 _active: dict[str, "Session"] = {}
 """The open session of each framework allocator: there is one engine under each."""
+
+_opening = threading.Lock()
+"""Held while a session opens or closes."""
 
 
 class Session:
@@ -63,9 +67,10 @@ class Session:
         """Marks one iteration. An exception ends it early; the session goes on unharmed.
 
         Raises:
-            SessionError: when the session is not open, or inside another iteration.
+            SessionError: when the session is not open or paused, or inside another iteration.
         """
         self._require_open("iteration()")
+        self._require_running("begin")
         if self._inside_iteration:
             raise SessionError(
                 "session.iteration() was entered inside another iteration; end the first one before"
@@ -122,8 +127,8 @@ class Session:
 
     @property
     def history(self) -> list[IterationStatistics]:
-        """Statistics of each iteration so far, in order."""
-        return self._lifecycle.tally.history if self._lifecycle else []
+        """Statistics of each iteration so far, in order; of the last 10,000 in a long session."""
+        return list(self._lifecycle.tally.history) if self._lifecycle else []
 
     @property
     def statistics(self) -> dict[str, int]:
@@ -159,20 +164,22 @@ class Session:
             )
         framework = self._find_framework()
         self._key = f"{framework.name}/{framework.device}"
-        if self._key in _active:
-            raise SessionError(
-                f"a session for {framework.name} on {framework.device} is open already: sessions "
-                "cannot be nested, and there is one per process; close the other one first"
-            )
-        lifecycle = Lifecycle(framework, self._options)
-        framework.install()
-        try:
-            lifecycle.start()
-        except BaseException:
-            lifecycle.stop()
-            framework.uninstall()
-            raise
-        _active[self._key] = self
+        with _opening:
+            if self._key in _active:
+                raise SessionError(
+                    f"a session for {framework.name} on {framework.device} is open already: "
+                    "sessions cannot be nested, and there is one per process; close the other one "
+                    "first"
+                )
+            lifecycle = Lifecycle(framework, self._options)
+            framework.install()
+            try:
+                lifecycle.start()
+            except BaseException:
+                lifecycle.stop()
+                framework.uninstall()
+                raise
+            _active[self._key] = self
         self._lifecycle = lifecycle
         self._open = True
         return self
@@ -190,11 +197,17 @@ class Session:
         if not self._open:
             return
         self._open = False
-        _active.pop(self._key, None)
         lifecycle = self._running
         self._summary = lifecycle.summary()
-        lifecycle.stop()
-        lifecycle.framework.uninstall()
+        with _opening:
+            lifecycle.stop()
+            _active.pop(self._key, None)
+            try:
+                lifecycle.framework.uninstall()
+            except AdapterError as error:
+                # Harmless, for the engine delegates everything now, and perhaps an exception of the
+                # program's is on its way out, which matters more.
+                warnings.warn(f"pgmo stays beneath the allocator: {error}", stacklevel=3)
         if not lifecycle.tally.history:
             warnings.warn(
                 "a pgmo session ended without a single iteration, so it has done nothing: call "
@@ -225,9 +238,14 @@ class Session:
             "`with pgmo.optimize() as session:`"
         )
 
-    def _end_iteration(self, complete: bool) -> None:
+    def _require_running(self, what: str) -> None:
         if self._paused:
-            raise SessionError("an iteration ended inside session.pause(); leave the pause before")
+            raise SessionError(
+                f"an iteration cannot {what} inside session.pause(); leave the pause before"
+            )
+
+    def _end_iteration(self, complete: bool) -> None:
+        self._require_running("end")
         self._running.end_iteration(complete)
 
 

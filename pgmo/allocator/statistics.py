@@ -36,8 +36,8 @@ class IterationStatistics:
     """One iteration. Requests of zero bytes are not counted; sizes are in bytes.
 
     Args:
-        phase: what the session did; requests are served from slots in all but `RECORD`, and there,
-            too, while a diverged program is recorded again.
+        phase: what the session did; requests are served from slots in `REPLAY`, and in `RECORD`
+            while a diverged program is recorded again.
         requests: how many blocks were asked for.
         hits: how many of them were served from their slots.
         bytes_requested: sum of the sizes asked for.

@@ -1,11 +1,16 @@
 """Turns the engine's counters into statistics per iteration and a summary."""
 
+from collections import Counter, deque
+
 import numpy as np
 
 from pgmo import _core
 from pgmo.allocator.statistics import MISS_REASONS, IterationStatistics, Phase, Summary
 from pgmo.packing.plan import Plan
 from pgmo.profiler.recording import REQUEST
+
+_HISTORY = 10_000
+"""Iterations of which the statistics are kept one by one; sums are kept of all."""
 
 _LEVELS = ("live_", "peak_", "arena", "late_now")
 """How the names of readings begin that are levels, not counters."""
@@ -24,7 +29,9 @@ class Tally:
         self._engine = engine
         self._begin = self._before = engine.statistics()
         self._events = 0
-        self.history: list[IterationStatistics] = []
+        self._totals: Counter[str] = Counter()
+        self._misses: Counter[str] = Counter()
+        self.history: deque[IterationStatistics] = deque(maxlen=_HISTORY)
 
     def recording_begins(self) -> None:
         """To be called when the engine has forgotten its earlier events."""
@@ -54,6 +61,13 @@ class Tally:
             plan=plan,
         )
         self.history.append(statistics)
+        self._totals["iterations"] += 1
+        self._totals["recorded"] += phase in (Phase.RECORD, Phase.VERIFY)
+        if phase is Phase.REPLAY:
+            self._totals["replayed"] += 1
+            for name in ("requests", "hits", "bytes_requested", "bytes_hit"):
+                self._totals[name] += getattr(statistics, name)
+            self._misses.update(statistics.misses)
         return statistics
 
     def counters(self) -> dict[str, int]:
@@ -67,20 +81,17 @@ class Tally:
         self, plan: Plan | None, plans: int, replans: int, notes: tuple[str, ...]
     ) -> Summary:
         """What has been done so far."""
-        replayed = [one for one in self.history if one.phase is Phase.REPLAY]
         now = self._engine.statistics()
+        totals = self._totals
         return Summary(
-            iterations=len(self.history),
-            recorded=sum(one.phase in (Phase.RECORD, Phase.VERIFY) for one in self.history),
-            replayed=len(replayed),
-            requests=sum(one.requests for one in replayed),
-            hits=sum(one.hits for one in replayed),
-            bytes_requested=sum(one.bytes_requested for one in replayed),
-            bytes_hit=sum(one.bytes_hit for one in replayed),
-            misses={
-                reason: sum(one.misses.get(reason, 0) for one in replayed)
-                for reason in MISS_REASONS
-            },
+            iterations=totals["iterations"],
+            recorded=totals["recorded"],
+            replayed=totals["replayed"],
+            requests=totals["requests"],
+            hits=totals["hits"],
+            bytes_requested=totals["bytes_requested"],
+            bytes_hit=totals["bytes_hit"],
+            misses={reason: self._misses[reason] for reason in MISS_REASONS},
             blocks=int(np.count_nonzero(plan.offset >= 0)) if plan else 0,
             arena=plan.arena if plan else 0,
             max_load=plan.max_load if plan else 0,

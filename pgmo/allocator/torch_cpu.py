@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import os
 from functools import cache
 from pathlib import Path
 
@@ -16,6 +17,7 @@ _MESSAGE_BYTES = 4096
 
 # From glibc's malloc.h, and the least and the most that it adjusts the threshold to by itself.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+_MALLOC_VARIABLES = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES")
 _SPARING_LIMIT, _GLIBC_LIMIT = 128 << 10, 32 << 20
 
 
@@ -116,6 +118,8 @@ class TorchCpu:
         adjustment of that limit cannot be switched on again, so afterwards the limits stay where
         it would have taken them.
         """
+        if any(name in os.environ for name in _MALLOC_VARIABLES):
+            return  # somebody has chosen
         with contextlib.suppress(AttributeError):
             mallopt = ctypes.CDLL(None).mallopt
             limit = _SPARING_LIMIT if on else _GLIBC_LIMIT

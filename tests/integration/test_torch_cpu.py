@@ -150,7 +150,7 @@ def test_tensors_freed_on_another_thread_and_after_the_session():
     with pgmo.optimize() as session:
         for _ in range(8):
             kept.append(torch.full((1000,), 7.0))
-            if len(kept) > 3:
+            if len(kept) > 1:
                 victim = kept.pop(0)
                 holder = [victim]
                 del victim
@@ -158,6 +158,7 @@ def test_tensors_freed_on_another_thread_and_after_the_session():
                 thread.start()
                 thread.join()
             session.step()
+    assert session.history[-1].requests > 0
     assert all(torch.equal(tensor, torch.full((1000,), 7.0)) for tensor in kept)
 
 
@@ -253,6 +254,20 @@ print(last.hits, last.requests, phases[:2], training.losses)
     assert outputs[0][:2] == outputs[1][:2]
     assert "['verify', 'replay']" in outputs[1][2]
     assert outputs[0][2].split("]")[1] == outputs[1][2].split("]")[1]  # the losses
+
+
+def test_decorator_without_parentheses_and_options_by_position():
+    @pgmo.optimize
+    def step():
+        return torch.ones(1000).sum().item()
+
+    assert [step() for _ in range(6)] == [1000.0] * 6
+    assert step.session.history[-1].hit_rate == 1
+    step.close()
+    with pytest.raises(pgmo.OptionError, match=r"write pgmo\.optimize\(plan='x\.pgmoplan'\)"):
+        pgmo.optimize("x.pgmoplan")
+    with pytest.raises(pgmo.OptionError, match="there is no option 'plann'"):
+        pgmo.optimize(plann="x.pgmoplan")
 
 
 def test_interpreter_exit_with_an_open_session():

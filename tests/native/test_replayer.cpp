@@ -261,14 +261,14 @@ TEST(an_empty_plan_misses_everything) {
   CHECK_EQ(f.serve(10), kUnplanned);
 }
 
-TEST(prefixes_are_scored_by_exact_sizes) {
+TEST(prefixes_are_scored_by_how_well_they_fill_their_slots) {
   Fixture f({slot(10, 3, 0), varying(100, 3, 1000), slot(30, 3, 2000)});
   const std::vector<RequestKey> exact = {make_key(10, 0), make_key(100, 0)};
   const std::vector<RequestKey> smaller = {make_key(10, 0), make_key(50, 0)};
   const std::vector<RequestKey> larger = {make_key(10, 0), make_key(101, 0)};
   const std::vector<RequestKey> longer(4, make_key(10, 0));
-  CHECK_EQ(f.replayer.prefix_score(exact), 2);
-  CHECK_EQ(f.replayer.prefix_score(smaller), 1);
+  CHECK_EQ(f.replayer.prefix_score(exact), 2 * Replayer::kFullScore);
+  CHECK_EQ(f.replayer.prefix_score(smaller), Replayer::kFullScore + Replayer::kFullScore / 2);
   CHECK_EQ(f.replayer.prefix_score(larger), -1);
   CHECK_EQ(f.replayer.prefix_score(longer), -1);
 }

@@ -137,7 +137,14 @@ class Loop:
         if not self.state:
             self.state = [request(size) for size in self.layers]
 
-    def finish(self) -> None:
-        for address in (*self._gradients, *self.state, *([self._loss] if self._loss else [])):
+    def drop(self) -> None:
+        """Frees what wraps into the next iteration."""
+        for address in (*self._gradients, *([self._loss] if self._loss else [])):
             self._framework.free(address)
-        self._gradients, self.state, self._loss = [], [], None
+        self._gradients, self._loss = [], None
+
+    def finish(self) -> None:
+        self.drop()
+        for address in self.state:
+            self._framework.free(address)
+        self.state = []
