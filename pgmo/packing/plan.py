@@ -1,12 +1,14 @@
 """Where every block of an iteration goes."""
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pgmo.columns import as_column
 from pgmo.errors import PlanError
 from pgmo.units import format_bytes
 
@@ -16,15 +18,16 @@ if TYPE_CHECKING:
 UNPLANNED = -1
 """`offset` of a block without a slot, `alternate` of one without a second slot."""
 
-_COLUMNS: dict[str, Any] = {
-    "size": np.int64,
-    "start": np.int64,
-    "end": np.int64,
-    "stream": np.uint64,
-    "varying": np.bool_,
-    "offset": np.int64,
-    "alternate": np.int64,
+COLUMNS: Mapping[str, np.dtype[Any]] = {
+    "size": np.dtype(np.int64),
+    "start": np.dtype(np.int64),
+    "end": np.dtype(np.int64),
+    "stream": np.dtype(np.uint64),
+    "varying": np.dtype(np.bool_),
+    "offset": np.dtype(np.int64),
+    "alternate": np.dtype(np.int64),
 }
+"""The columns of a plan and their types; also the members of a `.pgmoplan` file."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -54,7 +57,7 @@ class Plan:
         meta: of the profile.
 
     Raises:
-        PlanError: when the columns have different shapes or hold something else than numbers.
+        PlanError: when the columns differ in length or hold something else than whole numbers.
             Whether blocks overlap is for `pgmo.packing.validator.validate` to say.
 
     Example:
@@ -83,19 +86,14 @@ class Plan:
     meta: "ProfileMeta"
 
     def __post_init__(self) -> None:
-        rows = np.shape(self.size)
-        for name, dtype in _COLUMNS.items():
-            column = np.asarray(getattr(self, name))
-            if column.ndim != 1 or column.shape != rows:
+        for name, dtype in COLUMNS.items():
+            given = as_column(name, getattr(self, name), dtype, PlanError)
+            object.__setattr__(self, name, given)
+            if len(given) != len(self.size):
                 raise PlanError(
-                    f"column {name!r} has shape {column.shape}, 'size' has {rows}; give one entry "
-                    "for each block"
+                    f"column {name!r} has {len(given)} rows, 'size' has {len(self.size)}; give one "
+                    "entry for each block"
                 )
-            if column.size and column.dtype.kind not in "iub":
-                raise PlanError(f"column {name!r} holds {column.dtype}; give whole numbers")
-            column = np.ascontiguousarray(column, dtype).view()
-            column.flags.writeable = False
-            object.__setattr__(self, name, column)
 
     @property
     def gap(self) -> float:

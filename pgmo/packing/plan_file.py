@@ -2,34 +2,21 @@
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from pgmo.archive import read, write
 from pgmo.archive_fields import Fields, refuse
 from pgmo.errors import FileError, PgmoError
+from pgmo.packing.plan import COLUMNS, Plan
+from pgmo.packing.validator import validate
 from pgmo.profiler.profile import MAX_TICKS, Profile
 from pgmo.profiler.profile_file import meta_from_json, meta_to_json
 
-if TYPE_CHECKING:
-    from pgmo.packing.plan import Plan
-
 FORMAT = "pgmoplan"
 FORMAT_VERSION = 1
-COLUMNS: dict[str, np.dtype[Any]] = {
-    "size": np.dtype(np.int64),
-    "start": np.dtype(np.int64),
-    "end": np.dtype(np.int64),
-    "stream": np.dtype(np.uint64),
-    "varying": np.dtype(np.bool_),
-    "offset": np.dtype(np.int64),
-    "alternate": np.dtype(np.int64),
-}
 _MAX_ARENA = 2**61
 
 
-def write_plan(plan: "Plan", path: str | os.PathLike[str]) -> None:
+def write_plan(plan: Plan, path: str | os.PathLike[str]) -> None:
     """Writes a plan; an existing file is replaced in one step.
 
     Raises:
@@ -54,7 +41,7 @@ def write_plan(plan: "Plan", path: str | os.PathLike[str]) -> None:
     write(path, FORMAT, FORMAT_VERSION, columns, own)
 
 
-def read_plan(path: str | os.PathLike[str]) -> "Plan":
+def read_plan(path: str | os.PathLike[str]) -> Plan:
     """Reads a plan back. It is checked like a new one: no two live blocks may share a byte.
 
     Raises:
@@ -67,9 +54,6 @@ def read_plan(path: str | os.PathLike[str]) -> "Plan":
         ...     print(error)
         /no/such/file.pgmoplan: cannot be read (No such file or directory); check the path
     """
-    from pgmo.packing.plan import Plan
-    from pgmo.packing.validator import validate
-
     archive = read(path, FORMAT, FORMAT_VERSION, COLUMNS)
     own = Fields(archive.path, archive.fields)
     own.only(
@@ -102,7 +86,7 @@ def read_plan(path: str | os.PathLike[str]) -> "Plan":
     return plan
 
 
-def _check_bound(path: Path, plan: "Plan") -> None:
+def _check_bound(path: Path, plan: Plan) -> None:
     """Refuses a lower bound or a fingerprint that the blocks do not have."""
     columns = {name: getattr(plan, name) for name in ("size", "start", "end", "stream", "varying")}
     profile = Profile.from_columns(**columns, ticks=plan.ticks, circular=plan.circular)

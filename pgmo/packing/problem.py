@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pgmo.columns import as_column
 from pgmo.errors import ProblemError
 from pgmo.units import format_bytes
 
@@ -45,7 +46,8 @@ class Problem:
 
     def __post_init__(self) -> None:
         for name in ("size", "lower", "upper"):
-            object.__setattr__(self, name, _column(name, getattr(self, name)))
+            given = getattr(self, name)
+            object.__setattr__(self, name, as_column(name, given, np.int64, ProblemError))
         _check(self)
 
     @classmethod
@@ -105,20 +107,6 @@ class Problem:
             time = f"{wrapping} wrapping in a period of {self.period} ticks"
         total = format_bytes(int(self.size.sum()))
         return f"Problem({len(self)} blocks, {total} in all, {time}, alignment {self.alignment})"
-
-
-def _column(name: str, value: Any) -> NDArray[np.int64]:
-    column = np.asarray(value)
-    if column.ndim != 1:
-        raise ProblemError(f"{name} has shape {column.shape}; give one number for each block")
-    if column.size and column.dtype.kind not in "iu":
-        raise ProblemError(f"{name} holds {column.dtype}; give whole numbers")
-    if column.dtype == np.uint64 and column.size and column.max() > np.iinfo(np.int64).max:
-        row = int(np.argmax(column))
-        raise ProblemError(f"row {row}: {name} {column[row]} does not fit in 63 bits")
-    column = np.ascontiguousarray(column, np.int64).view()
-    column.flags.writeable = False
-    return column
 
 
 def _check(problem: Problem) -> None:

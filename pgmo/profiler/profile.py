@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pgmo.columns import as_column
 from pgmo.errors import ProfileError
 from pgmo.units import format_bytes
 
@@ -126,7 +127,8 @@ class Profile:
 
     def __post_init__(self) -> None:
         for name, dtype in COLUMNS.items():
-            object.__setattr__(self, name, _column(name, getattr(self, name), dtype))
+            given = getattr(self, name)
+            object.__setattr__(self, name, as_column(name, given, dtype, ProfileError))
         _check(self)
 
     @classmethod
@@ -268,7 +270,7 @@ class Profile:
             >>> profile.widened([4, 8]).varying.tolist()
             [False, True]
         """
-        wide = _column("size", np.asarray(size), COLUMNS["size"])
+        wide = as_column("size", size, COLUMNS["size"], ProfileError)
         if len(wide) != len(self):
             raise ProfileError(f"{len(wide)} sizes for {len(self)} blocks; give one for each row")
         return replace(
@@ -295,24 +297,6 @@ class Profile:
         from pgmo.profiler.profile_file import read_profile
 
         return read_profile(path)
-
-
-def _column(name: str, value: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
-    column = np.asarray(value)
-    if column.ndim != 1:
-        raise ProfileError(f"column {name!r} has shape {column.shape}; it must be flat")
-    if column.dtype != dtype:
-        if column.size and column.dtype.kind not in "iub":
-            raise ProfileError(f"column {name!r} holds {column.dtype}; it must hold {dtype}")
-        converted = column.astype(dtype)
-        odd = np.flatnonzero((converted != column) | ((converted < 0) != (column < 0)))
-        if odd.size:
-            row = int(odd[0])
-            raise ProfileError(f"row {row}: {name} {column[row]} does not fit in {dtype}")
-        column = converted
-    column = np.ascontiguousarray(column).view()
-    column.flags.writeable = False
-    return column
 
 
 def _check(profile: Profile) -> None:

@@ -6,8 +6,7 @@ from hypothesis import given, settings
 
 from pgmo.archive import write
 from pgmo.errors import FileError
-from pgmo.packing.plan import Plan
-from pgmo.packing.plan_file import COLUMNS
+from pgmo.packing.plan import COLUMNS, Plan
 from pgmo.packing.portfolio import plan as make_plan
 from tests.unit.profiler.examples import profiles, small_profile
 

@@ -1,0 +1,46 @@
+"""Columns of numbers: what profiles, problems and plans hold, one entry for each block."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from pgmo.errors import PgmoError
+
+
+def as_column(
+    name: str, value: ArrayLike, dtype: DTypeLike, error: type[PgmoError]
+) -> NDArray[Any]:
+    """A read-only flat array of the type wanted; no number changes on the way.
+
+    Args:
+        name: of the column, for messages.
+        value: anything array-like of shape (n,). A contiguous array of the type is not copied.
+        dtype: the type wanted, of integers or booleans.
+        error: what is raised.
+
+    Raises:
+        PgmoError: of the type `error`, when the value is not flat, holds something else than whole
+            numbers, or one that the type does not have.
+
+    Example:
+        >>> from pgmo.errors import PlanError
+        >>> as_column("offset", [0, 64], "int64", PlanError).tolist()
+        [0, 64]
+    """
+    wanted = np.dtype(dtype)
+    array = np.asarray(value)
+    if array.ndim != 1:
+        raise error(f"column {name!r} has shape {array.shape}; give one number for each block")
+    if array.dtype != wanted:
+        if array.size and array.dtype.kind not in "iub":
+            raise error(f"column {name!r} holds {array.dtype}; give whole numbers")
+        converted = array.astype(wanted)
+        odd = np.flatnonzero((converted != array) | ((converted < 0) != (array < 0)))
+        if odd.size:
+            row = int(odd[0])
+            raise error(f"row {row}: {name} {array[row]} does not fit in {wanted}")
+        array = converted
+    array = np.ascontiguousarray(array).view()
+    array.flags.writeable = False
+    return array
