@@ -10,7 +10,7 @@ NATIVE := $(shell find csrc -name '*.cpp' -o -name '*.hpp' -o -name '*.h')
 export PIP_CONSTRAINT := $(abspath constraints.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format stubs docs-picture bench clean
+.PHONY: help setup demo test lint format stubs picture bench clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,6 +43,9 @@ format: $(READY)  ## format all code
 
 stubs: $(READY)  ## write pgmo/_core.pyi from the native module
 	$(RUN)/python tests/stubs.py --write
+
+picture: $(READY)  ## draw docs/plan.svg from the demo's files
+	$(RUN)/python docs/picture.py demo-output/resnet.pgmoprof demo-output/resnet.pgmoplan
 
 bench: $(READY)  ## measure every claim; results go to bench/results
 	$(RUN)/python bench/packing.py
