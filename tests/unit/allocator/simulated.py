@@ -11,6 +11,9 @@ from pgmo import _core
 from pgmo.allocator.options import Options
 from pgmo.allocator.session import Session
 
+LAYERS = [4096, 1 << 16, 1 << 14, 1 << 18, 512, 1 << 16]
+"""Sizes of the activations of the usual `Loop`."""
+
 
 class Oracle:
     """Every living block as an interval of addresses; refuses overlaps."""
@@ -148,3 +151,10 @@ class Loop:
         for address in self.state:
             self._framework.free(address)
         self.state = []
+
+
+def run(loop: Loop, session: Session, times: int, **kwargs: Callable[[], None]) -> None:
+    """So many iterations."""
+    for _ in range(times):
+        with session.iteration():
+            loop(**kwargs)

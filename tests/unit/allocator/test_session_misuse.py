@@ -1,0 +1,87 @@
+"""Misuse gives a clear error, and never harms what is running."""
+
+import pytest
+
+from pgmo.errors import OptionError, SessionError
+from tests.unit.allocator.simulated import LAYERS, Loop, open_session, run
+
+
+def test_nested_sessions_are_refused(framework):
+    with open_session(framework) as session:
+        with pytest.raises(SessionError, match="cannot be nested"), open_session(framework):
+            pass
+        run(Loop(framework, LAYERS), session, 6)  # the outer one is unharmed
+        assert session.history[-1].hit_rate == 1
+
+
+@pytest.mark.parametrize("call", ["step", "iteration", "pause"])
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.filterwarnings("ignore:a pgmo session ended without")
+def test_calls_outside_of_the_session_are_refused(framework, call, when):
+    session = open_session(framework)
+    if when == "after":
+        with session:
+            pass
+    with pytest.raises(SessionError, match=rf"session.{call}\(\) was called, but"):
+        result = getattr(session, call)()
+        if call != "step":
+            with result:
+                pass
+
+
+def test_step_inside_of_iteration_is_refused(framework):
+    with open_session(framework) as session, session.iteration():
+        with pytest.raises(SessionError, match="use one of the two"):
+            session.step()
+        with pytest.raises(SessionError, match="inside another iteration"), session.iteration():
+            pass
+
+
+@pytest.mark.filterwarnings("ignore:a pgmo session ended without")
+def test_iterations_inside_of_a_pause_are_refused(framework):
+    with open_session(framework) as session, session.pause():
+        with pytest.raises(SessionError, match=r"cannot end inside session\.pause"):
+            session.step()
+        with pytest.raises(SessionError, match="cannot begin"), session.iteration():
+            pytest.fail("the body must not run")
+
+
+@pytest.mark.filterwarnings("ignore:a pgmo session ended without")
+def test_a_session_is_used_once(framework):
+    session = open_session(framework)
+    with session:
+        pass
+    with pytest.raises(SessionError, match="used before"), session:
+        pass
+
+
+def test_session_without_an_iteration_says_so(framework):
+    with pytest.warns(UserWarning, match="without a single iteration"), open_session(framework):
+        pass
+
+
+def test_loop_that_allocates_nothing(framework):
+    with open_session(framework) as session:
+        with pytest.warns(UserWarning, match="allocate nothing"):
+            for _ in range(6):
+                session.step()
+    assert session.plan is None
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("max_record_iterations", 2, "use 3 at least"),
+        ("min_hit_rate", 1.5, "between 0 and 1"),
+        ("patience", 0, "must be 1 at least"),
+        ("device", "tpu", "not supported"),
+        ("plan", 3, "neither a Plan nor the path"),
+        ("solver", "nope", "is not one of auto, "),
+        ("model_name", "../x", "cannot be part of a file's name"),
+        ("patience", 1.5, "must be a whole number"),
+        ("min_hit_rate", "a", "must be a number"),
+    ],
+)
+def test_bad_options(framework, option, value, message):
+    with pytest.raises(OptionError, match=message):
+        open_session(framework, **{option: value})

@@ -1,0 +1,207 @@
+"""What a session does when slots are held, memory or disk run out, programs change."""
+
+import os
+import threading
+import warnings
+
+import pytest
+
+from pgmo.allocator.statistics import Phase
+from pgmo.errors import AdapterError, FileError, SessionError
+from tests.unit.allocator.simulated import LAYERS, Loop, open_session, run
+
+
+def test_blocks_that_never_die_and_hold_slots_cost_a_fresh_arena_once(framework):
+    loop = Loop(framework, LAYERS)
+    squatters = []
+
+    def settle():
+        squatters.extend(framework.request(size) for size in reversed(LAYERS))
+
+    with open_session(framework) as session:
+        run(loop, session, 6)
+        run(loop, session, 1, extra=settle)
+        assert session.history[-1].hits > 0
+        with pytest.warns(UserWarning, match="a fresh arena was taken"):
+            run(loop, session, 6)
+        assert session.history[-1].hit_rate == 1
+        assert framework.engine.statistics()["arenas"] == 2
+        for address in squatters:
+            framework.free(address)
+        run(loop, session, 1)
+        assert framework.engine.statistics()["arenas"] == 1
+
+
+def test_one_small_squatter_under_a_large_block_counts_by_its_bytes(framework):
+    loop = Loop(framework, [1 << 20, *LAYERS])
+    with open_session(framework) as session:
+        run(loop, session, 6)
+        with session.iteration():
+            squatter = framework.request(1 << 20)  # taken for the first activation
+            loop()
+        with pytest.warns(UserWarning, match="hold the slots of"):
+            run(loop, session, 6)
+        assert session.history[-1].hit_bytes_rate == 1
+        framework.free(squatter)
+
+
+def test_no_memory_for_a_fresh_arena_leaves_the_old_one_serving(framework, monkeypatch):
+    loop = Loop(framework, [1 << 20, *LAYERS])
+    with open_session(framework) as session:
+        run(loop, session, 6)
+
+        def refuse(size):
+            raise AdapterError("no memory")
+
+        monkeypatch.setattr(framework, "attach_arena", refuse)
+        with session.iteration():
+            framework.request(1 << 20)
+            loop()
+        with pytest.warns(UserWarning, match="no memory for a fresh arena"):
+            run(loop, session, 6)
+        assert session.history[-1].hits > 0
+
+
+def test_no_memory_for_the_first_arena_means_bypass(framework, monkeypatch):
+    def refuse(size):
+        raise AdapterError("no memory")
+
+    monkeypatch.setattr(framework, "attach_arena", refuse)
+    loop = Loop(framework, LAYERS)
+    with open_session(framework) as session:
+        with pytest.warns(UserWarning, match="could not be had: no memory"):
+            run(loop, session, 8)
+        assert session.phase is Phase.BYPASS
+        assert session.history[-1].hits == 0
+
+
+@pytest.mark.parametrize("longer_first", [True, False])
+def test_growth_belongs_to_the_plan_that_outgrew(framework, longer_first):
+    """Of two structures in turn both grow; the ordinals of one are other requests of the other."""
+    train, evaluate = Loop(framework, LAYERS), Loop(framework, [n << 20 for n in range(1, 4)])
+    loops = (train, evaluate) if longer_first else (evaluate, train)
+
+    def one(loop, scale):
+        loop.scale = scale
+        with session.iteration():
+            loop()
+        loop.drop()  # what wraps would be in the other's way
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with open_session(framework) as session:
+            for loop in loops:
+                for scale in (2, 4, 3, 4, 2, 4, 3, 4, 2, 3):
+                    one(loop, scale)
+            for scale in (4, 3, *[9, 9, 8, 9] * 6):
+                for loop in loops:
+                    one(loop, scale)
+            assert session.summary().plans == 2
+            assert {len(planned.plan) for planned in session._lifecycle._plans.all} == {10, 19}
+            assert [one.known_rate for one in session.history[-4:]] == [1] * 4
+            # State that is born in the second structure's first iteration has settled in a slot.
+            assert min(one.hit_rate for one in session.history[-4:]) >= 0.9
+            # The second structure is recorded once; each grows once, or is recorded again because
+            # its larger requests fit neither plan.
+            assert session.summary().replans <= 4
+
+
+def test_lengths_that_rise_step_by_step_are_not_planned_at_every_step(framework):
+    loop = Loop(framework, LAYERS)
+    with open_session(framework) as session:
+        for scale in range(10, 70):
+            loop.scale = scale
+            run(loop, session, 1)
+        assert session.summary().replans <= 15
+
+
+def test_more_structures_than_plans_are_recorded_ever_more_rarely(framework):
+    loops = [
+        Loop(framework, [64 * number + 1000 * layer for layer in range(1, 8 + number)])
+        for number in range(7)
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with open_session(framework, max_plans=2) as session:
+            for number in range(400):
+                with session.iteration():
+                    loops[number % 7]()
+            assert session.summary().recorded < 100
+            assert len(session.summary().notes) <= 20
+
+
+def test_a_save_that_fails_does_not_end_the_training(framework, tmp_path, monkeypatch):
+    def refuse(*_):
+        raise FileError("the disk is full")
+
+    monkeypatch.setattr("pgmo.packing.plan_file.write_plan", refuse)
+    with open_session(framework, save=tmp_path) as session:
+        with pytest.warns(UserWarning, match="could not be saved: the disk is full"):
+            run(Loop(framework, LAYERS), session, 6)
+        assert session.history[-1].hit_rate == 1
+
+
+def test_a_directory_that_cannot_be_is_found_out_before_training(framework, tmp_path):
+    (tmp_path / "file").write_text("")
+    for place in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(FileError, match="name another"), open_session(framework, save=place):
+            pytest.fail("training must not begin")
+    assert not framework.installed
+
+
+def test_sums_go_on_when_the_history_is_cut(framework, monkeypatch):
+    monkeypatch.setattr("pgmo.allocator.tally._HISTORY", 5)
+    with open_session(framework) as session:
+        run(Loop(framework, LAYERS), session, 12)
+    assert len(session.history) == 5
+    assert session.summary().iterations == 12
+    assert session.summary().replayed == 8
+
+
+def test_two_threads_cannot_open_a_session_at_once(framework):
+    barrier = threading.Barrier(2)
+    outcomes = []
+
+    def open_one():
+        barrier.wait()
+        try:
+            with open_session(framework) as session:
+                outcomes.append("opened")
+                barrier.wait(timeout=5)
+                session.step()
+        except SessionError:
+            outcomes.append("refused")
+            barrier.wait(timeout=5)
+
+    threads = [threading.Thread(target=open_one) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(outcomes) == ["opened", "refused"]
+
+
+def test_uninstalling_that_fails_does_not_hide_the_programs_exception(framework, monkeypatch):
+    def refuse():
+        raise AdapterError("something lies on top")
+
+    with pytest.warns(UserWarning, match="something lies on top"):
+        with pytest.raises(ValueError, match="mine"), open_session(framework) as session:
+            session.step()
+            monkeypatch.setattr(framework, "uninstall", refuse)
+            raise ValueError("mine")
+
+
+def test_forked_child_neither_plans_nor_serves(framework):
+    loop = Loop(framework, LAYERS)
+    with open_session(framework) as session:
+        run(loop, session, 2)
+        child = os.fork()
+        if child == 0:
+            for _ in range(6):
+                loop()
+                session.step()
+            os._exit(framework.engine.statistics()["hits"])
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        run(loop, session, 4)
+        assert session.history[-1].hit_rate == 1
