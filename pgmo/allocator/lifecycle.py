@@ -144,6 +144,7 @@ class Lifecycle:
         elif last and steady:
             self._stop_recording()  # nothing here that the plans do not cover
             self.phase = Phase.REPLAY
+            self._poor = 0
         elif last:
             self._learn_anyway(iterations)
 
@@ -162,11 +163,12 @@ class Lifecycle:
 
     def _is_planned(self, reference: Iteration) -> bool:
         """Whether a plan has this structure, for sizes as large as these."""
-        for planned in self._plans.all:
-            size = planned.plan.size
-            if len(size) == len(reference) and bool(np.all(size >= reference.size)):
-                return compare(requests_of(planned.plan), reference).kind != "none"
-        return False
+        return any(
+            len(planned.plan) == len(reference)
+            and bool(np.all(planned.plan.size >= reference.size))
+            and compare(requests_of(planned.plan), reference).kind != "none"
+            for planned in self._plans.all
+        )
 
     def _learn(self, iterations: list[Iteration], found: list[Steady]) -> None:
         """Plans from a recording, and replays."""

@@ -4,8 +4,10 @@ import os
 import threading
 import warnings
 
+import numpy as np
 import pytest
 
+from pgmo.allocator.conversions import requests_of
 from pgmo.allocator.statistics import Phase
 from pgmo.errors import AdapterError, FileError, SessionError
 from tests.unit.allocator.simulated import LAYERS, Loop, open_session, run
@@ -73,6 +75,27 @@ def test_no_memory_for_the_first_arena_means_bypass(framework, monkeypatch):
             run(loop, session, 8)
         assert session.phase is Phase.BYPASS
         assert session.history[-1].hits == 0
+
+
+def test_a_planned_structure_is_known_beside_a_larger_one_of_as_many_requests(framework):
+    random = np.random.default_rng(0)
+    small = [int(size) for size in random.integers(1, 1 << 10, 12)]
+    large = [int(size) for size in random.integers(1 << 12, 1 << 20, 12)]
+
+    def iterate(sizes, times):
+        for _ in range(times):
+            for address in [framework.request(size) for size in sizes]:
+                framework.free(address)
+            session.step()
+
+    with open_session(framework) as session:
+        iterate(large, 6)
+        with pytest.warns(UserWarning, match="recording again"):
+            iterate(small, 10)
+        lifecycle = session._lifecycle
+        plans = [planned.plan for planned in lifecycle._plans.all]
+        assert [plan.size.tolist() for plan in plans] == [large, small]
+        assert all(lifecycle._is_planned(requests_of(plan)) for plan in plans)
 
 
 @pytest.mark.parametrize("longer_first", [True, False])

@@ -1,0 +1,88 @@
+"""Small networks to tag, and a log of the tags."""
+
+import threading
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+from torch.utils.checkpoint import checkpoint  # noqa: E402
+
+
+class Log:
+    """Stands in for the engine: keeps the tags in order, and the number in force on each thread."""
+
+    def __init__(self):
+        self.numbers = []
+        self.now = {}
+
+    def __call__(self, number):
+        self.now[threading.get_ident()] = number
+        if number >= 0:
+            self.numbers.append(number)
+
+    def tags(self, tagger):
+        return [tagger.tags[number] for number in self.numbers]
+
+
+class Block(nn.Module):
+    def __init__(self, width=8):
+        super().__init__()
+        self.mlp = nn.Sequential(
+            nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width)
+        )
+        self.norm = nn.LayerNorm(width)
+
+    def forward(self, x):
+        return x + self.mlp(self.norm(x))
+
+
+class Net(nn.Module):
+    def __init__(self, checkpointed=False):
+        super().__init__()
+        self.blocks = nn.ModuleList([Block(), Block()])
+        self.head = nn.Linear(8, 8)
+        self.checkpointed = checkpointed
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = checkpoint(block, x, use_reentrant=False) if self.checkpointed else block(x)
+        return self.head(x)
+
+
+class ConvNet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.features = nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU())
+        self.classify = nn.Linear(4, 8)
+
+    def forward(self, x):
+        return self.classify(self.features(x).mean((2, 3)))
+
+
+class Lstm(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lstm = nn.LSTM(8, 8)
+
+    def forward(self, x):
+        return self.lstm(x)[0]
+
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.1, batch_first=True)
+
+    def forward(self, x):
+        return self.layer(x)
+
+
+NETWORKS = {
+    "blocks": (Net, (4, 8)),
+    "checkpointed": (lambda: Net(True), (4, 8)),
+    "conv": (ConvNet, (2, 1, 8, 8)),
+    "lstm": (Lstm, (5, 2, 8)),
+    "attention": (Attention, (2, 5, 8)),
+}
