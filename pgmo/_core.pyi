@@ -8,13 +8,35 @@ import numpy
 import numpy.typing
 import typing
 
-__all__: list[str] = ["Engine", "engine_api", "max_load", "pack", "packers", "set_tag"]
+__all__: list[str] = ["Engine", "OPENING", "engine_api", "max_load", "pack", "packers", "set_tag"]
 
 class Engine:
     """
     Records and replays the requests of one framework allocator.
     """
     def __init__(self) -> None: ...
+    def add_arena(
+        self,
+        stream: typing.SupportsInt | typing.SupportsIndex,
+        begin: typing.SupportsInt | typing.SupportsIndex,
+        base: typing.SupportsInt | typing.SupportsIndex,
+        bytes: typing.SupportsInt | typing.SupportsIndex,
+        give_back: typing.SupportsInt | typing.SupportsIndex = 0,
+        context: typing.SupportsInt | typing.SupportsIndex = 0,
+    ) -> None:
+        """
+        One more arena, of this stream, for the offsets from `begin` on.
+        """
+    def add_opening_region(
+        self,
+        base: typing.SupportsInt | typing.SupportsIndex,
+        bytes: typing.SupportsInt | typing.SupportsIndex,
+        give_back: typing.SupportsInt | typing.SupportsIndex = 0,
+        context: typing.SupportsInt | typing.SupportsIndex = 0,
+    ) -> None:
+        """
+        Memory for what the opening's plan places for good.
+        """
     def add_plan(
         self,
         size: typing.Annotated[numpy.typing.ArrayLike, numpy.int64],
@@ -31,6 +53,16 @@ class Engine:
         Adds a plan that the caller has validated; one row per request. Returns its number.
 
         Raises ValueError when a row is malformed or the arena is too small.
+        """
+    def add_region(
+        self,
+        base: typing.SupportsInt | typing.SupportsIndex,
+        bytes: typing.SupportsInt | typing.SupportsIndex,
+        give_back: typing.SupportsInt | typing.SupportsIndex = 0,
+        context: typing.SupportsInt | typing.SupportsIndex = 0,
+    ) -> int:
+        """
+        Memory for blocks that live long; returns its number.
         """
     def adopt(
         self,
@@ -60,6 +92,11 @@ class Engine:
         Serves from this range from now on. The previous arena is given back, by calling
         give_back(context), when its last block has died.
         """
+    def close_opening_region(self) -> None: ...
+    def close_region(self, region: typing.SupportsInt | typing.SupportsIndex) -> None:
+        """
+        The region is given back when its last block has died.
+        """
     def detach_arena(self) -> None:
         """
         Stops serving; the arena is given back when its last block has died.
@@ -78,9 +115,27 @@ class Engine:
         """
         Never destroys the engine: an adapter is about to hand out its blocks.
         """
+    def living(self) -> numpy.ndarray:
+        """
+        Blocks alive between two iterations, as a structured array: address, bytes, block in the
+        recording, plan, request there, kind (pgmo.allocator.relocation).
+        """
+    def owns(self, pointer: typing.SupportsInt | typing.SupportsIndex) -> bool:
+        """
+        Whether the address lies in an arena or a region.
+        """
     def pause(self) -> None:
         """
         Delegates everything until `resume`.
+        """
+    def place_in_region(
+        self,
+        region: typing.SupportsInt | typing.SupportsIndex,
+        offset: typing.SupportsInt | typing.SupportsIndex,
+        bytes: typing.SupportsInt | typing.SupportsIndex,
+    ) -> int:
+        """
+        The address for a block that is moved there, or 0.
         """
     def release(self, pointer: typing.SupportsInt | typing.SupportsIndex) -> bool:
         """
@@ -91,10 +146,22 @@ class Engine:
         Stops serving and forgets all plans.
         """
     def reset_peaks(self) -> None: ...
+    def resettle(
+        self,
+        request: typing.SupportsInt | typing.SupportsIndex,
+        bytes: typing.SupportsInt | typing.SupportsIndex,
+    ) -> int:
+        """
+        The address of the request's slot for a block that is moved there, or 0.
+        """
     def resume(self) -> None: ...
     def select_plan(self, plan: typing.SupportsInt | typing.SupportsIndex) -> None:
         """
         The next iteration starts with this plan.
+        """
+    def shared(self, pointer: typing.SupportsInt | typing.SupportsIndex) -> None:
+        """
+        Tells that the block is used on another stream, too.
         """
     def start_recording(self) -> None:
         """
@@ -114,11 +181,17 @@ class Engine:
         """
         (request, bytes) of varying requests larger than their slots, since the last call.
         """
+    def yield_when_outgrown(self, on: bool) -> None:
+        """
+        Lets go of the arena in an iteration whose first varying request is too large.
+        """
     @property
     def handle(self) -> int:
         """
         The pgmo_engine pointer for adapters.
         """
+    @property
+    def has_arena(self) -> bool: ...
     @property
     def recording_truncated(self) -> bool:
         """
@@ -166,3 +239,5 @@ def set_tag(tag: typing.SupportsInt | typing.SupportsIndex) -> None:
     """
     Tags the blocks that the calling thread requests from now on; -1 removes the tag.
     """
+
+OPENING: int = 1152921504606846976

@@ -55,6 +55,7 @@ py::typing::Dict<py::str, py::int_> read_statistics(Engine& engine) {
   out["too_large"] = misses(Miss::kTooLarge);
   out["occupied"] = misses(Miss::kOccupied);
   out["late"] = misses(Miss::kLate);
+  out["no_arena"] = misses(Miss::kNoArena);
   out["requested_bytes"] = counters.requested_bytes;
   out["hit_bytes"] = counters.hit_bytes;
   out["fallback_bytes"] = all.fallback_bytes;
@@ -67,10 +68,24 @@ py::typing::Dict<py::str, py::int_> read_statistics(Engine& engine) {
   out["peak_slot_bytes"] = all.slots.peak;
   out["live_fallback_bytes"] = all.fallback.live;
   out["peak_fallback_bytes"] = all.fallback.peak;
+  out["live_region_bytes"] = all.regions.live;
+  out["peak_region_bytes"] = all.regions.peak;
   out["arena_bytes"] = all.arena_bytes;
+  out["region_bytes"] = all.region_bytes;
   out["arenas"] = all.arenas;
   out["late_now"] = all.late_now;
   return out;
+}
+
+pgmo_arena read_arena(std::uintptr_t base, std::size_t bytes, std::uintptr_t give_back,
+                      std::uintptr_t context) {
+  return {reinterpret_cast<void*>(base), bytes, reinterpret_cast<void (*)(void*)>(give_back),
+          reinterpret_cast<void*>(context)};
+}
+
+py::array read_living(Engine& engine) {
+  const std::vector<Living> living = engine.living();
+  return py::array_t<Living>(static_cast<py::ssize_t>(living.size()), living.data());
 }
 
 // The engine, its arenas and plans must outlive every tensor that an adapter has handed out.
@@ -83,6 +98,9 @@ void keep_forever(const std::shared_ptr<Engine>& engine) {
 void bind_engine(py::module_& module) {
   PYBIND11_NUMPY_DTYPE_EX(Event, kind, "kind", padding, "pad", thread, "thread", tag, "tag", block,
                           "block", reserved, "reserved", bytes, "bytes", stream, "stream");
+
+  PYBIND11_NUMPY_DTYPE(Living, address, bytes, block, plan, request, kind);
+  module.attr("OPENING") = Regions::kOpening;
 
   module.def("set_tag", &set_thread_tag, py::arg("tag"),
              "Tags the blocks that the calling thread requests from now on; -1 removes the tag.");
@@ -139,13 +157,61 @@ void bind_engine(py::module_& module) {
           "attach_arena",
           [](Engine& engine, std::uintptr_t base, std::size_t bytes, std::uintptr_t give_back,
              std::uintptr_t context) {
-            engine.attach_arena({reinterpret_cast<void*>(base), bytes,
-                                 reinterpret_cast<void (*)(void*)>(give_back),
-                                 reinterpret_cast<void*>(context)});
+            engine.attach_arena(read_arena(base, bytes, give_back, context));
           },
           py::arg("base"), py::arg("bytes"), py::arg("give_back") = 0, py::arg("context") = 0,
           "Serves from this range from now on. The previous arena is given back, by calling\n"
           "give_back(context), when its last block has died.")
+      .def(
+          "add_arena",
+          [](Engine& engine, std::uint64_t stream, Offset begin, std::uintptr_t base,
+             std::size_t bytes, std::uintptr_t give_back, std::uintptr_t context) {
+            engine.add_arena(stream, begin, read_arena(base, bytes, give_back, context));
+          },
+          py::arg("stream"), py::arg("begin"), py::arg("base"), py::arg("bytes"),
+          py::arg("give_back") = 0, py::arg("context") = 0,
+          "One more arena, of this stream, for the offsets from `begin` on.")
+      .def_property_readonly("has_arena", &Engine::has_arena)
+      .def("yield_when_outgrown", &Engine::yield_when_outgrown, py::arg("on"),
+           "Lets go of the arena in an iteration whose first varying request is too large.")
+      .def(
+          "add_region",
+          [](Engine& engine, std::uintptr_t base, std::size_t bytes, std::uintptr_t give_back,
+             std::uintptr_t context) {
+            return engine.add_region(read_arena(base, bytes, give_back, context));
+          },
+          py::arg("base"), py::arg("bytes"), py::arg("give_back") = 0, py::arg("context") = 0,
+          "Memory for blocks that live long; returns its number.")
+      .def(
+          "add_opening_region",
+          [](Engine& engine, std::uintptr_t base, std::size_t bytes, std::uintptr_t give_back,
+             std::uintptr_t context) {
+            engine.add_opening_region(read_arena(base, bytes, give_back, context));
+          },
+          py::arg("base"), py::arg("bytes"), py::arg("give_back") = 0, py::arg("context") = 0,
+          "Memory for what the opening's plan places for good.")
+      .def("close_region", &Engine::close_region, py::arg("region"),
+           "The region is given back when its last block has died.")
+      .def("close_opening_region", &Engine::close_opening_region)
+      .def("living", &read_living,
+           "Blocks alive between two iterations, as a structured array: address, bytes, block in "
+           "the\nrecording, plan, request there, kind (pgmo.allocator.relocation).")
+      .def("place_in_region", &Engine::place_in_region, py::arg("region"), py::arg("offset"),
+           py::arg("bytes"), "The address for a block that is moved there, or 0.")
+      .def("resettle", &Engine::resettle, py::arg("request"), py::arg("bytes"),
+           "The address of the request's slot for a block that is moved there, or 0.")
+      .def(
+          "owns",
+          [](Engine& engine, std::uintptr_t pointer) {
+            return engine.owns(reinterpret_cast<void*>(pointer));
+          },
+          py::arg("pointer"), "Whether the address lies in an arena or a region.")
+      .def(
+          "shared",
+          [](Engine& engine, std::uintptr_t pointer) {
+            engine.shared(reinterpret_cast<void*>(pointer));
+          },
+          py::arg("pointer"), "Tells that the block is used on another stream, too.")
       .def("detach_arena", &Engine::detach_arena,
            "Stops serving; the arena is given back when its last block has died.")
       .def("start_serving", &Engine::start_serving)

@@ -36,6 +36,13 @@ class AddressMap {
     return cell.address == kFree ? nullptr : &cell.value;
   }
 
+  template <typename Visit>
+  void for_each(Visit&& visit) const {
+    for (const Cell& cell : cells_) {
+      if (cell.address != kFree) visit(cell.address, cell.value);
+    }
+  }
+
   bool erase(std::uintptr_t address) noexcept {
     std::size_t hole = find_cell(address);
     if (cells_[hole].address == kFree) return false;

@@ -3,8 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <stdexcept>
-#include <string>
 
 #include "engine/pgmo_engine.h"
 
@@ -16,12 +14,6 @@ inline std::uintptr_t address_of(const void* pointer) {
 
 inline bool contains(const pgmo_arena& arena, std::uintptr_t address) noexcept {
   return address - address_of(arena.base) < arena.bytes;  // wraps around below the base
-}
-
-inline void check_room(std::uint64_t needed, std::uint64_t bytes) {
-  if (needed <= bytes) return;
-  throw std::invalid_argument("the plan needs an arena of " + std::to_string(needed) +
-                              " bytes, but this one has " + std::to_string(bytes));
 }
 
 inline void give_back(const pgmo_arena& arena) noexcept {

@@ -26,7 +26,9 @@ void fill_statistics(pgmo_engine* handle, pgmo_engine_statistics* out) {
           .peak_slot_bytes = static_cast<std::uint64_t>(all.slots.peak),
           .live_fallback_bytes = static_cast<std::uint64_t>(all.fallback.live),
           .peak_fallback_bytes = static_cast<std::uint64_t>(all.fallback.peak),
-          .arena_bytes = static_cast<std::uint64_t>(all.arena_bytes)};
+          .arena_bytes = static_cast<std::uint64_t>(all.arena_bytes),
+          .region_bytes = static_cast<std::uint64_t>(all.region_bytes),
+          .live_region_bytes = static_cast<std::uint64_t>(all.regions.live)};
 }
 
 constexpr pgmo_engine_api kApi = {
@@ -43,6 +45,7 @@ constexpr pgmo_engine_api kApi = {
     .owns = [](pgmo_engine* handle, const void* pointer) -> int {
       return engine_of(handle)->owns(pointer);
     },
+    .shared = [](pgmo_engine* handle, void* pointer) { engine_of(handle)->shared(pointer); },
     .statistics = fill_statistics,
 };
 

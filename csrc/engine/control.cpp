@@ -66,10 +66,9 @@ Engine::PlanId Engine::add_plan(std::vector<PlannedRequest> requests,
     if (request.stream_index >= indices.size()) throw std::invalid_argument("unknown stream");
     request.stream_index = indices[request.stream_index];
   }
-  auto replayer =
-      std::make_unique<Replayer>(ReplayPlan(requests, arena_bytes, alignment), late_, counters_);
+  auto replayer = std::make_unique<Replayer>(ReplayPlan(requests, arena_bytes, alignment), here_);
   const Guard guard(lock_);
-  check_room(static_cast<std::uint64_t>(arena_bytes), arena_.bytes);
+  check_slots(replayer->plan(), arenas_);
   const PlanId plan = static_cast<PlanId>(plans_.size());
   plans_.reserve(plan + 1);
   successors_.reserve(plan + 1);
@@ -110,6 +109,7 @@ void Engine::remove_plans() {
   selected_ = previous_ = 0;
   plans.swap(plans_);
   successors_.clear();
+  ++generation_;
 }
 
 std::vector<Grown> Engine::take_grown() {
@@ -117,48 +117,122 @@ std::vector<Grown> Engine::take_grown() {
   return replayer_ != nullptr ? replayer_->take_grown() : std::vector<Grown>{};
 }
 
-void Engine::attach_arena(const pgmo_arena& arena) {
-  if (arena.base == nullptr || arena.bytes == 0 || arena.bytes > ~address_of(arena.base)) {
-    throw std::invalid_argument("an arena of " + std::to_string(arena.bytes) +
-                                " bytes is not a range of memory");
+void Engine::check_slots(const ReplayPlan& plan, const Arenas& arenas) const {
+  if (plan.arena_bytes() > arenas.extent()) {
+    throw std::invalid_argument("the plan needs an arena of " + std::to_string(plan.arena_bytes()) +
+                                " bytes, but this one has " + std::to_string(arenas.extent()));
   }
-  pgmo_arena empty{};
+  for (SlotIndex request = 0; request < plan.requests(); ++request) {
+    for (SlotIndex slot = request; slot != kNoSlot && plan.planned(slot);
+         slot = plan.slot(slot).alternate) {
+      const RequestKey key = plan.slot(slot).key;
+      if (!arenas.has_room(key_stream(key), plan.offset_of(slot), key_bytes(key))) {
+        throw std::invalid_argument("request " + std::to_string(request) +
+                                    ": the slot lies outside the arena of its stream");
+      }
+    }
+    const Offset offset = plan.place_for_good(request);
+    if (offset != kUnplanned && here_.regions.has_opening() &&
+        offset - Regions::kOpening + key_bytes(plan.slot(request).key) >
+            here_.regions.opening_bytes()) {
+      throw std::invalid_argument("request " + std::to_string(request) +
+                                  ": its place for good lies outside the opening's region");
+    }
+  }
+}
+
+void Engine::check_plans(const Arenas& arenas) const {
+  for (const auto& one : plans_) check_slots(one->plan(), arenas);
+}
+
+void Engine::attach_arena(const pgmo_arena& arena) {
+  const Arenas::Segment segment{Arenas::kEveryStream, 0, arena};
+  Arenas alone;  // to be checked before anything changes
+  alone.add(segment);
+  std::vector<pgmo_arena> empty;
   {
     const Guard guard(lock_);
-    for (const auto& one : plans_) {
-      check_room(static_cast<std::uint64_t>(one->plan().arena_bytes()), arena.bytes);
-    }
-    empty = retire_arena();
-    arena_ = arena;
-    base_ = address_of(arena.base);
+    check_plans(alone);
+    empty = retire_arenas();
+    if (replayer_ != nullptr) replayer_->rest();
+    arenas_.add(segment);
+    here_.without_arena = arenas_.without();
   }
-  give_back(empty);
+  for (const pgmo_arena& one : empty) give_back(one);
+}
+
+void Engine::add_arena(std::uint64_t stream, Offset begin, const pgmo_arena& arena) {
+  const std::vector<std::uint32_t> index = indices_of({&stream, 1});
+  const Guard guard(lock_);
+  const Arenas::Segment segment{index[0], begin, arena};
+  Arenas alone;
+  alone.add(segment);
+  check_plans(alone);
+  arenas_.add(segment);
+  here_.without_arena = arenas_.without();
+}
+
+bool Engine::has_arena() {
+  const Guard guard(lock_);
+  return arenas_.attached();
 }
 
 void Engine::detach_arena() {
-  pgmo_arena empty{};
+  std::vector<pgmo_arena> empty;
   {
     const Guard guard(lock_);
     set(PGMO_SERVING, false);
-    empty = retire_arena();
+    empty = retire_arenas();
+    if (replayer_ != nullptr) replayer_->rest();
+  }
+  for (const pgmo_arena& arena : empty) give_back(arena);
+}
+
+void Engine::yield_when_outgrown(bool on) {
+  const Guard guard(lock_);
+  yields_ = on;
+}
+
+// Those to give back at once, because they are empty.
+std::vector<pgmo_arena> Engine::retire_arenas() {
+  if (replayer_ != nullptr) replayer_->make_living_late();
+  std::vector<pgmo_arena> empty = arenas_.retire(here_.late);
+  if (replayer_ != nullptr) replayer_->forget_living();
+  here_.without_arena = arenas_.without();
+  return empty;
+}
+
+std::uint32_t Engine::add_region(const pgmo_arena& region) {
+  const Guard guard(lock_);
+  return here_.regions.add(region, /*opening=*/false);
+}
+
+void Engine::add_opening_region(const pgmo_arena& region) {
+  const Guard guard(lock_);
+  here_.regions.add(region, /*opening=*/true);
+}
+
+void Engine::close_region(std::uint32_t region) {
+  pgmo_arena empty{};
+  {
+    const Guard guard(lock_);
+    empty = here_.regions.close(region);
   }
   give_back(empty);
 }
 
-// The arena to give back at once, if it is empty.
-pgmo_arena Engine::retire_arena() {
-  retired_.reserve(retired_.size() + 1);  // so that nothing below can fail halfway
-  if (replayer_ != nullptr) replayer_->retire_living();
-  const pgmo_arena old = std::exchange(arena_, {});
-  base_ = 0;
-  if (late_.empty()) return old;
-  retired_.push_back({old, std::exchange(late_, {})});
-  return {};
+void Engine::close_opening_region() {
+  pgmo_arena empty{};
+  {
+    const Guard guard(lock_);
+    empty = here_.regions.close_opening();
+  }
+  give_back(empty);
 }
 
 void Engine::start_serving() {
   const Guard guard(lock_);
-  if (replayer_ == nullptr || base_ == 0) {
+  if (replayer_ == nullptr || !arenas_.attached()) {
     throw std::logic_error("serving needs a plan and an arena");
   }
   requests_so_far_ = 0;
@@ -187,7 +261,7 @@ void Engine::end_iteration() {
   requests_so_far_ = 0;
   if (replayer_ == nullptr) return;
   replayer_->end_iteration();
-  ++counters_.iterations;
+  ++here_.counters.iterations;
   if (plans_.size() > 1) {
     successors_[previous_] = selected_;
     previous_ = selected_;
@@ -199,6 +273,7 @@ void Engine::reset_peaks() {
   const Guard guard(lock_);
   slots_.peak = slots_.live;
   fallback_.peak = fallback_.live;
+  region_level_.peak = region_level_.live;
 }
 
 void Engine::after_fork(bool child) noexcept {

@@ -14,6 +14,14 @@ namespace {
 
 using Guard = std::lock_guard<Spinlock>;
 
+// The request that the plan has for what was refused last on this thread: `adopt` follows.
+struct Refusal {
+  const Engine* engine = nullptr;
+  std::uint32_t plan = 0;
+  std::uint32_t request = 0;
+};
+thread_local Refusal refusal;
+
 bool check_requested() {
   const char* value = std::getenv("PGMO_CHECK");
   return value != nullptr && std::strcmp(value, "") != 0 && std::strcmp(value, "0") != 0;
@@ -49,27 +57,44 @@ void Engine::set(std::uint32_t bit, bool on) noexcept {
 
 void* Engine::allocate(std::size_t bytes, std::uint64_t stream) noexcept {
   if (bytes == 0 || bytes > static_cast<std::size_t>(kLargestRequest)) return nullptr;
-  const Guard guard(lock_);
-  if (!has(PGMO_SERVING)) return nullptr;
-  const std::optional<std::uint32_t> index = stream_index(stream);
-  if (!index) {
-    counters_.missed(Miss::kUnknown, static_cast<Bytes>(bytes));
-    return nullptr;
+  std::vector<pgmo_arena> yielded;
+  std::uintptr_t address = 0;
+  {
+    const Guard guard(lock_);
+    refusal.engine = nullptr;
+    if (!has(PGMO_SERVING)) return nullptr;
+    const Bytes size = static_cast<Bytes>(bytes);
+    const std::optional<std::uint32_t> index = stream_index(stream);
+    if (!index) {
+      here_.counters.missed(Miss::kUnknown, size);
+      return nullptr;
+    }
+    try {
+      const Offset offset = find_slot(make_key(size, *index));
+      if (offset == kUnplanned) [[unlikely]] {
+        note_refusal();
+        if (yields_ && arenas_.attached() && replayer_->outgrown_from_the_start()) {
+          yielded = retire_arenas();
+        }
+      } else if (offset >= Regions::kOpening) [[unlikely]] {
+        address = here_.regions.opening_address(offset);
+        region_level_.add(size);
+      } else {
+        address = arenas_.address(*index, offset);
+        slots_.add(size);
+      }
+    } catch (const std::bad_alloc&) {
+      return nullptr;  // nothing has changed: see Replayer::serve
+    }
+    if (address != 0) {
+      if (has(PGMO_RECORDING)) [[unlikely]] {
+        track(address, size, stream, /*foreign=*/false);
+      }
+      if (check_) [[unlikely]]
+        check_->allocated(address, bytes, "slot");
+    }
   }
-  Offset offset = kUnplanned;
-  try {
-    offset = find_slot(make_key(static_cast<Bytes>(bytes), *index));
-  } catch (const std::bad_alloc&) {
-    return nullptr;  // nothing has changed: see Replayer::serve
-  }
-  if (offset == kUnplanned) return nullptr;
-  const std::uintptr_t address = base_ + static_cast<std::uintptr_t>(offset);
-  slots_.add(static_cast<Bytes>(bytes));
-  if (has(PGMO_RECORDING)) [[unlikely]] {
-    track(address, static_cast<Bytes>(bytes), stream, /*foreign=*/false);
-  }
-  if (check_) [[unlikely]]
-    check_->allocated(address, bytes, "slot");
+  for (const pgmo_arena& arena : yielded) give_back(arena);
   return reinterpret_cast<void*>(address);
 }
 
@@ -112,24 +137,29 @@ bool Engine::release(void* pointer) noexcept {
 bool Engine::owns(const void* pointer) noexcept {
   const std::uintptr_t address = address_of(pointer);
   const Guard guard(lock_);
-  return contains(arena_, address) ||
-         std::any_of(retired_.begin(), retired_.end(),
-                     [&](const RetiredArena& retired) { return contains(retired.arena, address); });
+  return arenas_.owns(address) || here_.regions.owns(address);
+}
+
+void Engine::shared(void* pointer) noexcept {
+  const Guard guard(lock_);
+  if (!recorder_.active()) return;
+  const Tracked* block = tracked_.find(address_of(pointer));
+  if (block != nullptr && block->epoch == recorder_.epoch() && block->block != Recorder::kNoBlock) {
+    recorder_.shared(block->block);
+  }
 }
 
 Statistics Engine::statistics() noexcept {
   const Guard guard(lock_);
-  Bytes arena_bytes = static_cast<Bytes>(arena_.bytes);
-  for (const RetiredArena& retired : retired_) {
-    arena_bytes += static_cast<Bytes>(retired.arena.bytes);
-  }
-  return {.counters = counters_,
+  return {.counters = here_.counters,
           .slots = slots_,
           .fallback = fallback_,
+          .regions = region_level_,
           .fallback_bytes = fallback_bytes_,
-          .arena_bytes = arena_bytes,
-          .arenas = retired_.size() + (base_ != 0),
-          .late_now = late_.size()};
+          .arena_bytes = arenas_.bytes(),
+          .region_bytes = here_.regions.bytes(),
+          .arenas = arenas_.count(),
+          .late_now = here_.late.size()};
 }
 
 // --- parts of them ------------------------------------------------------------------------------
@@ -168,7 +198,7 @@ void Engine::choose_plan(RequestKey key) {
   if (choice == selected_) return;
   switch_to(choice);
   replayer_->begin_at(requests_so_far_ - 1);
-  ++counters_.takeovers;
+  ++here_.counters.takeovers;
 }
 
 void Engine::switch_to(PlanId plan) {
@@ -181,6 +211,11 @@ void Engine::switch_to(PlanId plan) {
 bool Engine::track(std::uintptr_t address, Bytes bytes, std::uint64_t stream,
                    bool foreign) noexcept {
   Tracked block{.bytes = bytes, .foreign = foreign};
+  if (foreign && refusal.engine == this) {
+    block.plan = refusal.plan;
+    block.request = refusal.request;
+    refusal.engine = nullptr;
+  }
   if (has(PGMO_RECORDING)) {
     block.block = recorder_.request(bytes, stream);
     block.epoch = recorder_.epoch();
@@ -202,22 +237,26 @@ void Engine::record_free(std::uintptr_t address) noexcept {
   block->block = Recorder::kNoBlock;
 }
 
+void Engine::note_refusal() noexcept {
+  if (replayer_->refused() == kNoSlot) return;
+  refusal = {.engine = this, .plan = stamp(), .request = replayer_->refused()};
+}
+
 bool Engine::release_slot(std::uintptr_t address, pgmo_arena& empty) noexcept {
-  if (base_ != 0 && contains(arena_, address)) [[likely]] {
-    const Offset offset = static_cast<Offset>(address - base_);
-    Bytes bytes = replayer_ != nullptr ? replayer_->release(offset) : 0;
-    if (bytes == 0) bytes = late_.erase(offset);
+  if (const std::optional<Offset> offset = arenas_.offset_at(address)) [[likely]] {
+    Bytes bytes = replayer_ != nullptr ? replayer_->release(*offset) : 0;
+    if (bytes == 0) bytes = here_.late.erase(*offset);
     slots_.remove(bytes);
     return true;
   }
-  for (auto retired = retired_.begin(); retired != retired_.end(); ++retired) {
-    if (!contains(retired->arena, address)) continue;
-    slots_.remove(
-        retired->blocks.erase(static_cast<Offset>(address - address_of(retired->arena.base))));
-    if (retired->blocks.empty()) {
-      empty = retired->arena;
-      retired_.erase(retired);
-    }
+  if (const auto released = here_.regions.release(address)) {
+    region_level_.remove(released->bytes);
+    empty = released->empty;
+    return true;
+  }
+  if (const auto released = arenas_.release_retired(address)) {
+    slots_.remove(released->bytes);
+    empty = released->empty;
     return true;
   }
   return false;

@@ -4,8 +4,8 @@
 //     requests ──▶ engine
 //                    └── replayer of the current plan ──▶ offset ──▶ arena base + offset
 //
-//     arenas:  current ▓▓▓▓▓▓▓░░░▓▓▓   living slots, late blocks
-//              retired ░░░▓░░░         only late blocks; given back when the last has died
+//     arenas   of slots, one for each stream: see arenas.hpp
+//     regions  of blocks that live long: see regions.hpp
 //
 // Recording and serving are independent: a session records again without letting go of its arena.
 // One lock guards everything here, and is never held while the framework is called. Allocations and
@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "engine/address_map.hpp"
+#include "engine/arenas.hpp"
 #include "engine/late_set.hpp"
 #include "engine/live_check.hpp"
 #include "engine/pgmo_engine.h"
@@ -40,11 +41,27 @@ struct Statistics {
   Counters counters;
   Level slots;
   Level fallback;
+  Level regions;
   std::uint64_t fallback_bytes = 0;  // summed over requests
   Bytes arena_bytes = 0;
+  Bytes region_bytes = 0;
   std::size_t arenas = 0;
   std::size_t late_now = 0;
 };
+
+// A block that is alive between two iterations.
+struct Living {
+  enum Kind : std::uint32_t { kForeign = 0, kSlot = 1, kLate = 2, kRegion = 3 };
+  static constexpr std::uint32_t kNone = ~0u;
+
+  std::uint64_t address;
+  Bytes bytes;
+  std::uint32_t block;    // its number in the recording, or kNone
+  std::uint32_t plan;     // the plan that its request was matched with, or kNone
+  std::uint32_t request;  // the request's number there, or kNone
+  std::uint32_t kind;
+};
+static_assert(sizeof(Living) == 32);
 
 class Engine {
  public:
@@ -61,6 +78,7 @@ class Engine {
   bool adopt(void* pointer, std::size_t bytes, std::uint64_t stream) noexcept;
   bool release(void* pointer) noexcept;
   bool owns(const void* pointer) noexcept;
+  void shared(void* pointer) noexcept;
   Statistics statistics() noexcept;
 
   // What the session calls. None of these may run inside an allocation.
@@ -89,6 +107,28 @@ class Engine {
   void attach_arena(const pgmo_arena& arena);
   void detach_arena();
 
+  // Besides the arenas that are there one more, of this stream, for the offsets from `begin` on.
+  void add_arena(std::uint64_t stream, Offset begin, const pgmo_arena& arena);
+  bool has_arena();
+
+  // Lets go of the arena in an iteration that has outgrown its plan from the start, so that the
+  // framework can serve it from that memory.
+  void yield_when_outgrown(bool on);
+
+  // Memory for blocks that live long; see regions.hpp. Throw like `attach_arena`.
+  std::uint32_t add_region(const pgmo_arena& region);
+  void add_opening_region(const pgmo_arena& region);
+  void close_region(std::uint32_t region);
+  void close_opening_region();
+
+  // What is alive, between two iterations. Throws std::bad_alloc.
+  std::vector<Living> living();
+
+  // Between two iterations: an address for a block that is about to be moved, or 0. In a region; or
+  // in the slot of the selected plan's request that the block was born with.
+  std::uintptr_t place_in_region(std::uint32_t region, Offset offset, Bytes bytes);
+  std::uintptr_t resettle(std::uint32_t request, Bytes bytes);
+
   void start_serving();
   void stop_serving();
 
@@ -110,11 +150,9 @@ class Engine {
     Bytes bytes = 0;
     std::uint32_t block = Recorder::kNoBlock;
     std::uint32_t epoch = 0;
+    std::uint32_t plan = Living::kNone;  // as in `stamp`
+    std::uint32_t request = Living::kNone;
     bool foreign = false;
-  };
-  struct RetiredArena {
-    pgmo_arena arena;
-    LateSet blocks;
   };
 
   bool has(std::uint32_t bit) const noexcept {
@@ -129,7 +167,11 @@ class Engine {
   bool track(std::uintptr_t address, Bytes bytes, std::uint64_t stream, bool foreign) noexcept;
   void record_free(std::uintptr_t address) noexcept;
   bool release_slot(std::uintptr_t address, pgmo_arena& empty) noexcept;
-  [[nodiscard]] pgmo_arena retire_arena();
+  [[nodiscard]] std::vector<pgmo_arena> retire_arenas();
+  void check_plans(const Arenas& arenas) const;
+  void check_slots(const ReplayPlan& plan, const Arenas& arenas) const;
+  void note_refusal() noexcept;
+  std::uint32_t stamp() const noexcept { return generation_ << 8 | (selected_ & 0xff); }
 
   std::atomic<std::uint32_t> mode_{0};
   std::optional<std::uint32_t> mode_when_paused_;
@@ -147,14 +189,14 @@ class Engine {
   std::array<RequestKey, kPrefix> prefix_{};
   std::uint32_t requests_so_far_ = 0;  // in this iteration; counted up to kPrefix
 
-  pgmo_arena arena_{};
-  std::uintptr_t base_ = 0;
-  LateSet late_;
-  std::vector<RetiredArena> retired_;
+  Arenas arenas_;
+  Surroundings here_;
+  bool yields_ = false;
+  std::uint32_t generation_ = 0;  // of the plans
 
-  Counters counters_;
   Level slots_;
   Level fallback_;
+  Level region_level_;
   std::uint64_t fallback_bytes_ = 0;
   std::unique_ptr<LiveCheck> check_;
 };

@@ -34,6 +34,21 @@ class LateSet {
     return bytes;
   }
 
+  // The blocks of a range, by their offsets in it. Throws std::bad_alloc.
+  LateSet part(Offset begin, Bytes bytes) const {
+    LateSet part;
+    for (auto at = blocks_.lower_bound(begin); at != blocks_.end() && at->first < begin + bytes;
+         ++at) {
+      part.blocks_.emplace_hint(part.blocks_.end(), at->first - begin, at->second);
+    }
+    return part;
+  }
+
+  template <typename Visit>
+  void for_each(Visit&& visit) const {
+    for (const auto& [offset, bytes] : blocks_) visit(offset, bytes);
+  }
+
   bool overlaps(Offset offset, Bytes bytes) const noexcept {
     const auto after = blocks_.lower_bound(offset);
     if (after != blocks_.end() && after->first < offset + bytes) return true;

@@ -26,7 +26,7 @@
 extern "C" {
 #endif
 
-#define PGMO_ENGINE_API_VERSION 1
+#define PGMO_ENGINE_API_VERSION 2
 
 typedef struct pgmo_engine pgmo_engine;
 
@@ -44,7 +44,9 @@ typedef struct pgmo_engine_statistics {
   uint64_t peak_slot_bytes;
   uint64_t live_fallback_bytes;
   uint64_t peak_fallback_bytes;
-  uint64_t arena_bytes; /* of all arenas held, those waiting for their last block included */
+  uint64_t arena_bytes;  /* of all arenas held, those waiting for their last block included */
+  uint64_t region_bytes; /* of all regions of long-lived blocks */
+  uint64_t live_region_bytes;
 } pgmo_engine_statistics;
 
 typedef struct pgmo_engine_api {
@@ -66,13 +68,17 @@ typedef struct pgmo_engine_api {
    * Works in every mode, also long after serving has stopped. */
   int (*release)(pgmo_engine*, void* pointer);
 
-  /* Non-zero when the pointer lies in one of the engine's arenas. */
+  /* Non-zero when the pointer lies in one of the engine's arenas or regions. */
   int (*owns)(pgmo_engine*, const void* pointer);
+
+  /* Tells that a block is used on another stream, too. While recording that is noted, and the block
+   * is not planned; of a slot the adapter has to put off `release` until that stream is done. */
+  void (*shared)(pgmo_engine*, void* pointer);
 
   void (*statistics)(pgmo_engine*, pgmo_engine_statistics* out);
 } pgmo_engine_api;
 
-/* What an adapter hands out as an arena: one block of the framework's. */
+/* What an adapter hands out as an arena or a region: one block of the framework's. */
 typedef struct pgmo_arena {
   void* base;
   size_t bytes;

@@ -67,6 +67,15 @@ void Recorder::step() noexcept {
           .stream = 0});
 }
 
+void Recorder::shared(std::uint32_t block) noexcept {
+  append({.kind = Event::kShared,
+          .thread = thread_number(),
+          .tag = -1,
+          .block = block,
+          .bytes = 0,
+          .stream = 0});
+}
+
 bool Recorder::append(const Event& event) noexcept {
   if (truncated_) return false;
   try {

@@ -1,6 +1,6 @@
 // The recorder: what happened, in the order in which it happened.
 //
-//     request 0  request 1  free 0  request 2  step  request 3  free 2 ...
+//     request 0  request 1  free 0  request 2  shared 2  step  request 3  free 2 ...
 //
 // Blocks are numbered by their request, counted from the start of the recording. Zero-byte requests
 // do not occur. The layout of an event is also numpy's: see pgmo/profiler/recording.py.
@@ -16,7 +16,7 @@
 namespace pgmo {
 
 struct Event {
-  enum Kind : std::uint8_t { kRequest = 0, kFree = 1, kStep = 2 };
+  enum Kind : std::uint8_t { kRequest = 0, kFree = 1, kStep = 2, kShared = 3 };
 
   Kind kind;
   std::uint8_t padding = 0;
@@ -56,6 +56,9 @@ class Recorder {
   std::uint32_t request(Bytes bytes, std::uint64_t stream) noexcept;
   void free(std::uint32_t block) noexcept;
   void step() noexcept;
+
+  // The block is used on another stream, too.
+  void shared(std::uint32_t block) noexcept;
 
  private:
   bool append(const Event& event) noexcept;

@@ -6,6 +6,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "engine/regions.hpp"
+
 namespace pgmo {
 namespace {
 
@@ -36,6 +38,12 @@ ReplayPlan::ReplayPlan(std::span<const PlannedRequest> requests, Bytes arena_byt
       check(request.alternate == kUnplanned, "a second slot without a first", row);
       continue;
     }
+    if (request.offset >= Regions::kOpening) {
+      check(request.alternate == kUnplanned && request.offset % alignment == 0 &&
+                request.offset - Regions::kOpening <= kLargestRequest,
+            "a place for good is aligned and has no second one", row);
+      continue;
+    }
     check(fits(request.offset), "the offset is outside the arena or not aligned", row);
     const Tick start = static_cast<Tick>(row);
     if (request.alternate == kUnplanned) {
@@ -60,9 +68,14 @@ ReplayPlan::ReplayPlan(std::span<const PlannedRequest> requests, Bytes arena_byt
     const PlannedRequest& request = requests[row];
     const RequestKey key = make_key(request.bytes, request.stream_index);
     Slot slot{.key = key, .place = kNowhere};
-    if (request.offset != kUnplanned) slot.place = add_place(request.offset);
+    if (request.offset >= Regions::kOpening) {
+      for_good_.emplace(static_cast<SlotIndex>(row), request.offset);
+    } else if (request.offset != kUnplanned) {
+      slot.place = add_place(request.offset);
+    }
     if (request.alternate != kUnplanned) {
       slot.alternate = static_cast<SlotIndex>(requests.size() + kSentinels + second_slots.size());
+      first_of_.push_back(static_cast<SlotIndex>(row));
       second_slots.push_back({.key = key, .place = add_place(request.alternate)});
     }
     slots_.push_back(slot);
@@ -85,7 +98,9 @@ void ReplayPlan::make_places(std::span<const PlannedRequest> requests) {
   std::vector<Offset> offsets;
   offsets.reserve(requests.size());
   for (const PlannedRequest& request : requests) {
-    if (request.offset != kUnplanned) offsets.push_back(request.offset);
+    if (request.offset != kUnplanned && request.offset < Regions::kOpening) {
+      offsets.push_back(request.offset);
+    }
     if (request.alternate != kUnplanned) offsets.push_back(request.alternate);
   }
   std::sort(offsets.begin(), offsets.end());
@@ -107,7 +122,7 @@ void ReplayPlan::index_ends(std::span<const PlannedRequest> requests) {
   ends_.reserve(requests.size() + 1);
   for (std::size_t row = 0; row < requests.size(); ++row) {
     // Nothing else lies on the two slots of a pair, so their ends are nobody's business.
-    if (requests[row].offset == kUnplanned || requests[row].alternate != kUnplanned) continue;
+    if (slots_[row].place == kNowhere || requests[row].alternate != kUnplanned) continue;
     ends_.push_back({static_cast<std::uint32_t>(requests[row].end % ticks),
                      static_cast<SlotIndex>(row), slots_[row].place});
   }

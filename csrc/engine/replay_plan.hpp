@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "types.hpp"
@@ -51,7 +52,7 @@ struct PlannedRequest {
   std::uint32_t stream_index;
   bool varying;   // serves any request no larger than itself
   Tick end;       // exclusive; beyond the number of requests: in the next iteration
-  Offset offset;  // kUnplanned: has no slot
+  Offset offset;  // kUnplanned: has no slot; from Regions::kOpening on: a place for good
   Offset
       alternate;  // the second slot of a block that outlives its successor's birth, or kUnplanned
 };
@@ -82,7 +83,23 @@ class ReplayPlan {
 
   const Slot& slot(SlotIndex index) const noexcept { return slots_[index]; }
   bool planned(SlotIndex index) const noexcept { return slots_[index].place != kNowhere; }
+  SlotIndex first_varying() const noexcept { return varying_.empty() ? kNoSlot : varying_.front(); }
   bool varying(SlotIndex index) const noexcept { return is_varying_[index]; }
+  // Where a request of the opening has its place for good, or kUnplanned.
+  Offset place_for_good(SlotIndex index) const noexcept {
+    const auto found = for_good_.find(index);
+    return found == for_good_.end() ? kUnplanned : found->second;
+  }
+
+  // The request that a slot, perhaps a second one, belongs to.
+  SlotIndex request_of(SlotIndex index) const noexcept {
+    if (index < requests_) return index;
+    return first_of_[index - requests_ - kSentinels];
+  }
+
+  // The offset of a slot, which is a planned one.
+  Offset offset_of(SlotIndex index) const noexcept { return places_[slots_[index].place].offset; }
+
   Tick end_of(SlotIndex index) const noexcept { return ends_by_slot_[index]; }
 
   // Planned ends in the order of ticks; closed by an entry whose tick is never reached.
@@ -144,7 +161,9 @@ class ReplayPlan {
 
   std::uint32_t requests_;
   Bytes arena_bytes_;
-  std::vector<Slot> slots_;  // one per request, then sentinels, then the second slots
+  std::vector<Slot> slots_;          // one per request, then sentinels, then the second slots
+  std::vector<SlotIndex> first_of_;  // of each second slot
+  std::unordered_map<SlotIndex, Offset> for_good_;
   std::vector<bool> is_varying_;
   std::vector<Tick> ends_by_slot_;
   std::vector<End> ends_;

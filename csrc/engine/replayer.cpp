@@ -1,6 +1,8 @@
 #include "engine/replayer.hpp"
 
 #include <algorithm>
+#include <cstdlib>
+#include <new>
 
 namespace pgmo {
 
@@ -39,12 +41,33 @@ void Replayer::begin_at(std::uint32_t requests_so_far) {
   answered_before_ -= cursor;  // the plan before has answered these
 }
 
-void Replayer::retire_living() {
+void Replayer::make_living_late() {
   plan_.for_each_living([this](Place& place) {
     if (place.bytes > 0) late_.insert(place.offset, place.bytes);
-    place.living = kNoSlot;
+    place.bytes = -std::abs(place.bytes);
   });
-  rewind();
+}
+
+void Replayer::forget_living() noexcept {
+  plan_.for_each_living([](Place& place) { place.living = kNoSlot; });
+}
+
+Offset Replayer::resettle(SlotIndex request, Bytes bytes) noexcept {
+  if (cursor_ != 0 || request >= plan_.requests() || !plan_.planned(request)) return kUnplanned;
+  const Slot& first = plan_.slot(request);
+  const bool twice = first.alternate != kNoSlot;
+  const bool wraps = twice || plan_.end_of(request) > plan_.requests();
+  if (!wraps || bytes > key_bytes(first.key) || surroundings_.nowhere(key_stream(first.key))) {
+    return kUnplanned;
+  }
+  for (SlotIndex index = request; index != kNoSlot; index = plan_.slot(index).alternate) {
+    Place& place = plan_.place_of(plan_.slot(index));
+    if (place.living != kNoSlot || late_.overlaps(place.offset, bytes)) continue;
+    place.living = index;
+    place.bytes = bytes;
+    return place.offset;
+  }
+  return kUnplanned;
 }
 
 void Replayer::rewind() noexcept {
@@ -118,6 +141,7 @@ Replayer::Match Replayer::too_large(RequestKey key) {
   const SlotIndex request = cursor_;
   if (grown_.size() < kMostGrown) grown_.push_back({request, key_bytes(key)});
   advance_to(request);
+  refused_ = request;
   outgrown_ = true;
   return {kNoSlot, Miss::kTooLarge};
 }
@@ -157,7 +181,11 @@ SlotIndex Replayer::find_far(RequestKey key, bool rare_is_proof) const noexcept 
 
 Offset Replayer::serve_at(SlotIndex request, RequestKey key) noexcept {
   missed_ = kNoKey;
-  if (!plan_.planned(request)) return miss(Miss::kPersistent, key);
+  refused_ = request;
+  if (!plan_.planned(request)) [[unlikely]]
+    return serve_for_good(request, key);
+  if (surroundings_.nowhere(key_stream(key))) [[unlikely]]
+    return miss(Miss::kNoArena, key);
   const Bytes bytes = key_bytes(key);
   Miss reason = Miss::kOccupied;
   for (SlotIndex index = request; index != kNoSlot; index = plan_.slot(index).alternate) {
@@ -181,8 +209,29 @@ Offset Replayer::serve_at(SlotIndex request, RequestKey key) noexcept {
   return miss(reason, key);
 }
 
+// Optimizer state and the like, in the iteration in which it is born.
+Offset Replayer::serve_for_good(SlotIndex request, RequestKey key) noexcept {
+  const Offset offset = plan_.place_for_good(request);
+  const Bytes bytes = key_bytes(key);
+  bool placed = false;
+  try {
+    placed = offset != kUnplanned && surroundings_.regions.place_opening(offset, bytes);
+  } catch (const std::bad_alloc&) {
+    // It goes without a place for good.
+  }
+  if (!placed) return miss(Miss::kPersistent, key);
+  ++counters_.requests;
+  ++counters_.hits;
+  counters_.requested_bytes += static_cast<std::uint64_t>(bytes);
+  counters_.hit_bytes += static_cast<std::uint64_t>(bytes);
+  return offset;
+}
+
 Offset Replayer::miss(Miss reason, RequestKey key) noexcept {
-  if (reason == Miss::kUnknown) missed_ = key;
+  if (reason == Miss::kUnknown) {
+    missed_ = key;
+    refused_ = kNoSlot;
+  }
   counters_.missed(reason, key_bytes(key));
   return kUnplanned;
 }

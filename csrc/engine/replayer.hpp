@@ -30,6 +30,7 @@
 #include <vector>
 
 #include "engine/late_set.hpp"
+#include "engine/regions.hpp"
 #include "engine/replay_plan.hpp"
 #include "engine/statistics.hpp"
 
@@ -40,10 +41,28 @@ struct Grown {
   Bytes bytes;
 };
 
+// What all plans of an engine share.
+struct Surroundings {
+  LateSet late;
+  Counters counters;
+  Regions regions;
+  std::uint64_t without_arena = 0;  // see Arenas::without
+
+  bool nowhere(std::uint32_t stream_index) const noexcept {
+    if (without_arena == 0) [[likely]]
+      return false;
+    return stream_index >= 64 || (without_arena >> stream_index & 1) != 0;
+  }
+};
+
 class Replayer {
  public:
-  Replayer(ReplayPlan plan, LateSet& late, Counters& counters)
-      : plan_(std::move(plan)), late_(late), counters_(counters), end_(plan_.ends()) {}
+  Replayer(ReplayPlan plan, Surroundings& surroundings)
+      : plan_(std::move(plan)),
+        late_(surroundings.late),
+        counters_(surroundings.counters),
+        surroundings_(surroundings),
+        end_(plan_.ends()) {}
 
   // The offset to serve the request from, or kUnplanned. Counts. Throws std::bad_alloc only before
   // it has changed anything that the invariant needs.
@@ -54,11 +73,39 @@ class Replayer {
 
   void end_iteration();
 
+  // Takes the slot of a block that was requested in the iteration before and lives on into the one
+  // that is about to begin: its offset, or kUnplanned when the plan has no place for it now.
+  Offset resettle(SlotIndex request, Bytes bytes) noexcept;
+
+  // Of the last request that `serve` refused: its number in the plan, or kNoSlot.
+  SlotIndex refused() const noexcept { return refused_; }
+
+  // Whether the request refused was the iteration's first varying one, and too large: then hardly
+  // any of those that follow will fit.
+  bool outgrown_from_the_start() const noexcept {
+    return outgrown_ && refused_ == plan_.first_varying();
+  }
+
   // Takes over in the middle of an iteration, after so many requests.
   void begin_at(std::uint32_t requests_so_far);
 
-  // All living slots become late blocks; the plan is at rest afterwards.
-  void retire_living();
+  // All living slots become late blocks; the plan is at rest afterwards. In two steps, of which the
+  // first may throw and can be repeated.
+  void retire_living() {
+    make_living_late();
+    forget_living();
+    rewind();
+  }
+  void make_living_late();
+  void forget_living() noexcept;
+
+  // Living slots that are not late: request, offset, bytes.
+  template <typename Visit>
+  void for_each_living(Visit&& visit) {
+    plan_.for_each_living([&](Place& place) {
+      if (place.bytes > 0) visit(plan_.request_of(place.living), place.offset, place.bytes);
+    });
+  }
 
   const ReplayPlan& plan() const noexcept { return plan_; }
 
@@ -99,6 +146,7 @@ class Replayer {
   bool fits(SlotIndex request, RequestKey key) const noexcept;
 
   Offset serve_at(SlotIndex request, RequestKey key) noexcept;
+  Offset serve_for_good(SlotIndex request, RequestKey key) noexcept;
   Offset miss(Miss reason, RequestKey key) noexcept;
   void pass(SlotIndex tick);
   void make_late(Place& place, Tick tick);
@@ -109,6 +157,7 @@ class Replayer {
   ReplayPlan plan_;
   LateSet& late_;
   Counters& counters_;
+  Surroundings& surroundings_;
   SlotIndex cursor_ = 0;
   Tick now_ = -1;
   const ReplayPlan::End* end_;
@@ -116,6 +165,7 @@ class Replayer {
   std::array<SlotIndex, kMostSkipped> skipped_{};
   std::size_t skipped_count_ = 0;
   bool outgrown_ = false;  // the last varying request was larger than its slot
+  SlotIndex refused_ = kNoSlot;
   std::uint64_t answered_before_ = 0;
   std::vector<Grown> grown_;
 };

@@ -15,6 +15,7 @@ enum class Miss : std::uint8_t {
   kTooLarge,    // a varying request that is larger than any seen when the plan was made
   kOccupied,    // its slot's previous block is still alive
   kLate,        // its slot overlaps a late block
+  kNoArena,     // its stream has no arena at the moment
   kCount
 };
 

@@ -12,6 +12,7 @@ MISS_REASONS: Mapping[str, str] = {
     "too_large": "larger than when it was planned",
     "occupied": "slot still held by its previous block",
     "late": "slot overlaps a block that outlived its plan",
+    "no_arena": "there was no arena for it at the moment",
 }
 """Why a request was handed to the framework's own allocator, in plain words."""
 

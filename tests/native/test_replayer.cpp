@@ -11,12 +11,13 @@ namespace {
 
 // A replayer with what it refers to. Rows are disjoint unless a test says otherwise.
 struct Fixture {
-  LateSet late;
-  Counters counters;
+  Surroundings surroundings;
+  LateSet& late = surroundings.late;
+  Counters& counters = surroundings.counters;
   Replayer replayer;
 
   explicit Fixture(const std::vector<PlannedRequest>& rows)
-      : replayer(ReplayPlan(rows, 1'000'000, 1), late, counters) {}
+      : replayer(ReplayPlan(rows, 1'000'000, 1), surroundings) {}
 
   Offset serve(Bytes bytes, std::uint32_t stream = 0) {
     return replayer.serve(make_key(bytes, stream));

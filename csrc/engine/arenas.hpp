@@ -1,0 +1,113 @@
+// The arenas that slots lie in: one for each stream, seen by plans as one range of offsets.
+//
+//     offsets   0            a            b            c
+//               ├─ stream 0 ─┼─ stream 1 ─┼─ stream 2 ─┤
+//     memory    ▓▓▓▓▓▓░░░░    ▓▓▓░          (no arena yet: its requests go to the framework)
+//
+//     retired   ░░░▓░░░       only late blocks; given back when the last of them has died
+//
+// Blocks of different streams are not ordered in time, so they never share an arena. A framework
+// without streams has one arena for all of them.
+
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "engine/arena.hpp"
+#include "engine/late_set.hpp"
+#include "types.hpp"
+
+namespace pgmo {
+
+class Arenas {
+ public:
+  static constexpr std::uint32_t kEveryStream = ~std::uint32_t{0};
+  static constexpr std::uint32_t kMostStreams = 64;  // with an arena of their own
+
+  struct Segment {
+    std::uint32_t stream_index;  // or kEveryStream
+    Offset begin;
+    pgmo_arena arena;
+  };
+
+  struct Released {
+    Bytes bytes = 0;
+    pgmo_arena empty{};  // to be given back now
+  };
+
+  bool attached() const noexcept { return !segments_.empty(); }
+
+  // Streams without an arena, one bit each.
+  const std::uint64_t& without() const noexcept { return without_; }
+
+  std::uintptr_t address(std::uint32_t stream_index, Offset offset) const noexcept {
+    const std::uintptr_t bias = every_ != 0 ? every_ : biases_[stream_index % kMostStreams];
+    return bias + static_cast<std::uintptr_t>(offset);
+  }
+
+  // The offset that an address in a current arena has.
+  std::optional<Offset> offset_at(std::uintptr_t address) const noexcept {
+    for (const Segment& segment : segments_) {
+      if (contains(segment.arena, address)) [[likely]] {
+        return segment.begin + static_cast<Offset>(address - address_of(segment.arena.base));
+      }
+    }
+    return std::nullopt;
+  }
+
+  // Bytes that a plan may need; with arenas of single streams every slot has to be looked at.
+  Bytes extent() const noexcept;
+
+  // Whether a slot lies in the arena of its stream; so it does when there is none yet.
+  bool has_room(std::uint32_t stream_index, Offset offset, Bytes bytes) const noexcept;
+
+  // Throws std::invalid_argument, and changes nothing, when a segment is not a range of memory, its
+  // stream has one already, or its offsets are taken.
+  void add(const Segment& segment);
+
+  // The current arenas serve no more. The late blocks stay with them until they die; returned are
+  // those that are empty.
+  std::vector<pgmo_arena> retire(LateSet& late);
+
+  // For an address in a retired arena.
+  std::optional<Released> release_retired(std::uintptr_t address) noexcept;
+
+  // Late blocks by their addresses, those of the current arenas and of the retired ones.
+  template <typename Visit>
+  void for_each_late(const LateSet& late, Visit&& visit) const {
+    for (const Segment& segment : segments_) {
+      const std::uintptr_t bias =
+          address_of(segment.arena.base) - static_cast<std::uintptr_t>(segment.begin);
+      late.for_each([&](Offset offset, Bytes bytes) {
+        const std::uintptr_t address = bias + static_cast<std::uintptr_t>(offset);
+        if (contains(segment.arena, address)) visit(address, bytes);
+      });
+    }
+    for (const Retired& retired : retired_) {
+      retired.blocks.for_each([&](Offset offset, Bytes bytes) {
+        visit(address_of(retired.arena.base) + static_cast<std::uintptr_t>(offset), bytes);
+      });
+    }
+  }
+
+  bool owns(std::uintptr_t address) const noexcept;
+  Bytes bytes() const noexcept;
+  std::size_t count() const noexcept { return segments_.size() + retired_.size(); }
+
+ private:
+  struct Retired {
+    pgmo_arena arena;
+    LateSet blocks;  // by their offsets in this arena
+  };
+
+  std::vector<Segment> segments_;
+  std::uintptr_t every_ = 0;
+  std::uintptr_t biases_[kMostStreams] = {};
+  std::uint64_t without_ = ~std::uint64_t{0};
+  std::vector<Retired> retired_;
+};
+
+}  // namespace pgmo
