@@ -1,0 +1,39 @@
+"""Whether there is a GPU to test on, and whether it computes anything.
+
+Over the stub runtime of tests/fakecuda (`PGMO_FAKECUDA` is set) memory is real and values are
+garbage: the same programs run, and nothing is compared.
+"""
+
+import importlib.util
+import os
+
+STUB = bool(os.environ.get("PGMO_FAKECUDA"))
+
+# cuBLAS is deterministic only with a workspace of its own per stream, chosen before it starts.
+os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+
+
+def why_not() -> str:
+    """Why nothing can be tested here; empty when there is a CUDA device."""
+    if importlib.util.find_spec("torch") is None:
+        return "PyTorch is not installed"
+    import torch
+
+    if torch.version.cuda is None:
+        return f"PyTorch {torch.__version__} is built without CUDA"
+    if not torch.cuda.is_available():
+        return "there is no CUDA device"
+    return ""
+
+
+def make_deterministic() -> None:
+    """Makes the same program compute the same bits each time, as far as torch can."""
+    import torch
+
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.backends.cudnn.deterministic = True
+    torch.backends.cudnn.benchmark = False
+    torch.backends.cuda.enable_cudnn_sdp(False)
+    torch.backends.cuda.enable_mem_efficient_sdp(False)
+    if STUB:
+        torch.backends.cudnn.enabled = False

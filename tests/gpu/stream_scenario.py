@@ -1,0 +1,114 @@
+"""Blocks that are used on another stream, with delays that expose a reuse that comes too early.
+
+    python -m tests.gpu.stream_scenario --delay 100000000
+
+    producer   fill x with i ── del x ── fill y with -1    y gets the slot of x unless stopped
+                     └─ event ─┐
+    consumer                   sleep ─────────── copy x      has to read i everywhere
+
+Prints one line of JSON: the iterations whose copy was wrong, and how the session saw each.
+"""
+
+import argparse
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+
+import pgmo
+
+ELEMENTS = 1 << 20
+DELAY = 100_000_000
+"""Clock cycles that the consumer sleeps: about 50 ms, thousands of times what filling y takes."""
+
+
+@dataclass
+class Seen:
+    """What became of it."""
+
+    wrong: list[int] = field(default_factory=list)
+    phases: list[str] = field(default_factory=list)
+    hits: list[int] = field(default_factory=list)
+    delayed: list[int] = field(default_factory=list)
+    """Iterations with a recorded stream and a delay."""
+
+
+def stream_pair(name: str) -> tuple[torch.cuda.Stream, torch.cuda.Stream]:
+    """Producer and consumer."""
+    main = torch.cuda.default_stream()
+    side = torch.cuda.Stream()
+    pairs = {"main-side": (main, side), "side-main": (side, main)}
+    return pairs[name] if name in pairs else (side, torch.cuda.Stream())
+
+
+def play(pair: str, record_from: int, iterations: int = 14, delay: int = DELAY) -> Seen:
+    """Runs the scenario under a session.
+
+    Args:
+        pair: which streams produce and consume: "main-side", "side-main", "side-other".
+        record_from: the first iteration that relies on `record_stream`; the earlier ones wait. 0
+            shows it to the recording, so that x is not planned; a later one comes unexpectedly.
+        iterations: how many.
+        delay: clock cycles.
+    """
+    producer, consumer = stream_pair(pair)
+    copies = torch.zeros(iterations, ELEMENTS, device="cuda")
+    torch.cuda.synchronize()
+    seen = Seen()
+    with pgmo.optimize(device="cuda", tags=False) as session:
+        for index in range(iterations):
+            recorded = index >= record_from
+            phase = session.phase.value
+            with session.iteration():
+                turn(copies[index], index, producer, consumer, delay if recorded else 0)
+            seen.phases.append(phase)
+            if recorded:
+                seen.delayed.append(index)
+        torch.cuda.synchronize()
+        seen.hits = [one.hits for one in session.history]
+    expected = torch.arange(iterations, device="cuda").float()
+    right = (copies == expected[:, None]).all(dim=1)
+    seen.wrong = [index for index in range(iterations) if not right[index].item()]
+    return seen
+
+
+def turn(
+    copy: torch.Tensor,
+    index: int,
+    producer: torch.cuda.Stream,
+    consumer: torch.cuda.Stream,
+    delay: int,
+) -> None:
+    """One iteration; with a delay the block's safety is the allocator's business."""
+    with torch.cuda.stream(producer):
+        x = torch.full((ELEMENTS,), float(index), device="cuda")
+    consumer.wait_stream(producer)
+    with torch.cuda.stream(consumer):
+        if delay:
+            torch.cuda._sleep(delay)
+        copy.copy_(x)
+    if delay:
+        x.record_stream(consumer)
+    else:
+        producer.wait_stream(consumer)
+    with torch.cuda.stream(producer):
+        del x
+        y = torch.full((ELEMENTS,), -1.0, device="cuda")
+        del y
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--pair", default="main-side")
+    parser.add_argument("--record-from", type=int, default=8)
+    parser.add_argument("--delay", type=int, default=DELAY)
+    arguments = parser.parse_args()
+    seen: dict[str, Any] = asdict(
+        play(arguments.pair, arguments.record_from, delay=arguments.delay)
+    )
+    print(json.dumps(seen))
+
+
+if __name__ == "__main__":
+    main()

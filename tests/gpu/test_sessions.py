@@ -1,0 +1,98 @@
+"""Sessions come and go in a process that uses the device before, in between and after."""
+
+import gc
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import pgmo  # noqa: E402
+from tests.gpu.device import STUB  # noqa: E402
+from tests.gpu.processes import result_of, run_module  # noqa: E402
+from tests.gpu.programs import GPT, Perceptron  # noqa: E402
+from tests.gpu.replaying import from_fallback, from_slot, replaying  # noqa: E402
+from tests.gpu.running import assert_replayed, assert_same, run  # noqa: E402
+
+
+def test_two_sessions_after_each_other():
+    plain = run(GPT)
+    for _ in range(2):
+        with pgmo.optimize(device="cuda") as session:
+            under_pgmo = run(GPT, session)
+        assert_same(plain, under_pgmo)
+        assert_replayed(session)
+
+
+def test_tensors_live_on_across_both_ends():
+    before = torch.full((1000, 1000), 3.0, device="cuda")
+    with replaying() as session:
+        slot, outside = from_slot(session, 5.0), from_fallback(session, 1000, 7.0)
+        total = before + 1
+    after = [torch.full((1 << 20,), -1.0, device="cuda") for _ in range(8)]
+    if not STUB:
+        assert (slot == 10).all()
+        assert (outside == 7).all()
+        assert (total == 4).all()
+        assert (before == 3).all()
+        assert all((tensor == -1).all() for tensor in after)
+
+
+def test_the_arena_goes_back_when_its_last_tensor_dies():
+    gc.collect()
+    torch.cuda.empty_cache()
+    start = torch.cuda.memory_allocated()
+    with replaying() as session:
+        arena = session.plan.arena
+        slot = from_slot(session)
+    assert torch.cuda.memory_allocated() - start >= arena
+    del slot
+    gc.collect()
+    assert torch.cuda.memory_allocated() == start
+
+
+def test_blocks_from_before_are_freed_inside_and_the_other_way_round():
+    before = [torch.full((1 << 20,), 1.0, device="cuda") for _ in range(4)]
+    with replaying() as session:
+        before.clear()
+        inside = [from_fallback(session) for _ in range(4)]
+    torch.cuda.synchronize()
+    start = torch.cuda.memory_allocated()
+    inside.clear()
+    assert start - torch.cuda.memory_allocated() == 4 * (4 << 20)
+
+
+def test_training_goes_on_when_a_session_opens_and_closes_in_the_middle():
+    def alone():
+        program = Perceptron()
+        return program, [program.step(index).item() for index in range(30)]
+
+    def around():
+        program, losses = Perceptron(), []
+        losses += [program.step(index).item() for index in range(6)]
+        with pgmo.optimize(device="cuda") as session:
+            for index in range(6, 20):
+                with session.iteration():
+                    losses.append(program.step(index).item())
+        assert_replayed(session)
+        losses += [program.step(index).item() for index in range(20, 30)]
+        return program, losses
+
+    outcomes = []
+    for play in (alone, around):
+        torch.manual_seed(0)
+        outcomes.append(play())
+    (plain, plain_losses), (program, losses) = outcomes
+    if not STUB:
+        assert plain_losses == losses
+        assert all(map(torch.equal, plain.state(), program.state()))
+
+
+def test_the_official_call_before_cuda_starts():
+    plain = result_of(run_module("run_program", "gpt"))
+    plugin = result_of(run_module("run_program", "gpt", "--mode", "plugin"))
+    assert plugin["phases"][-1] == "replay"
+    assert plugin["hit_bytes_rate"] >= 0.99
+    assert plugin["allocated"] > 0  # torch's statistics go on
+    if not STUB:
+        assert plain["losses"] == plugin["losses"]
+        assert plain["state"] == plugin["state"]

@@ -1,0 +1,86 @@
+"""Slots and streams: a block used elsewhere is not handed out again before that use is over."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import pgmo  # noqa: E402
+from tests.gpu.device import STUB  # noqa: E402
+from tests.gpu.processes import result_of, run_module  # noqa: E402
+
+PAIRS = pytest.mark.parametrize("pair", ["main-side", "side-main", "side-other"])
+
+
+@pytest.fixture(scope="module")
+def play():
+    from tests.gpu.stream_scenario import play
+
+    return play
+
+
+@PAIRS
+def test_a_recorded_stream_that_the_recording_knew(play, pair):
+    seen = play(pair, record_from=0)
+    assert seen.phases[-1] == "replay"
+    assert seen.hits[-1] > 0
+    assert STUB or not seen.wrong
+
+
+@PAIRS
+def test_a_recorded_stream_that_comes_unexpectedly(play, pair):
+    seen = play(pair, record_from=8)
+    assert {seen.phases[index] for index in seen.delayed} == {"replay"}
+    assert seen.hits[7] == 2  # x and y, in one slot
+    if not STUB:
+        assert not seen.wrong
+        assert seen.hits[8] == 1  # y stayed out of the slot of x, which was being read
+
+
+@pytest.mark.skipif(STUB, reason="values mean nothing")
+def test_the_check_notices_a_broken_adapter(tmp_path):
+    """The same scenario, with an adapter that was compiled to ignore record_stream."""
+    broken = {
+        "PGMO_ADAPTER_FLAGS": "-DPGMO_BREAK_RECORD_STREAM",
+        "PGMO_CACHE_DIR": str(tmp_path),
+    }
+    seen = result_of(run_module("stream_scenario", environment=broken))
+    assert seen["hits"][8] == 2
+    assert seen["wrong"]
+    assert set(seen["wrong"]) <= set(seen["delayed"])
+
+
+def test_streams_have_arenas_of_their_own():
+    """Two streams that allocate the same sizes at once never meet in one slot."""
+    side = torch.cuda.Stream()
+    starts: list[tuple[int, int]] = []
+    with pgmo.optimize(device="cuda", tags=False) as session:
+        for _ in range(10):
+            with session.iteration():
+                for _ in range(4):
+                    here = torch.zeros(1 << 18, device="cuda")
+                    with torch.cuda.stream(side):
+                        there = torch.zeros(1 << 18, device="cuda")
+                        there_start = there.data_ptr()
+                        del there
+                    starts.append((here.data_ptr(), there_start))
+                    del here
+    assert session.history[-1].hits == 8
+    mine, others = ({start[place] for start in starts[-8:]} for place in (0, 1))
+    assert not mine & others
+
+
+def test_freed_on_another_thread():
+    """The backward pass runs on a thread of torch's own; so may the last reference."""
+    import threading
+
+    with pgmo.optimize(device="cuda", tags=False) as session:
+        for number in range(10):
+            with session.iteration():
+                holder = [torch.full((1 << 18,), float(number), device="cuda")]
+                total = holder[0].sum()
+                thread = threading.Thread(target=holder.clear)
+                thread.start()
+                thread.join()
+                if not STUB:
+                    assert total.item() == number * (1 << 18)
+    assert session.history[-1].hits >= 1

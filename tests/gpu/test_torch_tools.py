@@ -1,0 +1,158 @@
+"""Torch's own tools go on working while a session replays."""
+
+import gc
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import pgmo  # noqa: E402
+from tests.gpu.device import STUB  # noqa: E402
+from tests.gpu.replaying import ELEMENTS, from_fallback, from_slot, replaying, turn  # noqa: E402
+
+BLOCK = 4 * ELEMENTS
+LARGE = 64 << 20
+
+
+@pytest.fixture
+def session():
+    gc.collect()
+    with replaying() as session:
+        yield session
+
+
+def test_memory_allocated_counts_what_the_fallback_serves(session):
+    before = torch.cuda.memory_allocated()
+    block = from_fallback(session, LARGE // 4)
+    assert torch.cuda.memory_allocated() - before == LARGE
+    del block
+    assert torch.cuda.memory_allocated() == before
+
+
+def test_a_slot_costs_torch_nothing_more(session):
+    """The arena is one block of the allocator beneath and counted there."""
+    before = torch.cuda.memory_allocated(), torch.cuda.memory_reserved()
+    block = from_slot(session)
+    assert (torch.cuda.memory_allocated(), torch.cuda.memory_reserved()) == before
+    assert before[0] >= session.plan.arena
+    del block
+
+
+def test_peaks_can_be_reset(session):
+    torch.cuda.reset_peak_memory_stats()
+    start = torch.cuda.max_memory_allocated()
+    assert start == torch.cuda.memory_allocated()
+    block = from_fallback(session, LARGE // 4)
+    del block
+    assert torch.cuda.max_memory_allocated() - start == LARGE
+    torch.cuda.reset_peak_memory_stats()
+    assert torch.cuda.max_memory_allocated() == start
+
+
+def test_statistics_have_the_same_fields_as_without_a_session(session):
+    inside = set(torch.cuda.memory_stats())
+    text = torch.cuda.memory_summary()
+    session.close()
+    assert inside == set(torch.cuda.memory_stats())
+    assert {"allocated_bytes.all.peak", "reserved_bytes.all.current"} <= inside
+    assert "CUDA memory summary" in text
+
+
+def test_own_statistics(session):
+    inside = pgmo.memory_stats("cuda")
+    assert inside
+    assert all(isinstance(value, int) for value in inside.values())
+    assert session.plan.arena in inside.values()
+
+
+def test_history_and_snapshot(session):
+    torch.cuda.memory._record_memory_history(max_entries=1000)
+    try:
+        block = from_fallback(session, LARGE // 4)
+        held = from_slot(session)
+        snapshot = torch.cuda.memory._snapshot()
+    finally:
+        torch.cuda.memory._record_memory_history(enabled=None)
+    segments = [(one["address"], one["total_size"]) for one in snapshot["segments"]]
+
+    def inside(tensor):
+        return any(start <= tensor.data_ptr() < start + size for start, size in segments)
+
+    assert inside(block)
+    assert inside(held)  # the arena is a block in one of torch's segments
+    events = [event for trace in snapshot["device_traces"] for event in trace]
+    assert any(event["action"] == "alloc" and event["size"] == LARGE for event in events)
+
+
+def test_empty_cache_returns_what_is_free_and_keeps_the_arena(session):
+    del (block := [from_fallback(session, LARGE // 4)])[:]
+    held = from_slot(session, 3.0)
+    before = torch.cuda.memory_reserved()
+    torch.cuda.empty_cache()
+    assert torch.cuda.memory_reserved() <= before - LARGE
+    assert torch.cuda.memory_reserved() >= session.plan.arena
+    assert STUB or (held == 6).all()
+    assert not block
+
+
+def test_memory_fraction_and_the_typed_error(session):
+    total = torch.cuda.get_device_properties(0).total_memory
+    torch.cuda.empty_cache()
+    fraction = (torch.cuda.memory_reserved() + 2 * LARGE) / total
+    torch.cuda.set_per_process_memory_fraction(fraction)
+    try:
+        with pytest.raises(torch.OutOfMemoryError) as caught:
+            torch.empty(4 * LARGE, dtype=torch.uint8, device="cuda")
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+    text = str(caught.value)
+    assert text.startswith("CUDA out of memory. Tried to allocate 256.00 MiB.")
+    assert "pgmo" in text.removeprefix("CUDA out of memory.")
+    with session.iteration():
+        turn()
+    assert session.history[-1].hits == 2  # it goes on as before
+
+
+def test_memory_pools_are_left_alone(session):
+    hits = session.statistics["hits"]
+    pool = torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(pool):
+        inside = turn(3.0)
+    assert session.statistics["hits"] == hits
+    assert STUB or (inside == 6).all()
+    outside = turn(5.0)
+    assert session.statistics["hits"] == hits + 2
+    assert STUB or (outside == 10).all()
+    segments = torch.cuda.memory_snapshot()
+    if hasattr(pool, "snapshot"):
+        segments = pool.snapshot()
+    sizes = [one["total_size"] for one in segments]
+    assert sum(sizes) >= 2 * BLOCK
+    del inside, outside, pool
+
+
+def send_sum(queue, tensor):
+    queue.put(tensor.sum().item())
+
+
+@pytest.mark.skipif(STUB, reason="nothing to share memory with")
+def test_a_tensor_of_the_fallback_is_shared_with_another_process(session):
+    import torch.multiprocessing as multiprocessing
+
+    context = multiprocessing.get_context("spawn")
+    queue = context.Queue()
+    tensor = from_fallback(session, 1000, 2.0)
+    process = context.Process(target=send_sum, args=(queue, tensor))
+    process.start()
+    try:
+        assert queue.get(timeout=60) == 2000
+    finally:
+        process.join(timeout=30)
+
+
+def test_a_tensor_in_a_slot_is_not_shared(session):
+    tensor = from_slot(session)
+    with pytest.raises(RuntimeError, match="pgmo"):
+        tensor.untyped_storage()._share_cuda_()
+    copy = tensor.cpu()  # what else it can do is unharmed
+    assert copy.shape == (ELEMENTS,)
