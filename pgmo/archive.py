@@ -55,9 +55,18 @@ _HEADER = re.compile(
 
 @dataclass(frozen=True, eq=False)
 class Archive:
-    """What a file holds: `columns`, each of shape (rows,), and the owner's fields."""
+    """What a file holds: `columns`, each of shape (rows,), and the owner's fields.
+
+    Args:
+        path: of the file.
+        version: its format version.
+        rows: entries of each column.
+        columns: by name; those that the version does not have yet are zero.
+        fields: of `meta.json`, without the container's own.
+    """
 
     path: Path
+    version: int
     rows: int
     columns: dict[str, NDArray[Any]]
     fields: dict[str, object]
@@ -129,7 +138,11 @@ def seal(data: bytes) -> bytes:
 
 
 def read(
-    path: str | os.PathLike[str], kind: str, newest: int, schema: Mapping[str, np.dtype[Any]]
+    path: str | os.PathLike[str],
+    kind: str,
+    newest: int,
+    schema: Mapping[str, np.dtype[Any]],
+    since: Mapping[str, int] | None = None,
 ) -> Archive:
     """Reads an archive back, or says what is wrong with it. Source of the checks: DESIGN section 7.
 
@@ -138,6 +151,7 @@ def read(
         kind: the format that it must have.
         newest: the newest format version that the caller understands.
         schema: name and type of each column that must be there.
+        since: for columns that version 1 did not have, the version that brought them.
 
     Raises:
         FileError: no such file, truncated, altered, of another kind or a newer version, members
@@ -168,6 +182,8 @@ def read(
             remedy,
         )
     rows = head.integer("rows", 0, MAX_ROWS)
+    later = {name: schema[name] for name, first in (since or {}).items() if first > version}
+    schema = {name: dtype for name, dtype in schema.items() if name not in later}
     checksums = head.texts("checksums")
     expected = {f"{name}.npy" for name in schema} | {"meta.json"}
     for name in sorted(expected ^ members.keys()):
@@ -181,8 +197,9 @@ def read(
         if checksums[name] != _checksum(column):
             refuse(path, f"member '{name}.npy' does not match its checksum in meta.json")
         columns[name] = column
+    columns.update({name: np.zeros(rows, dtype) for name, dtype in later.items()})
     fields = {key: value for key, value in meta.items() if key not in _RESERVED}
-    return Archive(path, rows, columns, fields)
+    return Archive(path, version, rows, columns, fields)
 
 
 def _checksum(column: NDArray[Any]) -> str:

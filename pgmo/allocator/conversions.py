@@ -25,6 +25,7 @@ def requests_of(plan: Plan) -> Iteration:
         thread=np.zeros(rows, np.uint32),
         tag=np.full(rows, -1, np.int32),
         gone=np.full(rows, ALIVE, np.int64),
+        shared=plan.shared,
     )
 
 
@@ -43,6 +44,7 @@ def profile_of(plan: Plan) -> Profile:
         end=plan.end,
         stream=plan.stream,
         varying=plan.varying,
+        shared=plan.shared,
         ticks=plan.ticks,
         circular=plan.circular,
         meta=plan.meta,

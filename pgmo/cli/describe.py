@@ -27,17 +27,20 @@ def describe_profile(profile: "Profile", top: int = 10) -> dict[str, Any]:
     from pgmo.cli.peak import find_peak
 
     persistent = profile.persistent
+    shared = profile.shared & ~persistent  # what only this keeps from being planned
     return {
         "kind": "profile",
         "blocks": len(profile),
         "ticks": profile.ticks,
         "max_load": profile.max_load(),
-        "bytes_requested": int(profile.size[~persistent].sum()),
+        "bytes_requested": int(profile.size[~persistent & ~shared].sum()),
         "wrapping": int(profile.wrap.sum()),
         "doubly_live": int((profile.turns == 2).sum()),
         "varying": int(profile.varying.sum()),
         "persistent": int(persistent.sum()),
         "persistent_bytes": int(profile.size[persistent].sum()),
+        "shared": int(shared.sum()),
+        "shared_bytes": int(profile.size[shared].sum()),
         "streams": len(set(profile.stream.tolist())),
         "threads": len(set(profile.thread.tolist())),
         "steady": profile.steady,
@@ -50,6 +53,10 @@ def describe_profile(profile: "Profile", top: int = 10) -> dict[str, Any]:
 def profile_lines(fields: Mapping[str, Any]) -> list[str]:
     """The fields of `describe_profile` in words, without the holders of the peak."""
     steady = "steady" if fields["steady"] else "NOT steady: no two iterations agreed"
+    shared = (
+        f"shared      {fields['shared']} blocks, {format_bytes(fields['shared_bytes'])}, used on "
+        "several streams, not planned"
+    )
     return [
         f"profile     {_origin(fields['meta'])}",
         f"blocks      {fields['blocks']} in {fields['ticks']} ticks, {steady}",
@@ -57,6 +64,7 @@ def profile_lines(fields: Mapping[str, Any]) -> list[str]:
         f"{fields['doubly_live']} of them longer than one; {fields['varying']} vary in size",
         f"persistent  {fields['persistent']} blocks, {format_bytes(fields['persistent_bytes'])}, "
         "not planned",
+        *([shared] if fields["shared"] else []),
         f"max load    {format_bytes(fields['max_load'])} of "
         f"{format_bytes(fields['bytes_requested'])} requested in all",
     ]

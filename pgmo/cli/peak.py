@@ -38,8 +38,8 @@ class Peak:
 def find_peak(profile: Profile, top: int = 10) -> Peak:
     """Finds the peak of the steady state and its holders.
 
-    A block that outlives a period counts as often as it is alive at once. Persistent blocks do not
-    count.
+    A block that outlives a period counts as often as it is alive at once. Blocks that are
+    not planned, the persistent and the shared ones, do not count.
 
     Args:
         profile: the profile.
@@ -83,7 +83,7 @@ def alive(profile: Profile, tick: int) -> NDArray[np.int64]:
     count = ((profile.start <= tick) & (tick < profile.end)).astype(np.int64)
     for turn in (1, 2):  # the blocks of the last iteration and of the one before
         count += tick + turn * profile.ticks < profile.end
-    count[profile.persistent] = 0
+    count[profile.turns == 0] = 0
     return count
 
 

@@ -24,6 +24,7 @@ COLUMNS: Mapping[str, np.dtype[Any]] = {
     "end": np.dtype(np.int64),
     "stream": np.dtype(np.uint64),
     "varying": np.dtype(np.bool_),
+    "shared": np.dtype(np.bool_),
     "offset": np.dtype(np.int64),
     "alternate": np.dtype(np.int64),
 }
@@ -40,11 +41,13 @@ class Plan:
         end: first tick at which the block is gone, -1 for a persistent block.
         stream: the stream; blocks of different streams have disjoint ranges of the arena.
         varying: whether recorded shapes disagree about the size.
-        offset: place in the arena in bytes, `UNPLANNED` for persistent blocks.
+        shared: whether the block is used on several streams.
+        offset: place in the arena in bytes, `UNPLANNED` for persistent and for shared blocks.
         alternate: the second slot of a block that outlives a period, used in turn with the first
             one; else `UNPLANNED`.
         arena: bytes that the plan needs.
-        max_load: the largest sum of live aligned sizes at one tick: no plan can be smaller.
+        max_load: the largest sum of live aligned sizes at one tick, of the blocks that are neither
+            persistent nor shared: no plan can be smaller.
         optimal: whether no plan of this kind can be smaller: `arena` is the largest load with two
             whole slots counted for each block that outlives a period (with none of those, that
             is `max_load`), summed over streams.
@@ -72,6 +75,7 @@ class Plan:
     end: NDArray[np.int64]
     stream: NDArray[np.uint64]
     varying: NDArray[np.bool_]
+    shared: NDArray[np.bool_]
     offset: NDArray[np.int64]
     alternate: NDArray[np.int64]
     arena: int

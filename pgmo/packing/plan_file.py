@@ -12,7 +12,8 @@ from pgmo.profiler.profile import MAX_TICKS, Profile
 from pgmo.profiler.profile_file import meta_from_json, meta_to_json
 
 FORMAT = "pgmoplan"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+_SINCE = {"shared": 2}  # the format version that brought a column
 _MAX_ARENA = 2**61
 
 
@@ -54,7 +55,7 @@ def read_plan(path: str | os.PathLike[str]) -> Plan:
         ...     print(error)
         /no/such/file.pgmoplan: cannot be read (No such file or directory); check the path
     """
-    archive = read(path, FORMAT, FORMAT_VERSION, COLUMNS)
+    archive = read(path, FORMAT, FORMAT_VERSION, COLUMNS, _SINCE)
     own = Fields(archive.path, archive.fields)
     own.only(
         *("arena", "max_load", "optimal", "solver", "alignment", "ticks", "circular"),
@@ -88,7 +89,8 @@ def read_plan(path: str | os.PathLike[str]) -> Plan:
 
 def _check_bound(path: Path, plan: Plan) -> None:
     """Refuses a lower bound or a fingerprint that the blocks do not have."""
-    columns = {name: getattr(plan, name) for name in ("size", "start", "end", "stream", "varying")}
+    names = ("size", "start", "end", "stream", "varying", "shared")
+    columns = {name: getattr(plan, name) for name in names}
     profile = Profile.from_columns(**columns, ticks=plan.ticks, circular=plan.circular)
     load = profile.max_load(plan.alignment)
     if plan.max_load != load:

@@ -86,7 +86,7 @@ def search(problem: Problem, *, solver: str = "auto", early_stop: bool = True) -
 
 
 def plan(profile: "Profile", *, solver: str = "auto", alignment: int = 64) -> Plan:
-    """Computes an offset for every block of a profile but the persistent ones.
+    """Computes an offset for every block of a profile but the persistent and the shared ones.
 
     Each stream gets a range of the arena of its own: blocks of different streams are not ordered
     in time, whatever their ticks say.
@@ -142,6 +142,7 @@ def plan(profile: "Profile", *, solver: str = "auto", alignment: int = 64) -> Pl
         end=profile.end,
         stream=profile.stream,
         varying=profile.varying,
+        shared=profile.shared,
         offset=offset,
         alternate=alternate,
         arena=arena,

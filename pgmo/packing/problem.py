@@ -56,9 +56,9 @@ class Problem:
     ) -> tuple["Problem", NDArray[np.int64]]:
         """The problem of placing a profile's blocks, and the row that each entry stands for.
 
-        A persistent block has no entry. A block that outlives a period has two, each for the
-        whole period: its lives use two slots in turn, so each slot is taken now in one half of
-        its life and now in the other, and nothing else may ever be there.
+        A block that is persistent or shared between streams has no entry. A block that outlives a
+        period has two, each for the whole period: its lives use two slots in turn, so each slot is
+        taken now in one half of its life and now in the other, and nothing else may ever be there.
 
         Args:
             profile: the blocks.

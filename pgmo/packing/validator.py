@@ -17,9 +17,9 @@ _CHUNK = 1024
 def validate(plan: Plan) -> None:
     """Checks that no two live blocks share a byte, and everything else that replay relies on.
 
-    Every slot is inside of the arena at a multiple of the alignment; persistent blocks have no
-    slot, blocks that outlive a period two and all others one; streams use disjoint ranges; and
-    over two turns of the iteration, at no tick do two live blocks overlap. O(n log n) for most
+    Every slot is inside of the arena at a multiple of the alignment; persistent and shared blocks
+    have no slot, blocks that outlive a period two and all others one; streams use disjoint ranges;
+    and over two turns of the iteration, at no tick do two live blocks overlap. O(n log n) for most
     plans, about 3 seconds for a million blocks.
 
     Args:
@@ -58,9 +58,10 @@ def _check_rows(plan: Plan) -> None:
     last = start + 2 * plan.ticks if plan.circular else np.full_like(end, plan.ticks)
     _need(persistent | (end > start), "end", end, "above the start, or -1 if persistent")
     _need(end <= last, "end", end, "at most two periods after the start, or `ticks` on a line")
-    twice = ~persistent & (end - start > plan.ticks)
+    planned = ~persistent & ~plan.shared
+    twice = planned & (end - start > plan.ticks)
     for name, column, needed in (
-        ("offset", plan.offset, ~persistent),
+        ("offset", plan.offset, planned),
         ("alternate", plan.alternate, twice),
     ):
         _need(needed | (column == UNPLANNED), name, column, "-1: this block has no such slot")
@@ -149,7 +150,7 @@ def _pieces(plan: Plan) -> tuple[_Column, _Column, _Column, _Column]:
     slot stays from 0 to `ticks`, because in a later turn its ticks are swapped with the other's.
     """
     ticks = plan.ticks
-    planned = plan.end != _NEVER
+    planned = (plan.end != _NEVER) & ~plan.shared
     twice = planned & (plan.end - plan.start > ticks)
     once = np.flatnonzero(planned & ~twice)
     wrapping = once[plan.end[once] > ticks]

@@ -58,7 +58,8 @@ def build_profile(
     """Makes a profile of the reference iteration of `steady`.
 
     Sizes are the largest, and lifetimes the longest, over the members for which they are known. A
-    block that no member frees, or that outlives two periods, is persistent.
+    block that no member frees, or that outlives two periods, is persistent. A block that any member
+    shares between streams, one recorded with tags included, is shared.
 
     Args:
         iterations: all that were recorded, from `split`.
@@ -101,12 +102,21 @@ def build_profile(
         tag=_tags(iterations, steady, tags_from),
         ordinal=ordinal,
         varying=steady.varying,
+        shared=_shared(iterations, steady),
         ticks=len(reference),
         circular=True,
         steady=steady.kind != "none",
         tags=tuple(tags),
         meta=meta or ProfileMeta(),
     )
+
+
+def _shared(iterations: list[Iteration], steady: Steady) -> NDArray[np.bool_]:
+    """Rows whose block some member uses on several streams."""
+    shared = iterations[steady.reference].shared.copy()
+    for index, rows in steady.rows.items():
+        shared[rows[iterations[index].shared & (rows != UNPAIRED)]] = True
+    return shared
 
 
 def _ends(iterations: list[Iteration], steady: Steady) -> NDArray[np.int64]:

@@ -32,6 +32,7 @@ COLUMNS: Mapping[str, np.dtype[Any]] = {
     "tag": np.dtype(np.int32),
     "ordinal": np.dtype(np.int64),
     "varying": np.dtype(np.bool_),
+    "shared": np.dtype(np.bool_),
 }
 """The columns of a profile and their types; also the members of a `.pgmoprof` file."""
 
@@ -96,6 +97,8 @@ class Profile:
         tag: index into `tags`, -1 for none.
         ordinal: number of the request in its iteration; equals `start` in a recording.
         varying: whether recorded shapes disagree about the size.
+        shared: whether the block is used on several streams. It may be in use on one of them after
+            its `end`, so like a persistent one it gets no slot and counts in no load.
         ticks: requests per iteration, the period.
         circular: whether the iteration repeats.
         steady: whether two recorded iterations issued the same requests (up to `varying`).
@@ -119,6 +122,7 @@ class Profile:
     tag: NDArray[np.int32]
     ordinal: NDArray[np.int64]
     varying: NDArray[np.bool_]
+    shared: NDArray[np.bool_]
     ticks: int
     circular: bool
     steady: bool
@@ -144,6 +148,7 @@ class Profile:
         tag: ArrayLike | None = None,
         ordinal: ArrayLike | None = None,
         varying: ArrayLike | None = None,
+        shared: ArrayLike | None = None,
         circular: bool = True,
         steady: bool = True,
         tags: tuple[Tag, ...] = (),
@@ -167,6 +172,7 @@ class Profile:
             "tag": -np.ones(np.size(start), np.int32) if tag is None else tag,
             "ordinal": start if ordinal is None else ordinal,
             "varying": varying,
+            "shared": shared,
         }
         columns: dict[str, NDArray[Any]] = {
             name: np.zeros(np.size(start), COLUMNS[name]) if value is None else np.asarray(value)
@@ -186,10 +192,11 @@ class Profile:
 
     def __repr__(self) -> str:
         shape = "steady" if self.steady else "not steady"
+        shared = f"{int(self.shared.sum())} shared, " if self.shared.any() else ""
         return (
             f"Profile({len(self)} blocks, {self.ticks} ticks, "
             f"max load {format_bytes(self.max_load())}, {int(self.persistent.sum())} persistent, "
-            f"{int(self.varying.sum())} varying, {shape})"
+            f"{shared}{int(self.varying.sum())} varying, {shape})"
         )
 
     @cached_property
@@ -204,15 +211,18 @@ class Profile:
 
     @cached_property
     def turns(self) -> NDArray[np.int64]:
-        """Slots that a block needs, shape (n,): 0 persistent, 1, or 2 when it outlives a period."""
-        return np.where(self.persistent, 0, 1 + (self.end - self.start > self.ticks)).astype(
-            np.int64
-        )
+        """Slots that a block needs, shape (n,): 1, or 2 when it outlives a period.
+
+        0 for blocks that are not planned: those that are persistent or shared between streams.
+        """
+        unplanned = self.persistent | self.shared
+        return np.where(unplanned, 0, 1 + (self.end - self.start > self.ticks)).astype(np.int64)
 
     def load_curve(self, alignment: int = 1) -> NDArray[np.int64]:
-        """Live bytes of the blocks that are not persistent at each tick of the steady state.
+        """Live bytes of the planned blocks at each tick of the steady state.
 
-        A block that outlives a period counts as often as it is alive at once.
+        A block that outlives a period counts as often as it is alive at once. Blocks that are
+        persistent or shared between streams do not count.
 
         Args:
             alignment: sizes are rounded up to a multiple of it, in bytes.
@@ -230,7 +240,7 @@ class Profile:
         double = self.turns == 2
         always = int(size[double].sum())  # one of the two is alive at any time
         high = np.where(double, high - self.ticks, high)
-        planned = ~self.persistent
+        planned = self.turns > 0
         size, low, high = size[planned], low[planned], high[planned]
         change = np.zeros(self.ticks + 1, np.int64)
         np.add.at(change, low, size)
@@ -241,7 +251,7 @@ class Profile:
         return always + np.cumsum(change[:-1])
 
     def max_load(self, alignment: int = 1) -> int:
-        """The largest sum of live bytes at any tick: no arena for this profile can be smaller.
+        """The largest sum of live planned bytes at any tick: no arena for this can be smaller.
 
         Example:
             >>> Profile.from_columns(size=[40], start=[0], end=[1], ticks=1).max_load(alignment=64)

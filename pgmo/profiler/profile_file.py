@@ -9,7 +9,8 @@ from pgmo.errors import FileError, ProfileError
 from pgmo.profiler.profile import COLUMNS, MAX_TICKS, Profile, ProfileMeta, Tag
 
 FORMAT = "pgmoprof"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+_SINCE = {"shared": 2}  # the format version that brought a column
 _TEXTS = tuple(item.name for item in fields(ProfileMeta) if item.name != "notes")
 
 
@@ -51,7 +52,7 @@ def read_profile(path: str | os.PathLike[str]) -> Profile:
         ...     print(error)
         /no/such/file.pgmoprof: cannot be read (No such file or directory); check the path
     """
-    archive = read(path, FORMAT, FORMAT_VERSION, COLUMNS)
+    archive = read(path, FORMAT, FORMAT_VERSION, COLUMNS, _SINCE)
     own = Fields(archive.path, archive.fields)
     own.only("ticks", "circular", "steady", "tags", "meta")
     ticks = own.integer("ticks", 0, MAX_TICKS)

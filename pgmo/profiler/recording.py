@@ -1,9 +1,10 @@
 """The recorder's events, split into iterations.
 
-events      R0 R1 F0 R2 | R3 F1 R4 F3 R5 |          R request, F free, | step
-requests     0  1     2    3     4     5
-iteration   [---- 0 ----][----- 1 ------)
+events      R0 R1 F0 R2 | R3 F1 R4 S4 F3 R5 |       R request, F free, S shared, | step
+requests     0  1     2    3     4        5
+iteration   [---- 0 ----][------ 1 -------)
 gone at     block 0: 2   block 1: 4   block 3: 5    the next request after the free
+shared      block 4                                 it is used on another stream, too
 """
 
 from dataclasses import dataclass
@@ -28,8 +29,9 @@ EVENT = np.dtype(
 )
 """One event as the engine records it, 32 bytes. `block` counts requests since recording began."""
 
-REQUEST, FREE, STEP = 0, 1, 2
-"""Values of `kind`. A step ends an iteration."""
+REQUEST, FREE, STEP, STREAM = 0, 1, 2, 3
+"""Values of `kind`. A step ends an iteration; a stream event names a block that is used on another
+stream than its own, its other fields are zero."""
 
 ALIVE = -1
 """`gone` of a block that was not freed before the last step."""
@@ -48,6 +50,7 @@ class Iteration:
         tag: index given by the tagger, -1 for none.
         gone: number, since recording began, of the request before which the block was freed;
             `ALIVE` when the last step came first.
+        shared: whether the block was used on another stream than its own before the last step.
 
     Example:
         >>> events = make_events([("request", 64), ("free", 0), ("step",)])
@@ -62,6 +65,7 @@ class Iteration:
     thread: NDArray[np.uint32]
     tag: NDArray[np.int32]
     gone: NDArray[np.int64]
+    shared: NDArray[np.bool_]
 
     def __len__(self) -> int:
         return len(self.size)
@@ -89,7 +93,7 @@ def split(events: NDArray[np.void]) -> list[Iteration]:
     if events.dtype != EVENT:
         raise ProfileError(f"events have dtype {events.dtype}; they must have {EVENT}")
     kind = events["kind"]
-    unknown = np.flatnonzero(kind > STEP)
+    unknown = np.flatnonzero(kind > STREAM)
     if unknown.size:
         raise ProfileError(f"event {unknown[0]} has kind {kind[unknown[0]]}; record again")
     steps = np.flatnonzero(kind == STEP)
@@ -101,6 +105,8 @@ def split(events: NDArray[np.void]) -> list[Iteration]:
     _check_requests(requests)
     frees = np.flatnonzero(kind == FREE)
     gone = _gone(events["block"][frees], served[frees], len(requests))
+    marks = np.flatnonzero(kind == STREAM)
+    shared = _shared(events["block"][marks], served[marks], len(requests))
     thread = _small_numbers(requests["thread"])
     edges = np.concatenate(([0], served[steps])).astype(np.int64)
     return [
@@ -112,13 +118,17 @@ def split(events: NDArray[np.void]) -> list[Iteration]:
             thread=thread[low:high],
             tag=requests["tag"][low:high].copy(),
             gone=gone[low:high],
+            shared=shared[low:high],
         )
         for index, (low, high) in enumerate(pairwise(edges.tolist()))
     ]
 
 
 def make_events(rows: list[tuple[str, int] | tuple[str]]) -> NDArray[np.void]:
-    """Events from `("request", bytes)`, `("free", block)` and `("step",)`: for importers and tests.
+    """Events in words: for importers and tests.
+
+    Args:
+        rows: `("request", bytes)`, `("free", block)`, `("shared", block)` and `("step",)`.
 
     Example:
         >>> make_events([("request", 64), ("free", 0)])["kind"].tolist()
@@ -126,14 +136,14 @@ def make_events(rows: list[tuple[str, int] | tuple[str]]) -> NDArray[np.void]:
     """
     events = np.zeros(len(rows), EVENT)
     events["tag"] = -1
-    kinds = {"request": REQUEST, "free": FREE, "step": STEP}
+    kinds = {"request": REQUEST, "free": FREE, "step": STEP, "shared": STREAM}
     blocks = 0
     for event, (kind, *value) in zip(events, rows, strict=True):
         event["kind"] = kinds[kind]
         if kind == "request":
             event["block"], event["bytes"] = blocks, value[0]
             blocks += 1
-        elif kind == "free":
+        elif value:
             event["block"] = value[0]
     return events
 
@@ -167,6 +177,20 @@ def _gone(
     gone = np.full(requests, ALIVE, np.int64)
     gone[blocks] = served
     return gone
+
+
+def _shared(
+    blocks: NDArray[np.uint32], served: NDArray[np.int64], requests: int
+) -> NDArray[np.bool_]:
+    """For each request, whether its block was used on another stream."""
+    early = np.flatnonzero(blocks >= served)
+    if early.size:
+        raise ProfileError(
+            f"block {blocks[early[0]]} is used on a stream before it is requested; record again"
+        )
+    shared = np.zeros(requests, np.bool_)
+    shared[blocks] = True
+    return shared
 
 
 def _small_numbers(thread: NDArray[np.uint16]) -> NDArray[np.uint32]:

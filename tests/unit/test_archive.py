@@ -237,3 +237,16 @@ def test_a_link_stays_a_link(tmp_path):
     write(tmp_path / "link", "pgmoprof", 1, COLUMNS, {})
     assert (tmp_path / "link").is_symlink()
     assert _read(tmp_path / "real").rows == 3
+
+
+def test_columns_that_later_versions_brought(tmp_path):
+    old = {name: COLUMNS[name] for name in ("size", "flag")}
+    write(tmp_path / "old", "pgmoprof", 2, old, {})
+    since = {"tag": 3, "flag": 2}
+    archive = read(tmp_path / "old", "pgmoprof", 3, SCHEMA, since)
+    assert archive.version == 2
+    assert archive.columns["flag"].tolist() == COLUMNS["flag"].tolist()
+    assert archive.columns["tag"].tolist() == [0, 0, 0]
+    assert archive.columns["tag"].dtype == SCHEMA["tag"]
+    with pytest.raises(FileError, match=r"'tag\.npy' is missing"):
+        read(tmp_path / "old", "pgmoprof", 3, SCHEMA, {"tag": 2})

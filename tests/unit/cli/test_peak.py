@@ -18,16 +18,19 @@ def profiles(draw) -> Profile:
     ]
     sizes = draw(st.lists(st.integers(1, 1000), min_size=len(starts), max_size=len(starts)))
     tag = draw(st.lists(st.integers(-1, 1), min_size=len(starts), max_size=len(starts)))
-    return Profile.from_columns(size=sizes, start=starts, end=ends, ticks=ticks, tag=tag, tags=TAGS)
+    shared = draw(st.lists(st.booleans(), min_size=len(starts), max_size=len(starts)))
+    columns = {"size": sizes, "start": starts, "end": ends, "tag": tag, "shared": shared}
+    return Profile.from_columns(**columns, ticks=ticks, tags=TAGS)
 
 
 def simulated(profile: Profile, tick: int) -> list[int]:
     """Copies alive at a tick of the fourth iteration, counted one iteration after the other."""
     now = 3 * profile.ticks + tick
     copies = []
-    for start, end in zip(profile.start.tolist(), profile.end.tolist(), strict=True):
-        turns = [turn * profile.ticks for turn in range(4)]
-        copies.append(0 if end == NEVER else sum(start + t <= now < end + t for t in turns))
+    columns = (profile.start.tolist(), profile.end.tolist(), profile.shared.tolist())
+    for start, end, shared in zip(*columns, strict=True):
+        turns = [turn * profile.ticks for turn in range(0 if shared or end == NEVER else 4)]
+        copies.append(sum(start + t <= now < end + t for t in turns))
     return copies
 
 

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -42,6 +43,21 @@ def test_a_profile_in_words(profile, tmp_path, capsys):
     for expected in ("net, torch 2.13, cpu", "3.91 KiB", "Net.conv", "backward", "75.0%"):
         assert expected in shown
     assert "NOT steady" not in shown
+
+
+def test_blocks_that_are_shared_between_streams(profile, tmp_path, capsys):
+    path = tmp_path / "net.pgmoprof"
+    profile.save(path)
+    assert main(["stats", str(path)]) == 0
+    assert "shared" not in capsys.readouterr().out
+    replace(profile, shared=[False, True, True, False]).save(path)
+    assert main(["stats", str(path)]) == 0
+    shown = capsys.readouterr().out
+    assert "shared      1 blocks, 2.93 KiB, used on several streams, not planned" in shown
+    assert "max load    1000 B of 1.46 KiB requested in all" in shown
+    assert main(["stats", str(path), "--json"]) == 0
+    fields = json.loads(capsys.readouterr().out)
+    assert (fields["shared"], fields["shared_bytes"], fields["persistent"]) == (1, 3000, 1)
 
 
 def test_a_plan_as_json_and_in_words(profile, tmp_path, capsys):

@@ -1,12 +1,15 @@
 import json
 import zipfile
+from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 
 from pgmo.archive import write
 from pgmo.errors import FileError
 from pgmo.packing.plan import COLUMNS, Plan
+from pgmo.packing.plan_file import FORMAT_VERSION
 from pgmo.packing.portfolio import plan as make_plan
 from tests.unit.profiler.examples import profiles, small_profile
 
@@ -20,10 +23,14 @@ def plan():
 def fields(plan, tmp_path_factory):
     path = tmp_path_factory.mktemp("plan") / "good.pgmoplan"
     plan.save(path)
+    return _own_fields(path)
+
+
+def _own_fields(path):
     with zipfile.ZipFile(path) as archive:
         meta = json.loads(archive.read("meta.json"))
-    own = ("format", "format_version", "rows", "checksums")
-    return {name: value for name, value in meta.items() if name not in own}
+    container = ("format", "format_version", "rows", "checksums")
+    return {name: value for name, value in meta.items() if name not in container}
 
 
 def _assert_same(one, other):
@@ -78,12 +85,14 @@ def test_every_flipped_byte_is_noticed(plan, tmp_path):
         ("offset", 0, 1, "row 0: offset is 1, must be a multiple"),
         ("alternate", 2, -1, "row 2: alternate is -1"),
         ("varying", 0, True, "fingerprint"),
+        ("shared", 0, True, "row 0: offset is .*, must be -1: this block has no such slot"),
+        ("shared", 5, False, "row 5: offset is -1, must be within"),
     ],
 )
 def test_columns_that_contradict_themselves(plan, fields, tmp_path, column, row, value, message):
     columns = {name: getattr(plan, name).copy() for name in COLUMNS}
     columns[column][row] = value
-    write(tmp_path / "bad", "pgmoplan", 1, columns, fields)
+    write(tmp_path / "bad", "pgmoplan", FORMAT_VERSION, columns, fields)
     with pytest.raises(FileError, match=message) as caught:
         Plan.load(tmp_path / "bad")
     assert str(tmp_path / "bad") in str(caught.value)
@@ -92,7 +101,7 @@ def test_columns_that_contradict_themselves(plan, fields, tmp_path, column, row,
 def test_an_overlapping_plan_is_refused(plan, fields, tmp_path):
     columns = {name: getattr(plan, name).copy() for name in COLUMNS}
     columns["alternate"][2] = columns["offset"][2]
-    write(tmp_path / "bad", "pgmoplan", 1, columns, fields)
+    write(tmp_path / "bad", "pgmoplan", FORMAT_VERSION, columns, fields)
     with pytest.raises(FileError, match="overlap"):
         Plan.load(tmp_path / "bad")
 
@@ -111,16 +120,24 @@ def test_an_overlapping_plan_is_refused(plan, fields, tmp_path):
         ({"optimal": "yes"}, "'optimal' is 'yes', must be true or false"),
         ({"solver": None}, "'solver' is None, must be a string"),
         ({"fingerprint": "0" * 64}, "fingerprint that its blocks do not have"),
-        ({"ticks": 2**26}, "declares 67108864 ticks for 5 blocks"),
-        ({"circular": False}, "row 1: end is 6"),
+        ({"ticks": 2**26}, "declares 67108864 ticks for 6 blocks"),
+        ({"circular": False}, "row 1: end is 7"),
         ({"more": 1}, "field 'more' is not known"),
     ],
 )
 def test_fields_that_are_wrong(plan, fields, tmp_path, changes, message):
     columns = {name: getattr(plan, name) for name in COLUMNS}
-    write(tmp_path / "bad", "pgmoplan", 1, columns, {**fields, **changes})
+    write(tmp_path / "bad", "pgmoplan", FORMAT_VERSION, columns, {**fields, **changes})
     with pytest.raises(FileError, match=message):
         Plan.load(tmp_path / "bad")
+
+
+def test_files_of_version_1_have_no_shared_blocks(tmp_path):
+    made = make_plan(replace(small_profile(), shared=np.zeros(6, bool)))
+    columns = {name: getattr(made, name) for name in COLUMNS if name != "shared"}
+    made.save(tmp_path / "new")
+    write(tmp_path / "old", "pgmoplan", 1, columns, _own_fields(tmp_path / "new"))
+    _assert_same(Plan.load(tmp_path / "old"), made)
 
 
 def test_a_profile_is_no_plan(plan, tmp_path):

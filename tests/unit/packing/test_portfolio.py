@@ -57,16 +57,18 @@ def test_training_shaped_traces_pack_to_within_a_per_cent_of_the_bound(family, s
 
 def test_rows_of_every_kind():
     profile = Profile.from_columns(
-        size=[10, 20, 30, 40, 50],
-        start=[0, 1, 2, 3, 4],
-        end=[2, NEVER, 6, 9, 5],
+        size=[10, 20, 30, 40, 50, 60],
+        start=[0, 1, 2, 3, 4, 0],
+        end=[2, NEVER, 6, 9, 5, 4],
         ticks=5,
-        varying=[False, False, False, False, True],
+        varying=[False, False, False, False, True, False],
+        shared=[False, False, False, False, False, True],
     )
     result = plan(profile, alignment=16)
     validate(result)
-    assert (result.offset == UNPLANNED).tolist() == [False, True, False, False, False]
-    assert (result.alternate == UNPLANNED).tolist() == [True, True, True, False, True]
+    assert (result.offset == UNPLANNED).tolist() == [False, True, False, False, False, True]
+    assert (result.alternate == UNPLANNED).tolist() == [True, True, True, False, True, True]
+    assert result.shared.tolist() == profile.shared.tolist()
     assert result.varying.tolist() == profile.varying.tolist()
     assert result.arena == 48 + 48 + 32 + 64  # both slots of row 3, and rows 2 and 4 at tick 4
     assert result.max_load == profile.max_load(16)

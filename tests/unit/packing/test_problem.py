@@ -47,7 +47,11 @@ def test_columns_cannot_be_written():
 
 def test_from_profile_takes_each_kind_of_block():
     profile = Profile.from_columns(
-        size=[10, 20, 30, 40], start=[0, 1, 2, 3], end=[2, NEVER, 6, 8], ticks=4
+        size=[10, 20, 30, 40, 50, 60],
+        start=[0, 1, 2, 3, 0, 0],
+        end=[2, NEVER, 6, 8, 2, 8],
+        ticks=4,
+        shared=[False, False, False, False, True, True],
     )
     problem, rows = Problem.from_profile(profile, 16)
     assert rows.tolist() == [0, 2, 3, 3]

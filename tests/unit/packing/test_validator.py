@@ -25,6 +25,7 @@ def made(rows, *, ticks=10, arena=None, alignment=1, circular=True) -> Plan:
         end=end,
         stream=stream.astype(np.uint64),
         varying=np.zeros(len(size), bool),
+        shared=np.zeros(len(size), bool),
         offset=offset,
         alternate=alternate,
         arena=arena,
@@ -92,6 +93,19 @@ def test_refuses_slots_beyond_the_arena():
 def test_refuses_unaligned_slots():
     with pytest.raises(PlanError, match=r"row 1: offset is 96, must be a multiple of .* 64"):
         validate(made([(64, 0, 2, 0), (8, 1, 3, 96)], alignment=64))
+
+
+def test_shared_blocks_have_no_slot():
+    plan = made([(8, 0, 5, 0), (8, 4, 9, UNPLANNED), (8, 4, 15, UNPLANNED)])
+    shared = np.array([False, True, True])
+    validate(replace(plan, shared=shared))
+    with pytest.raises(PlanError, match="row 0: offset is 0, must be -1: this block has no such"):
+        validate(replace(plan, shared=~shared | shared))
+    with pytest.raises(PlanError, match="row 1: offset is -1, must be within the arena"):
+        validate(replace(plan, shared=np.array([False, False, True])))
+    two = made([(8, 0, 5, 0), (8, 4, 15, UNPLANNED, 8)], arena=16)
+    with pytest.raises(PlanError, match="row 1: alternate is 8, must be -1"):
+        validate(replace(two, shared=np.array([False, True])))
 
 
 def test_refuses_wrapping_on_a_line():

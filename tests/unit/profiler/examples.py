@@ -4,22 +4,23 @@ import numpy as np
 from hypothesis import strategies as st
 
 from pgmo.profiler.profile import NEVER, Profile, ProfileMeta, Tag
-from pgmo.profiler.recording import EVENT, FREE, REQUEST, STEP
+from pgmo.profiler.recording import EVENT, FREE, REQUEST, STEP, STREAM
 
 TAGS = (Tag("Net.conv1", "aten.convolution", "forward"), Tag("Adam", "aten.sqrt", "optimizer"))
 
 
 def small_profile() -> Profile:
-    """One block of each kind: inside, wrapping, doubly live, persistent, varying."""
+    """One block of each kind: inside, wrapping, doubly live, persistent, varying, shared."""
     return Profile.from_columns(
-        size=[64, 100, 4096, 8, 2**33],
-        start=[0, 1, 2, 3, 4],
-        end=[3, 6, 9, NEVER, 5],
-        ticks=5,
-        stream=np.array([0, 2**64 - 1, 0, 0, 7], np.uint64),
-        thread=[0, 1, 0, 0, 0],
-        tag=[0, -1, 1, 0, 1],
-        varying=[False, False, False, False, True],
+        size=[64, 100, 4096, 8, 2**33, 512],
+        start=[0, 1, 2, 3, 4, 5],
+        end=[3, 7, 10, NEVER, 5, 8],
+        ticks=6,
+        stream=np.array([0, 2**64 - 1, 0, 0, 7, 0], np.uint64),
+        thread=[0, 1, 0, 0, 0, 0],
+        tag=[0, -1, 1, 0, 1, -1],
+        varying=[False, False, False, False, True, False],
+        shared=[False, False, False, False, False, True],
         tags=TAGS,
         meta=ProfileMeta(
             "torch", "2.13.0", "0.1.0", "cpu", "Net", "2025-01-01T00:00:00", {"a": "ü"}
@@ -29,14 +30,21 @@ def small_profile() -> Profile:
 
 @st.composite
 def profiles(draw: st.DrawFn, most: int = 30) -> Profile:
-    """Profiles as recordings give them: one request a tick, every kind of lifetime."""
+    """Profiles as recordings give them: one request a tick, every kind of block."""
     ticks = draw(st.integers(1, most))
     size = draw(st.lists(st.integers(1, 2**20), min_size=ticks, max_size=ticks))
     life = draw(st.lists(st.integers(0, 2 * ticks), min_size=ticks, max_size=ticks))
     stream = draw(st.lists(st.sampled_from([0, 5]), min_size=ticks, max_size=ticks))
+    shared = draw(st.sets(st.integers(0, ticks - 1), max_size=ticks // 3))
     start = np.arange(ticks)
-    end = np.where(np.array(life) == 0, NEVER, start + life)
-    return Profile.from_columns(size=size, start=start, end=end, ticks=ticks, stream=stream)
+    return Profile.from_columns(
+        size=size,
+        start=start,
+        end=np.where(np.array(life) == 0, NEVER, start + life),
+        ticks=ticks,
+        stream=stream,
+        shared=np.isin(start, list(shared)),
+    )
 
 
 def simulate(profile: Profile, iterations: int) -> np.ndarray:
@@ -50,6 +58,8 @@ def simulate(profile: Profile, iterations: int) -> np.ndarray:
             # A free at the boundary of two iterations comes before the step or after it.
             rows += [(FREE, block, 0, 0) for block in due.pop(now, [])]
             rows.append((REQUEST, now, int(profile.size[row]), int(profile.stream[row])))
+            if profile.shared[row]:
+                rows.append((STREAM, now, 0, 0))
             if profile.end[row] != NEVER:
                 due.setdefault(turn * ticks + int(profile.end[row]), []).append(now)
         if turn % 2:

@@ -17,6 +17,7 @@ def _iteration(size, stream=None):
         thread=np.zeros(n, np.uint32),
         tag=np.full(n, -1, np.int32),
         gone=np.full(n, -1, np.int64),
+        shared=np.zeros(n, np.bool_),
     )
 
 

@@ -84,7 +84,7 @@ def test_a_simulated_profile_is_found_again(profile, iterations):
     steady = find_steady(recorded)
     found = build_profile(recorded, steady)
     assert steady.kind == "exact"
-    for name in ("size", "start", "end", "stream", "varying"):
+    for name in ("size", "start", "end", "stream", "varying", "shared"):
         assert getattr(found, name).tolist() == getattr(profile, name).tolist(), name
     assert found.steady
     assert found.ticks == profile.ticks
@@ -174,6 +174,34 @@ def test_tags_come_from_an_iteration_that_has_requests_of_its_own():
         iterations, dataclasses.replace(steady, rows={1: np.arange(5)}), tags, tags_from=0
     )
     assert again.tag.tolist() == profile.tag.tolist()
+
+
+@pytest.mark.parametrize("turn", [0, 1, 2, 3])
+def test_a_block_that_any_iteration_shares_is_shared(turn):
+    """Iteration 0 is recorded with tags and has a request more; 1 is the reference."""
+    blocks = 3 * turn + (turn > 0)
+
+    def iteration(t):
+        extra = [("request", 24)] if t == 0 else []
+        shared = [("shared", blocks + 1)] if t == turn else []
+        return [("request", 8), ("request", 16), *shared, ("request", 32), *extra]
+
+    events = make_events(_repeat(iteration, 4))
+    events["tag"][:2] = 0
+    iterations = split(events)
+    steady = find_steady(iterations)
+    profile = build_profile(iterations, steady, [Tag("", "aten.add", "forward")])
+    assert (steady.reference, steady.shadows) == (1, {0})
+    assert profile.shared.tolist() == [False, True, False]
+
+
+def test_the_end_of_a_shared_block_is_told():
+    def iteration(t):
+        return [("request", 8), ("shared", 2 * t), ("request", 4), ("free", 2 * t)]
+
+    profile = _profile(_repeat(iteration, 4))
+    assert profile.shared.tolist() == [True, False]
+    assert profile.end.tolist() == [2, NEVER]
 
 
 def test_a_steady_state_of_another_recording():

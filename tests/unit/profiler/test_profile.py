@@ -12,11 +12,15 @@ from tests.unit.profiler.examples import profiles, small_profile
 
 def test_kinds_of_blocks():
     profile = small_profile()
-    assert profile.persistent.tolist() == [False, False, False, True, False]
-    assert profile.wrap.tolist() == [False, True, True, False, False]
-    assert profile.turns.tolist() == [1, 1, 2, 0, 1]
-    assert len(profile) == 5
-    assert "5 blocks" in repr(profile)
+    assert profile.persistent.tolist() == [False, False, False, True, False, False]
+    assert profile.wrap.tolist() == [False, True, True, False, False, True]
+    assert profile.turns.tolist() == [1, 1, 2, 0, 1, 0]
+    assert len(profile) == 6
+    assert "6 blocks, 6 ticks" in repr(profile)
+    assert "1 persistent, 1 shared, 1 varying" in repr(profile)
+    planned = dataclasses.replace(profile, shared=np.zeros(6, bool))
+    assert "shared" not in repr(planned)
+    assert planned.turns.tolist() == [1, 1, 2, 0, 1, 1]
 
 
 def _load_by_hand(profile: Profile, alignment: int) -> list[int]:
@@ -25,8 +29,9 @@ def _load_by_hand(profile: Profile, alignment: int) -> list[int]:
     for tick in range(profile.ticks):
         now = 3 * profile.ticks + tick
         live = 0
-        for size, start, end in zip(profile.size, profile.start, profile.end, strict=True):
-            for turn in range(7):
+        columns = (profile.size, profile.start, profile.end, profile.shared)
+        for size, start, end, shared in zip(*columns, strict=True):
+            for turn in range(7 * (not shared)):
                 low, high = start + turn * profile.ticks, end + turn * profile.ticks
                 if end != NEVER and low <= now < high:
                     live += -(-int(size) // alignment) * alignment
@@ -99,14 +104,16 @@ def test_columns_are_read_only_and_the_given_array_is_not_touched():
 
 def test_fingerprint_depends_on_requests_only():
     profile = small_profile()
-    longer = np.where(np.arange(5) == 0, 4, profile.end)
+    longer = np.where(np.arange(6) == 0, 4, profile.end)
     assert dataclasses.replace(profile, end=longer).fingerprint == profile.fingerprint
     wider = dataclasses.replace(profile, size=profile.size + 1)
-    fixed = dataclasses.replace(profile, varying=np.zeros(5, bool))
-    other = dataclasses.replace(profile, stream=np.zeros(5, np.uint64))
+    fixed = dataclasses.replace(profile, varying=np.zeros(6, bool))
+    other = dataclasses.replace(profile, stream=np.zeros(6, np.uint64))
     prints = {p.fingerprint for p in (profile, wider, fixed, other)}
     assert len(prints) == 4
     assert all(len(text) == 64 for text in prints)
+    nowhere = dataclasses.replace(profile, shared=np.ones(6, bool))
+    assert nowhere.fingerprint == profile.fingerprint
 
 
 def test_widened_takes_the_larger_sizes():

@@ -35,6 +35,16 @@ def test_an_iteration_without_requests_is_kept():
     assert [len(iteration) for iteration in split(make_events(rows))] == [1, 0, 1]
 
 
+def test_shared_blocks():
+    rows = [("request", 10), ("request", 20), ("shared", 1), ("free", 0), ("step",)]
+    rows += [("request", 30), ("shared", 0), ("shared", 0), ("request", 40), ("step",)]
+    one, two = split(make_events([*rows, ("shared", 2)]))  # of which the last is left out
+    assert one.shared.tolist() == [True, True]
+    assert two.shared.tolist() == [False, False]
+    assert one.gone.tolist() == [2, ALIVE]
+    assert two.size.tolist() == [30, 40]
+
+
 def test_threads_are_numbered_in_order_of_appearance():
     events = make_events([("request", 1)] * 4 + [("step",)])
     events["thread"][:4] = [9, 3, 9, 65535]
@@ -47,6 +57,14 @@ def test_threads_are_numbered_in_order_of_appearance():
         ([("free", 0), ("request", 1), ("step",)], "block 0 is freed before it is requested"),
         ([("request", 1), ("free", 0), ("free", 0), ("step",)], "block 0 is freed twice"),
         ([("request", 1), ("free", 7), ("step",)], "block 7 is freed before"),
+        (
+            [("request", 1), ("shared", 1), ("step",)],
+            "block 1 is used on a stream before it is req",
+        ),
+        (
+            [("request", 1), ("shared", 7), ("step",)],
+            "block 7 is used on a stream before it is req",
+        ),
         ([("request", 0), ("step",)], "request 0 is of 0 bytes"),
     ],
 )
