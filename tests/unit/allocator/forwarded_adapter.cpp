@@ -1,0 +1,68 @@
+// The smallest class that the generated methods fit into: what is written by hand for the real
+// adapter is written by hand here too, and does no more than hand the request on.
+#include <c10/cuda/CUDACachingAllocator.h>
+
+#include <utility>
+
+namespace {
+
+using namespace c10;
+using namespace c10::cuda;
+using namespace c10::cuda::CUDACachingAllocator;
+
+class Adapter final : public c10::cuda::CUDACachingAllocator::CUDAAllocator {
+ public:
+  explicit Adapter(CUDAAllocator* upstream) : upstream_(upstream) {}
+
+#include "torch_cuda_forwarders.inc"
+
+  DataPtr allocate(size_t bytes) override { return upstream_->allocate(bytes); }
+  DeleterFnPtr raw_deleter() const override { return upstream_->raw_deleter(); }
+  void copy_data(void* to, const void* from, size_t bytes) const override {
+    upstream_->copy_data(to, from, bytes);
+  }
+  void* raw_alloc(size_t bytes) override { return upstream_->raw_alloc(bytes); }
+  void* raw_alloc_with_stream(size_t bytes, cudaStream_t stream) override {
+    return upstream_->raw_alloc_with_stream(bytes, stream);
+  }
+  void raw_delete(void* block) override { upstream_->raw_delete(block); }
+  void recordStream(const DataPtr& block, CUDAStream stream) override {
+    upstream_->recordStream(block, stream);
+  }
+#ifdef PGMO_HAS_recordStream_c10_Stream
+  void recordStream(const DataPtr& block, c10::Stream stream) override {
+    upstream_->recordStream(block, stream);
+  }
+#endif
+  void* getBaseAllocation(void* block, size_t* bytes) override {
+    return upstream_->getBaseAllocation(block, bytes);
+  }
+  ShareableHandle shareIpcHandle(void* block) override { return upstream_->shareIpcHandle(block); }
+  void beginAllocateToPool(DeviceIndex device, MempoolId_t pool,
+                           std::function<bool(cudaStream_t)> filter) override {
+    upstream_->beginAllocateToPool(device, pool, std::move(filter));
+  }
+  void endAllocateToPool(DeviceIndex device, MempoolId_t pool) override {
+    upstream_->endAllocateToPool(device, pool);
+  }
+#ifdef PGMO_HAS_allocateWithAddress
+  DataPtr allocateWithAddress(size_t bytes, void* address) override {
+    return upstream_->allocateWithAddress(bytes, address);
+  }
+#endif
+#ifdef PGMO_HAS_markCaptureBegin
+  void markCaptureBegin(DeviceIndex device) override { upstream_->markCaptureBegin(device); }
+#endif
+#ifdef PGMO_HAS_markCaptureEnd
+  void markCaptureEnd(DeviceIndex device) override { upstream_->markCaptureEnd(device); }
+#endif
+
+ private:
+  CUDAAllocator* upstream_;
+};
+
+}  // namespace
+
+extern "C" void* make_adapter(void* upstream) {
+  return new Adapter(static_cast<CUDAAllocator*>(upstream));
+}
