@@ -56,3 +56,4 @@ clean:  ## remove what was built; the virtual environment stays
 	rm -rf $(READY) build dist *.egg-info pgmo/_core*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 include tests/native/native.mk
+include tests/gpu/gpu.mk

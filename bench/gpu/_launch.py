@@ -1,0 +1,138 @@
+"""Starts workers, several at a time, and keeps to a time budget; writes results."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from _worker import Job, Outcome
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+sys.path[:0] = [str(HERE.parent), str(ROOT)]  # for _machine, and for pgmo when not installed
+from _machine import write_result  # noqa: E402
+
+_EXPANDABLE = "expandable_segments:True"
+
+
+class WorkerError(Exception):
+    """A worker failed, or took too long."""
+
+
+class OutOfTimeError(Exception):
+    """The time budget was over; nobody's fault."""
+
+    def __init__(self) -> None:
+        super().__init__("left out: the time was over")
+
+
+@dataclass
+class Budget:
+    """A time budget that began when it was made."""
+
+    seconds: float
+
+    def __post_init__(self) -> None:
+        self._end = time.monotonic() + self.seconds
+
+    @property
+    def left(self) -> float:
+        """Seconds left; never negative."""
+        return max(0.0, self._end - time.monotonic())
+
+
+def environment(allocator: str) -> dict[str, str]:
+    """A worker's: this process's own, with the peer's setting and the checkout on the path."""
+    path = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    chosen = {**os.environ, "PYTHONPATH": os.pathsep.join(path), "PYTHONWARNINGS": "ignore"}
+    for name in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"):
+        chosen.pop(name, None)
+    if allocator == "expandable":
+        chosen["PYTORCH_CUDA_ALLOC_CONF"] = _EXPANDABLE
+    return chosen
+
+
+def launch(job: Job, budget: Budget, longest: float = 90) -> Outcome:
+    """Runs the job in a fresh process, for `longest` seconds or what is left of the budget.
+
+    Raises:
+        WorkerError: when it fails otherwise than out of memory, or takes longer.
+        OutOfTimeError: when the budget is over before.
+    """
+    timeout = min(longest, budget.left)
+    if timeout < 3:
+        raise OutOfTimeError
+    command = [sys.executable, str(HERE / "_worker.py"), json.dumps(asdict(job))]
+    try:
+        process = subprocess.run(
+            command,
+            env=environment(job.allocator),
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        if timeout < longest:
+            raise OutOfTimeError from error
+        raise WorkerError(f"took longer than {timeout:.0f} s") from error
+    lines = process.stdout.splitlines()
+    try:
+        fields = json.loads(lines[-1])
+    except (IndexError, ValueError) as error:
+        last = " | ".join(process.stderr.splitlines()[-3:])
+        raise WorkerError(f"exit code {process.returncode}: {last}") from error
+    if "error" in fields:
+        raise WorkerError(fields["error"])
+    return Outcome(**fields)
+
+
+def at_once(bytes_each: int) -> int:
+    """How many workers the device and the processors have room for."""
+    import torch
+
+    memory = torch.cuda.get_device_properties(0).total_memory
+    return max(1, min(8, len(os.sched_getaffinity(0)) // 2, int(0.9 * memory) // bytes_each))
+
+
+def device_or_exit() -> None:
+    """Ends the program, without an error, where there is no CUDA device."""
+    try:
+        import torch
+    except ImportError:
+        print("Nothing measured: PyTorch is not installed.", file=sys.stderr)
+        sys.exit(0)
+    if not torch.cuda.is_available():
+        print("Nothing measured: there is no CUDA device.", file=sys.stderr)
+        sys.exit(0)
+
+
+def describe_device() -> dict[str, Any]:
+    """The GPU and the software that the figures depend on."""
+    import torch
+
+    properties = torch.cuda.get_device_properties(0)
+    available = torch.backends.cudnn.enabled and torch.backends.cudnn.is_available()
+    return {
+        "name": properties.name,
+        "memory_bytes": properties.total_memory,
+        "torch": str(torch.__version__),
+        "cuda": torch.version.cuda,
+        "cudnn": torch.backends.cudnn.version() if available else None,
+        "values_mean_nothing": bool(os.environ.get("PGMO_FAKECUDA")),
+    }
+
+
+def write_gpu_result(name: str, result: dict[str, Any], output: Path | None) -> Path:
+    """Writes a result with the device's description, by default to bench/results/gpu."""
+    script = Path(sys.argv[0]).name
+    header = {
+        "command": " ".join(["python", f"bench/gpu/{script}", *sys.argv[1:]]),
+        "device": describe_device(),
+    }
+    path = output or HERE.parent / "results" / "gpu" / f"{name}.json"
+    return write_result(f"gpu/{name}", {**header, **result}, output=path)

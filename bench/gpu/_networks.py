@@ -1,0 +1,146 @@
+"""Networks for images, written out, so that nothing but torch is needed.
+
+Krizhevsky et al. 2012 (AlexNet, as in torchvision), Szegedy et al. 2015 (GoogLeNet, with batch
+normalisation), He et al. 2016 (ResNet-50), Ronneberger et al. 2015 (U-Net).
+"""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+
+def conv_norm(inputs: int, outputs: int, size: int, stride: int = 1) -> nn.Sequential:
+    """Convolution, batch normalisation, ReLU; keeps height and width at stride 1."""
+    return nn.Sequential(
+        nn.Conv2d(inputs, outputs, size, stride, size // 2, bias=False),
+        nn.BatchNorm2d(outputs),
+        nn.ReLU(inplace=True),
+    )
+
+
+def alexnet() -> nn.Module:
+    """For 224x224: the last pooling gives 6x6 by itself."""
+    relu = nn.ReLU(inplace=True)
+    return nn.Sequential(
+        *(nn.Conv2d(3, 64, 11, 4, 2), relu, nn.MaxPool2d(3, 2)),
+        *(nn.Conv2d(64, 192, 5, padding=2), relu, nn.MaxPool2d(3, 2)),
+        *(nn.Conv2d(192, 384, 3, padding=1), relu),
+        *(nn.Conv2d(384, 256, 3, padding=1), relu),
+        *(nn.Conv2d(256, 256, 3, padding=1), relu, nn.MaxPool2d(3, 2)),
+        *(nn.Flatten(), nn.Dropout(), nn.Linear(256 * 6 * 6, 4096), relu),
+        *(nn.Dropout(), nn.Linear(4096, 4096), relu, nn.Linear(4096, 1000)),
+    )
+
+
+class Inception(nn.Module):
+    """Four paths side by side, concatenated."""
+
+    def __init__(self, inputs: int, widths: tuple[int, int, int, int, int, int]) -> None:
+        super().__init__()
+        one, three_in, three, five_in, five, pool = widths
+        self.paths = nn.ModuleList(
+            [
+                conv_norm(inputs, one, 1),
+                nn.Sequential(conv_norm(inputs, three_in, 1), conv_norm(three_in, three, 3)),
+                nn.Sequential(conv_norm(inputs, five_in, 1), conv_norm(five_in, five, 5)),
+                nn.Sequential(nn.MaxPool2d(3, 1, 1), conv_norm(inputs, pool, 1)),
+            ]
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Keeps height and width."""
+        return torch.cat([path(x) for path in self.paths], dim=1)
+
+
+def googlenet() -> nn.Module:
+    """Nine inception modules, without the auxiliary classifiers."""
+
+    def pool() -> nn.Module:
+        return nn.MaxPool2d(3, 2, 1)
+
+    return nn.Sequential(
+        *(conv_norm(3, 64, 7, 2), pool(), conv_norm(64, 64, 1), conv_norm(64, 192, 3), pool()),
+        Inception(192, (64, 96, 128, 16, 32, 32)),
+        *(Inception(256, (128, 128, 192, 32, 96, 64)), pool()),
+        Inception(480, (192, 96, 208, 16, 48, 64)),
+        Inception(512, (160, 112, 224, 24, 64, 64)),
+        Inception(512, (128, 128, 256, 24, 64, 64)),
+        Inception(512, (112, 144, 288, 32, 64, 64)),
+        *(Inception(528, (256, 160, 320, 32, 128, 128)), pool()),
+        Inception(832, (256, 160, 320, 32, 128, 128)),
+        Inception(832, (384, 192, 384, 48, 128, 128)),
+        *(Mean(), nn.Dropout(0.4), nn.Linear(1024, 1000)),
+    )
+
+
+class Mean(nn.Module):
+    """Average over height and width."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(batch, channels, height, width) to (batch, channels)."""
+        return x.mean(dim=(2, 3))
+
+
+class Bottleneck(nn.Module):
+    """1x1, 3x3, 1x1, added to the input."""
+
+    def __init__(self, inputs: int, width: int, stride: int) -> None:
+        super().__init__()
+        outputs = 4 * width
+        self.body = nn.Sequential(
+            conv_norm(inputs, width, 1),
+            conv_norm(width, width, 3, stride),
+            nn.Conv2d(width, outputs, 1, bias=False),
+            nn.BatchNorm2d(outputs),
+        )
+        self.short: nn.Module = nn.Identity()
+        if stride != 1 or inputs != outputs:
+            self.short = nn.Sequential(
+                nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs)
+            )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Divides height and width by the stride."""
+        return functional.relu(self.body(x) + self.short(x))
+
+
+def resnet50() -> nn.Module:
+    """3, 4, 6 and 3 bottlenecks."""
+    layers: list[nn.Module] = [conv_norm(3, 64, 7, 2), nn.MaxPool2d(3, 2, 1)]
+    inputs = 64
+    for stage, count in enumerate((3, 4, 6, 3)):
+        for number in range(count):
+            layers.append(Bottleneck(inputs, 64 << stage, 2 if stage and not number else 1))
+            inputs = 256 << stage
+    return nn.Sequential(*layers, Mean(), nn.Linear(inputs, 1000))
+
+
+class UNet(nn.Module):
+    """Four levels down and up again; what the way down computed is concatenated on the way up."""
+
+    def __init__(self, width: int = 64, depth: int = 4) -> None:
+        super().__init__()
+        widths = [width << level for level in range(depth + 1)]
+        inputs = [3, *widths[:-1]]
+        self.down = nn.ModuleList(map(self.double, inputs, widths))
+        self.up = nn.ModuleList(
+            nn.ConvTranspose2d(2 * size, size, 2, stride=2) for size in widths[-2::-1]
+        )
+        self.merge = nn.ModuleList(self.double(2 * size, size) for size in widths[-2::-1])
+        self.head = nn.Conv2d(width, 2, 1)
+
+    @staticmethod
+    def double(inputs: int, outputs: int) -> nn.Module:
+        """Two convolutions."""
+        return nn.Sequential(conv_norm(inputs, outputs, 3), conv_norm(outputs, outputs, 3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Gives logits of two classes for each pixel."""
+        skips: list[Tensor] = []
+        for level, block in enumerate(self.down):
+            x = block(functional.max_pool2d(x, 2) if level else x)
+            skips.append(x)
+        skips.pop()
+        for up, merge in zip(self.up, self.merge, strict=True):
+            x = merge(torch.cat([skips.pop(), up(x)], dim=1))
+        return self.head(x)

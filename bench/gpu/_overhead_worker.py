@@ -1,0 +1,147 @@
+"""Measures allocation and steps in one process: `overhead.py` starts it and reads its JSON.
+
+    python bench/gpu/_overhead_worker.py pgmo LIBRARY
+    python bench/gpu/_overhead_worker.py plugin LIBRARY
+
+With "pgmo", torch's own allocator and a session in replay take turns in one process.
+"""
+
+import ctypes
+import json
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+SIZES = [512, 2048, 16 << 10, 100 << 10, 700 << 10, 1 << 20, 3 << 20, 6 << 20, 11 << 20]
+TURNS, ROUNDS, REPEATS = 2000, 4, 30
+LIVE = {"at once": 1, "64 live": 64}
+PYTHON_TURNS = 500
+STEPS = 60
+RECORDED = 8
+"""Iterations after which a session has to be in replay."""
+
+Samples = dict[str, list[float]]
+
+
+class Loops:
+    """The loops to be timed; each returns nanoseconds per allocation and free."""
+
+    def __init__(self, library: ctypes.CDLL) -> None:
+        self._run = library.allocation_loop
+        self._run.restype = ctypes.c_double
+        self._sizes = (ctypes.c_int64 * len(SIZES))(*SIZES)
+
+    def interface(self, live: int) -> float:
+        """Through the C++ interface."""
+        counts = (len(SIZES), TURNS, live)
+        return self._run(self._sizes, *map(ctypes.c_int64, counts))
+
+    def python(self) -> float:
+        """Through `torch.empty` and `del`."""
+        begin = time.perf_counter_ns()
+        for turn in range(PYTHON_TURNS):
+            block = torch.empty(SIZES[turn % len(SIZES)], dtype=torch.uint8, device="cuda")
+            del block
+        return (time.perf_counter_ns() - begin) / PYTHON_TURNS
+
+    def all(self) -> dict[str, Callable[[], float]]:
+        """By name."""
+        loops = {
+            f"C++, {name}": lambda live=live: self.interface(live) for name, live in LIVE.items()
+        }
+        return {**loops, "torch.empty": self.python}
+
+
+def time_loops(loops: Loops, who: str, samples: dict[str, Samples]) -> None:
+    """Times the allocator that is installed."""
+    for name, loop in loops.all().items():
+        loop()
+        samples[name][who].extend(loop() for _ in range(REPEATS))
+
+
+def time_loops_in_replay(loops: Loops, samples: dict[str, Samples]) -> None:
+    """Times pgmo: each repetition is an iteration of a session that replays."""
+    import pgmo
+
+    for name, loop in loops.all().items():
+        with pgmo.optimize(device="cuda", tags=False) as session:
+            for index in range(RECORDED + REPEATS):
+                with session.iteration():
+                    taken = loop()
+                if index >= RECORDED:
+                    last = session.history[-1]
+                    if last.phase.value != "replay" or last.hit_rate < 0.999:
+                        raise RuntimeError(f"{name}: not served from slots\n{session.summary()}")
+                    samples[name]["pgmo"].append(taken)
+
+
+class Steps:
+    """A model of many small kernels: what a step takes is what launching them takes."""
+
+    def __init__(self) -> None:
+        torch.manual_seed(0)
+        layers = [part for _ in range(40) for part in (nn.Linear(64, 64), nn.ReLU())]
+        self.model = nn.Sequential(*layers).cuda()
+        self.optimizer = torch.optim.Adam(self.model.parameters())
+        self.inputs = torch.randn(8, 64, device="cuda")
+
+    def step(self) -> float:
+        """Trains once; seconds, the device waited for."""
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        self.optimizer.zero_grad()
+        self.model(self.inputs).square().mean().backward()
+        self.optimizer.step()
+        torch.cuda.synchronize()
+        return time.perf_counter() - begin
+
+
+def time_steps(samples: dict[str, Samples]) -> None:
+    """Without a session, recording and in replay, in turns."""
+    import pgmo
+
+    steps = Steps()
+    for _ in range(10):
+        steps.step()
+    found = samples["step"]
+    for number in range(ROUNDS):
+        found["default"].extend(steps.step() for _ in range(STEPS))
+        tags = number == ROUNDS - 1  # on by default, for one of the recorded iterations
+        with pgmo.optimize(device="cuda", tags=tags) as session:
+            for _ in range(STEPS):
+                with session.iteration():
+                    taken = steps.step()
+                phase = session.history[-1].phase.value
+                if phase == "record" and tags:
+                    phase = "record, tags"
+                found["pgmo" if phase == "replay" else phase].append(taken)
+    if not found["pgmo"]:
+        raise RuntimeError(f"the session never came to replay\n{session.summary()}")
+
+
+def main() -> None:
+    kind, path = sys.argv[1:]
+    samples: dict[str, Samples] = defaultdict(lambda: defaultdict(list))
+    if kind == "plugin":
+        plain = torch.cuda.memory.CUDAPluggableAllocator(path, "plain_alloc", "plain_free")
+        torch.cuda.memory.change_current_allocator(plain)
+    torch.cuda.init()
+    loops = Loops(ctypes.CDLL(path))
+    result: dict[str, Any] = {"samples": samples}
+    if kind == "plugin":
+        time_loops(loops, "plugin", samples)
+    else:
+        time_loops(loops, "default", samples)
+        time_loops_in_replay(loops, samples)
+        time_loops(loops, "default", samples)
+        time_steps(samples)
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,185 @@
+"""Runs one workload once, under one way to allocate. In a process of its own.
+
+    python bench/gpu/_worker.py '{"workload": "resnet50", "allocator": "pgmo"}'
+
+Prints one line of JSON, the fields of `Outcome`, or `{"error": text}`.
+"""
+
+import contextlib
+import json
+import os
+import sys
+import time
+import traceback
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+
+STUB = bool(os.environ.get("PGMO_FAKECUDA"))
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to run.
+
+    Args:
+        workload: a name in `_workloads.WORKLOADS`.
+        allocator: "default", "expandable" (the environment says how), or "pgmo".
+        iterations: how many.
+        steady_from: first iteration of the steady part, for which peaks are measured again.
+        samples: in a batch; 0 for the workload's own.
+        limit: bytes that torch may reserve; 0 for all.
+        save: folder for the plan.
+        plan: path of a saved plan.
+    """
+
+    workload: str
+    allocator: str = "default"
+    iterations: int = 12
+    steady_from: int = 8
+    samples: int = 0
+    limit: int = 0
+    save: str = ""
+    plan: str = ""
+
+
+@dataclass
+class Outcome:
+    """What came of it; sizes in bytes.
+
+    Args:
+        losses: of each iteration, hexadecimal.
+        digest: a fingerprint of the final parameters.
+        seconds: of each iteration, waited for.
+        live: peak that torch counts as allocated, over the whole run; an arena counts whole.
+        reserved: peak that torch has reserved, over the whole run.
+        live_steady: as `live`, from the job's `steady_from` on.
+        reserved_steady: as `reserved`, from `steady_from` on.
+        expandable: whether segments really were expandable.
+        out_of_memory: torch's text, when it ran out.
+        phases: the session's, of each iteration.
+        hit_bytes: share of bytes from slots from the second replayed iteration on.
+        summary: the session's.
+        samples: in a batch.
+    """
+
+    losses: list[str] = field(default_factory=list)
+    digest: str = ""
+    seconds: list[float] = field(default_factory=list)
+    live: int = 0
+    reserved: int = 0
+    live_steady: int = 0
+    reserved_steady: int = 0
+    expandable: bool = False
+    out_of_memory: str = ""
+    phases: list[str] = field(default_factory=list)
+    hit_bytes: float | None = None
+    summary: str = ""
+    samples: int = 0
+
+
+def run(job: Job) -> Outcome:
+    """Runs the job on the current device."""
+    import torch
+
+    make_deterministic()
+    if job.limit:
+        total = torch.cuda.get_device_properties(0).total_memory
+        torch.cuda.set_per_process_memory_fraction(min(1.0, job.limit / total))
+    outcome = Outcome()
+    session = open_session(job)
+    try:
+        with session or contextlib.nullcontext():
+            train(job, session, outcome)
+    except torch.OutOfMemoryError as error:
+        outcome.out_of_memory = str(error)
+    outcome.live = max(outcome.live, torch.cuda.max_memory_allocated())
+    outcome.reserved = max(outcome.reserved, torch.cuda.max_memory_reserved())
+    if session is not None:
+        describe(session, outcome)
+    return outcome
+
+
+def make_deterministic() -> None:
+    """The same bits each time, as far as torch can; without fills that nobody else does."""
+    import torch
+
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.utils.deterministic.fill_uninitialized_memory = False
+    torch.backends.cudnn.deterministic = True
+    torch.backends.cuda.enable_cudnn_sdp(False)
+    torch.backends.cuda.enable_mem_efficient_sdp(False)
+    if STUB:
+        torch.backends.cudnn.enabled = False
+
+
+def open_session(job: Job) -> Any:
+    """The session that the job asks for, or None."""
+    if job.allocator != "pgmo":
+        return None
+    import pgmo
+
+    options: dict[str, Any] = {"device": "cuda", "model_name": job.workload}
+    if job.save:
+        options["save"] = job.save
+    if job.plan:
+        options["plan"] = job.plan
+    return pgmo.optimize(**options)
+
+
+def train(job: Job, session: Any, outcome: Outcome) -> None:
+    """Runs the iterations and fills in what each gave, also when memory runs out on the way."""
+    import torch
+    from _workloads import BATCHES, WORKLOADS
+
+    program = {**BATCHES, **WORKLOADS}[job.workload].create(job.samples)
+    outcome.samples = program.samples
+    for index in range(job.iterations):
+        if index == job.steady_from:
+            outcome.live = torch.cuda.max_memory_allocated()
+            outcome.reserved = torch.cuda.max_memory_reserved()
+            torch.cuda.reset_peak_memory_stats()
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        with session.iteration() if session is not None else contextlib.nullcontext():
+            loss = program.step(index).item()
+        torch.cuda.synchronize()
+        outcome.seconds.append(time.perf_counter() - begin)
+        outcome.losses.append(float(loss).hex())
+    outcome.live_steady = torch.cuda.max_memory_allocated()
+    outcome.reserved_steady = torch.cuda.max_memory_reserved()
+    segments = torch.cuda.memory_snapshot()
+    outcome.expandable = any(segment.get("is_expandable", False) for segment in segments)
+    total = 0
+    for parameter in program.model.parameters():
+        bits = parameter.detach().contiguous().view(torch.int32)
+        total = (total * 31 + int(bits.sum(dtype=torch.int64))) % (1 << 64)
+    outcome.digest = f"{total:016x}"
+
+
+def describe(session: Any, outcome: Outcome) -> None:
+    """Adds what the session knows."""
+    history = session.history
+    outcome.phases = [one.phase.value for one in history]
+    replayed = [one for one in history if one.phase.value == "replay"][1:]
+    asked = sum(one.bytes_requested for one in replayed)
+    if asked:
+        outcome.hit_bytes = sum(one.bytes_hit for one in replayed) / asked
+    outcome.summary = str(session.summary())
+
+
+def main() -> int:
+    """Runs the job given as JSON in the first argument."""
+    try:
+        outcome = run(Job(**json.loads(sys.argv[1])))
+    except Exception as error:
+        traceback.print_exc()
+        print(json.dumps({"error": f"{type(error).__name__}: {error}"}))
+        return 1
+    print(json.dumps(asdict(outcome)), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

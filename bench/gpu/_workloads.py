@@ -1,0 +1,204 @@
+"""What is trained and inferred, by name; the same seed gives the same bits.
+
+    program = WORKLOADS["resnet50"].create()
+    loss = program.step(0)
+
+Weights and batches are made on the device: a workload's iteration is all allocations and kernels.
+"""
+
+import importlib.util
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from _language import GPT, LONGEST, VOCABULARY, Seq2Seq
+from _networks import UNet, alexnet, googlenet, resnet50
+from torch import Tensor, nn
+from torch.nn import functional
+
+IMAGE, CLASSES = 224, 1000
+SEED = 0
+
+
+class Program:
+    """A model, its optimizer when it trains, and the batches.
+
+    Args:
+        model: on the device.
+        batch: makes inputs and targets of a step.
+        dtype: of the forward pass (autocast); gradients of float16 are scaled.
+        train: whether it trains.
+        samples: in a batch.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        batch: Callable[[int], tuple[Tensor, Tensor]],
+        *,
+        dtype: torch.dtype,
+        train: bool,
+        samples: int,
+    ) -> None:
+        self.model = model.train(train)
+        self.batch = batch
+        self.dtype = dtype
+        self.train = train
+        self.samples = samples
+        if train:
+            self.optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+            self.scaler = torch.amp.GradScaler("cuda", enabled=dtype is torch.float16)
+
+    def step(self, index: int) -> Tensor:
+        """One iteration; its loss, or the sum of what it infers."""
+        torch.manual_seed(SEED * 1_000_003 + index)
+        inputs, targets = self.batch(index)
+        if not self.train:
+            with torch.inference_mode(), torch.autocast("cuda", self.dtype):
+                return self.model(inputs).float().mean()
+        self.optimizer.zero_grad(set_to_none=True)
+        with torch.autocast("cuda", self.dtype):
+            output = self.model(inputs)
+            if output.dim() == 3:  # the last dimension are classes, or else the second
+                output, targets = output.flatten(0, 1), targets.flatten()
+            loss = functional.cross_entropy(output, targets)
+        del output
+        self.scaler.scale(loss).backward()
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        return loss.detach()
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A way to make a program.
+
+    Args:
+        model: makes the network.
+        kind: of its batches: "image", "mask" or "tokens".
+        samples: in a batch, where nothing else is said.
+        train: whether it trains.
+        dtype: of autocast.
+        length: of the sequences; the longest, where they vary.
+        varying: whether each iteration has a length of its own.
+        vocabulary: of the tokens.
+        dense: whether nothing but the lengths decides about sizes; False with experts.
+        needs: a package that has to be installed.
+    """
+
+    model: Callable[[], nn.Module]
+    kind: str
+    samples: int
+    train: bool = True
+    dtype: torch.dtype = torch.bfloat16
+    length: int = LONGEST
+    varying: bool = False
+    vocabulary: int = VOCABULARY
+    dense: bool = True
+    needs: str = ""
+
+    @property
+    def available(self) -> bool:
+        """Whether what it needs is installed."""
+        return not self.needs or importlib.util.find_spec(self.needs) is not None
+
+    def create(self, samples: int = 0) -> Program:
+        """Makes the program on the current device."""
+        samples = samples or self.samples
+        torch.manual_seed(SEED)
+        with torch.device("cuda"):
+            model = self.model()
+        return Program(
+            model,
+            lambda index: self._batch(index, samples),
+            dtype=self.dtype,
+            train=self.train,
+            samples=samples,
+        )
+
+    def lengths(self, count: int) -> Sequence[int]:
+        """Of so many iterations: multiples of 8 from 64 to the longest, in a seeded order."""
+        if not self.varying:
+            return [self.length] * count
+        generator = torch.Generator().manual_seed(SEED)
+        steps = torch.randint(64 // 8, self.length // 8 + 1, (max(count, 64),), generator=generator)
+        lengths = [8 * int(step) for step in steps]
+        lengths[LONGEST_AT] = self.length
+        return lengths[:count]
+
+    def _batch(self, index: int, samples: int) -> tuple[Tensor, Tensor]:
+        if self.kind == "tokens":
+            length = self.lengths(index + 1)[index]
+            tokens = torch.randint(self.vocabulary, (samples, length + 1), device="cuda")
+            return tokens[:, :-1], tokens[:, 1:]
+        images = torch.randn(samples, 3, IMAGE, IMAGE, device="cuda")
+        if self.kind == "mask":
+            return images, torch.randint(2, (samples, IMAGE, IMAGE), device="cuda")
+        return images, torch.randint(CLASSES, (samples,), device="cuda")
+
+
+LONGEST_AT = 9
+"""Iteration with the longest sequence: after the session has planned, so that it plans again."""
+
+
+def _small(**options: bool) -> Callable[[], nn.Module]:
+    return lambda: GPT(768, 12, **options)
+
+
+def _medium(**options: bool) -> Callable[[], nn.Module]:
+    return lambda: GPT(1024, 24, **options)
+
+
+def _experts() -> nn.Module:
+    return GPT(768, 4, experts=True)
+
+
+def _inception_resnet() -> nn.Module:
+    import timm
+
+    return timm.create_model("inception_resnet_v2", pretrained=False)
+
+
+def _seq2seq(**options: bool) -> Workload:
+    return Workload(Seq2Seq, "tokens", 32, length=128, vocabulary=16384, **options)
+
+
+HALF = torch.float16
+
+WORKLOADS: dict[str, Workload] = {
+    "gpt2_medium": Workload(_medium(), "tokens", 4),
+    "gpt2_medium_checkpoint": Workload(_medium(recompute=True), "tokens", 8),
+    "gpt2_medium_varying": Workload(_medium(), "tokens", 4, varying=True),
+    "gpt2_medium_varying_checkpoint": Workload(_medium(recompute=True), "tokens", 8, varying=True),
+    "resnet50": Workload(resnet50, "image", 64, dtype=HALF),
+    "unet": Workload(UNet, "mask", 16, dtype=HALF),
+    "seq2seq": _seq2seq(),
+    "experts": Workload(_experts, "tokens", 8, dense=False),
+    "gpt2_small": Workload(_small(), "tokens", 8),
+    "gpt2_small_checkpoint": Workload(_small(recompute=True), "tokens", 8),
+    "gpt2_small_varying": Workload(_small(), "tokens", 8, varying=True),
+    "gpt2_small_varying_checkpoint": Workload(_small(recompute=True), "tokens", 8, varying=True),
+    "seq2seq_varying": _seq2seq(varying=True),
+    "alexnet": Workload(alexnet, "image", 256, dtype=HALF),
+    "googlenet": Workload(googlenet, "image", 64, dtype=HALF),
+    "inception_resnet": Workload(_inception_resnet, "image", 32, dtype=HALF, needs="timm"),
+    "gpt2_medium_inference": Workload(_medium(), "tokens", 8, train=False),
+    "resnet50_inference": Workload(resnet50, "image", 128, train=False, dtype=HALF),
+    "unet_inference": Workload(UNet, "mask", 32, train=False, dtype=HALF),
+    "seq2seq_inference": _seq2seq(train=False),
+    "experts_inference": Workload(_experts, "tokens", 8, train=False, dense=False),
+    "alexnet_inference": Workload(alexnet, "image", 256, train=False, dtype=HALF),
+    "googlenet_inference": Workload(googlenet, "image", 128, train=False, dtype=HALF),
+    "inception_resnet_inference": Workload(
+        _inception_resnet, "image", 64, train=False, dtype=HALF, needs="timm"
+    ),
+}
+"""In order of interest: where the time is short, the last ones are left out."""
+
+BATCHES: dict[str, Workload] = {
+    "gpt2_medium_512_checkpoint": Workload(_medium(recompute=True), "tokens", 8, length=512),
+    "gpt2_medium_512": Workload(_medium(), "tokens", 8, length=512),
+    "gpt2_medium_varying_checkpoint": WORKLOADS["gpt2_medium_varying_checkpoint"],
+    "resnet50": WORKLOADS["resnet50"],
+}
+"""Those whose largest batch is looked for."""

@@ -1,0 +1,229 @@
+"""Peak reserved memory: default allocator, expandable segments, pgmo, pgmo from a saved plan.
+
+    python bench/gpu/memory.py --seconds 200
+
+Every run is a fresh process with the same seed and deterministic algorithms; several run at a time,
+for memory does not depend on time. Efficiency is the program's live peak under the default
+allocator, the same for all, over the peak that was reserved; once for the whole run, recording
+included, and once from the iteration on at which a session has settled. Losses and final weights
+are compared bit for bit.
+"""
+
+import argparse
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from _launch import (
+    Budget,
+    OutOfTimeError,
+    WorkerError,
+    at_once,
+    device_or_exit,
+    launch,
+    write_gpu_result,
+)
+from _worker import Job, Outcome
+
+CONTENDERS = ("default", "expandable", "pgmo", "pgmo_saved_plan")
+PEERS = ("default", "expandable")
+GOAL = {True: 0.99, False: 0.97}
+"""Efficiency from the settled iteration on: of dense workloads, and of those with experts."""
+
+FIXED, VARYING = (12, 8), (26, 18)
+"""Iterations, and the first of the steady part: after recording, a plan, and one made again."""
+
+LARGEST_RUN = 16 << 30
+
+
+@dataclass(frozen=True)
+class Run:
+    """One contender's run of a workload, or why there is none."""
+
+    contender: str
+    outcome: Outcome | None = None
+    error: str = ""
+    out_of_time: bool = False
+
+
+def run(contender: str, job: Job, budget: Budget) -> Run:
+    """Runs one job within what is left of the budget."""
+    try:
+        return Run(contender, launch(job, budget))
+    except (WorkerError, OutOfTimeError) as error:
+        return Run(contender, error=str(error), out_of_time=isinstance(error, OutOfTimeError))
+
+
+def run_planned(job: Job, budget: Budget) -> list[Run]:
+    """Pgmo that records, and in another process pgmo that loads what the first one saved."""
+    with TemporaryDirectory() as folder:
+        recorded = run("pgmo", replace(job, allocator="pgmo", save=folder), budget)
+        plan = Path(folder, f"{job.workload}.pgmoplan")
+        if not plan.exists():
+            missing = replace(recorded, contender="pgmo_saved_plan", outcome=None)
+            return [recorded, replace(missing, error=missing.error or "no plan was saved")]
+        loading = replace(job, allocator="pgmo", plan=str(plan))
+        return [recorded, run("pgmo_saved_plan", loading, budget)]
+
+
+def summarise(workload: str, dense: bool, runs: list[Run], again: Run | None) -> dict[str, Any]:
+    """One entry: a row per contender, and what follows from them together."""
+    outcomes = {run.contender: run.outcome for run in runs if run.outcome is not None}
+    entry: dict[str, Any] = {
+        "workload": workload,
+        "dense": dense,
+        "errors": {run.contender: run.error for run in runs if run.error},
+        "failed": any(run.error and not run.out_of_time for run in runs),
+        "rows": [],
+    }
+    default = outcomes.get("default")
+    if default is None:
+        return entry
+    results = {(*one.losses, one.digest) for one in outcomes.values()}
+    entry["identical"] = len(results) == 1
+    if again is not None and again.outcome is not None:
+        entry["deterministic"] = again.outcome.losses == default.losses
+    peers = [outcomes[name].reserved_steady for name in PEERS if name in outcomes]
+    for name, one in outcomes.items():
+        entry["rows"].append(
+            {
+                "contender": name,
+                "samples": one.samples,
+                "live": default.live,
+                "live_steady": default.live_steady,
+                "reserved": one.reserved,
+                "reserved_steady": one.reserved_steady,
+                "efficiency": default.live / max(1, one.reserved),
+                "efficiency_steady": default.live_steady / max(1, one.reserved_steady),
+                "reserved_against_better_peer": one.reserved_steady / max(1, min(peers)),
+                "expandable": one.expandable,
+                "hit_bytes": one.hit_bytes,
+                "phases": one.phases,
+                "summary": one.summary,
+                "out_of_memory": one.out_of_memory,
+                "losses": one.losses,
+            }
+        )
+    return entry
+
+
+def missed(entry: dict[str, Any]) -> list[str]:
+    """Goals that an entry does not reach, in words."""
+    name, goal = entry["workload"], GOAL[entry["dense"]]
+    found = []
+    for row in entry["rows"]:
+        if row["contender"] not in PEERS:
+            # From a saved plan nothing has to be recorded, so its whole run counts.
+            whole = row["contender"] == "pgmo_saved_plan"
+            reached = row["efficiency" if whole else "efficiency_steady"]
+            if reached < goal:
+                found.append(f"{name}, {row['contender']}: {reached:.3f} < {goal}")
+            if row["reserved_against_better_peer"] > 1:
+                share = row["reserved_against_better_peer"]
+                found.append(f"{name}, {row['contender']}: {share:.3f} of the better peer's memory")
+    return found
+
+
+def show(entry: dict[str, Any]) -> None:
+    for row in entry["rows"]:
+        hits = "" if row["hit_bytes"] is None else f"  {row['hit_bytes']:.2%} from slots"
+        print(
+            f"{entry['workload']:31}{row['contender']:17}{row['reserved_steady'] / 2**30:7.2f} GiB"
+            f"  {row['efficiency_steady']:.3f} (whole run {row['efficiency']:.3f}){hits}",
+            flush=True,
+        )
+    for contender, error in entry["errors"].items():
+        print(f"{entry['workload']:31}{contender:17}{error}", flush=True)
+    if not entry.get("identical", True):
+        print(f"{entry['workload']:31}losses or weights differ", flush=True)
+
+
+def measure(names: list[str], budget: Budget, workers: int) -> list[dict[str, Any]]:
+    """Runs everything, in order of interest."""
+    from _workloads import WORKLOADS
+
+    def job(name: str) -> Job:
+        iterations, steady = VARYING if WORKLOADS[name].varying else FIXED
+        return Job(name, iterations=iterations, steady_from=steady)
+
+    entries = []
+    with ThreadPoolExecutor(workers) as pool:
+        started = {
+            name: [
+                pool.submit(run_planned, job(name), budget),
+                *(
+                    pool.submit(lambda job, peer: [run(peer, job, budget)], one, one.allocator)
+                    for one in (replace(job(name), allocator=peer) for peer in PEERS)
+                ),
+            ]
+            for name in names
+        }
+        for name, futures in started.items():
+            runs = sorted(
+                (run for future in futures for run in future.result()),
+                key=lambda run: CONTENDERS.index(run.contender),
+            )
+            entry = summarise(name, WORKLOADS[name].dense, runs, None)
+            if not entry.get("identical", True):  # is the workload itself to blame?
+                again = run("default", job(name), budget)
+                entry = summarise(name, WORKLOADS[name].dense, runs, again)
+            show(entry)
+            entries.append(entry)
+    return entries
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--workload", action="append")
+    parser.add_argument("--seconds", type=float, default=600, help="time budget")
+    parser.add_argument("--at-once", type=int, default=0, help="runs at a time")
+    parser.add_argument("-o", "--output", type=Path)
+    arguments = parser.parse_args()
+    device_or_exit()
+    from _workloads import WORKLOADS
+
+    unknown = set(arguments.workload or ()) - WORKLOADS.keys()
+    if unknown:
+        parser.error(f"no workload {sorted(unknown)[0]!r}; there are {', '.join(WORKLOADS)}")
+    wanted = arguments.workload or list(WORKLOADS)
+    names = [name for name in wanted if WORKLOADS[name].available]
+    notes = [
+        f"{name} left out: {WORKLOADS[name].needs} is not installed"
+        for name in wanted
+        if name not in names
+    ]
+    for note in notes:
+        print(note)
+    workers = arguments.at_once or at_once(LARGEST_RUN)
+    entries = measure(names, Budget(arguments.seconds), workers)
+    goals = [goal for entry in entries for goal in missed(entry)]
+    print(f"{len(goals)} goals missed" + "".join(f"\n  {goal}" for goal in goals))
+    result = {
+        "runs_at_once": workers,
+        "iterations": {"fixed": FIXED, "varying": VARYING},
+        "notes": notes,
+        "goals_missed": goals,
+        "workloads": {name: _describe(WORKLOADS[name]) for name in names},
+        "entries": entries,
+    }
+    write_gpu_result("memory", result, arguments.output)
+    failed = [
+        entry["workload"]
+        for entry in entries
+        if not entry.get("identical", True) and entry.get("deterministic", True)
+    ]
+    failed += [entry["workload"] for entry in entries if entry["failed"]]
+    if failed:
+        sys.exit(f"different results, or failures: {', '.join(dict.fromkeys(failed))}")
+
+
+def _describe(workload: Any) -> dict[str, Any]:
+    fields = {key: getattr(workload, key) for key in ("samples", "train", "length", "varying")}
+    return {**fields, "kind": workload.kind, "dtype": str(workload.dtype)}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,125 @@
+"""What an allocation costs, and what a session adds to a step or takes from it.
+
+    python bench/gpu/overhead.py --seconds 60
+
+Nanoseconds per allocation and free, through the C++ interface and through `torch.empty`: torch's
+own allocator, a `CUDAPluggableAllocator` over functions that do nothing, and pgmo in replay. Then
+the step time of a model whose kernels are small: without a session, recording, in replay. Reported
+are medians over all repetitions of all processes, and ratios against torch's own allocator, which
+takes turns with pgmo in one process.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from _launch import HERE, Budget, device_or_exit, environment, write_gpu_result
+from _machine import Seconds
+
+MOST_ROUNDS = 5
+GOALS = {("C++, at once", "pgmo"): 0.5, ("step", "pgmo"): 1.0, ("step", "record"): 1.1}
+"""Ratio against torch's own allocator that is aimed at."""
+
+
+def build(folder: str) -> str:
+    """Compiles allocation_loop.cpp; returns the library's path."""
+    import torch
+
+    from pgmo.allocator.cuda_headers import cuda_include
+
+    root = Path(torch.__file__).parent
+    path = f"{folder}/allocation_loop.so"
+    command = [
+        *os.environ.get("CXX", "g++").split(),
+        *("-std=c++20", "-O2", "-fPIC", "-shared"),
+        *(str(HERE / "allocation_loop.cpp"), "-o", path),
+        f"-D_GLIBCXX_USE_CXX11_ABI={int(torch._C._GLIBCXX_USE_CXX11_ABI)}",
+        *("-isystem", str(root / "include"), "-isystem", str(cuda_include())),
+        *(f"-L{root / 'lib'}", "-lc10", "-lc10_cuda"),
+    ]
+    subprocess.run(command, check=True)
+    return path
+
+
+def measure(library: str, budget: Budget) -> tuple[dict[str, dict[str, list[float]]], int]:
+    """Runs both kinds of processes in turns; samples by what was measured and by allocator."""
+    samples: dict[str, dict[str, list[float]]] = {}
+    taken = 0.0
+    rounds = 0
+    while rounds < MOST_ROUNDS and (rounds == 0 or budget.left > 1.3 * taken):
+        before = budget.left
+        for kind in ("pgmo", "plugin") if rounds % 2 == 0 else ("plugin", "pgmo"):
+            command = [sys.executable, str(HERE / "_overhead_worker.py"), kind, library]
+            process = subprocess.run(
+                command,
+                env=environment("default"),
+                capture_output=True,
+                text=True,
+                timeout=max(60, budget.left),
+                check=False,
+            )
+            if process.returncode:
+                sys.exit(f"{kind} failed:\n{process.stderr[-3000:]}")
+            found = json.loads(process.stdout.splitlines()[-1])["samples"]
+            for what, by_allocator in found.items():
+                for who, values in by_allocator.items():
+                    samples.setdefault(what, {}).setdefault(who, []).extend(values)
+        rounds += 1
+        taken = before - budget.left
+    return samples, rounds
+
+
+def summarise(samples: dict[str, dict[str, list[float]]]) -> list[dict[str, Any]]:
+    rows = []
+    for what, by_allocator in samples.items():
+        summaries = {who: Seconds.of(values) for who, values in by_allocator.items()}
+        for who, one in summaries.items():
+            ratio = one.median / summaries["default"].median
+            unit = "seconds" if what == "step" else "nanoseconds"
+            goal = GOALS.get((what, who))
+            rows.append(
+                {
+                    "what": what,
+                    "allocator": who,
+                    "unit": unit,
+                    **asdict(one),
+                    "against_default": ratio,
+                    "goal": goal,
+                    "reached": None if goal is None else ratio <= goal,
+                }
+            )
+    return rows
+
+
+def show(row: dict[str, Any]) -> None:
+    scale, unit = (1e6, "µs") if row["unit"] == "seconds" else (1, "ns")
+    low, middle, high = (row[name] * scale for name in ("fastest", "median", "slowest"))
+    goal = "" if row["goal"] is None else f"  (goal {row['goal']:.2f})"
+    print(
+        f"{row['what']:14}{row['allocator']:14}{middle:9.1f} {unit}"
+        f"{f'  {low:.1f}-{high:.1f}':22}{row['against_default']:6.2f} of default{goal}"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--seconds", type=float, default=180, help="time budget")
+    parser.add_argument("-o", "--output", type=Path)
+    arguments = parser.parse_args()
+    device_or_exit()
+    with TemporaryDirectory() as folder:
+        samples, rounds = measure(build(folder), Budget(arguments.seconds))
+    rows = summarise(samples)
+    for row in rows:
+        show(row)
+    write_gpu_result("overhead", {"processes": rounds, "rows": rows}, arguments.output)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,209 @@
+"""Everything that needs a GPU, in one command and under nine minutes: `make gpu-check`.
+
+    python3 tests/gpu/check.py --results bench/results/gpu
+
+Builds pgmo in place with the Python that runs this, runs the tests of this folder (one process per
+file, at the same time) and every benchmark in bench/gpu within its share of the time, and writes
+what they print and measure to the folder of results. A step that fails does not stop the others;
+the exit code says at the end whether any did. Without a GPU it says so and ends well.
+"""
+
+import argparse
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+TESTS, BENCHES = ROOT / "tests" / "gpu", ROOT / "bench" / "gpu"
+sys.path.insert(0, str(ROOT))
+
+ALL_SECONDS = 525
+BUILD_SECONDS, TEST_SECONDS = 120, 170
+SECONDS = {"overhead": 55, "memory": 150, "largest_batch": 120}
+"""A benchmark's time; what was not begun by then is left out, and said to be."""
+
+OTHER_SECONDS = 60
+GRACE = 20
+"""Seconds after its time at which a benchmark is ended: one that keeps to it ends before."""
+
+PACKAGES = (
+    "torch",
+    "numpy",
+    "pybind11",
+    "setuptools",
+    "pytest",
+    "rich",
+    "platformdirs",
+    "filelock",
+)
+TAIL = 40
+
+
+@dataclass(frozen=True)
+class Step:
+    """A command and the seconds that it may take."""
+
+    name: str
+    command: Sequence[str]
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a step."""
+
+    name: str
+    seconds: float
+    exit_code: int
+    message: str
+
+    @property
+    def failed(self) -> bool:
+        """Whether it counts as a failure."""
+        return self.exit_code != 0
+
+
+class Running:
+    """A step's process, with its output in a file."""
+
+    def __init__(self, step: Step, log: Path, limit: float) -> None:
+        self.step, self.log = step, log
+        self._begin = time.monotonic()
+        self._end = self._begin + min(step.seconds, limit)
+        path = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+        with log.open("w") as output:
+            self._process = subprocess.Popen(
+                step.command,
+                cwd=ROOT,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(path)},
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def wait(self) -> Outcome:
+        """Waits until it ends, or ends it when its time is over."""
+        try:
+            code = self._process.wait(max(0.1, self._end - time.monotonic()))
+            message = "" if code == 0 else f"exit code {code}"
+        except subprocess.TimeoutExpired:
+            os.killpg(self._process.pid, signal.SIGKILL)  # and the processes that it started
+            self._process.wait()
+            code, message = 124, "took longer than it may"
+        return Outcome(self.step.name, time.monotonic() - self._begin, code, message)
+
+
+def plan(results: Path) -> list[list[Step]]:
+    """The steps; those of one group run at the same time."""
+    python = sys.executable
+    build = (python, "setup.py", "--quiet", "build_ext", "--inplace")
+    tests = [
+        Step(
+            path.stem,
+            (python, "-m", "pytest", str(path.relative_to(ROOT)), "-q", "--durations=5"),
+            TEST_SECONDS,
+        )
+        for path in sorted(TESTS.glob("test_*.py"))
+    ]
+    groups = [[Step("build", build, BUILD_SECONDS)], tests]
+    names = [path.stem for path in BENCHES.glob("[!_]*.py")]
+    for name in sorted(names, key=lambda name: list(SECONDS).index(name) if name in SECONDS else 9):
+        seconds = SECONDS.get(name, OTHER_SECONDS)
+        output = ("--output", str(results / f"{name}.json"))
+        command = (python, str(BENCHES / f"{name}.py"), "--seconds", str(seconds), *output)
+        groups.append([Step(name, command, seconds + GRACE)])
+    return groups
+
+
+def run(groups: list[list[Step]], results: Path) -> list[Outcome]:
+    """Runs group after group, within the time for all."""
+    end = time.monotonic() + ALL_SECONDS
+    outcomes: list[Outcome] = []
+    os.environ.setdefault("PGMO_BUILD_JOBS", str(len(os.sched_getaffinity(0))))
+    for group in groups:
+        left = end - time.monotonic()
+        if left < 10:
+            outcomes += [
+                Outcome(step.name, 0, 125, "not begun: no time was left") for step in group
+            ]
+            continue
+        running = [Running(step, results / f"{step.name}.txt", left) for step in group]
+        for one in running:
+            outcome = one.wait()
+            outcomes.append(outcome)
+            lines = one.log.read_text(errors="replace").splitlines()
+            shown = lines[-TAIL:] if outcome.failed or len(group) == 1 else lines[-1:]
+            state = f"FAILED, {outcome.message}" if outcome.failed else "done"
+            print(f"== {outcome.name}: {state} ({outcome.seconds:.0f} s)", *shown, sep="\n")
+            sys.stdout.flush()
+    return outcomes
+
+
+def missing_packages() -> list[str]:
+    """Of those that are needed, the ones that this Python cannot find."""
+    return [name for name in PACKAGES if importlib.util.find_spec(name) is None]
+
+
+def what_to_carry(missing: Sequence[str]) -> str:
+    """How to bring packages to a machine without a network."""
+    names = " ".join(missing)
+    return (
+        f"Missing here: {names}. On a machine with a network:\n"
+        f"    python3 -m pip download --no-deps --dest wheels {names}\n"
+        "Pure Python wheels (platformdirs, filelock) need no installation:\n"
+        "    make gpu-check PYTHONPATH=\"$(echo wheels/*.whl | tr ' ' :)\""
+    )
+
+
+def why_no_gpu() -> str:
+    """Asks another process, so that this one holds no memory of the device."""
+    probe = "from tests.gpu.device import why_not; print(why_not())"
+    answer = subprocess.run(
+        [sys.executable, "-c", probe], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    return answer.stdout.strip() if answer.returncode == 0 else answer.stderr.strip()[-300:]
+
+
+def main() -> int:
+    """Runs everything; returns the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--results", type=Path, default=ROOT / "bench" / "results" / "gpu")
+    parser.add_argument("--only", action="append", help="a step's name; repeat for more")
+    arguments = parser.parse_args()
+    reason = why_no_gpu()
+    if reason:
+        print(f"gpu-check: {reason}; nothing to do.")
+        return 0
+    missing = missing_packages()
+    if missing:
+        print(f"gpu-check: {what_to_carry(missing)}")
+        return 1
+    results = arguments.results.resolve()
+    results.mkdir(parents=True, exist_ok=True)
+    begin = time.monotonic()
+    groups = plan(results)
+    if arguments.only:
+        groups = [[step for step in group if step.name in arguments.only] for group in groups]
+    outcomes = run(groups, results)
+    summary = {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "seconds": time.monotonic() - begin,
+        "steps": [asdict(outcome) for outcome in outcomes],
+    }
+    (results / "check.json").write_text(json.dumps(summary, indent=2) + "\n")
+    print(f"== in all {summary['seconds']:.0f} s; results in {results}")
+    for outcome in outcomes:
+        print(f"  {'FAILED' if outcome.failed else 'done':8}{outcome.name:20}{outcome.message}")
+    return int(any(outcome.failed for outcome in outcomes))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
