@@ -80,11 +80,7 @@ def build_profile(
         >>> build_profile(iterations, find_steady(iterations)).end.tolist()
         [2, 3]
     """
-    if not 0 <= steady.reference < len(iterations) or max(steady.rows) >= len(iterations):
-        raise ProfileError(
-            f"the steady state names iteration {max(steady.rows)} of {len(iterations)}; "
-            "find it in the same recording"
-        )
+    check_belongs(steady, iterations)
     reference = iterations[steady.reference]
     size = reference.size.copy()
     if steady.kind != "none":
@@ -109,6 +105,19 @@ def build_profile(
         tags=tuple(tags),
         meta=meta or ProfileMeta(),
     )
+
+
+def check_belongs(steady: Steady, iterations: list[Iteration]) -> None:
+    """Refuses a steady state of another recording.
+
+    Raises:
+        ProfileError: when it names iterations that are not there.
+    """
+    if not 0 <= steady.reference < len(iterations) or max(steady.rows) >= len(iterations):
+        raise ProfileError(
+            f"the steady state names iteration {max(steady.rows)} of {len(iterations)}; "
+            "find it in the same recording"
+        )
 
 
 def _shared(iterations: list[Iteration], steady: Steady) -> NDArray[np.bool_]:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pgmo.profiler.alignment import UNPAIRED, align
 from pgmo.profiler.lifetimes import Steady, build_profile
 from pgmo.profiler.matching import Kind, Match, compare, first_difference
-from pgmo.profiler.recording import Iteration
+from pgmo.profiler.recording import ALIVE, Iteration
 
 __all__ = ["Match", "Steady", "best_effort", "build_profile", "compare", "find_all", "find_steady"]
 
@@ -106,11 +106,23 @@ def _fit_reference(iterations: list[Iteration]) -> Iteration | None:
 
 
 def _is_warm_up(match: Match) -> bool:
-    """Whether the longer iteration is the very first, whose extra requests never come again.
+    """Whether one of them is the very first, with requests of its own that never come again.
 
-    Optimizer state is born in it, and libraries warm up.
+    Optimizer state is born in it, and libraries warm up. It need not be longer for that: where the
+    first step of SGD copies a gradient, to keep the copy as momentum, later ones have temporaries.
     """
-    return match.base.index == 0 and len(match.base) > len(match.other)
+    base, other, rows = match.base, match.other, match.rows
+    if match.kind != "fit" or 0 not in (base.index, other.index):
+        return False
+    if base.index == 0 and len(base) > len(other):
+        return True
+    paired = rows != UNPAIRED
+    dies_in_base = np.ones(len(base), np.bool_)
+    dies_in_base[rows[paired]] = other.gone[paired] != ALIVE
+    dies_in_other = np.ones(len(other), np.bool_)
+    dies_in_other[paired] = base.gone[rows[paired]] != ALIVE
+    first, dies_later = (base, dies_in_base) if base.index == 0 else (other, dies_in_other)
+    return bool(np.any((first.gone == ALIVE) & dies_later))
 
 
 def _gather(

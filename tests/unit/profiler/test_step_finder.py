@@ -148,3 +148,26 @@ def test_the_first_iteration_does_not_become_the_reference_for_its_extra_request
     assert find_steady(_iterations(first, ordinary)) is None
     # Later on, extra requests are another shape's, and the longer iteration is the better plan.
     assert find_steady(_iterations(ordinary, first, ordinary)).reference == 1
+
+
+@pytest.mark.parametrize("others", ["exact", "fit"])
+def test_a_first_iteration_that_keeps_what_the_others_free_is_a_warm_up(others):
+    """The first step of SGD copies gradients to keep them; later ones have temporaries instead."""
+    rows, block = [], 0
+    for turn in range(4):
+        for size in _network(1, shape=8 if others == "exact" else 4 + turn):
+            rows += [("request", size), ("free", block)]
+            block += 1
+        for parameter in range(12):
+            rows += [("request", 64 if turn == 0 else 8)]
+            rows += [("free", block)] * (turn > 0)
+            block += 1
+            if turn and parameter % 2:
+                rows += [("request", 8), ("free", block)]
+                block += 1
+        rows.append(("step",))
+    iterations = split(make_events(rows))
+    assert len(iterations[0]) < len(iterations[1])
+    assert compare(iterations[0], iterations[1]).kind == "fit"
+    steady = find_steady(iterations)
+    assert (steady.kind, sorted(steady.rows)) == (others, [1, 2, 3])
