@@ -159,9 +159,13 @@ class Engine:
         """
         The next iteration starts with this plan.
         """
-    def shared(self, pointer: typing.SupportsInt | typing.SupportsIndex) -> None:
+    def shared(
+        self,
+        pointer: typing.SupportsInt | typing.SupportsIndex,
+        stream: typing.SupportsInt | typing.SupportsIndex,
+    ) -> bool:
         """
-        Tells that the block is used on another stream, too.
+        Tells that the block is used on this stream. True: its release has to be put off.
         """
     def start_recording(self) -> None:
         """
@@ -184,6 +188,11 @@ class Engine:
     def yield_when_outgrown(self, on: bool) -> None:
         """
         Lets go of the arena in an iteration whose first varying request is too large.
+        """
+    @property
+    def busy(self) -> bool:
+        """
+        Whether it records or serves.
         """
     @property
     def handle(self) -> int:

@@ -14,7 +14,6 @@
 #include <c10/util/Exception.h>
 
 #include <array>
-#include <cstdio>
 #include <cstring>
 #include <exception>
 #include <memory>
@@ -22,6 +21,8 @@
 #include <string>
 #include <utility>
 
+#include "adapters/torch_common.hpp"
+#include "adapters/torch_storage.hpp"
 #include "engine/pgmo_engine.h"
 
 namespace {
@@ -56,15 +57,6 @@ constexpr std::array<c10::DeleterFnPtr, kMostUpstreams> make_deleters(
   return {&release<upstreams>...};
 }
 constexpr auto kDeleters = make_deleters(std::make_integer_sequence<int, kMostUpstreams>{});
-
-std::string binary_units(double bytes) {
-  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  int unit = 0;
-  for (; bytes >= 1024 && unit < 4; ++unit) bytes /= 1024;
-  char text[32];
-  std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.2f %s", bytes, kUnits[unit]);
-  return text;
-}
 
 [[noreturn]] void throw_out_of_memory(size_t bytes, const char* upstream_says) {
   pgmo_engine_statistics now;
@@ -165,18 +157,29 @@ TorchCpuAdapter* adapter_over(c10::Allocator* upstream) {
   return nullptr;
 }
 
-// Runs the body; what it throws becomes a message, for errors must not cross into C.
-template <typename Body>
-int guarded(char* message, size_t capacity, Body&& body) {
-  try {
-    body();
-    return 0;
-  } catch (const c10::Error& error) {
-    std::snprintf(message, capacity, "%s", error.what_without_backtrace());
-  } catch (const std::exception& error) {
-    std::snprintf(message, capacity, "%s", error.what());
-  }
-  return 1;
+constexpr Mover kMover{
+    .copy = [](void* to, const void* from, size_t bytes) { std::memcpy(to, from, bytes); },
+    .familiar =
+        [](const c10::DataPtr& data) {
+          bool familiar = false;
+          for (int index = 0; index < kMostUpstreams; ++index) {
+            familiar = familiar || (adapters[index] != nullptr &&
+                                    (data.get_deleter() == kDeleters[index] ||
+                                     data.get_deleter() == upstream_deleters[index]));
+          }
+          return familiar && data.get() == data.get_context();
+        },
+};
+
+c10::Allocator* upstream_now() {
+  c10::Allocator* current = c10::GetCPUAllocator();
+  return is_ours(current) ? static_cast<TorchCpuAdapter*>(current)->upstream() : current;
+}
+
+c10::DataPtr block_at(void* address) {
+  c10::Allocator* current = c10::GetCPUAllocator();
+  TORCH_CHECK(is_ours(current) && current->raw_deleter() != nullptr, "pgmo is not installed");
+  return {address, address, current->raw_deleter(), c10::Device(kDevice)};
 }
 
 }  // namespace
@@ -225,15 +228,41 @@ int pgmo_uninstall(char* message, size_t capacity) {
 // One block from the allocator beneath.
 int pgmo_take_arena(size_t bytes, pgmo_arena* out, char* message, size_t capacity) {
   return guarded(message, capacity, [&] {
-    c10::Allocator* current = c10::GetCPUAllocator();
-    if (is_ours(current)) current = static_cast<TorchCpuAdapter*>(current)->upstream();
-    auto block = std::make_unique<c10::DataPtr>(current->allocate(bytes));
+    auto block = std::make_unique<c10::DataPtr>(upstream_now()->allocate(bytes));
     *out = {.base = block->get(),
             .bytes = bytes,
             .give_back = [](void* context) { delete static_cast<c10::DataPtr*>(context); },
             .context = block.get()};
     block.release();
   });
+}
+
+// Moving storages: as in torch_cuda.cpp, where there is a device.
+
+int pgmo_synchronize(int, char*, size_t) {
+  return 0;
+}
+
+int pgmo_storage(void* tensor, pgmo_storage_view* out, char* message, size_t capacity) {
+  return guarded(message, capacity, [&] { view_storage(tensor, kMover, out); });
+}
+
+int pgmo_park(void* storage, void* host, char* message, size_t capacity) {
+  return guarded(message, capacity, [&] { park_storage(storage, kMover, host); });
+}
+
+int pgmo_unpark(int, void* storage, void* address, const void* host, char* message,
+                size_t capacity) {
+  return guarded(message, capacity, [&] {
+    c10::DataPtr block = address != nullptr
+                             ? block_at(address)
+                             : upstream_now()->allocate(storage_of(storage)->nbytes());
+    unpark_storage(storage, kMover, std::move(block), host);
+  });
+}
+
+int pgmo_move(int, void* storage, void* address, char* message, size_t capacity) {
+  return guarded(message, capacity, [&] { move_storage(storage, kMover, block_at(address)); });
 }
 
 }  // extern "C"

@@ -171,6 +171,10 @@ void bind_engine(py::module_& module) {
           py::arg("stream"), py::arg("begin"), py::arg("base"), py::arg("bytes"),
           py::arg("give_back") = 0, py::arg("context") = 0,
           "One more arena, of this stream, for the offsets from `begin` on.")
+      .def_property_readonly(
+          "busy",
+          [](Engine& engine) { return __atomic_load_n(engine.mode(), __ATOMIC_RELAXED) != 0; },
+          "Whether it records or serves.")
       .def_property_readonly("has_arena", &Engine::has_arena)
       .def("yield_when_outgrown", &Engine::yield_when_outgrown, py::arg("on"),
            "Lets go of the arena in an iteration whose first varying request is too large.")
@@ -208,10 +212,11 @@ void bind_engine(py::module_& module) {
           py::arg("pointer"), "Whether the address lies in an arena or a region.")
       .def(
           "shared",
-          [](Engine& engine, std::uintptr_t pointer) {
-            engine.shared(reinterpret_cast<void*>(pointer));
+          [](Engine& engine, std::uintptr_t pointer, std::uint64_t stream) {
+            return engine.shared(reinterpret_cast<void*>(pointer), stream);
           },
-          py::arg("pointer"), "Tells that the block is used on another stream, too.")
+          py::arg("pointer"), py::arg("stream"),
+          "Tells that the block is used on this stream. True: its release has to be put off.")
       .def("detach_arena", &Engine::detach_arena,
            "Stops serving; the arena is given back when its last block has died.")
       .def("start_serving", &Engine::start_serving)

@@ -25,7 +25,8 @@ namespace pgmo {
 class Arenas {
  public:
   static constexpr std::uint32_t kEveryStream = ~std::uint32_t{0};
-  static constexpr std::uint32_t kMostStreams = 64;  // with an arena of their own
+  // With an arena of their own. One bit of `without` stays set, then, for all streams beyond.
+  static constexpr std::uint32_t kMostStreams = 63;
 
   struct Segment {
     std::uint32_t stream_index;  // or kEveryStream
@@ -44,7 +45,7 @@ class Arenas {
   const std::uint64_t& without() const noexcept { return without_; }
 
   std::uintptr_t address(std::uint32_t stream_index, Offset offset) const noexcept {
-    const std::uintptr_t bias = every_ != 0 ? every_ : biases_[stream_index % kMostStreams];
+    const std::uintptr_t bias = every_ != 0 ? every_ : biases_[stream_index % kBiases];
     return bias + static_cast<std::uintptr_t>(offset);
   }
 
@@ -57,6 +58,9 @@ class Arenas {
     }
     return std::nullopt;
   }
+
+  // The stream of the current arena that an address lies in, or kEveryStream.
+  std::optional<std::uint32_t> stream_at(std::uintptr_t address) const noexcept;
 
   // Bytes that a plan may need; with arenas of single streams every slot has to be looked at.
   Bytes extent() const noexcept;
@@ -103,9 +107,11 @@ class Arenas {
     LateSet blocks;  // by their offsets in this arena
   };
 
+  static constexpr std::uint32_t kBiases = kMostStreams + 1;
+
   std::vector<Segment> segments_;
   std::uintptr_t every_ = 0;
-  std::uintptr_t biases_[kMostStreams] = {};
+  std::uintptr_t biases_[kBiases] = {};
   std::uint64_t without_ = ~std::uint64_t{0};
   std::vector<Retired> retired_;
 };

@@ -45,7 +45,9 @@ constexpr pgmo_engine_api kApi = {
     .owns = [](pgmo_engine* handle, const void* pointer) -> int {
       return engine_of(handle)->owns(pointer);
     },
-    .shared = [](pgmo_engine* handle, void* pointer) { engine_of(handle)->shared(pointer); },
+    .shared = [](pgmo_engine* handle, void* pointer, std::uint64_t stream) -> int {
+      return engine_of(handle)->shared(pointer, stream) ? PGMO_SLOT : PGMO_FOREIGN;
+    },
     .statistics = fill_statistics,
 };
 

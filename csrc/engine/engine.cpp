@@ -123,12 +123,7 @@ bool Engine::release(void* pointer) noexcept {
     if (check_) [[unlikely]]
       check_->freed(address);
     ours = release_slot(address, empty);
-    if (!ours || recorded) {
-      if (const Tracked* block = tracked_.find(address)) {
-        if (block->foreign) fallback_.remove(block->bytes);
-        tracked_.erase(address);
-      }
-    }
+    if (!ours || recorded || tracked_slots_ > 0) untrack(address);
   }
   give_back(empty);
   return ours;
@@ -140,13 +135,20 @@ bool Engine::owns(const void* pointer) noexcept {
   return arenas_.owns(address) || here_.regions.owns(address);
 }
 
-void Engine::shared(void* pointer) noexcept {
+bool Engine::shared(void* pointer, std::uint64_t stream) noexcept {
+  const std::uintptr_t address = address_of(pointer);
   const Guard guard(lock_);
-  if (!recorder_.active()) return;
-  const Tracked* block = tracked_.find(address_of(pointer));
-  if (block != nullptr && block->epoch == recorder_.epoch() && block->block != Recorder::kNoBlock) {
-    recorder_.shared(block->block);
+  if (const Tracked* block = tracked_.find(address)) {
+    if (block->stream == stream) return false;
+    if (recorder_.active() && block->epoch == recorder_.epoch() &&
+        block->block != Recorder::kNoBlock) {
+      recorder_.shared(block->block);
+    }
   }
+  if (const std::optional<std::uint32_t> own = arenas_.stream_at(address)) {
+    return *own == Arenas::kEveryStream || streams_[*own] != stream;
+  }
+  return arenas_.owns(address) || here_.regions.owns(address);
 }
 
 Statistics Engine::statistics() noexcept {
@@ -210,7 +212,7 @@ void Engine::switch_to(PlanId plan) {
 
 bool Engine::track(std::uintptr_t address, Bytes bytes, std::uint64_t stream,
                    bool foreign) noexcept {
-  Tracked block{.bytes = bytes, .foreign = foreign};
+  Tracked block{.bytes = bytes, .stream = stream, .foreign = foreign};
   if (foreign && refusal.engine == this) {
     block.plan = refusal.plan;
     block.request = refusal.request;
@@ -222,10 +224,22 @@ bool Engine::track(std::uintptr_t address, Bytes bytes, std::uint64_t stream,
   }
   try {
     tracked_.insert(address, block);
+    if (!foreign) ++tracked_slots_;
     return true;
   } catch (const std::bad_alloc&) {
     return false;  // the record will show a block that is never freed, which is not planned
   }
+}
+
+void Engine::untrack(std::uintptr_t address) noexcept {
+  const Tracked* block = tracked_.find(address);
+  if (block == nullptr) return;
+  if (block->foreign) {
+    fallback_.remove(block->bytes);
+  } else {
+    --tracked_slots_;
+  }
+  tracked_.erase(address);
 }
 
 void Engine::record_free(std::uintptr_t address) noexcept {

@@ -78,7 +78,7 @@ class Engine {
   bool adopt(void* pointer, std::size_t bytes, std::uint64_t stream) noexcept;
   bool release(void* pointer) noexcept;
   bool owns(const void* pointer) noexcept;
-  void shared(void* pointer) noexcept;
+  bool shared(void* pointer, std::uint64_t stream) noexcept;
   Statistics statistics() noexcept;
 
   // What the session calls. None of these may run inside an allocation.
@@ -150,6 +150,7 @@ class Engine {
     Bytes bytes = 0;
     std::uint32_t block = Recorder::kNoBlock;
     std::uint32_t epoch = 0;
+    std::uint64_t stream = 0;
     std::uint32_t plan = Living::kNone;  // as in `stamp`
     std::uint32_t request = Living::kNone;
     bool foreign = false;
@@ -165,6 +166,7 @@ class Engine {
   void choose_plan(RequestKey key);
   void switch_to(PlanId plan);
   bool track(std::uintptr_t address, Bytes bytes, std::uint64_t stream, bool foreign) noexcept;
+  void untrack(std::uintptr_t address) noexcept;
   void record_free(std::uintptr_t address) noexcept;
   bool release_slot(std::uintptr_t address, pgmo_arena& empty) noexcept;
   [[nodiscard]] std::vector<pgmo_arena> retire_arenas();
@@ -179,6 +181,7 @@ class Engine {
 
   Recorder recorder_;
   AddressMap<Tracked> tracked_;
+  std::size_t tracked_slots_ = 0;  // of them, those that were recorded in memory of the engine's
   std::vector<std::uint64_t> streams_;
 
   std::vector<std::unique_ptr<Replayer>> plans_;

@@ -71,9 +71,10 @@ typedef struct pgmo_engine_api {
   /* Non-zero when the pointer lies in one of the engine's arenas or regions. */
   int (*owns)(pgmo_engine*, const void* pointer);
 
-  /* Tells that a block is used on another stream, too. While recording that is noted, and the block
-   * is not planned; of a slot the adapter has to put off `release` until that stream is done. */
-  void (*shared)(pgmo_engine*, void* pointer);
+  /* Tells that a block is used on this stream. While recording it is noted, and a block that other
+   * streams use is not planned. PGMO_SLOT: it lies in memory of the engine's and the stream is
+   * another one than its own, so the adapter has to put off `release` until that stream is done. */
+  int (*shared)(pgmo_engine*, void* pointer, uint64_t stream);
 
   void (*statistics)(pgmo_engine*, pgmo_engine_statistics* out);
 } pgmo_engine_api;

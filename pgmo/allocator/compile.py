@@ -12,15 +12,19 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from filelock import FileLock
 from platformdirs import user_cache_path
 
 from pgmo.errors import AdapterError
+
+_EXTRA_FLAGS = "PGMO_ADAPTER_FLAGS"
+"""Environment variable with more arguments for the compiler: for tests, and for odd systems."""
 
 _MISSING_COMPILER = """\
 pgmo needs a C++20 compiler to build the adapter for {what}, and found none.
@@ -37,6 +41,7 @@ class AdapterSource:
         what: what the adapter is for, for people: "PyTorch 2.13.0 (CPU)".
         version: version of the framework; part of the cache key.
         flags: compiler and linker arguments: include directories, libraries, macros.
+        generated: text by file name, which the source includes.
 
     Example:
         >>> AdapterSource("torch_cpu", "PyTorch 2.13.0 (CPU)", "2.13.0", ("-lc10",)).name
@@ -47,6 +52,7 @@ class AdapterSource:
     what: str
     version: str
     flags: tuple[str, ...]
+    generated: Mapping[str, str] = field(default_factory=dict)
 
 
 def compiled_adapter(source: AdapterSource) -> Path:
@@ -115,9 +121,11 @@ def find_compiler(what: str) -> list[str]:
 def _fingerprint(source: AdapterSource, sources: Path, compiler: list[str]) -> str:
     """Changes with anything that the binary depends on."""
     digest = hashlib.sha256()
-    for path in (_source_file(source, sources), sources / "engine" / "pgmo_engine.h"):
+    headers = sorted((sources / "adapters").glob("*.hpp"))
+    for path in (_source_file(source, sources), *headers, sources / "engine" / "pgmo_engine.h"):
         digest.update(path.read_bytes())
-    for text in (*source.flags, source.version, *compiler, sysconfig.get_platform()):
+    texts = (*source.flags, source.version, *source.generated.values(), *compiler)
+    for text in (*texts, os.environ.get(_EXTRA_FLAGS, ""), sysconfig.get_platform()):
         digest.update(text.encode() + b"\0")
     return digest.hexdigest()[:16]
 
@@ -129,11 +137,21 @@ def _source_file(source: AdapterSource, sources: Path) -> Path:
 def _compile(source: AdapterSource, sources: Path, compiler: list[str], target: Path) -> None:
     # A name of its own, then a rename: a half-written library is never seen under the final name.
     unfinished = target.with_suffix(f".{os.getpid()}.tmp")
-    command = [
-        *(*compiler, "-std=c++20", "-O2", "-fPIC", "-shared", "-fvisibility-inlines-hidden"),
-        *("-I", str(sources), str(_source_file(source, sources)), "-o", str(unfinished)),
-        *source.flags,
-    ]
+    extra = shlex.split(os.environ.get(_EXTRA_FLAGS, ""))
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in source.generated.items():
+            Path(folder, name).write_text(text)
+        command = [
+            *(*compiler, "-std=c++20", "-O2", "-fPIC", "-shared", "-fvisibility-inlines-hidden"),
+            *("-I", folder, "-I", str(sources), str(_source_file(source, sources))),
+            *("-o", str(unfinished), *source.flags, *extra),
+        ]
+        _run_compiler(command, source, compiler, unfinished, target)
+
+
+def _run_compiler(
+    command: list[str], source: AdapterSource, compiler: list[str], unfinished: Path, target: Path
+) -> None:
     try:
         result = subprocess.run(command, capture_output=True, text=True, check=False)
         if result.returncode != 0:

@@ -5,17 +5,26 @@ Kept apart from `session.py`, which is about how a program uses it, and from the
 
 import os
 import warnings
+from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pgmo import _core
+from pgmo.allocator import advice
 from pgmo.allocator.conversions import profile_of, requests_of
+from pgmo.allocator.framework import Framework
+from pgmo.allocator.learning import (
+    is_planned,
+    merge,
+    rows_by_address,
+    rows_of_plan,
+    steady_of,
+)
 from pgmo.allocator.options import Options
-from pgmo.allocator.plan_set import Framework, Planned, PlanSet, check_replayable
+from pgmo.allocator.plan_set import Planned, PlanSet, check_replayable, opening_size
 from pgmo.allocator.statistics import IterationStatistics, Phase, Summary
 from pgmo.allocator.store import prepare_directory, save
 from pgmo.allocator.tally import Tally
@@ -23,6 +32,7 @@ from pgmo.errors import AdapterError, FileError
 from pgmo.packing.plan import Plan
 from pgmo.packing.portfolio import plan as make_plan
 from pgmo.profiler.lifetimes import build_profile
+from pgmo.profiler.opening import build_opening
 from pgmo.profiler.profile import Profile, ProfileMeta
 from pgmo.profiler.recording import Iteration, split
 from pgmo.profiler.step_finder import Steady, best_effort, compare, find_all
@@ -65,7 +75,7 @@ class Lifecycle:
         self.plan: Plan | None = None
         self.saved: tuple[Path, ...] = ()
         self._engine = framework.engine
-        self._plans = PlanSet(framework, options.max_plans)
+        self._plans = PlanSet(framework)
         self.tally = Tally(self._engine)
         self._tagger = ExitStack()
         self._tags: Tagger | None = None
@@ -79,6 +89,9 @@ class Lifecycle:
         self._held = 0  # successive iterations with many slots held by other blocks
         self._renewals = 0
         self._unsteady = 0  # plans made although no two iterations agreed
+        self._opening: Planned | None = None  # to be saved with the plans
+        self._in_opening = False
+        self._relocation = framework.relocation() if options.compacts(framework) else None
         self._notes: list[str] = []
 
     # --- start, stop, and each iteration --------------------------------------------------------
@@ -95,7 +108,10 @@ class Lifecycle:
         given = self.options.plan
         if given is not None:
             self.plan = given if isinstance(given, Plan) else Plan.load(given)
-            check_replayable(self.plan, self.framework.alignment)
+            for plan in (self.plan, *self.plan.others):
+                check_replayable(plan, self.framework.alignment)
+            if self.plan.opening is not None and self._begin_opening(self.plan.opening):
+                return
             self.phase = Phase.VERIFY
         self._start_recording()
 
@@ -116,14 +132,20 @@ class Lifecycle:
         statistics = self.tally.count(self.phase, plan)
         if self.phase is Phase.BYPASS:
             return
-        if self.phase is Phase.REPLAY:
+        self._plans.attach_missing()
+        if self._in_opening:
+            self._after_opening(statistics)
+        elif self.phase is Phase.REPLAY:
             if complete:
                 self._after_replay(statistics, grown)
+            if not self._engine.has_arena and self.phase is Phase.REPLAY:
+                self._install(self._plans.all, plan)  # it was let go of for one iteration
         elif not complete:
             self._start_recording()
         else:
             self._recorded += 1
             self._tagger.close()
+            self._start_tags()
             if self.phase is Phase.VERIFY:
                 self._after_verify()
             else:
@@ -138,7 +160,7 @@ class Lifecycle:
         iterations = split(self._engine.events())
         last = self._recorded >= self.options.max_record_iterations
         steady = [one for one in find_all(iterations) if last or one.followers >= _FOLLOWERS]
-        new = [one for one in steady if not self._is_planned(iterations[one.reference])]
+        new = [one for one in steady if not is_planned(self._plans.all, iterations[one.reference])]
         if new:
             self._learn(iterations, new)
         elif last and steady:
@@ -161,15 +183,6 @@ class Lifecycle:
         )
         self._learn(iterations, [steady])
 
-    def _is_planned(self, reference: Iteration) -> bool:
-        """Whether a plan has this structure, for sizes as large as these."""
-        return any(
-            len(planned.plan) == len(reference)
-            and bool(np.all(planned.plan.size >= reference.size))
-            and compare(requests_of(planned.plan), reference).kind != "none"
-            for planned in self._plans.all
-        )
-
     def _learn(self, iterations: list[Iteration], found: list[Steady]) -> None:
         """Plans from a recording, and replays."""
         tags = self._tags.tags if self._tags else ()
@@ -177,50 +190,120 @@ class Lifecycle:
             (build_profile(iterations, steady, tags, self._meta(steady)), steady)
             for steady in reversed(found)  # the newest last: its plan is the one that is shown
         ]
+        useful = [(profile, steady) for profile, steady in profiles if np.any(profile.turns > 0)]
+        rows: Mapping[int, int] = {}
+        if useful:
+            profile, steady = useful[-1]
+            rows = rows_by_address(self._engine.living(), iterations, steady, profile)
+            self._note_opening(iterations, steady)
         self._stop_recording()
         self._tags = None
-        useful = [(profile, steady) for profile, steady in profiles if np.any(profile.turns > 0)]
         if not useful:
             self.profile = profiles[-1][0]
             self._give_up("no block of an iteration is ever freed, so nothing can be planned")
             return
+        plans, changed = self._plans.all, []
         for profile, steady in useful:
-            self._adopt(profile, iterations[steady.reference])
-            if self.phase is Phase.BYPASS:
-                return
+            plans, number = merge(
+                plans,
+                profile,
+                iterations[steady.reference],
+                solver=self.options.solver,
+                alignment=self.framework.alignment,
+            )
+            changed.append(number)
+        dropped = max(0, len(plans) - self.options.max_plans)
+        if self._install(plans[dropped:], changed[-1] - dropped, rows):
+            self._save()
 
-    def _adopt(self, profile: Profile, reference: Iteration) -> None:
-        """Puts a new profile in the place of one of the same structure, or beside the others."""
-        for number, planned in enumerate(self._plans.all):
-            match = compare(requests_of(planned.plan), reference)
-            if match.kind == "none":
-                continue
-            if len(planned.plan.size) == len(profile):
-                profile = _envelope(profile, planned.plan)
-            self._use(profile, number)
-            return
-        self._use(profile, None)
-
-    def _use(self, profile: Profile, place: int | None) -> None:
-        """Plans a profile and installs the plan, in the place of another or beside the others."""
+    def _use(self, profile: Profile, number: int) -> None:
+        """Plans a profile anew and puts the plan in the place of its old one."""
         plan = make_plan(profile, solver=self.options.solver, alignment=self.framework.alignment)
-        if self._install(Planned(plan, profile), place):
-            self._save(len(self._plans) - 1 if place is None else place)
+        plans = self._plans.with_replaced(number, Planned(plan, profile))
+        if self._install(plans, number, rows_of_plan(self._engine.living(), number)):
+            self._save()
 
-    def _install(self, planned: Planned, place: int | None) -> bool:
+    def _install(
+        self, plans: list[Planned], number: int, rows: Mapping[int, int] | None = None
+    ) -> bool:
+        """Replays these plans, beginning with one of them.
+
+        Args:
+            plans: all of them.
+            number: the one that the last iteration followed.
+            rows: its rows, by address, for blocks that are alive now and that the next iteration
+                frees.
+        """
+        parked = None
+        if self._relocation is not None and self._plans.needs_exchange(plans):
+            if rows is None:
+                rows = rows_of_plan(self._engine.living(), number)
+            parked = self._relocation.clear_the_way(rows)
         try:
-            if place is None:
-                self._plans.add(planned)
-            else:
-                self._plans.replace(place, planned)
+            self._plans.install(plans)
+            if number >= 0:
+                self._engine.select_plan(number)
         except AdapterError as error:
-            self._give_up(f"the arena of {planned.plan.arena} bytes could not be had: {error}")
+            size = Planned.largest(plans)
+            self._give_up(f"the arena of {size} bytes could not be had: {error}")
             return False
-        self.profile, self.plan = planned.profile, planned.plan
+        finally:
+            if self._relocation is not None and parked is not None:
+                self._relocation.settle(parked)
+        shown = plans[number]
+        self.profile, self.plan = shown.profile, shown.plan
         self.phase = Phase.REPLAY
         self._poor = 0
+        self.framework.advise(advice.while_replaying(shown.plan, shown.profile))
         self._engine.reset_peaks()
         return True
+
+    # --- the first iteration from a saved plan --------------------------------------------------
+
+    def _begin_opening(self, opening: Plan) -> bool:
+        """Serves the very first iteration, and what it leaves behind for good."""
+        assert self.plan is not None
+        steady = [Planned(plan, None) for plan in (self.plan, *self.plan.others)]
+        size = opening_size(opening)
+        try:
+            region = self.framework.take_region(size) if size and self._relocation else None
+            self._plans.install_opening(opening, region, steady)
+        except AdapterError as error:
+            self._warn(f"the plan given cannot serve the first iteration: {error}")
+            self._plans.clear()
+            self._engine.close_opening_region()
+            return False
+        self._in_opening = True
+        self.phase = Phase.REPLAY
+        self.framework.advise(advice.while_replaying(opening, None))
+        return True
+
+    def _after_opening(self, statistics: IterationStatistics) -> None:
+        """Goes on with the steady plans, unless the first iteration was not the planned one."""
+        assert self.plan is not None
+        assert self.plan.opening is not None
+        self._in_opening = False
+        self._engine.close_opening_region()
+        missing = statistics.skipped / len(self.plan.opening)
+        if min(statistics.known_rate, 1 - missing) < self.options.min_hit_rate:
+            self._plans.clear()
+            self.phase = Phase.VERIFY
+            self._start_recording()
+            return
+        self._install([Planned(plan, None) for plan in (self.plan, *self.plan.others)], 0)
+
+    def _note_opening(self, iterations: list[Iteration], steady: Steady) -> None:
+        """Plans the first iteration, which has requests of its own, for those who load the plan."""
+        if self.options.save_directory is None or self._plans.all or self._opening is not None:
+            return
+        profile = build_opening(iterations, steady, meta=self._meta(steady))
+        if profile is not None and np.any(profile.turns > 0):
+            plan = make_plan(
+                profile, solver=self.options.solver, alignment=self.framework.alignment
+            )
+            self._opening = Planned(plan, profile)
+
+    # --- replay ---------------------------------------------------------------------------------
 
     def _after_replay(self, statistics: IterationStatistics, grown: list[tuple[int, int]]) -> None:
         if grown and self._grow(grown, statistics):
@@ -304,8 +387,10 @@ class Lifecycle:
         iterations = split(self._engine.events())
         match = compare(requests_of(self.plan), iterations[-1])
         if match.kind != "none":
+            rows = self._rows_of_given(iterations)
             self._stop_recording()
-            self._install(Planned(self.plan, None), None)
+            given = (self.plan, *self.plan.others)
+            self._install([Planned(plan, None) for plan in given], 0, rows)
         elif self._recorded >= self.options.max_record_iterations:
             self._warn(
                 f"the plan given does not match this program ({match.explanation}); "
@@ -315,21 +400,39 @@ class Lifecycle:
             self.phase = Phase.RECORD
             self._after_record()
 
+    def _rows_of_given(self, iterations: list[Iteration]) -> Mapping[int, int]:
+        """Rows of the given plan for the blocks that the last recorded iteration left alive."""
+        assert self.plan is not None
+        steady = steady_of(requests_of(self.plan), iterations)
+        living = self._engine.living()
+        return rows_by_address(living, iterations, steady, profile_of(self.plan))
+
     # --- recording ------------------------------------------------------------------------------
 
     def _start_recording(self) -> None:
         self._tagger.close()
         self._tags = None
-        if self.options.tags and self.phase is Phase.RECORD:
-            # In the first recorded iteration only: it slows the program down, and adds requests of
-            # its own, so that iteration is not planned.
-            self._tags = self._tagger.enter_context(Tagger(_core.set_tag))
         self._recorded = 0
+        self._start_tags()
         if not len(self._plans) and not self._sparing:
             self._sparing = True
             self.framework.spare_memory(True)
+        self.framework.advise(advice.while_recording())
         self._engine.start_recording()
         self.tally.recording_begins()
+
+    def _start_tags(self) -> None:
+        """Tags one recorded iteration, which slows it down, and adds requests of its own.
+
+        So that one is not planned. It is the first, unless the first is to be saved as it is.
+        """
+        first_is_needed = self.options.save_directory is not None and not len(self._plans)
+        if (
+            self.options.tags
+            and self.phase is Phase.RECORD
+            and self._recorded == int(first_is_needed)
+        ):
+            self._tags = self._tagger.enter_context(Tagger(_core.set_tag))
 
     def _stop_recording(self) -> None:
         self._tagger.close()
@@ -343,7 +446,8 @@ class Lifecycle:
 
     def summary(self) -> Summary:
         """What has been done so far."""
-        notes = tuple(self._notes)
+        moved = [self._relocation.note] if self._relocation and self._relocation.note else []
+        notes = (*self._notes, *moved)
         return self.tally.summary(self.plan, len(self._plans), self._replans, notes)
 
     def _meta(self, steady: Steady) -> ProfileMeta:
@@ -357,13 +461,13 @@ class Lifecycle:
             notes={"steady": steady.kind, "found": steady.explanation},
         )
 
-    def _save(self, number: int) -> None:
-        """Writes the plan with this number and its profile."""
+    def _save(self) -> None:
+        """Writes all plans and their profiles."""
         folder = self.options.save_directory
         if folder is None:
             return
         try:
-            files = save(self._plans.all[number], folder, self.options.model_name, number)
+            files = save(self._plans.all, self._opening, folder, self.options.model_name)
         except FileError as error:
             self._warn(f"the plan could not be saved: {error}")  # training goes on
             return
@@ -380,9 +484,3 @@ class Lifecycle:
         if note not in self._notes:
             self._notes = [*self._notes, note][-_MOST_NOTES:]
         warnings.warn(f"pgmo: {note}", stacklevel=2)
-
-
-def _envelope(profile: Profile, plan: Plan) -> Profile:
-    """Another shape of what is planned already: one profile for both, with the larger sizes."""
-    varying = profile.varying | plan.varying | (profile.size != plan.size)
-    return replace(profile.widened(np.maximum(plan.size, profile.size)), varying=varying)

@@ -1,12 +1,15 @@
 """`pgmo.optimize`: the one call that most programs need."""
 
+import functools
 import os
 from collections.abc import Callable
 from typing import ParamSpec, TypedDict, TypeVar, Unpack, overload
 
+from pgmo.allocator.framework import Framework
 from pgmo.allocator.options import Options
 from pgmo.allocator.session import Optimized, Session
 from pgmo.allocator.torch_cpu import torch_cpu
+from pgmo.allocator.torch_cuda import torch_cuda
 from pgmo.errors import OptionError
 from pgmo.packing.plan import Plan
 
@@ -19,7 +22,7 @@ class OptionFields(TypedDict, total=False):
 
     plan: Plan | str | os.PathLike[str] | None
     save: str | os.PathLike[str] | None
-    device: str
+    device: object
     model_name: str
     solver: str
     tags: bool
@@ -27,6 +30,29 @@ class OptionFields(TypedDict, total=False):
     min_hit_rate: float
     patience: int
     max_plans: int
+    compact: bool | None
+
+
+def framework_of(device: object) -> Callable[[], Framework]:
+    """Finds the adapter of a device, when the session opens.
+
+    Example:
+        >>> framework_of("cpu")().device  # doctest: +SKIP
+        'cpu'
+    """
+    name = str(device)
+    if name == "cpu" or (device is None and not _has_cuda()):
+        return torch_cpu
+    _, _, index = name.partition(":")
+    return functools.partial(torch_cuda, int(index) if index else None)
+
+
+def _has_cuda() -> bool:
+    try:
+        import torch
+    except ImportError:
+        return False
+    return bool(torch.cuda.is_available())
 
 
 @overload
@@ -50,7 +76,9 @@ def optimize(
             one iteration has followed it; if none does, a new one is made.
         save: directory for the profile and the plan (`<model_name>.pgmoprof`, `.pgmoplan`); those
             of further structures get a number.
-        device: whose tensors; "cpu" is the default and the only one.
+        device: whose tensors: "cpu", "cuda", "cuda:1", or a `torch.device`. By default the current
+            CUDA device where there is one, else the CPU. Sessions of different devices may be open
+            at the same time.
         model_name: used in file names and reports.
         solver: how to plan, "auto" by default; see `pgmo.plan`.
         tags: note which module, operator and phase asked for each block (default: True). It slows
@@ -62,6 +90,9 @@ def optimize(
         patience: diverged iterations in a row, after which the program is recorded again; doubled
             each time (default: 2).
         max_plans: structures of iterations that are kept at a time (default: 4).
+        compact: move long-lived blocks (optimizer state, gradients) together, once, at the end of
+            an iteration, so that they do not pin half-empty memory. Only what nobody else can hold
+            an address of is moved; the summary tells what stayed. By default on CUDA devices.
 
     Raises:
         OptionError: when an option cannot be used. Opening the session raises `AdapterError`
@@ -87,10 +118,10 @@ def optimize(
         )
     chosen = Options(**options)
     if function is None:
-        return Session(chosen, torch_cpu)
+        return Session(chosen, framework_of(chosen.device))
     if not callable(function):
         raise OptionError(
             f"pgmo.optimize({function!r}): options go by name; to start from a saved plan write "
             f"pgmo.optimize(plan={function!r})"
         )
-    return Session(chosen, torch_cpu)(function)
+    return Session(chosen, framework_of(chosen.device))(function)

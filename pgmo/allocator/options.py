@@ -1,12 +1,16 @@
 """What `pgmo.optimize` can be told."""
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from pgmo.allocator.framework import Framework
 from pgmo.errors import OptionError
 from pgmo.packing.plan import Plan
 from pgmo.packing.portfolio import SOLVERS
+
+_DEVICE = re.compile(r"None|cpu|cuda(:\d+)?")
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +27,7 @@ class Options:
 
     plan: Plan | str | os.PathLike[str] | None = None
     save: str | os.PathLike[str] | None = None
-    device: str = "cpu"
+    device: object = None
     model_name: str = ""
     solver: str = "auto"
     tags: bool = True
@@ -31,12 +35,15 @@ class Options:
     min_hit_rate: float = 0.9
     patience: int = 2
     max_plans: int = 4
+    compact: bool | None = None
 
     def __post_init__(self) -> None:
-        if self.device != "cpu":
+        if not _DEVICE.fullmatch(str(self.device)):
             raise OptionError(
-                f"device={self.device!r} is not supported by this version; use device='cpu'"
+                f"device={self.device!r} is not supported; use 'cpu', 'cuda' or 'cuda:0'"
             )
+        if self.compact not in (None, True, False):
+            raise OptionError(f"compact={self.compact!r} must be True, False or None")
         if self.plan is not None and not isinstance(self.plan, Plan | str | os.PathLike):
             raise OptionError(f"plan={self.plan!r} is neither a Plan nor the path of one")
         if self.solver not in SOLVERS:
@@ -63,6 +70,10 @@ class Options:
         for name in ("patience", "max_plans"):
             if getattr(self, name) < 1:
                 raise OptionError(f"{name}={getattr(self, name)} must be 1 at least")
+
+    def compacts(self, framework: Framework) -> bool:
+        """Whether blocks are moved together: where memory fragments, unless it was chosen."""
+        return framework.fragments if self.compact is None else self.compact
 
     @property
     def save_directory(self) -> Path | None:

@@ -1,49 +1,26 @@
-"""The plans that share one arena, and their way into the engine.
+"""The plans that share the arenas, and their way into the engine.
 
     profile A ─▶ plan A ─┐
-    profile B ─▶ plan B ─┴─▶ one arena, as large as the largest of them needs
+    profile B ─▶ plan B ─┴─▶ for each stream one arena, as large as the largest of them needs
 
-An iteration follows one of them; the engine tells which from its first requests.
+An iteration follows one of them; the engine tells which from its first requests. The opening, the
+plan of a program's very first iteration, is alone in the engine while it runs.
 """
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
 from pgmo import _core
-from pgmo.errors import PlanError
+from pgmo.allocator.framework import Framework, Memory
+from pgmo.allocator.layout import Layout
+from pgmo.errors import AdapterError, PlanError
 from pgmo.packing.plan import Plan
 from pgmo.packing.validator import validate
-from pgmo.profiler.profile import Profile
+from pgmo.profiler.profile import NEVER, Profile
 
 _SHRINK = 0.9
-"""An arena is exchanged for a smaller one only if that needs less than this share of it."""
-
-
-class Framework(Protocol):
-    """What a session needs of an adapter."""
-
-    name: str
-    version: str
-    device: str
-    alignment: int
-    engine: _core.Engine
-
-    def install(self) -> None:
-        """Puts the engine under the framework's allocator."""
-
-    def uninstall(self) -> None:
-        """Takes it away again."""
-
-    def attach_arena(self, size: int) -> None:
-        """Takes an arena from the framework and hands it to the engine."""
-
-    def empty_cache(self) -> None:
-        """Returns the framework's unused memory to the system."""
-
-    def spare_memory(self, on: bool) -> None:
-        """Prefers a low peak over speed in the framework's own allocator, as long as it is on."""
+"""Arenas are exchanged for smaller ones only if those need less than this share of them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,19 +30,25 @@ class Planned:
     plan: Plan
     profile: Profile | None
 
+    @staticmethod
+    def largest(plans: "list[Planned]") -> int:
+        """Bytes of the largest arena among them."""
+        return max(planned.plan.arena for planned in plans)
+
 
 class PlanSet:
-    """Keeps the engine's plans and arena in step with a list of plans.
+    """Keeps the engine's plans and arenas in step with a list of plans.
 
     Example:
-        >>> plans = PlanSet(framework, most=4)  # doctest: +SKIP
-        >>> plans.add(Planned(plan, profile))  # doctest: +SKIP
+        >>> plans = PlanSet(framework)  # doctest: +SKIP
+        >>> plans.install([Planned(plan, profile)])  # doctest: +SKIP
     """
 
-    def __init__(self, framework: Framework, most: int) -> None:
+    def __init__(self, framework: Framework) -> None:
         self._framework = framework
-        self._most = most
-        self._arena = 0
+        self._engine = framework.engine
+        self._layout = Layout([])
+        self._missing: dict[int, int] = {}  # streams without an arena yet: where they begin
         self.all: list[Planned] = []
 
     def __len__(self) -> int:
@@ -73,58 +56,153 @@ class PlanSet:
 
     @property
     def arena(self) -> int:
-        """Bytes of the arena in use."""
-        return self._arena
+        """Bytes of the arenas in use."""
+        return self._layout.size
 
-    def add(self, new: Planned) -> None:
-        """Adds a plan; the oldest goes where there are too many.
+    def with_replaced(self, number: int, new: Planned) -> list[Planned]:
+        """The plans with a new one in the place of another."""
+        return [new if at == number else old for at, old in enumerate(self.all)]
+
+    def needs_exchange(self, plans: list[Planned]) -> bool:
+        """Whether these plans need other arenas than those that are there."""
+        needed = Layout([planned.plan for planned in plans])
+        return (
+            not self._engine.has_arena
+            or not self._layout.covers(needed)
+            or needed.size < _SHRINK * self._layout.size
+        )
+
+    def install(self, plans: list[Planned]) -> None:
+        """Replays these plans from now on.
 
         Raises:
-            PlanError: when the plan is invalid or cannot be replayed.
+            PlanError: when a plan is invalid or cannot be replayed.
+            AdapterError: when there is no memory for the arenas; nothing is served then.
         """
-        self._install([*self.all, new][-self._most :])
+        for planned in plans:
+            if planned not in self.all:
+                check_replayable(planned.plan, self._framework.alignment)
+        exchange = self.needs_exchange(plans)
+        self._engine.remove_plans()
+        if exchange:
+            # The old arenas first: the two are never needed together.
+            self._engine.detach_arena()
+            self._framework.empty_cache()
+            self._attach(Layout([planned.plan for planned in plans]))
+        for planned in plans:
+            self._add(planned.plan, *self._layout.place(planned.plan))
+        self.all = plans
+        if self._engine.has_arena:
+            self._engine.start_serving()
 
-    def replace(self, number: int, new: Planned) -> None:
-        """Puts a plan in the place of another.
+    def install_opening(self, opening: Plan, region: Memory | None, steady: list[Planned]) -> None:
+        """Replays the plan of the first iteration, in arenas that are large enough for all.
+
+        Args:
+            opening: its persistent blocks get a place for good, one behind the other.
+            region: the memory for these, of `opening_size(opening)` bytes at least.
+            steady: what will be installed afterwards.
 
         Raises:
-            PlanError: when the plan is invalid or cannot be replayed.
+            PlanError, AdapterError: as `install`.
         """
-        self._install([new if at == number else old for at, old in enumerate(self.all)])
+        check_replayable(opening, self._framework.alignment)
+        self._framework.empty_cache()
+        self._attach(Layout([opening, *(planned.plan for planned in steady)]))
+        offset, alternate = self._layout.place(opening)
+        if region is not None:
+            self._engine.add_opening_region(region.base, region.bytes, *region.owner)
+            forever = opening.end == NEVER
+            size = -(-opening.size[forever] // opening.alignment) * opening.alignment
+            offset[forever] = _core.OPENING + np.cumsum(size) - size
+        self._add(opening, offset, alternate)
+        self.all = []
+        if self._engine.has_arena:
+            self._engine.start_serving()
+
+    def attach_missing(self) -> None:
+        """Takes arenas for streams that were used for the first time since the last call."""
+        for stream, begin in list(self._missing.items()):
+            try:
+                memory = self._framework.take_arena(self._layout.ranges[stream].size, stream)
+            except AdapterError:
+                del self._missing[stream]  # the framework serves that stream
+                continue
+            if memory is not None:
+                self._engine.add_arena(stream, begin, memory.base, memory.bytes, *memory.owner)
+                del self._missing[stream]
 
     def renew_arena(self) -> None:
-        """Moves all plans to a fresh arena; the old one goes back when its last block has died.
+        """Moves all plans to fresh arenas; the old ones go back when their last blocks have died.
 
         Raises:
             AdapterError: when there is no memory for it; all stays as it was then.
         """
-        self._framework.attach_arena(self._arena)
+        taken = self._take(self._layout)
+        self._engine.detach_arena()
+        self._hand_over(self._layout, taken)
+        self._engine.start_serving()
 
     def clear(self) -> None:
-        """Forgets all plans; the arena goes back when its last block has died."""
-        self._framework.engine.remove_plans()
-        self._framework.engine.detach_arena()
-        self._arena = 0
+        """Forgets all plans; the arenas go back when their last blocks have died."""
+        self._engine.remove_plans()
+        self._engine.detach_arena()
+        self._layout = Layout([])
+        self._missing = {}
         self.all = []
 
-    def _install(self, plans: list[Planned]) -> None:
-        engine = self._framework.engine
-        for planned in plans:
-            if planned not in self.all:
-                check_replayable(planned.plan, self._framework.alignment)
-        needed = max(planned.plan.arena for planned in plans)
-        engine.remove_plans()
-        if needed > self._arena or needed < _SHRINK * self._arena:
-            # The old arena first: the two are never needed together.
-            engine.detach_arena()
-            self._arena = 0
-            self._framework.empty_cache()
-            self._framework.attach_arena(needed)
-            self._arena = needed
-        for planned in plans:
-            _add_to_engine(engine, planned.plan)
-        self.all = plans
-        engine.start_serving()
+    def _attach(self, layout: Layout) -> None:
+        self._layout = Layout([])
+        self._hand_over(layout, self._take(layout))
+
+    def _take(self, layout: Layout) -> dict[int, Memory | None]:
+        taken: dict[int, Memory | None] = {}
+        try:
+            for stream, range_ in layout.ranges.items():
+                taken[stream] = self._framework.take_arena(range_.size, stream)
+        except AdapterError:
+            for memory in taken.values():
+                if memory is not None:
+                    memory.return_now()
+            raise
+        return taken
+
+    def _hand_over(self, layout: Layout, taken: dict[int, Memory | None]) -> None:
+        self._layout = layout
+        self._missing = {}
+        for stream, memory in taken.items():
+            begin = layout.ranges[stream].begin
+            if memory is None:
+                self._missing[stream] = begin
+            else:
+                self._engine.add_arena(stream, begin, memory.base, memory.bytes, *memory.owner)
+
+    def _add(self, plan: Plan, offset: np.ndarray, alternate: np.ndarray) -> None:
+        streams, stream_index = np.unique(plan.stream, return_inverse=True)
+        self._engine.add_plan(
+            size=plan.size,
+            stream_index=stream_index.astype(np.uint32),
+            varying=plan.varying,
+            end=plan.end,
+            offset=offset,
+            alternate=alternate,
+            streams=[int(stream) for stream in streams],
+            arena_bytes=self._layout.size,
+            alignment=plan.alignment,
+        )
+
+
+def opening_size(opening: Plan) -> int:
+    """Bytes of what the first iteration leaves behind for good: optimizer state, workspaces.
+
+    Example:
+        >>> from pgmo.packing.portfolio import plan
+        >>> profile = Profile.from_columns(size=[64, 32], start=[0, 1], end=[1, NEVER], ticks=2)
+        >>> opening_size(plan(profile))
+        64
+    """
+    forever = opening.end == NEVER
+    return int((-(-opening.size[forever] // opening.alignment) * opening.alignment).sum())
 
 
 def check_replayable(plan: Plan, alignment: int) -> None:
@@ -146,18 +224,3 @@ def check_replayable(plan: Plan, alignment: int) -> None:
         )
     if not plan.arena:
         raise PlanError("the plan has no blocks, so there is nothing to replay")
-
-
-def _add_to_engine(engine: _core.Engine, plan: Plan) -> None:
-    streams, stream_index = np.unique(plan.stream, return_inverse=True)
-    engine.add_plan(
-        size=plan.size,
-        stream_index=stream_index.astype(np.uint32),
-        varying=plan.varying,
-        end=plan.end,
-        offset=plan.offset,
-        alternate=plan.alternate,
-        streams=[int(stream) for stream in streams],
-        arena_bytes=plan.arena,
-        alignment=plan.alignment,
-    )

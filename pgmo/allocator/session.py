@@ -18,9 +18,9 @@ from pathlib import Path
 from types import MethodType, TracebackType
 from typing import Any, Generic, ParamSpec, Self, TypeVar
 
+from pgmo.allocator.framework import Framework
 from pgmo.allocator.lifecycle import Lifecycle
 from pgmo.allocator.options import Options
-from pgmo.allocator.plan_set import Framework
 from pgmo.allocator.statistics import IterationStatistics, Phase, Summary
 from pgmo.errors import AdapterError, SessionError
 from pgmo.packing.plan import Plan

@@ -8,28 +8,19 @@ from pathlib import Path
 
 from pgmo import _core
 from pgmo.allocator.compile import AdapterSource, compiled_adapter
+from pgmo.allocator.framework import Memory
+from pgmo.allocator.library import AdapterLibrary
+from pgmo.allocator.relocation import Relocation
+from pgmo.allocator.storage import StorageMover
 from pgmo.errors import AdapterError
 
 ALIGNMENT = 64
 """Of every block, in bytes: what c10's own CPU allocator gives and vectorised kernels rely on."""
 
-_MESSAGE_BYTES = 4096
-
 # From glibc's malloc.h, and the least and the most that it adjusts the threshold to by itself.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _MALLOC_VARIABLES = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES")
 _SPARING_LIMIT, _GLIBC_LIMIT = 128 << 10, 32 << 20
-
-
-class _Arena(ctypes.Structure):
-    """`pgmo_arena` of pgmo_engine.h."""
-
-    _fields_ = (
-        ("base", ctypes.c_void_p),
-        ("bytes", ctypes.c_size_t),
-        ("give_back", ctypes.c_void_p),
-        ("context", ctypes.c_void_p),
-    )
 
 
 class TorchCpu:
@@ -43,6 +34,7 @@ class TorchCpu:
     name = "torch"
     device = "cpu"
     alignment = ALIGNMENT
+    fragments = False  # what is resident is counted in pages, which a hole of some size gives back
 
     def __init__(self) -> None:
         try:
@@ -60,13 +52,7 @@ class TorchCpu:
         path = compiled_adapter(
             AdapterSource("torch_cpu", f"PyTorch {self.version} (CPU)", self.version, flags)
         )
-        try:
-            self._library = ctypes.CDLL(str(path))
-        except OSError as error:
-            raise AdapterError(
-                f"cannot load the adapter for PyTorch {self.version}: {error}. Delete {path} to "
-                "have it compiled again."
-            ) from error
+        self._library = AdapterLibrary(path, f"PyTorch {self.version} (CPU)")
         # Tensors may outlive every Python object here, and their blocks are the engine's.
         self.engine = _core.Engine()
         self.engine.keep_forever()
@@ -77,7 +63,7 @@ class TorchCpu:
         Raises:
             AdapterError: when torch refuses, with its reason.
         """
-        self._call(
+        self._library.call(
             "pgmo_install",
             ctypes.c_void_p(_core.engine_api()),
             ctypes.c_void_p(self.engine.handle),
@@ -89,21 +75,29 @@ class TorchCpu:
         Raises:
             AdapterError: when somebody has put another allocator on top meanwhile.
         """
-        self._call("pgmo_uninstall")
+        self._library.call("pgmo_uninstall")
 
-    def attach_arena(self, size: int) -> None:
-        """Takes one block of `size` bytes from the allocator beneath and serves from it.
+    def take_arena(self, size: int, stream: int) -> Memory:
+        """Takes one block of `size` bytes from the allocator beneath; there is one stream.
 
         Raises:
             AdapterError: when the allocator beneath has not so much memory.
         """
-        arena = _Arena()
-        self._call("pgmo_take_arena", ctypes.c_size_t(size), ctypes.byref(arena))
-        try:
-            self.engine.attach_arena(arena.base, arena.bytes, arena.give_back, arena.context)
-        except ValueError:
-            ctypes.CFUNCTYPE(None, ctypes.c_void_p)(arena.give_back)(arena.context)
-            raise
+        memory = Memory()
+        self._library.call("pgmo_take_arena", ctypes.c_size_t(size), ctypes.byref(memory))
+        return memory
+
+    def take_region(self, size: int) -> Memory:
+        """As `take_arena`.
+
+        Raises:
+            AdapterError: when the allocator beneath has not so much memory.
+        """
+        return self.take_arena(size, 0)
+
+    def relocation(self) -> Relocation:
+        """Moves tensors on the CPU."""
+        return Relocation(self, StorageMover(self._library, 0), lambda: False)
 
     def empty_cache(self) -> None:
         """Returns freed memory to the system, so that recording and replay never hold both."""
@@ -126,11 +120,8 @@ class TorchCpu:
             mallopt(_M_MMAP_THRESHOLD, limit)
             mallopt(_M_TRIM_THRESHOLD, 2 * limit)
 
-    def _call(self, function: str, *arguments: object) -> None:
-        message = ctypes.create_string_buffer(_MESSAGE_BYTES)
-        failed = self._library[function](*arguments, message, ctypes.c_size_t(_MESSAGE_BYTES))
-        if failed:
-            raise AdapterError(message.value.decode(errors="replace"))
+    def advise(self, text: str) -> None:
+        """Errors of the CPU's allocator say nothing besides."""
 
 
 @cache

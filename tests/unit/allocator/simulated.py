@@ -8,6 +8,7 @@ import bisect
 from collections.abc import Callable, Sequence
 
 from pgmo import _core
+from pgmo.allocator.framework import Memory
 from pgmo.allocator.options import Options
 from pgmo.allocator.session import Session
 
@@ -47,6 +48,7 @@ class SimulatedFramework:
     version = "1"
     device = "cpu"
     alignment = 64
+    fragments = False
 
     def __init__(self) -> None:
         self.engine = _core.Engine()
@@ -67,10 +69,19 @@ class SimulatedFramework:
     def spare_memory(self, on: bool) -> None:
         self.sparing = on
 
-    def attach_arena(self, size: int) -> None:
+    def take_arena(self, size: int, stream: int) -> Memory:
         base = self._fresh(size)
         self.arenas.append((base, size))
-        self.engine.attach_arena(base, size)
+        return Memory(base=base, bytes=size)
+
+    def take_region(self, size: int) -> Memory:
+        return self.take_arena(size, 0)
+
+    def relocation(self) -> None:
+        return None
+
+    def advise(self, text: str) -> None:
+        self.advice = text
 
     def request(self, size: int) -> int:
         """What the adapter does for a tensor; returns its address."""

@@ -55,7 +55,7 @@ def test_no_memory_for_a_fresh_arena_leaves_the_old_one_serving(framework, monke
         def refuse(size):
             raise AdapterError("no memory")
 
-        monkeypatch.setattr(framework, "attach_arena", refuse)
+        monkeypatch.setattr(framework, "take_arena", refuse)
         with session.iteration():
             framework.request(1 << 20)
             loop()
@@ -68,7 +68,7 @@ def test_no_memory_for_the_first_arena_means_bypass(framework, monkeypatch):
     def refuse(size):
         raise AdapterError("no memory")
 
-    monkeypatch.setattr(framework, "attach_arena", refuse)
+    monkeypatch.setattr(framework, "take_arena", refuse)
     loop = Loop(framework, LAYERS)
     with open_session(framework) as session:
         with pytest.warns(UserWarning, match="could not be had: no memory"):

@@ -1,0 +1,53 @@
+// Numbers for the streams of one device, in order of first use; 0 is the default stream.
+//
+// A handle is an address that differs from process to process; a number is the same in every run of
+// the same program, so profiles and plans speak of numbers.
+
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+
+namespace {
+
+class StreamNumbers {
+ public:
+  static constexpr uint32_t kMost = 64;
+
+  // nullopt when there are too many.
+  std::optional<uint32_t> number_of(cudaStream_t stream) {
+    if (stream == nullptr) return 0;
+    const uint32_t count = count_.load(std::memory_order_acquire);
+    for (uint32_t number = 1; number < count; ++number) {
+      if (handles_[number] == stream) return number;
+    }
+    return add(stream);
+  }
+
+  bool known(uint64_t number) const { return number < count_.load(std::memory_order_acquire); }
+  cudaStream_t handle(uint64_t number) const { return handles_[number]; }
+
+ private:
+  std::optional<uint32_t> add(cudaStream_t stream) {
+    const std::lock_guard guard(mutex_);
+    const uint32_t count = count_.load(std::memory_order_relaxed);
+    for (uint32_t number = 1; number < count; ++number) {
+      if (handles_[number] == stream) return number;
+    }
+    if (count == kMost) return std::nullopt;
+    handles_[count] = stream;
+    count_.store(count + 1, std::memory_order_release);
+    return count;
+  }
+
+  std::mutex mutex_;
+  std::array<cudaStream_t, kMost> handles_{};
+  std::atomic<uint32_t> count_{1};
+};
+
+}  // namespace

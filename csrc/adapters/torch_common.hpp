@@ -1,0 +1,36 @@
+// What the adapters for PyTorch share: errors that may not cross into C, and sizes for people.
+
+#pragma once
+
+#include <c10/util/Exception.h>
+
+#include <cstdio>
+#include <exception>
+#include <string>
+
+namespace {
+
+inline std::string binary_units(double bytes) {
+  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  int unit = 0;
+  for (; bytes >= 1024 && unit < 4; ++unit) bytes /= 1024;
+  char text[32];
+  std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.2f %s", bytes, kUnits[unit]);
+  return text;
+}
+
+// Runs the body; what it throws becomes a message. Returns 0 when nothing was thrown, else 1.
+template <typename Body>
+int guarded(char* message, size_t capacity, Body&& body) {
+  try {
+    body();
+    return 0;
+  } catch (const c10::Error& error) {
+    std::snprintf(message, capacity, "%s", error.what_without_backtrace());
+  } catch (const std::exception& error) {
+    std::snprintf(message, capacity, "%s", error.what());
+  }
+  return 1;
+}
+
+}  // namespace

@@ -1,0 +1,148 @@
+"""Finds out whose memory a block is, and whether it may be moved.
+
+Moving a storage moves every tensor that shares it, for they all reach their memory through it. What
+must not exist is somebody who keeps the address itself. So a block may be moved only if every
+holder of its storage is a tensor that Python sees (an array of another library, made through
+DLPack, holds the storage without being one), if nobody but its one owner refers to that tensor
+(consumers of `__cuda_array_interface__` keep a reference to it), and if it is freed in the usual
+way (a block that another process shares is not).
+"""
+
+import gc
+import sys
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from pgmo.allocator.storage import StorageMover, StorageView
+
+_MOST_REFERENCES = 1
+"""Besides our own: the dictionary, list or frame that owns the tensor."""
+
+_MOST_TENSOR_USES = 2
+"""Python's, and that of the parameter whose gradient it is."""
+
+
+class Role(StrEnum):
+    """What a block is for, as far as it matters here."""
+
+    STATE = "state"  # of one of torch's own optimizers
+    STRANGE_STATE = "strange state"  # of another library's optimizer
+    GRADIENT = "gradient"
+    OTHER = "other"
+
+
+@dataclass(frozen=True)
+class Owned:
+    """A storage on the device, with what speaks against moving it.
+
+    Args:
+        view: the storage.
+        role: what it is for.
+        obstacle: why it may not be moved, in plain words; "" when it may.
+
+    Example:
+        >>> Owned(StorageView(1, 4096, 512, 1, 1, True), Role.OTHER, "").obstacle
+        ''
+    """
+
+    view: StorageView
+    role: Role
+    obstacle: str
+
+
+def find_storages(mover: StorageMover, device: str) -> dict[int, Owned]:
+    """Every storage on a device, such as "cuda:0", that a tensor in Python has, by its address.
+
+    Raises:
+        AdapterError: when the adapter is not installed.
+    """
+    import torch
+
+    kinds = (torch.Tensor, torch.nn.Parameter)
+    tensors, optimizers = [], []
+    for thing in gc.get_objects():
+        if type(thing) in kinds:
+            tensors.append(thing)
+        elif issubclass(type(thing), torch.optim.Optimizer):
+            optimizers.append(thing)
+    del thing
+    there = torch.device(device)
+    tensors = [one for one in tensors if one.device == there and one.layout is torch.strided]
+    gradients = _gradients(tensors)
+    known = {one._cdata for one in tensors}
+    tensors += [one for one in gradients if one._cdata not in known]
+    roles = {one._cdata: Role.GRADIENT for one in gradients} | _states(optimizers)
+    del gradients
+    by_storage: dict[int, list[tuple[StorageView, Role, int]]] = defaultdict(list)
+    for tensor, references in zip(tensors, _references(tensors), strict=True):
+        view = mover.view(tensor._cdata)
+        if view is not None:
+            role = roles.get(tensor._cdata, Role.OTHER)
+            by_storage[view.storage].append((view, role, references))
+    return {holders[0][0].data: _judge(holders) for holders in by_storage.values()}
+
+
+def graphs_exist() -> bool:
+    """Whether a captured graph is alive in this process: it has addresses baked in.
+
+    Example:
+        >>> graphs_exist()  # doctest: +SKIP
+        False
+    """
+    import torch
+
+    if any(issubclass(type(thing), torch.cuda.CUDAGraph) for thing in gc.get_objects()):
+        return True
+    # Graphs of compiled code are no objects of Python's, but each has a pool.
+    segments: list[dict[str, Any]] = torch.cuda.memory_snapshot()  # type: ignore[no-untyped-call]
+    return any(tuple(one.get("segment_pool_id", (0, 0))) != (0, 0) for one in segments)
+
+
+def _gradients(tensors: Iterable[Any]) -> list[Any]:
+    import torch
+
+    found = [one.grad for one in tensors if one.is_leaf and one.requires_grad]
+    return [one for one in found if one is not None and one.layout is torch.strided]
+
+
+def _states(optimizers: list[Any]) -> dict[int, Role]:
+    """The tensors of optimizers' states, by their `_cdata`."""
+    import torch
+
+    roles = {}
+    for optimizer in optimizers:
+        ours = type(optimizer).__module__.startswith("torch.optim.")
+        # Made for captured graphs, which keep addresses.
+        captured = any(group.get("capturable") for group in optimizer.param_groups)
+        role = Role.STATE if ours and not captured else Role.STRANGE_STATE
+        for state in list(optimizer.state.values()):
+            for value in state.values() if isinstance(state, dict) else ():
+                if type(value) is torch.Tensor:
+                    roles[value._cdata] = role
+    return roles
+
+
+def _references(tensors: list[Any]) -> list[int]:
+    """How many references there are to each, besides the list's."""
+    probe = [object()]
+    (own,) = [sys.getrefcount(one) for one in probe]
+    return [sys.getrefcount(one) - own for one in tensors]
+
+
+def _judge(holders: list[tuple[StorageView, Role, int]]) -> Owned:
+    view = holders[0][0]
+    roles = {role for _, role, _ in holders} - {Role.OTHER}
+    role = roles.pop() if len(roles) == 1 else Role.OTHER
+    obstacle = ""
+    if not all(one.familiar for one, _, _ in holders):
+        obstacle = "shared with another process or library"
+    elif view.storage_uses != len(holders):
+        obstacle = "held by something that is not a tensor of Python's"
+    elif any(one.tensor_uses > _MOST_TENSOR_USES for one, _, _ in holders) or any(
+        references > _MOST_REFERENCES for _, _, references in holders
+    ):
+        obstacle = "referred to from several places"
+    return Owned(view, role, obstacle)
