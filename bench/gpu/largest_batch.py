@@ -123,21 +123,21 @@ def find_bound(job: Job, own: int, budget: Budget, pool: ThreadPoolExecutor) -> 
     return max(1, int(low[0] + (job.limit - low[1]) / slope))
 
 
-def search(search: Search, job: Job, budget: Budget, pool: ThreadPoolExecutor) -> Search:
+def find_largest(one: Search, job: Job, budget: Budget, pool: ThreadPoolExecutor) -> Search:
     """Tries until the largest is known, or the time is over."""
-    while not (search.complete or search.errors or search.out_of_time):
+    while not (one.complete or one.errors or one.out_of_time):
         tries: dict[int, Future[Outcome]] = {
-            batch: pool.submit(attempt, replace(job, samples=batch), search.contender, budget)
-            for batch in search.next()
+            batch: pool.submit(attempt, replace(job, samples=batch), one.contender, budget)
+            for batch in one.next()
         }
         for batch, future in tries.items():
             try:
-                search.tried[batch] = not future.result().out_of_memory
+                one.tried[batch] = not future.result().out_of_memory
             except WorkerError as error:
-                search.errors.append(f"batch {batch}: {error}")
+                one.errors.append(f"batch {batch}: {error}")
             except OutOfTimeError:
-                search.out_of_time = True
-    return search
+                one.out_of_time = True
+    return one
 
 
 def measure(
@@ -146,7 +146,7 @@ def measure(
     """Searches for all contenders at once."""
     with ThreadPoolExecutor(len(contenders)) as searchers:
         futures = [
-            searchers.submit(search, Search(contender, bound), job, budget, pool)
+            searchers.submit(find_largest, Search(contender, bound), job, budget, pool)
             for contender in contenders
         ]
         return [future.result() for future in futures]
@@ -166,8 +166,7 @@ def speed(job: Job, found: Search, budget: Budget) -> dict[str, Any]:
         return {}
     seconds = outcome.seconds[SETTLED:]
     if not seconds:
-        found.errors.append(f"timing batch {found.fits}: {outcome.out_of_memory}")
-        return {}
+        return {"speed_note": f"in more iterations: {outcome.out_of_memory}"}
     step = statistics.median(seconds)
     return {
         "step_seconds": step,
