@@ -10,13 +10,16 @@ Prints one line of JSON: the iterations whose copy was wrong, and how the sessio
 """
 
 import argparse
+import ctypes
 import json
+import os
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import torch
 
 import pgmo
+from tests.gpu.device import STUB
 
 ELEMENTS = 1 << 20
 DELAY = 100_000_000
@@ -86,7 +89,7 @@ def turn(
     consumer.wait_stream(producer)
     with torch.cuda.stream(consumer):
         if delay:
-            torch.cuda._sleep(delay)
+            sleep(consumer, delay)
         copy.copy_(x)
     if delay:
         x.record_stream(consumer)
@@ -96,6 +99,15 @@ def turn(
         del x
         y = torch.full((ELEMENTS,), -1.0, device="cuda")
         del y
+
+
+def sleep(stream: torch.cuda.Stream, cycles: int) -> None:
+    """Keeps the current stream, which is this one, busy; the stub until somebody waits for it."""
+    if STUB:
+        stub = ctypes.CDLL(os.environ["PGMO_FAKECUDA"])
+        stub.fakecuda_hold(ctypes.c_void_p(stream.cuda_stream))
+    else:
+        torch.cuda._sleep(cycles)
 
 
 def main() -> None:

@@ -31,12 +31,10 @@ def test_a_recorded_stream_that_comes_unexpectedly(play, pair):
     seen = play(pair, record_from=8)
     assert {seen.phases[index] for index in seen.delayed} == {"replay"}
     assert seen.hits[7] == 2  # x and y, in one slot
-    if not STUB:
-        assert not seen.wrong
-        assert seen.hits[8] == 1  # y stayed out of the slot of x, which was being read
+    assert seen.hits[8] == 1  # y stayed out of the slot of x, which was being read
+    assert STUB or not seen.wrong
 
 
-@pytest.mark.skipif(STUB, reason="values mean nothing")
 def test_the_check_notices_a_broken_adapter(tmp_path):
     """The same scenario, with an adapter that was compiled to ignore record_stream."""
     broken = {
@@ -45,8 +43,9 @@ def test_the_check_notices_a_broken_adapter(tmp_path):
     }
     seen = result_of(run_module("stream_scenario", environment=broken))
     assert seen["hits"][8] == 2
-    assert seen["wrong"]
-    assert set(seen["wrong"]) <= set(seen["delayed"])
+    if not STUB:
+        assert seen["wrong"]
+        assert set(seen["wrong"]) <= set(seen["delayed"])
 
 
 def test_streams_have_arenas_of_their_own():
