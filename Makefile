@@ -56,4 +56,5 @@ clean:  ## remove what was built; the virtual environment stays
 	rm -rf $(READY) build dist *.egg-info pgmo/_core*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 include tests/native/native.mk
+include tests/fakecuda/fakecuda.mk
 include tests/gpu/gpu.mk

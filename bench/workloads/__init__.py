@@ -1,0 +1,80 @@
+"""Training loops whose memory is measured on the stub CUDA runtime, one network a file.
+
+    workload = create("gpt", Shape(batch=8, recompute=True))
+    workload.step(length=512)
+
+Nothing here looks at a value, since on the stub there are none: labels are zeros, and no loss is
+read. Only the standard library is needed until `create`, which imports torch.
+"""
+
+import importlib
+import random
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from workloads.training import Training
+
+CLASSES = {"gpt": "GPT", "resnet": "ResNet", "unet": "UNet", "seq2seq": "Seq2Seq"}
+NAMES = tuple(CLASSES)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How large a network is trained, and how.
+
+    Args:
+        batch: samples per iteration.
+        recompute: whether blocks recompute their activations in the backward pass.
+        small: a few thin layers instead of the real network, for tests.
+    """
+
+    batch: int
+    recompute: bool = False
+    small: bool = False
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """The sequence lengths of a network's runs, in tokens."""
+
+    fixed: int
+    shortest: int
+    longest: int
+    grain: int
+    buckets: tuple[int, ...]
+
+    def draw(self, kind: str, iterations: int, seed: int = 0) -> list[int]:
+        """One length per iteration.
+
+        Args:
+            kind: `fixed`; `bucket`, one of a few; `any` multiple of the grain, the shortest and the
+                longest included; `grow`, from the shortest to the longest.
+            iterations: how many.
+            seed: of the order.
+        """
+        if kind == "fixed":
+            return [self.fixed] * iterations
+        chance = random.Random(seed)
+        if kind == "bucket":
+            return [chance.choice(self.buckets) for _ in range(iterations)]
+        if kind == "any":
+            every = range(self.shortest, self.longest + 1, self.grain)
+            return [chance.choice(every) for _ in range(iterations)]
+        span = (self.longest - self.shortest) // self.grain
+        last = max(iterations - 1, 1)
+        return [self.shortest + span * k // last * self.grain for k in range(iterations)]
+
+
+LENGTHS = {
+    "gpt": Lengths(512, 64, 1024, 8, (128, 256, 384, 512, 768, 1024)),
+    "seq2seq": Lengths(50, 8, 64, 1, (16, 24, 32, 40, 48, 64)),
+}
+"""Networks without an entry have no length: images are always of the same size."""
+
+
+def create(name: str, shape: Shape) -> "Training":
+    """Builds the network and its optimizer on the current CUDA device."""
+    module = importlib.import_module(f"workloads.{name}")
+    made: Training = getattr(module, CLASSES[name])(shape)
+    return made

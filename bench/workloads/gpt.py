@@ -1,0 +1,81 @@
+"""A transformer in the shape of GPT-2 medium (Radford et al. 2019), trained with AdamW.
+
+24 layers of width 1024 with 16 heads, 50,304 tokens, up to 1,024 positions: 406 million
+parameters. Attention is PyTorch's fused one.
+"""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from workloads import LENGTHS, Shape
+from workloads.training import Training, recomputing
+
+_DROPOUT = 0.1
+
+
+class Layer(nn.Module):
+    """Causal attention and a feed-forward net, each normalised before and added to its input."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.norm1 = nn.LayerNorm(width)
+        self.norm2 = nn.LayerNorm(width)
+        self.project = nn.Linear(width, 3 * width)
+        self.mix = nn.Linear(width, width)
+        self.widen = nn.Linear(width, 4 * width)
+        self.narrow = nn.Linear(4 * width, width)
+        self.dropout = nn.Dropout(_DROPOUT)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Keeps the shape (batch, length, width)."""
+        batch, length, width = x.shape
+        parts = self.project(self.norm1(x)).view(batch, length, 3, self.heads, width // self.heads)
+        query, key, value = parts.permute(2, 0, 3, 1, 4).unbind(0)
+        seen = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+        x = x + self.dropout(self.mix(seen.transpose(1, 2).reshape(batch, length, width)))
+        fed = self.narrow(functional.gelu(self.widen(self.norm2(x))))
+        result: Tensor = x + self.dropout(fed)
+        return result
+
+
+class Model(nn.Module):
+    """Embeddings, layers, logits over the vocabulary."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        width, layers, heads, vocabulary = (64, 2, 2, 512) if shape.small else (1024, 24, 16, 50304)
+        self.tokens = nn.Embedding(vocabulary, width)
+        self.positions = nn.Embedding(LENGTHS["gpt"].longest, width)
+        made = (recomputing(Layer(width, heads), shape) for _ in range(layers))
+        self.layers = nn.Sequential(*made)
+        self.norm = nn.LayerNorm(width)
+        self.head = nn.Linear(width, vocabulary, bias=False)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Gives logits (batch, length, vocabulary) for tokens (batch, length)."""
+        order = torch.arange(tokens.shape[1], device=tokens.device)
+        logits: Tensor = self.head(
+            self.norm(self.layers(self.tokens(tokens) + self.positions(order)))
+        )
+        return logits
+
+
+class GPT(Training):
+    """Predicts the next token of each."""
+
+    def build(self, shape: Shape) -> nn.Module:
+        """See `Model`."""
+        return Model(shape)
+
+    def batch(self, length: int) -> tuple[Tensor, ...]:
+        """Tokens (batch, length), and the ones that follow them (batch * length,)."""
+        count = self.shape.batch
+        tokens = torch.zeros(count, length, dtype=torch.long, device="cuda")
+        return tokens, torch.zeros(count * length, dtype=torch.long, device="cuda")
+
+    def loss(self, *batch: Tensor) -> Tensor:
+        """Cross entropy of the next tokens."""
+        tokens, following = batch
+        return functional.cross_entropy(self.model(tokens).flatten(0, 1), following)

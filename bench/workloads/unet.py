@@ -1,0 +1,68 @@
+"""A U-Net (Ronneberger et al. 2015) on images of 224 x 224, trained with AdamW."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from workloads import Shape
+from workloads.training import Training, recomputing
+
+
+def _two_convolutions(inputs: int, outputs: int, shape: Shape) -> nn.Module:
+    body = nn.Sequential(
+        nn.Conv2d(inputs, outputs, 3, padding=1, bias=False),
+        nn.BatchNorm2d(outputs),
+        nn.ReLU(inplace=True),
+        nn.Conv2d(outputs, outputs, 3, padding=1, bias=False),
+        nn.BatchNorm2d(outputs),
+        nn.ReLU(inplace=True),
+    )
+    return recomputing(body, shape)
+
+
+class Model(nn.Module):
+    """A path down to a sixteenth of the resolution, and one up that takes in the first."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        width, depth = (8, 2) if shape.small else (64, 4)
+        widths = [width << level for level in range(depth + 1)]
+        self.down = nn.ModuleList(
+            _two_convolutions(inputs, outputs, shape)
+            for inputs, outputs in zip([3, *widths], widths, strict=False)
+        )
+        upwards = widths[-2::-1]
+        self.enlarge = nn.ModuleList(nn.ConvTranspose2d(2 * w, w, 2, 2) for w in upwards)
+        self.merge = nn.ModuleList(_two_convolutions(2 * w, w, shape) for w in upwards)
+        self.head = nn.Conv2d(width, 2, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Gives scores (batch, 2, height, width) for images (batch, 3, height, width)."""
+        passed: list[Tensor] = []
+        for block in self.down:
+            x = block(functional.max_pool2d(x, 2) if passed else x)
+            passed.append(x)
+        passed.pop()
+        for enlarge, merge in zip(self.enlarge, self.merge, strict=True):
+            x = merge(torch.cat([passed.pop(), enlarge(x)], dim=1))
+        scores: Tensor = self.head(x)
+        return scores
+
+
+class UNet(Training):
+    """Tells foreground from background at each pixel."""
+
+    def build(self, shape: Shape) -> nn.Module:
+        """See `Model`."""
+        return Model(shape)
+
+    def batch(self, length: int) -> tuple[Tensor, ...]:
+        """Images (batch, 3, side, side) and masks (batch, side, side)."""
+        side, count = 32 if self.shape.small else 224, self.shape.batch
+        images = torch.zeros(count, 3, side, side, device="cuda")
+        return images, torch.zeros(count, side, side, dtype=torch.long, device="cuda")
+
+    def loss(self, *batch: Tensor) -> Tensor:
+        """Cross entropy of the pixels."""
+        images, masks = batch
+        return functional.cross_entropy(self.model(images), masks)

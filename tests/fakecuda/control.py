@@ -1,0 +1,55 @@
+"""What a test can tell the stub CUDA runtime, and a way to run a program under other settings."""
+
+import ctypes
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+_stub = ctypes.CDLL(os.environ["PGMO_FAKECUDA"])
+_stub.fakecuda_hold.argtypes = [ctypes.c_void_p]
+_stub.fakecuda_release.argtypes = [ctypes.c_void_p]
+_stub.fakecuda_used.argtypes = [ctypes.c_int]
+_stub.fakecuda_used.restype = ctypes.c_size_t
+
+
+def hold(stream: torch.cuda.Stream) -> None:
+    """Work submitted to the stream from now on is pending, until it is released or waited for."""
+    _stub.fakecuda_hold(stream.cuda_stream)
+
+
+def release(stream: torch.cuda.Stream) -> None:
+    """What was pending on the stream is done."""
+    _stub.fakecuda_release(stream.cuda_stream)
+
+
+@contextmanager
+def held(stream: torch.cuda.Stream) -> Iterator[None]:
+    """Holds the stream inside the block."""
+    hold(stream)
+    try:
+        yield
+    finally:
+        release(stream)
+
+
+def used(device: int = 0) -> int:
+    """Bytes of the card that are taken."""
+    return int(_stub.fakecuda_used(device))
+
+
+def run_program(code: str, **environment: str) -> Any:
+    """Runs Python code on a stub of its own; returns what it printed last, read as JSON."""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])

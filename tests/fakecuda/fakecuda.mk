@@ -1,0 +1,35 @@
+# Tests on the real CUDA build of PyTorch, without a GPU.
+#
+#   make test-fakecuda                          in an environment of its own: several gigabytes
+#   make test-fakecuda FAKECUDA_PYTHON=PYTHON   with a Python that has pgmo's dependencies, pytest
+#                                               and a CUDA build of torch
+
+FAKECUDA_OUT    ?= build/fakecuda
+FAKECUDA_VENV   ?= .venv-fakecuda
+FAKECUDA_PYTHON ?= $(FAKECUDA_VENV)/bin/python
+FAKECUDA_TORCH  ?= 2.11.0
+
+# PyPI's wheels of torch for Linux are CUDA builds. The environment keeps itself out of git.
+$(FAKECUDA_VENV)/bin/python:
+	@echo "Installs the CUDA build of torch $(FAKECUDA_TORCH) in $(FAKECUDA_VENV): several gigabytes"
+	$(PYTHON) -m venv $(FAKECUDA_VENV)
+	@echo '*' > $(FAKECUDA_VENV)/.gitignore
+	$(FAKECUDA_VENV)/bin/python -m pip install --quiet --upgrade pip
+	$(FAKECUDA_VENV)/bin/python -m pip install --quiet --editable '.[dev]' torch==$(FAKECUDA_TORCH)
+
+.PHONY: fakecuda
+fakecuda: $(FAKECUDA_PYTHON)
+	$(FAKECUDA_PYTHON) tests/fakecuda/build.py --out $(FAKECUDA_OUT)
+
+.PHONY: test-fakecuda
+test-fakecuda: fakecuda  ## run real training loops on the CUDA build of PyTorch, without a GPU
+	@PYTHONPATH=. $(FAKECUDA_PYTHON) -c 'import pgmo._core' 2> /dev/null || \
+	  $(FAKECUDA_PYTHON) setup.py --quiet build_ext --inplace
+	PYTHONPATH=. FAKECUDA_DEVICES=2 OMP_WAIT_POLICY=PASSIVE \
+	  $(FAKECUDA_OUT)/run $(FAKECUDA_PYTHON) -m pytest tests/fakecuda $(FAKECUDA_ARGUMENTS)
+
+# The stub is C++ of this project, too.
+.PHONY: lint-fakecuda
+lint: lint-fakecuda
+lint-fakecuda: $(READY)
+	$(RUN)/clang-format --dry-run --Werror $(wildcard tests/fakecuda/stub/*.[ch]pp)

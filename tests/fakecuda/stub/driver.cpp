@@ -1,0 +1,324 @@
+// The driver: virtual memory (expandable segments are made of it), and twins of runtime functions
+// for those who load libcuda.so.1 themselves.
+
+#include <cuda.h>
+#include <dlfcn.h>
+#include <sys/mman.h>
+
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <string>
+
+#include "state.hpp"
+
+namespace fakecuda {
+namespace {
+
+// Physical memory: charged to its card until it is released and mapped nowhere.
+struct Physical {
+  size_t bytes;
+  int device;
+  int mappings = 0;
+  bool released = false;
+};
+
+std::map<unsigned long long, Physical>& physical() {
+  static auto* all = new std::map<unsigned long long, Physical>;
+  return *all;
+}
+
+std::map<CUdeviceptr, CUmemGenericAllocationHandle>& mapped() {
+  static auto* all = new std::map<CUdeviceptr, CUmemGenericAllocationHandle>;
+  return *all;
+}
+
+void drop_if_unused(CUmemGenericAllocationHandle handle) {
+  const Physical& memory = physical().at(handle);
+  if (!memory.released || memory.mappings > 0) return;
+  refund(memory.device, memory.bytes);
+  physical().erase(handle);
+}
+
+void* pointer(CUdeviceptr address) {
+  return reinterpret_cast<void*>(address);
+}
+
+// Error numbers of driver and runtime agree where both have one.
+CUresult as_driver(cudaError_t error) {
+  return static_cast<CUresult>(error);
+}
+
+int nothing() {
+  return 0;
+}
+
+}  // namespace
+}  // namespace fakecuda
+
+using namespace fakecuda;
+
+// --- virtual memory -----------------------------------------------------------------------------
+
+CUresult cuMemGetAllocationGranularity(size_t* granularity, const CUmemAllocationProp*,
+                                       CUmemAllocationGranularity_flags) {
+  *granularity = kGranularity;
+  return CUDA_SUCCESS;
+}
+
+// The hint is ignored, as the real driver may.
+CUresult cuMemAddressReserve(CUdeviceptr* address, size_t bytes, size_t, CUdeviceptr,
+                             unsigned long long) {
+  void* pages = map_pages(bytes, PROT_NONE);
+  *address = reinterpret_cast<CUdeviceptr>(pages);
+  return pages ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult cuMemAddressFree(CUdeviceptr address, size_t bytes) {
+  unmap_pages(pointer(address), bytes);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t bytes,
+                     const CUmemAllocationProp* properties, unsigned long long) {
+  const Guard guard(everything());
+  static unsigned long long next = 0;
+  const int device = properties->location.id;
+  if (!charge(device, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+  *handle = ++next;
+  physical()[*handle] = {bytes, device};
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
+  const Guard guard(everything());
+  if (!physical().contains(handle)) return CUDA_ERROR_INVALID_VALUE;
+  physical().at(handle).released = true;
+  drop_if_unused(handle);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemMap(CUdeviceptr address, size_t bytes, size_t, CUmemGenericAllocationHandle handle,
+                  unsigned long long) {
+  const Guard guard(everything());
+  if (!physical().contains(handle)) return CUDA_ERROR_INVALID_VALUE;
+  if (mprotect(pointer(address), bytes, PROT_READ | PROT_WRITE)) return CUDA_ERROR_OUT_OF_MEMORY;
+  Physical& memory = physical().at(handle);
+  ++memory.mappings;
+  mapped()[address] = handle;
+  know_range(pointer(address), bytes, cudaMemoryTypeDevice, memory.device);
+  return CUDA_SUCCESS;
+}
+
+// Bytes are lost here, while real ones stay with their handle: torch never maps a handle again.
+CUresult cuMemUnmap(CUdeviceptr address, size_t bytes) {
+  const Guard guard(everything());
+  for (auto at = mapped().lower_bound(address); at != mapped().end() && at->first < address + bytes;
+       at = mapped().erase(at)) {
+    --physical().at(at->second).mappings;
+    drop_if_unused(at->second);
+    forget_range(pointer(at->first));
+  }
+  madvise(pointer(address), bytes, MADV_DONTNEED);
+  return mprotect(pointer(address), bytes, PROT_NONE) ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
+}
+
+CUresult cuMemExportToShareableHandle(void*, CUmemGenericAllocationHandle,
+                                      CUmemAllocationHandleType, unsigned long long) {
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+// --- the driver by itself -----------------------------------------------------------------------
+
+CUresult cuDeviceGet(CUdevice* device, int number) {
+  *device = number;
+  return number < device_count() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+
+CUresult cuDeviceGetCount(int* count) {
+  *count = device_count();
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDriverGetVersion(int* version) {
+  *version = CUDA_VERSION;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice device) {
+  return as_driver(cudaDeviceGetAttribute(value, static_cast<cudaDeviceAttr>(attribute), device));
+}
+
+CUresult cuDevicePrimaryCtxGetState(CUdevice, unsigned* flags, int* active) {
+  *flags = 0;
+  *active = 1;
+  return CUDA_SUCCESS;
+}
+
+// A context is the number of its device, plus one so that none is null.
+CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
+  *context = reinterpret_cast<CUcontext>(static_cast<uintptr_t>(device) + 1);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetCurrent(CUcontext* context) {
+  return cuDevicePrimaryCtxRetain(context, current_device());
+}
+
+CUresult cuCtxSetCurrent(CUcontext context) {
+  const auto number = reinterpret_cast<uintptr_t>(context);
+  return number ? as_driver(cudaSetDevice(static_cast<int>(number) - 1)) : CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetDevice(CUdevice* device) {
+  return as_driver(cudaGetDevice(device));
+}
+
+static thread_local std::vector<CUcontext> contexts;
+
+CUresult cuCtxPushCurrent(CUcontext context) {
+  CUcontext before;
+  cuCtxGetCurrent(&before);
+  contexts.push_back(before);
+  return cuCtxSetCurrent(context);
+}
+
+CUresult cuCtxPopCurrent(CUcontext* popped) {
+  if (contexts.empty()) return CUDA_ERROR_INVALID_CONTEXT;
+  if (popped) cuCtxGetCurrent(popped);
+  const CUcontext before = contexts.back();
+  contexts.pop_back();
+  return cuCtxSetCurrent(before);
+}
+
+CUresult cuGetErrorString(CUresult error, const char** text) {
+  *text = cudaGetErrorString(static_cast<cudaError_t>(error));
+  return CUDA_SUCCESS;
+}
+
+CUresult cuGetErrorName(CUresult error, const char** text) {
+  *text = cudaGetErrorName(static_cast<cudaError_t>(error));
+  return CUDA_SUCCESS;
+}
+
+CUresult cuPointerGetAttribute(void* value, CUpointer_attribute attribute, CUdeviceptr address) {
+  cudaPointerAttributes found;
+  cudaPointerGetAttributes(&found, pointer(address));
+  if (found.type == cudaMemoryTypeUnregistered) return CUDA_ERROR_INVALID_VALUE;
+  if (attribute == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
+    *static_cast<int*>(value) = found.device;
+  else if (attribute == CU_POINTER_ATTRIBUTE_MEMORY_TYPE)
+    *static_cast<unsigned*>(value) =
+        found.type == cudaMemoryTypeHost ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+  else
+    return CUDA_ERROR_NOT_SUPPORTED;
+  return CUDA_SUCCESS;
+}
+
+// --- twins of runtime functions -----------------------------------------------------------------
+
+CUresult cuMemAlloc(CUdeviceptr* address, size_t bytes) {
+  return as_driver(cudaMalloc(reinterpret_cast<void**>(address), bytes));
+}
+
+CUresult cuMemFree(CUdeviceptr address) {
+  return as_driver(cudaFree(pointer(address)));
+}
+
+CUresult cuMemAllocAsync(CUdeviceptr* address, size_t bytes, CUstream stream) {
+  return as_driver(cudaMallocAsync(reinterpret_cast<void**>(address), bytes, stream));
+}
+
+CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream) {
+  return as_driver(cudaFreeAsync(pointer(address), stream));
+}
+
+CUresult cuMemGetInfo(size_t* available, size_t* total) {
+  return as_driver(cudaMemGetInfo(available, total));
+}
+
+CUresult cuDeviceGetDefaultMemPool(CUmemoryPool* pool, CUdevice device) {
+  return as_driver(cudaDeviceGetDefaultMemPool(pool, device));
+}
+
+CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void* value) {
+  return as_driver(cudaMemPoolGetAttribute(pool, static_cast<cudaMemPoolAttr>(attribute), value));
+}
+
+CUresult cuMemPoolSetAttribute(CUmemoryPool, CUmemPool_attribute, void*) {
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemPoolTrimTo(CUmemoryPool, size_t) {
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxSynchronize() {
+  return as_driver(cudaDeviceSynchronize());
+}
+
+CUresult cuStreamSynchronize(CUstream stream) {
+  return as_driver(cudaStreamSynchronize(stream));
+}
+
+CUresult cuStreamQuery(CUstream stream) {
+  return as_driver(cudaStreamQuery(stream));
+}
+
+CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
+  return as_driver(cudaStreamWaitEvent(stream, event, flags));
+}
+
+CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status) {
+  return as_driver(
+      cudaStreamIsCapturing(stream, reinterpret_cast<cudaStreamCaptureStatus*>(status)));
+}
+
+CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
+  return as_driver(
+      cudaThreadExchangeStreamCaptureMode(reinterpret_cast<cudaStreamCaptureMode*>(mode)));
+}
+
+CUresult cuEventCreate(CUevent* event, unsigned flags) {
+  return as_driver(cudaEventCreateWithFlags(event, flags));
+}
+
+CUresult cuEventDestroy(CUevent event) {
+  return as_driver(cudaEventDestroy(event));
+}
+
+CUresult cuEventRecord(CUevent event, CUstream stream) {
+  return as_driver(cudaEventRecord(event, stream));
+}
+
+CUresult cuEventQuery(CUevent event) {
+  return as_driver(cudaEventQuery(event));
+}
+
+CUresult cuEventSynchronize(CUevent event) {
+  return as_driver(cudaEventSynchronize(event));
+}
+
+// --- how torch finds the driver -----------------------------------------------------------------
+
+static cudaError_t entry_point(const char* name, void** function,
+                               cudaDriverEntryPointQueryResult* found) {
+  const std::string plain = name;
+  for (const std::string& candidate : {plain, plain + "_v2", plain + "_v3"})
+    if ((*function = dlsym(RTLD_DEFAULT, candidate.c_str()))) break;
+  // Never a null: torch looks up everything that it might need, and calls little of it.
+  if (!*function) *function = reinterpret_cast<void*>(&nothing);
+  if (found) *found = cudaDriverEntryPointSuccess;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGetDriverEntryPoint(const char* name, void** function, unsigned long long,
+                                    cudaDriverEntryPointQueryResult* found) {
+  return entry_point(name, function, found);
+}
+
+extern "C" cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** function, unsigned,
+                                                        unsigned long long,
+                                                        cudaDriverEntryPointQueryResult* found) {
+  return entry_point(name, function, found);
+}

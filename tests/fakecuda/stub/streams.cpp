@@ -1,0 +1,223 @@
+// Streams and events. They finish at once, unless a test holds a stream.
+
+#include <algorithm>
+#include <vector>
+
+#include "state.hpp"
+
+namespace fakecuda {
+namespace {
+
+struct Event {
+  Waits waits;
+  std::shared_ptr<Capture> capture;
+};
+
+Event& find_event(cudaEvent_t handle) {
+  return *reinterpret_cast<Event*>(handle);
+}
+
+// All streams there are; default streams first, one per device.
+std::vector<Stream*>& streams() {
+  static auto* all = [] {
+    auto* made = new std::vector<Stream*>;
+    for (int device = 0; device < device_count(); ++device)
+      made->push_back(new Stream{device, 0, {}, nullptr, nullptr});
+    return made;
+  }();
+  return *all;
+}
+
+void inherit(Waits& waits, const Waits& from) {
+  for (const Hold& hold : from)
+    if (!*hold && std::find(waits.begin(), waits.end(), hold) == waits.end()) waits.push_back(hold);
+}
+
+}  // namespace
+
+bool finished(Waits& waits) {
+  std::erase_if(waits, [](const Hold& hold) { return *hold; });
+  return waits.empty();
+}
+
+void finish(Waits& waits) {
+  for (const Hold& hold : waits) *hold = true;
+  waits.clear();
+}
+
+Stream& find_stream(cudaStream_t handle) {
+  if (handle == nullptr || handle == cudaStreamLegacy || handle == cudaStreamPerThread)
+    return *streams()[static_cast<size_t>(current_device())];
+  return *reinterpret_cast<Stream*>(handle);
+}
+
+void submit(cudaStream_t handle, std::function<void()> work) {
+  const Guard guard(everything());
+  Stream& stream = find_stream(handle);
+  if (stream.capturing())
+    stream.capture->work.push_back(std::move(work));
+  else
+    work();
+}
+
+void finish_device(int device) {
+  const Guard guard(everything());
+  for (Stream* stream : streams())
+    if (stream->device == device) finish(stream->waits);
+}
+
+}  // namespace fakecuda
+
+using namespace fakecuda;
+
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* handle, unsigned, int priority) {
+  const Guard guard(everything());
+  streams().push_back(new Stream{current_device(), priority, {}, nullptr, nullptr});
+  *handle = reinterpret_cast<cudaStream_t>(streams().back());
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreate(cudaStream_t* handle) {
+  return cudaStreamCreateWithPriority(handle, 0, 0);
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* handle, unsigned flags) {
+  return cudaStreamCreateWithPriority(handle, flags, 0);
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t handle) {
+  const Guard guard(everything());
+  std::erase(streams(), &find_stream(handle));
+  delete &find_stream(handle);
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamGetPriority(cudaStream_t handle, int* priority) {
+  const Guard guard(everything());
+  *priority = find_stream(handle).priority;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  *least = 0;
+  *greatest = -1;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamQuery(cudaStream_t handle) {
+  const Guard guard(everything());
+  Stream& stream = find_stream(handle);
+  if (stream.capturing()) {
+    stream.capture->invalid = true;
+    return fail(cudaErrorStreamCaptureUnsupported);
+  }
+  return finished(stream.waits) ? cudaSuccess : fail(cudaErrorNotReady);
+}
+
+// Waiting for held work would last for ever, so whoever waits releases it.
+cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
+  const Guard guard(everything());
+  Stream& stream = find_stream(handle);
+  if (stream.capturing()) {
+    stream.capture->invalid = true;
+    return fail(cudaErrorStreamCaptureUnsupported);
+  }
+  finish(stream.waits);
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceSynchronize() {
+  if (breaks_capture()) return fail(cudaErrorStreamCaptureUnsupported);
+  finish_device(current_device());
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned) {
+  const Guard guard(everything());
+  Stream& stream = find_stream(handle);
+  inherit(stream.waits, find_event(event).waits);
+  // A stream that waits for captured work joins the capture.
+  const auto& capture = find_event(event).capture;
+  if (capture && capture->active) stream.capture = capture;
+  return cudaSuccess;
+}
+
+// Host functions run at once, even on a held stream: nothing in torch waits for one.
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
+  submit(stream, [=] { function(data); });
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t function, void* data,
+                                  unsigned) {
+  function(stream, cudaSuccess, data);
+  return cudaSuccess;
+}
+
+// --- events -------------------------------------------------------------------------------------
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  *event = reinterpret_cast<cudaEvent_t>(new Event);
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventCreate(cudaEvent_t* event) {
+  return cudaEventCreateWithFlags(event, 0);
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  const Guard guard(everything());
+  delete &find_event(event);
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t handle) {
+  const Guard guard(everything());
+  Stream& stream = find_stream(handle);
+  Event& recorded = find_event(event);
+  finished(stream.waits);
+  recorded.waits = stream.waits;
+  recorded.capture = stream.capturing() ? stream.capture : nullptr;
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned) {
+  return cudaEventRecord(event, stream);
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  if (breaks_capture()) return fail(cudaErrorStreamCaptureUnsupported);
+  const Guard guard(everything());
+  return finished(find_event(event).waits) ? cudaSuccess : fail(cudaErrorNotReady);
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  const Guard guard(everything());
+  finish(find_event(event).waits);
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t, cudaEvent_t) {
+  *milliseconds = 1;
+  return cudaSuccess;
+}
+
+// --- for tests ----------------------------------------------------------------------------------
+
+extern "C" {
+
+// Work submitted to this stream from now on does not finish until it is released or waited for.
+void fakecuda_hold(cudaStream_t handle) {
+  const Guard guard(everything());
+  Stream& stream = find_stream(handle);
+  if (stream.held && !*stream.held) return;
+  stream.held = std::make_shared<bool>(false);
+  stream.waits.push_back(stream.held);
+}
+
+void fakecuda_release(cudaStream_t handle) {
+  const Guard guard(everything());
+  Stream& stream = find_stream(handle);
+  if (stream.held) *stream.held = true;
+}
+}

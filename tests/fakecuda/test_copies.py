@@ -1,0 +1,45 @@
+"""Bytes that are copied or set are really there; kernels are not run."""
+
+import torch
+
+from tests.fakecuda.control import run_program
+
+
+def test_bytes_go_to_the_device_within_it_and_back():
+    values = torch.randn(3 << 20)
+    there = values.cuda()
+    again = there.clone()
+    there.copy_(torch.zeros_like(values))
+    assert torch.equal(again.cpu(), values)
+    assert not there.cpu().any()
+
+
+def test_kernels_are_not_run():
+    there = torch.ones(100).cuda()
+    there.add_(1)
+    assert there.cpu().tolist() == [1.0] * 100
+
+
+def test_bytes_go_from_one_device_to_another():
+    values = torch.arange(1000)
+    assert torch.equal(values.to("cuda:0").to("cuda:1").cpu(), values)
+
+
+def test_pinned_memory_is_known_as_such():
+    pinned = torch.arange(1000).pin_memory()
+    assert pinned.is_pinned()
+    assert not torch.arange(1000).is_pinned()
+    assert torch.equal(pinned.to("cuda", non_blocking=True).cpu(), pinned)
+
+
+def test_long_copies_can_be_left_out():
+    code = """
+import json, torch
+values = torch.ones(1 << 20)
+print(json.dumps([int(values[:n].cuda().cpu().sum()) for n in (100, 1 << 20)]))
+"""
+    assert run_program(code) == [100, 1 << 20]
+    # The copy back is as long as the one there, and is left out as well: memory as it came.
+    short, long = run_program(code, FAKECUDA_COPY_LIMIT="4096")
+    assert short == 100
+    assert long != 1 << 20

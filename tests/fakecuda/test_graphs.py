@@ -1,0 +1,59 @@
+"""Graphs: captured work is done at each replay, and captures break where real ones would."""
+
+import torch
+
+from tests.fakecuda.control import run_program
+
+
+def test_a_replay_does_the_captured_copies_again():
+    source, target = torch.zeros(8, device="cuda"), torch.zeros(8, device="cuda")
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        assert torch.cuda.is_current_stream_capturing()
+        target.copy_(source)
+    assert not torch.cuda.is_current_stream_capturing()
+    for value in range(3):
+        source.copy_(torch.full((8,), float(value)))
+        assert target.cpu().tolist() == [max(value - 1, 0)] * 8
+        graph.replay()
+        assert target.cpu().tolist() == [value] * 8
+
+
+def test_a_graph_keeps_its_memory_in_a_pool():
+    torch.cuda.empty_cache()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        inside = torch.empty(8 << 20, dtype=torch.uint8, device="cuda")
+    address = inside.data_ptr()
+    del inside
+    outside = torch.empty(8 << 20, dtype=torch.uint8, device="cuda")
+    assert outside.data_ptr() != address
+
+
+def test_a_stream_that_waits_for_captured_work_joins_the_capture():
+    graph, side = torch.cuda.CUDAGraph(), torch.cuda.Stream()
+    source, target = torch.ones(8, device="cuda"), torch.zeros(8, device="cuda")
+    with torch.cuda.graph(graph):
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            assert torch.cuda.is_current_stream_capturing()
+            target.copy_(source)
+        torch.cuda.current_stream().wait_stream(side)
+    source.copy_(torch.full((8,), 5.0))
+    graph.replay()
+    assert target.cpu().tolist() == [5.0] * 8
+
+
+def test_looking_at_an_event_breaks_a_capture():
+    # In a process of its own: older versions of torch do not get over it.
+    code = """
+import json, torch
+graph, event = torch.cuda.CUDAGraph(), torch.cuda.Event()
+event.record()
+try:
+    with torch.cuda.graph(graph):
+        event.query()
+except RuntimeError as error:
+    print(json.dumps(str(error)))
+"""
+    assert "capture" in run_program(code).lower()
