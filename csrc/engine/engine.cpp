@@ -188,7 +188,10 @@ void Engine::choose_plan(RequestKey key) {
   const int own = replayer_->expects(key) ? replayer_->prefix_score(seen) : -1;
   // A contradicted plan gives way to one whose slots are at least half filled.
   const int enough = Replayer::kFullScore * static_cast<int>(requests_so_far_) / 2;
-  int best = own < 0 ? enough - 1 : own + Replayer::kFullScore - 1;
+  // At the very first request nothing has been served from the predicted one, so a change costs
+  // nothing; later, what it has served is late for the other.
+  const int margin = requests_so_far_ == 1 ? 0 : Replayer::kFullScore - 1;
+  int best = own < 0 ? enough - 1 : own + margin;
   PlanId choice = selected_;
   for (PlanId plan = 0; plan < plans_.size(); ++plan) {
     const int score = plan == selected_ ? -1 : plans_[plan]->prefix_score(seen);

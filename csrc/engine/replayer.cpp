@@ -1,8 +1,10 @@
 #include "engine/replayer.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <new>
+#include <utility>
 
 namespace pgmo {
 
@@ -76,6 +78,7 @@ void Replayer::rewind() noexcept {
   end_ = plan_.ends();
   skipped_count_ = 0;
   outgrown_ = false;
+  ratios_ = {};
   missed_ = kNoKey;
   answered_before_ = counters_.answered();
 }
@@ -106,10 +109,12 @@ Replayer::Match Replayer::resynchronise(RequestKey key) {
   const bool at_varying = cursor_ < plan_.requests() && plan_.varying(cursor_);
   if (at_varying && fits(cursor_, key)) {
     // By ordinal, unless the very next request is a fixed one of exactly this size: then the
-    // varying one was left out.
+    // varying one was left out. But sizes often are fixed ones by chance; one that is smaller than
+    // planned by as much as the requests before it is no chance.
     const SlotIndex next = cursor_ + 1;
-    const bool left_out =
-        next < plan_.requests() && !plan_.varying(next) && plan_.slot(next).key == key;
+    const bool left_out = next < plan_.requests() && !plan_.varying(next) &&
+                          plan_.slot(next).key == key && !shrunk_alike(key);
+    note_shrinkage(key);
     outgrown_ = false;
     return advance_to(left_out ? next : cursor_);
   }
@@ -132,6 +137,25 @@ Replayer::Match Replayer::resynchronise(RequestKey key) {
     if (const auto request = plan_.next_varying(key, cursor_, until)) return advance_to(*request);
   }
   return {kNoSlot, Miss::kUnknown};
+}
+
+// Whether the request is to its slot as an earlier one of this iteration was to its own. Two
+// ratios are remembered: of what grows with the sequence, and with its square.
+bool Replayer::shrunk_alike(RequestKey key) const noexcept {
+  const double ratio = ratio_to_slot(key);
+  return std::any_of(ratios_.begin(), ratios_.end(), [ratio](double one) {
+    return std::abs(ratio - one) <= kRatioTolerance * one;
+  });
+}
+
+void Replayer::note_shrinkage(RequestKey key) noexcept {
+  if (shrunk_alike(key)) return;
+  ratios_[1] = std::exchange(ratios_[0], ratio_to_slot(key));
+}
+
+double Replayer::ratio_to_slot(RequestKey key) const noexcept {
+  return static_cast<double>(key_bytes(key)) /
+         static_cast<double>(key_bytes(plan_.slot(cursor_).key));
 }
 
 // The right request at a size beyond the plan's. An iteration whose varying requests have outgrown

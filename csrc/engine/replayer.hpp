@@ -128,6 +128,7 @@ class Replayer {
   static constexpr SlotIndex kFarWindow = 1u << 16;
   static constexpr SlotIndex kVaryingWindow = 64;
   static constexpr std::uint32_t kRare = 2;
+  static constexpr double kRatioTolerance = 1.0 / 64;
   static constexpr int kMostCandidates = 32;
   static constexpr std::size_t kMostSkipped = 16;
   static constexpr RequestKey kNoKey = ~RequestKey{0};
@@ -144,6 +145,9 @@ class Replayer {
   SlotIndex find_far(RequestKey key, bool rare_is_proof) const noexcept;
   Match too_large(RequestKey key);
   bool fits(SlotIndex request, RequestKey key) const noexcept;
+  bool shrunk_alike(RequestKey key) const noexcept;
+  void note_shrinkage(RequestKey key) noexcept;
+  double ratio_to_slot(RequestKey key) const noexcept;
 
   Offset serve_at(SlotIndex request, RequestKey key) noexcept;
   Offset serve_for_good(SlotIndex request, RequestKey key) noexcept;
@@ -164,7 +168,8 @@ class Replayer {
   RequestKey missed_ = kNoKey;  // the previous request's, if the plan did not know it
   std::array<SlotIndex, kMostSkipped> skipped_{};
   std::size_t skipped_count_ = 0;
-  bool outgrown_ = false;  // the last varying request was larger than its slot
+  bool outgrown_ = false;           // the last varying request was larger than its slot
+  std::array<double, 2> ratios_{};  // of varying requests to their slots, in this iteration
   SlotIndex refused_ = kNoSlot;
   std::uint64_t answered_before_ = 0;
   std::vector<Grown> grown_;

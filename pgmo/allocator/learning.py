@@ -1,16 +1,17 @@
 """From what was recorded to a list of plans: pure functions, no engine and no framework."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pgmo.allocator.conversions import requests_of
+from pgmo.allocator.conversions import profile_of, requests_of
 from pgmo.allocator.plan_set import Planned
 from pgmo.packing.plan import Plan
 from pgmo.packing.portfolio import plan as make_plan
 from pgmo.profiler.alignment import UNPAIRED
+from pgmo.profiler.one_shot import profile_iteration, widen
 from pgmo.profiler.profile import Profile
 from pgmo.profiler.recording import Iteration
 from pgmo.profiler.step_finder import Steady, compare
@@ -79,6 +80,86 @@ def rows_by_address(
         if row != UNPAIRED and profile.turns[row] > 0 and profile.end[row] > profile.ticks:
             rows[int(block["address"])] = row
     return rows
+
+
+@dataclass(frozen=True, eq=False)
+class Lesson:
+    """What one iteration has taught.
+
+    Args:
+        plans: the plans with a new or changed one.
+        number: of that one.
+        grown: by how much the largest of its requests has grown, as a share; 0 for a new plan.
+    """
+
+    plans: list[Planned]
+    number: int
+    grown: float
+
+
+def learn(
+    plans: list[Planned],
+    iteration: Iteration,
+    followed: int,
+    *,
+    solver: str,
+    alignment: int,
+    headroom: float,
+) -> Lesson | None:
+    """Makes of an iteration that no plan served well a plan that does.
+
+    Of a structure that is known, a plan for larger sizes; else, or where the requests of a known one
+    were not recognised at these sizes, a plan of its own.
+
+    Args:
+        plans: those that there are.
+        iteration: what was recorded.
+        followed: number of the plan that served it, -1 for none.
+        solver: as in `pgmo.plan`.
+        alignment: of offsets, in bytes.
+        headroom: share by which requests that have grown are planned larger still.
+
+    Returns:
+        None when there is nothing to learn: a plan has these requests at these sizes.
+    """
+    if not len(iteration):
+        return None
+    order = sorted(range(len(plans)), key=lambda at: at != followed)
+    for number in order:
+        plan = plans[number].plan
+        if len(plan) != len(iteration):
+            continue
+        if compare(requests_of(plan), iteration).kind == "none":
+            continue
+        growth = iteration.size / plan.size
+        if np.all(growth == 1):
+            return None
+        if np.all((growth == 1) | (plan.varying & (growth < 1))):
+            break  # it should have fit: sizes must have been confused
+        known = plans[number].profile or profile_of(plan)
+        grown = max(0.0, float(growth.max()) - 1)
+        profile = widen(known, iteration, min(headroom, 2 * grown))
+        new = Planned(make_plan(profile, solver=solver, alignment=alignment), profile)
+        return Lesson([*plans[:number], new, *plans[number + 1 :]], number, grown)
+    base = plans[max(0, followed)]
+    known = base.profile or profile_of(base.plan)
+    profile = profile_iteration(iteration, known, requests_of(base.plan))
+    if not np.any(profile.turns > 0):
+        return None
+    new = Planned(make_plan(profile, solver=solver, alignment=alignment), profile)
+    return Lesson([*plans, new], len(plans), 0.0)
+
+
+def rows_of_iteration(living: NDArray[np.void], profile: Profile) -> dict[int, int]:
+    """For blocks that are alive after the one iteration that a profile was made from: their rows.
+
+    Args:
+        living: what is alive, from the engine; recording began with that iteration.
+        profile: one row for each of its requests.
+    """
+    recorded = living[living["block"] < len(profile)]
+    wraps = (profile.turns > 0) & (profile.end > profile.ticks)
+    return {int(one["address"]): int(one["block"]) for one in recorded if wraps[int(one["block"])]}
 
 
 def rows_of_plan(living: NDArray[np.void], number: int) -> dict[int, int]:

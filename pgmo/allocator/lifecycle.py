@@ -18,8 +18,10 @@ from pgmo.allocator.conversions import profile_of, requests_of
 from pgmo.allocator.framework import Framework
 from pgmo.allocator.learning import (
     is_planned,
+    learn,
     merge,
     rows_by_address,
+    rows_of_iteration,
     rows_of_plan,
     steady_of,
 )
@@ -51,6 +53,18 @@ _MOST_UNSTEADY = 2
 
 _GROWTHS_WITHOUT_HEADROOM = 3
 """Times that a plan is made for just the sizes seen; later ones leave a quarter more."""
+
+_HEADROOM = 1 / 16
+"""Share by which later growths are planned larger, at most: twice what it was at the last one."""
+
+_GOOD = 0.999
+"""Share of an iteration's bytes from slots from which on there is nothing to learn from it."""
+
+_LONG = 256
+"""Good iterations in a row after which the program is not watched any more."""
+
+_MOST_LESSONS, _EARNED = 32, 0.5
+"""Plans that may be made from single iterations, in a row; and what a good iteration adds."""
 
 _MOST_NOTES = 20
 """Notes that a summary keeps."""
@@ -92,6 +106,9 @@ class Lifecycle:
         self._opening: Planned | None = None  # to be saved with the plans
         self._in_opening = False
         self._relocation = framework.relocation() if options.compacts(framework) else None
+        self._watching = self._watched = False  # whether replayed iterations are recorded
+        self._good = 0  # successive iterations that were served well
+        self._credit = float(_MOST_LESSONS)  # plans that may be made at once
         self._notes: list[str] = []
 
     # --- start, stop, and each iteration --------------------------------------------------------
@@ -253,7 +270,8 @@ class Lifecycle:
         shown = plans[number]
         self.profile, self.plan = shown.profile, shown.plan
         self.phase = Phase.REPLAY
-        self._poor = 0
+        self._poor = self._good = 0
+        self._watch(good=False)
         self.framework.advise(advice.while_replaying(shown.plan, shown.profile))
         self._engine.reset_peaks()
         return True
@@ -306,7 +324,12 @@ class Lifecycle:
     # --- replay ---------------------------------------------------------------------------------
 
     def _after_replay(self, statistics: IterationStatistics, grown: list[tuple[int, int]]) -> None:
-        if grown and self._grow(grown, statistics):
+        good = statistics.hit_bytes_rate >= _GOOD and not grown
+        self._credit = min(_MOST_LESSONS, self._credit + _EARNED) if good else self._credit
+        if not good and self._watching and self._learn_at_once(statistics):
+            return
+        self._watch(good)
+        if grown and not self._watched and self._grow(grown, statistics):
             return
         strange = bool(grown) or statistics.known_rate < self.options.min_hit_rate
         self._free_slots(statistics)
@@ -330,6 +353,50 @@ class Lifecycle:
         self.phase = Phase.RECORD
         self._start_recording()
 
+    def _watch(self, good: bool) -> None:
+        """Records the next iteration, too, unless all has gone well for long.
+
+        That costs little, and an iteration of another shape is then learned from at once.
+        """
+        self._good = self._good + 1 if good else 0
+        self._watched = self._watching
+        self._watching = self._good < _LONG and self.phase is Phase.REPLAY
+        if self._watching:
+            self._engine.start_recording()
+        elif self._watched:
+            self._stop_recording()
+
+    def _learn_at_once(self, statistics: IterationStatistics) -> bool:
+        """Plans again from the iteration that has just ended, if it has something to teach."""
+        misses = statistics.misses
+        recognised = not misses["unknown"] and not misses["too_large"]
+        if recognised or self._credit < 1 or self._engine.recording_truncated:
+            return False
+        iterations = split(self._engine.events())
+        if not iterations:
+            return False
+        lesson = learn(
+            self._plans.all,
+            iterations[-1],
+            statistics.plan,
+            solver=self.options.solver,
+            alignment=self.framework.alignment,
+            headroom=_HEADROOM if self._growths >= _GROWTHS_WITHOUT_HEADROOM else 0.0,
+        )
+        if lesson is None:
+            return False
+        self._credit -= 1
+        self._replans += 1
+        self._growths += lesson.grown > 0
+        dropped = max(0, len(lesson.plans) - self.options.max_plans)
+        number = lesson.number - dropped
+        profile = lesson.plans[lesson.number].profile
+        assert profile is not None
+        rows = rows_of_iteration(self._engine.living(), profile)
+        if self._install(lesson.plans[dropped:], number, rows):
+            self._save()
+        return True
+
     def _free_slots(self, statistics: IterationStatistics) -> None:
         """Takes a fresh arena when blocks that never die hold many slots of this one.
 
@@ -344,6 +411,11 @@ class Lifecycle:
             return
         self._held = 0
         self._renewals += 1
+        if self._relocation is not None:
+            # They move out, which needs no second arena.
+            rows = rows_of_plan(self._engine.living(), statistics.plan)
+            self._relocation.settle(self._relocation.clear_the_way(rows))
+            return
         held_slots = f"blocks that were not planned hold the slots of {held} requests"
         try:
             self._plans.renew_arena()
@@ -370,7 +442,7 @@ class Lifecycle:
         self._growths += 1
         if self._growths > _GROWTHS_WITHOUT_HEADROOM:
             # Lengths that rise step by step would be planned again at every step.
-            size = np.where(profile.varying, size + size // 4, size)
+            size = np.where(profile.varying, size + (size * _HEADROOM).astype(np.int64), size)
         self._use(profile.widened(size), number)
         return True
 

@@ -1,9 +1,19 @@
-"""Where `save=` puts plans and profiles."""
+"""Where `save=` puts plans and profiles.
 
+    gpt.pgmoplan             every plan of the program: the main one with the others inside
+    gpt.pgmoprof             the profile of the main one
+    gpt-2.pgmoprof ...       of the others
+    gpt-opening.pgmoprof     of the first iteration
+
+A plan that was loaded has no profile to write.
+"""
+
+from dataclasses import replace
 from pathlib import Path
 
 from pgmo.allocator.plan_set import Planned
 from pgmo.errors import FileError
+from pgmo.packing.plan import Plan
 
 
 def prepare_directory(folder: Path) -> None:
@@ -24,21 +34,41 @@ def prepare_directory(folder: Path) -> None:
         ) from error
 
 
-def save(planned: Planned, folder: Path, name: str, number: int) -> list[Path]:
-    """Writes a plan and, where there is one, its profile; the first plan has the plain name.
+def save(plans: list[Planned], opening: Planned | None, folder: Path, name: str) -> list[Path]:
+    """Writes all plans of a program to one file, and to others the profiles that they have.
+
+    Args:
+        plans: of its structures, one at least; the first is the main one.
+        opening: of its first iteration.
+        folder: where to, a directory that exists.
+        name: of the model; "" for "pgmo".
+
+    Returns:
+        The files that were written, the plan's last.
 
     Raises:
         FileError: when a file cannot be written.
 
     Example:
-        >>> save(planned, Path("plans"), "resnet", number=0)  # doctest: +SKIP
+        >>> save([planned], None, Path("plans"), "resnet")  # doctest: +SKIP
         [PosixPath('plans/resnet.pgmoprof'), PosixPath('plans/resnet.pgmoplan')]
     """
-    stem = (name or "pgmo") + (f"-{number + 1}" if number else "")
-    plan = folder / f"{stem}.pgmoplan"
-    planned.plan.save(plan)
-    if planned.profile is None:
-        return [plan]
-    profile = folder / f"{stem}.pgmoprof"
-    planned.profile.save(profile)
-    return [profile, plan]
+    stem = name or "pgmo"
+    main, *others = (_alone(planned.plan) for planned in plans)
+    first = None if opening is None else _alone(opening.plan)
+    by_name = {stem if n == 1 else f"{stem}-{n}": planned for n, planned in enumerate(plans, 1)}
+    if opening is not None:
+        by_name[f"{stem}-opening"] = opening
+    written = []
+    for own, planned in by_name.items():
+        if planned.profile is not None:
+            written.append(folder / f"{own}.pgmoprof")
+            planned.profile.save(written[-1])
+    written.append(folder / f"{stem}.pgmoplan")
+    replace(main, others=tuple(others), opening=first).save(written[-1])
+    return written
+
+
+def _alone(plan: Plan) -> Plan:
+    """A plan without those that came in the same file."""
+    return replace(plan, opening=None, others=()) if plan.inner else plan

@@ -1,0 +1,107 @@
+"""A profile from one iteration of a structure that was never seen before.
+
+    known     a b c G H | a b c G H        G, H: gradients; freed in the next iteration
+    new       a x   G H | ...              what is alive at its end lives as long as its
+                                           counterpart in the known structure does
+
+Two iterations at least are recorded to begin with, for the second shows what the first one leaves
+alive. Later, when a program comes to another sequence length and asks for other blocks, the
+structures that are known already tell that, so it can be planned at once.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pgmo.profiler.alignment import UNPAIRED, align
+from pgmo.profiler.profile import NEVER, Profile
+from pgmo.profiler.recording import ALIVE, Iteration
+
+
+def profile_iteration(iteration: Iteration, known: Profile, requests: Iteration) -> Profile:
+    """Makes a profile of one iteration.
+
+    Args:
+        iteration: what was recorded: this iteration and nothing before it.
+        known: a profile of the same program at another shape, of `requests`.
+        requests: the requests of `known`.
+
+    Returns:
+        A profile in which a block that is alive at the end and has no counterpart that wraps is
+        persistent: it is not planned.
+
+    Example:
+        >>> from pgmo.profiler.recording import make_events, split
+        >>> rows = [("request", 64), ("request", 32), ("free", 0), ("step",)]
+        >>> (requests,) = split(make_events(rows))
+        >>> known = Profile.from_columns(size=[64, 32], start=[0, 1], end=[2, 3], ticks=2)
+        >>> rows = [("request", 64), ("request", 8), ("free", 1), ("request", 32), ("free", 0)]
+        >>> (new,) = split(make_events([*rows, ("step",)]))
+        >>> profile_iteration(new, known, requests).end.tolist()
+        [3, 2, 4]
+    """
+    ticks = len(iteration)
+    rows = align(requests, iteration)
+    alive = iteration.gone == ALIVE
+    end = np.where(alive, NEVER, iteration.gone - iteration.first)
+    waiting = np.flatnonzero(alive & (rows != UNPAIRED))
+    theirs = known.end[rows[waiting]]
+    wraps = theirs > known.ticks
+    end[waiting[wraps]] = _carried_over(theirs[wraps], known.ticks, rows, ticks)
+    ordinal = np.arange(ticks)
+    varying = np.zeros(ticks, np.bool_)
+    paired = rows != UNPAIRED
+    row = rows[paired]
+    varying[paired] = known.varying[row] | (known.size[row] != iteration.size[paired])
+    tag = np.full(ticks, -1, np.int32)
+    tag[paired] = known.tag[row]
+    return Profile(
+        size=iteration.size,
+        start=ordinal,
+        end=np.minimum(end, ordinal + 2 * ticks),
+        stream=iteration.stream,
+        thread=iteration.thread,
+        tag=tag,
+        ordinal=ordinal,
+        varying=varying,
+        shared=iteration.shared,
+        ticks=ticks,
+        circular=True,
+        steady=True,
+        tags=known.tags,
+        meta=known.meta,
+    )
+
+
+def widen(known: Profile, iteration: Iteration, headroom: float = 0.0) -> Profile:
+    """The same structure at the larger of both sizes of each request, and of both lifetimes.
+
+    Args:
+        known: the profile so far.
+        iteration: an iteration with as many requests.
+        headroom: share by which varying requests that have grown are made larger still.
+    """
+    varying = known.varying | (known.size != iteration.size)
+    size = np.maximum(known.size, iteration.size)
+    grown = iteration.size > known.size
+    size = np.where(grown, size + (size * headroom).astype(np.int64), size)
+    inside = (iteration.gone != ALIVE) & (known.end != NEVER)
+    end = known.end.copy()
+    end[inside] = np.maximum(end[inside], iteration.gone[inside] - iteration.first)
+    shared = known.shared | iteration.shared
+    return replace(known, size=size, end=end, varying=varying, shared=shared)
+
+
+def _carried_over(
+    end: NDArray[np.int64], period: int, rows: NDArray[np.int64], ticks: int
+) -> NDArray[np.int64]:
+    """Ends beyond one period, of a structure with other requests, as ends here."""
+    # For each of their ordinals the first request here that is its counterpart or a later one's.
+    position = np.full(period + 1, ticks, np.int64)
+    paired = np.flatnonzero(rows != UNPAIRED)
+    position[rows[paired]] = paired
+    position = np.minimum.accumulate(position[::-1])[::-1]
+    turns, within = np.divmod(end, period)
+    result: NDArray[np.int64] = turns * ticks + position[within]
+    return result
