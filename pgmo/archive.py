@@ -5,6 +5,7 @@
     | start.npy  (stored)      |
     | ...                      |
     | meta.json  (stored)      |  format, version, rows, a checksum per column, owner's fields
+    | b.pgmoplan (stored)      |  where the format has that: whole archives of the same kind
     | zip directory            |
     | "pgmo-sha256:" + digest  |  zip comment: SHA-256 of every byte before the digest
     +--------------------------+
@@ -20,7 +21,6 @@ import hashlib
 import io
 import json
 import os
-import re
 import secrets
 import stat
 import struct
@@ -34,6 +34,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from pgmo.archive_columns import checksum, read_column, write_column
 from pgmo.archive_fields import REMEDY, Fields, refuse
 from pgmo.errors import FileError
 
@@ -41,16 +42,13 @@ MAX_ROWS = 2**27
 """More blocks than any iteration has: a count above it is a damaged or hostile file."""
 
 _MAX_FILE = 2**34
+_MAX_MEMBERS = 64
 _MAX_DIRECTORY = 2**16
 _MAGIC = b"PK\x03\x04"
 _SEAL = b"pgmo-sha256:"
 _COMMENT = len(_SEAL) + 64
 _TAIL = 22 + _COMMENT  # the zip end record, then its comment
 _RESERVED = ("format", "format_version", "rows", "checksums")
-# The header that numpy writes for a flat array. Matched, never evaluated.
-_HEADER = re.compile(
-    r"\{'descr': '([<|][a-z]\d)', 'fortran_order': False, 'shape': \((\d{1,18}),\), \} *\n"
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +61,7 @@ class Archive:
         rows: entries of each column.
         columns: by name; those that the version does not have yet are zero.
         fields: of `meta.json`, without the container's own.
+        nested: the archives inside by name, for `read_from`.
     """
 
     path: Path
@@ -70,6 +69,7 @@ class Archive:
     rows: int
     columns: dict[str, NDArray[Any]]
     fields: dict[str, object]
+    nested: dict[str, bytes]
 
 
 def write(
@@ -78,6 +78,7 @@ def write(
     version: int,
     columns: Mapping[str, NDArray[Any]],
     fields: Mapping[str, object],
+    nested: Mapping[str, bytes] | None = None,
 ) -> None:
     """Writes a sealed archive. Readers see the old file or the whole new one, never a part.
 
@@ -89,6 +90,7 @@ def write(
         version: the format version of `kind`.
         columns: flat arrays of one length.
         fields: what goes into `meta.json` besides the container's own fields; JSON values only.
+        nested: whole archives of the same kind, from `pack`, by name.
 
     Raises:
         FileError: when the folder or the file cannot be written.
@@ -101,6 +103,31 @@ def write(
         ...     read(f"{folder}/a.pgmoprof", "pgmoprof", 1, schema).columns["size"].tolist()
         [0, 1, 2]
     """
+    _replace(Path(path), pack(kind, version, columns, fields, nested))
+
+
+def pack(
+    kind: str,
+    version: int,
+    columns: Mapping[str, NDArray[Any]],
+    fields: Mapping[str, object],
+    nested: Mapping[str, bytes] | None = None,
+) -> bytes:
+    """The bytes that `write` writes, with the same arguments.
+
+    Raises:
+        FileError: when there is too much to nest.
+
+    Example:
+        >>> inner = pack("pgmoplan", 1, {}, {"name": "inner"})
+        >>> outer = pack("pgmoplan", 1, {}, {}, {"b": inner})
+        >>> read_from(Path("a"), outer, "pgmoplan", 1, {}, nests=True).nested["b"] == inner
+        True
+    """
+    nested = nested or {}
+    if len(columns) + len(nested) >= _MAX_MEMBERS:
+        most = _MAX_MEMBERS - len(columns) - 1
+        raise FileError(f"{len(nested)} archives inside of one; the most is {most}, save fewer")
     rows = {len(column) for column in columns.values()}
     if len(rows) > 1 or any(column.ndim != 1 for column in columns.values()):
         raise ValueError(f"columns must be flat and of one length, not {sorted(rows)}")
@@ -112,19 +139,19 @@ def write(
         "format": kind,
         "format_version": version,
         "rows": rows.pop() if rows else 0,
-        "checksums": {name: _checksum(column) for name, column in flat.items()},
+        "checksums": {name: checksum(column) for name, column in flat.items()},
         **fields,
     }
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
         for name, column in flat.items():
-            member = io.BytesIO()
-            np.lib.format.write_array(member, column, version=(1, 0), allow_pickle=False)
-            archive.writestr(zipfile.ZipInfo(f"{name}.npy"), member.getbuffer())
+            archive.writestr(zipfile.ZipInfo(f"{name}.npy"), write_column(column))
         text = json.dumps(meta, indent=1, allow_nan=False, ensure_ascii=True)
         archive.writestr(zipfile.ZipInfo("meta.json"), text)
+        for name, inner in nested.items():
+            archive.writestr(zipfile.ZipInfo(f"{name}.{kind}"), inner)
         archive.comment = _SEAL + b"0" * 64
-    _replace(Path(path), seal(buffer.getvalue()))
+    return seal(buffer.getvalue())
 
 
 def seal(data: bytes) -> bytes:
@@ -143,6 +170,7 @@ def read(
     newest: int,
     schema: Mapping[str, np.dtype[Any]],
     since: Mapping[str, int] | None = None,
+    nests: bool = False,
 ) -> Archive:
     """Reads an archive back, or says what is wrong with it. Source of the checks: DESIGN section 7.
 
@@ -152,6 +180,7 @@ def read(
         newest: the newest format version that the caller understands.
         schema: name and type of each column that must be there.
         since: for columns that version 1 did not have, the version that brought them.
+        nests: whether there may be archives of the same kind inside.
 
     Raises:
         FileError: no such file, truncated, altered, of another kind or a newer version, members
@@ -165,7 +194,27 @@ def read(
         /no/such/file.pgmoprof: cannot be read (No such file or directory); check the path
     """
     path = Path(path)
-    data = _load(path)
+    return read_from(path, _load(path), kind, newest, schema, since, nests)
+
+
+def read_from(
+    path: Path,
+    data: bytes,
+    kind: str,
+    newest: int,
+    schema: Mapping[str, np.dtype[Any]],
+    since: Mapping[str, int] | None = None,
+    nests: bool = False,
+) -> Archive:
+    """Reads an archive from its bytes, like `read`; `path` tells in messages where they are from.
+
+    Raises:
+        FileError: as `read` does.
+    """
+    _check_ends(path, data[:4], data[-_TAIL:], len(data))
+    if seal(data) != data:
+        culprit = _damaged(path, data)
+        refuse(path, f"was altered: its {len(data)} bytes do not match their seal{culprit}")
     members = _members(path, data)
     meta = _meta(path, members.get("meta.json"))
     if meta.get("format") != kind:
@@ -185,7 +234,9 @@ def read(
     later = {name: schema[name] for name, first in (since or {}).items() if first > version}
     schema = {name: dtype for name, dtype in schema.items() if name not in later}
     checksums = head.texts("checksums")
-    expected = {f"{name}.npy" for name in schema} | {"meta.json"}
+    suffix = f".{kind}"
+    nested = {name for name in members if nests and name.endswith(suffix)}
+    expected = {f"{name}.npy" for name in schema} | {"meta.json"} | nested
     for name in sorted(expected ^ members.keys()):
         state = "is missing" if name in expected else "is not part of this format"
         refuse(path, f"member {name!r} {state}")
@@ -193,17 +244,14 @@ def read(
         refuse(path, f"meta.json: checksums of {sorted(checksums)}, expected of {sorted(schema)}")
     columns = {}
     for name, dtype in schema.items():
-        column = _column(path, name, members[f"{name}.npy"], dtype, rows)
-        if checksums[name] != _checksum(column):
+        column = read_column(path, name, members[f"{name}.npy"], dtype, rows)
+        if checksums[name] != checksum(column):
             refuse(path, f"member '{name}.npy' does not match its checksum in meta.json")
         columns[name] = column
     columns.update({name: np.zeros(rows, dtype) for name, dtype in later.items()})
     fields = {key: value for key, value in meta.items() if key not in _RESERVED}
-    return Archive(path, version, rows, columns, fields)
-
-
-def _checksum(column: NDArray[Any]) -> str:
-    return hashlib.sha256(column.view(np.uint8).data if column.size else b"").hexdigest()
+    inner = {name.removesuffix(suffix): bytes(members[name]) for name in sorted(nested)}
+    return Archive(path, version, rows, columns, fields, inner)
 
 
 def _replace(path: Path, data: bytes) -> None:
@@ -231,7 +279,7 @@ def _replace(path: Path, data: bytes) -> None:
 
 
 def _load(path: Path) -> bytes:
-    """The bytes of the file, once they have the magic, an end, and the seal over both."""
+    """The bytes of the file, which is only read if its ends are those of an archive."""
     try:
         # Asked before it is opened: to open a pipe would wait for its writer.
         if not stat.S_ISREG(os.stat(path).st_mode):
@@ -240,28 +288,28 @@ def _load(path: Path) -> bytes:
             size = os.fstat(file.fileno()).st_size
             if size > _MAX_FILE:
                 refuse(path, f"has {size} bytes, the most is {_MAX_FILE}", "check the path")
-            if file.read(4) != _MAGIC:
-                what = "is empty" if size == 0 else "does not begin like a pgmo file"
-                refuse(path, what, "check the path, " + REMEDY)
+            begin = file.read(4)
             file.seek(max(0, size - _TAIL))
-            tail = file.read()
-            length = struct.pack("<H", _COMMENT)
-            if len(tail) != _TAIL or tail[:4] != b"PK\x05\x06" or tail[20:34] != length + _SEAL:
-                refuse(path, f"is truncated or was altered: its end is missing after {size} bytes")
-            entries, directory = struct.unpack_from("<HI", tail, 10)
-            if entries > 64 or directory > _MAX_DIRECTORY:
-                refuse(path, f"declares {entries} members, {directory} bytes of names")
+            _check_ends(path, begin, file.read(), size)
             file.seek(0)
-            data = file.read()
+            return file.read()
     except (OSError, ValueError) as error:  # ValueError: a path with a zero byte
         reason = getattr(error, "strerror", None) or error
         raise FileError(f"{path}: cannot be read ({reason}); check the path") from error
     except MemoryError as error:
         raise FileError(f"{path}: {size} bytes do not fit in memory; close something") from error
-    if seal(data) != data:
-        culprit = _damaged(path, data)
-        refuse(path, f"was altered: its {len(data)} bytes do not match their seal{culprit}")
-    return data
+
+
+def _check_ends(path: Path, begin: bytes, tail: bytes, size: int) -> None:
+    if begin != _MAGIC:
+        what = "is empty" if size == 0 else "does not begin like a pgmo file"
+        refuse(path, what, "check the path, " + REMEDY)
+    length = struct.pack("<H", _COMMENT)
+    if len(tail) != _TAIL or tail[:4] != b"PK\x05\x06" or tail[20:34] != length + _SEAL:
+        refuse(path, f"is truncated or was altered: its end is missing after {size} bytes")
+    entries, directory = struct.unpack_from("<HI", tail, 10)
+    if entries > _MAX_MEMBERS or directory > _MAX_DIRECTORY:
+        refuse(path, f"declares {entries} members, {directory} bytes of names")
 
 
 def _damaged(path: Path, data: bytes) -> str:
@@ -328,28 +376,3 @@ def _no_doubles(pairs: list[tuple[str, object]]) -> dict[str, object]:
     if len({name for name, _ in pairs}) != len(pairs):
         raise ValueError("a field is there twice")
     return dict(pairs)
-
-
-def _column(
-    path: Path, name: str, content: memoryview, dtype: np.dtype[Any], rows: int
-) -> NDArray[Any]:
-    where = f"member '{name}.npy'"
-    if len(content) < 10 or bytes(content[:8]) != b"\x93NUMPY\x01\x00":
-        refuse(path, f"{where} is no array in numpy's format 1.0")
-    (length,) = struct.unpack_from("<H", content, 8)
-    header = _HEADER.fullmatch(bytes(content[10 : 10 + length]).decode("latin-1"))
-    if header is None:
-        refuse(path, f"{where} is not a flat array of plain numbers")
-    wanted = dtype.newbyteorder("<").str
-    if header[1] != wanted:
-        refuse(path, f"{where} has type {header[1]!r}, must be {wanted!r}")
-    if int(header[2]) != rows:
-        refuse(path, f"{where} has {header[2]} rows, meta.json says {rows}")
-    body = content[10 + length :]
-    if len(body) != rows * dtype.itemsize:
-        refuse(path, f"{where} has {len(body)} bytes for {rows} rows of {dtype.itemsize}")
-    if dtype.kind == "b":
-        odd = np.flatnonzero(np.frombuffer(body, np.uint8) > 1)
-        if odd.size:
-            refuse(path, f"{where} has a value that is neither 0 nor 1 in row {odd[0]}")
-    return np.frombuffer(body, dtype.newbyteorder("<")).astype(dtype)

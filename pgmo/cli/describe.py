@@ -90,6 +90,8 @@ def describe_plan(plan: "Plan") -> dict[str, Any]:
         "alignment": plan.alignment,
         "seconds": plan.seconds,
         "fingerprint": plan.fingerprint,
+        "others": len(plan.others),
+        "opening": plan.opening is not None,
         "meta": asdict(plan.meta),
     }
 
@@ -99,6 +101,7 @@ def plan_lines(fields: Mapping[str, Any]) -> list[str]:
     proof = "; fixed places allow no less" if fields["optimal"] else ""
     return [
         f"plan        {_origin(fields['meta'])}",
+        *_company(fields),
         f"blocks      {fields['planned']} of {fields['blocks']} planned, "
         f"{fields['two_slots']} with two slots; {fields['varying']} vary in size",
         f"max load    {format_bytes(fields['max_load'])}, the lower bound",
@@ -106,6 +109,14 @@ def plan_lines(fields: Mapping[str, Any]) -> list[str]:
         f"solver      {fields['solver']}, {fields['seconds']:.2f} s, "
         f"aligned to {fields['alignment']} bytes",
     ]
+
+
+def _company(fields: Mapping[str, Any]) -> list[str]:
+    """A line about the plans that come in the same file, if there are any."""
+    others = fields["others"]
+    told = [f"{others} other structure{'s' if others > 1 else ''}"] if others else []
+    told += ["the first iteration's plan"] if fields["opening"] else []
+    return [f"            and {', and '.join(told)}"] if told else []
 
 
 def _origin(fields: Mapping[str, Any]) -> str:

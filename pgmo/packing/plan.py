@@ -58,10 +58,15 @@ class Plan:
         fingerprint: of the profile.
         seconds: spent on planning.
         meta: of the profile.
+        opening: the plan of the program's first iteration, in which optimizer state is born: its
+            persistent rows are known before they come.
+        others: plans of further structures of the same program: other sequence lengths,
+            evaluation. These and the opening have no plans inside themselves.
 
     Raises:
-        PlanError: when the columns differ in length or hold something else than whole numbers.
-            Whether blocks overlap is for `pgmo.packing.validator.validate` to say.
+        PlanError: when the columns differ in length or hold something else than whole numbers, or
+            plans inside have plans inside. Whether blocks overlap is for
+            `pgmo.packing.validator.validate` to say.
 
     Example:
         >>> from pgmo.packing.portfolio import plan
@@ -88,6 +93,8 @@ class Plan:
     fingerprint: str
     seconds: float
     meta: "ProfileMeta"
+    opening: "Plan | None" = None
+    others: "tuple[Plan, ...]" = ()
 
     def __post_init__(self) -> None:
         for name, dtype in COLUMNS.items():
@@ -97,6 +104,14 @@ class Plan:
                 raise PlanError(
                     f"column {name!r} has {len(given)} rows, 'size' has {len(self.size)}; give one "
                     "entry for each block"
+                )
+        object.__setattr__(self, "others", tuple(self.others))
+        for inner in self.inner:
+            if not isinstance(inner, Plan):
+                raise PlanError(f"{inner!r} is given as a plan of the same program; pass a Plan")
+            if inner.inner:
+                raise PlanError(
+                    "a plan of the same program has such plans itself; pass all of them to one plan"
                 )
 
     @property
@@ -111,6 +126,11 @@ class Plan:
         """
         return self.arena / self.max_load - 1 if self.max_load else 0.0
 
+    @property
+    def inner(self) -> "tuple[Plan, ...]":
+        """The plans that this one brings along: the others, then the opening."""
+        return self.others if self.opening is None else (*self.others, self.opening)
+
     def __len__(self) -> int:
         return len(self.size)
 
@@ -119,11 +139,15 @@ class Plan:
         return (
             f"Plan({placed} of {len(self)} blocks in {format_bytes(self.arena)}, max load "
             f"{format_bytes(self.max_load)}, gap {100 * self.gap:.2f} %, "
-            f"{'optimal, ' if self.optimal else ''}by {self.solver})"
+            f"{'optimal, ' if self.optimal else ''}by {self.solver}{self._company()})"
         )
 
+    def _company(self) -> str:
+        others = f"; {len(self.others)} more inside" if self.others else ""
+        return others + ("" if self.opening is None else "; with its opening")
+
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes a `.pgmoplan` file.
+        """Writes a `.pgmoplan` file, with the plans of the same program in it.
 
         Raises:
             FileError: when it cannot be written.
@@ -134,10 +158,10 @@ class Plan:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Plan":
-        """Reads a `.pgmoplan` file and checks the plan like a new one.
+        """Reads a `.pgmoplan` file and checks each plan in it like a new one.
 
         Raises:
-            FileError: when it is truncated, altered, newer, or its plan is invalid.
+            FileError: when it is truncated, altered, newer, or a plan in it is invalid.
         """
         from pgmo.packing.plan_file import read_plan
 

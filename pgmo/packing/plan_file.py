@@ -1,9 +1,23 @@
-"""`*.pgmoplan` files: a plan as a sealed archive of columns (DESIGN section 7)."""
+"""`*.pgmoplan` files: a plan as a sealed archive of columns (DESIGN section 7).
+
+    gpt.pgmoplan
+    +--------------------------------+
+    | size.npy ... meta.json         |  the plan
+    | other-1.pgmoplan               |  plans of other structures of the same program,
+    | other-2.pgmoplan               |  each a sealed archive like this one
+    | opening.pgmoplan               |  the plan of its first iteration
+    +--------------------------------+
+
+Readers check every plan in it like a new one.
+"""
 
 import os
 from pathlib import Path
+from typing import Any
 
-from pgmo.archive import read, write
+from numpy.typing import NDArray
+
+from pgmo.archive import Archive, pack, read, read_from, write
 from pgmo.archive_fields import Fields, refuse
 from pgmo.errors import FileError, PgmoError
 from pgmo.packing.plan import COLUMNS, Plan
@@ -14,11 +28,15 @@ from pgmo.profiler.profile_file import meta_from_json, meta_to_json
 FORMAT = "pgmoplan"
 FORMAT_VERSION = 2
 _SINCE = {"shared": 2}  # the format version that brought a column
+_NESTS_SINCE = 2  # the one that brought plans inside of a plan
+_OPENING = "opening"
 _MAX_ARENA = 2**61
 
 
 def write_plan(plan: Plan, path: str | os.PathLike[str]) -> None:
-    """Writes a plan; an existing file is replaced in one step.
+    """Writes a plan with those it brings along; an existing file is replaced in one step.
+
+    The plans inside are whole files of this format: `opening.pgmoplan`, `other-1.pgmoplan`, ...
 
     Raises:
         FileError: when the folder or the file cannot be written.
@@ -26,7 +44,54 @@ def write_plan(plan: Plan, path: str | os.PathLike[str]) -> None:
     Example:
         >>> write_plan(plan, "resnet.pgmoplan")  # doctest: +SKIP
     """
-    own: dict[str, object] = {
+    inner = {_other(number): other for number, other in enumerate(plan.others, 1)}
+    if plan.opening is not None:
+        inner[_OPENING] = plan.opening
+    packed = {
+        name: pack(FORMAT, FORMAT_VERSION, _columns(one), _fields(one))
+        for name, one in inner.items()
+    }
+    write(path, FORMAT, FORMAT_VERSION, _columns(plan), _fields(plan), packed)
+
+
+def read_plan(path: str | os.PathLike[str]) -> Plan:
+    """Reads a plan back. It is checked like a new one: no two live blocks may share a byte.
+
+    So is each plan inside; what is wrong with one of these is told as of a file in a folder.
+
+    Raises:
+        FileError: when the file is truncated, altered, newer, or a plan in it is invalid.
+
+    Example:
+        >>> try:
+        ...     read_plan("/no/such/file.pgmoplan")
+        ... except FileError as error:
+        ...     print(error)
+        /no/such/file.pgmoplan: cannot be read (No such file or directory); check the path
+    """
+    archive = read(path, FORMAT, FORMAT_VERSION, COLUMNS, _SINCE, nests=True)
+    names = archive.nested.keys()
+    others = [_other(number) for number in range(1, len(names - {_OPENING}) + 1)]
+    known = {_OPENING, *others} if archive.version >= _NESTS_SINCE else set()
+    for name in sorted(names - known):
+        refuse(archive.path, f"member '{name}.{FORMAT}' is not part of this format")
+    inner = {}
+    for name, data in archive.nested.items():
+        where = archive.path / f"{name}.{FORMAT}"
+        inner[name] = _plan(read_from(where, data, FORMAT, FORMAT_VERSION, COLUMNS, _SINCE))
+    return _plan(archive, inner.get(_OPENING), tuple(inner[other] for other in others))
+
+
+def _other(number: int) -> str:
+    return f"other-{number}"
+
+
+def _columns(plan: Plan) -> dict[str, NDArray[Any]]:
+    return {name: getattr(plan, name) for name in COLUMNS}
+
+
+def _fields(plan: Plan) -> dict[str, object]:
+    return {
         "arena": int(plan.arena),
         "max_load": int(plan.max_load),
         "optimal": bool(plan.optimal),
@@ -38,24 +103,10 @@ def write_plan(plan: Plan, path: str | os.PathLike[str]) -> None:
         "seconds": float(plan.seconds),
         "meta": meta_to_json(plan.meta),
     }
-    columns = {name: getattr(plan, name) for name in COLUMNS}
-    write(path, FORMAT, FORMAT_VERSION, columns, own)
 
 
-def read_plan(path: str | os.PathLike[str]) -> Plan:
-    """Reads a plan back. It is checked like a new one: no two live blocks may share a byte.
-
-    Raises:
-        FileError: when the file is truncated, altered, newer, or its plan is invalid.
-
-    Example:
-        >>> try:
-        ...     read_plan("/no/such/file.pgmoplan")
-        ... except FileError as error:
-        ...     print(error)
-        /no/such/file.pgmoplan: cannot be read (No such file or directory); check the path
-    """
-    archive = read(path, FORMAT, FORMAT_VERSION, COLUMNS, _SINCE)
+def _plan(archive: Archive, opening: Plan | None = None, others: tuple[Plan, ...] = ()) -> Plan:
+    """The plan of an archive, checked; the plans inside have been."""
     own = Fields(archive.path, archive.fields)
     own.only(
         *("arena", "max_load", "optimal", "solver", "alignment", "ticks", "circular"),
@@ -77,6 +128,8 @@ def read_plan(path: str | os.PathLike[str]) -> Plan:
             fingerprint=own.text("fingerprint"),
             seconds=own.number("seconds"),
             meta=meta_from_json(own.inner("meta")),
+            opening=opening,
+            others=others,
         )
         validate(plan)
         _check_bound(archive.path, plan)

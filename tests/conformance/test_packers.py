@@ -51,6 +51,7 @@ def as_plan(problem: Problem, offset: np.ndarray) -> Plan:
         end=problem.upper,
         stream=np.zeros(len(problem), np.uint64),
         varying=np.zeros(len(problem), bool),
+        shared=np.zeros(len(problem), bool),
         offset=offset,
         alternate=np.full(len(problem), UNPLANNED),
         arena=naive.arena(problem, offset),

@@ -76,6 +76,30 @@ def test_a_plan_as_json_and_in_words(profile, tmp_path, capsys):
     assert plan.solver in shown
 
 
+@pytest.mark.parametrize(
+    ("others", "opening", "line"),
+    [
+        (0, False, None),
+        (1, False, "and 1 other structure\n"),
+        (0, True, "and the first iteration's plan\n"),
+        (2, True, "and 2 other structures, and the first iteration's plan\n"),
+    ],
+)
+def test_the_plans_that_come_along(profile, tmp_path, capsys, others, opening, line):
+    path = tmp_path / "net.pgmoplan"
+    plan = pgmo.plan(profile)
+    replace(plan, others=(plan,) * others, opening=plan if opening else None).save(path)
+    assert main(["stats", str(path)]) == 0
+    shown = capsys.readouterr().out
+    if line is None:
+        assert "\n            and" not in shown
+    else:
+        assert shown.splitlines(keepends=True)[1] == f"            {line}"
+    assert main(["stats", str(path), "--json"]) == 0
+    fields = json.loads(capsys.readouterr().out)
+    assert (fields["others"], fields["opening"]) == (others, opening)
+
+
 def test_an_unknown_suffix_and_a_silly_top_are_refused(tmp_path, capsys):
     assert main(["stats", str(tmp_path / "net.npz")]) == 1
     assert "'.npz' is neither .pgmoprof nor .pgmoplan" in capsys.readouterr().err

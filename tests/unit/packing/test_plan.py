@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -54,3 +56,22 @@ def test_round_trip_through_a_file(small, tmp_path):
     again = Plan.load(tmp_path / "small.pgmoplan")
     assert again.offset.tolist() == small.offset.tolist()
     assert (again.arena, again.optimal, again.solver) == (128, True, "best-fit")
+
+
+def test_plans_inside_show_in_the_repr_and_only_there(small):
+    assert small.inner == ()
+    assert repr(replace(small, others=[small])) == f"{repr(small)[:-1]}; 1 more inside)"
+    whole = replace(small, others=[small, small], opening=small)
+    assert repr(whole) == f"{repr(small)[:-1]}; 2 more inside; with its opening)"
+    assert whole.others == (small, small)
+    assert whole.inner == (small, small, small)
+    assert (len(whole), whole.gap) == (len(small), small.gap)
+
+
+def test_plans_inside_have_none_inside(small):
+    for nested in (replace(small, others=(small,)), replace(small, opening=small)):
+        for change in ({"others": (small, nested)}, {"opening": nested}):
+            with pytest.raises(PlanError, match="has such plans itself; pass all of them to one"):
+                replace(small, **change)
+    with pytest.raises(PlanError, match=r"'a\.pgmoplan' is given as a plan .*; pass a Plan"):
+        replace(small, others=("a.pgmoplan",))

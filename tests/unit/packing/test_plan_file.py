@@ -1,3 +1,4 @@
+import io
 import json
 import zipfile
 from dataclasses import replace
@@ -6,11 +7,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from pgmo.archive import write
+from pgmo.archive import pack, seal, write
 from pgmo.errors import FileError
 from pgmo.packing.plan import COLUMNS, Plan
 from pgmo.packing.plan_file import FORMAT_VERSION
 from pgmo.packing.portfolio import plan as make_plan
+from pgmo.profiler.profile import Profile
 from tests.unit.profiler.examples import profiles, small_profile
 
 
@@ -144,3 +146,109 @@ def test_a_profile_is_no_plan(plan, tmp_path):
     small_profile().save(tmp_path / "a")
     with pytest.raises(FileError, match="is a 'pgmoprof' file, not 'pgmoplan'"):
         Plan.load(tmp_path / "a")
+
+
+@pytest.fixture(scope="module")
+def program(plan):
+    """A plan with all that it can bring along."""
+    others = (make_plan(small_profile().widened([8192] * 6)), make_plan(_tiny(3)))
+    return replace(plan, others=others, opening=make_plan(_tiny(1)))
+
+
+def _tiny(blocks):
+    at = np.arange(blocks)
+    return Profile.from_columns(size=at + 1, start=at, end=at + 1, ticks=blocks)
+
+
+def _members(path, change):
+    """Changes members of a file and seals it again."""
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    change(members)
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+        archive.comment = b"pgmo-sha256:" + b"0" * 64
+    path.write_bytes(seal(buffer.getvalue()))
+
+
+def test_plans_of_one_program_come_in_one_file(program, tmp_path):
+    program.save(tmp_path / "a.pgmoplan")
+    loaded = Plan.load(tmp_path / "a.pgmoplan")
+    _assert_same(loaded, program)
+    assert len(loaded.others) == 2
+    for one, other in zip(loaded.inner, program.inner, strict=True):
+        _assert_same(one, other)
+        assert one.inner == ()
+    _assert_same(loaded.opening, program.opening)
+
+
+@pytest.mark.parametrize("number", [0, 1, 9, 11])
+def test_any_number_of_others_keeps_its_order(plan, tmp_path, number):
+    others = tuple(make_plan(_tiny(blocks)) for blocks in range(1, number + 1))
+    replace(plan, others=others).save(tmp_path / "a")
+    assert [len(other) for other in Plan.load(tmp_path / "a").others] == list(range(1, number + 1))
+
+
+@pytest.mark.parametrize("name", ["other-2", "opening"])
+def test_each_plan_inside_is_checked(program, fields, tmp_path, name):
+    path = tmp_path / "a.pgmoplan"
+    columns = {column: getattr(program, column).copy() for column in COLUMNS}
+    columns["alternate"][2] = columns["offset"][2]
+    overlapping = pack("pgmoplan", FORMAT_VERSION, columns, fields)
+    program.save(path)
+    _members(path, lambda members: members.update({f"{name}.pgmoplan": overlapping}))
+    with pytest.raises(FileError, match=rf"a\.pgmoplan/{name}\.pgmoplan: blocks 2 and 2 overlap"):
+        Plan.load(path)
+    lying = pack("pgmoplan", FORMAT_VERSION, _columns(program), {**fields, "max_load": 1})
+    _members(path, lambda members: members.update({f"{name}.pgmoplan": lying}))
+    with pytest.raises(FileError, match=rf"/{name}\.pgmoplan: declares a max load of 1"):
+        Plan.load(path)
+    nested = pack("pgmoplan", FORMAT_VERSION, _columns(program), fields, {"other-1": lying})
+    _members(path, lambda members: members.update({f"{name}.pgmoplan": nested}))
+    with pytest.raises(FileError, match=rf"/{name}\.pgmoplan: member 'other-1\.pgmoplan' is not"):
+        Plan.load(path)
+
+
+def _columns(plan):
+    return {name: getattr(plan, name) for name in COLUMNS}
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("other-0", r"'other-0\.pgmoplan' is not part"),
+        ("other-4", r"'other-4\.pgmoplan' is not part"),
+        ("other-01", r"'other-01\.pgmoplan' is not part"),
+        ("../other-3", r"'\.\./other-3\.pgmoplan' is not part"),
+        ("", r"'\.pgmoplan' is not part"),
+    ],
+)
+def test_plans_of_other_names(program, tmp_path, name, message):
+    path = tmp_path / "a.pgmoplan"
+    program.save(path)
+    _members(
+        path, lambda members: members.update({f"{name}.pgmoplan": members["opening.pgmoplan"]})
+    )
+    with pytest.raises(FileError, match=message):
+        Plan.load(path)
+
+
+def test_a_plan_that_is_missing(program, tmp_path):
+    path = tmp_path / "a.pgmoplan"
+    program.save(path)
+    _members(path, lambda members: members.pop("other-1.pgmoplan"))
+    with pytest.raises(FileError, match=r"member 'other-2\.pgmoplan' is not part"):
+        Plan.load(path)
+
+
+def test_files_of_version_1_have_no_plans_inside(fields, tmp_path):
+    made = make_plan(replace(small_profile(), shared=np.zeros(6, bool)))
+    made.save(tmp_path / "new")
+    own = _own_fields(tmp_path / "new")
+    columns = {name: column for name, column in _columns(made).items() if name != "shared"}
+    inner = {"opening": pack("pgmoplan", 1, columns, own)}
+    write(tmp_path / "bad", "pgmoplan", 1, columns, own, inner)
+    with pytest.raises(FileError, match=r"member 'opening\.pgmoplan' is not part"):
+        Plan.load(tmp_path / "bad")
