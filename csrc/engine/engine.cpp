@@ -186,8 +186,8 @@ void Engine::choose_plan(RequestKey key) {
   prefix_[requests_so_far_++] = key;
   const std::span<const RequestKey> seen(prefix_.data(), requests_so_far_);
   const int own = replayer_->expects(key) ? replayer_->prefix_score(seen) : -1;
-  // A contradicted plan gives way to one whose slots are at least half filled.
-  const int enough = Replayer::kFullScore * static_cast<int>(requests_so_far_) / 2;
+  // A contradicted plan gives way to any other that fits: the arena is there for all of them.
+  const int enough = 0;
   // At the very first request nothing has been served from the predicted one, so a change costs
   // nothing; later, what it has served is late for the other.
   const int margin = requests_so_far_ == 1 ? 0 : Replayer::kFullScore - 1;

@@ -21,13 +21,26 @@ NONE = 2**32 - 1
 
 
 def is_planned(plans: Sequence[Planned], reference: Iteration) -> bool:
-    """Whether one of the plans has this structure, for sizes as large as these."""
+    """Whether one of the plans has this structure, for sizes as large as these.
+
+    Not while another plan of that structure is provisional, for that one may serve it.
+    """
     return any(
         len(planned.plan) == len(reference)
         and bool(np.all(planned.plan.size >= reference.size))
         and compare(requests_of(planned.plan), reference).kind != "none"
         for planned in plans
-    )
+    ) and len(without_provisional(plans, [reference])) == len(plans)
+
+
+def without_provisional(plans: Sequence[Planned], references: Sequence[Iteration]) -> list[Planned]:
+    """The plans without those provisional ones that are of one of these structures."""
+    return [
+        planned
+        for planned in plans
+        if not planned.provisional
+        or all(compare(requests_of(planned.plan), one).kind == "none" for one in references)
+    ]
 
 
 def merge(
@@ -40,10 +53,10 @@ def merge(
     """
     number = len(plans)
     for at, planned in enumerate(plans):
-        if compare(requests_of(planned.plan), reference).kind != "none":
+        same_length = len(planned.plan) == len(profile)
+        if same_length and compare(requests_of(planned.plan), reference).kind != "none":
             number = at
-            if len(planned.plan.size) == len(profile):
-                profile = envelope(profile, planned.plan)
+            profile = envelope(profile, planned.plan)
             break
     new = Planned(make_plan(profile, solver=solver, alignment=alignment), profile)
     return [*plans[:number], new, *plans[number + 1 :]], number
@@ -52,7 +65,9 @@ def merge(
 def envelope(profile: Profile, plan: Plan) -> Profile:
     """Another shape of what is planned already: one profile for both, with the larger sizes."""
     varying = profile.varying | plan.varying | (profile.size != plan.size)
-    return replace(profile.widened(np.maximum(plan.size, profile.size)), varying=varying)
+    shared = profile.shared | plan.shared
+    wide = profile.widened(np.maximum(plan.size, profile.size))
+    return replace(wide, varying=varying, shared=shared)
 
 
 def rows_by_address(
@@ -108,8 +123,8 @@ def learn(
 ) -> Lesson | None:
     """Makes of an iteration that no plan served well a plan that does.
 
-    Of a structure that is known, a plan for larger sizes; else, or where the requests of a known one
-    were not recognised at these sizes, a plan of its own.
+    Of a structure that is known, a plan for larger sizes; else, or where the requests of a known
+    one were not recognised at these sizes, a plan of its own.
 
     Args:
         plans: those that there are.
@@ -122,7 +137,9 @@ def learn(
     Returns:
         None when there is nothing to learn: a plan has these requests at these sizes.
     """
-    if not len(iteration):
+    if not len(iteration) or any(
+        requests_of(planned.plan).same_requests(iteration) for planned in plans
+    ):
         return None
     order = sorted(range(len(plans)), key=lambda at: at != followed)
     for number in order:
@@ -137,9 +154,14 @@ def learn(
         if np.all((growth == 1) | (plan.varying & (growth < 1))):
             break  # it should have fit: sizes must have been confused
         known = plans[number].profile or profile_of(plan)
-        grown = max(0.0, float(growth.max()) - 1)
-        profile = widen(known, iteration, min(headroom, 2 * grown))
-        new = Planned(make_plan(profile, solver=solver, alignment=alignment), profile)
+        # Since it was seen last, that is, not by what it exceeds the headroom left then: that would
+        # be little, and ever less would be left.
+        share, grown = plans[number].headroom, 0.0
+        if growth.max() > 1:
+            grown = float(growth.max()) * (1 + share) - 1
+            share = min(headroom, 2 * grown)
+        profile = widen(known, iteration, share)
+        new = Planned(make_plan(profile, solver=solver, alignment=alignment), profile, share)
         return Lesson([*plans[:number], new, *plans[number + 1 :]], number, grown)
     base = plans[max(0, followed)]
     known = base.profile or profile_of(base.plan)
@@ -148,6 +170,31 @@ def learn(
         return None
     new = Planned(make_plan(profile, solver=solver, alignment=alignment), profile)
     return Lesson([*plans, new], len(plans), 0.0)
+
+
+def relatives(
+    iterations: Sequence[Iteration], steady: Steady, profile: Profile
+) -> list[tuple[Profile, Iteration]]:
+    """Shorter members of a structure: other kernels were chosen, and some requests left out.
+
+    The profile has room for them, but at replay a request that is left out is easily confused with
+    one of the same size. So each of them gets a plan of its own, made from its largest iteration.
+
+    Args:
+        iterations: all that were recorded.
+        steady: the structure.
+        profile: of its longest member, the reference.
+    """
+    reference = iterations[steady.reference]
+    largest: dict[int, Iteration] = {}
+    for index in sorted(steady.rows.keys() - steady.shadows - {0}):
+        one = iterations[index]
+        if len(one) == len(reference):
+            continue
+        before = largest.get(len(one))
+        if before is None or one.size.sum() > before.size.sum():
+            largest[len(one)] = one
+    return [(profile_iteration(one, profile, reference), one) for one in largest.values()]
 
 
 def rows_of_iteration(living: NDArray[np.void], profile: Profile) -> dict[int, int]:

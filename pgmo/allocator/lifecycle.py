@@ -20,11 +20,14 @@ from pgmo.allocator.learning import (
     is_planned,
     learn,
     merge,
+    relatives,
     rows_by_address,
     rows_of_iteration,
     rows_of_plan,
     steady_of,
+    without_provisional,
 )
+from pgmo.allocator.openings import openings
 from pgmo.allocator.options import Options
 from pgmo.allocator.plan_set import Planned, PlanSet, check_replayable, opening_size
 from pgmo.allocator.statistics import IterationStatistics, Phase, Summary
@@ -35,7 +38,7 @@ from pgmo.packing.plan import Plan
 from pgmo.packing.portfolio import plan as make_plan
 from pgmo.profiler.lifetimes import build_profile
 from pgmo.profiler.opening import build_opening
-from pgmo.profiler.profile import Profile, ProfileMeta
+from pgmo.profiler.profile import Profile, ProfileMeta, Tag
 from pgmo.profiler.recording import Iteration, split
 from pgmo.profiler.step_finder import Steady, best_effort, compare, find_all
 from pgmo.profiler.tags import Tagger
@@ -52,7 +55,7 @@ _MOST_UNSTEADY = 2
 
 
 _GROWTHS_WITHOUT_HEADROOM = 3
-"""Times that a plan is made for just the sizes seen; later ones leave a quarter more."""
+"""Times that a plan is made for just the sizes seen; later ones leave some more."""
 
 _HEADROOM = 1 / 16
 """Share by which later growths are planned larger, at most: twice what it was at the last one."""
@@ -104,11 +107,14 @@ class Lifecycle:
         self._renewals = 0
         self._unsteady = 0  # plans made although no two iterations agreed
         self._opening: Planned | None = None  # to be saved with the plans
+        self._followed: dict[tuple[int, int], int] = {}  # the last iteration that did, by plan
         self._in_opening = False
+        self._openings: list[Plan] = []
         self._relocation = framework.relocation() if options.compacts(framework) else None
         self._watching = self._watched = False  # whether replayed iterations are recorded
         self._good = 0  # successive iterations that were served well
         self._credit = float(_MOST_LESSONS)  # plans that may be made at once
+        self._completing: Planned | None = None  # what a single iteration did not show all of
         self._notes: list[str] = []
 
     # --- start, stop, and each iteration --------------------------------------------------------
@@ -127,8 +133,10 @@ class Lifecycle:
             self.plan = given if isinstance(given, Plan) else Plan.load(given)
             for plan in (self.plan, *self.plan.others):
                 check_replayable(plan, self.framework.alignment)
-            if self.plan.opening is not None and self._begin_opening(self.plan.opening):
-                return
+            if self.plan.opening is not None:
+                self._opening = Planned(self.plan.opening, None)
+                if self._begin_opening(self.plan.opening):
+                    return
             self.phase = Phase.VERIFY
         self._start_recording()
 
@@ -143,15 +151,17 @@ class Lifecycle:
         if os.getpid() != self._process:
             return  # a forked child, for which the engine is in bypass
         # Before the engine moves on to the plan that it expects next.
-        plan = self._engine.selected_plan if len(self._plans) else -1
+        plan = self._engine.selected_plan if self._in_opening or len(self._plans) else -1
         grown = self._engine.take_grown()
         self._engine.end_iteration()
         statistics = self.tally.count(self.phase, plan)
         if self.phase is Phase.BYPASS:
             return
         self._plans.attach_missing()
+        if 0 <= plan < len(self._plans):
+            self._followed[self._plans.all[plan].key] = self.tally.iterations
         if self._in_opening:
-            self._after_opening(statistics)
+            self._after_opening(statistics, plan)
         elif self.phase is Phase.REPLAY:
             if complete:
                 self._after_replay(statistics, grown)
@@ -180,10 +190,14 @@ class Lifecycle:
         new = [one for one in steady if not is_planned(self._plans.all, iterations[one.reference])]
         if new:
             self._learn(iterations, new)
-        elif last and steady:
+        elif last and (steady or self._completing):
             self._stop_recording()  # nothing here that the plans do not cover
             self.phase = Phase.REPLAY
             self._poor = 0
+            kept = [one for one in self._plans.all if one is not self._completing]
+            if self._completing and kept:
+                self._install(kept, -1)
+            self._completing = None
         elif last:
             self._learn_anyway(iterations)
 
@@ -212,25 +226,34 @@ class Lifecycle:
         if useful:
             profile, steady = useful[-1]
             rows = rows_by_address(self._engine.living(), iterations, steady, profile)
-            self._note_opening(iterations, steady)
+            self._note_opening(iterations, steady, tags)
         self._stop_recording()
         self._tags = None
         if not useful:
             self.profile = profiles[-1][0]
             self._give_up("no block of an iteration is ever freed, so nothing can be planned")
             return
-        plans, changed = self._plans.all, []
+        before = self._plans.all
+        plans, changed = before, []
         for profile, steady in useful:
-            plans, number = merge(
-                plans,
-                profile,
-                iterations[steady.reference],
-                solver=self.options.solver,
-                alignment=self.framework.alignment,
-            )
-            changed.append(number)
-        dropped = max(0, len(plans) - self.options.max_plans)
-        if self._install(plans[dropped:], changed[-1] - dropped, rows):
+            for one, reference in (
+                *relatives(iterations, steady, profile),
+                (profile, iterations[steady.reference]),
+            ):
+                plans, number = merge(
+                    plans,
+                    one,
+                    reference,
+                    solver=self.options.solver,
+                    alignment=self.framework.alignment,
+                )
+                changed.append(number)
+        shown = plans[changed[-1]]
+        # What single iterations have taught of these structures is known better now.
+        kept = without_provisional(before, [iterations[one.reference] for _, one in useful])
+        kept = [one for one in kept if one is not self._completing]
+        plans = [one for one in plans if one in kept or one not in before]
+        if self._install(*self._within_limit(plans, plans.index(shown)), rows):
             self._save()
 
     def _use(self, profile: Profile, number: int) -> None:
@@ -271,6 +294,7 @@ class Lifecycle:
         self.profile, self.plan = shown.profile, shown.plan
         self.phase = Phase.REPLAY
         self._poor = self._good = 0
+        self._completing = None
         self._watch(good=False)
         self.framework.advise(advice.while_replaying(shown.plan, shown.profile))
         self._engine.reset_peaks()
@@ -282,10 +306,11 @@ class Lifecycle:
         """Serves the very first iteration, and what it leaves behind for good."""
         assert self.plan is not None
         steady = [Planned(plan, None) for plan in (self.plan, *self.plan.others)]
-        size = opening_size(opening)
+        self._openings = openings(opening, [planned.plan for planned in steady])
+        size = max(opening_size(one) for one in self._openings)
         try:
             region = self.framework.take_region(size) if size and self._relocation else None
-            self._plans.install_opening(opening, region, steady)
+            self._plans.install_openings(self._openings, region, steady)
         except AdapterError as error:
             self._warn(f"the plan given cannot serve the first iteration: {error}")
             self._plans.clear()
@@ -296,13 +321,12 @@ class Lifecycle:
         self.framework.advise(advice.while_replaying(opening, None))
         return True
 
-    def _after_opening(self, statistics: IterationStatistics) -> None:
+    def _after_opening(self, statistics: IterationStatistics, followed: int) -> None:
         """Goes on with the steady plans, unless the first iteration was not the planned one."""
         assert self.plan is not None
-        assert self.plan.opening is not None
         self._in_opening = False
         self._engine.close_opening_region()
-        missing = statistics.skipped / len(self.plan.opening)
+        missing = statistics.skipped / len(self._openings[followed])
         if min(statistics.known_rate, 1 - missing) < self.options.min_hit_rate:
             self._plans.clear()
             self.phase = Phase.VERIFY
@@ -310,11 +334,13 @@ class Lifecycle:
             return
         self._install([Planned(plan, None) for plan in (self.plan, *self.plan.others)], 0)
 
-    def _note_opening(self, iterations: list[Iteration], steady: Steady) -> None:
+    def _note_opening(
+        self, iterations: list[Iteration], steady: Steady, tags: tuple[Tag, ...]
+    ) -> None:
         """Plans the first iteration, which has requests of its own, for those who load the plan."""
         if self.options.save_directory is None or self._plans.all or self._opening is not None:
             return
-        profile = build_opening(iterations, steady, meta=self._meta(steady))
+        profile = build_opening(iterations, steady, tags, self._meta(steady))
         if profile is not None and np.any(profile.turns > 0):
             plan = make_plan(
                 profile, solver=self.options.solver, alignment=self.framework.alignment
@@ -327,6 +353,8 @@ class Lifecycle:
         good = statistics.hit_bytes_rate >= _GOOD and not grown
         self._credit = min(_MOST_LESSONS, self._credit + _EARNED) if good else self._credit
         if not good and self._watching and self._learn_at_once(statistics):
+            return
+        if not good and self._complete_lesson(statistics):
             return
         self._watch(good)
         if grown and not self._watched and self._grow(grown, statistics):
@@ -369,7 +397,8 @@ class Lifecycle:
     def _learn_at_once(self, statistics: IterationStatistics) -> bool:
         """Plans again from the iteration that has just ended, if it has something to teach."""
         misses = statistics.misses
-        recognised = not misses["unknown"] and not misses["too_large"]
+        few = len(self._plans.all[statistics.plan].plan) // 100
+        recognised = not misses["unknown"] and not misses["too_large"] and statistics.skipped <= few
         if recognised or self._credit < 1 or self._engine.recording_truncated:
             return False
         iterations = split(self._engine.events())
@@ -388,13 +417,35 @@ class Lifecycle:
         self._credit -= 1
         self._replans += 1
         self._growths += lesson.grown > 0
-        dropped = max(0, len(lesson.plans) - self.options.max_plans)
-        number = lesson.number - dropped
         profile = lesson.plans[lesson.number].profile
         assert profile is not None
         rows = rows_of_iteration(self._engine.living(), profile)
-        if self._install(lesson.plans[dropped:], number, rows):
+        if self._install(*self._within_limit(lesson.plans, lesson.number), rows):
             self._save()
+        return True
+
+    def _within_limit(self, plans: list[Planned], number: int) -> tuple[list[Planned], int]:
+        """Without those that were not followed for longest, where there are too many."""
+        keep = sorted(
+            range(len(plans)), key=lambda at: (at != number, -self._followed.get(plans[at].key, -1))
+        )[: self.options.max_plans]
+        return [plans[at] for at in sorted(keep)], sorted(keep).index(number)
+
+    def _complete_lesson(self, statistics: IterationStatistics) -> bool:
+        """Records a structure that was learned from one iteration, which did not show all of it.
+
+        Blocks that were alive at its end, as no block of a known structure is, were taken for
+        persistent ones. When they come again they are not: two iterations show when they die.
+        """
+        planned = self._plans.all[statistics.plan]
+        if not planned.provisional or not statistics.misses["persistent"]:
+            return False
+        if self._unsteady or self._credit < 1:
+            return False
+        self._credit -= 1
+        self._completing = planned
+        self.phase = Phase.RECORD
+        self._start_recording()
         return True
 
     def _free_slots(self, statistics: IterationStatistics) -> None:
@@ -489,7 +540,8 @@ class Lifecycle:
         if not len(self._plans) and not self._sparing:
             self._sparing = True
             self.framework.spare_memory(True)
-        self.framework.advise(advice.while_recording())
+        if not len(self._plans):
+            self.framework.advise(advice.while_recording())
         self._engine.start_recording()
         self.tally.recording_begins()
 
@@ -539,7 +591,9 @@ class Lifecycle:
         if folder is None:
             return
         try:
-            files = save(self._plans.all, self._opening, folder, self.options.model_name)
+            # The main one is the one that needs most.
+            plans = sorted(self._plans.all, key=lambda planned: -planned.plan.arena)
+            files = save(plans, self._opening, folder, self.options.model_name)
         except FileError as error:
             self._warn(f"the plan could not be saved: {error}")  # training goes on
             return

@@ -25,10 +25,27 @@ _SHRINK = 0.9
 
 @dataclass(frozen=True, eq=False)
 class Planned:
-    """A plan with the profile it was made from; loaded plans have none."""
+    """A plan with the profile it was made from; loaded plans have none.
+
+    Args:
+        plan: the plan.
+        profile: the profile; None for a plan that was loaded.
+        headroom: share by which requests that grew are planned larger than they were ever seen.
+    """
 
     plan: Plan
     profile: Profile | None
+    headroom: float = 0.0
+
+    @property
+    def provisional(self) -> bool:
+        """Whether the recording left open how long some of the blocks live."""
+        return self.profile is not None and not self.profile.steady
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """Identifies the plan's structure, also when it is planned again at other sizes."""
+        return len(self.plan), int(np.flatnonzero(self.plan.varying).sum())
 
     @staticmethod
     def largest(plans: "list[Planned]") -> int:
@@ -95,27 +112,33 @@ class PlanSet:
         if self._engine.has_arena:
             self._engine.start_serving()
 
-    def install_opening(self, opening: Plan, region: Memory | None, steady: list[Planned]) -> None:
-        """Replays the plan of the first iteration, in arenas that are large enough for all.
+    def install_openings(
+        self, openings: list[Plan], region: Memory | None, steady: list[Planned]
+    ) -> None:
+        """Replays plans of the first iteration, in arenas that are large enough for all.
 
         Args:
-            opening: its persistent blocks get a place for good, one behind the other.
-            region: the memory for these, of `opening_size(opening)` bytes at least.
+            openings: one of them is followed; persistent blocks get a place for good, one behind
+                the other.
+            region: the memory for these, of `opening_size` bytes at least.
             steady: what will be installed afterwards.
 
         Raises:
             PlanError, AdapterError: as `install`.
         """
-        check_replayable(opening, self._framework.alignment)
+        for opening in openings:
+            check_replayable(opening, self._framework.alignment)
         self._framework.empty_cache()
-        self._attach(Layout([opening, *(planned.plan for planned in steady)]))
-        offset, alternate = self._layout.place(opening)
+        self._attach(Layout([*openings, *(planned.plan for planned in steady)]))
         if region is not None:
             self._engine.add_opening_region(region.base, region.bytes, *region.owner)
-            forever = opening.end == NEVER
-            size = -(-opening.size[forever] // opening.alignment) * opening.alignment
-            offset[forever] = _core.OPENING + np.cumsum(size) - size
-        self._add(opening, offset, alternate)
+        for opening in openings:
+            offset, alternate = self._layout.place(opening)
+            if region is not None:
+                forever = opening.end == NEVER
+                size = -(-opening.size[forever] // opening.alignment) * opening.alignment
+                offset[forever] = _core.OPENING + np.cumsum(size) - size
+            self._add(opening, offset, alternate)
         self.all = []
         if self._engine.has_arena:
             self._engine.start_serving()

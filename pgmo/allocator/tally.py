@@ -33,6 +33,11 @@ class Tally:
         self._misses: Counter[str] = Counter()
         self.history: deque[IterationStatistics] = deque(maxlen=_HISTORY)
 
+    @property
+    def iterations(self) -> int:
+        """Iterations so far."""
+        return self._totals["iterations"]
+
     def recording_begins(self) -> None:
         """To be called when the engine has forgotten its earlier events."""
         self._events = 0

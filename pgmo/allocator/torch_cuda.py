@@ -117,6 +117,7 @@ class TorchCuda:
         Raises:
             AdapterError: when the allocator beneath has not so much memory.
         """
+        self._captured()  # now, for the region is in a pool, and the pools of graphs are looked for
         memory = Memory()
         size = -(-size // ALIGNMENT) * ALIGNMENT
         self.library.call(

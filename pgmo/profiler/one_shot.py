@@ -23,13 +23,14 @@ def profile_iteration(iteration: Iteration, known: Profile, requests: Iteration)
     """Makes a profile of one iteration.
 
     Args:
-        iteration: what was recorded: this iteration and nothing before it.
+        iteration: what was recorded; frees in later iterations are not looked at.
         known: a profile of the same program at another shape, of `requests`.
         requests: the requests of `known`.
 
     Returns:
         A profile in which a block that is alive at the end and has no counterpart that wraps is
-        persistent: it is not planned.
+        persistent: it is not planned. Where the counterpart is not persistent, too, that is only
+        for want of knowledge, and the profile is not steady.
 
     Example:
         >>> from pgmo.profiler.recording import make_events, split
@@ -39,16 +40,19 @@ def profile_iteration(iteration: Iteration, known: Profile, requests: Iteration)
         >>> rows = [("request", 64), ("request", 8), ("free", 1), ("request", 32), ("free", 0)]
         >>> (new,) = split(make_events([*rows, ("step",)]))
         >>> profile_iteration(new, known, requests).end.tolist()
-        [3, 2, 4]
+        [3, 2, 5]
     """
     ticks = len(iteration)
     rows = align(requests, iteration)
-    alive = iteration.gone == ALIVE
-    end = np.where(alive, NEVER, iteration.gone - iteration.first)
+    own = iteration.gone - iteration.first
+    alive = (iteration.gone == ALIVE) | (own > ticks)
+    end = np.where(alive, NEVER, own)
     waiting = np.flatnonzero(alive & (rows != UNPAIRED))
     theirs = known.end[rows[waiting]]
     wraps = theirs > known.ticks
     end[waiting[wraps]] = _carried_over(theirs[wraps], known.ticks, rows, ticks)
+    explained = ~alive | iteration.shared
+    explained[waiting] |= wraps | ((theirs == NEVER) & known.steady)
     ordinal = np.arange(ticks)
     varying = np.zeros(ticks, np.bool_)
     paired = rows != UNPAIRED
@@ -68,7 +72,7 @@ def profile_iteration(iteration: Iteration, known: Profile, requests: Iteration)
         shared=iteration.shared,
         ticks=ticks,
         circular=True,
-        steady=True,
+        steady=bool(np.all(explained)),
         tags=known.tags,
         meta=known.meta,
     )
@@ -86,9 +90,10 @@ def widen(known: Profile, iteration: Iteration, headroom: float = 0.0) -> Profil
     size = np.maximum(known.size, iteration.size)
     grown = iteration.size > known.size
     size = np.where(grown, size + (size * headroom).astype(np.int64), size)
-    inside = (iteration.gone != ALIVE) & (known.end != NEVER)
+    own = iteration.gone - iteration.first
+    inside = (iteration.gone != ALIVE) & (own <= len(iteration)) & (known.end != NEVER)
     end = known.end.copy()
-    end[inside] = np.maximum(end[inside], iteration.gone[inside] - iteration.first)
+    end[inside] = np.maximum(end[inside], own[inside])
     shared = known.shared | iteration.shared
     return replace(known, size=size, end=end, varying=varying, shared=shared)
 
