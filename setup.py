@@ -43,11 +43,12 @@ core = Pybind11Extension(
     "pgmo._core",
     sorted(
         path
-        for folder in ("engine", "packing", "bindings")
+        for folder in ("engine", "packing", "plugin", "bindings")
         for path in glob(f"csrc/{folder}/**/*.cpp", recursive=True)
     ),
     depends=sorted(glob("csrc/**/*.hpp", recursive=True) + glob("csrc/**/*.h", recursive=True)),
     include_dirs=["csrc"],
+    libraries=["dl"],  # part of the C library since glibc 2.34
     cxx_std=20,
     extra_compile_args=["-O0", "-g"] if DEBUG else ["-O3", "-g0"],
 )
