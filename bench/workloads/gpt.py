@@ -45,7 +45,9 @@ class Model(nn.Module):
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
-        width, layers, heads, vocabulary = (64, 2, 2, 512) if shape.small else (1024, 24, 16, 50304)
+        width, layers, heads, vocabulary = (
+            (256, 4, 4, 4096) if shape.small else (1024, 24, 16, 50304)
+        )
         self.tokens = nn.Embedding(vocabulary, width)
         self.positions = nn.Embedding(LENGTHS["gpt"].longest, width)
         made = (recomputing(Layer(width, heads), shape) for _ in range(layers))

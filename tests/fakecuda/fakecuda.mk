@@ -28,6 +28,10 @@ test-fakecuda: fakecuda  ## run real training loops on the CUDA build of PyTorch
 	PYTHONPATH=. FAKECUDA_DEVICES=2 OMP_WAIT_POLICY=PASSIVE \
 	  $(FAKECUDA_OUT)/run $(FAKECUDA_PYTHON) -m pytest tests/fakecuda $(FAKECUDA_ARGUMENTS)
 
+.PHONY: bench-fakecuda
+bench-fakecuda: fakecuda  ## measure device memory on the CUDA build of PyTorch, without a GPU
+	$(FAKECUDA_PYTHON) bench/fakecuda_memory.py --stub $(FAKECUDA_OUT)
+
 # The stub is C++ of this project, too.
 .PHONY: lint-fakecuda
 lint: lint-fakecuda

@@ -1,0 +1,231 @@
+"""Device memory of training loops under PyTorch's allocator, expandable segments, and pgmo.
+
+Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of tests/fakecuda.
+
+    python bench/fakecuda_memory.py --python .venv-fakecuda/bin/python
+    python bench/fakecuda_memory.py --table
+
+Efficiency is the peak of live bytes over the peak of bytes taken from the card, which is large
+enough (141 GiB, an H200's) that nothing is given back for want of memory. Live bytes are those of
+the default allocator's run, for all contenders of a workload alike, since it is one and the same
+program: under pgmo, PyTorch counts the arena as one live block. Every run is a process of
+its own; each is repeated, and has to give the same figures.
+
+The largest batch is the largest that trains 20 iterations on a 16 GiB card; the bound is the
+largest whose live bytes alone fit on it. Saved plans were recorded on a 64 GiB card.
+"""
+
+import argparse
+import itertools
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from _machine import RESULTS, write_result
+from workloads.job import CONTENDERS, Job, Outcome
+from workloads.launch import ROOT, Stub, WorkerError
+from workloads.table import tables
+
+GIB = 1 << 30
+CARD = 16 * GIB
+BATCHES = {"gpt": 8, "resnet": 128, "unet": 32, "seq2seq": 64}
+LENGTHS = {
+    "gpt": ("fixed", "bucket", "any", "grow"),
+    "resnet": ("fixed",),
+    "unet": ("fixed",),
+    "seq2seq": ("fixed", "bucket", "any"),
+}
+GROWING = 61  # iterations from 64 to 1,024 tokens by 16
+
+
+def cases(networks: Iterable[str], quick: bool) -> Iterator[Job]:
+    """The workloads whose efficiency is measured."""
+    for network in networks:
+        every = itertools.product(LENGTHS[network], (False, True))
+        hardest = [("any" if "any" in LENGTHS[network] else "fixed", True)]
+        for lengths, recompute in hardest if quick else every:
+            yield Job(
+                network,
+                lengths,
+                recompute,
+                batch=4 if quick else BATCHES[network],
+                iterations=20 if quick else GROWING if lengths == "grow" else 40,
+                small=quick,
+            )
+
+
+def searches(quick: bool) -> Iterator[Job]:
+    """The workloads whose largest batch is looked for."""
+    every = itertools.product(("fixed", "any"), (False, True))
+    for lengths, recompute in [("fixed", False)] if quick else every:
+        yield Job("gpt", lengths, recompute, iterations=20, small=quick)
+
+
+def measure_case(
+    stub: Stub, case: Job, contenders: Iterable[str], repetitions: int
+) -> list[dict[str, Any]]:
+    """One row per contender; the default allocator always runs, as it tells the live bytes."""
+    default = stub.run(replace(case, contender="default"))
+    rows = []
+    for contender in contenders:
+        job = replace(case, contender=contender)
+        row: dict[str, Any] = describe(job)
+        try:
+            outcomes = [default] if contender == "default" else []
+            outcomes += [stub.run(job) for _ in range(repetitions - len(outcomes))]
+        except WorkerError as error:
+            print(error, file=sys.stderr)
+            rows.append({**row, "failed": str(error).strip().splitlines()[-1]})
+            continue
+        row |= figures(outcomes[0], default.live)
+        row |= {"repetitions": repetitions, "identical": all(o == outcomes[0] for o in outcomes)}
+        rows.append(row)
+        print(progress(row), file=sys.stderr)
+    return rows
+
+
+def describe(job: Job) -> dict[str, Any]:
+    return {
+        "network": job.network,
+        "lengths": job.lengths,
+        "recompute": job.recompute,
+        "batch": job.batch,
+        "iterations": job.iterations,
+        "allocator": job.contender,
+    }
+
+
+def figures(outcome: Outcome, live: int) -> dict[str, Any]:
+    row = {"live": live, "efficiency": live / outcome.reserved, **outcome.as_dict()}
+    row["live"] = live
+    row["live_counted_by_torch"] = outcome.live
+    if outcome.reserved_replaying is not None:
+        row["efficiency_replaying"] = live / outcome.reserved_replaying
+    del row["torch"]
+    return row
+
+
+def progress(row: dict[str, Any]) -> str:
+    ours = ""
+    if "efficiency_replaying" in row:
+        hits = row["hit_bytes_rate"]
+        ours = f"  replaying {row['efficiency_replaying']:.3f}"
+        ours += f"  hits {hits:.4%}" if hits is not None else ""
+        ours += f"  replans {row['replans']}"
+    recompute = "recompute" if row["recompute"] else ""
+    differs = "" if row["identical"] else "  REPETITIONS DIFFER"
+    full = "  OUT OF MEMORY" if row["out_of_memory"] else ""
+    return (
+        f"{row['network']:8}{row['lengths']:7}{recompute:10}{row['allocator']:16}"
+        f"{row['live'] / GIB:7.2f} GiB {row['efficiency']:6.3f}{ours}{full}{differs}"
+    )
+
+
+def largest(fits: Callable[[int], bool], guess: int) -> int:
+    """The largest number that fits, and whose successor does not; 0 if 1 does not fit."""
+    low, high = 0, guess
+    while fits(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        if fits(middle):
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def largest_batches(
+    stub: Stub, case: Job, contenders: Iterable[str], card: int
+) -> list[dict[str, Any]]:
+    """One row per contender, and one for the bound."""
+
+    def live_fits(batch: int) -> bool:
+        return stub.run(replace(case, batch=batch)).live <= card
+
+    bound = largest(live_fits, guess=16)
+    rows = [{**describe(case), "allocator": "bound", "batch": bound, "card": card}]
+    for contender in contenders:
+        said = ""
+
+        def trains(batch: int, contender: str = contender) -> bool:
+            nonlocal said
+            job = replace(case, batch=batch, card=card, contender=contender)
+            outcome = stub.run(job)
+            said = outcome.error or said
+            return not outcome.out_of_memory
+
+        row = {**describe(case), "allocator": contender, "card": card, "batch": None}
+        try:
+            # Nobody gets beyond the bound, and most end just below it.
+            row["batch"] = largest(trains, guess=bound + 1)
+            row["error_beyond"] = said.partition("\n")[0]
+        except WorkerError as error:
+            print(error, file=sys.stderr)
+            row["failed"] = str(error).strip().splitlines()[-1]
+        rows.append(row)
+    for row in rows:
+        recompute = "recompute" if row["recompute"] else ""
+        print(
+            f"{row['network']:8}{row['lengths']:7}{recompute:10}{row['allocator']:16}"
+            f"largest batch {row['batch']}",
+            file=sys.stderr,
+        )
+    return rows
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    parser.add_argument("--python", default=sys.executable, help="one with the CUDA torch")
+    parser.add_argument("--stub", type=Path, default=ROOT / "build/fakecuda")
+    parser.add_argument("--network", choices=list(LENGTHS), action="append")
+    parser.add_argument("--allocator", choices=CONTENDERS, action="append")
+    parser.add_argument("--only", choices=("efficiency", "batch"))
+    parser.add_argument("--repetitions", type=int, default=2)
+    parser.add_argument("--jobs", type=int, default=2, help="processes at a time")
+    parser.add_argument("--quick", action="store_true", help="tiny networks: to see that it works")
+    parser.add_argument("--table", action="store_true", help="print the tables of an earlier run")
+    parser.add_argument("-o", "--output", type=Path, default=RESULTS / "fakecuda_memory.json")
+    return parser.parse_args()
+
+
+def main() -> None:
+    arguments = parse()
+    if arguments.table:
+        print(tables(json.loads(arguments.output.read_text(encoding="utf-8"))))
+        return
+    stub = Stub.build(arguments.python, arguments.stub.resolve())
+    contenders = arguments.allocator or list(CONTENDERS)
+    networks = arguments.network or list(LENGTHS)
+    quick = arguments.quick
+    rows: list[dict[str, Any]] = []
+    batches: list[dict[str, Any]] = []
+    with ThreadPoolExecutor(arguments.jobs) as pool:
+        if arguments.only != "batch":
+            found = pool.map(
+                lambda case: measure_case(stub, case, contenders, arguments.repetitions),
+                cases(networks, quick),
+            )
+            rows = [row for part in found for row in part]
+        if arguments.only != "efficiency" and "gpt" in networks:
+            card = CARD // 64 if quick else CARD
+            found = pool.map(
+                lambda case: largest_batches(stub, case, contenders, card), searches(quick)
+            )
+            batches = [row for part in found for row in part]
+    torch = stub.run(Job("gpt", small=True, batch=1, iterations=1)).torch
+    result = {"torch": torch, "quick": quick, "rows": rows, "largest_batch": batches}
+    write_result("fakecuda_memory", result, output=arguments.output)
+    print(tables(result))
+    if any("failed" in row for row in rows + batches):
+        sys.exit("some runs failed")
+    if not all(row["identical"] for row in rows):
+        sys.exit("repetitions differ")
+
+
+if __name__ == "__main__":
+    main()

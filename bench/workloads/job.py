@@ -1,0 +1,112 @@
+"""What one process trains, and what it reports. Only the standard library."""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from workloads import LENGTHS, Lengths, Shape
+
+CONTENDERS = ("default", "expandable", "pgmo", "pgmo_saved_plan")
+SMALL_GPT = Lengths(64, 16, 128, 8, (16, 32, 48, 64, 96, 128))
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run of one network.
+
+    Args:
+        network: one of `workloads.NAMES`.
+        lengths: `fixed`, `bucket`, `any` or `grow`.
+        recompute: whether blocks recompute their activations in the backward pass.
+        batch: samples per iteration.
+        iterations: how many are trained.
+        contender: one of `CONTENDERS`.
+        card: bytes of device memory.
+        plan: the saved plan's file, for `pgmo_saved_plan`.
+        save: a folder: this is the run that records the plan, before the one that is measured.
+        small: a tiny network, for tests.
+    """
+
+    network: str
+    lengths: str = "fixed"
+    recompute: bool = False
+    batch: int = 8
+    iterations: int = 40
+    contender: str = "default"
+    card: int = 141 << 30
+    plan: str = ""
+    save: str = ""
+    small: bool = False
+
+    @property
+    def shape(self) -> Shape:
+        """What to build."""
+        return Shape(self.batch, self.recompute, self.small)
+
+    @property
+    def drawn_lengths(self) -> list[int]:
+        """The length of each iteration; 0 for networks without one.
+
+        A run that records begins with the longest length, and then sees others than the measured
+        run does: drawn from the same kind, but with another seed.
+        """
+        lengths = LENGTHS.get(self.network)
+        if lengths is None:
+            return [0] * self.iterations
+        if self.small and self.network == "gpt":
+            lengths = SMALL_GPT
+        if not self.save:
+            return lengths.draw(self.lengths, self.iterations)
+        kind = "any" if self.lengths == "grow" else self.lengths
+        longest = lengths.fixed if kind == "fixed" else lengths.longest
+        return [longest, *lengths.draw(kind, self.iterations - 1, seed=1)]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Settings of its process."""
+        configuration = "expandable_segments:True" if self.contender == "expandable" else ""
+        return {
+            "FAKECUDA_BYTES": str(self.card),
+            "FAKECUDA_DEVICES": "1",
+            "FAKECUDA_COPY_LIMIT": str(1 << 16),
+            "PYTORCH_CUDA_ALLOC_CONF": configuration,
+            "PYTORCH_ALLOC_CONF": configuration,
+            "OMP_NUM_THREADS": "1",
+        }
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run reports; sizes in bytes.
+
+    Args:
+        live: the largest sum of blocks that PyTorch counts as allocated. Under pgmo the arena
+            counts as one block.
+        reserved: the largest amount taken from the card.
+        reserved_replaying: the same from the first iteration on that a plan served (pgmo only).
+        replaying_from: number of that iteration, from 0.
+        out_of_memory: whether it ran out, and then
+        error: what it said, and
+        trained: the iterations before that.
+        hit_bytes_rate: bytes served from slots, from the second replayed iteration on.
+        replans: how many plans took the place of another.
+        gap: how far the arena is above the largest sum of planned blocks.
+        notes: what the session has to say.
+        torch: version.
+    """
+
+    live: int
+    reserved: int
+    out_of_memory: bool
+    trained: int
+    torch: str
+    error: str = ""
+    reserved_replaying: int | None = None
+    replaying_from: int | None = None
+    hit_bytes_rate: float | None = None
+    replans: int | None = None
+    gap: float | None = None
+    notes: list[str] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)

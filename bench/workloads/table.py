@@ -1,0 +1,83 @@
+"""The tables of a README, in Markdown, from the results of `fakecuda_memory.py`."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+TITLES = {
+    "default": "default",
+    "expandable": "expandable segments",
+    "pgmo": "**pgmo**",
+    "pgmo_saved_plan": "**pgmo, saved plan**",
+    "bound": "bound",
+}
+LENGTHS = {
+    ("gpt", "fixed"): "512 tokens",
+    ("gpt", "bucket"): "6 lengths, 128 to 1,024",
+    ("gpt", "any"): "any length, 64 to 1,024",
+    ("gpt", "grow"): "growing from 64 to 1,024",
+    ("seq2seq", "fixed"): "50 tokens",
+    ("seq2seq", "bucket"): "6 lengths, 16 to 64",
+    ("seq2seq", "any"): "any length, 8 to 64",
+}
+NETWORKS = {
+    "gpt": "GPT-2 medium",
+    "resnet": "ResNet-50",
+    "unet": "U-Net",
+    "seq2seq": "LSTM seq2seq",
+}
+
+Row = Mapping[str, Any]
+
+
+def tables(result: Mapping[str, Any]) -> str:
+    """Efficiency and largest batch, as far as the result has them."""
+    parts = []
+    if result["rows"]:
+        parts.append(_table(result["rows"], _efficiency, "live peak", _live))
+    if result["largest_batch"]:
+        parts.append(_table(result["largest_batch"], _batch))
+    return "\n\n".join(parts)
+
+
+def _table(rows: Iterable[Row], cell: Any, extra: str = "", extra_cell: Any = None) -> str:
+    """A line for each workload, a column for each allocator."""
+    workloads: dict[tuple[str, str, bool], dict[str, Row]] = {}
+    for row in rows:
+        key = row["network"], row["lengths"], row["recompute"]
+        workloads.setdefault(key, {})[row["allocator"]] = row
+    columns = [name for name in TITLES if any(name in found for found in workloads.values())]
+    head = ["workload", *([extra] if extra else []), *(TITLES[name] for name in columns)]
+    lines = [head, ["---"] * len(head)]
+    for (network, lengths, recompute), found in workloads.items():
+        title = ", ".join(
+            part
+            for part in (
+                NETWORKS[network],
+                LENGTHS.get((network, lengths), ""),
+                "recomputation" if recompute else "",
+            )
+            if part
+        )
+        first = [extra_cell(next(iter(found.values())))] if extra else []
+        lines.append([title, *first, *(cell(found[n]) if n in found else "" for n in columns)])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _live(row: Row) -> str:
+    return f"{row['live'] / 2**30:.1f} GiB" if "live" in row else ""
+
+
+def _efficiency(row: Row) -> str:
+    """Of the whole run; for pgmo, and from the first replayed iteration on where that differs."""
+    if "failed" in row:
+        return "failed"
+    if row["out_of_memory"]:
+        return "out of memory"
+    whole, replaying = row["efficiency"], row.get("efficiency_replaying")
+    if replaying is None or f"{replaying:.3f}" == f"{whole:.3f}":
+        return f"{whole:.3f}"
+    return f"{replaying:.3f} ({whole:.3f})"
+
+
+def _batch(row: Row) -> str:
+    return "failed" if "failed" in row else str(row["batch"])

@@ -1,0 +1,139 @@
+"""Trains jobs on the stub CUDA runtime, each in a process of its own. See `launch.py`.
+
+    echo '{"network": "gpt", "lengths": "any"}' | run PYTHON -m workloads.worker
+
+Importing torch takes as long as most of the jobs: it is done once, before CUDA is touched, and
+each job is a fork of that process. One line of JSON comes back per line that goes in: the outcome,
+or `{"failed": text}`.
+"""
+
+import contextlib
+import json
+import os
+import sys
+import tempfile
+import traceback
+from typing import Any
+
+import torch
+import torch._dynamo  # what optimizers import in their first step
+
+from workloads import create
+from workloads.job import Job, Outcome
+
+
+def serve() -> None:
+    """Answers each line of standard input."""
+    for line in sys.stdin:
+        print(json.dumps(in_child(Job(**json.loads(line)))), flush=True)
+
+
+def in_child(job: Job) -> dict[str, Any]:
+    """Runs the job in a fork; what it or its end says."""
+    with tempfile.TemporaryFile() as answer, tempfile.TemporaryFile() as said:
+        child = os.fork()
+        if child == 0:
+            os.dup2(said.fileno(), 1)
+            os.dup2(said.fileno(), 2)
+            os.environ.update(job.environment)
+            try:
+                result = run(job).as_dict()
+            except BaseException:
+                result = {"failed": traceback.format_exc()}
+            answer.write(json.dumps(result).encode())
+            answer.flush()
+            # Without finalizers: what was measured is over.
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        answer.seek(0)
+        text = answer.read()
+        if status == 0 and text:
+            found: dict[str, Any] = json.loads(text)
+            return found
+        said.seek(0)
+        return {"failed": f"ended with status {status}:\n{said.read().decode(errors='replace')}"}
+
+
+class Peaks:
+    """The largest amount of memory taken, of the whole run and since a plan is in use."""
+
+    def __init__(self) -> None:
+        self.replaying_from: int | None = None
+        self._before = 0
+
+    def begins_to_replay(self, iteration: int) -> None:
+        """Counts anew from here."""
+        self._before = torch.cuda.max_memory_reserved()
+        torch.cuda.reset_peak_memory_stats()
+        self.replaying_from = iteration
+
+    @property
+    def reserved(self) -> int:
+        """Of the whole run."""
+        return max(self._before, torch.cuda.max_memory_reserved())
+
+    @property
+    def reserved_replaying(self) -> int | None:
+        """Since the first replayed iteration."""
+        return None if self.replaying_from is None else torch.cuda.max_memory_reserved()
+
+
+def run(job: Job) -> Outcome:
+    """Trains until done, or out of memory."""
+    peaks, trained, error = Peaks(), 0, ""
+    session = None
+    try:
+        workload = create(job.network, job.shape)
+        with open_session(job) as session:
+            for iteration, length in enumerate(job.drawn_lengths):
+                if session and peaks.replaying_from is None and session.phase.value == "replay":
+                    peaks.begins_to_replay(iteration)
+                workload.step(length)
+                if session:
+                    session.step()
+                trained += 1
+            live = torch.cuda.max_memory_allocated()
+            reserved, replaying = peaks.reserved, peaks.reserved_replaying
+    except torch.OutOfMemoryError as problem:
+        error = str(problem)
+        live, reserved = torch.cuda.max_memory_allocated(), peaks.reserved
+        replaying = peaks.reserved_replaying
+    return Outcome(
+        live=live,
+        reserved=reserved,
+        out_of_memory=bool(error),
+        trained=trained,
+        torch=str(torch.__version__),
+        error=error,
+        reserved_replaying=replaying,
+        replaying_from=peaks.replaying_from,
+        **(about(session) if session else {}),
+    )
+
+
+def open_session(job: Job) -> Any:
+    """A session of pgmo, or nothing that can be entered as one."""
+    if not job.contender.startswith("pgmo"):
+        return contextlib.nullcontext()
+    import pgmo
+
+    if job.save:
+        return pgmo.optimize(device="cuda", save=job.save, model_name=job.network)
+    return pgmo.optimize(device="cuda", plan=job.plan or None)
+
+
+def about(session: Any) -> dict[str, Any]:
+    """What pgmo knows of the run."""
+    summary = session.summary()
+    replayed = [one for one in session.history if one.phase.value == "replay"][1:]
+    asked = sum(one.bytes_requested for one in replayed)
+    return {
+        "hit_bytes_rate": sum(one.bytes_hit for one in replayed) / asked if asked else None,
+        "replans": summary.replans,
+        "gap": summary.gap if session.plan is not None else None,
+        "notes": list(summary.notes),
+    }
+
+
+if __name__ == "__main__":
+    serve()
