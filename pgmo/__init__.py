@@ -3,11 +3,14 @@
     profile  ->  plan  ->  replay
 
 `optimize` does all three. `Profile` and `Plan` are what it records and computes, `plan` computes
-one from the other, and every error is a `PgmoError`.
+one from the other, and every error is a `PgmoError`. `torch_allocator` is for those who exchange
+PyTorch's allocator themselves, `memory_stats` for those who watch it.
 """
 
+from pgmo.allocator.memory_stats import memory_stats
 from pgmo.allocator.optimize import optimize
 from pgmo.allocator.session import Session
+from pgmo.allocator.torch_cuda import torch_allocator
 from pgmo.errors import (
     AdapterError,
     FileError,
@@ -36,6 +39,8 @@ __all__ = [
     "Session",
     "SessionError",
     "__version__",
+    "memory_stats",
     "optimize",
     "plan",
+    "torch_allocator",
 ]

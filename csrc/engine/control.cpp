@@ -69,6 +69,7 @@ Engine::PlanId Engine::add_plan(std::vector<PlannedRequest> requests,
   auto replayer = std::make_unique<Replayer>(ReplayPlan(requests, arena_bytes, alignment), here_);
   const Guard guard(lock_);
   check_slots(replayer->plan(), arenas_);
+  check_opening(replayer->plan());
   const PlanId plan = static_cast<PlanId>(plans_.size());
   plans_.reserve(plan + 1);
   successors_.reserve(plan + 1);
@@ -131,10 +132,15 @@ void Engine::check_slots(const ReplayPlan& plan, const Arenas& arenas) const {
                                     ": the slot lies outside the arena of its stream");
       }
     }
+  }
+}
+
+void Engine::check_opening(const ReplayPlan& plan) const {
+  if (!here_.regions.has_opening()) return;
+  for (SlotIndex request = 0; request < plan.requests(); ++request) {
     const Offset offset = plan.place_for_good(request);
-    if (offset != kUnplanned && here_.regions.has_opening() &&
-        offset - Regions::kOpening + key_bytes(plan.slot(request).key) >
-            here_.regions.opening_bytes()) {
+    if (offset != kUnplanned && offset - Regions::kOpening + key_bytes(plan.slot(request).key) >
+                                    here_.regions.opening_bytes()) {
       throw std::invalid_argument("request " + std::to_string(request) +
                                   ": its place for good lies outside the opening's region");
     }

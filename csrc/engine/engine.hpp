@@ -172,6 +172,7 @@ class Engine {
   [[nodiscard]] std::vector<pgmo_arena> retire_arenas();
   void check_plans(const Arenas& arenas) const;
   void check_slots(const ReplayPlan& plan, const Arenas& arenas) const;
+  void check_opening(const ReplayPlan& plan) const;
   void note_refusal() noexcept;
   std::uint32_t stamp() const noexcept { return generation_ << 8 | (selected_ & 0xff); }
 

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstdlib>
 #include <new>
-#include <utility>
 
 namespace pgmo {
 
@@ -79,6 +78,7 @@ void Replayer::rewind() noexcept {
   skipped_count_ = 0;
   outgrown_ = false;
   ratios_ = {};
+  next_ratio_ = 0;
   missed_ = kNoKey;
   answered_before_ = counters_.answered();
 }
@@ -139,8 +139,8 @@ Replayer::Match Replayer::resynchronise(RequestKey key) {
   return {kNoSlot, Miss::kUnknown};
 }
 
-// Whether the request is to its slot as an earlier one of this iteration was to its own. Two
-// ratios are remembered: of what grows with the sequence, and with its square.
+// Whether the request is to its slot as an earlier one of this iteration was to its own. There are
+// few ratios: of what grows with the sequence, with its square, in steps, or hardly at all.
 bool Replayer::shrunk_alike(RequestKey key) const noexcept {
   const double ratio = ratio_to_slot(key);
   return std::any_of(ratios_.begin(), ratios_.end(), [ratio](double one) {
@@ -150,7 +150,7 @@ bool Replayer::shrunk_alike(RequestKey key) const noexcept {
 
 void Replayer::note_shrinkage(RequestKey key) noexcept {
   if (shrunk_alike(key)) return;
-  ratios_[1] = std::exchange(ratios_[0], ratio_to_slot(key));
+  ratios_[next_ratio_++ % ratios_.size()] = ratio_to_slot(key);
 }
 
 double Replayer::ratio_to_slot(RequestKey key) const noexcept {

@@ -169,7 +169,8 @@ class Replayer {
   std::array<SlotIndex, kMostSkipped> skipped_{};
   std::size_t skipped_count_ = 0;
   bool outgrown_ = false;           // the last varying request was larger than its slot
-  std::array<double, 2> ratios_{};  // of varying requests to their slots, in this iteration
+  std::array<double, 8> ratios_{};  // of varying requests to their slots, in this iteration
+  std::size_t next_ratio_ = 0;
   SlotIndex refused_ = kNoSlot;
   std::uint64_t answered_before_ = 0;
   std::vector<Grown> grown_;

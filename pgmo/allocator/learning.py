@@ -194,7 +194,8 @@ def relatives(
         before = largest.get(len(one))
         if before is None or one.size.sum() > before.size.sum():
             largest[len(one)] = one
-    return [(profile_iteration(one, profile, reference), one) for one in largest.values()]
+    made = [(profile_iteration(one, profile, reference), one) for one in largest.values()]
+    return [(own, one) for own, one in made if np.any(own.turns > 0)]
 
 
 def rows_of_iteration(living: NDArray[np.void], profile: Profile) -> dict[int, int]:

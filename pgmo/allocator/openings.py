@@ -36,7 +36,9 @@ def openings(recorded: Plan, steady: list[Plan]) -> list[Plan]:
     Example:
         >>> from pgmo.packing.portfolio import plan
         >>> from pgmo.profiler.profile import Profile
-        >>> first = Profile.from_columns(size=[64, 96, 32], start=[0, 1, 2], end=[3, -1, 3], ticks=3)
+        >>> first = Profile.from_columns(
+        ...     size=[64, 96, 32], start=[0, 1, 2], end=[3, -1, 3], ticks=3
+        ... )
         >>> later = Profile.from_columns(size=[64, 32], start=[0, 1], end=[2, 2], ticks=2)
         >>> [one.size.tolist() for one in openings(plan(first), [plan(later)])]
         [[64, 96, 32]]

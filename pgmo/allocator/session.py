@@ -36,6 +36,18 @@ _opening = threading.Lock()
 """Held while a session opens or closes."""
 
 
+def active_session(find: Callable[[], Framework]) -> "Session | None":
+    """The open session of a framework's allocator, if there is one.
+
+    Example:
+        >>> active_session(torch_cpu)  # doctest: +SKIP
+    """
+    if not _active:
+        return None
+    framework = find()
+    return _active.get(f"{framework.name}/{framework.device}")
+
+
 class Session:
     """A running optimization; made by `pgmo.optimize`.
 

@@ -3,6 +3,7 @@
 import ctypes
 import importlib.util
 import sysconfig
+import warnings
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from pgmo.allocator.framework import Memory
 from pgmo.allocator.library import AdapterLibrary
 from pgmo.allocator.relocation import Relocation
 from pgmo.allocator.storage import StorageMover
+from pgmo.allocator.torch_plugin import TorchPlugin, plugin_allocator, plugin_started, torch_plugin
 from pgmo.allocator.torch_tensors import graphs_exist
 from pgmo.errors import AdapterError
 
@@ -160,11 +162,14 @@ _open: set[int] = set()
 """Devices with an open session: the adapter serves them all."""
 
 
-def torch_cuda(index: int | None = None) -> TorchCuda:
+def torch_cuda(index: int | None = None) -> "TorchCuda | TorchPlugin":
     """The adapter of one device in this process, compiled and loaded on first use.
 
     Args:
         index: of the device; None for the current one.
+
+    Returns:
+        The adapter; or the prebuilt plug-in, if that was made torch's allocator.
 
     Raises:
         AdapterError: when torch, CUDA, a compiler or headers are missing, or compiling fails.
@@ -180,6 +185,8 @@ def torch_cuda(index: int | None = None) -> TorchCuda:
         raise AdapterError(
             f"there is no device cuda:{index}; this machine has {torch.cuda.device_count()}"
         )
+    if plugin_started():
+        return torch_plugin(index)
     if index not in _frameworks:
         _frameworks[index] = TorchCuda(index)
     return _frameworks[index]
@@ -192,21 +199,28 @@ def torch_allocator() -> Any:
     needed for `pgmo.optimize`, which installs the adapter at any time; sessions then find it there.
     Until a session is open, everything is passed on to torch's own allocator.
 
+    Where the adapter cannot be compiled (no compiler, no CUDA headers), this is the prebuilt
+    plug-in, and a warning says why and what does not work with it
+    (`pgmo.allocator.torch_plugin.LIMITS`).
+
     Returns:
         An object whose `allocator()` is a `torch._C._cuda_CUDAAllocator`.
 
     Raises:
-        AdapterError: when torch, a compiler or headers are missing, or compiling fails.
+        AdapterError: when torch is missing or was built without CUDA.
 
     Example:
         >>> torch.cuda.memory.change_current_allocator(pgmo.torch_allocator())  # doctest: +SKIP
     """
-    import torch
+    torch = _torch()
+    try:
+        address = adapter_library().address("pgmo_adapter")
+        made = _wrapper().wrap(address)
+    except AdapterError as error:
+        warnings.warn(f"pgmo uses its prebuilt plug-in: {error}", stacklevel=2)
+        return plugin_allocator()
 
-    address = adapter_library().address("pgmo_adapter")
-    made = _wrapper().wrap(address)
-
-    class PgmoAllocator(torch.cuda.memory._CUDAAllocator):
+    class PgmoAllocator(torch.cuda.memory._CUDAAllocator):  # type: ignore[misc, name-defined]
         """pgmo over torch's own allocator."""
 
         def __init__(self) -> None:
@@ -236,7 +250,7 @@ def _wrapper() -> Any:
             "install them (Debian, Ubuntu: apt install python3-dev), or use pgmo.optimize(), which "
             "does without"
         )
-    path = compiled_adapter(_source(_MODULE, "-isystem", include))
+    path = compiled_adapter(_source(_MODULE, "-isystem", include, "-lc10", "-lc10_cuda"))
     spec = importlib.util.spec_from_file_location(_MODULE, path)
     assert spec is not None
     assert spec.loader is not None

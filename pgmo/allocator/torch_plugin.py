@@ -175,12 +175,22 @@ def torch_plugin(device: int) -> TorchPlugin:
     import torch
 
     torch.cuda.init()  # type: ignore[no-untyped-call, unused-ignore]
-    if not _library().ask("pgmo_plugin_started"):
+    if not plugin_started():
         raise AdapterError(
             "pgmo's plug-in is not PyTorch's CUDA allocator; call "
             "torch.cuda.memory.change_current_allocator(plugin_allocator()) before CUDA starts"
         )
     return TorchPlugin(device, str(torch.__version__))
+
+
+def plugin_started() -> bool:
+    """Whether torch has started CUDA with the plug-in as its allocator.
+
+    Example:
+        >>> plugin_started()
+        False
+    """
+    return bool(_library().ask("pgmo_plugin_started"))
 
 
 @cache

@@ -1,0 +1,30 @@
+"""pgmo's own figures for a device, beside those of `torch.cuda.memory_stats`."""
+
+from pgmo.allocator.optimize import framework_of
+from pgmo.allocator.session import active_session
+
+
+def memory_stats(device: object = None) -> dict[str, int]:
+    """What the session on a device holds now and has counted, as plain numbers.
+
+    Torch counts an arena as one allocated block for as long as it is held, so its own
+    `memory_allocated` does not change while slots are handed out; these figures do.
+
+    Args:
+        device: as for `pgmo.optimize`.
+
+    Returns:
+        Sizes in bytes: `arena_bytes` and `region_bytes` that are held, `live_slot_bytes`,
+        `live_region_bytes` and `live_fallback_bytes` in use (the last are blocks outside of the
+        plan), each with a `peak_`; counts since the session began: `requests`, `hits`, and misses
+        by reason. Empty when no session is open there.
+
+    Raises:
+        AdapterError: when there is no such device.
+
+    Example:
+        >>> memory_stats("cpu")
+        {}
+    """
+    session = active_session(framework_of(device))
+    return session.statistics if session is not None else {}
