@@ -33,7 +33,7 @@ from pgmo.allocator.plan_set import Planned, PlanSet, check_replayable, opening_
 from pgmo.allocator.statistics import IterationStatistics, Phase, Summary
 from pgmo.allocator.store import prepare_directory, save
 from pgmo.allocator.tally import Tally
-from pgmo.errors import AdapterError, FileError
+from pgmo.errors import AdapterError, FileError, PlanError
 from pgmo.packing.plan import Plan
 from pgmo.packing.portfolio import plan as make_plan
 from pgmo.profiler.lifetimes import build_profile
@@ -311,7 +311,7 @@ class Lifecycle:
         try:
             region = self.framework.take_region(size) if size and self._relocation else None
             self._plans.install_openings(self._openings, region, steady)
-        except AdapterError as error:
+        except (AdapterError, PlanError) as error:
             self._warn(f"the plan given cannot serve the first iteration: {error}")
             self._plans.clear()
             self._engine.close_opening_region()

@@ -58,7 +58,10 @@ def _with_births(recorded: Plan, steady: Plan) -> Plan | None:
     before = np.full(len(recorded) + 1, len(steady))
     before[others[paired]] = rows[paired]
     before = np.minimum.accumulate(before[::-1])[::-1]
-    births = np.flatnonzero(born)
+    # What else only the first iteration asks for is known, too, but has no slot.
+    once = born.copy()
+    once[others[~paired]] = True
+    births = np.flatnonzero(once)
     place = before[births]
     shift = np.searchsorted(place, np.arange(len(steady) + 1), side="right")
     ticks = len(steady) + len(births)
@@ -73,7 +76,7 @@ def _with_births(recorded: Plan, steady: Plan) -> Plan | None:
 
     turns, within = np.divmod(steady.end, max(1, steady.ticks))
     moved = turns * ticks + within + np.where(within > 0, shift[within], 0)
-    end = merged("end", NEVER)
+    end = merged("end", np.where(born[births], NEVER, new + 1))
     end[old] = np.where(steady.end == NEVER, NEVER, moved)
     return replace(
         steady,
@@ -82,7 +85,7 @@ def _with_births(recorded: Plan, steady: Plan) -> Plan | None:
         end=end,
         stream=merged("stream"),
         varying=merged("varying", False),
-        shared=merged("shared"),
+        shared=merged("shared", recorded.shared[births] | ~born[births]),
         offset=merged("offset", UNPLANNED),
         alternate=merged("alternate", UNPLANNED),
         ticks=ticks,

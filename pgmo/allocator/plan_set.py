@@ -120,16 +120,21 @@ class PlanSet:
         Args:
             openings: one of them is followed; persistent blocks get a place for good, one behind
                 the other.
-            region: the memory for these, of `opening_size` bytes at least.
+            region: the memory for these, of `opening_size` bytes at least; returned on failure.
             steady: what will be installed afterwards.
 
         Raises:
             PlanError, AdapterError: as `install`.
         """
-        for opening in openings:
-            check_replayable(opening, self._framework.alignment)
-        self._framework.empty_cache()
-        self._attach(Layout([*openings, *(planned.plan for planned in steady)]))
+        try:
+            for opening in openings:
+                check_replayable(opening, self._framework.alignment)
+            self._framework.empty_cache()
+            self._attach(Layout([*openings, *(planned.plan for planned in steady)]))
+        except (AdapterError, PlanError):
+            if region is not None:
+                region.return_now()
+            raise
         if region is not None:
             self._engine.add_opening_region(region.base, region.bytes, *region.owner)
         for opening in openings:

@@ -30,8 +30,12 @@ CASES = {
         "cannot read '12 parsecs' as a size; write for example '24 GiB' or '512 MiB'",
     ),
     "device": (
-        lambda: Options(device="cuda"),
-        "device='cuda' is not supported by this version; use device='cpu'",
+        lambda: Options(device="mps"),
+        "device='mps' is not supported; use 'cpu', 'cuda' or 'cuda:0'",
+    ),
+    "compact": (
+        lambda: Options(compact="no"),
+        "compact='no' must be True, False or None",
     ),
     "too few iterations": (
         lambda: Options(max_record_iterations=2),

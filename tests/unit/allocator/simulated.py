@@ -5,11 +5,14 @@ no code with the engine knows every living block.
 """
 
 import bisect
-from collections.abc import Callable, Sequence
+import ctypes
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 
 from pgmo import _core
 from pgmo.allocator.framework import Memory
 from pgmo.allocator.options import Options
+from pgmo.allocator.relocation import Parked
 from pgmo.allocator.session import Session
 
 LAYERS = [4096, 1 << 16, 1 << 14, 1 << 18, 512, 1 << 16]
@@ -41,20 +44,46 @@ class Oracle:
         return len(self._starts)
 
 
+class NothingMoves:
+    """In the place of a relocation: there are no tensors here that could be moved."""
+
+    note = ""
+
+    def clear_the_way(self, rows: Mapping[int, int]) -> Parked:
+        return Parked()
+
+    def settle(self, parked: Parked) -> None:
+        pass
+
+
 class SimulatedFramework:
-    """Stands where an adapter does."""
+    """Stands where an adapter does.
+
+    Args:
+        fragments: whether long-lived blocks get regions, as on a GPU.
+
+    Attributes:
+        arenas: for each stream the arenas that were taken for it: address and bytes.
+        regions: the regions that were taken.
+        returned: the addresses of those of both that were given back.
+    """
 
     name = "simulated"
     version = "1"
     device = "cpu"
     alignment = 64
-    fragments = False
 
-    def __init__(self) -> None:
+    def __init__(self, fragments: bool = False) -> None:
         self.engine = _core.Engine()
         self.oracle = Oracle()
+        self.fragments = fragments
         self.installed = False
-        self.arenas: list[tuple[int, int]] = []
+        self.arenas: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        self.regions: list[tuple[int, int]] = []
+        self.returned: list[int] = []
+        self.advice = ""
+        self._give_back = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.returned.append)
+        self._streams = {0}  # those that were used
         self._next = 1 << 20
 
     def install(self) -> None:
@@ -69,36 +98,47 @@ class SimulatedFramework:
     def spare_memory(self, on: bool) -> None:
         self.sparing = on
 
-    def take_arena(self, size: int, stream: int) -> Memory:
-        base = self._fresh(size)
-        self.arenas.append((base, size))
-        return Memory(base=base, bytes=size)
+    def take_arena(self, size: int, stream: int) -> Memory | None:
+        return self._take(size, self.arenas[stream]) if stream in self._streams else None
 
     def take_region(self, size: int) -> Memory:
-        return self.take_arena(size, 0)
+        return self._take(size, self.regions)
 
-    def relocation(self) -> None:
-        return None
+    def relocation(self) -> NothingMoves:
+        return NothingMoves()
 
     def advise(self, text: str) -> None:
         self.advice = text
 
-    def request(self, size: int) -> int:
+    def request(self, size: int, stream: int = 0) -> int:
         """What the adapter does for a tensor; returns its address."""
-        address = self.engine.allocate(size) if self.installed else 0
+        self._streams.add(stream)
+        address = self.engine.allocate(size, stream) if self.installed else 0
         if address:
-            assert any(base <= address <= base + extent - size for base, extent in self.arenas)
+            places = (*self.arenas[stream], *self.regions)
+            assert any(base <= address <= base + extent - size for base, extent in places)
             assert address % self.alignment == 0
         else:
             address = self._fresh(size)
             if self.installed:
-                self.engine.adopt(address, size)
+                self.engine.adopt(address, size, stream)
         self.oracle.add(address, size)
         return address
 
     def free(self, address: int) -> None:
         self.oracle.remove(address)
         self.engine.release(address)
+
+    def served(self, address: int) -> bool:
+        """Whether a block lies in an arena or a region."""
+        places = [*self.regions, *(arena for arenas in self.arenas.values() for arena in arenas)]
+        return any(base <= address < base + size for base, size in places)
+
+    def _take(self, size: int, places: list[tuple[int, int]]) -> Memory:
+        base = self._fresh(size)
+        places.append((base, size))
+        give_back = ctypes.cast(self._give_back, ctypes.c_void_p).value
+        return Memory(base=base, bytes=size, give_back=give_back, context=base)
 
     def _fresh(self, size: int) -> int:
         address = self._next
