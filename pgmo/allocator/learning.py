@@ -92,7 +92,7 @@ def rows_by_address(
         if not recent or index not in steady.rows or ordinal >= len(iterations[index]):
             continue
         row = int(steady.rows[index][ordinal])
-        if row != UNPAIRED and profile.turns[row] > 0 and profile.end[row] > profile.ticks:
+        if row != UNPAIRED and profile.turns[row] > 0 and profile.end[row] >= profile.ticks:
             rows[int(block["address"])] = row
     return rows
 
@@ -206,8 +206,8 @@ def rows_of_iteration(living: NDArray[np.void], profile: Profile) -> dict[int, i
         profile: one row for each of its requests.
     """
     recorded = living[living["block"] < len(profile)]
-    wraps = (profile.turns > 0) & (profile.end > profile.ticks)
-    return {int(one["address"]): int(one["block"]) for one in recorded if wraps[int(one["block"])]}
+    freed = (profile.turns > 0) & (profile.end >= profile.ticks)
+    return {int(one["address"]): int(one["block"]) for one in recorded if freed[int(one["block"])]}
 
 
 def rows_of_plan(living: NDArray[np.void], number: int) -> dict[int, int]:

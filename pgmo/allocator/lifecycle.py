@@ -5,6 +5,7 @@ Kept apart from `session.py`, which is about how a program uses it, and from the
 
 import os
 import warnings
+from collections import deque
 from collections.abc import Mapping
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -63,10 +64,14 @@ _HEADROOM = 1 / 16
 _GOOD = 0.999
 """Share of an iteration's bytes from slots from which on there is nothing to learn from it."""
 
+_WORTHWHILE, _RECENT, _MOST_POOR = 0.6, 12, 7
+"""Share of bytes from slots below which an arena costs more than it saves; of so many of the last
+iterations so many may be below."""
+
 _LONG = 256
 """Good iterations in a row after which the program is not watched any more."""
 
-_MOST_LESSONS, _EARNED = 32, 0.5
+_MOST_LESSONS, _EARNED = 64, 0.5
 """Plans that may be made from single iterations, in a row; and what a good iteration adds."""
 
 _MOST_NOTES = 20
@@ -112,6 +117,7 @@ class Lifecycle:
         self._openings: list[Plan] = []
         self._relocation = framework.relocation() if options.compacts(framework) else None
         self._watching = self._watched = False  # whether replayed iterations are recorded
+        self._recent: deque[bool] = deque(maxlen=_RECENT)  # whether iterations were worthwhile
         self._good = 0  # successive iterations that were served well
         self._credit = float(_MOST_LESSONS)  # plans that may be made at once
         self._completing: Planned | None = None  # what a single iteration did not show all of
@@ -350,6 +356,15 @@ class Lifecycle:
     # --- replay ---------------------------------------------------------------------------------
 
     def _after_replay(self, statistics: IterationStatistics, grown: list[tuple[int, int]]) -> None:
+        if not statistics.misses["no_arena"]:  # without one nothing was wasted
+            self._recent.append(statistics.hit_bytes_rate >= _WORTHWHILE)
+        if self._recent.count(False) > _MOST_POOR:
+            self._give_up(
+                "too little of each iteration repeats for an arena to pay: "
+                f"{_MOST_POOR + 1} of the last {len(self._recent)} had less than "
+                f"{_WORTHWHILE:.0%} of their bytes in slots"
+            )
+            return
         good = statistics.hit_bytes_rate >= _GOOD and not grown
         self._credit = min(_MOST_LESSONS, self._credit + _EARNED) if good else self._credit
         if not good and self._watching and self._learn_at_once(statistics):

@@ -89,7 +89,7 @@ def optimize(
             the iteration counts as diverged (default: 0.9).
         patience: diverged iterations in a row, after which the program is recorded again; doubled
             each time (default: 2).
-        max_plans: structures of iterations that are kept at a time (default: 16).
+        max_plans: structures of iterations that are kept at a time (default: 48).
         compact: move long-lived blocks (optimizer state, gradients) together, once, at the end of
             an iteration, so that they do not pin half-empty memory. Only what nobody else can hold
             an address of is moved; the summary tells what stayed. By default on CUDA devices.

@@ -34,7 +34,7 @@ class Options:
     max_record_iterations: int = 5
     min_hit_rate: float = 0.9
     patience: int = 2
-    max_plans: int = 16
+    max_plans: int = 48
     compact: bool | None = None
 
     def __post_init__(self) -> None:

@@ -80,6 +80,7 @@ class Relocation:
         self._engine = framework.engine
         self._mover = mover
         self._captured = captured
+        self._gathered = False
         self.moved = 0
         self.stayed: Counter[str] = Counter()
 
@@ -103,6 +104,7 @@ class Relocation:
         self._park(storages, rows, parked)
         self._framework.empty_cache()
         self._gather(self._long_lived(storages, living, rows))
+        self._gathered = True
         return parked
 
     def settle(self, parked: Parked) -> None:
@@ -163,6 +165,8 @@ class Relocation:
                 self.stayed[owned.obstacle] += size
             elif owned.role is Role.STRANGE_STATE:
                 self.stayed["state of an optimizer that may keep addresses"] += size
+            elif owned.role is Role.GRADIENT and self._gathered:
+                continue  # of an iteration that no plan has: the next one frees it
             elif owned.role is Role.OTHER:
                 self.stayed["neither optimizer state nor gradients"] += size
             else:

@@ -49,7 +49,7 @@ def profile_iteration(iteration: Iteration, known: Profile, requests: Iteration)
     end = np.where(alive, NEVER, own)
     waiting = np.flatnonzero(alive & (rows != UNPAIRED))
     theirs = known.end[rows[waiting]]
-    wraps = theirs > known.ticks
+    wraps = theirs >= known.ticks  # or they are freed before the next iteration's first request
     end[waiting[wraps]] = _carried_over(theirs[wraps], known.ticks, rows, ticks)
     explained = ~alive | iteration.shared
     explained[waiting] |= wraps | ((theirs == NEVER) & known.steady)
