@@ -1,31 +1,40 @@
-// What an adapter does, and an account of it: every call goes to the engine and to the oracle, and
-// the engine's statistics and records have to agree with the account.
+// What an adapter and a session do, and an account of it: every call goes to the engine and to the
+// oracle, and the engine's statistics and records have to agree with the account.
 
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
-#include <deque>
 #include <new>
 #include <optional>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
+#include "account.hpp"
 #include "engine/engine.hpp"
+#include "expected_record.hpp"
 #include "failing_new.hpp"
+#include "ground.hpp"
 #include "oracle.hpp"
-#include "pretended_memory.hpp"
 #include "random_plan.hpp"
 
 namespace pgmo::test {
 
+enum class Home : std::uint8_t { kFramework, kArena, kRegion };
+
 struct Block {
   std::uintptr_t address;
   std::uint64_t bytes;
-  bool slot;
+  std::uint32_t stream;
+  Home home;
   bool adopted;
   std::uint32_t record;  // its number in recording `epoch`
   std::uint32_t epoch;
+  std::uint32_t generation;  // of the plans at its birth
+
+  bool ours() const { return home != Home::kFramework; }
+  bool known() const { return ours() || adopted; }  // to the engine
 };
 
 class Client {
@@ -36,11 +45,15 @@ class Client {
   Client(Random& random, double failure_rate) : random_(random), failure_rate_(failure_rate) {}
 
   Engine& engine() { return engine_; }
+  Ground& ground() { return ground_; }
+  const ExpectedRecord& record() const { return record_; }
+  const std::vector<RandomPlan>& plans() const { return plans_; }  // by their numbers
+  std::uint32_t generation() const { return generation_; }
   bool serving() const { return serving_; }
-  bool recording() const { return recording_; }
   bool paused() const { return paused_; }
   std::uint64_t events() const { return events_; }
-  std::uint64_t hits() const { return hits_; }
+  std::uint64_t yields() const { return yields_; }
+  std::uint64_t opened() const { return opened_; }
 
   // --- what a program does ---
 
@@ -48,114 +61,181 @@ class Client {
     ++events_;
     ++whereabouts.event;
     const std::uint64_t handle = kStreams[stream];
-    Block block{.address = 0,
-                .bytes = bytes,
-                .slot = false,
-                .adopted = false,
-                .record = Recorder::kNoBlock,
-                .epoch = epoch_};
+    Block block = unborn(bytes, stream);
     bool failed = false;
     {
       const FailingAllocation failing(failure());
       block.address = reinterpret_cast<std::uintptr_t>(api_->allocate(handle_, bytes, handle));
       failed = failing.happened();
     }
-    block.slot = block.address != 0;
-    if (serving_ && !paused_ && (block.slot || !failed)) {
-      ++requests_;
-      requested_bytes_ += bytes;
-    }
-    if (block.slot) {
+    const bool served = block.address != 0;
+    if (serving_ && !paused_) count_request(bytes, served, failed);
+    if (served) {
       require(serving_ && !paused_, "a slot is served while the engine does not serve");
-      oracle_.served(block.address, bytes, base_, alignment_);
-      ++hits_;
-      hit_bytes_ += bytes;
-      slots_.add(static_cast<Bytes>(bytes));
-      block.adopted = true;
+      settle(block);
+      account_.hit(bytes);
     } else {
-      block.address = memory_.take(bytes);
-      oracle_.lives(block.address, bytes);
-      failed |= adopt(block, handle);
+      note_yield();
+      block.address = ground_.memory().take(bytes);
+      ground_.oracle().lives(block.address, bytes);
+      failed |= adopt(block);
     }
-    if (recording_ && !paused_) note_request(block, handle, failed);
+    if (record_.active() && !paused_) {
+      if (failed) record_.memory_ran_out();
+      block.record = record_.request(bytes, handle);
+    }
     return block;
   }
 
   void release(const Block& block) {
     ++events_;
     ++whereabouts.event;
-    oracle_.dies(block.address);
+    ground_.oracle().dies(block.address);
     void* const pointer = reinterpret_cast<void*>(block.address);
-    require((api_->owns(handle_, pointer) != 0) == block.slot,
+    require((api_->owns(handle_, pointer) != 0) == block.ours(),
             "the engine does not know which blocks lie in its arenas");
+    // Counted first: an arena or region may go back in the call.
+    record_.free(block.record, block.epoch);
     // A block that was not adopted need not be released through the engine, but may be.
-    if (block.adopted || random_.chance(0.5)) {
+    if (block.known() || random_.chance(0.5)) {
       const FailingAllocation failing(failure());
       const int kind = api_->release(handle_, pointer);
-      require((kind == PGMO_SLOT) == block.slot, "a slot is taken for the framework's, or not");
-      if (recording_ && failing.happened()) record_is_complete_ = false;
+      require((kind == PGMO_SLOT) == block.ours(), "a slot is taken for the framework's, or not");
+      if (failing.happened()) record_.memory_ran_out();
     }
-    if (recording_ && block.record != Recorder::kNoBlock && block.epoch == epoch_) {
-      record_.push_back({.kind = Event::kFree, .block = block.record, .bytes = 0, .stream = 0});
-    }
-    if (block.slot) {
-      slots_.remove(static_cast<Bytes>(block.bytes));
+    if (block.ours()) {
+      level_of(block).remove(static_cast<Bytes>(block.bytes));
     } else {
-      if (block.adopted) fallback_.remove(static_cast<Bytes>(block.bytes));
-      memory_.give(block.address, block.bytes);
+      if (block.adopted) account_.fallback.remove(static_cast<Bytes>(block.bytes));
+      ground_.memory().give(block.address, block.bytes);
     }
   }
 
-  // --- what the session does; each may run out of memory, and is then as if it had not been ---
+  // Tells the engine that the block is used on that stream.
+  void share(const Block& block, std::uint32_t stream) {
+    const FailingAllocation failing(failure());
+    const bool puts_off = api_->shared(handle_, reinterpret_cast<void*>(block.address),
+                                       kStreams[stream]) != PGMO_FOREIGN;
+    if (failing.happened()) record_.memory_ran_out();
+    if (block.stream != stream) record_.shared(block.record, block.epoch);
+    require(block.ours() || !puts_off, "a free is put off for the framework's own block");
+    require(!block.ours() || block.stream == stream || puts_off,
+            "a slot that another stream uses may be freed at once");
+  }
+
+  // A slot for a block that is about to be moved, or nothing.
+  std::optional<Block> resettle(std::uint32_t request, std::uint64_t bytes) {
+    ++events_;
+    const auto size = static_cast<Bytes>(bytes);
+    const std::uintptr_t address = engine_.resettle(request, size);
+    if (address == 0) return std::nullopt;
+    const RandomPlan& plan = plans_.at(engine_.selected_plan());
+    Block block = unborn(bytes, plan.rows.at(request).stream_index);
+    block.address = address;
+    settle(block);
+    require(block.home == Home::kArena, "a block is settled in a region");
+    return block;
+  }
+
+  std::optional<Block> place(const KnownRegion& region, Offset offset, const Block& moved) {
+    ++events_;
+    Block block = unborn(moved.bytes, moved.stream);
+    const auto size = static_cast<Bytes>(moved.bytes);
+    const bool free = ground_.is_free(region, offset, size);
+    const bool tried =
+        survives([&] { block.address = engine_.place_in_region(region.number, offset, size); });
+    require(!tried || (block.address != 0) == free, "a free place is refused, or one is not free");
+    if (block.address == 0) return std::nullopt;
+    block.home = Home::kRegion;
+    ground_.oracle().served(block.address, block.bytes, region.base, 1);
+    account_.regions.add(size);
+    return block;
+  }
+
+  // --- arenas and regions; each call may run out of memory, and is then as if it had not been ---
+
+  bool attached() const { return ground_.attached(); }
 
   bool attach(std::uint64_t bytes, std::uint64_t alignment) {
-    const std::uintptr_t base = memory_.take(bytes);
-    tokens_.push_back({this, base});
-    oracle_.arena_taken(base, bytes);
-    const pgmo_arena arena{reinterpret_cast<void*>(base), bytes, give_back, &tokens_.back()};
-    bool refused = false;
-    try {
-      const FailingAllocation failing(failure());
-      engine_.attach_arena(arena);
-    } catch (const std::bad_alloc&) {
-      refused = true;
-    } catch (const std::invalid_argument&) {
-      refused = true;
-    }
-    if (refused) {
-      return_arena(base);
-      return false;
-    }
-    base_ = base;
-    alignment_ = alignment;
-    return true;
+    bool fits = true;
+    for (const RandomPlan& plan : plans_) fits &= plan.arena <= static_cast<Bytes>(bytes);
+    const pgmo_arena arena = ground_.take(bytes, Oracle::kArena);
+    const bool accepted = accepts([&] { engine_.attach_arena(arena); }, arena);
+    require(accepted ? fits : !fits || ran_out_, "an arena is refused, or wrongly not");
+    if (accepted) ground_.set_for_all(arena, alignment);
+    return accepted;
+  }
+
+  bool add_arena(std::uint32_t stream, Offset begin, std::uint64_t bytes, std::uint64_t alignment) {
+    const bool fits = ground_.has_room_for(stream, begin, bytes) && holds(stream, begin, bytes);
+    const pgmo_arena arena = ground_.take(bytes, Oracle::kArena);
+    const bool accepted =
+        accepts([&] { engine_.add_arena(kStreams[stream], begin, arena); }, arena);
+    require(accepted ? fits : !fits || ran_out_, "a stream's arena is refused, or wrongly not");
+    if (accepted) ground_.set(stream, begin, arena, alignment);
+    return accepted;
   }
 
   bool detach() {
     serving_ = false;
     if (!survives([&] { engine_.detach_arena(); })) return false;
-    base_ = 0;
+    ground_.let_go();
     return true;
   }
+
+  void yield_when_outgrown(bool on) {
+    engine_.yield_when_outgrown(on);
+    may_yield_ = on;
+  }
+
+  bool add_region(std::uint64_t bytes) {
+    const pgmo_arena region = ground_.take(bytes, Oracle::kRegion);
+    std::uint32_t number = 0;
+    if (!accepts([&] { number = engine_.add_region(region); }, region)) return false;
+    ground_.regions().push_back({number, address_of(region.base), bytes});
+    return true;
+  }
+  void close_region(std::size_t at) {
+    const KnownRegion region = ground_.regions()[at];
+    ground_.regions().erase(ground_.regions().begin() + static_cast<std::ptrdiff_t>(at));
+    close(region, [&] { engine_.close_region(region.number); });
+  }
+
+  // Refused when there is one already.
+  bool add_opening_region(std::uint64_t bytes) {
+    const pgmo_arena region = ground_.take(bytes, Oracle::kRegion);
+    if (!accepts([&] { engine_.add_opening_region(region); }, region)) return false;
+    require(!ground_.opening(), "the opening has two regions");
+    ground_.opening() = {0, address_of(region.base), bytes};
+    return true;
+  }
+  void close_opening_region() {
+    if (!ground_.opening()) return engine_.close_opening_region();
+    close(*std::exchange(ground_.opening(), {}), [&] { engine_.close_opening_region(); });
+  }
+
+  // --- plans and modes ---
 
   std::optional<Engine::PlanId> add_plan(const RandomPlan& plan) {
     std::optional<Engine::PlanId> id;
     survives([&] { id = engine_.add_plan(plan.rows, {kStreams, 3}, plan.arena, plan.alignment); });
+    if (id) plans_.push_back(plan);
+    require(!id || *id + 1 == plans_.size(), "plans are not numbered in their order");
     return id;
   }
   bool remove_plans() {
     serving_ = false;
-    return survives([&] { engine_.remove_plans(); });
+    if (!survives([&] { engine_.remove_plans(); })) return false;
+    plans_.clear();
+    ++generation_;
+    return true;
   }
   void select_plan(Engine::PlanId plan) {
     survives([&] { engine_.select_plan(plan); });
   }
-  void end_iteration() {
-    if (recording_) {
-      record_.push_back(
-          {.kind = Event::kStep, .block = Recorder::kNoBlock, .bytes = 0, .stream = 0});
-    }
-    survives([&] { engine_.end_iteration(); });
+  bool end_iteration() {
+    record_.step();
+    return survives([&] { engine_.end_iteration(); });
   }
   void start_serving() {
     engine_.start_serving();
@@ -175,87 +255,37 @@ class Client {
   }
   void start_recording() {
     engine_.start_recording();
-    recording_ = true;
-    record_is_complete_ = true;
-    record_.clear();
-    recorded_blocks_ = 0;
-    ++epoch_;
+    record_.start();
   }
   void stop_recording() {
-    compare_record();
+    record_.compare(engine_);
     engine_.stop_recording();
-    recording_ = false;
+    record_.stop();
   }
   void reset_peaks() {
     engine_.reset_peaks();
-    slots_.peak = slots_.live;
-    fallback_.peak = fallback_.live;
+    account_.reset_peaks();
   }
 
   // --- the account ---
 
   void compare_statistics() {
-    const Statistics all = engine_.statistics();
-    std::uint64_t misses = 0;
-    for (const std::uint64_t reason : all.counters.misses) misses += reason;
-    require_equal(all.counters.hits + misses, all.counters.requests, "hits and misses");
-    require_equal(all.counters.requests, requests_, "requests");
-    require_equal(all.counters.requested_bytes, requested_bytes_, "requested bytes");
-    require_equal(all.counters.hits, hits_, "hits");
-    require_equal(all.counters.hit_bytes, hit_bytes_, "hit bytes");
-    require_equal(value(all.slots.live), value(slots_.live), "live slot bytes");
-    require_equal(value(all.slots.peak), value(slots_.peak), "peak slot bytes");
-    require_equal(value(all.fallback.live), value(fallback_.live), "live fallback bytes");
-    require_equal(value(all.fallback.peak), value(fallback_.peak), "peak fallback bytes");
-    require_equal(all.fallback_bytes, fallback_bytes_, "fallback bytes");
-    require_equal(value(all.arena_bytes), oracle_.arena_bytes(), "arena bytes");
-    require_equal(all.arenas, oracle_.arenas(), "arenas");
-    const std::uint32_t mode = paused_ ? 0u
-                                       : (recording_ ? std::uint32_t{PGMO_RECORDING} : 0u) |
-                                             (serving_ ? std::uint32_t{PGMO_SERVING} : 0u);
-    require_equal(*api_->mode(handle_), mode, "mode");
+    account_.compare(engine_, ground_.oracle());
+    require_equal(engine_.has_arena(), attached(), "whether there is an arena");
+    const std::uint32_t recording = record_.active() ? PGMO_RECORDING : 0;
+    const std::uint32_t serving = serving_ ? PGMO_SERVING : 0;
+    require_equal(*api_->mode(handle_), paused_ ? 0 : recording | serving, "mode");
   }
 
-  void compare_record() {
-    if (!record_is_complete_ || !recording_) return;
-    const std::vector<Event> events = engine_.events(0);
-    require_equal(events.size(), record_.size(), "recorded events");
-    for (std::size_t at = 0; at < events.size(); ++at) {
-      require(events[at].kind == record_[at].kind && events[at].block == record_[at].block &&
-                  events[at].bytes == record_[at].bytes && events[at].stream == record_[at].stream,
-              "a recorded event is not what happened");
-    }
-  }
-
-  // With everything freed and the arena detached.
   void compare_end() {
     compare_statistics();
-    require_equal(engine_.statistics().late_now, 0, "late blocks at the end");
-    require_equal(value(engine_.statistics().slots.live), 0, "live slot bytes at the end");
-    require_equal(oracle_.living(), 0, "living blocks at the end");
-    require_equal(oracle_.arenas(), 0, "arenas that were never given back");
+    Account::compare_end(engine_, ground_.oracle());
   }
 
  private:
-  struct Token {
-    Client* client;
-    std::uintptr_t base;
-  };
-  struct Noted {
-    Event::Kind kind;
-    std::uint32_t block;
-    Bytes bytes;
-    std::uint64_t stream;
-  };
-
-  static void give_back(void* context) {
-    allocations_until_failure = -1;  // the failures are meant for the engine
-    const Token& token = *static_cast<Token*>(context);
-    token.client->return_arena(token.base);
+  Level& level_of(const Block& block) {
+    return block.home == Home::kArena ? account_.slots : account_.regions;
   }
-  static std::uint64_t value(Bytes bytes) { return static_cast<std::uint64_t>(bytes); }
-
-  void return_arena(std::uintptr_t base) { memory_.give(base, oracle_.arena_given_back(base)); }
 
   int failure() {
     if (failure_rate_ == 0 || !random_.chance(failure_rate_)) return -1;
@@ -264,40 +294,109 @@ class Client {
 
   template <typename Work>
   bool survives(Work&& work) {
+    const FailingAllocation failing(failure());
     bool done = true;
-    {
-      const FailingAllocation failing(failure());
-      try {
-        work();
-      } catch (const std::bad_alloc&) {
-        done = false;
-      }
-      if (failing.happened()) record_is_complete_ = false;
+    try {
+      work();
+    } catch (const std::bad_alloc&) {
+      done = false;
+    } catch (...) {
+      ran_out_ = failing.happened();
+      throw;
     }
+    ran_out_ = failing.happened();
+    if (ran_out_) record_.memory_ran_out();
     return done;
   }
 
-  // Whether memory ran out in it.
-  bool adopt(Block& block, std::uint64_t stream) {
-    const FailingAllocation failing(failure());
-    void* const pointer = reinterpret_cast<void*>(block.address);
-    block.adopted = api_->adopt(handle_, pointer, block.bytes, stream) != 0;
-    require(failing.happened() || block.adopted == ((serving_ || recording_) && !paused_),
-            "a block of the framework's is not adopted, or in bypass");
-    if (block.adopted) {
-      fallback_.add(static_cast<Bytes>(block.bytes));
-      fallback_bytes_ += block.bytes;
+  // Whether the engine takes the range over; it is the framework's again if not.
+  template <typename Work>
+  bool accepts(Work&& work, const pgmo_arena& range) {
+    bool accepted = false;
+    try {
+      accepted = survives(work);
+    } catch (const std::invalid_argument&) {
     }
-    return failing.happened();
+    if (!accepted) ground_.refused(range);
+    return accepted;
   }
 
-  void note_request(Block& block, std::uint64_t stream, bool failed) {
-    if (failed) record_is_complete_ = false;
-    block.record = recorded_blocks_++;
-    record_.push_back({.kind = Event::kRequest,
-                       .block = block.record,
-                       .bytes = static_cast<Bytes>(block.bytes),
-                       .stream = stream});
+  template <typename Work>
+  void close(const KnownRegion& region, Work&& work) {
+    const bool empty = ground_.oracle().is_free(region.base, region.bytes);
+    work();
+    require(ground_.oracle().holds(region.base) != empty,
+            "a closed region is given back too early or too late");
+  }
+
+  // Whether every plan's slots of the stream lie within these offsets.
+  bool holds(std::uint32_t stream, Offset begin, std::uint64_t bytes) const {
+    const Offset end = begin + static_cast<Offset>(bytes);
+    for (const RandomPlan& plan : plans_) {
+      for (const PlannedRequest& row : plan.rows) {
+        if (row.stream_index != stream || row.offset >= Regions::kOpening) continue;
+        for (const Offset offset : {row.offset, row.alternate}) {
+          if (offset != kUnplanned && (offset < begin || offset + row.bytes > end)) return false;
+        }
+      }
+    }
+    return true;
+  }
+
+  Block unborn(std::uint64_t bytes, std::uint32_t stream) const {
+    return {.address = 0,
+            .bytes = bytes,
+            .stream = stream,
+            .home = Home::kFramework,
+            .adopted = false,
+            .record = Recorder::kNoBlock,
+            .epoch = record_.epoch(),
+            .generation = generation_};
+  }
+
+  // Where the engine has put it.
+  void settle(Block& block) {
+    if (ground_.in_opening(block.address)) {
+      block.home = Home::kRegion;
+      ground_.served_from_opening(block.address, block.bytes);
+      ++opened_;
+    } else {
+      block.home = Home::kArena;
+      ground_.served_from_arena(block.address, block.bytes, block.stream);
+    }
+    level_of(block).add(static_cast<Bytes>(block.bytes));
+  }
+
+  // Once memory has run out nothing is counted, except when it did so after the request had been
+  // refused (to yield the arena) or because of that (no note of a place for good).
+  void count_request(std::uint64_t bytes, bool served, bool failed) {
+    if (!served && failed) {
+      const std::uint64_t requests = engine_.statistics().counters.requests;
+      if (requests == account_.requests) return;
+      require(may_yield_ || ground_.opening(), "a request without memory is counted");
+    }
+    account_.requested(bytes);
+  }
+
+  void note_yield() {
+    if (!may_yield_ || !attached() || engine_.has_arena()) return;
+    require(serving_ && !paused_, "an arena is yielded while the engine does not serve");
+    ground_.let_go();
+    ++yields_;
+  }
+
+  // Whether memory ran out in it.
+  bool adopt(Block& block) {
+    const FailingAllocation failing(failure());
+    void* const pointer = reinterpret_cast<void*>(block.address);
+    block.adopted = api_->adopt(handle_, pointer, block.bytes, kStreams[block.stream]) != 0;
+    require(failing.happened() || block.adopted == ((serving_ || record_.active()) && !paused_),
+            "a block of the framework's is not adopted, or in bypass");
+    if (block.adopted) {
+      account_.fallback.add(static_cast<Bytes>(block.bytes));
+      account_.fallback_bytes += block.bytes;
+    }
+    return failing.happened();
   }
 
   Random& random_;
@@ -306,28 +405,20 @@ class Client {
   const pgmo_engine_api* api_ = engine_api();
   pgmo_engine* handle_ = reinterpret_cast<pgmo_engine*>(&engine_);
 
-  Oracle oracle_;
-  PretendedMemory memory_;
-  std::deque<Token> tokens_;
-  std::uintptr_t base_ = 0;
-  std::uint64_t alignment_ = 1;
+  Ground ground_;
+  Account account_;
+  ExpectedRecord record_;
+  std::vector<RandomPlan> plans_;
+  std::uint32_t generation_ = 0;
 
   bool serving_ = false;
-  bool recording_ = false;
   bool paused_ = false;
-  bool record_is_complete_ = true;
-  std::vector<Noted> record_;
-  std::uint32_t recorded_blocks_ = 0;
-  std::uint32_t epoch_ = 0;
+  bool may_yield_ = false;
+  bool ran_out_ = false;  // in the last call that may
 
   std::uint64_t events_ = 0;
-  std::uint64_t requests_ = 0;
-  std::uint64_t requested_bytes_ = 0;
-  std::uint64_t hits_ = 0;
-  std::uint64_t hit_bytes_ = 0;
-  std::uint64_t fallback_bytes_ = 0;
-  Level slots_;
-  Level fallback_;
+  std::uint64_t yields_ = 0;
+  std::uint64_t opened_ = 0;
 };
 
 }  // namespace pgmo::test

@@ -1,8 +1,10 @@
-// An engine, and arenas whose addresses nobody reads or writes.
+// An engine, and arenas and regions whose addresses nobody reads or writes.
 
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <numeric>
 #include <vector>
 
 #include "engine/engine.hpp"
@@ -11,19 +13,24 @@
 namespace pgmo::test {
 
 inline constexpr std::uint64_t kStream = 0x5eed;
-inline const std::vector<std::uint64_t> kStreams = {kStream};
+inline constexpr std::uint64_t kOtherStream = 0xbeef;
+inline const std::vector<std::uint64_t> kStreams = {kStream, kOtherStream};
 
 struct Fixture {
   Engine engine;
-  int given_back = 0;
+  std::array<int, 8> returned{};  // how often each range was given back
 
-  static std::uintptr_t base(int arena) {
-    return 0x10000000u + static_cast<std::uintptr_t>(arena) * 0x1000000u;
+  static std::uintptr_t base(int range) {
+    return 0x10000000u + static_cast<std::uintptr_t>(range) * 0x1000000u;
   }
-  void attach(int arena, std::size_t bytes = 10'000) {
-    engine.attach_arena({reinterpret_cast<void*>(base(arena)), bytes,
-                         [](void* count) { ++*static_cast<int*>(count); }, &given_back});
+  pgmo_arena range(int number, std::size_t bytes = 10'000) {
+    return {reinterpret_cast<void*>(base(number)), bytes,
+            [](void* count) { ++*static_cast<int*>(count); },
+            &returned.at(static_cast<std::size_t>(number))};
   }
+  int given_back() const { return std::accumulate(returned.begin(), returned.end(), 0); }
+
+  void attach(int arena, std::size_t bytes = 10'000) { engine.attach_arena(range(arena, bytes)); }
   Engine::PlanId add(const std::vector<PlannedRequest>& rows, Bytes arena = 10'000) {
     return engine.add_plan(rows, kStreams, arena, 1);
   }
@@ -36,9 +43,13 @@ struct Fixture {
     return reinterpret_cast<std::uintptr_t>(engine.allocate(bytes, stream));
   }
   bool release(std::uintptr_t address) { return engine.release(reinterpret_cast<void*>(address)); }
-  bool adopt(std::uintptr_t address, std::size_t bytes) {
-    return engine.adopt(reinterpret_cast<void*>(address), bytes, kStream);
+  bool adopt(std::uintptr_t address, std::size_t bytes, std::uint64_t stream = kStream) {
+    return engine.adopt(reinterpret_cast<void*>(address), bytes, stream);
   }
+  bool shared(std::uintptr_t address, std::uint64_t stream) {
+    return engine.shared(reinterpret_cast<void*>(address), stream);
+  }
+  bool owns(std::uintptr_t address) { return engine.owns(reinterpret_cast<void*>(address)); }
   std::uint64_t missed(Miss reason) {
     return engine.statistics().counters.misses[static_cast<int>(reason)];
   }

@@ -2,8 +2,9 @@
 //
 //     plan      a b c d e f g h
 //     program   a c b d d x   g | a b c | a b c ... twice | ...      | end of an iteration
-//               reordered, duplicated, inserted, dropped, cut short, too long; frees early, late,
-//               iterations later; plans, arenas and modes changed in the middle; memory runs out
+//               reordered, duplicated, inserted, dropped, cut short, too long, outgrown; frees
+//               early, late, iterations later; plans, arenas, regions and modes changed in the
+//               middle; arenas of single streams, some without; blocks moved; memory runs out
 //
 // Everything follows from --seed. A violation names the seed, the episode and the event in it.
 
@@ -17,15 +18,11 @@
 #include <vector>
 
 #include "client.hpp"
+#include "coverage.hpp"
+#include "mover.hpp"
 
 namespace pgmo::test {
 namespace {
-
-// What went on, to show that the attack reaches everything.
-struct Coverage {
-  Counters counters;
-  std::uint64_t events = 0;
-};
 
 class Episode {
  public:
@@ -33,16 +30,22 @@ class Episode {
       : random_(seed),
         wildness_(random_.pick(kWildness)),
         client_(random_, random_.pick(kFailureRates)),
+        mover_(random_, client_),
         most_events_(most_events) {}
 
   void run(Coverage& coverage) {
-    set_up();
+    client_.yield_when_outgrown(random_.chance(0.5));
+    serve();
     while (client_.events() < most_events_) {
       iterate(next_plan());
       client_.compare_statistics();
     }
-    coverage.counters = client_.engine().statistics().counters;
-    coverage.events = client_.events();
+    coverage = {.counters = client_.engine().statistics().counters,
+                .events = client_.events(),
+                .yields = client_.yields(),
+                .opened = client_.opened(),
+                .placed = mover_.placed(),
+                .resettled = mover_.resettled()};
     tear_down();
   }
 
@@ -54,14 +57,6 @@ class Episode {
     Tick lifetime;
   };
 
-  void set_up() {
-    make_plans();
-    while (!client_.attach(room(), alignment_)) {
-    }
-    add_plans();
-    client_.start_serving();
-  }
-
   void make_plans() {
     plans_.clear();
     const std::int64_t count = random_.chance(0.5) ? 1 : random_.between(2, 4);
@@ -72,9 +67,14 @@ class Episode {
       plans_.push_back(random_plan(random_, style));
     }
     sizes_ = style.sizes;
+    layout_ = lay_out(random_, plans_, style);
   }
 
   void add_plans() {
+    // A region for the opening that is too small is refused now, but may come later.
+    if (client_.ground().opening() && client_.ground().opening()->bytes < opening_bytes()) {
+      client_.close_opening_region();
+    }
     for (const RandomPlan& plan : plans_) {
       while (!client_.add_plan(plan)) {
       }
@@ -88,6 +88,33 @@ class Episode {
     return static_cast<std::uint64_t>(most + (random_.chance(0.5) ? 0 : random_.between(0, 4000)));
   }
 
+  std::uint64_t opening_bytes() const {
+    Bytes most = 1;
+    for (const RandomPlan& plan : plans_) most = std::max(most, plan.opening);
+    return static_cast<std::uint64_t>(most);
+  }
+
+  // For all streams, or for each; then some have none, as if the program had not used them yet.
+  void attach() {
+    if (!layout_.apart || random_.chance(0.2)) {
+      while (!client_.attach(room(), alignment_)) {
+      }
+      return;
+    }
+    while (client_.attached() && !client_.detach()) {
+    }
+    while (!client_.attached()) {
+      for (std::uint32_t stream = 0; stream < kMostStreams; ++stream) {
+        if (random_.chance(0.7)) add_arena(stream);
+      }
+    }
+  }
+
+  void add_arena(std::uint32_t stream) {
+    client_.add_arena(stream, layout_.begins[stream],
+                      static_cast<std::uint64_t>(layout_.bytes[stream]), alignment_);
+  }
+
   const RandomPlan& next_plan() {
     const auto count = static_cast<std::int64_t>(plans_.size());
     current_ = random_.chance(0.1) ? random_.between(0, count - 1) : (current_ + 1) % count;
@@ -97,6 +124,7 @@ class Episode {
   void iterate(RandomPlan plan) {  // a copy: the plans may change on the way
     const Tick ticks = static_cast<Tick>(plan.rows.size());
     const bool twice = random_.chance(wildness_ / 4);
+    outgrown_ = random_.chance(0.01 + wildness_ / 4);
     for (int turn = 0; turn <= twice; ++turn) {
       for (const Step& step : perturbed(plan)) {
         free_until(base_tick_ + step.tick);
@@ -108,6 +136,9 @@ class Episode {
     }
     if (!random_.chance(wildness_ / 10)) client_.end_iteration();
     if (random_.chance(wildness_ / 10)) client_.end_iteration();
+    if (layout_.apart && random_.chance(0.1)) add_any_arena();
+    if (random_.chance(0.2)) mover_.move(living_);
+    if (!client_.attached() && random_.chance(0.5)) serve();
   }
 
   std::vector<Step> perturbed(const RandomPlan& plan) {
@@ -121,8 +152,9 @@ class Episode {
       Step step{.bytes = static_cast<std::uint64_t>(row.bytes),
                 .stream = row.stream_index,
                 .tick = tick,
-                .lifetime = lifetime(row.end - tick, row.offset == kUnplanned, ticks)};
+                .lifetime = lifetime(row.end - tick, for_good(row), ticks)};
       if (row.varying && random_.chance(0.5)) step.bytes = any_size(row.bytes);
+      if (row.varying && outgrown_) step.bytes = static_cast<std::uint64_t>(row.bytes) + 16;
       if (random_.chance(wildness_ / 4)) step.bytes = any_size(2 * row.bytes);
       steps.push_back(step);
       if (random_.chance(wildness_ / 4)) steps.push_back(step);
@@ -135,6 +167,10 @@ class Episode {
       steps.resize(static_cast<std::size_t>(random_.between(0, length)));
     }
     return steps;
+  }
+
+  static bool for_good(const PlannedRequest& row) {
+    return row.offset == kUnplanned || row.offset >= Regions::kOpening;
   }
 
   std::uint64_t any_size(Bytes most) {
@@ -166,15 +202,15 @@ class Episode {
   }
 
   void interfere() {
-    switch (random_.between(0, 11)) {
+    switch (random_.between(0, 13)) {
       case 0:
         return client_.paused() ? client_.resume() : client_.pause();
       case 1:
         return client_.resume();
       case 2:
-        return client_.recording() ? client_.stop_recording() : client_.start_recording();
+        return client_.record().active() ? client_.stop_recording() : client_.start_recording();
       case 3:
-        return client_.compare_record();
+        return client_.record().compare(client_.engine());
       case 4:
         if (client_.serving()) return client_.stop_serving();
         [[fallthrough]];
@@ -186,39 +222,114 @@ class Episode {
               random_.between(0, static_cast<std::int64_t>(plans_.size()) - 1)));
         return;
       case 7:
-        attached_ |= client_.attach(random_.chance(0.1) ? 1 : room(), alignment_);
-        return;
       case 8:
-        if (random_.chance(0.3) && client_.detach()) attached_ = false;
-        return;
+        return change_arenas();
       case 9:
         if (random_.chance(0.3) && client_.remove_plans()) added_ = false;
         return;
       case 10:
         return client_.reset_peaks();
+      case 11:
+        return change_regions();
+      case 12:
+        return look_at_blocks();
       default:
         static_cast<void>(client_.engine().take_grown());
+    }
+  }
+
+  void change_arenas() {
+    switch (random_.between(0, 5)) {
+      case 0:
+        if (added_) client_.attach(random_.chance(0.1) ? 1 : room(), alignment_);
+        return;
+      case 1:
+        if (random_.chance(0.6)) client_.detach();
+        return;
+      case 2:
+        client_.yield_when_outgrown(random_.chance(0.5));
+        return;
+      case 3:
+        if (added_) return serve_from_others();
+        return;
+      case 4:  // anywhere: most likely refused
+        client_.add_arena(static_cast<std::uint32_t>(random_.between(0, kMostStreams - 1)),
+                          random_.between(0, static_cast<Bytes>(room())), any_size(5000),
+                          alignment_);
+        return;
+      default:
+        if (layout_.apart) add_any_arena();
+    }
+  }
+
+  // Refused where there is one already.
+  void add_any_arena() {
+    add_arena(static_cast<std::uint32_t>(random_.between(0, kMostStreams - 1)));
+  }
+
+  void serve_from_others() {
+    attach();
+    client_.start_serving();
+  }
+
+  void change_regions() {
+    const auto& regions = client_.ground().regions();
+    const auto last = static_cast<std::int64_t>(regions.size()) - 1;
+    switch (random_.between(0, 4)) {
+      case 0:
+        if (regions.size() < 4) client_.add_region(any_size(60'000));
+        return;
+      case 1:
+        if (last >= 0) client_.close_region(static_cast<std::size_t>(random_.between(0, last)));
+        return;
+      case 2:
+        if (random_.chance(0.3)) client_.close_opening_region();
+        return;
+      default:
+        client_.add_opening_region(random_.chance(0.2) ? any_size(2000) : opening_bytes());
+    }
+  }
+
+  void look_at_blocks() {
+    switch (random_.between(0, 3)) {
+      case 0:
+        return mover_.compare(living_);
+      case 1:
+        return mover_.move(living_);
+      case 2:
+        if (const auto block = mover_.settle_a_stranger()) {
+          living_.emplace(base_tick_ + random_.between(0, 200), *block);
+        }
+        return;
+      default:
+        for (auto at = living_.begin(); at != living_.end() && random_.chance(0.8); ++at) {
+          client_.share(at->second,
+                        static_cast<std::uint32_t>(random_.between(0, Client::kUnknownStream)));
+        }
     }
   }
 
   // From whatever state, to serving.
   void serve() {
     if (!added_) make_plans();
-    if (!attached_ || !added_) {
-      while (!client_.attach(room(), alignment_)) {
-      }
-      attached_ = true;
+    if (!client_.attached() || !added_) attach();
+    if (!added_) {
+      if (random_.chance(0.7)) client_.add_opening_region(opening_bytes());
+      if (random_.chance(0.5)) client_.add_region(60'000);
+      add_plans();
     }
-    if (!added_) add_plans();
     client_.start_serving();
   }
 
   void tear_down() {
     if (client_.paused()) client_.resume();
-    if (client_.recording()) client_.stop_recording();
+    if (client_.record().active()) client_.stop_recording();
     while (!client_.detach()) {
     }
+    while (!client_.ground().regions().empty()) client_.close_region(0);
+    client_.close_opening_region();
     client_.compare_statistics();
+    mover_.compare(living_);
     for (const auto& [due, block] : living_) client_.release(block);
     client_.compare_end();
   }
@@ -229,15 +340,17 @@ class Episode {
   Random random_;
   double wildness_;
   Client client_;
+  Mover mover_;
   std::uint64_t most_events_;
   std::vector<RandomPlan> plans_;
   std::vector<Bytes> sizes_;
+  Layout layout_{};
   std::uint64_t alignment_ = 1;
   std::int64_t current_ = 0;
-  bool attached_ = true;
   bool added_ = false;
-  Tick base_tick_ = 0;  // where the iteration started
-  std::multimap<Tick, Block> living_;
+  bool outgrown_ = false;  // this iteration
+  Tick base_tick_ = 0;     // where the iteration started
+  LivingBlocks living_;
 };
 
 int attack(std::uint64_t seed, std::uint64_t events) {
@@ -250,32 +363,15 @@ int attack(std::uint64_t seed, std::uint64_t events) {
     whereabouts.event = 0;
     Coverage one;
     Episode(seed * 1'000'003 + episodes, kEventsPerEpisode).run(one);
-    sum.events += one.events;
-    sum.counters.requests += one.counters.requests;
-    sum.counters.hits += one.counters.hits;
-    for (std::size_t at = 0; at < std::size(sum.counters.misses); ++at) {
-      sum.counters.misses[at] += one.counters.misses[at];
-    }
-    sum.counters.late += one.counters.late;
-    sum.counters.jumps += one.counters.jumps;
-    sum.counters.takeovers += one.counters.takeovers;
+    sum.add(one);
   }
   const auto number = [](std::uint64_t count) { return static_cast<unsigned long long>(count); };
   std::printf("seed %llu: %llu events in %llu episodes, no violation\n", number(seed),
               number(sum.events), number(episodes));
-  std::printf(
-      "requests %llu  hits %llu  persistent %llu  unknown %llu  too large %llu  "
-      "occupied %llu  late %llu\nblocks late %llu  jumps %llu  takeovers %llu\n",
-      number(sum.counters.requests), number(sum.counters.hits), number(sum.counters.misses[0]),
-      number(sum.counters.misses[1]), number(sum.counters.misses[2]),
-      number(sum.counters.misses[3]), number(sum.counters.misses[4]), number(sum.counters.late),
-      number(sum.counters.jumps), number(sum.counters.takeovers));
-  // An attack that does not get there proves nothing.
-  bool reached = sum.counters.late > 0 && sum.counters.jumps > 0 && sum.counters.takeovers > 0 &&
-                 sum.counters.hits > sum.counters.requests / 10;
-  for (const std::uint64_t reason : sum.counters.misses) reached = reached && reason > 0;
-  if (!reached) std::printf("the attack did not reach every kind of hit and miss\n");
-  return reached ? 0 : 1;
+  sum.print();
+  if (sum.complete()) return 0;
+  std::printf("the attack did not reach every kind of hit and miss\n");
+  return 1;
 }
 
 }  // namespace

@@ -1,9 +1,9 @@
 // The attack from several threads at once, with real memory.
 //
-//     driver     end_iteration  select_plan  attach_arena  pause  record ...
-//     workers    request ──▶ write ──▶ pool ──▶ check what was written ──▶ free    (another
-//     thread's
-//                                                                                   block, often)
+//     driver     end_iteration  select_plan  attach_arena  add_arena  pause  record  living ...
+//     workers    request ──▶ write ──▶ pool ──▶ check what was written ──▶ free
+//                   │                                                      (another thread's
+//                   └──▶ an outgrown iteration yields the arenas            block, often)
 //
 // A range is marked live after allocate has returned and unmarked before release is called, so the
 // oracle never reports an overlap that was none. What each block holds is checked as well.
@@ -16,6 +16,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <stdexcept>
 #include <thread>
 #include <vector>
 
@@ -52,19 +53,25 @@ class Attack {
   Attack(std::uint64_t seed, std::uint64_t events) : seed_(seed), most_events_(events) {
     Random random(seed);
     PlanStyle style = random_style(random);
-    style.streams = 1;
+    style.streams = kMostStreams;
+    style.apart = true;
     style.alignment = 64;
+    style.varying = 0.2;
+    style.persistent = style.opening = 0.05;
     for (int at = 0; at < 3; ++at) {
       style.ticks = random.between(20, 90);
       plans_.push_back(random_plan(random, style));
-      room_ = std::max(room_, static_cast<std::uint64_t>(plans_.back().arena));
     }
+    layout_ = lay_out(random, plans_, style);
   }
 
   void run() {
-    attach();
+    Random random(seed_);
+    engine_.yield_when_outgrown(true);
+    attach(random);
+    open();
     add_plans();
-    engine_.start_serving();
+    serve();
     std::vector<std::thread> workers;
     for (std::uint64_t number = 1; number <= kWorkers; ++number) {
       workers.emplace_back([this, number] { work(number); });
@@ -73,6 +80,10 @@ class Attack {
     for (std::thread& worker : workers) worker.join();
     engine_.resume();
     engine_.detach_arena();
+    engine_.close_opening_region();
+    std::size_t known = 0;
+    for (const Held& block : pool_) known += block.slot || block.adopted;
+    require_equal(engine_.living().size(), known, "what lives at the end");
     for (const Held& block : pool_) give(block);
     const Statistics all = engine_.statistics();
     std::uint64_t misses = 0;
@@ -82,21 +93,26 @@ class Attack {
     require_equal(static_cast<std::uint64_t>(all.slots.live), 0, "live slot bytes at the end");
     require_equal(static_cast<std::uint64_t>(all.fallback.live), 0, "live fallback bytes");
     require_equal(all.late_now, 0, "late blocks at the end");
+    require_equal(static_cast<std::uint64_t>(all.regions.live), 0, "live region bytes");
     require_equal(all.arenas, 0, "arenas at the end");
     oracle_.with([](Oracle& oracle) {
-      require_equal(oracle.arenas(), 0, "arenas that were never given back");
+      require_equal(oracle.count(Oracle::kArena), 0, "arenas that were never given back");
+      require_equal(oracle.count(Oracle::kRegion), 0, "regions that were never given back");
       require_equal(oracle.living(), 0, "living blocks at the end");
     });
     require(hits_ > most_events_ / 20, "next to nothing was served");
+    const auto number = [](std::uint64_t count) { return static_cast<unsigned long long>(count); };
     std::printf(
-        "seed %llu: %llu events on %llu threads, %llu hits, %llu late blocks, no violation\n",
-        static_cast<unsigned long long>(seed_), static_cast<unsigned long long>(events_.load()),
-        static_cast<unsigned long long>(kWorkers), static_cast<unsigned long long>(hits_.load()),
-        static_cast<unsigned long long>(all.counters.late));
+        "seed %llu: %llu events on %llu threads, %llu hits, %llu late blocks, %llu without an "
+        "arena, %llu yields, %llu settled, no violation\n",
+        number(seed_), number(events_), number(kWorkers), number(hits_), number(all.counters.late),
+        number(all.counters.misses[static_cast<int>(Miss::kNoArena)]), number(yields_),
+        number(settled_));
   }
 
  private:
   static constexpr std::uint64_t kWorkers = 3;
+  static constexpr std::uint64_t kStreams[kMostStreams] = {0, 0x7f0000001000, 0x7f0000002000};
 
   struct Token {
     Attack* attack;
@@ -105,24 +121,51 @@ class Attack {
 
   static void give_back(void* context) {
     const std::unique_ptr<Token> token(static_cast<Token*>(context));
-    token->attack->oracle_.with([&](Oracle& oracle) {
-      oracle.arena_given_back(reinterpret_cast<std::uintptr_t>(token->base));
-    });
+    token->attack->oracle_.with(
+        [&](Oracle& oracle) { oracle.given_back(address_of(token->base)); });
     std::free(token->base);
   }
 
-  void attach() {
-    const std::uint64_t bytes = (room_ + 63) / 64 * 64;
+  pgmo_arena take(std::uint64_t least, Oracle::Kind kind) {
+    const std::uint64_t bytes = (least + 63) / 64 * 64;
     void* base = std::aligned_alloc(64, bytes);
-    oracle_.with(
-        [&](Oracle& oracle) { oracle.arena_taken(reinterpret_cast<std::uintptr_t>(base), bytes); });
-    engine_.attach_arena({base, bytes, give_back, new Token{this, base}});
+    oracle_.with([&](Oracle& oracle) { oracle.taken(address_of(base), bytes, kind); });
+    return {base, bytes, give_back, new Token{this, base}};
+  }
+
+  // One arena for all streams, or one for each, of which some have to do without.
+  void attach(Random& random) {
+    if (random.chance(0.3)) {
+      engine_.attach_arena(take(static_cast<std::uint64_t>(plans_.front().arena), Oracle::kArena));
+      return;
+    }
+    engine_.detach_arena();
+    while (!engine_.has_arena()) {
+      for (std::uint32_t stream = 0; stream < kMostStreams; ++stream) {
+        if (!random.chance(0.8)) continue;
+        const auto bytes = static_cast<std::uint64_t>(layout_.bytes[stream]);
+        engine_.add_arena(kStreams[stream], layout_.begins[stream], take(bytes, Oracle::kArena));
+      }
+    }
+  }
+
+  void open() {
+    Bytes most = 64;
+    for (const RandomPlan& plan : plans_) most = std::max(most, plan.opening);
+    engine_.add_opening_region(take(static_cast<std::uint64_t>(most), Oracle::kRegion));
   }
 
   void add_plans() {
-    const std::uint64_t streams[] = {0};
     for (const RandomPlan& plan : plans_) {
-      engine_.add_plan(plan.rows, streams, plan.arena, plan.alignment);
+      engine_.add_plan(plan.rows, kStreams, plan.arena, plan.alignment);
+    }
+  }
+
+  void serve() {
+    try {
+      engine_.start_serving();
+    } catch (const std::logic_error&) {
+      // A worker has made it yield the arenas just now.
     }
   }
 
@@ -138,26 +181,30 @@ class Attack {
         continue;
       }
       const PlannedRequest& row = plan.rows[tick];
-      keep(take(static_cast<std::uint64_t>(row.bytes), static_cast<unsigned char>(number)));
+      const bool outgrown = row.varying && outgrown_.load(std::memory_order_relaxed);
+      keep(request(static_cast<std::uint64_t>(row.bytes) + (outgrown ? 64 : 0),
+                   kStreams[row.stream_index], static_cast<unsigned char>(number)));
       free_some(random, 2);
     }
   }
 
-  Held take(std::uint64_t bytes, unsigned char mark) {
+  Held request(std::uint64_t bytes, std::uint64_t stream, unsigned char mark) {
     ++events_;
-    void* memory = api_->allocate(handle_, bytes, 0);
+    void* memory = api_->allocate(handle_, bytes, stream);
     Held block{static_cast<unsigned char*>(memory), bytes, memory != nullptr, true, mark};
     if (block.slot) {
       ++hits_;
     } else {
       block.memory = static_cast<unsigned char*>(std::malloc(bytes));
-      block.adopted = api_->adopt(handle_, block.memory, bytes, 0) != 0;
+      block.adopted = api_->adopt(handle_, block.memory, bytes, stream) != 0;
     }
-    oracle_.with([&](Oracle& oracle) {
-      oracle.lives(reinterpret_cast<std::uintptr_t>(block.memory), bytes);
-    });
-    std::memset(block.memory, mark, bytes);
+    write(block);
     return block;
+  }
+
+  void write(const Held& block) {
+    oracle_.with([&](Oracle& oracle) { oracle.lives(address_of(block.memory), block.bytes); });
+    std::memset(block.memory, block.mark, block.bytes);
   }
 
   void give(const Held& block) {
@@ -165,8 +212,7 @@ class Attack {
     require(block.memory[0] == block.mark && block.memory[block.bytes / 2] == block.mark &&
                 block.memory[block.bytes - 1] == block.mark,
             "somebody else wrote into a block");
-    oracle_.with(
-        [&](Oracle& oracle) { oracle.dies(reinterpret_cast<std::uintptr_t>(block.memory)); });
+    oracle_.with([&](Oracle& oracle) { oracle.dies(address_of(block.memory)); });
     if (block.slot || block.adopted) {
       const bool ours = api_->release(handle_, block.memory) == PGMO_SLOT;
       require(ours == block.slot, "a slot is taken for the framework's, or not");
@@ -206,15 +252,38 @@ class Attack {
       }
       if (random.chance(0.05)) interfere(random);
       engine_.end_iteration();
+      if (!engine_.has_arena()) {
+        ++yields_;
+        attach(random);
+        serve();
+      }
+      if (random.chance(0.2)) settle(random);
+      outgrown_ = random.chance(0.02);
       if (random.chance(0.3)) current_ = static_cast<std::size_t>(random.between(0, 2));
       tick_ = 0;
     }
   }
 
+  // The workers go on meanwhile, so that it is seldom between two iterations.
+  void settle(Random& random) {
+    const RandomPlan& plan = plans_[current_.load()];
+    const auto last = static_cast<std::int64_t>(plan.rows.size()) - 1;
+    const auto request = static_cast<std::uint32_t>(random.between(0, last));
+    const Bytes bytes = plan.rows[request].bytes;
+    const std::uintptr_t address = engine_.resettle(request, bytes);
+    if (address == 0) return;
+    ++settled_;
+    const Held block{reinterpret_cast<unsigned char*>(address), static_cast<std::uint64_t>(bytes),
+                     true, true, 0xee};
+    write(block);
+    keep(block);
+  }
+
   void interfere(Random& random) {
-    switch (random.between(0, 7)) {
+    switch (random.between(0, 9)) {
       case 0:
-        return attach();
+        attach(random);
+        return serve();
       case 1:
         return engine_.pause();
       case 2:
@@ -226,10 +295,17 @@ class Attack {
         return engine_.stop_recording();
       case 6:
         return engine_.select_plan(static_cast<Engine::PlanId>(random.between(0, 2)));
+      case 7:
+        engine_.close_opening_region();
+        return open();
+      case 8:
+        static_cast<void>(engine_.living());
+        return;
       default:
         engine_.remove_plans();
+        if (!engine_.has_arena()) attach(random);
         add_plans();
-        engine_.start_serving();
+        serve();
         static_cast<void>(engine_.events(0));
     }
   }
@@ -237,13 +313,16 @@ class Attack {
   std::uint64_t seed_;
   std::uint64_t most_events_;
   std::vector<RandomPlan> plans_;
-  std::uint64_t room_ = 0;
+  Layout layout_{};
   Engine engine_;
   const pgmo_engine_api* api_ = engine_api();
   pgmo_engine* handle_ = reinterpret_cast<pgmo_engine*>(&engine_);
   SharedOracle oracle_;
   std::atomic<std::uint64_t> events_{0};
   std::atomic<std::uint64_t> hits_{0};
+  std::uint64_t yields_ = 0;  // that the driver has come across
+  std::uint64_t settled_ = 0;
+  std::atomic<bool> outgrown_{false};
   std::atomic<std::size_t> current_{0};
   std::atomic<std::size_t> tick_{0};
   std::mutex pool_mutex_;

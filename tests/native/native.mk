@@ -36,6 +36,7 @@ native-$(1): $(NATIVE_TESTS:%=$(NATIVE_OUT)/$(1)/%) $(NATIVE_FUZZES:%=$(NATIVE_O
 endef
 
 $(eval $(call native_build,release,-O2))
+$(eval $(call native_build,plain,-O1))
 $(eval $(call native_build,address,-O1 -fno-omit-frame-pointer -fsanitize=address$(comma)undefined \
   -fno-sanitize-recover=all))
 $(eval $(call native_build,thread,-O1 -fno-omit-frame-pointer -fsanitize=thread))
@@ -47,8 +48,10 @@ $(eval $(call native_build,thread,-O1 -fno-omit-frame-pointer -fsanitize=thread)
 NATIVE_MUTANTS = $(shell sed -n 's/^\([a-z_]*\) .*/\1/p' tests/native/mutants.txt)
 
 $(NATIVE_OUT)/mutants/%: tests/native/mutant.sh tests/native/mutants.txt \
-  $(wildcard csrc/engine/*) $(wildcard tests/native/*.hpp) tests/native/fuzz_replay.cpp
-	CXX="$(CXX)" sh tests/native/mutant.sh build $* $@
+  $(wildcard csrc/engine/*) $(wildcard tests/native/*.hpp) $(NATIVE_OUT)/plain/fuzz_replay.o \
+  $(NATIVE_ENGINE:%=$(NATIVE_OUT)/plain/engine/%.o)
+	@mkdir -p $(@D)
+	CXX="$(CXX)" PLAIN=$(NATIVE_OUT)/plain sh tests/native/mutant.sh build $* $@
 
 .PHONY: native-mutants
 native-mutants: $(NATIVE_MUTANTS:%=$(NATIVE_OUT)/mutants/%)

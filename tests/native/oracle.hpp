@@ -1,11 +1,11 @@
-// Knows every live range and every arena by absolute address, and believes nothing that the engine
-// says.
+// Knows every live range, every arena and every region by absolute address, and believes nothing
+// that the engine says.
 //
-//     arenas    [───────────── A ─────────────]      [──── B ────]
+//     ranges    [───────────── A ─────────────]      [──── B ────]
 //     blocks      [a]   [b────]     [c]     [d──]  [framework's]
 //
-// A block may not overlap another one, nor leave the arena that it was served from. An arena is
-// given back once, when none of its blocks lives. The first violation ends the program.
+// A block may not overlap another one, nor leave the arena or region that it was served from. Each
+// of those is given back once, when none of its blocks lives. The first violation ends the program.
 
 #pragma once
 
@@ -50,56 +50,68 @@ inline void require_equal(std::uint64_t engine, std::uint64_t oracle, const char
 
 class Oracle {
  public:
-  void arena_taken(std::uintptr_t base, std::uint64_t bytes) { arenas_[base] = bytes; }
+  enum Kind { kArena, kRegion };
+
+  void taken(std::uintptr_t base, std::uint64_t bytes, Kind kind) { ranges_[base] = {bytes, kind}; }
 
   // Returns its bytes.
-  std::uint64_t arena_given_back(std::uintptr_t base) {
-    const auto arena = arenas_.find(base);
-    require(arena != arenas_.end(), "an arena is given back twice");
-    const std::uint64_t bytes = arena->second;
-    const auto first = live_.lower_bound(base);
-    require(first == live_.end() || first->first >= base + bytes,
-            "an arena is given back with a living block in it");
-    arenas_.erase(arena);
+  std::uint64_t given_back(std::uintptr_t base) {
+    const auto range = ranges_.find(base);
+    require(range != ranges_.end(), "an arena is given back twice");
+    const std::uint64_t bytes = range->second.bytes;
+    require(is_free(base, bytes), "an arena is given back with a living block in it");
+    ranges_.erase(range);
     return bytes;
   }
 
   void served(std::uintptr_t address, std::uint64_t bytes, std::uintptr_t base,
               std::uint64_t alignment) {
-    const auto arena = arenas_.find(base);
-    require(arena != arenas_.end(), "a slot is served from an arena that is gone");
-    require(address >= base && address - base <= arena->second &&
-                bytes <= arena->second - (address - base),
+    const auto range = ranges_.find(base);
+    require(range != ranges_.end(), "a slot is served from an arena that is gone");
+    require(address >= base && address - base <= range->second.bytes &&
+                bytes <= range->second.bytes - (address - base),
             "a slot reaches beyond its arena");
     require((address - base) % alignment == 0, "a slot is not aligned");
     lives(address, bytes);
   }
 
   void lives(std::uintptr_t address, std::uint64_t bytes) {
-    const auto after = live_.lower_bound(address);
-    require(after == live_.end() || after->first >= address + bytes, "two live blocks overlap");
-    if (after != live_.begin()) {
-      const auto before = std::prev(after);
-      require(before->first + before->second <= address, "two live blocks overlap");
-    }
-    live_.emplace_hint(after, address, bytes);
+    require(is_free(address, bytes), "two live blocks overlap");
+    live_.emplace(address, bytes);
   }
 
   void dies(std::uintptr_t address) {
     require(live_.erase(address) == 1, "a block dies that was not alive");
   }
 
-  std::uint64_t arena_bytes() const {
+  bool is_free(std::uintptr_t address, std::uint64_t bytes) const {
+    const auto after = live_.lower_bound(address);
+    if (after != live_.end() && after->first < address + bytes) return false;
+    if (after == live_.begin()) return true;
+    const auto before = std::prev(after);
+    return before->first + before->second <= address;
+  }
+
+  bool holds(std::uintptr_t base) const { return ranges_.contains(base); }
+  std::uint64_t bytes(Kind kind) const {
     std::uint64_t sum = 0;
-    for (const auto& [base, bytes] : arenas_) sum += bytes;
+    for (const auto& [base, range] : ranges_) sum += range.kind == kind ? range.bytes : 0;
     return sum;
   }
-  std::size_t arenas() const { return arenas_.size(); }
+  std::size_t count(Kind kind) const {
+    std::size_t sum = 0;
+    for (const auto& [base, range] : ranges_) sum += range.kind == kind;
+    return sum;
+  }
   std::size_t living() const { return live_.size(); }
 
  private:
+  struct Range {
+    std::uint64_t bytes;
+    Kind kind;
+  };
   std::map<std::uintptr_t, std::uint64_t> live_;
-  std::map<std::uintptr_t, std::uint64_t> arenas_;
+  std::map<std::uintptr_t, Range> ranges_;
 };
 
 }  // namespace pgmo::test

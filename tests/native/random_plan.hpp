@@ -8,11 +8,13 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <random>
 #include <utility>
 #include <vector>
 
+#include "engine/regions.hpp"
 #include "engine/replay_plan.hpp"
 
 namespace pgmo::test {
@@ -37,10 +39,14 @@ class Random {
   std::mt19937_64 engine_;
 };
 
+inline constexpr std::uint32_t kMostStreams = 3;  // that plans have
+
 struct RandomPlan {
   std::vector<PlannedRequest> rows;
   Bytes arena = 0;
   Bytes alignment = 1;
+  Bytes opening = 0;                          // of the opening's region
+  std::array<Bytes, kMostStreams> heights{};  // of each stream's part, when they lie apart
 };
 
 // What the plans of one program have in common.
@@ -49,8 +55,10 @@ struct PlanStyle {
   Bytes alignment;
   std::vector<Bytes> sizes;
   std::uint32_t streams;
+  bool apart;  // each stream's slots have offsets of their own
   double varying;
   double persistent;
+  double opening;  // of the persistent ones
   double two_turns;
 };
 
@@ -107,9 +115,11 @@ inline PlanStyle random_style(Random& random) {
   PlanStyle style{.ticks = random.chance(0.2) ? random.between(1, 6) : random.between(5, 90),
                   .alignment = random.pick(kAlignments),
                   .sizes = {},
-                  .streams = random.chance(0.3) ? 3u : 1u,
+                  .streams = random.chance(0.4) ? kMostStreams : 1u,
+                  .apart = random.chance(0.5),
                   .varying = random.chance(0.4) ? 0.4 : 0.0,
                   .persistent = random.chance(0.5) ? 0.05 : 0.0,
+                  .opening = random.chance(0.5) ? 0.8 : 0.0,
                   .two_turns = random.chance(0.4) ? 0.04 : 0.0};
   if (random.chance(0.03)) style.ticks = random.between(200, 700);
   const std::int64_t different = random.between(1, 12);
@@ -117,8 +127,15 @@ inline PlanStyle random_style(Random& random) {
   return style;
 }
 
+inline void place_for_good(PlannedRequest& row, RandomPlan& plan) {
+  row.offset = Regions::kOpening + plan.opening;
+  const Bytes end = plan.opening + row.bytes;
+  plan.opening = (end + plan.alignment - 1) / plan.alignment * plan.alignment;
+}
+
 inline RandomPlan random_plan(Random& random, const PlanStyle& style) {
-  RandomPlan plan{.rows = {}, .arena = 0, .alignment = style.alignment};
+  RandomPlan plan;
+  plan.alignment = style.alignment;
   const Tick ticks = style.ticks;
   for (Tick start = 0; start < ticks; ++start) {
     Tick end = start + random.between(1, std::min<Tick>(ticks, 8));
@@ -141,16 +158,52 @@ inline RandomPlan random_plan(Random& random, const PlanStyle& style) {
       return plan.rows[a].bytes > plan.rows[b].bytes;
     });
   }
-  FirstFit fit(ticks, style.alignment);
+  std::vector<FirstFit> parts(style.apart ? kMostStreams : 1, FirstFit(ticks, style.alignment));
   for (const std::size_t at : order) {
     PlannedRequest& row = plan.rows[at];
     const Tick start = static_cast<Tick>(at);
-    if (random.chance(style.persistent)) continue;
+    if (random.chance(style.persistent)) {
+      if (random.chance(style.opening)) place_for_good(row, plan);
+      continue;
+    }
+    FirstFit& fit = parts[style.apart ? row.stream_index : 0];
     row.offset = fit.place(row.bytes, start, row.end);
     if (row.end > start + ticks) row.alternate = fit.place(row.bytes, start, row.end);
   }
-  plan.arena = std::max<Bytes>(1, fit.height());
+  for (std::size_t part = 0; part < parts.size(); ++part) plan.heights[part] = parts[part].height();
+  plan.arena = std::max<Bytes>(1, parts[0].height());
   return plan;
+}
+
+// The offsets that each stream has in the plans of one program.
+struct Layout {
+  bool apart;
+  std::array<Offset, kMostStreams> begins;
+  std::array<Bytes, kMostStreams> bytes;
+};
+
+// Puts the streams' parts one behind the other, with a gap now and then.
+inline Layout lay_out(Random& random, std::vector<RandomPlan>& plans, const PlanStyle& style) {
+  Layout layout{style.apart, {}, {}};
+  if (!style.apart) return layout;
+  Bytes all = 0;
+  for (std::uint32_t stream = 0; stream < kMostStreams; ++stream) {
+    Bytes most = 1;
+    for (const RandomPlan& plan : plans) most = std::max(most, plan.heights[stream]);
+    layout.bytes[stream] = (most + style.alignment - 1) / style.alignment * style.alignment;
+    layout.begins[stream] = all;
+    all += layout.bytes[stream];
+    if (random.chance(0.2)) all += random.between(1, 9) * style.alignment;
+  }
+  for (RandomPlan& plan : plans) {
+    plan.arena = all;
+    for (PlannedRequest& row : plan.rows) {
+      if (row.offset == kUnplanned || row.offset >= Regions::kOpening) continue;
+      row.offset += layout.begins[row.stream_index];
+      if (row.alternate != kUnplanned) row.alternate += layout.begins[row.stream_index];
+    }
+  }
+  return layout;
 }
 
 }  // namespace pgmo::test

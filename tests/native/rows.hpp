@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "engine/regions.hpp"
 #include "engine/replay_plan.hpp"
 
 namespace pgmo::test {
@@ -25,8 +26,14 @@ inline PlannedRequest persistent(Bytes bytes) {
   return slot(bytes, -1, kUnplanned);
 }
 
-inline PlannedRequest two_turns(Bytes bytes, Tick end, Offset offset, Offset alternate) {
-  PlannedRequest row = slot(bytes, end, offset);
+// With a place for good, so many bytes behind the start of the opening's region.
+inline PlannedRequest opening(Bytes bytes, Offset offset, std::uint32_t stream = 0) {
+  return slot(bytes, -1, Regions::kOpening + offset, stream);
+}
+
+inline PlannedRequest two_turns(Bytes bytes, Tick end, Offset offset, Offset alternate,
+                                std::uint32_t stream = 0) {
+  PlannedRequest row = slot(bytes, end, offset, stream);
   row.alternate = alternate;
   return row;
 }

@@ -56,6 +56,72 @@ TEST(a_recording_tells_requests_frees_and_steps_in_order) {
   CHECK(!f.engine.recording_truncated());
 }
 
+TEST(a_use_on_another_stream_is_recorded) {
+  Fixture f;
+  f.serve(kTwoSlots);
+  f.adopt(512, 9);  // before the recording
+  f.engine.start_recording();
+  const std::uintptr_t served = f.allocate(100);
+  f.adopt(4096, 300, kOtherStream);
+  CHECK(!f.shared(4096, kOtherStream));  // its own stream
+  CHECK(!f.shared(4096, kStream));       // the framework's, which knows what to do
+  CHECK(f.shared(served, kOtherStream));
+  CHECK(!f.shared(served, kStream));
+  CHECK(!f.shared(512, kOtherStream));
+  CHECK(!f.shared(8192, kOtherStream));  // nobody knows it
+  f.release(4096);
+  f.engine.stop_recording();
+  CHECK(f.shared(served, kOtherStream));
+  const std::vector<Event> events = f.engine.events(0);
+  CHECK_EQ(events.size(), 5u);
+  CHECK(events.at(2).kind == Event::kShared);
+  CHECK_EQ(events.at(2).block, 1u);
+  CHECK_EQ(events.at(2).bytes, 0);
+  CHECK(events.at(3).kind == Event::kShared);
+  CHECK_EQ(events.at(3).block, 0u);
+  CHECK(events.at(4).kind == Event::kFree);
+}
+
+TEST(a_use_is_not_recorded_for_a_block_of_an_earlier_recording) {
+  Fixture f;
+  f.engine.start_recording();
+  f.adopt(4096, 300);
+  f.engine.start_recording();
+  CHECK(!f.shared(4096, kOtherStream));
+  CHECK_EQ(f.engine.events(0).size(), 0u);
+}
+
+TEST(a_use_on_another_stream_than_the_arenas_puts_off_the_release) {
+  Fixture f;
+  f.engine.add_arena(kStream, 0, f.range(0, 1000));
+  f.engine.add_arena(kOtherStream, 1000, f.range(1, 1000));
+  f.engine.add_opening_region(f.range(2, 1000));
+  f.add({slot(10, 3, 0, 0), slot(20, 3, 1000, 1), opening(30, 0)});
+  f.engine.start_serving();
+  const std::uintptr_t first = f.allocate(10);
+  const std::uintptr_t second = f.allocate(20, kOtherStream);
+  const std::uintptr_t third = f.allocate(30);
+  CHECK(!f.shared(first, kStream));
+  CHECK(f.shared(first, kOtherStream));
+  CHECK(f.shared(first, 77));
+  CHECK(!f.shared(second, kOtherStream));
+  CHECK(f.shared(second, kStream));
+  CHECK(f.shared(third, kOtherStream));
+  f.engine.detach_arena();
+  CHECK(f.shared(first, kOtherStream));  // in an arena that waits for it
+}
+
+TEST(a_stream_is_that_of_the_block_and_not_of_one_before_it) {
+  Fixture f;
+  f.serve({slot(100, 1, 0, 0), slot(200, 2, 0, 1)});
+  f.engine.start_recording();
+  const std::uintptr_t first = f.allocate(100);
+  f.engine.stop_recording();
+  f.release(first);
+  CHECK_EQ(f.allocate(200, kOtherStream), first);
+  CHECK(f.shared(first, kStream));
+}
+
 TEST(a_second_recording_knows_nothing_of_the_first) {
   Fixture f;
   f.engine.start_recording();

@@ -1,0 +1,142 @@
+// What an engine stands on, as its client knows it: arenas and regions, taken from the framework.
+//
+//     stream 0   [──── arena ────]                       an arena for each stream, one for all
+//     stream 1            [─ arena ─]                    of them, or none; in offsets, which
+//     stream 2                          (none yet)       is what they may not share
+//
+//     regions    0 [────]   1 [───────]   the opening's
+//
+// Arenas that the engine has retired are known to the oracle alone.
+
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include "engine/engine.hpp"
+#include "failing_new.hpp"
+#include "oracle.hpp"
+#include "pretended_memory.hpp"
+#include "random_plan.hpp"
+
+namespace pgmo::test {
+
+struct KnownRegion {
+  std::uint32_t number;
+  std::uintptr_t base;
+  std::uint64_t bytes;
+};
+
+class Ground {
+ public:
+  // Zero where there is none.
+  struct Arena {
+    std::uintptr_t base = 0;
+    Offset begin = 0;
+    std::uint64_t bytes = 0;
+  };
+
+  Oracle& oracle() { return oracle_; }
+  PretendedMemory& memory() { return memory_; }
+
+  // A range that the engine may take over.
+  pgmo_arena take(std::uint64_t bytes, Oracle::Kind kind) {
+    const std::uintptr_t base = memory_.take(bytes);
+    oracle_.taken(base, bytes, kind);
+    tokens_.push_back({this, base});
+    return {reinterpret_cast<void*>(base), bytes, give_back, &tokens_.back()};
+  }
+  void refused(const pgmo_arena& range) { return_range(address_of(range.base)); }
+
+  // --- arenas ---
+
+  bool attached() const {
+    for (const Arena& arena : arenas_) {
+      if (arena.base != 0) return true;
+    }
+    return false;
+  }
+  bool has_arena(std::uint32_t stream) const { return arenas_[stream].base != 0; }
+
+  void let_go() {
+    arenas_.fill({});
+    for_all_ = false;
+  }
+  void set_for_all(const pgmo_arena& arena, std::uint64_t alignment) {
+    arenas_.fill({address_of(arena.base), 0, arena.bytes});
+    for_all_ = true;
+    alignment_ = alignment;
+  }
+  void set(std::uint32_t stream, Offset begin, const pgmo_arena& arena, std::uint64_t alignment) {
+    arenas_[stream] = {address_of(arena.base), begin, arena.bytes};
+    alignment_ = alignment;
+  }
+
+  // Whether a stream's arena for these offsets gets into the way of none that is there.
+  bool has_room_for(std::uint32_t stream, Offset begin, std::uint64_t bytes) const {
+    if (for_all_ || has_arena(stream)) return false;
+    for (const Arena& other : arenas_) {
+      if (other.base != 0 && begin < other.begin + static_cast<Offset>(other.bytes) &&
+          other.begin < begin + static_cast<Offset>(bytes)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  std::uintptr_t address(std::uint32_t stream, Offset offset) const {
+    const Arena& arena = arenas_[stream];
+    return arena.base + static_cast<std::uintptr_t>(offset - arena.begin);
+  }
+
+  void served_from_arena(std::uintptr_t address, std::uint64_t bytes, std::uint32_t stream) {
+    require(stream < kMostStreams && has_arena(stream),
+            "a slot is served to a stream that has no arena");
+    oracle_.served(address, bytes, arenas_[stream].base, alignment_);
+  }
+
+  // --- regions ---
+
+  std::vector<KnownRegion>& regions() { return regions_; }
+  std::optional<KnownRegion>& opening() { return opening_; }
+
+  bool in_opening(std::uintptr_t address) const {
+    return opening_ && address - opening_->base < opening_->bytes;
+  }
+  void served_from_opening(std::uintptr_t address, std::uint64_t bytes) {
+    oracle_.served(address, bytes, opening_->base, alignment_);
+  }
+
+  bool is_free(const KnownRegion& region, Offset offset, Bytes bytes) const {
+    return offset >= 0 && bytes > 0 && offset + bytes <= static_cast<Bytes>(region.bytes) &&
+           oracle_.is_free(region.base + static_cast<std::uintptr_t>(offset),
+                           static_cast<std::uint64_t>(bytes));
+  }
+
+ private:
+  struct Token {
+    Ground* ground;
+    std::uintptr_t base;
+  };
+
+  static void give_back(void* context) {
+    allocations_until_failure = -1;  // the failures are meant for the engine
+    const Token& token = *static_cast<Token*>(context);
+    token.ground->return_range(token.base);
+  }
+  void return_range(std::uintptr_t base) { memory_.give(base, oracle_.given_back(base)); }
+
+  Oracle oracle_;
+  PretendedMemory memory_;
+  std::deque<Token> tokens_;
+  std::array<Arena, kMostStreams> arenas_{};
+  bool for_all_ = false;
+  std::uint64_t alignment_ = 1;
+  std::vector<KnownRegion> regions_;
+  std::optional<KnownRegion> opening_;
+};
+
+}  // namespace pgmo::test
