@@ -5,6 +5,7 @@ The adapter adds the figures of the moment; this text is made when the plan chan
 
 import numpy as np
 
+from pgmo.allocator.statistics import MISS_REASONS, IterationStatistics
 from pgmo.packing.plan import Plan
 from pgmo.profiler.profile import Profile
 from pgmo.units import format_bytes
@@ -21,14 +22,20 @@ def while_recording() -> str:
     """
     return (
         "pgmo is still recording: until it has a plan, memory is as fragmented as without it.\n"
-        "To go further: record where the batch fits, on a larger card or at this batch size with "
-        "save=, and start here from that plan: pgmo.optimize(plan=...); its first iteration "
-        "already runs from the arena."
+        "To go further: record this batch where it fits (on a larger card), with save=, and start "
+        "here with plan=: then the first iteration already runs from the arena."
     )
 
 
-def while_replaying(plan: Plan, profile: Profile | None) -> str:
+def while_replaying(
+    plan: Plan, profile: Profile | None, last: IterationStatistics | None = None
+) -> str:
     """For a session that replays a plan: what it needs, and which blocks hold its peak.
+
+    Args:
+        plan: the plan.
+        profile: what it was made from, for the names of blocks.
+        last: an iteration that left requests to the framework, for the reasons.
 
     Example:
         >>> from pgmo.packing.portfolio import plan
@@ -40,6 +47,9 @@ def while_replaying(plan: Plan, profile: Profile | None) -> str:
         f"The plan needs {format_bytes(plan.arena)}, {plan.gap:.2%}".replace("%", " %")
         + f" above the lower bound of {format_bytes(plan.max_load)}."
     ]
+    reasons = [f"{n} {MISS_REASONS[why]}" for why, n in last.misses.items() if n] if last else []
+    if reasons:
+        lines.append(f"Requests of the last iteration outside of it: {'; '.join(reasons)}.")
     rows, sizes = _at_peak(plan)
     if len(rows):
         lines.append(f"The largest of the {len(rows)} blocks at its peak:")
@@ -80,7 +90,8 @@ def _remedies(plan: Plan) -> list[str]:
     remedies = ["a smaller batch"]
     if bool(np.any(plan.varying)):
         remedies.append("shorter sequences: the longest ones set the peak")
-    remedies.append("torch.utils.checkpoint on the modules listed here")
+    if bool(np.any(plan.end[plan.offset >= 0] > plan.start[plan.offset >= 0] + plan.ticks // 2)):
+        remedies.append("torch.utils.checkpoint, for blocks of the forward pass live long")
     if plan.gap > 0.02:
         remedies.append("another solver=, for this plan wastes some of the arena")
     return remedies

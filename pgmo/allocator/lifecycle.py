@@ -31,15 +31,16 @@ from pgmo.allocator.learning import (
 from pgmo.allocator.openings import openings
 from pgmo.allocator.options import Options
 from pgmo.allocator.plan_set import Planned, PlanSet, check_replayable, opening_size
+from pgmo.allocator.relocation import Parked
 from pgmo.allocator.statistics import IterationStatistics, Phase, Summary
-from pgmo.allocator.store import prepare_directory, save
+from pgmo.allocator.store import find_profile, prepare_directory, save
 from pgmo.allocator.tally import Tally
 from pgmo.errors import AdapterError, FileError, PlanError
 from pgmo.packing.plan import Plan
 from pgmo.packing.portfolio import plan as make_plan
 from pgmo.profiler.lifetimes import build_profile
 from pgmo.profiler.opening import build_opening
-from pgmo.profiler.profile import Profile, ProfileMeta, Tag
+from pgmo.profiler.profile import MAX_SIZE, Profile, ProfileMeta, Tag
 from pgmo.profiler.recording import Iteration, split
 from pgmo.profiler.step_finder import Steady, best_effort, compare, find_all
 from pgmo.profiler.tags import Tagger
@@ -121,6 +122,7 @@ class Lifecycle:
         self._good = 0  # successive iterations that were served well
         self._credit = float(_MOST_LESSONS)  # plans that may be made at once
         self._completing: Planned | None = None  # what a single iteration did not show all of
+        self._too_large = MAX_SIZE  # bytes of an arena for which there was no memory
         self._notes: list[str] = []
 
     # --- start, stop, and each iteration --------------------------------------------------------
@@ -137,6 +139,7 @@ class Lifecycle:
         given = self.options.plan
         if given is not None:
             self.plan = given if isinstance(given, Plan) else Plan.load(given)
+            self.profile = find_profile(given, self.plan)
             for plan in (self.plan, *self.plan.others):
                 check_replayable(plan, self.framework.alignment)
             if self.plan.opening is not None:
@@ -262,12 +265,15 @@ class Lifecycle:
         if self._install(*self._within_limit(plans, plans.index(shown)), rows):
             self._save()
 
-    def _use(self, profile: Profile, number: int) -> None:
+    def _use(self, profile: Profile, number: int) -> bool:
         """Plans a profile anew and puts the plan in the place of its old one."""
         plan = make_plan(profile, solver=self.options.solver, alignment=self.framework.alignment)
         plans = self._plans.with_replaced(number, Planned(plan, profile))
+        if Planned.largest(plans) >= self._too_large:
+            return False
         if self._install(plans, number, rows_of_plan(self._engine.living(), number)):
             self._save()
+        return True
 
     def _install(
         self, plans: list[Planned], number: int, rows: Mapping[int, int] | None = None
@@ -280,22 +286,23 @@ class Lifecycle:
             rows: its rows, by address, for blocks that are alive now and that the next iteration
                 frees.
         """
-        parked = None
+        parked = Parked()
         if self._relocation is not None and self._plans.needs_exchange(plans):
             if rows is None:
                 rows = rows_of_plan(self._engine.living(), number)
             parked = self._relocation.clear_the_way(rows)
+        before = self._plans.all
+        installed = True
         try:
             self._plans.install(plans)
             if number >= 0:
                 self._engine.select_plan(number)
         except AdapterError as error:
-            size = Planned.largest(plans)
-            self._give_up(f"the arena of {size} bytes could not be had: {error}")
+            installed = False
+            parked.forget_rows()
+            self._fall_back(before, Planned.largest(plans), error)
+        if not self._settle(parked) or not installed:
             return False
-        finally:
-            if self._relocation is not None and parked is not None:
-                self._relocation.settle(parked)
         shown = plans[number]
         self.profile, self.plan = shown.profile, shown.plan
         self.phase = Phase.REPLAY
@@ -306,12 +313,42 @@ class Lifecycle:
         self._engine.reset_peaks()
         return True
 
+    def _fall_back(self, before: list[Planned], size: int, error: AdapterError) -> None:
+        """Goes on with the plans so far, where there is no memory for a larger arena."""
+        reason = f"the arena of {size} bytes could not be had: {error}"
+        if Planned.largest(before) < size:
+            try:
+                self._plans.install(before)
+            except AdapterError:
+                pass
+            else:
+                self._too_large = size
+                self._warn(f"{reason}; the plans so far go on serving")
+                self.phase = Phase.REPLAY
+                self._completing = None
+                self._watch(good=False)
+                return
+        self._give_up(reason)
+
+    def _settle(self, parked: Parked) -> bool:
+        """Brings parked blocks back; they matter more than an arena."""
+        if not parked.items:
+            return True
+        assert self._relocation is not None
+        try:
+            self._relocation.settle(parked)
+        except AdapterError as error:
+            self._give_up(f"blocks that were moved aside found no memory beside the arena: {error}")
+            self._relocation.settle(parked)
+            return False
+        return True
+
     # --- the first iteration from a saved plan --------------------------------------------------
 
     def _begin_opening(self, opening: Plan) -> bool:
         """Serves the very first iteration, and what it leaves behind for good."""
         assert self.plan is not None
-        steady = [Planned(plan, None) for plan in (self.plan, *self.plan.others)]
+        steady = self._given()
         self._openings = openings(opening, [planned.plan for planned in steady])
         size = max(opening_size(one) for one in self._openings)
         try:
@@ -338,7 +375,7 @@ class Lifecycle:
             self.phase = Phase.VERIFY
             self._start_recording()
             return
-        self._install([Planned(plan, None) for plan in (self.plan, *self.plan.others)], 0)
+        self._install(self._given(), 0)
 
     def _note_opening(
         self, iterations: list[Iteration], steady: Steady, tags: tuple[Tag, ...]
@@ -369,6 +406,8 @@ class Lifecycle:
         self._credit = min(_MOST_LESSONS, self._credit + _EARNED) if good else self._credit
         if not good and self._watching and self._learn_at_once(statistics):
             return
+        if not good and self.plan is not None:
+            self.framework.advise(advice.while_replaying(self.plan, self.profile, statistics))
         if not good and self._complete_lesson(statistics):
             return
         self._watch(good)
@@ -427,7 +466,7 @@ class Lifecycle:
             alignment=self.framework.alignment,
             headroom=_HEADROOM if self._growths >= _GROWTHS_WITHOUT_HEADROOM else 0.0,
         )
-        if lesson is None:
+        if lesson is None or Planned.largest(lesson.plans) >= self._too_large:
             return False
         self._credit -= 1
         self._replans += 1
@@ -527,8 +566,7 @@ class Lifecycle:
         if match.kind != "none":
             rows = self._rows_of_given(iterations)
             self._stop_recording()
-            given = (self.plan, *self.plan.others)
-            self._install([Planned(plan, None) for plan in given], 0, rows)
+            self._install(self._given(), 0, rows)
         elif self._recorded >= self.options.max_record_iterations:
             self._warn(
                 f"the plan given does not match this program ({match.explanation}); "
@@ -537,6 +575,12 @@ class Lifecycle:
             self.plan = None
             self.phase = Phase.RECORD
             self._after_record()
+
+    def _given(self) -> list[Planned]:
+        """The plans that the program has named."""
+        assert self.plan is not None
+        others = [Planned(plan, None) for plan in self.plan.others]
+        return [Planned(self.plan, self.profile), *others]
 
     def _rows_of_given(self, iterations: list[Iteration]) -> Mapping[int, int]:
         """Rows of the given plan for the blocks that the last recorded iteration left alive."""

@@ -50,7 +50,7 @@ class Planned:
     @staticmethod
     def largest(plans: "list[Planned]") -> int:
         """Bytes of the largest arena among them."""
-        return max(planned.plan.arena for planned in plans)
+        return max((planned.plan.arena for planned in plans), default=0)
 
 
 class PlanSet:

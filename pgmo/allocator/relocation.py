@@ -44,6 +44,9 @@ LIVING = np.dtype(
 FOREIGN, SLOT, LATE, REGION = range(4)
 """Values of `kind`: the framework's, in its slot, in a slot past its end, in a region."""
 
+_NO_ROW = 2**32 - 1
+"""In the place of a row: no plan has that many."""
+
 _PIECE = 64 << 20
 """Bytes that are moved at a time, at least a sixteenth of all: what is held twice meanwhile."""
 
@@ -59,6 +62,10 @@ class Parked:
     """Storages whose bytes are in the host's memory; their rows in the plan."""
 
     items: list[tuple[Owned, NDArray[np.uint8], int]] = field(default_factory=list)
+
+    def forget_rows(self) -> None:
+        """The plan that they belong to is not going to be used."""
+        self.items = [(owned, host, _NO_ROW) for owned, host, _ in self.items]
 
 
 class Relocation:
@@ -111,16 +118,20 @@ class Relocation:
         """Brings parked blocks back: into their slots, or to the framework where that cannot be.
 
         Raises:
-            AdapterError: when a block has no memory anywhere; others have been brought back.
+            AdapterError: when a block has no memory anywhere; others have been brought back, and
+                what remains in `parked` is to be tried again.
         """
         failure: AdapterError | None = None
-        for owned, host, row in parked.items:
+        items, parked.items = parked.items, []
+        for owned, host, row in items:
             address = self._engine.resettle(row, owned.view.bytes)
             try:
                 self._mover.unpark(owned.view.storage, host.ctypes.data, address or None)
             except AdapterError as error:
                 failure = error
-        parked.items.clear()
+                parked.items.append((owned, host, row))
+                if address:
+                    self._engine.release(address)
         if failure is not None:
             raise failure
 

@@ -8,12 +8,14 @@
 A plan that was loaded has no profile to write.
 """
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
 from pgmo.allocator.plan_set import Planned
 from pgmo.errors import FileError
 from pgmo.packing.plan import Plan
+from pgmo.profiler.profile import Profile
 
 
 def prepare_directory(folder: Path) -> None:
@@ -67,6 +69,22 @@ def save(plans: list[Planned], opening: Planned | None, folder: Path, name: str)
     written.append(folder / f"{stem}.pgmoplan")
     replace(main, others=tuple(others), opening=first).save(written[-1])
     return written
+
+
+def find_profile(given: object, plan: Plan) -> Profile | None:
+    """The profile that a plan was made from, where it still lies beside the plan's file.
+
+    Args:
+        given: what the program named: a path, or a plan, which lies nowhere.
+        plan: the plan that was read from it.
+    """
+    if not isinstance(given, str | os.PathLike):
+        return None
+    try:
+        profile = Profile.load(Path(given).with_suffix(".pgmoprof"))
+    except FileError:
+        return None
+    return profile if profile.fingerprint == plan.fingerprint else None
 
 
 def _alone(plan: Plan) -> Plan:
