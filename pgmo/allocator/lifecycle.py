@@ -316,7 +316,7 @@ class Lifecycle:
     def _fall_back(self, before: list[Planned], size: int, error: AdapterError) -> None:
         """Goes on with the plans so far, where there is no memory for a larger arena."""
         reason = f"the arena of {size} bytes could not be had: {error}"
-        if Planned.largest(before) < size:
+        if before and Planned.largest(before) < size:
             try:
                 self._plans.install(before)
             except AdapterError:
@@ -548,8 +548,7 @@ class Lifecycle:
         if self._growths > _GROWTHS_WITHOUT_HEADROOM:
             # Lengths that rise step by step would be planned again at every step.
             size = np.where(profile.varying, size + (size * _HEADROOM).astype(np.int64), size)
-        self._use(profile.widened(size), number)
-        return True
+        return self._use(profile.widened(size), number)
 
     def _after_verify(self) -> None:
         """Serves from the plan given as soon as an iteration has followed it.

@@ -31,7 +31,8 @@ def test_what_the_plan_needs_and_who_holds_its_peak():
         "The largest of the 2 blocks at its peak:",
         "    5.00 MiB  aten.add (optimizer)",
         "    3.00 MiB  GPT.blocks.3 aten.addmm (forward)",
-        "What helps: a smaller batch; torch.utils.checkpoint on the modules listed here.",
+        "What helps: a smaller batch; torch.utils.checkpoint, for blocks of the forward pass live "
+        "long.",
     ]
 
 
@@ -46,6 +47,8 @@ def test_only_what_applies_is_proposed():
     own = profile(varying=[True, False, True, False])
     assert "shorter sequences" in advice.while_replaying(plan(own), own)
     assert "shorter sequences" not in advice.while_replaying(plan(profile()), profile())
+    brief = profile(end=[1, 2, 3, 4])
+    assert "torch.utils.checkpoint" not in advice.while_replaying(plan(brief), brief)
     wasteful = plan(profile())
     object.__setattr__(wasteful, "arena", 2 * wasteful.arena)
     assert "another solver=" in advice.while_replaying(wasteful, None)

@@ -191,11 +191,10 @@ def test_program_that_never_repeats_is_planned_with_a_warning_and_then_left_alon
                 sizes = random.integers(1, 1 << 20, size=random.integers(10, 30))
                 for address in [framework.request(int(size)) for size in sizes]:
                     framework.free(address)
+        assert framework.engine.statistics()["arenas"] == 0
     assert any("no two agree" in str(one.message) for one in caught)
-    assert any("never repeat" in str(one.message) for one in caught)
-    assert {one.phase for one in session.history[-20:]} == {Phase.REPLAY}
-    assert session.summary().recorded < 20
-    assert session.summary().replans < 50
+    assert any("too little of each iteration repeats" in str(one.message) for one in caught)
+    assert {one.phase for one in session.history[-50:]} == {Phase.BYPASS}
 
 
 def test_plan_without_its_opening_serves_from_the_second_iteration_on(framework):

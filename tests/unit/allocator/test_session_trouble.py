@@ -42,26 +42,69 @@ def test_one_small_squatter_under_a_large_block_counts_by_its_bytes(framework):
         with session.iteration():
             squatter = framework.request(1 << 20)  # taken for the first activation
             loop()
-        with pytest.warns(UserWarning, match="hold the slots of"):
-            run(loop, session, 6)
+        run(loop, session, 6)
         assert session.history[-1].hit_bytes_rate == 1
         framework.free(squatter)
 
 
+class Card:
+    """Refuses arenas beyond a limit.
+
+    Args:
+        framework: where it refuses.
+        limit: bytes of the largest arena.
+    """
+
+    def __init__(self, framework, limit):
+        self._take = framework.take_arena
+        self.limit = limit
+        self.refused = 0
+
+    def take_arena(self, size, stream):
+        if size > self.limit:
+            self.refused += 1
+            raise AdapterError("no memory")
+        return self._take(size, stream)
+
+
+def test_no_memory_for_a_larger_arena_leaves_the_old_plans_serving(framework, monkeypatch):
+    loop = Loop(framework, LAYERS)
+    with open_session(framework) as session:
+        for loop.scale in (3, 4, 3, 4, 3, 4):
+            run(loop, session, 1)
+        card = Card(framework, limit=session.plan.arena)
+        monkeypatch.setattr(framework, "take_arena", card.take_arena)
+        loop.scale = 5
+        with pytest.warns(UserWarning, match="no memory; the plans so far go on serving"):
+            run(loop, session, 1)
+        for loop.scale in (3, 4, 5, 4, 5, 3, 4):
+            run(loop, session, 1)
+        fits = [one for one in session.history[7:] if not one.misses["too_large"]]
+        assert len(fits) == 5
+        assert all(one.hit_rate == 1 for one in fits)
+        assert card.refused == 1  # it is not tried again and again
+        assert session.plan.arena == card.limit
+        loop.finish()
+    now = framework.engine.statistics()
+    assert now["arenas"] == now["live_slot_bytes"] == 0
+
+
 def test_no_memory_for_a_fresh_arena_leaves_the_old_one_serving(framework, monkeypatch):
-    loop = Loop(framework, [1 << 20, *LAYERS])
+    loop = Loop(framework, LAYERS)
+    squatters = []
+
+    def settle():
+        squatters.extend(framework.request(size) for size in reversed(LAYERS))
+
     with open_session(framework) as session:
         run(loop, session, 6)
-
-        def refuse(size, stream):
-            raise AdapterError("no memory")
-
-        monkeypatch.setattr(framework, "take_arena", refuse)
-        with session.iteration():
-            framework.request(1 << 20)
-            loop()
-        with pytest.warns(UserWarning, match="no memory for a fresh arena"):
+        monkeypatch.setattr(framework, "take_arena", Card(framework, limit=0).take_arena)
+        run(loop, session, 1, extra=settle)
+        with pytest.warns(UserWarning, match="no memory"):
             run(loop, session, 6)
+        for address in squatters:
+            framework.free(address)
+        run(loop, session, 1)
         assert session.history[-1].hits > 0
 
 

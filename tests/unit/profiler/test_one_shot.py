@@ -73,6 +73,14 @@ def test_a_counterpart_that_outlives_a_period_takes_two_turns_here_too():
     assert made.end[1] - made.start[1] > made.ticks
 
 
+def test_blocks_that_die_before_the_next_iteration_begins_do_so_here_too():
+    """Gradients that `zero_grad` drops at the very top of a loop."""
+    known = Profile.from_columns(size=[64, 32, 16], start=[0, 1, 2], end=[2, 3, 3], ticks=3)
+    made = profile_iteration(one(64, 8, ("free", 1), 32, 16, ("free", 0)), known, one(64, 32, 16))
+    assert made.end.tolist() == [4, 2, 4, 4]
+    assert made.steady
+
+
 def test_persistent_blocks_stay_persistent_and_are_nothing_to_find_out():
     known = Profile.from_columns(size=[64, 32], start=[0, 1], end=[2, NEVER], ticks=2)
     made = profile_iteration(one(64, 16, ("free", 1), 32, ("free", 0)), known, one(64, 32))
