@@ -39,6 +39,19 @@ class OnDevice {
   bool changed_ = false;
 };
 
+// Lets this thread ask about events that no capture has seen: otherwise such a question, from
+// whichever thread, ends a capture that is under way.
+class BesideCaptures {
+ public:
+  BesideCaptures() { (void)cudaThreadExchangeStreamCaptureMode(&mode_); }
+  ~BesideCaptures() { (void)cudaThreadExchangeStreamCaptureMode(&mode_); }
+  BesideCaptures(const BesideCaptures&) = delete;
+  BesideCaptures& operator=(const BesideCaptures&) = delete;
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
+
 inline bool is_capturing(cudaStream_t stream) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   const cudaError_t error = cudaStreamIsCapturing(stream, &status);
@@ -87,6 +100,7 @@ class DeferredFrees {
     if (!busy()) return done;
     const std::lock_guard guard(mutex_);
     const OnDevice on(device);
+    const BesideCaptures beside;
     for (size_t at = 0; at < waiting_.size() && most > 0; --most) {
       if (!is_done(waiting_[at])) {
         ++at;

@@ -87,6 +87,7 @@ std::atomic<uint64_t> absences{0};
 void synchronize(const Device& device) {
   if (device.pools.any()) return;
   const OnDevice on(device.index);
+  const BesideCaptures beside;  // of other devices
   if (cudaDeviceSynchronize() != cudaSuccess) (void)cudaGetLastError();
 }
 
@@ -391,16 +392,20 @@ TorchCudaAdapter* adapter_over(CUDAAllocator* upstream) {
               " times in this process");
 }
 
+// Whether one of ours has lain over it.
+bool was_wrapped(CUDAAllocator* allocator_now) {
+  for (const TorchCudaAdapter* adapter : adapters) {
+    if (adapter != nullptr && adapter->upstream() == allocator_now) return true;
+  }
+  return false;
+}
+
 // The adapter that is current, or the one that would be.
 TorchCudaAdapter* current_adapter() {
   CUDAAllocator* now = get();
   if (TorchCudaAdapter* ours = as_ours(now)) return ours;
-  bool beneath = false;
-  for (const TorchCudaAdapter* adapter : adapters) {
-    beneath = beneath || (adapter != nullptr && adapter->upstream() == now);
-  }
   // Two of ours in one chain would take each other's blocks for the framework's.
-  TORCH_CHECK(!left_beneath || beneath,
+  TORCH_CHECK(!left_beneath || was_wrapped(now),
               "an earlier session's adapter lies beneath the CUDA allocator that was installed on "
               "top of it; take that one away before");
   return adapter_over(now);
@@ -531,7 +536,9 @@ int pgmo_install(char* message, size_t capacity) {
 // everything on, where torch's own call has installed it, or while blocks without a deleter live.
 int pgmo_uninstall(char* message, size_t capacity) {
   return guarded(message, capacity, [&] {
-    adapter::TorchCudaAdapter* ours = adapter::as_ours(c10::cuda::CUDACachingAllocator::get());
+    c10::cuda::CUDACachingAllocator::CUDAAllocator* now = c10::cuda::CUDACachingAllocator::get();
+    adapter::TorchCudaAdapter* ours = adapter::as_ours(now);
+    if (ours == nullptr && !adapter::stored && adapter::was_wrapped(now)) return;  // done before
     adapter::left_beneath = ours == nullptr;
     TORCH_CHECK(ours != nullptr, "another CUDA allocator was installed on top of pgmo's");
     if (!adapter::stored) return;

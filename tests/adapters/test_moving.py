@@ -1,0 +1,126 @@
+"""Moving the memory under tensors."""
+
+import ctypes
+
+import numpy as np
+import pytest
+
+from pgmo.allocator.storage import StorageMover
+from tests.adapters.world import Slot, serve
+
+SIZE = 3000
+BYTES = bytes(at % 251 for at in range(SIZE))
+
+
+@pytest.fixture
+def mover(world, framework):
+    return StorageMover(world.adapter, 0)
+
+
+@pytest.fixture
+def tensor(world, framework):
+    """Over a block from beneath, as optimizer state that was born while recording."""
+    framework.engine.start_recording()
+    made = world.tensor(SIZE)
+    ctypes.memmove(made.address, BYTES, SIZE)
+    return made
+
+
+def contents(tensor):
+    return ctypes.string_at(tensor.address, SIZE)
+
+
+def test_what_there_is_to_know(world, framework, mover, tensor):
+    view = mover.view(tensor.impl)
+    assert (view.data, view.bytes, view.familiar) == (tensor.address, SIZE, True)
+    assert (view.storage_uses, view.tensor_uses) == (1, 1)
+    second = tensor.view()
+    assert mover.view(tensor.impl).storage_uses == 2
+    assert mover.view(second.impl).storage == view.storage
+    second.free()
+    assert mover.view(tensor.impl).storage_uses == 1
+
+
+def test_familiar_are_blocks_of_ours_and_of_the_allocator_beneath(world, framework, mover):
+    unseen = world.tensor(SIZE)
+    serve(framework, [Slot(SIZE, 0, end=1)])
+    slot = world.tensor(SIZE)
+    framework.engine.detach_arena()
+    assert mover.view(unseen.impl).familiar
+    assert mover.view(slot.impl).familiar
+    ours = world.current
+    world.store(world.upstream(1))
+    strange = world.tensor(SIZE)
+    world.store(ours)
+    assert not mover.view(strange.impl).familiar
+
+
+def test_to_a_region_with_all_views_and_bytes(world, framework, mover, tensor):
+    second = tensor.view()
+    memory = framework.take_region(8192)
+    region = framework.engine.add_region(memory.base, memory.bytes, *memory.owner)
+    address = framework.engine.place_in_region(region, 1024, SIZE)
+    world.log()
+    mover.move(mover.view(tensor.impl).storage, address)
+    assert world.log() == ["beneath: free(3072)"]
+    assert tensor.address == second.address == address == memory.base + 1024
+    assert contents(tensor) == BYTES
+    framework.engine.close_region(region)
+    tensor.free()
+    assert contents(second) == BYTES
+    second.free()
+    assert world.living() == 0
+
+
+def test_by_way_of_the_host_into_a_slot(world, framework, mover, tensor):
+    second = tensor.view()
+    storage = mover.view(tensor.impl).storage
+    host = np.empty(SIZE, np.uint8)
+    mover.park(storage, host.ctypes.data)
+    assert bytes(host) == BYTES
+    assert world.living() == 0  # nothing is held twice
+    assert mover.view(tensor.impl) is None
+    bases = serve(framework, [Slot(500, 0, end=1), Slot(SIZE, 512, end=3)])
+    address = framework.engine.resettle(1, SIZE)
+    assert address == bases[0] + 512
+    mover.unpark(storage, host.ctypes.data, address)
+    assert tensor.address == second.address == address
+    assert contents(second) == BYTES
+    assert framework.engine.statistics()["live_slot_bytes"] == SIZE
+    tensor.free()
+    second.free()
+    assert framework.engine.statistics()["live_slot_bytes"] == 0
+
+
+def test_back_to_the_framework_where_no_slot_is_free(world, framework, mover, tensor):
+    storage = mover.view(tensor.impl).storage
+    host = np.empty(SIZE, np.uint8)
+    mover.park(storage, host.ctypes.data)
+    world.log()
+    with world.on(device=1):
+        mover.unpark(storage, host.ctypes.data, None)
+    assert world.log() == [f"beneath: allocate({SIZE})"]
+    assert contents(tensor) == BYTES
+    assert world.used(0) == 3072
+    tensor.free()
+    assert world.living() == 0
+
+
+def test_a_block_that_another_stream_reads_is_not_overwritten_early(world, framework, mover):
+    """A slot that is parked waits for that stream as if it were freed."""
+    bases = serve(framework, [Slot(SIZE, 0, end=1), Slot(SIZE, 0, end=2)])
+    block = world.allocate(SIZE)
+    block.record_stream(3)
+    moved = world.tensor_over(block)
+    host = np.empty(SIZE, np.uint8)
+    with world.held(stream=3):
+        mover.park(mover.view(moved.impl).storage, host.ctypes.data)
+        assert world.allocate(SIZE).address != bases[0]
+
+
+def test_synchronizing_is_of_the_device_asked_for(world, framework):
+    mover = StorageMover(world.adapter, 2)
+    world.log()
+    mover.synchronize()
+    assert world.log() == ["cudaDeviceSynchronize(2)"]
+    assert world.ask("device") == 0

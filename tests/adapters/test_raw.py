@@ -1,0 +1,104 @@
+"""Blocks without a deleter of ours: what libraries take through raw_alloc and give back by hand."""
+
+from pgmo.profiler.recording import FREE, REQUEST
+from tests.adapters.world import Slot, serve
+
+ONE = [Slot(1000, 0, end=1)]
+
+
+def live_foreign(framework):
+    return framework.engine.statistics()["live_fallback_bytes"]
+
+
+def test_slots_are_for_raw_requests_too(world, framework):
+    bases = serve(framework, ONE)
+    for _ in range(3):
+        raw = world.raw_alloc(1000)
+        assert raw == bases[0]
+        world.raw_delete(raw)
+        framework.engine.end_iteration()
+    assert framework.engine.statistics()["hits"] == 3
+    assert world.living() == 1  # the arena
+
+
+def test_a_raw_request_for_another_stream_than_the_current_one(world, framework):
+    framework.engine.start_recording()
+    with world.on(stream=3):
+        world.allocate(512).free()
+    framework.engine.stop_recording()
+    bases = serve(framework, [Slot(1000, 0, end=1, stream=1)])
+    raw = world.raw_alloc_with_stream(1000, stream=3)
+    assert raw == bases[1]
+    world.raw_delete(raw)
+
+
+def test_what_came_from_beneath_goes_back_there(world, framework):
+    before = world.raw_alloc(500)
+    serve(framework, ONE)
+    framework.engine.start_recording()
+    raw = world.raw_alloc(2000)
+    assert live_foreign(framework) == 2000
+    world.log()
+    world.raw_delete(raw)
+    world.raw_delete(before)
+    assert world.log() == ["beneath: free(2048)", "beneath: free(512)"]
+    assert live_foreign(framework) == 0
+    events = framework.engine.events()
+    assert events["kind"].tolist() == [REQUEST, FREE]
+
+
+def test_freed_while_another_device_is_current(world, framework_of):
+    framework = framework_of(0)
+    framework_of(1)
+    serve(framework, ONE)
+    framework.engine.start_recording()
+    slot, foreign = world.raw_alloc(1000), world.raw_alloc(2000)
+    with world.on(device=1):
+        world.raw_delete(slot)
+        world.raw_delete(foreign)
+    assert live_foreign(framework) == 0
+    framework.engine.end_iteration()
+    assert world.raw_alloc(1000) == slot
+    assert world.living() == 1
+
+
+def test_the_adapter_stays_while_raw_slots_live(world, framework):
+    """For they have no deleter that would bring them back to it."""
+    serve(framework, ONE)
+    ours = world.current
+    raw = world.raw_alloc(1000)
+    framework.engine.remove_plans()
+    framework.engine.detach_arena()
+    framework.uninstall()
+    assert world.current == ours
+    world.log()
+    other = world.allocate(3000)
+    other.free()
+    assert world.log() == ["beneath: allocate(3000)", "beneath: free(3072)"]
+    world.raw_delete(raw)
+    assert world.living() == 0
+    framework.install()
+    framework.uninstall()
+    assert world.current == world.upstream()
+
+
+def test_raw_blocks_from_beneath_do_not_keep_it(world, framework):
+    framework.engine.start_recording()
+    raw = world.raw_alloc(1000)
+    framework.uninstall()
+    assert world.current == world.upstream()
+    world.raw_delete(raw)
+    assert world.living() == 0
+
+
+def test_an_address_that_comes_again_is_another_block(world, framework):
+    """A block that died while the adapter was away is forgotten when its address comes again."""
+    framework.engine.start_recording()
+    gone = world.raw_alloc(1000)
+    framework.uninstall()
+    world.raw_delete(gone)
+    framework.install()
+    again = [world.raw_alloc(1000) for _ in range(4)]
+    for raw in again:
+        world.raw_delete(raw)
+    assert world.living() == 0

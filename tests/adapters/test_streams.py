@@ -1,0 +1,241 @@
+"""Blocks that several streams use: a slot is not handed out again before all of them are done."""
+
+import ctypes
+
+import pytest
+
+from pgmo.allocator import torch_cuda
+from pgmo.errors import AdapterError
+from tests.adapters.world import Slot, serve
+
+SIZE = 1000
+TWICE = [Slot(SIZE, 0, end=1), Slot(SIZE, 0, end=2)]
+"""The second block lies where the first one lay."""
+
+
+def early(world, framework):
+    """Whether memory is handed out again while another stream is still reading it."""
+    serve(framework, TWICE)
+    first = world.allocate(SIZE)
+    with world.held(stream=3):
+        first.record_stream(3)
+        first.free()
+        second = world.allocate(SIZE)
+        return second.address == first.address
+
+
+def installed(world):
+    framework = torch_cuda.TorchCuda(0)
+    framework.install()
+    return framework
+
+
+def test_a_slot_waits_for_the_other_stream(new_world):
+    sound = new_world("sound")
+    assert not early(sound, installed(sound))
+
+
+def test_the_test_above_would_notice(new_world):
+    """The same in a build in which record_stream does nothing."""
+    broken = new_world("broken")
+    assert early(broken, installed(broken))
+
+
+@pytest.mark.parametrize("of_any", [False, True])
+def test_it_is_handed_out_again_when_the_stream_is_done(world, framework, of_any):
+    bases = serve(framework, TWICE)
+    first = world.allocate(SIZE)
+    with world.held(stream=3):
+        first.record_stream(3, of_any=of_any)
+        first.free()
+        second = world.allocate(SIZE)
+        assert second.address != bases[0]  # from the allocator beneath
+        second.free()
+        framework.engine.end_iteration()
+        third = world.allocate(SIZE)
+        assert third.address != bases[0]
+        third.free()
+        assert world.ask("living_events") == 1
+        assert world.adapter.ask("pgmo_poll", 0) == 1
+    fourth = world.allocate(SIZE)
+    assert fourth.address == bases[0]
+    fourth.free()
+    assert world.ask("living_events") == 0
+    assert world.adapter.ask("pgmo_poll", 0) == 0
+
+
+def test_all_streams_count(world, framework):
+    bases = serve(framework, TWICE)
+    first = world.allocate(SIZE)
+    with world.held(stream=4):
+        with world.held(stream=3):
+            for stream in (3, 4, 3):
+                first.record_stream(stream)
+            first.free()
+            assert world.ask("living_events") == 2
+        assert world.adapter.ask("pgmo_poll", 0) == 1
+        assert world.allocate(SIZE).address != bases[0]
+    assert world.adapter.ask("pgmo_poll", 0) == 0
+    framework.engine.end_iteration()
+    assert world.allocate(SIZE).address == bases[0]
+
+
+def test_its_own_stream_is_none_to_wait_for(world, framework):
+    bases = serve(framework, TWICE)
+    first = world.allocate(SIZE)
+    with world.held(stream=0):
+        first.record_stream(0)
+        first.free()
+        assert world.ask("living_events") == 0
+        assert world.allocate(SIZE).address == bases[0]
+
+
+def test_one_use_delays_one_life_only(world, framework):
+    """The next block in that slot has not been used elsewhere."""
+    bases = serve(framework, TWICE)
+    first = world.allocate(SIZE)
+    first.record_stream(3)
+    first.free()
+    second = world.allocate(SIZE)
+    with world.held(stream=3):
+        second.free()
+        framework.engine.end_iteration()
+        assert world.allocate(SIZE).address == bases[0]
+
+
+def test_a_slot_of_another_stream_waits_for_the_default_one(world, framework):
+    with world.on(stream=3):
+        world.raw_delete(world.raw_alloc(512))
+        framework.engine.start_recording()
+        world.allocate(512).free()  # now the stream has a number
+        framework.engine.stop_recording()
+        bases = serve(framework, [Slot(SIZE, 0, end=1, stream=1), Slot(SIZE, 0, end=2, stream=1)])
+        first = world.allocate(SIZE)
+        assert first.address == bases[1]
+        with world.held(stream=0):
+            first.record_stream(0)
+            first.free()
+            assert world.allocate(SIZE).address != bases[1]
+
+
+def test_a_slot_used_on_a_stream_of_another_device(world, framework):
+    """A copy between devices reads it there. Events belong to the device of their stream."""
+    serve(framework, TWICE)
+    first = world.allocate(SIZE)
+    first.record_stream(3)
+    with world.on(device=1):
+        first.free()
+        assert world.ask("device") == 1
+        world.adapter.ask("pgmo_poll", 0)
+        assert world.ask("device") == 1
+    assert world.complaints() == []
+
+
+@pytest.mark.parametrize("of_any", [False, True])
+def test_a_block_from_beneath_is_recorded_there(world, framework, of_any):
+    """Which ignores, without a word, blocks whose deleter is not its own."""
+    framework.engine.start_recording()
+    adopted = world.allocate(SIZE)
+    world.log()
+    adopted.record_stream(3, of_any=of_any)
+    assert world.log() == [f"beneath: recordStream({hex(adopted.address)}, 0x103)"]
+    adopted.free()
+    assert world.log() == ["beneath: free(1024)"]
+    assert world.ask("living_events") == 0
+
+
+def test_a_stream_that_is_captured_is_asked_later(world, framework):
+    bases = serve(framework, TWICE)
+    first = world.allocate(SIZE)
+    with world.held(stream=3):
+        with world.capturing(stream=3):
+            first.record_stream(3)
+            first.free()
+            assert world.ask("living_events") == 0
+            assert world.allocate(SIZE).address != bases[0]
+            assert world.adapter.ask("pgmo_poll", 0) == 1
+        assert world.adapter.ask("pgmo_poll", 0) == 1
+        assert world.ask("living_events") == 1
+        framework.engine.end_iteration()
+        assert world.allocate(SIZE).address != bases[0]
+    framework.engine.end_iteration()
+    assert world.allocate(SIZE).address == bases[0]
+
+
+def test_when_cuda_is_going_down_nothing_is_waited_for(world, framework):
+    bases = serve(framework, TWICE)
+    first = world.allocate(SIZE)
+    first.record_stream(3)
+    world.ask("fail", 1)
+    first.free()
+    world.ask("fail", 0)
+    assert world.allocate(SIZE).address == bases[0]
+
+
+def test_a_slot_that_waits_outlives_session_and_adapter(world, framework):
+    serve(framework, TWICE)
+    first = world.allocate(SIZE)
+    with world.held(stream=3):
+        first.record_stream(3)
+        first.free()
+        framework.engine.remove_plans()
+        framework.engine.detach_arena()
+        framework.uninstall()
+        assert world.living() == 1  # its arena
+        assert world.adapter.ask("pgmo_poll", 0) == 1
+    assert world.adapter.ask("pgmo_poll", 0) == 0
+    assert world.living() == 0
+
+
+def test_many_that_wait_are_all_found_in_the_end(world, framework):
+    count = 20
+    bases = serve(
+        framework, [Slot(512, 512 * at, end=count) for at in range(count)], arena=512 * count
+    )
+    blocks = [world.allocate(512) for _ in range(count)]
+    for block in blocks:
+        block.record_stream(3)
+        block.free()
+    assert world.ask("living_events") == count
+    framework.engine.end_iteration()
+    served = [world.allocate(512).address for _ in range(count)]
+    assert served == [bases[0] + 512 * at for at in range(count)]
+
+
+# --- numbers ------------------------------------------------------------------------------------
+
+
+def test_no_arena_for_a_stream_that_was_not_used(world, framework):
+    assert framework.take_arena(4096, 1) is None
+    memory = (ctypes.c_uint64 * 4)()
+    with pytest.raises(AdapterError, match="stream 1 has not been used yet"):
+        world.adapter.call(
+            *("pgmo_take_arena", 0, ctypes.c_uint64(1), ctypes.c_size_t(4096)), memory
+        )
+    assert world.living() == 0
+    framework.engine.start_recording()
+    with world.on(stream=9):
+        world.allocate(512).free()
+    world.log()
+    taken = framework.take_arena(4096, 1)
+    assert world.log() == ["beneath: raw_alloc_with_stream(4096, 0x109)"]
+    taken.return_now()
+    assert world.living() == 0
+
+
+def test_more_streams_than_there_are_numbers_are_passed_on(world, framework):
+    framework.engine.start_recording()
+    for stream in range(1, 70):
+        with world.on(stream=stream):
+            world.allocate(512).free()
+    requests = framework.engine.events()
+    assert requests["stream"].max() == 63
+    assert (requests["kind"] == 0).sum() == 63
+    assert world.living() == 0
+    # A slot that such a stream uses waits for it all the same.
+    bases = serve(framework, TWICE)
+    first = world.allocate(SIZE)
+    with world.held(stream=69):
+        first.record_stream(69)
+        first.free()
+        assert world.allocate(SIZE).address != bases[0]
