@@ -119,7 +119,7 @@ class Session:
             SessionError: when the session is not open.
         """
         self._require_open("pause()")
-        engine = self._running.framework.engine
+        engine = self._running.course.framework.engine
         self._paused += 1
         engine.pause()
         try:
@@ -150,22 +150,22 @@ class Session:
     @property
     def phase(self) -> Phase:
         """What the session does at the moment."""
-        return self._lifecycle.phase if self._open and self._lifecycle else Phase.CLOSED
+        return self._lifecycle.course.phase if self._open and self._lifecycle else Phase.CLOSED
 
     @property
     def profile(self) -> Profile | None:
         """The latest profile; None before anything was recorded."""
-        return self._lifecycle.profile if self._lifecycle else None
+        return self._lifecycle.course.profile if self._lifecycle else None
 
     @property
     def plan(self) -> Plan | None:
         """The latest plan; None while there is none."""
-        return self._lifecycle.plan if self._lifecycle else None
+        return self._lifecycle.course.plan if self._lifecycle else None
 
     @property
     def saved(self) -> tuple[Path, ...]:
         """The files that `save=` has written."""
-        return self._lifecycle.saved if self._lifecycle else ()
+        return self._lifecycle.course.saved if self._lifecycle else ()
 
     # --- opening and closing --------------------------------------------------------------------
 
@@ -215,7 +215,7 @@ class Session:
             lifecycle.stop()
             _active.pop(self._key, None)
             try:
-                lifecycle.framework.uninstall()
+                lifecycle.course.framework.uninstall()
             except AdapterError as error:
                 # Harmless, for the engine delegates everything now, and perhaps an exception of the
                 # program's is on its way out, which matters more.

@@ -1,0 +1,50 @@
+"""What the parts of a session's life share: where it stands, and what it has to tell."""
+
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pgmo.allocator.framework import Framework
+from pgmo.allocator.options import Options
+from pgmo.allocator.statistics import Phase
+from pgmo.packing.plan import Plan
+from pgmo.profiler.profile import Profile
+
+_MOST_NOTES = 20
+"""Notes that a summary keeps."""
+
+
+@dataclass(eq=False)
+class Course:
+    """Where one session stands.
+
+    Args:
+        framework: the adapter.
+        options: what the program wants.
+        phase: what is done during an iteration.
+        profile: the latest; None before anything was recorded.
+        plan: the latest; None while there is none.
+        saved: files written.
+        replans: plans that took the place of others.
+        unsteady: plans made although no two iterations agreed.
+        notes: for the summary.
+
+    Example:
+        >>> course = Course(torch_cpu(), Options())  # doctest: +SKIP
+    """
+
+    framework: Framework
+    options: Options
+    phase: Phase = Phase.RECORD
+    profile: Profile | None = None
+    plan: Plan | None = None
+    saved: tuple[Path, ...] = ()
+    replans: int = 0
+    unsteady: int = 0
+    notes: list[str] = field(default_factory=list)
+
+    def warn(self, note: str) -> None:
+        """Warns, and keeps the note for the summary."""
+        if note not in self.notes:
+            self.notes = [*self.notes, note][-_MOST_NOTES:]
+        warnings.warn(f"pgmo: {note}", stacklevel=2)

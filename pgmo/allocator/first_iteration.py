@@ -1,0 +1,90 @@
+"""A program's first iteration: planned for those who load the plan, and served for those who do."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from pgmo.allocator import advice
+from pgmo.allocator.course import Course
+from pgmo.allocator.installer import Installer
+from pgmo.allocator.openings import openings
+from pgmo.allocator.plan_set import Planned, opening_size
+from pgmo.allocator.statistics import IterationStatistics, Phase
+from pgmo.errors import AdapterError, PlanError
+from pgmo.packing.plan import Plan
+from pgmo.packing.portfolio import plan as make_plan
+from pgmo.profiler.opening import build_opening
+from pgmo.profiler.profile import ProfileMeta, Tag
+from pgmo.profiler.recording import Iteration
+from pgmo.profiler.step_finder import Steady
+
+
+class FirstIteration:
+    """What is special about it: optimizer state is born, and stays for good.
+
+    Args:
+        course: where the session stands.
+        installer: has the plans.
+
+    Attributes:
+        running: whether it is being served from a saved plan.
+    """
+
+    def __init__(self, course: Course, installer: Installer) -> None:
+        self._course = course
+        self._installer = installer
+        self._engine = course.framework.engine
+        self._plans: list[Plan] = []
+        self.running = False
+
+    def begin(self, opening: Plan, steady: list[Planned]) -> bool:
+        """Serves it, from plans for each structure that it may have.
+
+        Args:
+            opening: its plan, as it was recorded.
+            steady: what is going to serve the later ones.
+
+        Returns:
+            False when that cannot be done; then nothing is held.
+        """
+        self._installer.opening = Planned(opening, None)
+        self._plans = openings(opening, [planned.plan for planned in steady])
+        size = max(opening_size(one) for one in self._plans)
+        framework = self._course.framework
+        try:
+            region = framework.take_region(size) if size and self._installer.relocation else None
+            self._installer.plans.install_openings(self._plans, region, steady)
+        except (AdapterError, PlanError) as error:
+            self._course.warn(f"the plan given cannot serve the first iteration: {error}")
+            self._installer.plans.clear()
+            self._engine.close_opening_region()
+            return False
+        self.running = True
+        self._course.phase = Phase.REPLAY
+        framework.advise(advice.while_replaying(opening, None))
+        return True
+
+    def end(self, statistics: IterationStatistics) -> bool:
+        """Ends it; its plans are still in the engine. Returns whether it was the planned one."""
+        self.running = False
+        self._engine.close_opening_region()
+        missing = statistics.skipped / len(self._plans[statistics.plan])
+        found = min(statistics.known_rate, 1 - missing)
+        return found >= self._course.options.min_hit_rate
+
+    def note(
+        self,
+        iterations: list[Iteration],
+        steady: Steady,
+        tags: Sequence[Tag],
+        meta: ProfileMeta,
+    ) -> None:
+        """Plans it from a recording, for those who load the plan, if the plan is to be saved."""
+        options, installer = self._course.options, self._installer
+        if options.save_directory is None or installer.plans.all or installer.opening is not None:
+            return
+        profile = build_opening(iterations, steady, tags, meta)
+        if profile is not None and np.any(profile.turns > 0):
+            alignment = self._course.framework.alignment
+            plan = make_plan(profile, solver=options.solver, alignment=alignment)
+            installer.opening = Planned(plan, profile)

@@ -1,0 +1,82 @@
+"""Switches recording on and off, and tags one of the recorded iterations."""
+
+from contextlib import ExitStack
+
+from pgmo import _core
+from pgmo.allocator import advice
+from pgmo.allocator.course import Course
+from pgmo.allocator.statistics import Phase
+from pgmo.allocator.tally import Tally
+from pgmo.profiler.profile import Tag
+from pgmo.profiler.tags import Tagger
+
+
+class Recorder:
+    """Recording as a phase of the session, in which nothing is learned before it ends.
+
+    Args:
+        course: where the session stands.
+        tally: counts recorded iterations by their events.
+
+    Attributes:
+        iterations: recorded so far, in this phase.
+    """
+
+    def __init__(self, course: Course, tally: Tally) -> None:
+        self._course = course
+        self._tally = tally
+        self._engine = course.framework.engine
+        self._tagging = ExitStack()
+        self._tagger: Tagger | None = None
+        self._sparing = False
+        self._first_is_needed = False
+        self.iterations = 0
+
+    def start(self, has_plans: bool) -> None:
+        """Forgets what was recorded and begins anew.
+
+        Args:
+            has_plans: whether the program is served meanwhile.
+        """
+        self._tagging.close()
+        self._tagger = None
+        self.iterations = 0
+        self._first_is_needed = self._course.options.save_directory is not None and not has_plans
+        self._start_tags()
+        if not has_plans:
+            if not self._sparing:
+                self._sparing = True
+                self._course.framework.spare_memory(True)
+            self._course.framework.advise(advice.while_recording())
+        self._engine.start_recording()
+        self._tally.recording_begins()
+
+    def next(self) -> None:
+        """An iteration has been recorded."""
+        self.iterations += 1
+        self._tagging.close()
+        self._start_tags()
+
+    def stop(self) -> None:
+        """Records no more, and forgets."""
+        self._tagging.close()
+        self._tagger = None
+        if self._sparing:
+            self._sparing = False
+            self._course.framework.spare_memory(False)
+        self._engine.stop_recording()
+        self._engine.forget_recording()
+
+    @property
+    def tags(self) -> tuple[Tag, ...]:
+        """The tags that were given out."""
+        return self._tagger.tags if self._tagger else ()
+
+    def _start_tags(self) -> None:
+        """Tags one recorded iteration, which slows it down, and adds requests of its own.
+
+        So that one is not planned. It is the first, unless the first is to be saved as it is.
+        """
+        wanted = self._course.options.tags and self._course.phase is Phase.RECORD
+        if wanted and self.iterations == int(self._first_is_needed):
+            self._tagger = self._tagging.enter_context(Tagger(_core.set_tag))

@@ -1,0 +1,178 @@
+"""Watches replayed iterations, and learns from those that were served badly.
+
+    replay ──served badly──▶ a lesson: larger sizes, or another structure ──▶ replay
+                     └─────▶ nothing to learn, or too often ──▶ the lifecycle records again
+
+Replayed iterations are recorded, too, until all has gone well for long; that costs little.
+"""
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pgmo.allocator.conversions import profile_of
+from pgmo.allocator.course import Course
+from pgmo.allocator.installer import Installer
+from pgmo.allocator.learning import learn, rows_of_iteration
+from pgmo.allocator.recorder import Recorder
+from pgmo.allocator.statistics import IterationStatistics, Phase
+from pgmo.profiler.recording import split
+
+if TYPE_CHECKING:
+    from pgmo.allocator.plan_set import Planned
+
+_GROWTHS_WITHOUT_HEADROOM = 3
+"""Times that a plan is made for just the sizes seen; later ones leave some more."""
+
+_HEADROOM = 1 / 16
+"""Share by which later growths are planned larger, at most: twice what it was at the last one."""
+
+_GOOD = 0.999
+"""Share of an iteration's bytes from slots from which on there is nothing to learn from it."""
+
+_WORTHWHILE, _RECENT, _MOST_POOR = 0.6, 12, 7
+"""Share of bytes from slots below which an arena costs more than it saves; of so many of the last
+iterations so many may be below."""
+
+_LONG = 256
+"""Good iterations in a row after which the program is not watched any more."""
+
+_MOST_LESSONS, _EARNED = 64, 0.5
+"""Plans that may be made from single iterations, in a row; and what a good iteration adds."""
+
+
+class Watch:
+    """What replayed iterations teach.
+
+    Args:
+        course: where the session stands.
+        installer: gets the plans that are made.
+        recorder: is stopped when there is nothing more to watch.
+
+    Attributes:
+        completing: a plan from a single iteration that did not show all, which is recorded again.
+    """
+
+    def __init__(self, course: Course, installer: Installer, recorder: Recorder) -> None:
+        self._course = course
+        self._installer = installer
+        self._recorder = recorder
+        self._engine = course.framework.engine
+        self._watching = self._watched = False  # whether replayed iterations are recorded
+        self._recent: deque[bool] = deque(maxlen=_RECENT)  # whether iterations were worthwhile
+        self._good = 0  # successive iterations that were served well
+        self._credit = float(_MOST_LESSONS)  # plans that may be made at once
+        self._growths = 0
+        self.completing: Planned | None = None
+
+    def restart(self) -> None:
+        """New plans are in place."""
+        self.completing = None
+        self.go_on(good=False)
+
+    def go_on(self, good: bool) -> None:
+        """Records the next iteration, too, unless all has gone well for long."""
+        self._good = self._good + 1 if good else 0
+        self._watched = self._watching
+        self._watching = self._good < _LONG and self._course.phase is Phase.REPLAY
+        if self._watching:
+            self._engine.start_recording()
+        elif self._watched:
+            self._recorder.stop()
+
+    def judge(self, statistics: IterationStatistics, grown: bool) -> bool:
+        """Whether an iteration was served well; good ones earn credit for lessons."""
+        if not statistics.misses["no_arena"]:  # without one nothing was wasted
+            self._recent.append(statistics.hit_bytes_rate >= _WORTHWHILE)
+        good = statistics.hit_bytes_rate >= _GOOD and not grown
+        if good:
+            self._credit = min(_MOST_LESSONS, self._credit + _EARNED)
+        return good
+
+    @property
+    def objection(self) -> str:
+        """Why an arena does not pay, in plain words; "" as long as it does."""
+        if self._recent.count(False) <= _MOST_POOR:
+            return ""
+        return (
+            "too little of each iteration repeats for an arena to pay: "
+            f"{_MOST_POOR + 1} of the last {len(self._recent)} had less than "
+            f"{_WORTHWHILE:.0%} of their bytes in slots"
+        )
+
+    def learn(self, statistics: IterationStatistics) -> bool:
+        """Plans again from the iteration that has just ended, if it has something to teach."""
+        if not self._watching or self._recognised(statistics) or self._credit < 1:
+            return False
+        iterations = [] if self._engine.recording_truncated else split(self._engine.events())
+        if not iterations:
+            return False
+        installer = self._installer
+        lesson = learn(
+            installer.plans.all,
+            iterations[-1],
+            statistics.plan,
+            solver=self._course.options.solver,
+            alignment=self._course.framework.alignment,
+            headroom=_HEADROOM if self._growths >= _GROWTHS_WITHOUT_HEADROOM else 0.0,
+        )
+        if lesson is None or not installer.affordable(lesson.plans):
+            return False
+        self._credit -= 1
+        self._course.replans += 1
+        self._growths += lesson.grown > 0
+        profile = lesson.plans[lesson.number].profile
+        assert profile is not None
+        rows = rows_of_iteration(self._engine.living(), profile)
+        if installer.install(*installer.within_limit(lesson.plans, lesson.number), rows):
+            installer.save()
+        self.restart()
+        return True
+
+    def wants_more(self, statistics: IterationStatistics) -> bool:
+        """Whether a structure that was learned from one iteration has to be recorded.
+
+        Blocks that were alive at its end, as no block of a known structure is, were taken for
+        persistent ones. When they come again they are not: two iterations show when they die.
+        """
+        planned = self._installer.plans.all[statistics.plan]
+        if not planned.provisional or not statistics.misses["persistent"]:
+            return False
+        if self._course.unsteady or self._credit < 1:
+            return False
+        self._credit -= 1
+        self.completing = planned
+        return True
+
+    def grow(self, grown: list[tuple[int, int]], statistics: IterationStatistics) -> bool:
+        """Plans again from the envelope of the sizes seen: section 4 of Sekiyama et al. 2018.
+
+        For iterations that were not recorded.
+        """
+        if not grown or self._watched:
+            return False
+        number = statistics.plan
+        planned = self._installer.plans.all[number]
+        missing = statistics.skipped / len(planned.plan)
+        if min(statistics.known_rate, 1 - missing) < self._course.options.min_hit_rate:
+            return False  # another structure, whose sizes say nothing about this one
+        profile = planned.profile or profile_of(planned.plan)
+        size = profile.size.copy()
+        for ordinal, larger in grown:
+            size[ordinal] = max(size[ordinal], larger)
+        self._course.replans += 1
+        self._growths += 1
+        if self._growths > _GROWTHS_WITHOUT_HEADROOM:
+            # Lengths that rise step by step would be planned again at every step.
+            size = np.where(profile.varying, size + (size * _HEADROOM).astype(np.int64), size)
+        if not self._installer.replan(profile.widened(size), number):
+            return False
+        self.restart()
+        return True
+
+    def _recognised(self, statistics: IterationStatistics) -> bool:
+        """Whether the requests were those of the plan: then nothing can be learned from them."""
+        misses = statistics.misses
+        few = len(self._installer.plans.all[statistics.plan].plan) // 100
+        return not misses["unknown"] and not misses["too_large"] and statistics.skipped <= few
