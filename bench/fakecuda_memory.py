@@ -6,13 +6,17 @@ Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of te
     python bench/fakecuda_memory.py --table
 
 Efficiency is the peak of live bytes over the peak of bytes taken from the card, which is large
-enough (141 GiB, an H200's) that nothing is given back for want of memory. Live bytes are those of
-the default allocator's run, for all contenders of a workload alike, since it is one and the same
-program: under pgmo, PyTorch counts the arena as one live block. Every run is a process of
-its own; each is repeated, and has to give the same figures.
+enough (141 GiB, an H200's) that nothing is given back for want of memory. Live bytes are those that
+the program asked for, without an allocator's rounding, in the default allocator's run: it is the
+same program under all of them, but with pgmo what falls outside of the arena would count twice.
+Every run is a process of its own; each is repeated, and has to give the same figures.
+
+For pgmo, `reserved` is the peak of the whole run, the recorded iterations included, and
+`reserved_replaying` the peak from the beginning of the first iteration on that a plan serves. Saved
+plans come from a process before, which saw the longest length, and others than the measured one.
 
 The largest batch is the largest that trains 20 iterations on a 16 GiB card; the bound is the
-largest whose live bytes alone fit on it. Saved plans were recorded on a 64 GiB card.
+largest whose live bytes alone fit on it. The plan for it was recorded on a 64 GiB card.
 """
 
 import argparse
@@ -81,7 +85,7 @@ def measure_case(
             print(error, file=sys.stderr)
             rows.append({**row, "failed": str(error).strip().splitlines()[-1]})
             continue
-        row |= figures(outcomes[0], default.live)
+        row |= figures(outcomes[0], default.requested)
         row |= {"repetitions": repetitions, "identical": all(o == outcomes[0] for o in outcomes)}
         rows.append(row)
         print(progress(row), file=sys.stderr)
@@ -100,9 +104,9 @@ def describe(job: Job) -> dict[str, Any]:
 
 
 def figures(outcome: Outcome, live: int) -> dict[str, Any]:
-    row = {"live": live, "efficiency": live / outcome.reserved, **outcome.as_dict()}
-    row["live"] = live
-    row["live_counted_by_torch"] = outcome.live
+    row = {"live": live, "efficiency": live / outcome.reserved}
+    own = outcome.as_dict()
+    row |= {"allocated_peak": own.pop("allocated"), "requested_peak": own.pop("requested"), **own}
     if outcome.reserved_replaying is not None:
         row["efficiency_replaying"] = live / outcome.reserved_replaying
     del row["torch"]
@@ -145,7 +149,7 @@ def largest_batches(
     """One row per contender, and one for the bound."""
 
     def live_fits(batch: int) -> bool:
-        return stub.run(replace(case, batch=batch)).live <= card
+        return stub.run(replace(case, batch=batch)).requested <= card
 
     bound = largest(live_fits, guess=16)
     rows = [{**describe(case), "allocator": "bound", "batch": bound, "card": card}]

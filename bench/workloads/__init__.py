@@ -48,22 +48,23 @@ class Lengths:
         """One length per iteration.
 
         Args:
-            kind: `fixed`; `bucket`, one of a few; `any` multiple of the grain, the shortest and the
-                longest included; `grow`, from the shortest to the longest.
+            kind: `fixed`; `bucket`, one of a few; `any` multiple of the grain; `grow`, from the
+                shortest to the longest. Of the second and third, the longest comes in the middle.
             iterations: how many.
             seed: of the order.
         """
         if kind == "fixed":
             return [self.fixed] * iterations
+        every = range(self.shortest, self.longest + 1, self.grain)
+        if kind == "grow":
+            last = max(iterations - 1, 1)
+            return [every[(len(every) - 1) * k // last] for k in range(iterations)]
         chance = random.Random(seed)
-        if kind == "bucket":
-            return [chance.choice(self.buckets) for _ in range(iterations)]
-        if kind == "any":
-            every = range(self.shortest, self.longest + 1, self.grain)
-            return [chance.choice(every) for _ in range(iterations)]
-        span = (self.longest - self.shortest) // self.grain
-        last = max(iterations - 1, 1)
-        return [self.shortest + span * k // last * self.grain for k in range(iterations)]
+        drawn = [
+            chance.choice(self.buckets if kind == "bucket" else every) for _ in range(iterations)
+        ]
+        drawn[iterations // 2] = self.longest
+        return drawn
 
 
 LENGTHS = {

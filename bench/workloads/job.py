@@ -79,8 +79,8 @@ class Outcome:
     """What a run reports; sizes in bytes.
 
     Args:
-        live: the largest sum of blocks that PyTorch counts as allocated. Under pgmo the arena
-            counts as one block.
+        allocated: the largest sum of blocks that PyTorch counts as allocated, as it rounds them.
+        requested: the same without the rounding.
         reserved: the largest amount taken from the card.
         reserved_replaying: the same from the first iteration on that a plan served (pgmo only).
         replaying_from: number of that iteration, from 0.
@@ -94,7 +94,8 @@ class Outcome:
         torch: version.
     """
 
-    live: int
+    allocated: int
+    requested: int
     reserved: int
     out_of_memory: bool
     trained: int

@@ -55,27 +55,28 @@ def in_child(job: Job) -> dict[str, Any]:
 
 
 class Peaks:
-    """The largest amount of memory taken, of the whole run and since a plan is in use."""
+    """The largest amounts of memory, of the whole run and since a plan is in use; bytes."""
 
     def __init__(self) -> None:
+        self.allocated = self.requested = self.reserved = 0
+        self.reserved_replaying: int | None = None
         self.replaying_from: int | None = None
-        self._before = 0
 
     def begins_to_replay(self, iteration: int) -> None:
-        """Counts anew from here."""
-        self._before = torch.cuda.max_memory_reserved()
+        """Counts anew from here, for `reserved_replaying`."""
+        self.look()
         torch.cuda.reset_peak_memory_stats()
         self.replaying_from = iteration
 
-    @property
-    def reserved(self) -> int:
-        """Of the whole run."""
-        return max(self._before, torch.cuda.max_memory_reserved())
-
-    @property
-    def reserved_replaying(self) -> int | None:
-        """Since the first replayed iteration."""
-        return None if self.replaying_from is None else torch.cuda.max_memory_reserved()
+    def look(self) -> None:
+        """Takes in what PyTorch has counted since it was last told to count anew."""
+        counted = torch.cuda.memory_stats()
+        reserved = counted["reserved_bytes.all.peak"]
+        self.allocated = max(self.allocated, counted["allocated_bytes.all.peak"])
+        self.requested = max(self.requested, counted["requested_bytes.all.peak"])
+        self.reserved = max(self.reserved, reserved)
+        if self.replaying_from is not None:
+            self.reserved_replaying = reserved
 
 
 def run(job: Job) -> Outcome:
@@ -92,20 +93,19 @@ def run(job: Job) -> Outcome:
                 if session:
                     session.step()
                 trained += 1
-            live = torch.cuda.max_memory_allocated()
-            reserved, replaying = peaks.reserved, peaks.reserved_replaying
+            peaks.look()
     except torch.OutOfMemoryError as problem:
         error = str(problem)
-        live, reserved = torch.cuda.max_memory_allocated(), peaks.reserved
-        replaying = peaks.reserved_replaying
+        peaks.look()
     return Outcome(
-        live=live,
-        reserved=reserved,
+        allocated=peaks.allocated,
+        requested=peaks.requested,
+        reserved=peaks.reserved,
         out_of_memory=bool(error),
         trained=trained,
         torch=str(torch.__version__),
         error=error,
-        reserved_replaying=replaying,
+        reserved_replaying=peaks.reserved_replaying,
         replaying_from=peaks.replaying_from,
         **(about(session) if session else {}),
     )
