@@ -153,6 +153,8 @@ class Relocation:
             owned = storages.get(address)
             if owned is None or owned.obstacle or owned.view.bytes > room:
                 continue
+            if owned.role not in (Role.GRADIENT, Role.STATE):
+                continue  # whoever refers to it may be an array of another library's
             host = np.empty(owned.view.bytes, np.uint8)
             self._mover.park(owned.view.storage, host.ctypes.data)
             out.items.append((owned, host, row))

@@ -3,9 +3,10 @@
 Moving a storage moves every tensor that shares it, for they all reach their memory through it. What
 must not exist is somebody who keeps the address itself. So a block may be moved only if every
 holder of its storage is a tensor that Python sees (an array of another library, made through
-DLPack, holds the storage without being one), if nobody but its one owner refers to that tensor
-(consumers of `__cuda_array_interface__` keep a reference to it), and if it is freed in the usual
-way (a block that another process shares is not).
+DLPack, holds the storage without being one), if each of these tensors is an optimizer's state or a
+gradient, to which nobody but its one owner refers (consumers of `__cuda_array_interface__` keep a
+reference to the tensor that they were made from, which may be a `detach()` that nobody else holds),
+and if it is freed in the usual way (a block that another process shares is not).
 """
 
 import gc
@@ -14,15 +15,16 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 from typing import Any
 
 from pgmo.allocator.storage import StorageMover, StorageView
 
-_MOST_REFERENCES = 1
-"""Besides our own: the dictionary, list or frame that owns the tensor."""
+_STATE_REFERENCES = 1
+"""Besides our own: that of the dictionary that owns the tensor."""
 
-_MOST_TENSOR_USES = 2
-"""Python's, and that of the parameter whose gradient it is."""
+_GRADIENT_USES, _OTHER_USES = 2, 1
+"""Holders of a tensor: Python, and of a gradient the parameter, too."""
 
 
 class Role(StrEnum):
@@ -77,11 +79,13 @@ def find_storages(mover: StorageMover, device: str) -> dict[int, Owned]:
     roles = {one._cdata: Role.GRADIENT for one in gradients} | _states(optimizers)
     del gradients
     by_storage: dict[int, list[tuple[StorageView, Role, int]]] = defaultdict(list)
+    expected = {Role.GRADIENT: _gradient_references()}
     for tensor, references in zip(tensors, _references(tensors), strict=True):
         view = mover.view(tensor._cdata)
         if view is not None:
             role = roles.get(tensor._cdata, Role.OTHER)
-            by_storage[view.storage].append((view, role, references))
+            excess = references - expected.get(role, _STATE_REFERENCES)
+            by_storage[view.storage].append((view, role, excess))
     return {holders[0][0].data: _judge(holders) for holders in by_storage.values()}
 
 
@@ -132,17 +136,31 @@ def _references(tensors: list[Any]) -> list[int]:
     return [sys.getrefcount(one) - own for one in tensors]
 
 
+@cache
+def _gradient_references() -> int:
+    """How many references a gradient has that nobody refers to: that depends on the version."""
+    import torch
+
+    leaf = torch.zeros(1, device="meta", requires_grad=True)  # takes no memory
+    leaf.grad = torch.zeros(1, device="meta")
+    gradients = [leaf.grad]
+    return _references(gradients)[0]
+
+
 def _judge(holders: list[tuple[StorageView, Role, int]]) -> Owned:
     view = holders[0][0]
     roles = {role for _, role, _ in holders} - {Role.OTHER}
-    role = roles.pop() if len(roles) == 1 else Role.OTHER
+    main = roles.pop() if len(roles) == 1 else Role.OTHER
     obstacle = ""
     if not all(one.familiar for one, _, _ in holders):
         obstacle = "shared with another process or library"
     elif view.storage_uses != len(holders):
         obstacle = "held by something that is not a tensor of Python's"
-    elif any(one.tensor_uses > _MOST_TENSOR_USES for one, _, _ in holders) or any(
-        references > _MOST_REFERENCES for _, _, references in holders
+    elif any(
+        excess > 0 or one.tensor_uses > (_GRADIENT_USES if role is Role.GRADIENT else _OTHER_USES)
+        for one, role, excess in holders
     ):
         obstacle = "referred to from several places"
-    return Owned(view, role, obstacle)
+    elif main is not Role.OTHER and any(role is Role.OTHER for _, role, _ in holders):
+        obstacle = "shared with a tensor that somebody else holds"
+    return Owned(view, main, obstacle)

@@ -3,6 +3,7 @@
 import numpy as np
 
 from pgmo.allocator import advice
+from pgmo.allocator.statistics import Phase
 from pgmo.packing.portfolio import plan
 from pgmo.profiler.profile import Profile, Tag
 from tests.unit.allocator.simulated import LAYERS, Loop, open_session, run
@@ -84,6 +85,9 @@ def test_advice_follows_the_phases(framework):
         run(loop, session, 6)
         assert framework.advice == advice.while_replaying(session.plan, session.profile)
         # A structure that is learned while another one is served: the advice is never to wait.
+        loop.drop()
+        other = Loop(framework, [1000 * (at + 1) for at in range(9)])
         for _ in range(12):
-            run(Loop(framework, [1000 * (at + 1) for at in range(9)]), session, 1)
+            run(other, session, 1)
             assert framework.advice.startswith("The plan needs")
+        assert Phase.RECORD in [one.phase for one in session.history[6:]]
