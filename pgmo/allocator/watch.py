@@ -84,7 +84,10 @@ class Watch:
     def judge(self, statistics: IterationStatistics, grown: bool) -> bool:
         """Whether an iteration was served well; good ones earn credit for lessons."""
         if not statistics.misses["no_arena"]:  # without one nothing was wasted
-            self._recent.append(statistics.hit_bytes_rate >= _WORTHWHILE)
+            served = statistics.hit_bytes_rate >= _WORTHWHILE
+            planned = statistics.hits + statistics.misses["persistent"]
+            # What the plan itself leaves out, as a stream's blocks, was expected.
+            self._recent.append(served or planned >= _WORTHWHILE * statistics.requests)
         good = statistics.hit_bytes_rate >= _GOOD and not grown
         if good:
             self._credit = min(_MOST_LESSONS, self._credit + _EARNED)
