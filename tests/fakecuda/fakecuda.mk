@@ -24,7 +24,7 @@ fakecuda: $(FAKECUDA_PYTHON)
 .PHONY: test-fakecuda
 test-fakecuda: fakecuda  ## run real training loops on the CUDA build of PyTorch, without a GPU
 	@PYTHONPATH=. $(FAKECUDA_PYTHON) -c 'import pgmo._core' 2> /dev/null || \
-	  $(FAKECUDA_PYTHON) setup.py --quiet build_ext --inplace
+	  $(FAKECUDA_PYTHON) tests/gpu/build_native.py
 	PYTHONPATH=. FAKECUDA_DEVICES=2 OMP_WAIT_POLICY=PASSIVE \
 	  $(FAKECUDA_OUT)/run $(FAKECUDA_PYTHON) -m pytest tests/fakecuda $(FAKECUDA_ARGUMENTS)
 

@@ -1,0 +1,114 @@
+"""Sessions on the CUDA build of PyTorch: what is real on the stub is real here."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.fakecuda.control import run_program
+
+ROOT = Path(__file__).parents[2]
+PATHS = os.pathsep.join([str(ROOT / "bench"), str(ROOT)])
+
+MOVED = """
+import json, pgmo, torch
+from workloads import Shape, create
+
+workload = create("gpt", Shape(batch=4, small=True))
+def tensors():
+    states = (s for state in workload.optimize.state.values() for s in state.values())
+    return [t for t in (*workload.model.parameters(), *states) if t.is_cuda]
+
+with pgmo.optimize(device="cuda") as session:
+    for iteration in range(12):
+        workload.step(64)
+        if iteration == 0:
+            # Kernels do nothing, so that these bytes stay unless somebody loses them.
+            kept = [torch.randn(t.shape) for t in tensors()]
+            for tensor, values in zip(tensors(), kept):
+                tensor.data.copy_(values)
+            before = [t.data_ptr() for t in tensors()]
+        session.step()
+after = [t.data_ptr() for t in tensors()]
+print(json.dumps({
+    "moved": sum(a != b for a, b in zip(before, after)),
+    "lost": sum(not torch.equal(t.detach().cpu(), v) for t, v in zip(tensors(), kept)),
+    "hits": [one.hit_bytes_rate for one in session.history if one.phase == "replay"],
+}))
+"""
+
+PENDING = """
+import json, pgmo, torch
+from tests.fakecuda.control import held
+
+side = torch.cuda.Stream()
+def iteration(used_elsewhere=False):
+    first = torch.empty(64 << 20, dtype=torch.uint8, device="cuda")
+    addresses = [first.data_ptr()]
+    if used_elsewhere:
+        first.record_stream(side)
+    del first
+    second = torch.empty(64 << 20, dtype=torch.uint8, device="cuda")
+    addresses.append(second.data_ptr())
+    del second
+    session.step()
+    return addresses
+
+with pgmo.optimize(device="cuda") as session:
+    for _ in range(8):
+        iteration()
+    usual = iteration()
+    with held(side):
+        (slot, other), *pending = [iteration(used_elsewhere=True), iteration(), iteration()]
+    released = [iteration() for _ in range(3)][-1]
+    print(json.dumps([session.phase, usual, slot, [other, *sum(pending, [])], released]))
+"""
+
+CAPTURED = """
+import json, pgmo, torch
+from workloads import Shape, create
+
+workload = create("gpt", Shape(batch=4, small=True))
+source, target = torch.zeros(8, device="cuda"), torch.zeros(8, device="cuda")
+graph, seen = torch.cuda.CUDAGraph(), []
+with pgmo.optimize(device="cuda") as session:
+    for iteration in range(14):
+        if iteration == 9:
+            with torch.cuda.graph(graph):
+                scratch = torch.empty(1 << 20, device="cuda")
+                target.copy_(source)
+        if iteration >= 9:
+            source.copy_(torch.full((8,), float(iteration)))
+            graph.replay()
+            seen.append(target.cpu().tolist())
+        workload.step(64)
+        session.step()
+print(json.dumps({"seen": seen, "hits": session.history[-1].hit_bytes_rate}))
+"""
+
+
+def run(code, **environment):
+    return run_program(code, PYTHONPATH=PATHS, **environment)
+
+
+@pytest.mark.parametrize("configuration", ["", "expandable_segments:True"])
+def test_weights_and_optimizer_state_survive_being_moved(configuration):
+    found = run(MOVED, PYTORCH_CUDA_ALLOC_CONF=configuration, PGMO_CHECK="1")
+    assert found["moved"] > 0
+    assert found["lost"] == 0
+    assert len(found["hits"]) > 3
+    assert min(found["hits"][1:]) >= 0.999
+
+
+def test_a_slot_is_not_used_again_while_another_stream_uses_it():
+    phase, usual, slot, pending, released = run(PENDING)
+    assert phase == "replay"
+    assert usual == [slot, slot]  # both requests are served from the one
+    assert slot not in pending
+    assert released == [slot, slot]
+
+
+def test_a_graph_can_be_captured_while_a_plan_is_in_use():
+    found = run(CAPTURED)
+    assert found["seen"] == [[float(iteration)] * 8 for iteration in range(9, 14)]
+    assert found["hits"] >= 0.999
