@@ -56,7 +56,8 @@ def merge(
         same_length = len(planned.plan) == len(profile)
         if same_length and compare(requests_of(planned.plan), reference).kind != "none":
             number = at
-            profile = envelope(profile, planned.plan)
+            both = envelope(profile, planned.plan)
+            profile = both if np.any(both.turns > 0) else profile
             break
     new = Planned(make_plan(profile, solver=solver, alignment=alignment), profile)
     return [*plans[:number], new, *plans[number + 1 :]], number
@@ -161,6 +162,8 @@ def learn(
             grown = float(growth.max()) * (1 + share) - 1
             share = min(headroom, 2 * grown)
         profile = widen(known, iteration, share)
+        if not np.any(profile.turns > 0):
+            return None  # all of it is used on several streams by now
         new = Planned(make_plan(profile, solver=solver, alignment=alignment), profile, share)
         return Lesson([*plans[:number], new, *plans[number + 1 :]], number, grown)
     base = plans[max(0, followed)]

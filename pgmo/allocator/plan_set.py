@@ -181,7 +181,10 @@ class PlanSet:
 
     def _attach(self, layout: Layout) -> None:
         self._layout = Layout([])
-        self._hand_over(layout, self._take(layout))
+        taken = self._take(layout)
+        if all(memory is None for memory in taken.values()):
+            raise AdapterError("none of its streams has been used yet")
+        self._hand_over(layout, taken)
 
     def _take(self, layout: Layout) -> dict[int, Memory | None]:
         taken: dict[int, Memory | None] = {}

@@ -151,6 +151,17 @@ def test_a_plan_without_a_single_block_is_none():
     assert teach([planned(4)], leaks) is None
 
 
+def test_a_plan_of_which_all_is_used_on_several_streams_is_none():
+    first = Profile.from_columns(size=[8, 8], start=[0, 1], end=[1, 2], ticks=2, shared=[1, 0])
+    known = Planned(make_plan(first), first)
+    rows = [("request", 8), ("free", 0), ("request", 9), ("shared", 1), ("free", 1), ("step",)]
+    iteration = split(make_events(rows))[0]
+    assert teach([known], iteration) is None
+    other = Profile.from_columns(size=[8, 9], start=[0, 1], end=[1, 2], ticks=2, shared=[0, 1])
+    ((merged,), _) = merge([known], other, iteration, **HOW)
+    assert merged.plan.shared.tolist() == [False, True]  # the newer one alone
+
+
 def test_a_loaded_plan_grows_without_its_profile():
     known = planned(4, 8)
     lesson = teach([Planned(known.plan, None)], recorded(9))

@@ -1,6 +1,9 @@
 """Whatever a program does, a session never hands out memory that is in use."""
 
+import tempfile
 import warnings
+from itertools import chain
+from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -8,12 +11,16 @@ from hypothesis import strategies as st
 from tests.unit.allocator.simulated import SimulatedFramework, open_session
 
 SIZES = st.sampled_from([1, 4, 64, 65, 512, 4096, 4100, 1 << 16, 1 << 20])
+STREAMS = st.sampled_from([0, 0, 0, 7])
 
-# A program is a list of iterations, each a list of actions: request so many bytes, or free one of
-# the living blocks. Most iterations repeat a base sequence with a few actions changed.
+# A program is a list of iterations, each a list of actions: request so many bytes on a stream, free
+# one of the living blocks, or use one on another stream. Most iterations repeat a base sequence
+# with a few actions changed.
 ACTION = st.one_of(
-    st.tuples(st.just("request"), SIZES),
+    st.tuples(st.just("request"), st.tuples(SIZES, STREAMS)),
     st.tuples(st.just("free"), st.integers(0, 1 << 16)),
+    st.tuples(st.just("free"), st.integers(0, 1 << 16)),
+    st.tuples(st.just("share"), st.integers(0, 1 << 16)),
 )
 BASE = st.lists(ACTION, min_size=3, max_size=40)
 EDIT = st.tuples(
@@ -39,51 +46,87 @@ def edited(base, edits):
     return actions
 
 
+class Program:
+    """Runs actions on a framework, of which the oracle checks each address."""
+
+    def __init__(self, framework):
+        self.framework = framework
+        self.living: list[int] = []
+
+    def run(self, actions):
+        for action, value in actions:
+            if action == "request":
+                self.living.append(self.framework.request(*value))
+            elif self.living and action == "free":
+                self.framework.free(self.living.pop(value % len(self.living)))
+            elif self.living:
+                self.framework.engine.shared(self.living[value % len(self.living)], 5)
+
+    def drop(self):
+        while self.living:
+            self.framework.free(self.living.pop())
+
+    def check_the_end(self):
+        """All that was taken has been given back when the last block has died."""
+        self.drop()
+        now = self.framework.engine.statistics()
+        assert now["live_slot_bytes"] == now["live_fallback_bytes"] == 0
+        assert now["live_region_bytes"] == now["region_bytes"] == 0
+        assert now["arenas"] == 0
+        assert len(self.framework.oracle) == 0
+        taken = [*self.framework.regions, *chain(*self.framework.arenas.values())]
+        assert sorted(base for base, _ in taken) == sorted(self.framework.returned)
+
+
+def run(program, session, iterations, keep_alive=False):
+    for actions in iterations:
+        program.run(actions)
+        if not keep_alive:
+            program.drop()
+        session.step()
+
+
 @settings(max_examples=150, deadline=None)
-@given(BASE, PROGRAM, st.booleans(), st.sampled_from([3, 5]))
-def test_no_program_gets_memory_that_is_in_use(base, program, keep_alive, most_recorded):
-    framework = SimulatedFramework()
-    living: list[int] = []
+@given(BASE, PROGRAM, st.booleans(), st.sampled_from([3, 5]), st.sampled_from([1, 16]))
+def test_no_program_gets_memory_that_is_in_use(base, edits, keep_alive, most_recorded, most_plans):
+    program = Program(SimulatedFramework())
+    options = {"max_record_iterations": most_recorded, "max_plans": most_plans}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with open_session(framework, max_record_iterations=most_recorded) as session:
-            for edits in program:
-                for action, value in edited(base, edits):
-                    if action == "request":
-                        living.append(framework.request(value))  # the oracle checks it
-                    elif living:
-                        framework.free(living.pop(value % len(living)))
-                if not keep_alive:
-                    while living:
-                        framework.free(living.pop())
-                session.step()
+        with open_session(program.framework, **options) as session:
+            run(program, session, [edited(base, one) for one in edits], keep_alive)
             for one in session.history:
                 assert one.hits + sum(one.misses.values()) <= one.requests
-    for address in living:
-        framework.free(address)
-    now = framework.engine.statistics()
-    assert now["live_slot_bytes"] == now["live_fallback_bytes"] == 0
-    assert now["arenas"] == 0
-    assert len(framework.oracle) == 0
+    program.check_the_end()
+
+
+@settings(max_examples=60, deadline=None)
+@given(BASE, PROGRAM, st.booleans(), st.booleans())
+def test_nor_does_one_that_begins_with_a_saved_plan(base, edits, keep_alive, fragments):
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        program = Program(SimulatedFramework())
+        with open_session(program.framework, save=folder, model_name="x") as session:
+            run(program, session, [[*base, ("request", (64, 0))], *[base] * 7], keep_alive)
+        program.check_the_end()
+        plan = Path(folder) / "x.pgmoplan"
+        if not plan.exists():
+            return  # nothing is ever freed
+        program = Program(SimulatedFramework(fragments))
+        with open_session(program.framework, plan=plan) as session:
+            run(program, session, [edited(base, one) for one in edits], keep_alive)
+        program.check_the_end()
 
 
 @settings(max_examples=60, deadline=None)
 @given(BASE, st.integers(7, 10))
 def test_a_program_that_repeats_is_served_from_slots(base, iterations):
-    framework = SimulatedFramework()
+    base = [action for action in base if action[0] != "share"]  # such blocks have no slots
+    program = Program(SimulatedFramework())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # some bases allocate nothing, or free nothing
-        with open_session(framework) as session:
-            for _ in range(iterations):
-                living: list[int] = []
-                for action, value in base:
-                    if action == "request":
-                        living.append(framework.request(value))
-                    elif living:
-                        framework.free(living.pop(value % len(living)))
-                while living:
-                    framework.free(living.pop())
-                session.step()
+        with open_session(program.framework) as session:
+            run(program, session, [base] * iterations)
             if session.plan is not None:
                 assert session.history[-1].hits == session.history[-1].requests
                 assert session.plan.arena >= session.plan.max_load

@@ -148,3 +148,23 @@ def test_an_arena_that_cannot_be_had_gives_back_those_of_other_streams(framework
             train(TwoStreams(framework), session, 6)
         assert session.phase is Phase.BYPASS
         assert framework.returned == [base for base, _ in framework.arenas[0]]
+
+
+def test_an_opening_none_of_whose_streams_was_used_yet(framework, tmp_path):
+    def train(on, session, times):
+        kept = None
+        for number in range(times):
+            with session.iteration():
+                if number == 0:
+                    kept = on.request(64)
+                on.free(on.request(5000, 7))
+        on.free(kept)
+
+    with open_session(framework, save=tmp_path, model_name="side") as session:
+        train(framework, session, 8)
+        assert session.history[-1].hit_rate == 1
+    fresh = SimulatedFramework(fragments=True)
+    with pytest.warns(UserWarning, match="none of its streams has been used yet"):
+        with open_session(fresh, plan=tmp_path / "side.pgmoplan") as session:
+            train(fresh, session, 4)
+    assert [one.hit_rate for one in session.history] == [0, 1, 1, 1]
