@@ -15,7 +15,8 @@ $(FAKECUDA_VENV)/bin/python:
 	$(PYTHON) -m venv $(FAKECUDA_VENV)
 	@echo '*' > $(FAKECUDA_VENV)/.gitignore
 	$(FAKECUDA_VENV)/bin/python -m pip install --quiet --upgrade pip
-	$(FAKECUDA_VENV)/bin/python -m pip install --quiet --editable '.[dev]' torch==$(FAKECUDA_TORCH)
+	PIP_CONSTRAINT= $(FAKECUDA_VENV)/bin/python -m pip install --quiet --editable '.[dev]' \
+	  torch==$(FAKECUDA_TORCH)
 
 .PHONY: fakecuda
 fakecuda: $(FAKECUDA_PYTHON)
@@ -31,9 +32,3 @@ test-fakecuda: fakecuda  ## run real training loops on the CUDA build of PyTorch
 .PHONY: bench-fakecuda
 bench-fakecuda: fakecuda  ## measure device memory on the CUDA build of PyTorch, without a GPU
 	$(FAKECUDA_PYTHON) bench/fakecuda_memory.py --stub $(FAKECUDA_OUT)
-
-# The stub is C++ of this project, too.
-.PHONY: lint-fakecuda
-lint: lint-fakecuda
-lint-fakecuda: $(READY)
-	$(RUN)/clang-format --dry-run --Werror $(wildcard tests/fakecuda/stub/*.[ch]pp)

@@ -11,8 +11,3 @@ RESULTS    ?= bench/results/gpu
 .PHONY: gpu-check
 gpu-check:  ## build, test and measure on a GPU; results go to RESULTS
 	$(GPU_PYTHON) tests/gpu/check.py --results $(RESULTS)
-
-.PHONY: lint-gpu
-lint: lint-gpu
-lint-gpu: $(READY)
-	$(RUN)/clang-format --dry-run --Werror $(wildcard bench/gpu/*.[ch]pp)
