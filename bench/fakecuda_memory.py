@@ -197,6 +197,14 @@ def parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def without_paths(arguments: list[str]) -> list[str]:
+    """The arguments without those that are about this machine only."""
+    kept = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    for names in (("--python",), ("--stub",), ("-o", "--output")):
+        kept.add_argument(*names)
+    return kept.parse_known_args(arguments)[1]
+
+
 def main() -> None:
     arguments = parse()
     if arguments.table:
@@ -222,6 +230,7 @@ def main() -> None:
             )
             batches = [row for part in found for row in part]
     torch = stub.run(Job("gpt", small=True, batch=1, iterations=1)).torch
+    sys.argv = [sys.argv[0], *without_paths(sys.argv[1:])]  # the result tells the command
     result = {"torch": torch, "quick": quick, "rows": rows, "largest_batch": batches}
     write_result("fakecuda_memory", result, output=arguments.output)
     print(tables(result))
