@@ -57,15 +57,22 @@ Offset Replayer::resettle(SlotIndex request, Bytes bytes) noexcept {
   if (cursor_ != 0 || request >= plan_.requests() || !plan_.planned(request)) return kUnplanned;
   const Slot& first = plan_.slot(request);
   const bool twice = first.alternate != kNoSlot;
-  const bool wraps = twice || plan_.end_of(request) > plan_.requests();
+  // One that the next iteration frees before its first request has its end behind it already.
+  const bool ended = !twice && plan_.end_of(request) == plan_.requests();
+  const bool wraps = twice || ended || plan_.end_of(request) > plan_.requests();
   if (!wraps || bytes > key_bytes(first.key) || surroundings_.nowhere(key_stream(first.key))) {
     return kUnplanned;
   }
   for (SlotIndex index = request; index != kNoSlot; index = plan_.slot(index).alternate) {
     Place& place = plan_.place_of(plan_.slot(index));
     if (place.living != kNoSlot || late_.overlaps(place.offset, bytes)) continue;
+    try {
+      if (ended) late_.insert(place.offset, bytes);
+    } catch (const std::bad_alloc&) {
+      return kUnplanned;
+    }
     place.living = index;
-    place.bytes = bytes;
+    place.bytes = ended ? -bytes : bytes;
     return place.offset;
   }
   return kUnplanned;

@@ -253,6 +253,19 @@ TEST(only_blocks_that_live_on_are_settled_in_their_slots) {
   CHECK_EQ(f.engine.statistics().slots.live, 300);
 }
 
+TEST(a_block_that_is_freed_before_the_first_request_settles_as_a_late_one) {
+  Moving f;
+  // Gradients, where zero_grad comes first; the next iteration's first block lies on their slot.
+  f.serve({slot(100, 1, 0), slot(200, 2, 0)});
+  CHECK_EQ(f.engine.resettle(1, 200), f.base(0));
+  CHECK_EQ(f.engine.statistics().late_now, 1u);
+  CHECK_EQ(f.allocate(100), 0u);
+  CHECK(f.release(f.base(0)));
+  CHECK_EQ(f.engine.statistics().late_now, 0u);
+  f.engine.end_iteration();
+  CHECK_EQ(f.allocate(100), f.base(0));
+}
+
 TEST(requests_that_have_no_slot_settle_nothing) {
   Moving f;
   CHECK_EQ(f.engine.resettle(0, 10), 0u);  // no plan, no arena
