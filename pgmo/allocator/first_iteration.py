@@ -18,6 +18,9 @@ from pgmo.profiler.profile import ProfileMeta, Tag
 from pgmo.profiler.recording import Iteration
 from pgmo.profiler.step_finder import Steady
 
+_SAME_PROGRAM = 0.5
+"""Share of the first iteration's requests that plans have to expect, to be those of the program."""
+
 
 class FirstIteration:
     """What is special about it: optimizer state is born, and stays for good.
@@ -51,8 +54,11 @@ class FirstIteration:
         self._plans = openings(opening, [planned.plan for planned in steady])
         size = max(opening_size(one) for one in self._plans)
         framework = self._course.framework
+        relocation = self._installer.relocation
+        # State that was loaded before is not born again.
+        wanted = size and relocation is not None and not relocation.state_exists()
         try:
-            region = framework.take_region(size) if size and self._installer.relocation else None
+            region = framework.take_region(size) if wanted else None
             self._installer.plans.install_openings(self._plans, region, steady)
         except (AdapterError, PlanError) as error:
             self._course.warn(f"the plan given cannot serve the first iteration: {error}")
@@ -65,12 +71,14 @@ class FirstIteration:
         return True
 
     def end(self, statistics: IterationStatistics) -> bool:
-        """Ends it; its plans are still in the engine. Returns whether it was the planned one."""
+        """Ends it; its plans are still in the engine. Returns whether this is their program.
+
+        Half of the requests show that. It may have begun at a length that no plan knows, or have
+        gone on from a checkpoint, so that no state was born; later iterations teach the rest.
+        """
         self.running = False
         self._engine.close_opening_region()
-        missing = statistics.skipped / len(self._plans[statistics.plan])
-        found = min(statistics.known_rate, 1 - missing)
-        return found >= self._course.options.min_hit_rate
+        return statistics.known_rate >= _SAME_PROGRAM
 
     def note(
         self,

@@ -52,15 +52,17 @@ def _with_births(recorded: Plan, steady: Plan) -> Plan | None:
     others = np.flatnonzero(~born)
     rows = align(requests_of(steady), _part(requests_of(recorded), others))
     paired = rows != UNPAIRED
-    if paired.sum() < _ALIKE * max(len(others), len(steady)):
+    if paired.sum() < _ALIKE * min(len(others), len(steady)):  # one may be a shorter sequence
         return None
     # Each birth comes before the first request behind it that the steady plan has, too.
     before = np.full(len(recorded) + 1, len(steady))
     before[others[paired]] = rows[paired]
     before = np.minimum.accumulate(before[::-1])[::-1]
-    # What else only the first iteration asks for is known, too, but has no slot.
+    # What else only the first iteration asks for is known, too, but has no slot. Where much is
+    # left over, it was a longer sequence, and that is what is left.
     once = born.copy()
-    once[others[~paired]] = True
+    if np.count_nonzero(~paired) <= (1 - _ALIKE) / 2 * len(others):
+        once[others[~paired]] = True
     births = np.flatnonzero(once)
     place = before[births]
     shift = np.searchsorted(place, np.arange(len(steady) + 1), side="right")

@@ -29,7 +29,7 @@ class Recorder:
         self._tagging = ExitStack()
         self._tagger: Tagger | None = None
         self._sparing = False
-        self._first_is_needed = False
+        self._first_is_needed = self._served = False
         self.iterations = 0
 
     def start(self, has_plans: bool) -> None:
@@ -41,7 +41,8 @@ class Recorder:
         self._tagging.close()
         self._tagger = None
         self.iterations = 0
-        self._first_is_needed = self._course.options.save_directory is not None and not has_plans
+        self._served = has_plans
+        self._first_is_needed = self._course.options.save_directory is not None
         self._start_tags()
         if not has_plans:
             if not self._sparing:
@@ -75,8 +76,10 @@ class Recorder:
     def _start_tags(self) -> None:
         """Tags one recorded iteration, which slows it down, and adds requests of its own.
 
-        So that one is not planned. It is the first, unless the first is to be saved as it is.
+        So that one is not planned. It is the first, unless the first is to be saved as it is; and
+        there is none while plans serve, which would not fit it.
         """
-        wanted = self._course.options.tags and self._course.phase is Phase.RECORD
+        recording = self._course.phase is Phase.RECORD and not self._served
+        wanted = self._course.options.tags and recording
         if wanted and self.iterations == int(self._first_is_needed):
             self._tagger = self._tagging.enter_context(Tagger(_core.set_tag))
