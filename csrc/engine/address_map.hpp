@@ -43,6 +43,20 @@ class AddressMap {
     }
   }
 
+  // Erases the entries for which `erases(address, value)` is true; asks about each at least once.
+  template <typename Predicate>
+  void erase_if(Predicate&& erases) noexcept {
+    for (std::size_t at = 0; at < cells_.size();) {
+      // What an erasure shifts into this cell comes from later ones, or has been asked about.
+      const Cell& cell = cells_[at];
+      if (cell.address != kFree && erases(cell.address, cell.value)) {
+        erase(cell.address);
+      } else {
+        ++at;
+      }
+    }
+  }
+
   bool erase(std::uintptr_t address) noexcept {
     std::size_t hole = find_cell(address);
     if (cells_[hole].address == kFree) return false;

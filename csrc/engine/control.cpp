@@ -163,6 +163,7 @@ void Engine::attach_arena(const pgmo_arena& arena) {
     if (replayer_ != nullptr) replayer_->rest();
     arenas_.add(segment);
     here_.without_arena = arenas_.without();
+    forget_unseen_in(arena);
   }
   for (const pgmo_arena& one : empty) give_back(one);
 }
@@ -176,6 +177,7 @@ void Engine::add_arena(std::uint64_t stream, Offset begin, const pgmo_arena& are
   check_plans(alone);
   arenas_.add(segment);
   here_.without_arena = arenas_.without();
+  forget_unseen_in(arena);
 }
 
 bool Engine::has_arena() {
@@ -210,12 +212,15 @@ std::vector<pgmo_arena> Engine::retire_arenas() {
 
 std::uint32_t Engine::add_region(const pgmo_arena& region) {
   const Guard guard(lock_);
-  return here_.regions.add(region, /*opening=*/false);
+  const std::uint32_t number = here_.regions.add(region, /*opening=*/false);
+  forget_unseen_in(region);
+  return number;
 }
 
 void Engine::add_opening_region(const pgmo_arena& region) {
   const Guard guard(lock_);
   here_.regions.add(region, /*opening=*/true);
+  forget_unseen_in(region);
 }
 
 void Engine::close_region(std::uint32_t region) {

@@ -138,17 +138,35 @@ bool Engine::owns(const void* pointer) noexcept {
 bool Engine::shared(void* pointer, std::uint64_t stream) noexcept {
   const std::uintptr_t address = address_of(pointer);
   const Guard guard(lock_);
-  if (const Tracked* block = tracked_.find(address)) {
-    if (block->stream == stream) return false;
-    if (recorder_.active() && block->epoch == recorder_.epoch() &&
-        block->block != Recorder::kNoBlock) {
-      recorder_.shared(block->block);
-    }
+  const std::optional<std::uint32_t> own = arenas_.stream_at(address);
+  const bool ours = own || arenas_.owns(address) || here_.regions.owns(address);
+  const Tracked* block = tracked_.find(address);
+  // What the framework had there before it became ours says nothing about the block of now.
+  if (block != nullptr && block->foreign == ours) block = nullptr;
+  bool elsewhere = block == nullptr || block->stream != stream;
+  if (own && *own != Arenas::kEveryStream) elsewhere = streams_[*own] != stream;
+  if (!elsewhere) return false;
+  if (block != nullptr && recorder_.active() && block->epoch == recorder_.epoch() &&
+      block->block != Recorder::kNoBlock) {
+    recorder_.shared(block->block);
   }
-  if (const std::optional<std::uint32_t> own = arenas_.stream_at(address)) {
-    return *own == Arenas::kEveryStream || streams_[*own] != stream;
+  return ours;
+}
+
+Bytes Engine::size_of(const void* pointer) noexcept {
+  const std::uintptr_t address = address_of(pointer);
+  const Guard guard(lock_);
+  Bytes found = 0;
+  if (const std::optional<Offset> offset = arenas_.offset_at(address);
+      offset && replayer_ != nullptr) {
+    found = replayer_->size_at(*offset);
   }
-  return arenas_.owns(address) || here_.regions.owns(address);
+  const auto look = [&](std::uintptr_t at, Bytes bytes) {
+    if (at == address) found = bytes;
+  };
+  if (found == 0) arenas_.for_each_late(here_.late, look);
+  if (found == 0) here_.regions.for_each_living(look);
+  return found;
 }
 
 Statistics Engine::statistics() noexcept {
@@ -221,6 +239,7 @@ bool Engine::track(std::uintptr_t address, Bytes bytes, std::uint64_t stream,
     block.request = refusal.request;
     refusal.engine = nullptr;
   }
+  forget_unseen(address);
   if (has(PGMO_RECORDING)) {
     block.block = recorder_.request(bytes, stream);
     block.epoch = recorder_.epoch();
@@ -237,12 +256,38 @@ bool Engine::track(std::uintptr_t address, Bytes bytes, std::uint64_t stream,
 void Engine::untrack(std::uintptr_t address) noexcept {
   const Tracked* block = tracked_.find(address);
   if (block == nullptr) return;
-  if (block->foreign) {
-    fallback_.remove(block->bytes);
+  count_gone(*block);
+  tracked_.erase(address);
+}
+
+void Engine::count_gone(const Tracked& block) noexcept {
+  if (block.foreign) {
+    fallback_.remove(block.bytes);
   } else {
     --tracked_slots_;
   }
-  tracked_.erase(address);
+}
+
+// A new block lies there, so the one of before has been freed, while nobody told us of frees: raw
+// blocks of a framework have no deleter of ours.
+void Engine::forget_unseen(std::uintptr_t address) noexcept {
+  if (tracked_.find(address) == nullptr) return;
+  record_free(address);
+  if (check_) check_->freed(address);
+  untrack(address);
+}
+
+// The same for memory that the framework has just handed out as an arena or a region.
+void Engine::forget_unseen_in(const pgmo_arena& memory) noexcept {
+  const std::uintptr_t begin = address_of(memory.base);
+  tracked_.erase_if([&](std::uintptr_t address, const Tracked& block) {
+    const std::uintptr_t end = address + static_cast<std::uintptr_t>(block.bytes);
+    if (!block.foreign || address >= begin + memory.bytes || end <= begin) return false;
+    record_free(address);
+    if (check_) check_->freed(address);
+    count_gone(block);
+    return true;
+  });
 }
 
 void Engine::record_free(std::uintptr_t address) noexcept {

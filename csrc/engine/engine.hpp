@@ -79,6 +79,7 @@ class Engine {
   bool release(void* pointer) noexcept;
   bool owns(const void* pointer) noexcept;
   bool shared(void* pointer, std::uint64_t stream) noexcept;
+  Bytes size_of(const void* pointer) noexcept;
   Statistics statistics() noexcept;
 
   // What the session calls. None of these may run inside an allocation.
@@ -167,6 +168,9 @@ class Engine {
   void switch_to(PlanId plan);
   bool track(std::uintptr_t address, Bytes bytes, std::uint64_t stream, bool foreign) noexcept;
   void untrack(std::uintptr_t address) noexcept;
+  void count_gone(const Tracked& block) noexcept;
+  void forget_unseen(std::uintptr_t address) noexcept;
+  void forget_unseen_in(const pgmo_arena& memory) noexcept;
   void record_free(std::uintptr_t address) noexcept;
   bool release_slot(std::uintptr_t address, pgmo_arena& empty) noexcept;
   [[nodiscard]] std::vector<pgmo_arena> retire_arenas();

@@ -71,6 +71,12 @@ class Replayer {
   // The bytes that were alive there, or 0 when no slot of this plan is.
   Bytes release(Offset offset) noexcept;
 
+  // The same without a release.
+  Bytes size_at(Offset offset) noexcept {
+    const Place& place = plan_.place_at(offset);
+    return place.living == kNoSlot ? 0 : place.bytes < 0 ? -place.bytes : place.bytes;
+  }
+
   void end_iteration();
 
   // Takes the slot of a block that was requested in the iteration before and lives on into the one

@@ -57,6 +57,30 @@ TEST(agrees_with_the_standard_map_through_growth_and_removals) {
   }
 }
 
+TEST(erases_by_predicate_what_the_standard_map_does) {
+  pgmo::test::Random random(11);
+  for (int turn = 0; turn < 200; ++turn) {
+    AddressMap<int> map;
+    std::unordered_map<std::uintptr_t, int> truth;
+    for (int at = 0; at < 500; ++at) {
+      const auto address = static_cast<std::uintptr_t>(random.between(1, 2000)) * 16;
+      map.insert(address, at);
+      truth[address] = at;
+    }
+    std::size_t erased = 0;
+    const auto odd = [&](std::uintptr_t, int value) { return value % 2 != 0; };
+    map.erase_if([&](std::uintptr_t address, int value) {
+      erased += odd(address, value) ? 1 : 0;
+      return odd(address, value);
+    });
+    CHECK_EQ(erased, std::erase_if(truth, [&](const auto& one) { return one.second % 2 != 0; }));
+    CHECK_EQ(map.size(), truth.size());
+    for (const auto& [address, value] : truth) {
+      CHECK(map.find(address) != nullptr && *map.find(address) == value);
+    }
+  }
+}
+
 int main(int argc, char** argv) {
   return pgmo::test::run_all(argc, argv);
 }

@@ -256,6 +256,33 @@ TEST(owns_tells_slots_of_all_arenas) {
   CHECK(!owns(0));
 }
 
+TEST(the_size_of_a_living_block_is_what_was_asked_for) {
+  const pgmo_engine_api& api = *engine_api();
+  Fixture f;
+  f.serve({varying(100, 2, 0), slot(200, 2, 1000)});
+  auto* handle = reinterpret_cast<pgmo_engine*>(&f.engine);
+  const auto size_of = [&](std::uintptr_t address) {
+    return api.size_of(handle, reinterpret_cast<void*>(address));
+  };
+  const std::uintptr_t first = f.allocate(90);
+  const std::uintptr_t second = f.allocate(200);
+  CHECK_EQ(size_of(first), 90u);
+  CHECK_EQ(size_of(second), 200u);
+  f.engine.end_iteration();  // both are late now
+  CHECK_EQ(size_of(first), 90u);
+  f.release(second);
+  CHECK_EQ(size_of(second), 0u);
+  f.engine.detach_arena();  // retired
+  CHECK_EQ(size_of(first), 90u);
+  f.release(first);
+  CHECK_EQ(size_of(first), 0u);
+  const std::uint32_t region = f.engine.add_region(f.range(1));
+  CHECK_EQ(f.engine.place_in_region(region, 512, 70), Fixture::base(1) + 512);
+  CHECK_EQ(size_of(Fixture::base(1) + 512), 70u);
+  CHECK_EQ(size_of(Fixture::base(1)), 0u);
+  CHECK_EQ(size_of(4096), 0u);
+}
+
 int main(int argc, char** argv) {
   return pgmo::test::run_all(argc, argv);
 }

@@ -219,6 +219,53 @@ TEST(events_are_read_whole_while_another_thread_records) {
   CHECK_EQ(f.engine.events(0).size(), kBlocks);
 }
 
+// --- blocks whose end nobody told of
+// --------------------------------------------------------------
+
+TEST(the_arena_s_stream_counts_not_that_of_a_block_that_was_there_before) {
+  Fixture f;
+  f.engine.add_arena(kStream, 0, f.range(0));
+  f.add(kTwoSlots);
+  f.engine.start_serving();
+  CHECK(f.adopt(Fixture::base(0), 4096, kOtherStream));  // as if it had been forgotten there
+  CHECK_EQ(f.allocate(100), Fixture::base(0));
+  CHECK(f.shared(Fixture::base(0), kOtherStream));
+  CHECK(!f.shared(Fixture::base(0), kStream));
+}
+
+TEST(what_was_tracked_in_an_arena_s_or_a_region_s_memory_is_gone) {
+  Fixture f;
+  f.engine.start_recording();
+  for (const int range : {0, 1, 2, 3}) CHECK(f.adopt(Fixture::base(range) - 50, 100));
+  CHECK(f.adopt(Fixture::base(0) - 150, 100));  // ends where the arena begins
+  CHECK(f.adopt(Fixture::base(0) + 10'000, 100));
+  CHECK_EQ(f.engine.statistics().fallback.live, 600);
+  f.engine.add_arena(kStream, 0, f.range(0));
+  CHECK_EQ(f.engine.statistics().fallback.live, 500);
+  f.engine.add_region(f.range(1));
+  f.engine.add_opening_region(f.range(2));
+  CHECK_EQ(f.engine.statistics().fallback.live, 300);
+  f.engine.attach_arena(f.range(3));
+  CHECK_EQ(f.engine.statistics().fallback.live, 200);
+  f.release(Fixture::base(0) - 150);
+  f.release(Fixture::base(0) + 10'000);
+  CHECK_EQ(f.engine.statistics().fallback.live, 0);
+}
+
+TEST(an_address_that_comes_again_ends_the_block_of_before) {
+  ::setenv("PGMO_CHECK", "1", 1);
+  Fixture f;
+  ::unsetenv("PGMO_CHECK");
+  f.engine.start_recording();
+  CHECK(f.adopt(4096, 100));
+  CHECK(f.adopt(4096, 300));  // an overlap, if the first one counted as alive
+  CHECK_EQ(f.engine.statistics().fallback.live, 300);
+  const std::vector<Event> events = f.engine.events(0);
+  CHECK_EQ(events.size(), 3u);  // a request, its end, a request
+  f.release(4096);
+  CHECK_EQ(f.engine.statistics().fallback.live, 0);
+}
+
 int main(int argc, char** argv) {
   return pgmo::test::run_all(argc, argv);
 }
