@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from pgmo.allocator.framework import Framework
 from pgmo.allocator.storage import StorageMover
-from pgmo.allocator.torch_tensors import Owned, Role, find_storages
+from pgmo.allocator.torch_tensors import Owned, Role, find_storages, state_exists
 from pgmo.errors import AdapterError
 from pgmo.units import format_bytes
 
@@ -51,7 +51,10 @@ _PIECE = 64 << 20
 """Bytes that are moved at a time, at least a sixteenth of all: what is held twice meanwhile."""
 
 _WORTH_IT = 1 << 20
-"""Long-lived bytes below which nothing is moved."""
+"""Long-lived bytes below which nothing is moved, and what stays is not worth a word."""
+
+_NOT_MOVED, _MUCH = "parameters and other tensors", 64 << 20
+"""What is never moved, by design; and bytes of it from which on that is worth a word."""
 
 _HOST_SHARE = 0.5
 """Share of the host's available memory that gradients may take for a moment."""
@@ -106,8 +109,11 @@ class Relocation:
             self.stayed["captured graphs, or allocation pools, may hold addresses"] = 0
             return parked
         self._mover.synchronize()
-        storages = find_storages(self._mover, self._framework.device)
         living = self._engine.living()
+        movable = living["bytes"][living["kind"] != REGION].sum()
+        # To look through millions of Python's objects takes a while.
+        worth_it = len(rows) > 0 or movable >= _WORTH_IT
+        storages = find_storages(self._mover, self._framework.device) if worth_it else {}
         self._park(storages, rows, parked)
         self._framework.empty_cache()
         self._gather(self._long_lived(storages, living, rows))
@@ -135,6 +141,10 @@ class Relocation:
         if failure is not None:
             raise failure
 
+    def state_exists(self) -> bool:
+        """Whether optimizer state is there already, so that the first iteration bears none."""
+        return state_exists(self._framework.device)
+
     @property
     def note(self) -> str:
         """What was moved and what stayed, in plain words; "" when there is nothing to say."""
@@ -144,6 +154,7 @@ class Relocation:
         stayed = [
             f"{format_bytes(size)} stayed where they were: {why}" if size else f"none moved: {why}"
             for why, size in self.stayed.items()
+            if not 0 < size < (_MUCH if why == _NOT_MOVED else _WORTH_IT)
         ]
         return "; ".join(parts + stayed)
 
@@ -153,8 +164,8 @@ class Relocation:
             owned = storages.get(address)
             if owned is None or owned.obstacle or owned.view.bytes > room:
                 continue
-            if owned.role not in (Role.GRADIENT, Role.STATE):
-                continue  # whoever refers to it may be an array of another library's
+            if owned.role is not Role.GRADIENT:
+                continue  # state has regions; an array of another library's may refer to others
             host = np.empty(owned.view.bytes, np.uint8)
             self._mover.park(owned.view.storage, host.ctypes.data)
             out.items.append((owned, host, row))
@@ -165,23 +176,24 @@ class Relocation:
     ) -> list[Owned]:
         """What lives on and may move, in the order of addresses: segments empty one by one."""
         found = []
-        for block in np.sort(living[np.isin(living["kind"], (FOREIGN, LATE))], order="address"):
+        for block in np.sort(living[living["kind"] != REGION], order="address"):
             address, size = int(block["address"]), int(block["bytes"])
-            if address in rows:
-                continue
             owned = storages.get(address)
+            planned = address in rows or block["kind"] == SLOT
+            if planned and (owned is None or owned.role is not Role.STATE):
+                continue
             if owned is None:
                 self.stayed["not the memory of a tensor of Python's (workspaces of libraries)"] += (
                     size
                 )
+            elif owned.role is Role.OTHER:
+                self.stayed[_NOT_MOVED] += size
             elif owned.obstacle:
                 self.stayed[owned.obstacle] += size
             elif owned.role is Role.STRANGE_STATE:
                 self.stayed["state of an optimizer that may keep addresses"] += size
             elif owned.role is Role.GRADIENT and self._gathered:
                 continue  # of an iteration that no plan has: the next one frees it
-            elif owned.role is Role.OTHER:
-                self.stayed["neither optimizer state nor gradients"] += size
             else:
                 found.append(owned)
         return found
@@ -202,7 +214,7 @@ class Relocation:
                 self._move(blocks[begin:end], sizes[begin:end])
             except AdapterError as error:
                 rest = sum(sizes[begin:])
-                self.stayed[f"there was no memory to move them ({error})".splitlines()[0]] += rest
+                self.stayed[f"there was no memory to move them ({in_short(error)})"] += rest
                 return
             self._framework.empty_cache()
             begin = end
@@ -223,6 +235,17 @@ class Relocation:
                 offset += size
         finally:
             self._engine.close_region(region)
+
+
+def in_short(error: AdapterError) -> str:
+    """The first sentence of an error's message: frameworks add whole reports of their memory.
+
+    Example:
+        >>> in_short(AdapterError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has"))
+        'CUDA out of memory'
+    """
+    first, *_ = str(error).split("\n", 1)[0].split(". ", 1)
+    return first.rstrip(".:")
 
 
 def _available_memory() -> int:

@@ -13,7 +13,7 @@ import gc
 import sys
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache
 from typing import Any
@@ -44,6 +44,7 @@ class Owned:
         view: the storage.
         role: what it is for.
         obstacle: why it may not be moved, in plain words; "" when it may.
+        tensor: one of those that share it, which keeps it.
 
     Example:
         >>> Owned(StorageView(1, 4096, 512, 1, 1, True), Role.OTHER, "").obstacle
@@ -53,6 +54,7 @@ class Owned:
     view: StorageView
     role: Role
     obstacle: str
+    tensor: object = field(default=None, repr=False, compare=False)
 
 
 def find_storages(mover: StorageMover, device: str) -> dict[int, Owned]:
@@ -79,6 +81,7 @@ def find_storages(mover: StorageMover, device: str) -> dict[int, Owned]:
     roles = {one._cdata: Role.GRADIENT for one in gradients} | _states(optimizers)
     del gradients
     by_storage: dict[int, list[tuple[StorageView, Role, int]]] = defaultdict(list)
+    example = {}
     expected = {Role.GRADIENT: _gradient_references()}
     for tensor, references in zip(tensors, _references(tensors), strict=True):
         view = mover.view(tensor._cdata)
@@ -86,7 +89,36 @@ def find_storages(mover: StorageMover, device: str) -> dict[int, Owned]:
             role = roles.get(tensor._cdata, Role.OTHER)
             excess = references - expected.get(role, _STATE_REFERENCES)
             by_storage[view.storage].append((view, role, excess))
-    return {holders[0][0].data: _judge(holders) for holders in by_storage.values()}
+            example[view.storage] = tensor
+    for storage, holders in by_storage.items():
+        if _only_a_wrapper_more(mover, example[storage], holders[0][0], len(holders)):
+            by_storage[storage] = [
+                (replace(view, storage_uses=len(holders)), role, excess)
+                for view, role, excess in holders
+            ]
+    return {
+        holders[0][0].data: replace(_judge(holders), tensor=example[storage])
+        for storage, holders in by_storage.items()
+    }
+
+
+def state_exists(device: str) -> bool:
+    """Whether an optimizer has state on a device already: it was loaded, or trained before.
+
+    Example:
+        >>> state_exists("cuda:0")  # doctest: +SKIP
+        False
+    """
+    import torch
+
+    there = torch.device(device)
+    return any(
+        isinstance(value, torch.Tensor) and value.device == there
+        for thing in gc.get_objects()
+        if issubclass(type(thing), torch.optim.Optimizer)
+        for state in list(thing.state.values())
+        for value in (state.values() if isinstance(state, dict) else ())
+    )
 
 
 def graphs_exist() -> bool:
@@ -134,6 +166,39 @@ def _references(tensors: list[Any]) -> list[int]:
     probe = [object()]
     (own,) = [sys.getrefcount(one) for one in probe]
     return [sys.getrefcount(one) - own for one in tensors]
+
+
+def _only_a_wrapper_more(
+    mover: StorageMover, tensor: Any, before: StorageView, tensors: int
+) -> bool:
+    """Whether one of a storage's holders is a Python object to which nobody refers.
+
+    `torch.save`, `copy.deepcopy` and others ask for `untyped_storage()`. Since torch 2.11 the
+    object that they get stays with the storage, and holds it, when they have dropped it.
+
+    Args:
+        mover: looks at storages.
+        tensor: one of the storage's.
+        before: the storage.
+        tensors: how many tensors it has.
+    """
+    if before.storage_uses != tensors + 1:
+        return False
+    wrappers = [tensor.untyped_storage()]
+    now = mover.view(tensor._cdata)
+    if now is None or now.storage_uses != before.storage_uses:
+        return False  # this one was made just now, so the holder is somebody else
+    return _references(wrappers)[0] <= _wrapper_references()
+
+
+@cache
+def _wrapper_references() -> int:
+    """How many references the Python object of a storage has when nobody refers to it."""
+    import torch
+
+    tensor = torch.zeros(1, device="meta")
+    tensor.untyped_storage()
+    return _references([tensor.untyped_storage()])[0]
 
 
 @cache

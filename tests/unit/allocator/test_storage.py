@@ -1,6 +1,8 @@
 """Looking at the memory under tensors, and moving it from under them."""
 
+import copy
 import gc
+import io
 
 import numpy as np
 import pytest
@@ -9,7 +11,7 @@ torch = pytest.importorskip("torch")
 
 from pgmo.allocator.storage import StorageMover  # noqa: E402
 from pgmo.allocator.torch_cpu import torch_cpu  # noqa: E402
-from pgmo.allocator.torch_tensors import Role, find_storages  # noqa: E402
+from pgmo.allocator.torch_tensors import Role, find_storages, state_exists  # noqa: E402
 from pgmo.errors import AdapterError  # noqa: E402
 
 
@@ -152,6 +154,41 @@ def test_what_nobody_else_holds_has_no_obstacle(mover, parameter):
     found = find_storages(mover, "cpu")
     addresses = [one.data_ptr() for one in optimizer.state[owner].values()]
     assert [found[one].obstacle for one in (*addresses, owner.grad.data_ptr())] == [""] * 4
+
+
+@pytest.mark.parametrize(
+    "touch",
+    [copy.deepcopy, lambda one: torch.save(one, io.BytesIO()), torch.Tensor.untyped_storage],
+    ids=["deepcopy", "save", "storage"],
+)
+def test_a_storage_that_python_has_looked_at_once_may_be_moved(mover, parameter, touch):
+    owner, optimizer = parameter
+    state = optimizer.state[owner]["exp_avg"]
+    touch(state)
+    address = state.data_ptr()
+    del state
+    assert find_storages(mover, "cpu")[address].obstacle == ""
+
+
+@pytest.mark.parametrize("before", [0, 1])
+def test_a_storage_that_python_holds_may_not_be_moved(mover, parameter, before):
+    owner, optimizer = parameter
+    state = optimizer.state[owner]["exp_avg"]
+    for _ in range(before):
+        state.untyped_storage()
+    address, held = state.data_ptr(), state.untyped_storage()
+    del state
+    assert "held by something" in find_storages(mover, "cpu")[address].obstacle
+    del held
+    assert find_storages(mover, "cpu")[address].obstacle == ""
+
+
+def test_whether_there_is_state(parameter):
+    gc.collect()
+    assert state_exists("cpu")
+    assert not state_exists("meta")
+    parameter[1].state.clear()
+    assert not state_exists("cpu")
 
 
 def test_no_reference_is_left_behind(mover, parameter):
