@@ -7,12 +7,13 @@ from pgmo.allocator.course import Course
 from pgmo.allocator.learning import rows_of_plan
 from pgmo.allocator.plan_set import Planned, PlanSet
 from pgmo.allocator.recorder import Recorder
-from pgmo.allocator.relocation import Parked
+from pgmo.allocator.relocation import LATE, Parked, in_short
 from pgmo.allocator.statistics import IterationStatistics, Phase
 from pgmo.allocator.store import save
 from pgmo.errors import AdapterError, FileError
 from pgmo.packing.portfolio import plan as make_plan
 from pgmo.profiler.profile import MAX_SIZE, Profile
+from pgmo.units import format_bytes
 
 _MOST_RENEWALS = 2
 """Fresh arenas taken because others were held: each may cost as much memory again."""
@@ -43,6 +44,7 @@ class Installer:
         self._too_large = MAX_SIZE  # bytes of an arena for which there was no memory
         self._held = 0  # successive iterations with many slots held by other blocks
         self._renewals = 0
+        self._astray = Parked()  # what could not be brought back yet
 
     def install(
         self, plans: list[Planned], number: int, rows: Mapping[int, int] | None = None
@@ -58,8 +60,10 @@ class Installer:
         Returns:
             False when there is no memory for them; then earlier ones serve, or nothing does.
         """
+        self.retry()
         parked = Parked()
-        if self.relocation is not None and self.plans.needs_exchange(plans):
+        exchange = not self.plans.all or self.plans.needs_exchange(plans)
+        if self.relocation is not None and exchange:
             if rows is None:
                 rows = rows_of_plan(self._engine.living(), number)
             parked = self.relocation.clear_the_way(rows)
@@ -134,20 +138,41 @@ class Installer:
             return
         self._held = 0
         self._renewals += 1
+        parked = Parked()
         if self.relocation is not None:
+            before = self._late_bytes()
             rows = rows_of_plan(self._engine.living(), statistics.plan)
-            self._settle(self.relocation.clear_the_way(rows))
-            return
+            parked = self.relocation.clear_the_way(rows)
+            if self._late_bytes() < before / 2:
+                self._settle(parked)
+                return
+        self._renew_arena(held)
+        self._engine.select_plan(statistics.plan)
+        self._settle(parked)
+
+    def _renew_arena(self, held: int) -> None:
         held_slots = f"blocks that were not planned hold the slots of {held} requests"
         try:
             self.plans.renew_arena()
         except AdapterError as error:
-            self._course.warn(f"{held_slots}, and there is no memory for a fresh arena: {error}")
+            why = in_short(error)
+            self._course.warn(f"{held_slots}, and there is no memory for a fresh arena: {why}")
         else:
             self._course.warn(
                 f"{held_slots} of an iteration; a fresh arena was taken, and the old one is "
                 "returned when they are freed"
             )
+
+    def retry(self) -> None:
+        """Brings back what found no memory before.
+
+        Raises:
+            AdapterError: when there is none yet; the next call tries again.
+        """
+        if self._astray.items:
+            assert self.relocation is not None
+            self._astray.forget_rows()
+            self.relocation.settle(self._astray)
 
     def save(self) -> None:
         """Writes all plans and their profiles, if that is wanted."""
@@ -172,7 +197,7 @@ class Installer:
 
     def _fall_back(self, before: list[Planned], size: int, error: AdapterError) -> None:
         """Goes on with the plans so far, where there is no memory for a larger arena."""
-        reason = f"the arena of {size} bytes could not be had: {error}"
+        reason = f"the arena of {format_bytes(size)} could not be had: {in_short(error)}"
         if before and Planned.largest(before) < size:
             try:
                 self.plans.install(before)
@@ -193,7 +218,15 @@ class Installer:
         try:
             self.relocation.settle(parked)
         except AdapterError as error:
-            self.give_up(f"blocks that were moved aside found no memory beside the arena: {error}")
-            self.relocation.settle(parked)
+            why = in_short(error)
+            self.give_up(f"blocks that were moved aside found no memory beside the arena: {why}")
+            self._course.framework.empty_cache()
+            self._astray.items += parked.items
+            self.retry()
             return False
         return True
+
+    def _late_bytes(self) -> int:
+        """Of blocks that are still in slots in which they should not be any more."""
+        living = self._engine.living()
+        return int(living["bytes"][living["kind"] == LATE].sum())

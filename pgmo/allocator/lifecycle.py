@@ -109,6 +109,7 @@ class Lifecycle:
         grown = self._engine.take_grown()
         self._engine.end_iteration()
         statistics = self.tally.count(course.phase, plan)
+        self._installer.retry()
         if course.phase is Phase.BYPASS:
             return
         self._plans.attach_missing()
@@ -135,7 +136,7 @@ class Lifecycle:
         if self._first.end(statistics):
             self._install(self._given(), 0)
             return
-        self._plans.clear()
+        self._plans.set_aside()
         self.course.phase = Phase.VERIFY
         self._start_recording()
 

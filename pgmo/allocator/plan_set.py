@@ -171,6 +171,14 @@ class PlanSet:
         self._hand_over(self._layout, taken)
         self._engine.start_serving()
 
+    def set_aside(self) -> None:
+        """Forgets all plans, but keeps arenas in which blocks live: they could not go back."""
+        if not self._engine.statistics()["live_slot_bytes"]:
+            self.clear()
+            return
+        self._engine.remove_plans()
+        self.all = []
+
     def clear(self) -> None:
         """Forgets all plans; the arenas go back when their last blocks have died."""
         self._engine.remove_plans()

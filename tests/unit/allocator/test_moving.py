@@ -1,5 +1,6 @@
 """Optimizer state and gradients move at an iteration boundary; the training does not notice."""
 
+import copy
 import gc
 
 import pytest
@@ -150,6 +151,25 @@ def test_views_and_detached_tensors_move_along():
             first, second = state["exp_avg"], state["exp_avg_sq"]
             assert first.untyped_storage().data_ptr() == second.untyped_storage().data_ptr()
     for _ in range(8):
+        plain.step()
+    assert_same(training, plain)
+
+
+def test_state_that_was_loaded_meanwhile_moves_out_of_the_slots_that_it_took():
+    training, plain = Training(), Training()
+    with pgmo.optimize(device="cpu", compact=True) as session:
+        run(training, session, 8)
+        training.optimizer.load_state_dict(copy.deepcopy(training.optimizer.state_dict()))
+        run(training, session, 1)
+        with session.iteration():
+            # Loaded inside of an iteration, so at the sizes of planned requests.
+            training.optimizer.load_state_dict(copy.deepcopy(training.optimizer.state_dict()))
+            training.step()
+        run(training, session, 20)
+        assert session.history[-1].hit_rate == 1
+        where = kinds()
+        assert SLOT not in {where.get(one.data_ptr()) for one in training.state()}
+    for _ in training.losses:
         plain.step()
     assert_same(training, plain)
 

@@ -95,6 +95,33 @@ def test_a_program_that_has_begun_already_is_served_from_its_second_iteration_on
     assert session.history[-1].hit_rate == 1
 
 
+def test_no_region_is_taken_for_state_that_was_loaded_before(saved, card):
+    card.moves.state = True
+    loop = Loop(card, LAYERS)
+    loop.state = [card.request(size) for size in LAYERS]
+    with open_session(card, plan=saved) as session:
+        assert card.regions == []
+        run(loop, session, 4)
+    assert all(one.hit_rate == 1 for one in session.history)
+
+
+def test_an_arena_in_which_blocks_live_is_kept_for_the_plans(saved, card):
+    """The first iteration is another one, and leaves a block in a slot."""
+    loop = Loop(card, LAYERS)
+    with open_session(card, plan=saved) as session:
+        with session.iteration():
+            kept = card.request(LAYERS[0])
+            assert card.served(kept)
+            for size in OTHER:
+                card.free(card.request(size))
+        assert session.phase is Phase.VERIFY
+        run(loop, session, 1)
+        card.free(kept)
+        run(loop, session, 5)
+        assert session.history[-1].hit_rate == 1
+        assert len(card.arenas[0]) == 1
+
+
 @pytest.mark.parametrize("what", ["take_region", "take_arena"])
 def test_no_memory_for_the_opening(saved, card, monkeypatch, what):
     take = getattr(card, what)

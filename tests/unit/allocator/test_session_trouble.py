@@ -14,7 +14,10 @@ from pgmo.errors import AdapterError, FileError, SessionError
 from tests.unit.allocator.simulated import LAYERS, Loop, SimulatedFramework, open_session, run
 
 
-def test_blocks_that_never_die_and_hold_slots_cost_a_fresh_arena_once(framework):
+@pytest.mark.parametrize("fragments", [False, True])
+def test_blocks_that_never_die_and_hold_slots_cost_a_fresh_arena_once(fragments):
+    """Also where blocks can be moved, for these are no tensors."""
+    framework = SimulatedFramework(fragments)
     loop = Loop(framework, LAYERS)
     squatters = []
 
