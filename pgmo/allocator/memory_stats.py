@@ -1,6 +1,7 @@
 """pgmo's own figures for a device, beside those of `torch.cuda.memory_stats`."""
 
 from pgmo.allocator.optimize import framework_of
+from pgmo.allocator.options import Options
 from pgmo.allocator.session import active_session
 
 
@@ -20,11 +21,12 @@ def memory_stats(device: object = None) -> dict[str, int]:
         by reason. Empty when no session is open there.
 
     Raises:
+        OptionError: when that names no device.
         AdapterError: when there is no such device.
 
     Example:
         >>> memory_stats("cpu")
         {}
     """
-    session = active_session(framework_of(device))
+    session = active_session(framework_of(Options(device=device).device))
     return session.statistics if session is not None else {}

@@ -128,21 +128,20 @@ def first_difference(first: Iteration, second: Iteration) -> str:
     sizes = first.size[:shared] != second.size[:shared]
     differ = np.flatnonzero(sizes | (first.stream[:shared] != second.stream[:shared]))
     if not differ.size:
-        return (
-            f"iteration {first.index} issues {len(first)} requests, "
-            f"iteration {second.index} issues {len(second)}"
-        )
+        return f"{_name(first)} issues {len(first)} requests, {_name(second)} issues {len(second)}"
     at = int(differ[0])
     if not sizes[at]:
         return (
-            f"request {at} is on stream {first.stream[at]} in iteration {first.index}, "
-            f"on stream {second.stream[at]} in iteration {second.index}"
+            f"request {at} is on stream {first.stream[at]} in {_name(first)}, "
+            f"on stream {second.stream[at]} in {_name(second)}"
         )
     before, after = _two_sizes((int(first.size[at]), int(second.size[at])))
-    return (
-        f"request {at} asks for {before} in iteration {first.index}, "
-        f"{after} in iteration {second.index}"
-    )
+    return f"request {at} asks for {before} in {_name(first)}, {after} in {_name(second)}"
+
+
+def _name(iteration: Iteration) -> str:
+    """What to call it: a plan's requests have no number."""
+    return f"iteration {iteration.index}" if iteration.index >= 0 else "the plan"
 
 
 def _two_sizes(sizes: Iterable[int]) -> list[str]:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from pgmo.allocator.memory_stats import memory_stats
 from pgmo.errors import OptionError, SessionError
 from tests.unit.allocator.simulated import LAYERS, Loop, open_session, run
 
@@ -85,3 +86,9 @@ def test_loop_that_allocates_nothing(framework):
 def test_bad_options(framework, option, value, message):
     with pytest.raises(OptionError, match=message):
         open_session(framework, **{option: value})
+
+
+@pytest.mark.parametrize("device", ["foo", "cuda:x", 3])
+def test_figures_of_a_device_that_cannot_be_meant(device):
+    with pytest.raises(OptionError, match="is not supported"):
+        memory_stats(device)
