@@ -127,19 +127,19 @@ class Relocation:
             AdapterError: when a block has no memory anywhere; others have been brought back, and
                 what remains in `parked` is to be tried again.
         """
-        failure: AdapterError | None = None
+        failure = ""  # not the error itself: it would keep this frame, and so the tensors
         items, parked.items = parked.items, []
         for owned, host, row in items:
             address = self._engine.resettle(row, owned.view.bytes)
             try:
                 self._mover.unpark(owned.view.storage, host.ctypes.data, address or None)
             except AdapterError as error:
-                failure = error
+                failure = str(error)
                 parked.items.append((owned, host, row))
                 if address:
                     self._engine.release(address)
-        if failure is not None:
-            raise failure
+        if failure:
+            raise AdapterError(failure)
 
     def state_exists(self) -> bool:
         """Whether optimizer state is there already, so that the first iteration bears none."""
