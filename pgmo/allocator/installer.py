@@ -47,7 +47,12 @@ class Installer:
         self._astray = Parked()  # what could not be brought back yet
 
     def install(
-        self, plans: list[Planned], number: int, rows: Mapping[int, int] | None = None
+        self,
+        plans: list[Planned],
+        number: int,
+        rows: Mapping[int, int] | None = None,
+        *,
+        in_place: bool = False,
     ) -> bool:
         """Replays these plans, beginning with one of them.
 
@@ -56,13 +61,14 @@ class Installer:
             number: the one that the last iteration followed.
             rows: its rows, by address, for blocks that are alive now and that the next iteration
                 frees.
+            in_place: what is alive lies where these plans have it, as after the opening.
 
         Returns:
             False when there is no memory for them; then earlier ones serve, or nothing does.
         """
         self.retry()
         parked = Parked()
-        exchange = not self.plans.all or self.plans.needs_exchange(plans)
+        exchange = self.plans.needs_exchange(plans) or not (self.plans.all or in_place)
         if self.relocation is not None and exchange:
             if rows is None:
                 rows = rows_of_plan(self._engine.living(), number)

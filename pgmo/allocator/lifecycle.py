@@ -134,7 +134,7 @@ class Lifecycle:
 
     def _after_first(self, statistics: IterationStatistics) -> None:
         if self._first.end(statistics):
-            self._install(self._given(), 0)
+            self._install(self._given(), 0, in_place=True)
             return
         self._plans.set_aside()
         self.course.phase = Phase.VERIFY
@@ -286,9 +286,14 @@ class Lifecycle:
             self._installer.save()
 
     def _install(
-        self, plans: list[Planned], number: int, rows: Mapping[int, int] | None = None
+        self,
+        plans: list[Planned],
+        number: int,
+        rows: Mapping[int, int] | None = None,
+        *,
+        in_place: bool = False,
     ) -> bool:
-        installed = self._installer.install(plans, number, rows)
+        installed = self._installer.install(plans, number, rows, in_place=in_place)
         if self._still(Phase.REPLAY):
             self._poor = 0
             self._watch.restart()
