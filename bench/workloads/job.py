@@ -47,7 +47,7 @@ class Job:
         """The length of each iteration; 0 for networks without one.
 
         A run that records begins with the longest length, and then sees others than the measured
-        run does: drawn from the same kind, but with another seed.
+        run does: drawn from the same kind, twice as many, but with another seed.
         """
         lengths = LENGTHS.get(self.network)
         if lengths is None:
@@ -58,7 +58,7 @@ class Job:
             return lengths.draw(self.lengths, self.iterations)
         kind = "any" if self.lengths == "grow" else self.lengths
         longest = lengths.fixed if kind == "fixed" else lengths.longest
-        return [longest, *lengths.draw(kind, self.iterations - 1, seed=1)]
+        return [longest, *lengths.draw(kind, 2 * self.iterations - 1, seed=1)]
 
     @property
     def environment(self) -> dict[str, str]:

@@ -20,7 +20,10 @@ from pgmo.profiler.profile import NEVER
 from pgmo.profiler.recording import Iteration
 
 _ALIKE = 0.8
-"""Share of a first iteration's requests that a steady plan must have, to be that of its program."""
+"""Share of the requests of the shorter one that both must have, to be of one program."""
+
+_EQUAL = 1 / 3
+"""Share of these that must be of equal size: gradients, temporaries of the optimizer."""
 
 
 def openings(recorded: Plan, steady: list[Plan]) -> list[Plan]:
@@ -52,7 +55,10 @@ def _with_births(recorded: Plan, steady: Plan) -> Plan | None:
     others = np.flatnonzero(~born)
     rows = align(requests_of(steady), _part(requests_of(recorded), others))
     paired = rows != UNPAIRED
-    if paired.sum() < _ALIKE * min(len(others), len(steady)):  # one may be a shorter sequence
+    equal = np.count_nonzero(steady.size[rows[paired]] == recorded.size[others[paired]])
+    # One may be a shorter sequence; what does not depend on that has the same size in both.
+    few = np.count_nonzero(paired) < _ALIKE * min(len(others), len(steady))
+    if few or equal < _EQUAL * np.count_nonzero(paired):
         return None
     # Each birth comes before the first request behind it that the steady plan has, too.
     before = np.full(len(recorded) + 1, len(steady))
@@ -61,7 +67,7 @@ def _with_births(recorded: Plan, steady: Plan) -> Plan | None:
     # What else only the first iteration asks for is known, too, but has no slot. Where much is
     # left over, it was a longer sequence, and that is what is left.
     once = born.copy()
-    if np.count_nonzero(~paired) <= (1 - _ALIKE) / 2 * len(others):
+    if np.count_nonzero(~paired) <= (1 - _ALIKE) * len(others):
         once[others[~paired]] = True
     births = np.flatnonzero(once)
     place = before[births]
