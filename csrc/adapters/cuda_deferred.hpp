@@ -3,40 +3,51 @@
 //     record_stream(slot, s) ──▶ noted
 //     free(slot)             ──▶ an event on s ──▶ ... completed ──▶ the engine's `release`
 //
+// The stream may belong to another device, as in a copy between two: events are made and recorded
+// on the stream's device.
+//
 // For the engine such a block simply lives longer than planned: it is a late one, and its slot is
 // not handed out. Torch's own allocator treats its blocks in the same way.
 
 #pragma once
 
+#include <c10/core/Device.h>
 #include <c10/cuda/CUDAFunctions.h>
+#include <c10/util/Exception.h>
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <new>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 namespace {
 
-// Makes a device current, and the one before again at the end. Errors are left to the calls inside.
+// Makes a device current, and the one before again at the end. Torch's own functions: it notes the
+// device that a thread is to have, and makes no context there before there is work for it. Throws
+// c10::Error when CUDA refuses.
 class OnDevice {
  public:
-  explicit OnDevice(int device) {
-    if (cudaGetDevice(&before_) != cudaSuccess) before_ = device;
-    if (before_ != device) (void)cudaSetDevice(device);
-    changed_ = before_ != device;
-  }
+  explicit OnDevice(int device)
+      : before_(c10::cuda::ExchangeDevice(static_cast<c10::DeviceIndex>(device))),
+        changed_(before_ != device) {}
   ~OnDevice() {
-    if (changed_) (void)cudaSetDevice(before_);
+    if (!changed_) return;
+    try {
+      if (c10::cuda::MaybeSetDevice(before_) != cudaSuccess) (void)cudaGetLastError();
+    } catch (const std::exception&) {
+      // CUDA is going down.
+    }
   }
   OnDevice(const OnDevice&) = delete;
   OnDevice& operator=(const OnDevice&) = delete;
 
  private:
-  int before_ = 0;
-  bool changed_ = false;
+  c10::DeviceIndex before_;
+  bool changed_;
 };
 
 // Lets this thread ask about events that no capture has seen: otherwise such a question, from
@@ -55,91 +66,152 @@ class BesideCaptures {
 inline bool is_capturing(cudaStream_t stream) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   const cudaError_t error = cudaStreamIsCapturing(stream, &status);
-  if (error != cudaSuccess) (void)cudaGetLastError();
-  return error != cudaSuccess || status != cudaStreamCaptureStatusNone;
+  if (error == cudaSuccess) return status != cudaStreamCaptureStatusNone;
+  (void)cudaGetLastError();
+  return error != cudaErrorCudartUnloading;
 }
 
 class DeferredFrees {
  public:
-  // The block is used on this stream.
-  void note(void* block, cudaStream_t stream) {
+  // The block is used on this stream of this device. Throws std::bad_alloc.
+  void note(void* block, c10::DeviceIndex device, cudaStream_t stream) {
+    const Use use{device, stream};
     const std::lock_guard guard(mutex_);
-    std::vector<cudaStream_t>& streams = uses_[block];
-    if (std::find(streams.begin(), streams.end(), stream) == streams.end()) {
-      streams.push_back(stream);
-    }
-    busy_.store(true, std::memory_order_release);
+    std::vector<Use>& uses = uses_[block];
+    if (std::find(uses.begin(), uses.end(), use) == uses.end()) uses.push_back(use);
+    count();
   }
 
-  // Whether anything is noted or waiting: one load for everybody else.
-  bool busy() const { return busy_.load(std::memory_order_acquire); }
+  // Whether any block waits: one load for everybody else.
+  bool any_waiting() const { return waiting_count_.load(std::memory_order_acquire) != 0; }
 
   // True: the block is used on other streams and has been put off.
-  bool defer(int device, void* block) {
+  bool defer(void* block) noexcept {
 #ifdef PGMO_BREAK_RECORD_STREAM  // for the test that shows that the tests would notice
-    (void)device, (void)block;
+    (void)block;
     return false;
 #else
-    if (!busy()) [[likely]]
+    if (use_count_.load(std::memory_order_acquire) == 0) [[likely]]
       return false;
     const std::lock_guard guard(mutex_);
     const auto use = uses_.find(block);
     if (use == uses_.end()) return false;
-    Waiting waiting{block, std::move(use->second), {}};
+    const std::vector<Use> uses = std::move(use->second);
     uses_.erase(use);
-    const OnDevice on(device);
-    record(waiting);
-    waiting_.push_back(std::move(waiting));
+    count();
+    try {
+      Waiting waiting{block, uses, {}};
+      waiting.events.reserve(uses.size());
+      waiting_.push_back(std::move(waiting));
+    } catch (const std::bad_alloc&) {
+      // Where not even waiting is possible the slot is lost.
+      return !std::all_of(uses.begin(), uses.end(), wait_for);
+    }
+    record(waiting_.back());
+    count();
     return true;
 #endif
   }
 
-  // The blocks whose streams are done. Looks at a few of those that wait.
-  std::vector<void*> finished(int device, size_t most = kMostLooks) {
+  // The blocks whose streams are done. Looks at a few of those that wait, at others each time.
+  // Throws std::bad_alloc, and changes nothing then.
+  std::vector<void*> finished(size_t most = kMostLooks) {
     std::vector<void*> done;
-    if (!busy()) return done;
+    if (!any_waiting()) return done;
     const std::lock_guard guard(mutex_);
-    const OnDevice on(device);
     const BesideCaptures beside;
-    for (size_t at = 0; at < waiting_.size() && most > 0; --most) {
-      if (!is_done(waiting_[at])) {
-        ++at;
+    most = std::min(most, waiting_.size());
+    done.reserve(most);
+    for (; most > 0; --most) {
+      if (next_ >= waiting_.size()) next_ = 0;
+      if (!is_done(waiting_[next_])) {
+        ++next_;
         continue;
       }
-      done.push_back(waiting_[at].block);
-      waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(at));
+      done.push_back(waiting_[next_].block);
+      waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(next_));
     }
-    busy_.store(!uses_.empty() || !waiting_.empty(), std::memory_order_release);
+    count();
     return done;
+  }
+
+  // Until all streams are done, except those that are being captured.
+  void wait() {
+    const std::lock_guard guard(mutex_);
+    const BesideCaptures beside;
+    for (Waiting& one : waiting_) {
+      record(one);
+      for (cudaEvent_t event : one.events) {
+        if (cudaEventSynchronize(event) != cudaSuccess) (void)cudaGetLastError();
+      }
+    }
   }
 
  private:
   static constexpr size_t kMostLooks = 4;
 
+  struct Use {
+    c10::DeviceIndex device;
+    cudaStream_t stream;
+    bool operator==(const Use&) const = default;
+  };
+
   struct Waiting {
     void* block;
-    std::vector<cudaStream_t> streams;  // on which an event is still to be recorded
+    std::vector<Use> uses;  // for which an event is still to be recorded
     std::vector<cudaEvent_t> events;
   };
 
-  // An event cannot be recorded into a capture; then that is tried again later.
-  static void record(Waiting& waiting) {
-    std::erase_if(waiting.streams, [&](cudaStream_t stream) {
-      if (is_capturing(stream)) return false;
-      cudaEvent_t event = nullptr;
-      if (cudaEventCreateWithFlags(&event, cudaEventDisableTiming) != cudaSuccess ||
-          cudaEventRecord(event, stream) != cudaSuccess) {
-        // CUDA is going down, or broken: nothing on that stream will ever run.
-        (void)cudaGetLastError();
+  // The mutex is held.
+  void count() {
+    use_count_.store(uses_.size(), std::memory_order_release);
+    waiting_count_.store(waiting_.size(), std::memory_order_release);
+  }
+
+  // True: the stream is done, or CUDA is going down, so that nothing will run there any more.
+  static bool wait_for(const Use& use) noexcept {
+    try {
+      const OnDevice on(use.device);
+      const BesideCaptures beside;
+      const cudaError_t error = cudaStreamSynchronize(use.stream);
+      if (error != cudaSuccess) (void)cudaGetLastError();
+      return error == cudaSuccess || error == cudaErrorCudartUnloading;
+    } catch (const std::exception&) {
+      return false;
+    }
+  }
+
+  // True: nothing is left to be recorded. An event cannot be recorded into a capture; then that is
+  // tried again later.
+  static bool record_use(const Use& use, std::vector<cudaEvent_t>& events) {
+    const OnDevice on(use.device);
+    if (is_capturing(use.stream)) return false;
+    cudaEvent_t event = nullptr;
+    cudaError_t error = cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
+    if (error == cudaSuccess) {
+      error = cudaEventRecord(event, use.stream);
+      if (error == cudaSuccess) {
+        events.push_back(event);  // there is room
         return true;
       }
-      waiting.events.push_back(event);
-      return true;
+      (void)cudaEventDestroy(event);
+    }
+    (void)cudaGetLastError();
+    return error == cudaErrorCudartUnloading || wait_for(use);
+  }
+
+  static void record(Waiting& waiting) noexcept {
+    std::erase_if(waiting.uses, [&](const Use& use) {
+      try {
+        return record_use(use, waiting.events);
+      } catch (const std::exception&) {
+        return false;
+      }
     });
   }
 
-  static bool is_done(Waiting& waiting) {
-    if (!waiting.streams.empty()) record(waiting);
+  static bool is_done(Waiting& waiting) noexcept {
+    record(waiting);
     std::erase_if(waiting.events, [](cudaEvent_t event) {
       const cudaError_t state = cudaEventQuery(event);
       if (state != cudaSuccess) (void)cudaGetLastError();
@@ -147,13 +219,15 @@ class DeferredFrees {
       (void)cudaEventDestroy(event);
       return true;
     });
-    return waiting.streams.empty() && waiting.events.empty();
+    return waiting.uses.empty() && waiting.events.empty();
   }
 
   std::mutex mutex_;
-  std::unordered_map<void*, std::vector<cudaStream_t>> uses_;
+  std::unordered_map<void*, std::vector<Use>> uses_;
   std::vector<Waiting> waiting_;
-  std::atomic<bool> busy_{false};
+  size_t next_ = 0;  // to be looked at
+  std::atomic<size_t> use_count_{0};
+  std::atomic<size_t> waiting_count_{0};
 };
 
 }  // namespace

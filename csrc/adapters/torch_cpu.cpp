@@ -176,9 +176,13 @@ c10::Allocator* upstream_now() {
   return is_ours(current) ? static_cast<TorchCpuAdapter*>(current)->upstream() : current;
 }
 
+// For an address that the engine has assigned, which belongs to the result, or is released.
 c10::DataPtr block_at(void* address) {
   c10::Allocator* current = c10::GetCPUAllocator();
-  TORCH_CHECK(is_ours(current) && current->raw_deleter() != nullptr, "pgmo is not installed");
+  if (!is_ours(current) || current->raw_deleter() == nullptr) {
+    (void)api->release(engine, address);
+    TORCH_CHECK(false, "pgmo is not installed");
+  }
   return {address, address, current->raw_deleter(), c10::Device(kDevice)};
 }
 

@@ -28,10 +28,12 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <string>
 #include <thread>
 #include <unordered_set>
 #include <utility>
+#include <vector>
 
 #include "adapters/cuda_deferred.hpp"
 #include "adapters/cuda_pools.hpp"
@@ -62,6 +64,7 @@ struct Device {
   std::unordered_set<void*> raw_slots;  // handed out without a deleter of ours
   std::unordered_set<void*> survivors;  // see `survive`
   std::atomic<bool> has_survivors{false};
+  std::atomic<bool> attended{false};  // a session is open: slots that wait are asked for
 
   bool active() const {
     const uint32_t* word = mode.load(std::memory_order_acquire);
@@ -86,31 +89,66 @@ std::atomic<uint64_t> absences{0};
 // Waits for all that the device was told to do, unless that would break a capture.
 void synchronize(const Device& device) {
   if (device.pools.any()) return;
-  const OnDevice on(device.index);
-  const BesideCaptures beside;  // of other devices
-  if (cudaDeviceSynchronize() != cudaSuccess) (void)cudaGetLastError();
+  try {
+    const OnDevice on(device.index);
+    const BesideCaptures beside;  // of other devices
+    if (cudaDeviceSynchronize() != cudaSuccess) (void)cudaGetLastError();
+  } catch (const std::exception&) {
+    // CUDA is going down: nothing runs there any more.
+  }
 }
 
 // --- freeing ------------------------------------------------------------------------------------
 
 std::array<CUDAAllocator*, kMostUpstreams> upstreams{};
 
-void tell_profiler(const Device& device, void* block, int64_t bytes) {
-  if (!c10::memoryProfilingEnabled()) [[likely]]
-    return;
+void report(const Device& device, void* block, int64_t bytes, int64_t gone = 0) {
   pgmo_engine_statistics now;
   api->statistics(device.engine, &now);
-  c10::reportMemoryUsageToProfiler(block, bytes, now.live_slot_bytes, now.arena_bytes,
-                                   c10::Device(c10::DeviceType::CUDA, device.index));
+  c10::reportMemoryUsageToProfiler(
+      block, bytes, now.live_slot_bytes + now.live_region_bytes - static_cast<uint64_t>(gone),
+      now.arena_bytes + now.region_bytes, c10::Device(c10::DeviceType::CUDA, device.index));
 }
 
-void release_slot(Device& device, void* block) {
-  tell_profiler(device, block, 0);
-  api->release(device.engine, block);
+void tell_profiler_of_slot(const Device& device, void* block, size_t bytes) {
+  if (c10::memoryProfilingEnabled()) [[unlikely]]
+    report(device, block, static_cast<int64_t>(bytes));
 }
 
-void finish_deferred(Device& device, size_t most = 4) {
-  for (void* block : device.deferred.finished(device.index, most)) release_slot(device, block);
+// Before it is released: afterwards another thread may have it, and report that first.
+void tell_profiler_of_end(const Device& device, void* block) {
+  if (!c10::memoryProfilingEnabled()) [[likely]]
+    return;
+  const auto bytes = static_cast<int64_t>(api->size_of(device.engine, block));
+  if (bytes != 0) report(device, block, -bytes, bytes);
+}
+
+void release_all(const Device& device, const std::vector<void*>& blocks) {
+  for (void* block : blocks) {
+    tell_profiler_of_end(device, block);
+    api->release(device.engine, block);
+  }
+}
+
+// A few of those that are done, or all of them.
+void finish_deferred(Device& device) {
+  release_all(device, device.deferred.finished());
+}
+void finish_all_deferred(Device& device) {
+  release_all(device, device.deferred.finished(~size_t{0}));
+}
+
+// Leaves no slot waiting, as far as that is possible: nobody asks for them from now on.
+void settle(Device& device) {
+  finish_all_deferred(device);
+  if (!device.deferred.any_waiting() || device.pools.any()) return;
+  device.deferred.wait();
+  finish_all_deferred(device);
+}
+
+void leave(Device& device) {
+  device.attended.store(false);
+  if (device.connected()) settle(device);
 }
 
 // Blocks that lived while the adapter was away: torch keeps silent about other streams that use a
@@ -127,10 +165,15 @@ void mind_absence(Device& device, void* block) {
 }
 
 void release(Device& device, CUDAAllocator* upstream, void* block) {
-  if (device.deferred.defer(device.index, block)) return;
-  if (c10::memoryProfilingEnabled() && api->owns(device.engine, block)) {
-    tell_profiler(device, block, 0);
+  if (device.deferred.defer(block)) {
+    try {
+      if (!device.attended.load(std::memory_order_relaxed)) settle(device);
+    } catch (const std::bad_alloc&) {
+      // It waits for the next session, then.
+    }
+    return;
   }
+  tell_profiler_of_end(device, block);
   if (api->release(device.engine, block) == PGMO_SLOT) return;
   mind_absence(device, block);
   upstream->raw_delete(block);
@@ -277,10 +320,13 @@ class TorchCudaAdapter final : public CUDAAllocator {
     const int index = data.get() == nullptr ? -1 : upstream_of(data.get_deleter());
     if (index < 0) return upstream_->recordStream(data, stream);
     Device& device = devices()[data.device().index()];
-    const auto number = device.streams.number_of(stream.stream());
+    // Each device has streams of its own, and all devices the same handle for the default one.
+    const auto number = stream.device_index() == device.index
+                            ? device.streams.number_of(stream.stream())
+                            : std::nullopt;
     const uint64_t known = number ? *number : ~uint64_t{0};
     if (api->shared(device.engine, data.get(), known) == PGMO_SLOT) {
-      device.deferred.note(data.get(), stream.stream());
+      device.deferred.note(data.get(), stream.device_index(), stream.stream());
     } else if (!api->owns(device.engine, data.get())) {
       // Torch's allocator ignores blocks whose deleter it does not know.
       c10::DataPtr view(data.get(), data.get(), upstreams[index]->raw_deleter(), data.device());
@@ -346,10 +392,10 @@ class TorchCudaAdapter final : public CUDAAllocator {
   }
 
   static void* slot_for(Device& device, size_t bytes, uint32_t stream) {
-    if (device.deferred.busy()) [[unlikely]]
+    if (device.deferred.any_waiting()) [[unlikely]]
       finish_deferred(device);
     void* slot = api->allocate(device.engine, bytes, stream);
-    if (slot != nullptr) tell_profiler(device, slot, static_cast<int64_t>(bytes));
+    if (slot != nullptr) tell_profiler_of_slot(device, slot, bytes);
     return slot;
   }
 
@@ -471,9 +517,15 @@ void* take_from_pool(CUDAAllocator* upstream, int device, size_t bytes,
 
 // --- moving -------------------------------------------------------------------------------------
 
+// A copy inside of the device has only been submitted when cudaMemcpy returns, and the old block is
+// about to be freed.
+void copy_and_wait(void* to, const void* from, size_t bytes) {
+  C10_CUDA_CHECK(cudaMemcpy(to, from, bytes, cudaMemcpyDefault));
+  C10_CUDA_CHECK(cudaStreamSynchronize(nullptr));
+}
+
 constexpr Mover kMover{
-    .copy = [](void* to, const void* from,
-               size_t bytes) { C10_CUDA_CHECK(cudaMemcpy(to, from, bytes, cudaMemcpyDefault)); },
+    .copy = copy_and_wait,
     .familiar =
         [](const c10::DataPtr& data) {
           return data.get() == data.get_context() &&
@@ -482,13 +534,11 @@ constexpr Mover kMover{
         },
 };
 
+// For an address that the engine has assigned, which belongs to the result: whatever happens to
+// that, the address is released. Any of the device's deleters will do, for it never comes to the
+// allocator beneath.
 c10::DataPtr block_at(void* address, int device) {
-  for (int index = 0; index < kMostUpstreams; ++index) {
-    if (adapters[index] != current_adapter()) continue;
-    return {address, address, kDeleters[index * kMostDevices + device],
-            c10::Device(c10::DeviceType::CUDA, device)};
-  }
-  TORCH_CHECK(false, "pgmo is not installed");
+  return {address, address, kDeleters[device], c10::Device(c10::DeviceType::CUDA, device)};
 }
 
 }  // namespace
@@ -536,6 +586,7 @@ int pgmo_install(char* message, size_t capacity) {
 // everything on, where torch's own call has installed it, or while blocks without a deleter live.
 int pgmo_uninstall(char* message, size_t capacity) {
   return guarded(message, capacity, [&] {
+    for (adapter::Device& device : adapter::devices()) adapter::leave(device);
     c10::cuda::CUDACachingAllocator::CUDAAllocator* now = c10::cuda::CUDACachingAllocator::get();
     adapter::TorchCudaAdapter* ours = adapter::as_ours(now);
     if (ours == nullptr && !adapter::stored && adapter::was_wrapped(now)) return;  // done before
@@ -549,6 +600,16 @@ int pgmo_uninstall(char* message, size_t capacity) {
     c10::cuda::CUDACachingAllocator::allocator.store(ours->upstream());
     adapter::stored = false;
     ++adapter::absences;
+  });
+}
+
+// Whether a session is open on the device: while none is, nobody asks for slots that wait, so those
+// that wait now, and those freed from now on, are waited for.
+int pgmo_attend(int device, int on, char* message, size_t capacity) {
+  return guarded(message, capacity, [&] {
+    adapter::Device& one = adapter::device_at(device);
+    if (on == 0) return adapter::leave(one);
+    one.attended.store(true);
   });
 }
 
@@ -592,11 +653,15 @@ int pgmo_knows_stream(int device, uint64_t stream) {
   return adapter::devices()[device].streams.known(stream);
 }
 
-// The number of slots and blocks that still wait for another stream is not told: 0 or 1.
+// The number of slots that still wait for another stream is not told: 0 or 1.
 int pgmo_poll(int device) {
   adapter::Device& one = adapter::devices()[device];
-  adapter::finish_deferred(one, ~size_t{0});
-  return one.deferred.busy();
+  try {
+    adapter::finish_all_deferred(one);
+  } catch (const std::exception&) {
+    // No memory: another time.
+  }
+  return one.deferred.any_waiting();
 }
 
 int pgmo_captured(int device) {
@@ -621,26 +686,33 @@ int pgmo_storage(void* tensor, pgmo_storage_view* out, char* message, size_t cap
 }
 
 int pgmo_park(void* storage, void* host, char* message, size_t capacity) {
-  return guarded(message, capacity, [&] { park_storage(storage, adapter::kMover, host); });
+  return guarded(message, capacity, [&] {
+    const OnDevice on(storage_of(storage)->device().index());
+    park_storage(storage, adapter::kMover, host);
+  });
 }
 
-// To an address that the engine has assigned; null: to a block of the allocator beneath.
+// To an address that the engine has assigned; null: to a block of the allocator beneath. The
+// address belongs to the storage now, or has been released when this fails.
 int pgmo_unpark(int device, void* storage, void* address, const void* host, char* message,
                 size_t capacity) {
   return guarded(message, capacity, [&] {
+    c10::DataPtr block;
+    if (address != nullptr) block = adapter::block_at(address, device);
     const OnDevice on(device);
-    c10::DataPtr block =
-        address != nullptr
-            ? adapter::block_at(address, device)
-            : adapter::current_adapter()->upstream()->allocate(storage_of(storage)->nbytes());
+    if (address == nullptr) {
+      block = adapter::current_adapter()->upstream()->allocate(storage_of(storage)->nbytes());
+    }
     unpark_storage(storage, adapter::kMover, std::move(block), host);
   });
 }
 
+// What is said of the address above holds here, too.
 int pgmo_move(int device, void* storage, void* address, char* message, size_t capacity) {
   return guarded(message, capacity, [&] {
+    c10::DataPtr block = adapter::block_at(address, device);
     const OnDevice on(device);
-    move_storage(storage, adapter::kMover, adapter::block_at(address, device));
+    move_storage(storage, adapter::kMover, std::move(block));
   });
 }
 

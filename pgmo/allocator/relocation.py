@@ -136,8 +136,6 @@ class Relocation:
             except AdapterError as error:
                 failure = str(error)
                 parked.items.append((owned, host, row))
-                if address:
-                    self._engine.release(address)
         if failure:
             raise AdapterError(failure)
 
@@ -226,11 +224,7 @@ class Relocation:
             offset = 0
             for owned, size in zip(blocks, sizes, strict=True):
                 address = self._engine.place_in_region(region, offset, owned.view.bytes)
-                try:
-                    self._mover.move(owned.view.storage, address)
-                except AdapterError:
-                    self._engine.release(address)
-                    raise
+                self._mover.move(owned.view.storage, address)
                 self.moved += owned.view.bytes
                 offset += size
         finally:

@@ -85,7 +85,11 @@ class StorageMover:
         self._library.call("pgmo_park", ctypes.c_void_p(storage), ctypes.c_void_p(host))
 
     def unpark(self, storage: int, host: int, address: int | None) -> None:
-        """Copies them back: to an address from the engine, or to a block of the framework's."""
+        """Copies them back: to an address from the engine, or to a block of the framework's.
+
+        Raises:
+            AdapterError: when that fails; the address has been released then.
+        """
         self._library.call(
             "pgmo_unpark",
             self._device,
@@ -95,7 +99,11 @@ class StorageMover:
         )
 
     def move(self, storage: int, address: int) -> None:
-        """Moves a storage to an address from the engine, and frees its block."""
+        """Moves a storage to an address from the engine, and frees its block.
+
+        Raises:
+            AdapterError: when that fails; the address has been released then.
+        """
         self._library.call(
             "pgmo_move", self._device, ctypes.c_void_p(storage), ctypes.c_void_p(address)
         )

@@ -69,6 +69,7 @@ class TorchCuda:
 
         torch.cuda.init()  # type: ignore[no-untyped-call]
         self.library.call("pgmo_install")
+        self.library.call("pgmo_attend", self.index, 1)
         _open.add(self.index)
 
     def uninstall(self) -> None:
@@ -78,6 +79,8 @@ class TorchCuda:
             AdapterError: when somebody has put another allocator on top meanwhile.
         """
         _open.discard(self.index)
+        # What waits for other streams is waited for, since nobody will ask for it from now on.
+        self.library.call("pgmo_attend", self.index, 0)
         if _open:
             return  # a session on another device goes on
         for framework in _frameworks.values():
@@ -152,7 +155,7 @@ class TorchCuda:
         if not self._looked_for_graphs:
             # Later our own regions are in pools, too; and what is captured is seen by the adapter.
             self._looked_for_graphs = True
-            self._found_graphs = graphs_exist()
+            self._found_graphs = graphs_exist(self.index)
         return self._found_graphs
 
 

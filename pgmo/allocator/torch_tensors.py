@@ -121,11 +121,18 @@ def state_exists(device: str) -> bool:
     )
 
 
-def graphs_exist() -> bool:
-    """Whether a captured graph is alive in this process: it has addresses baked in.
+_OUR_POOLS = 1 << 62
+"""The adapter's regions are in pools with numbers from here on; torch counts its own from one."""
+
+
+def graphs_exist(device: int) -> bool:
+    """Whether a captured graph is alive that may use memory of a device: it has addresses baked in.
+
+    Args:
+        device: number of the CUDA device.
 
     Example:
-        >>> graphs_exist()  # doctest: +SKIP
+        >>> graphs_exist(0)  # doctest: +SKIP
         False
     """
     import torch
@@ -134,7 +141,8 @@ def graphs_exist() -> bool:
         return True
     # Graphs of compiled code are no objects of Python's, but each has a pool.
     segments: list[dict[str, Any]] = torch.cuda.memory_snapshot()  # type: ignore[no-untyped-call]
-    return any(tuple(one.get("segment_pool_id", (0, 0))) != (0, 0) for one in segments)
+    pools = [one.get("segment_pool_id", (0, 0)) for one in segments if one["device"] == device]
+    return any(tuple(pool) != (0, 0) and pool[1] < _OUR_POOLS for pool in pools)
 
 
 def _gradients(tensors: Iterable[Any]) -> list[Any]:

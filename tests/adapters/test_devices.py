@@ -56,6 +56,29 @@ def test_arenas_and_regions_are_taken_on_their_device(world, framework_of):
     assert "cudaDeviceSynchronize(1)" in world.log()
 
 
+def test_a_device_that_nothing_runs_on_gets_no_context(world, framework_of):
+    """It is the current one by name only: PyTorch makes devices current when it has work."""
+    framework = framework_of(1)
+    assert world.ask("device") == 0
+    bases = serve(framework, ONE)
+    assert [world.used(device) for device in range(4)] == [0, 4096, 0, 0]
+    region = framework.take_region(1000)
+    assert [world.used(device) for device in range(4)] == [0, 4096 + 1024, 0, 0]
+    region.return_now()
+    world.ask("set_device", 1)
+    block = world.allocate(1000)
+    world.ask("let_device_be", 0)
+    assert block.address == bases[0]
+    with world.held(stream=3, device=1):
+        block.record_stream(3, device=1)
+        block.free()
+        framework.engine.detach_arena()
+        framework.uninstall()
+    assert [world.used(device) for device in range(4)] == [0, 0, 0, 0]
+    assert world.ask("device") == 0
+    assert [world.ask("has_context", device) for device in range(4)] == [0, 1, 0, 0]
+
+
 def test_the_adapter_stays_until_the_last_device_is_done(world, framework_of):
     first, second = framework_of(0), framework_of(1)
     first.uninstall()

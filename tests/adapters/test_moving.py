@@ -5,7 +5,10 @@ import ctypes
 import numpy as np
 import pytest
 
+from pgmo.allocator.relocation import Parked, Relocation
 from pgmo.allocator.storage import StorageMover
+from pgmo.allocator.torch_tensors import Owned, Role
+from pgmo.errors import AdapterError
 from tests.adapters.world import Slot, serve
 
 SIZE = 3000
@@ -124,3 +127,60 @@ def test_synchronizing_is_of_the_device_asked_for(world, framework):
     mover.synchronize()
     assert world.log() == ["cudaDeviceSynchronize(2)"]
     assert world.ask("device") == 0
+
+
+def test_the_old_block_is_freed_when_the_bytes_have_arrived(world, framework, mover, tensor):
+    """Copies inside of a device are only submitted when cudaMemcpy returns."""
+    memory = framework.take_region(8192)
+    region = framework.engine.add_region(memory.base, memory.bytes, *memory.owner)
+    address = framework.engine.place_in_region(region, 0, SIZE)
+    with world.held(stream=0):
+        mover.move(mover.view(tensor.impl).storage, address)
+        assert contents(tensor) == BYTES
+
+
+@pytest.mark.parametrize("step", ["move", "unpark"])
+def test_an_address_is_released_when_the_move_fails(world, framework, mover, tensor, step):
+    """By the one that it was given to, and by nobody else."""
+    memory = framework.take_region(8192)
+    region = framework.engine.add_region(memory.base, memory.bytes, *memory.owner)
+    address = framework.engine.place_in_region(region, 0, SIZE)
+    storage = mover.view(tensor.impl).storage
+    host = np.frombuffer(BYTES, np.uint8).copy()
+    with world.failing(3), pytest.raises(AdapterError, match="CUDA error"):
+        if step == "move":
+            mover.move(storage, address)
+        else:
+            mover.unpark(storage, host.ctypes.data, address)
+    assert framework.engine.statistics()["live_region_bytes"] == 0
+    assert contents(tensor) == BYTES  # it is where it was
+    framework.engine.close_region(region)
+    assert world.living() == 1  # the tensor's own block
+
+
+def test_parked_bytes_outlast_a_failure(world, framework, mover, tensor):
+    """The slot that they did not get is somebody else's at once, and stays that one's."""
+
+    class Meanwhile(StorageMover):
+        def unpark(self, *arguments):
+            try:
+                super().unpark(*arguments)
+            except AdapterError:
+                others.append(world.allocate(SIZE))
+                raise
+
+    others = []
+    bases = serve(framework, [Slot(SIZE, 0, end=1)])
+    relocation = Relocation(framework, Meanwhile(world.adapter, 0), lambda: False)
+    owned = Owned(mover.view(tensor.impl), Role.GRADIENT, "")
+    host = np.empty(SIZE, np.uint8)
+    mover.park(owned.view.storage, host.ctypes.data)
+    parked = Parked([(owned, host, 0)])
+    with world.failing(3), pytest.raises(AdapterError):
+        relocation.settle(parked)
+    (other,) = others
+    assert other.address == bases[0]
+    assert framework.engine.statistics()["live_slot_bytes"] == SIZE
+    relocation.settle(parked)
+    assert contents(tensor) == BYTES
+    assert tensor.address != other.address

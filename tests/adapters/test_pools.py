@@ -1,5 +1,10 @@
 """Allocation pools: what belongs to a graph or a MemPool is delegated, and unseen."""
 
+import re
+
+import pytest
+
+from pgmo.allocator.torch_tensors import _OUR_POOLS, graphs_exist
 from tests.adapters.world import Slot, in_thread, serve
 
 TWO = [Slot(1000, 0, end=2), Slot(1000, 1024, end=2)]
@@ -139,3 +144,31 @@ def test_nothing_waits_for_a_device_that_is_being_captured(world, framework):
         region.return_now()
     assert world.complaints() == []
     assert world.living() == 0
+
+
+@pytest.mark.parametrize(
+    ("pool", "device", "graphs"),
+    [
+        ((0, 0), 0, False),
+        ((0, 3), 0, True),
+        ((7, 0), 0, True),
+        ((0, 3), 1, False),  # of another device
+        ((0, 1 << 62), 0, False),  # a region of ours
+    ],
+)
+def test_graphs_are_known_by_their_pools(monkeypatch, pool, device, graphs):
+    import torch
+
+    segments = [
+        {"device": 0, "segment_pool_id": (0, 0)},
+        {"device": device, "segment_pool_id": pool},
+    ]
+    monkeypatch.setattr(torch.cuda, "memory_snapshot", lambda: segments)
+    assert graphs_exist(0) == graphs
+
+
+def test_regions_of_ours_are_in_pools_that_count_for_no_graph(world, framework):
+    world.log()
+    framework.take_region(1000)
+    begun = [line for line in world.log() if "beginAllocateToPool" in line]
+    assert [int(re.findall(r"\d+", line)[-1]) >= _OUR_POOLS for line in begun] == [True]

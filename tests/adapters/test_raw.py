@@ -102,3 +102,34 @@ def test_an_address_that_comes_again_is_another_block(world, framework):
     for raw in again:
         world.raw_delete(raw)
     assert world.living() == 0
+
+
+def test_the_stream_of_a_raw_block_that_was_freed_unseen_is_forgotten(world, framework):
+    """Its address comes again, as an arena of another stream, whose slot that stream then uses."""
+    framework.engine.start_recording()
+    with world.on(stream=3):
+        raw = world.raw_alloc(4096)
+    framework.engine.stop_recording()
+    framework.uninstall()
+    world.raw_delete(raw)
+    framework.install()
+    bases = serve(framework, [Slot(1000, 0, end=1), Slot(1000, 0, end=2)])
+    assert bases[0] == raw
+    first = world.allocate(1000)
+    with world.held(stream=3):
+        first.record_stream(3)
+        first.free()
+        assert world.allocate(1000).address != bases[0]
+
+
+def test_an_address_that_comes_again_is_one_block(world, framework):
+    engine = framework.engine
+    engine.start_recording()
+    raw = world.raw_alloc(4096)
+    framework.uninstall()
+    world.raw_delete(raw)
+    framework.install()
+    assert world.raw_alloc(4096) == raw
+    assert engine.statistics()["live_fallback_bytes"] == 4096
+    world.raw_delete(raw)
+    assert engine.statistics()["live_fallback_bytes"] == 0

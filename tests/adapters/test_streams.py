@@ -118,8 +118,8 @@ def test_a_slot_of_another_stream_waits_for_the_default_one(world, framework):
             assert world.allocate(SIZE).address != bases[1]
 
 
-def test_a_slot_used_on_a_stream_of_another_device(world, framework):
-    """A copy between devices reads it there. Events belong to the device of their stream."""
+def test_a_slot_that_is_freed_while_another_device_is_current(world, framework):
+    """Events belong to the device of their stream."""
     serve(framework, TWICE)
     first = world.allocate(SIZE)
     first.record_stream(3)
@@ -129,6 +129,42 @@ def test_a_slot_used_on_a_stream_of_another_device(world, framework):
         world.adapter.ask("pgmo_poll", 0)
         assert world.ask("device") == 1
     assert world.complaints() == []
+
+
+@pytest.mark.parametrize("stream", [0, 3])
+def test_a_slot_waits_for_a_stream_of_another_device(world, framework, stream):
+    """A copy between devices reads it there. All devices have one handle for the default stream."""
+    bases = serve(framework, TWICE)
+    first = world.allocate(SIZE)
+    with world.held(stream=stream, device=1):
+        first.record_stream(stream, device=1)
+        first.free()
+        assert world.ask("device") == 0
+        assert world.allocate(SIZE).address != bases[0]
+    framework.engine.end_iteration()
+    assert world.allocate(SIZE).address == bases[0]
+    assert world.ask("living_events") == 0
+
+
+def test_a_stream_of_another_device_takes_no_number(world, framework):
+    serve(framework, TWICE)
+    world.allocate(SIZE).record_stream(3, device=1)
+    assert not world.adapter.ask("pgmo_knows_stream", 0, ctypes.c_uint64(1))
+
+
+def test_a_stream_on_which_no_event_can_be_recorded_is_waited_for(world, framework):
+    bases = serve(framework, TWICE)
+    first = world.allocate(SIZE)
+    with world.held(stream=3, device=1), world.held(stream=4):
+        other = world.allocate(512)  # not of the plan: a neighbour whose stream goes on
+        first.record_stream(3, device=1)
+        with world.failing(2):
+            first.free()
+        assert world.ask("waited_for", 1, 3)
+        assert not world.ask("waited_for", 0, 4)
+        assert world.allocate(SIZE).address == bases[0]
+        other.free()
+    assert world.ask("living_events") == 0
 
 
 @pytest.mark.parametrize("of_any", [False, True])
@@ -166,23 +202,68 @@ def test_when_cuda_is_going_down_nothing_is_waited_for(world, framework):
     bases = serve(framework, TWICE)
     first = world.allocate(SIZE)
     first.record_stream(3)
-    world.ask("fail", 1)
-    first.free()
-    world.ask("fail", 0)
+    with world.failing(1):
+        first.free()
     assert world.allocate(SIZE).address == bases[0]
 
 
-def test_a_slot_that_waits_outlives_session_and_adapter(world, framework):
+def close(framework):
+    """As the end of a session does."""
+    framework.engine.remove_plans()
+    framework.engine.detach_arena()
+    framework.uninstall()
+
+
+@pytest.mark.parametrize("device", [0, 1])
+def test_the_arena_goes_back_when_the_session_ends(world, framework, device):
+    """Nobody asks for slots that wait any more, so their streams are waited for."""
+    serve(framework, TWICE)
+    first = world.allocate(SIZE)
+    with world.held(stream=3, device=device):
+        first.record_stream(3, device=device)
+        first.free()
+        close(framework)
+        assert world.living() == 0
+        assert world.ask("waited_for", device, 3)
+    assert world.ask("living_events") == 0
+
+
+def test_the_arena_goes_back_while_another_device_has_a_session(world, framework_of):
+    first, second = framework_of(0), framework_of(1)
+    serve(first, TWICE)
+    serve(second, TWICE)
+    block = world.allocate(SIZE)
+    with world.held(stream=3):
+        block.record_stream(3)
+        block.free()
+        close(first)
+        assert (world.used(0), world.used(1)) == (0, 4096)
+        close(second)
+
+
+def test_a_slot_that_is_freed_after_the_session_waits_at_once(world, framework):
     serve(framework, TWICE)
     first = world.allocate(SIZE)
     with world.held(stream=3):
         first.record_stream(3)
-        first.free()
-        framework.engine.remove_plans()
-        framework.engine.detach_arena()
-        framework.uninstall()
+        close(framework)
         assert world.living() == 1  # its arena
-        assert world.adapter.ask("pgmo_poll", 0) == 1
+        first.free()
+        assert world.living() == 0
+
+
+def test_a_slot_that_waits_outlives_the_session_during_a_capture(world, framework):
+    """Then nothing is waited for: the next one who asks finds it."""
+    serve(framework, TWICE)
+    first = world.allocate(SIZE)
+    with world.held(stream=3), world.pool(claims_stream=5):
+        with world.capturing(stream=5):
+            first.record_stream(3)
+            first.free()
+            close(framework)
+            assert not world.ask("waited_for", 0, 3)
+        assert world.living() == 1  # its arena
+    framework.install()
     assert world.adapter.ask("pgmo_poll", 0) == 0
     assert world.living() == 0
 
@@ -200,6 +281,38 @@ def test_many_that_wait_are_all_found_in_the_end(world, framework):
     framework.engine.end_iteration()
     served = [world.allocate(512).address for _ in range(count)]
     assert served == [bases[0] + 512 * at for at in range(count)]
+
+
+def test_a_slow_stream_hides_nobody(world, framework):
+    """More wait for it than are looked at in one request; those behind them are found."""
+    count = 8
+    bases = serve(
+        framework, [Slot(512, 512 * at, end=count) for at in range(count)], arena=512 * count
+    )
+    blocks = [world.allocate(512) for _ in range(count)]
+    with world.held(stream=3):
+        for at, block in enumerate(blocks):
+            block.record_stream(3 if at < 5 else 4)
+            block.free()
+        for _ in range(2):
+            framework.engine.end_iteration()
+            served = [world.allocate(512) for _ in range(count)]
+            addresses = [block.address for block in served]
+            for block in served:
+                block.free()
+        assert [at for at in range(count) if bases[0] + 512 * at in addresses] == [5, 6, 7]
+
+
+def test_cuda_is_not_asked_while_nothing_waits(world, framework):
+    """A block that is used elsewhere and lives costs the others nothing."""
+    serve(framework, [Slot(SIZE, 0, end=2), Slot(512, 1024, end=2)])
+    lasting = world.allocate(SIZE)
+    lasting.record_stream(3)
+    before = world.ask("calls_made")
+    world.allocate(512).free()
+    assert world.ask("calls_made") == before
+    lasting.free()
+    assert world.ask("calls_made") > before
 
 
 # --- numbers ------------------------------------------------------------------------------------

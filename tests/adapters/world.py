@@ -134,6 +134,13 @@ class World:
         self.ask("set_device", before)
 
     @contextmanager
+    def failing(self, what: int):
+        """CUDA is shutting down (1), events cannot be recorded (2), copies fail (3)."""
+        self.ask("fail", what)
+        yield
+        self.ask("fail", 0)
+
+    @contextmanager
     def held(self, stream: int, device: int = 0):
         """Work that is submitted to the stream inside is not done before the end."""
         self.ask("hold", device, stream)

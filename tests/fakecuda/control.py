@@ -16,6 +16,7 @@ _stub.fakecuda_hold.argtypes = [ctypes.c_void_p]
 _stub.fakecuda_release.argtypes = [ctypes.c_void_p]
 _stub.fakecuda_used.argtypes = [ctypes.c_int]
 _stub.fakecuda_used.restype = ctypes.c_size_t
+_stub.fakecuda_has_context.argtypes = [ctypes.c_int]
 
 
 def hold(stream: torch.cuda.Stream) -> None:
@@ -41,6 +42,11 @@ def held(stream: torch.cuda.Stream) -> Iterator[None]:
 def used(device: int = 0) -> int:
     """Bytes of the card that are taken."""
     return int(_stub.fakecuda_used(device))
+
+
+def has_context(device: int) -> bool:
+    """Whether anything has been done on the card, so that its context takes memory there."""
+    return bool(_stub.fakecuda_has_context(device))
 
 
 def run_program(code: str, **environment: str) -> Any:

@@ -87,6 +87,27 @@ print(json.dumps({"seen": seen, "hits": session.history[-1].hit_bytes_rate}))
 """
 
 
+OTHER_DEVICE = """
+import json, pgmo, torch
+from tests.fakecuda.control import has_context, used
+
+layers = [torch.nn.Linear(512, 512, device="cuda:1") for _ in range(4)]
+optimizer = torch.optim.Adam([p for one in layers for p in one.parameters()])
+with pgmo.optimize(device="cuda:1") as session:
+    for _ in range(12):
+        x = torch.randn(4096, 512, device="cuda:1")
+        for one in layers:
+            x = torch.relu(one(x))
+        x.sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        del x
+        session.step()
+    found = [session.phase, session.history[-1].hit_bytes_rate]
+print(json.dumps([*found, used(0), has_context(0), torch.cuda.memory_reserved(0), has_context(1)]))
+"""
+
+
 def run(code, **environment):
     return run_program(code, PYTHONPATH=PATHS, **environment)
 
@@ -112,3 +133,11 @@ def test_a_graph_can_be_captured_while_a_plan_is_in_use():
     found = run(CAPTURED)
     assert found["seen"] == [[float(iteration)] * 8 for iteration in range(9, 14)]
     assert found["hits"] >= 0.999
+
+
+def test_a_session_on_one_device_leaves_the_others_alone():
+    phase, hits, used, context, reserved, own_context = run(OTHER_DEVICE, FAKECUDA_DEVICES="2")
+    assert phase == "replay"
+    assert hits >= 0.999
+    assert own_context
+    assert (used, context, reserved) == (0, False, 0)

@@ -37,6 +37,15 @@ cudaError_t GetDevice(DeviceIndex* device) {
   return cudaSuccess;
 }
 
+DeviceIndex ExchangeDevice(DeviceIndex device) {
+  return static_cast<DeviceIndex>(fake::exchange_device(device));
+}
+
+cudaError_t MaybeSetDevice(DeviceIndex device) {
+  fake::maybe_set_device(device);
+  return cudaSuccess;
+}
+
 CUDAStream getCurrentCUDAStream(DeviceIndex device) {
   if (device < 0) device = static_cast<DeviceIndex>(fake::current_device());
   return CUDAStream(Stream(Stream::UNSAFE, Device(DeviceType::CUDA, device),

@@ -6,6 +6,7 @@
 #include <map>
 #include <mutex>
 #include <utility>
+#include <vector>
 
 namespace fake {
 namespace {
@@ -15,6 +16,7 @@ struct Stream {
   std::uint64_t completed = 0;
   bool held = false;
   bool capturing = false;
+  bool waited_for = false;
 };
 
 struct Event {
@@ -28,9 +30,29 @@ std::string lines;
 std::string complaints;
 std::map<std::uint64_t, Stream> streams;
 int living_events = 0;
-bool failing = false;  // as when CUDA is shut down: no event can be made
+int calls = 0;
+std::array<bool, kDevices> contexts{};
+
+// What fails from now on.
+enum Failing {
+  kNothing = 0,
+  kEverything = 1,  // as when CUDA is shut down: no event can be made
+  kRecording = 2,   // events are made, but cannot be recorded
+  kCopies = 3,
+};
+int failing = kNothing;
+
+// Copies inside of a device that its held default stream has not done yet.
+struct Copy {
+  int device;
+  void* to;
+  const void* from;
+  std::size_t bytes;
+};
+std::vector<Copy> copies;
 
 thread_local int device_now = 0;
+thread_local int device_to_be = -1;  // noted by PyTorch, which has not made it current
 thread_local std::array<int, kDevices> streams_now{};
 thread_local cudaStreamCaptureMode mode_now = cudaStreamCaptureModeGlobal;
 thread_local cudaError_t last_error = cudaSuccess;
@@ -51,6 +73,24 @@ Stream& stream_at(std::uint64_t handle) {
 
 Stream& stream_at(cudaStream_t stream) {
   return stream_at(reinterpret_cast<std::uint64_t>(stream));
+}
+
+void make_current(int device) {
+  device_now = device;
+  contexts.at(device) = true;
+}
+
+// All that was submitted to it.
+void complete(std::uint64_t handle) {
+  Stream& stream = stream_at(handle);
+  stream.completed = stream.submitted;
+  if (handle != 0 && (handle & 0xff) != 0) return;
+  const int device = device_of(handle);
+  std::erase_if(copies, [&](const Copy& copy) {
+    if (copy.device != device) return false;
+    std::memcpy(copy.to, copy.from, copy.bytes);
+    return true;
+  });
 }
 
 bool any_capture() {
@@ -83,7 +123,25 @@ void complain(const std::string& line) {
 }
 
 int current_device() {
-  return device_now;
+  return device_to_be >= 0 ? device_to_be : device_now;
+}
+
+int exchange_device(int device) {
+  const std::lock_guard guard(mutex);
+  const int before = current_device();
+  if (device_to_be >= 0 || device != before) make_current(device);
+  device_to_be = -1;
+  return before;
+}
+
+void maybe_set_device(int device) {
+  const std::lock_guard guard(mutex);
+  if (contexts.at(device)) {
+    make_current(device);
+    device_to_be = -1;
+  } else {
+    device_to_be = device;
+  }
 }
 
 std::uint64_t handle_of(int device, int number) {
@@ -121,13 +179,23 @@ size_t fake_complaints(char* to, size_t capacity) {
 
 // Of the calling thread.
 void fake_set_device(int device) {
-  fake::device_now = device;
+  const std::lock_guard guard(mutex);
+  fake::make_current(device);
+  fake::device_to_be = -1;
+}
+// What PyTorch's guards do to a thread whose device has no context yet.
+void fake_let_device_be(int device) {
+  fake::device_to_be = device;
+}
+int fake_has_context(int device) {
+  const std::lock_guard guard(mutex);
+  return fake::contexts.at(device);
 }
 void fake_set_stream(int device, int number) {
   fake::streams_now.at(device) = number;
 }
 int fake_device() {
-  return fake::device_now;
+  return fake::current_device();
 }
 
 // Work that is submitted to the stream from now on is not done before `fake_let_go`.
@@ -138,9 +206,9 @@ void fake_hold(int device, int number) {
 
 void fake_let_go(int device, int number) {
   const std::lock_guard guard(mutex);
-  fake::Stream& stream = fake::streams[static_cast<std::uint64_t>(device + 1) << 8 | number];
-  stream.held = false;
-  stream.completed = stream.submitted;
+  const std::uint64_t handle = static_cast<std::uint64_t>(device + 1) << 8 | number;
+  fake::streams[handle].held = false;
+  fake::complete(handle);
 }
 
 void fake_capture(int device, int number, int on) {
@@ -148,8 +216,21 @@ void fake_capture(int device, int number, int on) {
   fake::streams[static_cast<std::uint64_t>(device + 1) << 8 | number].capturing = on != 0;
 }
 
-void fake_fail(int on) {
-  fake::failing = on != 0;
+// What: see `Failing`.
+void fake_fail(int what) {
+  fake::failing = what;
+}
+
+// How often the runtime was asked about captures and events.
+int fake_calls_made() {
+  const std::lock_guard guard(mutex);
+  return fake::calls;
+}
+
+// Whether somebody has waited for a stream or for one of its events.
+int fake_waited_for(int device, int number) {
+  const std::lock_guard guard(mutex);
+  return fake::streams[static_cast<std::uint64_t>(device + 1) << 8 | number].waited_for;
 }
 
 int fake_living_events() {
@@ -170,7 +251,8 @@ cudaError_t cudaGetDevice(int* device) {
 
 cudaError_t cudaSetDevice(int device) {
   if (device < 0 || device >= fake::kDevices) return fake::fail(cudaErrorInvalidDevice);
-  fake::device_now = device;
+  const std::lock_guard guard(mutex);
+  fake::make_current(device);
   return cudaSuccess;
 }
 
@@ -180,7 +262,7 @@ cudaError_t cudaDeviceSynchronize() {
   for (auto& [handle, stream] : fake::streams) {
     if (fake::device_of(handle) != fake::device_now) continue;
     if (stream.capturing) fake::complain_locked("cudaDeviceSynchronize during a capture");
-    stream.completed = stream.submitted;
+    fake::complete(handle);
   }
   return fake::forbidden("cudaDeviceSynchronize") ? fake::fail(cudaErrorInvalidValue) : cudaSuccess;
 }
@@ -190,12 +272,29 @@ cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
   return cudaSuccess;
 }
 
+// Returns before the default stream has come so far, as a copy inside of a device does.
 cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind) {
-  std::memcpy(to, from, bytes);
+  const std::lock_guard guard(mutex);
+  if (fake::failing == fake::kCopies) return fake::fail(cudaErrorInvalidValue);
+  fake::copies.push_back({fake::device_now, to, from, bytes});
+  if (!fake::stream_at(std::uint64_t{0}).held) fake::complete(0);
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  const std::lock_guard guard(mutex);
+  const auto handle = reinterpret_cast<std::uint64_t>(stream);
+  if (fake::device_of(handle) != fake::device_now) {
+    fake::complain_locked("a stream of another device was waited for");
+  }
+  fake::stream_at(handle).waited_for = true;
+  fake::complete(handle);
   return cudaSuccess;
 }
 
 cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
+  const std::lock_guard guard(mutex);
+  ++fake::calls;
   std::swap(*mode, fake::mode_now);
   return cudaSuccess;
 }
@@ -209,7 +308,8 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* 
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
   const std::lock_guard guard(mutex);
-  if (fake::failing) return fake::fail(cudaErrorCudartUnloading);
+  ++fake::calls;
+  if (fake::failing == fake::kEverything) return fake::fail(cudaErrorCudartUnloading);
   *event = reinterpret_cast<cudaEvent_t>(new fake::Event{.device = fake::device_now});
   ++fake::living_events;
   return cudaSuccess;
@@ -222,6 +322,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
     fake::complain_locked("an event was recorded on a stream of another device");
     return fake::fail(cudaErrorInvalidValue);
   }
+  if (fake::failing == fake::kRecording) return fake::fail(cudaErrorInvalidValue);
   fake::Stream& target = fake::stream_at(stream);
   if (target.capturing) fake::complain_locked("an event was recorded into a capture");
   one->stream = &target;
@@ -232,10 +333,22 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   const std::lock_guard guard(mutex);
+  ++fake::calls;
   if (fake::forbidden("cudaEventQuery")) return fake::fail(cudaErrorInvalidValue);
   const auto* one = reinterpret_cast<fake::Event*>(event);
   if (one->stream == nullptr || one->place <= one->stream->completed) return cudaSuccess;
   return fake::fail(cudaErrorNotReady);
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  const std::lock_guard guard(mutex);
+  if (fake::forbidden("cudaEventSynchronize")) return fake::fail(cudaErrorInvalidValue);
+  const auto* one = reinterpret_cast<fake::Event*>(event);
+  if (one->stream != nullptr) {
+    one->stream->waited_for = true;
+    one->stream->completed = std::max(one->stream->completed, one->place);
+  }
+  return cudaSuccess;
 }
 
 cudaError_t cudaEventDestroy(cudaEvent_t event) {

@@ -4,6 +4,8 @@
 //     handle of a stream    device + 1 │ number      the default stream of each device: null
 //                           bits 8...  │ bits 0..7
 //
+// A device that nobody has made current has no context, which is hundreds of megabytes on a card.
+//
 // What a real runtime would refuse, or would be wrong without notice, is a complaint; tests end
 // with none.
 
@@ -21,7 +23,11 @@ constexpr int kDevices = 4;
 void log(const std::string& line);
 void complain(const std::string& line);
 
+// As PyTorch sees it: the one that the thread is to have, though it may not be current yet.
 int current_device();
+int exchange_device(int device);
+void maybe_set_device(int device);
+
 std::uint64_t current_stream(int device);  // its handle
 std::uint64_t handle_of(int device, int number);
 

@@ -1,6 +1,6 @@
 // An allocator that stands where PyTorch's own CUDA allocator does: over the host's memory, with a
 // log of all calls, a limit for each device, and the native one's indifference to blocks whose
-// deleter it does not know.
+// deleter it does not know. As there, a block that was freed is the next one of its size.
 //
 // Which methods it has depends on the version of PyTorch; those without behaviour of their own are
 // written by interface.py, and answer with something that can be told from nothing.
@@ -84,7 +84,7 @@ class FakeUpstream final : public CUDAAllocator {
     ::fake::log(label_ + ": free(" + std::to_string(freed.bytes) + ")");
     memory().used[freed.device] -= freed.bytes;
     std::memset(block, 0xdd, freed.bytes);
-    std::free(block);
+    cached_[{freed.device, freed.bytes}].push_back(block);
     blocks_.erase(found);
   }
 
@@ -168,7 +168,10 @@ class FakeUpstream final : public CUDAAllocator {
       }
     }
     all.used[device] += rounded;
-    void* block = std::aligned_alloc(512, rounded);
+    std::vector<void*>& cached = cached_[{device, rounded}];
+    if (cached.empty()) cached.push_back(std::aligned_alloc(512, rounded));
+    void* block = cached.back();
+    cached.pop_back();
     std::memset(block, 0xcc, rounded);
     blocks_.emplace(block, Block{device, rounded});
     return block;
@@ -186,6 +189,7 @@ class FakeUpstream final : public CUDAAllocator {
   DeleterFnPtr deleter_;
   std::mutex mutex_;
   std::map<void*, Block> blocks_;
+  std::map<std::pair<int, std::size_t>, std::vector<void*>> cached_;
   std::vector<Pool> pools_;
 };
 

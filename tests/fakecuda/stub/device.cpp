@@ -2,6 +2,8 @@
 
 #include <dlfcn.h>
 
+#include <atomic>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -13,6 +15,7 @@ namespace fakecuda {
 namespace {
 thread_local int device = 0;
 thread_local cudaError_t last_error = cudaSuccess;
+std::atomic<uint64_t> contexts{0};  // one bit each
 }  // namespace
 
 std::recursive_mutex& everything() {
@@ -38,6 +41,14 @@ int current_device() {
   return device;
 }
 
+void use_context(int device) {
+  contexts |= uint64_t{1} << device;
+}
+
+bool has_context(int device) {
+  return contexts >> device & 1;
+}
+
 }  // namespace fakecuda
 
 using namespace fakecuda;
@@ -55,6 +66,7 @@ cudaError_t cudaGetDevice(int* number) {
 cudaError_t cudaSetDevice(int number) {
   if (number < 0 || number >= device_count()) return fail(cudaErrorInvalidDevice);
   device = number;
+  use_context(number);
   return cudaSuccess;
 }
 
@@ -128,6 +140,10 @@ cudaError_t cudaDeviceCanAccessPeer(int* can, int, int) {
 cudaError_t cudaDeviceGetPCIBusId(char* text, int length, int number) {
   std::snprintf(text, static_cast<size_t>(length), "0000:%02x:00.0", number);
   return cudaSuccess;
+}
+
+extern "C" int fakecuda_has_context(int number) {
+  return has_context(number);
 }
 
 // --- errors -------------------------------------------------------------------------------------

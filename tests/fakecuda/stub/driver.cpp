@@ -149,20 +149,26 @@ CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice
   return as_driver(cudaDeviceGetAttribute(value, static_cast<cudaDeviceAttr>(attribute), device));
 }
 
-CUresult cuDevicePrimaryCtxGetState(CUdevice, unsigned* flags, int* active) {
+CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned* flags, int* active) {
   *flags = 0;
-  *active = 1;
+  *active = has_context(device);
   return CUDA_SUCCESS;
 }
 
 // A context is the number of its device, plus one so that none is null.
+static CUcontext context_of(int device) {
+  return reinterpret_cast<CUcontext>(static_cast<uintptr_t>(device) + 1);
+}
+
 CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
-  *context = reinterpret_cast<CUcontext>(static_cast<uintptr_t>(device) + 1);
+  use_context(device);
+  *context = context_of(device);
   return CUDA_SUCCESS;
 }
 
 CUresult cuCtxGetCurrent(CUcontext* context) {
-  return cuDevicePrimaryCtxRetain(context, current_device());
+  *context = has_context(current_device()) ? context_of(current_device()) : nullptr;
+  return CUDA_SUCCESS;
 }
 
 CUresult cuCtxSetCurrent(CUcontext context) {

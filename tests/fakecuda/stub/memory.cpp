@@ -93,6 +93,7 @@ size_t card_bytes() {
 }
 
 bool charge(int device, size_t bytes) {
+  use_context(device);
   size_t& so_far = used.at(static_cast<size_t>(device));
   if (bytes > card_bytes() - so_far) return false;
   so_far += bytes;

@@ -33,6 +33,10 @@ cudaError_t fail(cudaError_t error);
 int device_count();
 int current_device();
 
+// A device's context comes with the first thing that is done there.
+void use_context(int device);
+bool has_context(int device);
+
 // --- memory -------------------------------------------------------------------------------------
 
 constexpr size_t kGranularity = size_t{2} << 20;

@@ -9,6 +9,7 @@ namespace fakecuda {
 namespace {
 
 struct Event {
+  int device;
   Waits waits;
   std::shared_ptr<Capture> capture;
 };
@@ -54,6 +55,7 @@ Stream& find_stream(cudaStream_t handle) {
 void submit(cudaStream_t handle, std::function<void()> work) {
   const Guard guard(everything());
   Stream& stream = find_stream(handle);
+  use_context(stream.device);
   if (stream.capturing())
     stream.capture->work.push_back(std::move(work));
   else
@@ -72,6 +74,7 @@ using namespace fakecuda;
 
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* handle, unsigned, int priority) {
   const Guard guard(everything());
+  use_context(current_device());
   streams().push_back(new Stream{current_device(), priority, {}, nullptr, nullptr});
   *handle = reinterpret_cast<cudaStream_t>(streams().back());
   return cudaSuccess;
@@ -157,7 +160,8 @@ cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t func
 // --- events -------------------------------------------------------------------------------------
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
-  *event = reinterpret_cast<cudaEvent_t>(new Event);
+  use_context(current_device());
+  *event = reinterpret_cast<cudaEvent_t>(new Event{current_device(), {}, nullptr});
   return cudaSuccess;
 }
 
@@ -175,6 +179,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t handle) {
   const Guard guard(everything());
   Stream& stream = find_stream(handle);
   Event& recorded = find_event(event);
+  if (recorded.device != stream.device) return fail(cudaErrorInvalidResourceHandle);
   finished(stream.waits);
   recorded.waits = stream.waits;
   recorded.capture = stream.capturing() ? stream.capture : nullptr;
