@@ -32,6 +32,7 @@ LIMITS: tuple[str, ...] = (
     "sharing CUDA tensors with other processes raises RuntimeError",
     "expandable segments and the other settings of PYTORCH_CUDA_ALLOC_CONF have no effect",
     "out of memory is a RuntimeError with torch's text, not a torch.OutOfMemoryError",
+    "other GPUs have no peer access to its memory",
     "long-lived blocks such as optimizer state stay where they were born",
 )
 """What does not work while the plug-in is torch's allocator."""
