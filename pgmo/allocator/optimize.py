@@ -72,8 +72,9 @@ def optimize(
 
     Args:
         function: what `@pgmo.optimize` without parentheses stands before.
-        plan: a saved plan, or its path, to begin with instead of recording. It serves as soon as
-            one iteration has followed it; if none does, a new one is made.
+        plan: a saved plan, or its path, to begin with instead of recording. It serves from the
+            first request on, if it was saved by a session that saw the program's first iteration;
+            else as soon as one iteration has followed it. If none does, a new one is made.
         save: directory for the profile and the plan (`<model_name>.pgmoprof`, `.pgmoplan`); those
             of further structures get a number.
         device: whose tensors: "cpu", "cuda", "cuda:1", or a `torch.device`. By default the current

@@ -101,7 +101,8 @@ class Watch:
         return (
             "too little of each iteration repeats for an arena to pay: "
             f"{_MOST_POOR + 1} of the last {len(self._recent)} had less than "
-            f"{_WORTHWHILE:.0%} of their bytes in slots"
+            f"{_WORTHWHILE:.0%} of their bytes in slots (where gradients are accumulated, one "
+            "iteration is all micro-batches of an optimizer step)"
         )
 
     def learn(self, statistics: IterationStatistics) -> bool:
