@@ -13,7 +13,7 @@ Every run is a process of its own; each is repeated, and has to give the same fi
 
 For pgmo, `reserved` is the peak of the whole run, the recorded iterations included, and
 `reserved_replaying` the peak from the beginning of the first iteration on that a plan serves. Saved
-plans come from a process before, which saw the longest length, and others than the measured one.
+plans come from an earlier run of the same program, which saw the same lengths twice.
 
 The largest batch is the largest that trains 20 iterations on a 16 GiB card; the bound is the
 largest whose live bytes alone fit on it. The plan for it was recorded on a 64 GiB card.

@@ -46,19 +46,15 @@ class Job:
     def drawn_lengths(self) -> list[int]:
         """The length of each iteration; 0 for networks without one.
 
-        A run that records begins with the longest length, and then sees others than the measured
-        run does: drawn from the same kind, twice as many, but with another seed.
+        A run that records is an earlier run of the same program: it sees the same lengths, twice.
         """
         lengths = LENGTHS.get(self.network)
         if lengths is None:
             return [0] * self.iterations
         if self.small and self.network == "gpt":
             lengths = SMALL_GPT
-        if not self.save:
-            return lengths.draw(self.lengths, self.iterations)
-        kind = "any" if self.lengths == "grow" else self.lengths
-        longest = lengths.fixed if kind == "fixed" else lengths.longest
-        return [longest, *lengths.draw(kind, 2 * self.iterations - 1, seed=1)]
+        drawn = lengths.draw(self.lengths, self.iterations)
+        return [*drawn, *drawn] if self.save else drawn
 
     @property
     def environment(self) -> dict[str, str]:
