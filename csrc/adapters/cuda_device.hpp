@@ -1,0 +1,215 @@
+// What the CUDA adapter keeps of a device, and how blocks on it are freed.
+//
+//     free ──▶ other streams use it? ──yes──▶ put off, see cuda_deferred.hpp
+//                     └─ no ──▶ engine: a slot ──▶ done
+//                                      foreign ──▶ the allocator beneath
+
+#pragma once
+
+#include <c10/core/Allocator.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/util/Exception.h>
+#include <cuda_runtime_api.h>
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <string>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "adapters/cuda_deferred.hpp"
+#include "adapters/cuda_pools.hpp"
+#include "adapters/cuda_streams.hpp"
+#include "adapters/torch_common.hpp"
+#include "engine/pgmo_engine.h"
+
+namespace c10::cuda::CUDACachingAllocator::pgmo {
+namespace {
+
+constexpr int kMostDevices = 16;
+constexpr int kMostUpstreams = 4;
+
+const pgmo_engine_api* api = nullptr;
+
+// What is kept of one device. Never destroyed.
+struct Device {
+  int index = 0;
+  pgmo_engine* engine = nullptr;
+  std::atomic<const uint32_t*> mode{nullptr};  // null: not asked for, everything is passed on
+  StreamNumbers streams;
+  ActivePools pools;
+  DeferredFrees deferred;
+  std::mutex mutex;  // of what follows
+  std::string advice;
+  std::unordered_set<void*> raw_slots;  // handed out without a deleter of ours
+  std::unordered_set<void*> survivors;  // see `survive`
+  std::atomic<bool> has_survivors{false};
+  std::atomic<bool> attended{false};  // a session is open: slots that wait are asked for
+
+  bool active() const {
+    const uint32_t* word = mode.load(std::memory_order_acquire);
+    return word != nullptr && __atomic_load_n(word, __ATOMIC_RELAXED) != 0;
+  }
+  bool connected() const { return mode.load(std::memory_order_acquire) != nullptr; }
+};
+
+std::array<Device, kMostDevices>& devices() {
+  static auto* const all = [] {
+    auto* made = new std::array<Device, kMostDevices>;
+    for (int index = 0; index < kMostDevices; ++index) (*made)[index].index = index;
+    return made;
+  }();
+  return *all;
+}
+
+// Counts the times that the adapter was taken away: what lived then may have been used on other
+// streams without our being told.
+std::atomic<uint64_t> absences{0};
+
+// Waits for all that the device was told to do, unless that would break a capture.
+void synchronize(const Device& device) {
+  if (device.pools.any()) return;
+  try {
+    const OnDevice on(device.index);
+    const BesideCaptures beside;  // of other devices
+    if (cudaDeviceSynchronize() != cudaSuccess) (void)cudaGetLastError();
+  } catch (const std::exception&) {
+    // CUDA is going down: nothing runs there any more.
+  }
+}
+
+// --- freeing ------------------------------------------------------------------------------------
+
+std::array<CUDAAllocator*, kMostUpstreams> upstreams{};
+
+void report(const Device& device, void* block, int64_t bytes, int64_t gone = 0) {
+  pgmo_engine_statistics now;
+  api->statistics(device.engine, &now);
+  c10::reportMemoryUsageToProfiler(
+      block, bytes, now.live_slot_bytes + now.live_region_bytes - static_cast<uint64_t>(gone),
+      now.arena_bytes + now.region_bytes, c10::Device(c10::DeviceType::CUDA, device.index));
+}
+
+void tell_profiler_of_slot(const Device& device, void* block, size_t bytes) {
+  if (c10::memoryProfilingEnabled()) [[unlikely]]
+    report(device, block, static_cast<int64_t>(bytes));
+}
+
+// Before it is released: afterwards another thread may have it, and report that first.
+void tell_profiler_of_end(const Device& device, void* block) {
+  if (!c10::memoryProfilingEnabled()) [[likely]]
+    return;
+  const auto bytes = static_cast<int64_t>(api->size_of(device.engine, block));
+  if (bytes != 0) report(device, block, -bytes, bytes);
+}
+
+void release_all(const Device& device, const std::vector<void*>& blocks) {
+  for (void* block : blocks) {
+    tell_profiler_of_end(device, block);
+    api->release(device.engine, block);
+  }
+}
+
+// A few of those that are done, or all of them.
+void finish_deferred(Device& device) {
+  release_all(device, device.deferred.finished());
+}
+void finish_all_deferred(Device& device) {
+  release_all(device, device.deferred.finished(~size_t{0}));
+}
+
+// Leaves no slot waiting, as far as that is possible: nobody asks for them from now on.
+void settle(Device& device) {
+  finish_all_deferred(device);
+  if (!device.deferred.any_waiting() || device.pools.any()) return;
+  device.deferred.wait();
+  finish_all_deferred(device);
+}
+
+void leave(Device& device) {
+  device.attended.store(false);
+  if (device.connected()) settle(device);
+}
+
+// Blocks that lived while the adapter was away: torch keeps silent about other streams that use a
+// block whose deleter it does not know.
+void mind_absence(Device& device, void* block) {
+  if (!device.has_survivors.load(std::memory_order_acquire)) [[likely]]
+    return;
+  {
+    const std::lock_guard guard(device.mutex);
+    if (device.survivors.erase(block) == 0) return;
+    device.has_survivors.store(!device.survivors.empty(), std::memory_order_release);
+  }
+  synchronize(device);
+}
+
+void release(Device& device, CUDAAllocator* upstream, void* block) {
+  if (device.deferred.defer(block)) {
+    try {
+      if (!device.attended.load(std::memory_order_relaxed)) settle(device);
+    } catch (const std::bad_alloc&) {
+      // It waits for the next session, then.
+    }
+    return;
+  }
+  tell_profiler_of_end(device, block);
+  if (api->release(device.engine, block) == PGMO_SLOT) return;
+  mind_absence(device, block);
+  upstream->raw_delete(block);
+}
+
+// A deleter is a plain function and cannot carry what its block came from, so there is one for each
+// allocator beneath and each device.
+template <int index>
+void delete_block(void* block) {
+  if (block == nullptr) return;
+  release(devices()[index % kMostDevices], upstreams[index / kMostDevices], block);
+}
+
+template <int... indices>
+constexpr std::array<c10::DeleterFnPtr, sizeof...(indices)> make_deleters(
+    std::integer_sequence<int, indices...>) {
+  return {&delete_block<indices>...};
+}
+constexpr auto kDeleters =
+    make_deleters(std::make_integer_sequence<int, kMostUpstreams * kMostDevices>{});
+
+// Which allocator was beneath when a block with this deleter was made; -1: it is not ours.
+int upstream_of(c10::DeleterFnPtr deleter) {
+  for (size_t index = 0; index < kDeleters.size(); ++index) {
+    if (kDeleters[index] == deleter) return static_cast<int>(index) / kMostDevices;
+  }
+  return -1;
+}
+
+// --- running out --------------------------------------------------------------------------------
+
+// Torch's own text comes first: programs that look for the largest batch size match on it.
+[[noreturn]] void throw_out_of_memory(Device& device, const c10::OutOfMemoryError& error) {
+  pgmo_engine_statistics now;
+  api->statistics(device.engine, &now);
+  std::string text = error.what_without_backtrace();
+  const auto size = [](uint64_t bytes) { return binary_units(static_cast<double>(bytes)); };
+  text += "\npgmo: ";
+  if (now.arena_bytes != 0) {
+    text += "arenas hold " + size(now.arena_bytes) + ", of which " + size(now.live_slot_bytes) +
+            " are in use; ";
+  }
+  if (now.region_bytes != 0) {
+    text += "long-lived blocks that were moved together " + size(now.region_bytes) + "; ";
+  }
+  text += "blocks of this session outside the plan " + size(now.live_fallback_bytes) + ".";
+  {
+    const std::lock_guard guard(device.mutex);
+    if (!device.advice.empty()) text += "\n" + device.advice;
+  }
+  TORCH_CHECK_WITH(OutOfMemoryError, false, text);
+}
+
+}  // namespace
+}  // namespace c10::cuda::CUDACachingAllocator::pgmo
