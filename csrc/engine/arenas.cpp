@@ -17,6 +17,15 @@ std::optional<std::uint32_t> Arenas::stream_at(std::uintptr_t address) const noe
   return std::nullopt;
 }
 
+const Arenas::Segment* Arenas::of(std::uint32_t stream_index) const noexcept {
+  for (const Segment& segment : segments_) {
+    if (segment.stream_index == kEveryStream || segment.stream_index == stream_index) {
+      return &segment;
+    }
+  }
+  return nullptr;
+}
+
 Bytes Arenas::extent() const noexcept {
   if (segments_.empty()) return 0;
   const Segment& first = segments_.front();

@@ -62,6 +62,14 @@ class Arenas {
   // The stream of the current arena that an address lies in, or kEveryStream.
   std::optional<std::uint32_t> stream_at(std::uintptr_t address) const noexcept;
 
+  // The current arena of a stream, or nullptr.
+  const Segment* of(std::uint32_t stream_index) const noexcept;
+
+  template <typename Visit>
+  void for_each(Visit&& visit) const {
+    for (const Segment& segment : segments_) visit(segment);
+  }
+
   // Bytes that a plan may need; with arenas of single streams every slot has to be looked at.
   Bytes extent() const noexcept;
 

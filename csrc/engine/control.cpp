@@ -176,6 +176,7 @@ void Engine::add_arena(std::uint64_t stream, Offset begin, const pgmo_arena& are
   alone.add(segment);
   check_plans(alone);
   arenas_.add(segment);
+  guests_.forget();
   here_.without_arena = arenas_.without();
   forget_unseen_in(arena);
 }
@@ -203,6 +204,7 @@ void Engine::yield_when_outgrown(bool on) {
 
 // Those to give back at once, because they are empty.
 std::vector<pgmo_arena> Engine::retire_arenas() {
+  guests_.forget();
   if (replayer_ != nullptr) replayer_->make_living_late();
   std::vector<pgmo_arena> empty = arenas_.retire(here_.late);
   if (replayer_ != nullptr) replayer_->forget_living();
@@ -270,6 +272,9 @@ void Engine::end_iteration() {
   const Guard guard(lock_);
   if (recorder_.active()) recorder_.step();
   requests_so_far_ = 0;
+  guests_.forget();
+  stray_ = 0;
+  ++iteration_;
   if (replayer_ == nullptr) return;
   replayer_->end_iteration();
   ++here_.counters.iterations;

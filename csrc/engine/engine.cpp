@@ -16,11 +16,14 @@ using Guard = std::lock_guard<Spinlock>;
 
 // The request that the plan has for what was refused last on this thread: `adopt` follows.
 struct Refusal {
-  const Engine* engine = nullptr;
+  std::uint64_t engine = 0;  // its number
   std::uint32_t plan = 0;
   std::uint32_t request = 0;
+  bool stray = false;
 };
 thread_local Refusal refusal;
+
+std::atomic<std::uint64_t> engines{0};  // so far
 
 bool check_requested() {
   const char* value = std::getenv("PGMO_CHECK");
@@ -29,7 +32,7 @@ bool check_requested() {
 
 }  // namespace
 
-Engine::Engine() {
+Engine::Engine() : number_(++engines) {
   if (check_requested()) check_ = std::make_unique<LiveCheck>();
   register_engine(this);
 }
@@ -56,12 +59,12 @@ void Engine::set(std::uint32_t bit, bool on) noexcept {
 // --- what adapters call -------------------------------------------------------------------------
 
 void* Engine::allocate(std::size_t bytes, std::uint64_t stream) noexcept {
+  refusal.engine = 0;
   if (bytes == 0 || bytes > static_cast<std::size_t>(kLargestRequest)) return nullptr;
   std::vector<pgmo_arena> yielded;
   std::uintptr_t address = 0;
   {
     const Guard guard(lock_);
-    refusal.engine = nullptr;
     if (!has(PGMO_SERVING)) return nullptr;
     const Bytes size = static_cast<Bytes>(bytes);
     const std::optional<std::uint32_t> index = stream_index(stream);
@@ -75,6 +78,12 @@ void* Engine::allocate(std::size_t bytes, std::uint64_t stream) noexcept {
         note_refusal();
         if (yields_ && arenas_.attached() && replayer_->outgrown_from_the_start()) {
           yielded = retire_arenas();
+        } else if (guests_.hosted()) {
+          if (const Offset gap = place_guest(*index, size); gap != kUnplanned) {
+            address = arenas_.address(*index, gap);
+            slots_.add(size);
+            refusal.engine = 0;  // no `adopt` follows
+          }
         }
       } else if (offset >= Regions::kOpening) [[unlikely]] {
         address = here_.regions.opening_address(offset);
@@ -82,6 +91,8 @@ void* Engine::allocate(std::size_t bytes, std::uint64_t stream) noexcept {
       } else {
         address = arenas_.address(*index, offset);
         slots_.add(size);
+        if (guests_.keeping()) [[unlikely]]
+          guests_.took(offset, size);
       }
     } catch (const std::bad_alloc&) {
       return nullptr;  // nothing has changed: see Replayer::serve
@@ -234,10 +245,14 @@ void Engine::switch_to(PlanId plan) {
 bool Engine::track(std::uintptr_t address, Bytes bytes, std::uint64_t stream,
                    bool foreign) noexcept {
   Tracked block{.bytes = bytes, .stream = stream, .foreign = foreign};
-  if (foreign && refusal.engine == this) {
+  if (foreign && refusal.engine == number_) {
     block.plan = refusal.plan;
     block.request = refusal.request;
-    refusal.engine = nullptr;
+    if (refusal.stray) {
+      block.stray_in = iteration_;
+      stray_ += bytes;
+    }
+    refusal.engine = 0;
   }
   forget_unseen(address);
   if (has(PGMO_RECORDING)) {
@@ -249,6 +264,7 @@ bool Engine::track(std::uintptr_t address, Bytes bytes, std::uint64_t stream,
     if (!foreign) ++tracked_slots_;
     return true;
   } catch (const std::bad_alloc&) {
+    if (block.stray_in != 0) stray_ -= bytes;
     return false;  // the record will show a block that is never freed, which is not planned
   }
 }
@@ -263,6 +279,7 @@ void Engine::untrack(std::uintptr_t address) noexcept {
 void Engine::count_gone(const Tracked& block) noexcept {
   if (block.foreign) {
     fallback_.remove(block.bytes);
+    if (block.stray_in == iteration_) stray_ -= block.bytes;
   } else {
     --tracked_slots_;
   }
@@ -300,14 +317,19 @@ void Engine::record_free(std::uintptr_t address) noexcept {
 }
 
 void Engine::note_refusal() noexcept {
-  if (replayer_->refused() == kNoSlot) return;
-  refusal = {.engine = this, .plan = stamp(), .request = replayer_->refused()};
+  const bool known = replayer_->refused() != kNoSlot;
+  refusal = {.engine = number_,
+             .plan = known ? stamp() : Living::kNone,
+             .request = known ? replayer_->refused() : Living::kNone,
+             .stray = replayer_->refusal() != Miss::kPersistent};
 }
 
 bool Engine::release_slot(std::uintptr_t address, pgmo_arena& empty) noexcept {
   if (const std::optional<Offset> offset = arenas_.offset_at(address)) [[likely]] {
     Bytes bytes = replayer_ != nullptr ? replayer_->release(*offset) : 0;
     if (bytes == 0) bytes = here_.late.erase(*offset);
+    if (guests_.keeping()) [[unlikely]]
+      guests_.freed(*offset, bytes);
     slots_.remove(bytes);
     return true;
   }

@@ -86,6 +86,9 @@ class Replayer {
   // Of the last request that `serve` refused: its number in the plan, or kNoSlot.
   SlotIndex refused() const noexcept { return refused_; }
 
+  // And why.
+  Miss refusal() const noexcept { return refusal_; }
+
   // Whether the request refused was the iteration's first varying one, and too large: then hardly
   // any of those that follow will fit.
   bool outgrown_from_the_start() const noexcept {
@@ -178,6 +181,7 @@ class Replayer {
   std::array<double, 8> ratios_{};  // of varying requests to their slots, in this iteration
   std::size_t next_ratio_ = 0;
   SlotIndex refused_ = kNoSlot;
+  Miss refusal_ = Miss::kUnknown;
   std::uint64_t answered_before_ = 0;
   std::vector<Grown> grown_;
 };

@@ -18,6 +18,7 @@
 #include "ground.hpp"
 #include "oracle.hpp"
 #include "random_plan.hpp"
+#include "strays.hpp"
 
 namespace pgmo::test {
 
@@ -32,6 +33,7 @@ struct Block {
   std::uint32_t record;  // its number in recording `epoch`
   std::uint32_t epoch;
   std::uint32_t generation;  // of the plans at its birth
+  std::uint64_t strays_in = Strays::kNever;
 
   bool ours() const { return home != Home::kFramework; }
   bool known() const { return ours() || adopted; }  // to the engine
@@ -63,22 +65,28 @@ class Client {
     const std::uint64_t handle = kStreams[stream];
     Block block = unborn(bytes, stream);
     bool failed = false;
+    strays_.before(engine_);
     {
       const FailingAllocation failing(failure());
       block.address = reinterpret_cast<std::uintptr_t>(api_->allocate(handle_, bytes, handle));
       failed = failing.happened();
     }
+    const Strays::Fate fate = strays_.after(engine_);
     const bool served = block.address != 0;
     if (serving_ && !paused_) count_request(bytes, served, failed);
     if (served) {
       require(serving_ && !paused_, "a slot is served while the engine does not serve");
-      settle(block);
-      account_.hit(bytes);
+      welcome(block, fate);
     } else {
       note_yield();
+      if (serving_ && !paused_ && !failed) {
+        strays_.check_refused(fate, bytes, stream, ground_, ground_.oracle());
+      }
       block.address = ground_.memory().take(bytes);
       ground_.oracle().lives(block.address, bytes);
       failed |= adopt(block);
+      const bool strays = fate.counted && !fate.persistent && stream != kUnknownStream;
+      if (block.adopted && strays) block.strays_in = strays_.strays(bytes);
     }
     if (record_.active() && !paused_) {
       if (failed) record_.memory_ran_out();
@@ -98,25 +106,32 @@ class Client {
     record_.free(block.record, block.epoch);
     // A block that was not adopted need not be released through the engine, but may be.
     if (block.known() || random_.chance(0.5)) {
-      const FailingAllocation failing(failure());
-      const int kind = api_->release(handle_, pointer);
+      int kind = 0;
+      {
+        const FailingAllocation failing(failure());
+        kind = api_->release(handle_, pointer);
+        if (failing.happened()) record_.memory_ran_out();
+      }
       require((kind == PGMO_SLOT) == block.ours(), "a slot is taken for the framework's, or not");
-      if (failing.happened()) record_.memory_ran_out();
     }
     if (block.ours()) {
       level_of(block).remove(static_cast<Bytes>(block.bytes));
     } else {
       if (block.adopted) account_.fallback.remove(static_cast<Bytes>(block.bytes));
+      strays_.dies(block.strays_in, block.bytes);
       ground_.memory().give(block.address, block.bytes);
     }
   }
 
   // Tells the engine that the block is used on that stream.
   void share(const Block& block, std::uint32_t stream) {
-    const FailingAllocation failing(failure());
-    const bool puts_off = api_->shared(handle_, reinterpret_cast<void*>(block.address),
-                                       kStreams[stream]) != PGMO_FOREIGN;
-    if (failing.happened()) record_.memory_ran_out();
+    bool puts_off = false;
+    {
+      const FailingAllocation failing(failure());
+      puts_off = api_->shared(handle_, reinterpret_cast<void*>(block.address), kStreams[stream]) !=
+                 PGMO_FOREIGN;
+      if (failing.happened()) record_.memory_ran_out();
+    }
     if (block.stream != stream) record_.shared(block.record, block.epoch);
     require(block.ours() || !puts_off, "a free is put off for the framework's own block");
     require(!block.ours() || block.stream == stream || puts_off,
@@ -183,6 +198,11 @@ class Client {
     return true;
   }
 
+  void host_guests(std::uint64_t alignment) {
+    engine_.host_guests(static_cast<Bytes>(alignment));
+    strays_.host(alignment);
+  }
+
   void yield_when_outgrown(bool on) {
     engine_.yield_when_outgrown(on);
     may_yield_ = on;
@@ -235,6 +255,7 @@ class Client {
   }
   bool end_iteration() {
     record_.step();
+    strays_.step();
     return survives([&] { engine_.end_iteration(); });
   }
   void start_serving() {
@@ -367,13 +388,28 @@ class Client {
     level_of(block).add(static_cast<Bytes>(block.bytes));
   }
 
+  // In its slot, or in a gap that it got all the same.
+  void welcome(Block& block, const Strays::Fate& fate) {
+    if (!fate.guest) {
+      settle(block);
+      return account_.hit(block.bytes);
+    }
+    strays_.check_guest(fate, block.bytes, ground_.oracle());
+    block.home = Home::kArena;
+    ground_.host(block.address, block.bytes, block.stream, strays_.alignment());
+    account_.slots.add(static_cast<Bytes>(block.bytes));
+    account_.hosted(block.bytes);
+  }
+
   // Once memory has run out nothing is counted, except when it did so after the request had been
-  // refused (to yield the arena) or because of that (no note of a place for good).
+  // refused (to yield the arena, or to host a guest) or because of that (no note of a place for
+  // good).
   void count_request(std::uint64_t bytes, bool served, bool failed) {
     if (!served && failed) {
       const std::uint64_t requests = engine_.statistics().counters.requests;
       if (requests == account_.requests) return;
-      require(may_yield_ || ground_.opening(), "a request without memory is counted");
+      require(may_yield_ || strays_.hosting() || ground_.opening(),
+              "a request without memory is counted");
     }
     account_.requested(bytes);
   }
@@ -408,6 +444,7 @@ class Client {
   Ground ground_;
   Account account_;
   ExpectedRecord record_;
+  Strays strays_;
   std::vector<RandomPlan> plans_;
   std::uint32_t generation_ = 0;
 

@@ -4,7 +4,8 @@
 //     program   a c b d d x   g | a b c | a b c ... twice | ...      | end of an iteration
 //               reordered, duplicated, inserted, dropped, cut short, too long, outgrown; frees
 //               early, late, iterations later; plans, arenas, regions and modes changed in the
-//               middle; arenas of single streams, some without; blocks moved; memory runs out
+//               middle; arenas of single streams, some without; blocks moved; guests hosted;
+//               memory runs out
 //
 // Everything follows from --seed. A violation names the seed, the episode and the event in it.
 
@@ -35,6 +36,7 @@ class Episode {
 
   void run(Coverage& coverage) {
     client_.yield_when_outgrown(random_.chance(0.5));
+    if (random_.chance(0.5)) host_guests();
     serve();
     while (client_.events() < most_events_) {
       iterate(next_plan());
@@ -202,7 +204,7 @@ class Episode {
   }
 
   void interfere() {
-    switch (random_.between(0, 13)) {
+    switch (random_.between(0, 14)) {
       case 0:
         return client_.paused() ? client_.resume() : client_.pause();
       case 1:
@@ -233,9 +235,17 @@ class Episode {
         return change_regions();
       case 12:
         return look_at_blocks();
+      case 13:
+        return host_guests();
       default:
         static_cast<void>(client_.engine().take_grown());
     }
+  }
+
+  // At multiples of anything, or not any more.
+  void host_guests() {
+    static const std::vector<std::uint64_t> kAlignments = {0, 0, 1, 16, 48, 64, 512};
+    client_.host_guests(random_.chance(0.5) ? alignment_ : random_.pick(kAlignments));
   }
 
   void change_arenas() {
@@ -297,8 +307,10 @@ class Episode {
       case 1:
         return mover_.move(living_);
       case 2:
-        if (const auto block = mover_.settle_a_stranger()) {
-          living_.emplace(base_tick_ + random_.between(0, 200), *block);
+        for (int tries = 0; tries < 16; ++tries) {
+          if (const auto block = mover_.settle_a_stranger()) {
+            living_.emplace(base_tick_ + random_.between(0, 200), *block);
+          }
         }
         return;
       default:

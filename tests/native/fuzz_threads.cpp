@@ -1,7 +1,7 @@
 // The attack from several threads at once, with real memory.
 //
-//     driver     end_iteration  select_plan  attach_arena  add_arena  pause  record  living ...
-//     workers    request ──▶ write ──▶ pool ──▶ check what was written ──▶ free
+//     driver     end_iteration  select_plan  attach_arena  add_arena  host_guests  pause  record
+//     ... workers    request ──▶ write ──▶ pool ──▶ check what was written ──▶ free
 //                   │                                                      (another thread's
 //                   └──▶ an outgrown iteration yields the arenas            block, often)
 //
@@ -68,6 +68,7 @@ class Attack {
   void run() {
     Random random(seed_);
     engine_.yield_when_outgrown(true);
+    host_guests(random);
     attach(random);
     open();
     add_plans();
@@ -89,7 +90,7 @@ class Attack {
     std::uint64_t misses = 0;
     for (const std::uint64_t reason : all.counters.misses) misses += reason;
     require_equal(all.counters.hits + misses, all.counters.requests, "hits and misses");
-    require_equal(all.counters.hits, hits_, "hits");
+    require_equal(all.counters.hits + all.counters.guests, served_, "hits and guests");
     require_equal(static_cast<std::uint64_t>(all.slots.live), 0, "live slot bytes at the end");
     require_equal(static_cast<std::uint64_t>(all.fallback.live), 0, "live fallback bytes");
     require_equal(all.late_now, 0, "late blocks at the end");
@@ -100,12 +101,13 @@ class Attack {
       require_equal(oracle.count(Oracle::kRegion), 0, "regions that were never given back");
       require_equal(oracle.living(), 0, "living blocks at the end");
     });
-    require(hits_ > most_events_ / 20, "next to nothing was served");
+    require(all.counters.hits > most_events_ / 20, "next to nothing was served");
     const auto number = [](std::uint64_t count) { return static_cast<unsigned long long>(count); };
     std::printf(
-        "seed %llu: %llu events on %llu threads, %llu hits, %llu late blocks, %llu without an "
-        "arena, %llu yields, %llu settled, no violation\n",
-        number(seed_), number(events_), number(kWorkers), number(hits_), number(all.counters.late),
+        "seed %llu: %llu events on %llu threads, %llu hits, %llu guests, %llu late blocks, %llu "
+        "without an arena, %llu yields, %llu settled, no violation\n",
+        number(seed_), number(events_), number(kWorkers), number(all.counters.hits),
+        number(all.counters.guests), number(all.counters.late),
         number(all.counters.misses[static_cast<int>(Miss::kNoArena)]), number(yields_),
         number(settled_));
   }
@@ -147,6 +149,11 @@ class Attack {
         engine_.add_arena(kStreams[stream], layout_.begins[stream], take(bytes, Oracle::kArena));
       }
     }
+  }
+
+  void host_guests(Random& random) {
+    static const std::vector<Bytes> kAlignments = {0, 16, 64, 512};
+    engine_.host_guests(random.pick(kAlignments));
   }
 
   void open() {
@@ -193,7 +200,7 @@ class Attack {
     void* memory = api_->allocate(handle_, bytes, stream);
     Held block{static_cast<unsigned char*>(memory), bytes, memory != nullptr, true, mark};
     if (block.slot) {
-      ++hits_;
+      ++served_;
     } else {
       block.memory = static_cast<unsigned char*>(std::malloc(bytes));
       block.adopted = api_->adopt(handle_, block.memory, bytes, stream) != 0;
@@ -280,7 +287,7 @@ class Attack {
   }
 
   void interfere(Random& random) {
-    switch (random.between(0, 9)) {
+    switch (random.between(0, 10)) {
       case 0:
         attach(random);
         return serve();
@@ -301,6 +308,8 @@ class Attack {
       case 8:
         static_cast<void>(engine_.living());
         return;
+      case 9:
+        return host_guests(random);
       default:
         engine_.remove_plans();
         if (!engine_.has_arena()) attach(random);
@@ -319,7 +328,7 @@ class Attack {
   pgmo_engine* handle_ = reinterpret_cast<pgmo_engine*>(&engine_);
   SharedOracle oracle_;
   std::atomic<std::uint64_t> events_{0};
-  std::atomic<std::uint64_t> hits_{0};
+  std::atomic<std::uint64_t> served_{0};
   std::uint64_t yields_ = 0;  // that the driver has come across
   std::uint64_t settled_ = 0;
   std::atomic<bool> outgrown_{false};
