@@ -17,15 +17,15 @@ def small(world, framework):
 @pytest.mark.parametrize("method", ["allocate", "raw_alloc"])
 def test_torchs_type_and_text_come_first_and_advice_last(small, framework, method):
     serve(framework, [Slot(1000, 0, end=1)])
-    slot, foreign = small.allocate(1000), small.allocate(700)
+    slot, foreign = small.allocate(1000), small.allocate(3500)
     framework.advise("Make the batch smaller.")
     with pytest.raises(OutOfMemoryError) as caught:
         getattr(small, method)(9000)
     lines = str(caught.value).splitlines()
-    assert lines[0] == f"{TEXT} of which 3072 bytes is free."
+    assert lines[0] == f"{TEXT} of which 512 bytes is free."
     assert lines[1] == (
         "pgmo: arenas hold 4.00 KiB, of which 1000 B are in use; blocks of this session outside "
-        "the plan 700 B."
+        "the plan 3.42 KiB."
     )
     assert lines[2:] == ["Make the batch smaller."]
     slot.free()
@@ -88,7 +88,7 @@ def test_no_memory_for_a_region_ends_its_pool(small, framework):
 
 def test_a_slot_cannot_be_shared_and_says_what_to_do(world, framework):
     serve(framework, [Slot(1000, 0, end=1)])
-    slot, other = world.allocate(1000), world.allocate(700)
+    slot, other = world.allocate(1000), world.allocate(5000)
     for ask in (slot.share, slot.base):
         with pytest.raises(TorchError) as caught:
             ask()
@@ -96,7 +96,7 @@ def test_a_slot_cannot_be_shared_and_says_what_to_do(world, framework):
         assert "session.pause()" in str(caught.value)
     world.log()
     other.share()
-    assert other.base() == 1024
+    assert other.base() == 5120
     assert world.log() == [
         f"beneath: shareIpcHandle({hex(other.address)})",
         f"beneath: getBaseAllocation({hex(other.address)})",

@@ -36,12 +36,12 @@ def test_what_came_from_beneath_goes_back_there(world, framework):
     before = world.raw_alloc(500)
     serve(framework, ONE)
     framework.engine.start_recording()
-    raw = world.raw_alloc(2000)
-    assert live_foreign(framework) == 2000
+    raw = world.raw_alloc(5000)  # more than fits between slots
+    assert live_foreign(framework) == 5000
     world.log()
     world.raw_delete(raw)
     world.raw_delete(before)
-    assert world.log() == ["beneath: free(2048)", "beneath: free(512)"]
+    assert world.log() == ["beneath: free(5120)", "beneath: free(512)"]
     assert live_foreign(framework) == 0
     events = framework.engine.events()
     assert events["kind"].tolist() == [REQUEST, FREE]
@@ -52,7 +52,7 @@ def test_freed_while_another_device_is_current(world, framework_of):
     framework_of(1)
     serve(framework, ONE)
     framework.engine.start_recording()
-    slot, foreign = world.raw_alloc(1000), world.raw_alloc(2000)
+    slot, foreign = world.raw_alloc(1000), world.raw_alloc(5000)
     with world.on(device=1):
         world.raw_delete(slot)
         world.raw_delete(foreign)

@@ -141,3 +141,52 @@ def test_a_session_on_one_device_leaves_the_others_alone():
     assert hits >= 0.999
     assert own_context
     assert (used, context, reserved) == (0, False, 0)
+
+
+EVALUATED = """
+import json, pgmo, torch
+from tests.fakecuda.control import used
+from workloads import Shape, create
+
+workload = create("gpt", Shape(batch=4, small=True))
+device = torch.device("cuda")
+def train(times):
+    for _ in range(times):
+        workload.step(64)
+        workload.optimize.zero_grad()
+        session.step()
+
+def evaluate():
+    return len(torch.empty(size, dtype=torch.uint8, device=device))
+
+with pgmo.optimize(device="cuda") as session:
+    train(10)
+    torch.cuda.empty_cache()
+    card = torch.cuda.get_device_properties(0).total_memory
+    before = session.statistics["arena_bytes"]
+    # All that is left on the card, and half of what the arena has.
+    size = card - used() + before // 2
+    with session.pause():
+        paused = evaluate() == size
+    during = session.statistics["arena_bytes"]
+    train(3)
+    after = session.statistics["arena_bytes"]
+    hits = session.history[-1].hit_bytes_rate
+    evaluated = evaluate() == size
+evaluated = evaluated and evaluate() == size  # after the loop
+try:
+    torch.empty(card, dtype=torch.uint8, device=device)
+    refused = ""
+except torch.OutOfMemoryError as error:
+    refused = str(error).split(".")[0]
+print(json.dumps([paused, before > 0, during, after == before, hits, evaluated, refused]))
+"""
+
+
+def test_an_evaluation_gets_the_memory_of_an_arena_that_lies_idle():
+    found = run(EVALUATED, FAKECUDA_BYTES=str(1 << 30))
+    paused, had_arena, during, came_back, hits, evaluated, refused = found
+    assert (paused, had_arena, during, came_back) == (True, True, 0, True)
+    assert hits >= 0.999
+    assert evaluated
+    assert refused == "CUDA out of memory"

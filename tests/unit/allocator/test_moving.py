@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 import pgmo  # noqa: E402
-from pgmo.allocator.relocation import REGION, SLOT  # noqa: E402
+from pgmo.allocator.relocation import FOREIGN, REGION, SLOT  # noqa: E402
 from pgmo.allocator.torch_cpu import torch_cpu  # noqa: E402
 from tests.unit.allocator.training import (  # noqa: E402
     Training,
@@ -206,3 +206,40 @@ def test_a_larger_batch_moves_gradients_to_the_slots_of_the_new_plan(regions):
     for batch in batches:
         plain.step(batch=batch)
     assert_same(training, plain)
+
+
+def exchange(training, layer):
+    """Another layer, which is not trained, gets the place of the first one, which is returned.
+
+    Its gradients are left where they are.
+    """
+    first = training.model[0]
+    training.model[0] = layer.requires_grad_(False)
+    (group,) = training.optimizer.param_groups
+    gone = [id(one) for one in first.parameters()]
+    group["params"] = [one for one in group["params"] if id(one) not in gone]
+    return first
+
+
+def test_gradients_that_no_plan_has_any_more_do_not_hold_the_old_arena():
+    training, plain = Training(), Training()
+    layer = nn.Linear(256, 512)
+    engine = torch_cpu().engine
+    arenas = engine.statistics()["arenas"]
+    with pgmo.optimize(device="cpu", compact=True) as session:
+        run(training, session, 8)
+        old = exchange(training, layer)
+        assert {kinds()[one.grad.data_ptr()] for one in old.parameters()} == {SLOT}
+        run(training, session, 3, batch=1024)  # for which the arena is too small
+        where = {kinds().get(one.grad.data_ptr(), FOREIGN) for one in old.parameters()}
+        assert where == {FOREIGN}
+        assert engine.statistics()["arenas"] == arenas + 1
+        assert session.history[-1].hit_rate == 1
+    for _ in range(8):
+        plain.step()
+    same = exchange(plain, layer)
+    for _ in range(3):
+        plain.step(batch=1024)
+    assert_same(training, plain)
+    for one, other in zip(old.parameters(), same.parameters(), strict=True):
+        assert torch.equal(one.grad, other.grad)

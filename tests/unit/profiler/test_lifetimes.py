@@ -6,9 +6,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from pgmo.errors import ProfileError
+from pgmo.profiler.alignment import align
 from pgmo.profiler.profile import NEVER, Tag
 from pgmo.profiler.recording import FREE, REQUEST, STEP, make_events, split
 from pgmo.profiler.step_finder import (
+    Steady,
     best_effort,
     build_profile,
     compare,
@@ -208,3 +210,51 @@ def test_a_steady_state_of_another_recording():
     iterations = split(make_events([("request", 8), ("step",), ("request", 8), ("step",)]))
     with pytest.raises(ProfileError, match="same recording"):
         build_profile(iterations[:1], find_steady(iterations))
+
+
+# --- members with fewer requests ----------------------------------------------------------------
+
+
+def _members(*turns):
+    """A profile of the first of these iterations; each lists sizes, and blocks that it frees.
+
+    They are paired as in a steady state whose reference is the first.
+    """
+    rows = []
+    for requests in turns:
+        rows += [("request", one) if isinstance(one, int) else one for one in requests]
+        rows.append(("step",))
+    iterations = split(make_events(rows))
+    paired = {at: align(iterations[0], one) for at, one in enumerate(iterations)}
+    varying = np.ones(len(iterations[0]), np.bool_)
+    steady = Steady("fit", 0, paired, varying, frozenset(), len(iterations) - 1, "as told")
+    return build_profile(iterations, steady)
+
+
+def test_shorter_members_tell_no_sizes():
+    """They are paired by similarity: 500 with the first of two alike requests, perhaps wrongly."""
+    full = _members([100, 8, 300], [200, 8, 300])
+    assert full.size.tolist() == [200, 8, 300]
+    mixed = _members([100, 8, 300], [200, 8, 300], [999, 8])
+    assert mixed.size.tolist() == [200, 8, 300]
+
+
+def test_shorter_members_tell_no_lifetimes_that_others_know():
+    first = [64, 32, ("free", 0), 16, ("free", 1), ("free", 2)]
+    again = [64, 32, ("free", 3), 16, ("free", 4), ("free", 5)]
+    late = [64, 16, ("free", 6), ("free", 7)]  # without 32, the first lives until the end
+    assert _members(first, again).end.tolist() == [2, 3, 3]
+    assert _members(first, again, late).end.tolist() == [2, 3, 3]
+
+
+def test_shorter_members_tell_lifetimes_that_nobody_else_knows():
+    """The last one of full length is followed by shorter ones only; they show when it is freed."""
+    first = [64, 32, ("free", 0), 16, ("free", 2)]
+    short = [64, ("free", 1), 16, ("free", 3), ("free", 4)]
+    profile = _members(first, short)
+    assert profile.end[[0, 2]].tolist() == [2, 3]
+    assert profile.wrap.tolist() == [False, True, False]
+    # Of a block that all full-length members leave alive, the shorter one that frees its own.
+    kept = _members([64, 32, 16, ("free", 2)], [64, 32, ("free", 3), ("free", 4)])
+    assert kept.end[0] == 3
+    assert kept.end[1] == 3

@@ -199,3 +199,76 @@ def test_whatever_was_recorded_makes_a_plan(before, after, picks, data):
     inside = seen.gone >= 0
     assert np.array_equal(made.end[inside], seen.gone[inside])
     assert np.all((made.end[~inside] == NEVER) | (made.end[~inside] >= made.ticks))
+
+
+# --- blocks that are alive at the end, by size --------------------------------------------------
+
+# 64 is asked for three times, as a gradient that is summed up over time steps; the last one wraps.
+SUMS = one(64, 64, 64, 32)
+SUMMED = Profile.from_columns(
+    size=[64, 64, 64, 32], start=[0, 1, 2, 3], end=[2, 3, 6, 5], ticks=4, stream=[0, 0, 0, 0]
+)
+
+
+def test_another_of_many_alike_requests_may_be_the_last_of_its_kind():
+    """Of four sums the first three pair with the known three, so the fourth with nothing."""
+    recorded = one(64, 64, ("free", 0), 64, ("free", 1), 64, ("free", 2), 32)
+    made = profile_iteration(recorded, SUMMED, SUMS)
+    assert made.end[:3].tolist() == [2, 3, 4]
+    assert made.wrap.tolist() == [False, False, False, True, True]
+    assert made.steady
+
+
+def test_a_pair_that_does_not_wrap_is_given_up_for_one_that_does():
+    """Fewer sums: the last one pairs with a request that is freed inside."""
+    known = Profile.from_columns(
+        size=[64, 16, 64, 32], start=[0, 1, 2, 3], end=[2, 3, 5, 6], ticks=4
+    )
+    made = profile_iteration(one(64, 16, ("free", 1), 32), known, one(64, 16, 64, 32))
+    assert made.end.tolist() == [4, 2, 5]  # 64: before the second known request, 16
+    assert made.steady
+
+
+def test_blocks_of_other_sizes_and_streams_are_no_counterparts():
+    recorded = one(64, 64, ("free", 0), 64, ("free", 1), 48, ("free", 2), 32)
+    made = profile_iteration(recorded, SUMMED, SUMS)
+    assert made.end.tolist() == [2, 3, 4, NEVER, 6]
+    assert not made.steady
+    elsewhere = SUMMED.stream.copy()
+    elsewhere[2] = 1
+    known = Profile.from_columns(
+        size=SUMMED.size, start=SUMMED.start, end=SUMMED.end, ticks=4, stream=elsewhere
+    )
+    recorded = one(64, 64, 32, ("free", 0))
+    made = profile_iteration(recorded, known, SUMS)
+    assert made.end.tolist() == [3, NEVER, 3 + 1]
+    assert not made.steady
+
+
+def test_each_counterpart_is_used_once():
+    """Two that pair with nothing stay alive, and only one is known to wrap."""
+    recorded = one(64, 64, ("free", 0), 64, ("free", 1), 64, ("free", 2), 64, 32)
+    made = profile_iteration(recorded, SUMMED, SUMS)
+    assert made.wrap.tolist() == [False, False, False, True, False, True]
+    assert made.end[4] == NEVER
+    assert not made.steady
+
+
+def test_of_several_counterparts_the_first_goes_to_the_first():
+    known = Profile.from_columns(
+        size=[64, 64, 16, 64, 64], start=range(5), end=[2, 2, 3, 5 + 1, 5 + 2], ticks=5
+    )
+    requests = one(64, 64, 16, 64, 64)
+    recorded = one(64, 64, 16, ("free", 2), 8, ("free", 3))
+    made = profile_iteration(recorded, known, requests)
+    assert made.end.tolist() == [4 + 1, 4 + 2, 3, 4]
+    assert made.steady
+
+
+def test_what_is_known_to_last_takes_no_counterpart_from_others():
+    known = Profile.from_columns(size=[64, 64], start=[0, 1], end=[NEVER, 3], ticks=2)
+    made = profile_iteration(one(64, 8, ("free", 1), 64), known, one(64, 64))
+    assert made.end.tolist() == [NEVER, 2, 3 + 2]
+    assert made.steady
+    made = profile_iteration(one(64, 8, ("free", 1)), known, one(64, 64))
+    assert made.end.tolist() == [NEVER, 2]

@@ -14,6 +14,7 @@ from tests.unit.allocator.plugin.machine import (
     attach_arena,
     serve_one_slot,
 )
+from tests.unit.allocator.simulated import LAYERS, Loop, open_session
 
 
 def test_out_of_memory_says_what_torch_says_first(machine: Machine):
@@ -134,3 +135,92 @@ def test_missing_driver_is_an_error_and_not_a_crash(libraries, name):
     reason = "cannot be loaded: /nowhere" if name.startswith("/nowhere") else "has no cuInit"
     assert "pgmo: the CUDA driver" in ended.stdout
     assert reason in ended.stdout
+
+
+# --- an arena that lies idle --------------------------------------------------------------------
+
+
+def idle_arena(framework: PluginFramework, paused: bool) -> Machine:
+    """48 of 64 MiB are an arena in which nothing lives."""
+    machine = framework.machine
+    machine.capacity(64 * MIB)
+    serve_one_slot(framework, 48 * MIB)
+    if paused:
+        framework.engine.pause()
+    return machine
+
+
+@pytest.mark.parametrize("paused", [True, False])
+def test_between_steps_a_request_gets_the_arenas_memory(framework: PluginFramework, paused: bool):
+    machine = idle_arena(framework, paused)
+    block = machine.alloc(60 * MIB)
+    assert machine.used() == 60 * MIB
+    assert not framework.engine.has_arena
+    machine.free(block)
+
+
+@pytest.mark.parametrize("paused", [True, False])
+def test_a_request_that_fits_leaves_the_arena_alone(framework: PluginFramework, paused: bool):
+    machine = idle_arena(framework, paused)
+    block = machine.alloc(10 * MIB)
+    assert framework.engine.has_arena
+    machine.free(block)
+
+
+@pytest.mark.parametrize("paused", [True, False])
+def test_an_arena_in_which_a_block_lives_stays(framework: PluginFramework, paused: bool):
+    machine = idle_arena(framework, paused=False)
+    slot = machine.alloc(48 * MIB)
+    if paused:
+        framework.engine.pause()
+    with pytest.raises(RuntimeError, match="CUDA out of memory"):
+        machine.alloc(60 * MIB)
+    assert framework.engine.has_arena
+    machine.free(slot)
+    machine.free(machine.alloc(60 * MIB))
+
+
+def test_an_arena_stays_while_a_pool_is_active(framework: PluginFramework):
+    machine = idle_arena(framework, paused=True)
+    machine.begin_pool(1, SIDE)
+    for stream in (0, SIDE):
+        with pytest.raises(RuntimeError, match="CUDA out of memory"):
+            machine.alloc(60 * MIB, stream)
+    assert framework.engine.has_arena
+    machine.end_pool(1)
+    machine.release_pool(1)
+    machine.free(machine.alloc(60 * MIB))
+
+
+def test_when_it_does_not_help_the_text_tells_of_no_arena(framework: PluginFramework):
+    machine = idle_arena(framework, paused=True)
+    with pytest.raises(RuntimeError, match=r"^CUDA out of memory\..*holds 0 bytes") as caught:
+        machine.alloc(70 * MIB)
+    assert "arenas hold" not in str(caught.value)
+    assert not framework.engine.has_arena
+
+
+def run_and_drop(loop, session, times):
+    """Gradients are dropped at the end of each iteration, so that nothing lives between two."""
+    for _ in range(times):
+        with session.iteration():
+            loop()
+            loop.drop()
+
+
+def test_the_arena_comes_back_at_the_next_step(framework: PluginFramework):
+    machine = framework.machine
+    loop = Loop(framework, [size << 8 for size in LAYERS])
+    with open_session(framework) as session:
+        run_and_drop(loop, session, 6)
+        machine.capacity(machine.used() + MIB)
+        large = machine.used() // 2
+        with session.pause():  # an evaluation
+            machine.free(machine.alloc(large))
+        assert not framework.engine.has_arena
+        run_and_drop(loop, session, 1)
+        assert framework.engine.has_arena
+        run_and_drop(loop, session, 1)
+        assert session.history[-1].hit_rate == 1
+        loop.finish()
+    assert machine.used() == 0
