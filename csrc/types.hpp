@@ -11,6 +11,12 @@ using Offset = std::int64_t;   // a distance from the start of the arena, in byt
 using Tick = std::int64_t;     // the ordinal of a request within the iteration
 using BlockId = std::int32_t;  // the index of a block within its profile or problem
 
+// Half-open.
+struct Range {
+  Offset begin;
+  Offset end;
+};
+
 constexpr Offset kUnplanned = -1;  // the offset of a block that has no slot
 
 }  // namespace pgmo

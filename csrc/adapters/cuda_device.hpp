@@ -189,6 +189,14 @@ int upstream_of(c10::DeleterFnPtr deleter) {
 
 // --- running out --------------------------------------------------------------------------------
 
+// What an arena that lies idle holds can serve a request all the same, be it from an evaluation
+// between two steps. Not while a graph is captured: its addresses must stay what they are.
+bool relieve(Device& device) {
+  if (!device.connected() || device.pools.any()) return false;
+  settle(device);
+  return api->yield_idle(device.engine) != 0;
+}
+
 // Torch's own text comes first: programs that look for the largest batch size match on it.
 [[noreturn]] void throw_out_of_memory(Device& device, const c10::OutOfMemoryError& error) {
   pgmo_engine_statistics now;
@@ -209,6 +217,25 @@ int upstream_of(c10::DeleterFnPtr deleter) {
     if (!device.advice.empty()) text += "\n" + device.advice;
   }
   TORCH_CHECK_WITH(OutOfMemoryError, false, text);
+}
+
+// Asks the allocator beneath, and once more when it fails and there is something to give back.
+template <typename Ask>
+auto ask_upstream(Device& device, Ask&& ask) {
+  try {
+    return ask();
+  } catch (const c10::OutOfMemoryError& error) {
+    if (!relieve(device)) {
+      if (device.active()) throw_out_of_memory(device, error);
+      throw;
+    }
+  }
+  try {
+    return ask();
+  } catch (const c10::OutOfMemoryError& error) {
+    if (device.active()) throw_out_of_memory(device, error);
+    throw;
+  }
 }
 
 }  // namespace

@@ -61,19 +61,16 @@ class TorchCudaAdapter final : public CUDAAllocator {
   c10::DataPtr allocate(size_t bytes) override {
     c10::DeviceIndex current = 0;
     C10_CUDA_CHECK(c10::cuda::GetDevice(&current));
-    Device* device = active_device(current);
-    if (device == nullptr || bytes == 0) return upstream_->allocate(bytes);
+    const auto ask = [&] { return upstream_->allocate(bytes); };
+    Device* device = known_device(current);
+    if (device == nullptr || bytes == 0) return ask();
+    if (!device->active()) return ask_upstream(*device, ask);
     const cudaStream_t stream = c10::cuda::getCurrentCUDAStream(current).stream();
     const auto number = stream_number(*device, stream);
-    if (!number) return upstream_->allocate(bytes);
+    if (!number) return ask();
     if (void* slot = slot_for(*device, bytes, *number)) return own(slot, current);
 
-    c10::DataPtr data;
-    try {
-      data = upstream_->allocate(bytes);
-    } catch (const c10::OutOfMemoryError& error) {
-      throw_out_of_memory(*device, error);
-    }
+    c10::DataPtr data = ask_upstream(*device, ask);
     // Blocks with a context or a deleter of their own are left alone; they go unseen then.
     if (data.get() == data.get_context() && data.get_deleter() == upstream_deleter_ &&
         api->adopt(device->engine, data.get(), bytes, *number)) {
@@ -91,21 +88,18 @@ class TorchCudaAdapter final : public CUDAAllocator {
   void* raw_alloc_with_stream(size_t bytes, cudaStream_t stream) override {
     c10::DeviceIndex current = 0;
     C10_CUDA_CHECK(c10::cuda::GetDevice(&current));
-    Device* device = active_device(current);
-    if (device == nullptr || bytes == 0) return upstream_->raw_alloc_with_stream(bytes, stream);
+    const auto ask = [&] { return upstream_->raw_alloc_with_stream(bytes, stream); };
+    Device* device = known_device(current);
+    if (device == nullptr || bytes == 0) return ask();
+    if (!device->active()) return ask_upstream(*device, ask);
     const auto number = stream_number(*device, stream);
-    if (!number) return upstream_->raw_alloc_with_stream(bytes, stream);
+    if (!number) return ask();
     if (void* slot = slot_for(*device, bytes, *number)) {
       const std::lock_guard guard(device->mutex);
       device->raw_slots.insert(slot);
       return slot;
     }
-    void* block = nullptr;
-    try {
-      block = upstream_->raw_alloc_with_stream(bytes, stream);
-    } catch (const c10::OutOfMemoryError& error) {
-      throw_out_of_memory(*device, error);
-    }
+    void* block = ask_upstream(*device, ask);
     (void)api->adopt(device->engine, block, bytes, *number);  // `raw_delete` tells of its end
     return block;
   }
@@ -196,10 +190,11 @@ class TorchCudaAdapter final : public CUDAAllocator {
 #endif
 
  private:
-  static Device* active_device(int index) {
+  // nullptr: no session has asked for it.
+  static Device* known_device(int index) {
     if (index < 0 || index >= kMostDevices) return nullptr;
     Device& device = devices()[index];
-    return device.active() ? &device : nullptr;
+    return device.connected() ? &device : nullptr;
   }
 
   // nullopt: to be passed on unseen.

@@ -51,6 +51,7 @@ constexpr pgmo_engine_api kApi = {
     .size_of = [](pgmo_engine* handle, const void* pointer) -> std::uint64_t {
       return static_cast<std::uint64_t>(engine_of(handle)->size_of(pointer));
     },
+    .yield_idle = [](pgmo_engine* handle) -> int { return engine_of(handle)->yield_idle(); },
     .statistics = fill_statistics,
 };
 

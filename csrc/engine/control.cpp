@@ -202,6 +202,25 @@ void Engine::yield_when_outgrown(bool on) {
   yields_ = on;
 }
 
+// In any mode, also while everything is delegated: an evaluation may need the memory of an arena
+// that lies idle between two training steps.
+bool Engine::yield_idle() noexcept {
+  std::vector<pgmo_arena> empty;
+  try {
+    const Guard guard(lock_);
+    bool idle = arenas_.attached() && here_.late.empty();
+    if (idle && replayer_ != nullptr) {
+      replayer_->for_each_living([&](SlotIndex, Offset, Bytes) { idle = false; });
+    }
+    if (!idle) return false;
+    empty = retire_arenas();
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  for (const pgmo_arena& arena : empty) give_back(arena);
+  return !empty.empty();
+}
+
 // Those to give back at once, because they are empty.
 std::vector<pgmo_arena> Engine::retire_arenas() {
   guests_.forget();

@@ -82,6 +82,7 @@ class Engine {
   bool owns(const void* pointer) noexcept;
   bool shared(void* pointer, std::uint64_t stream) noexcept;
   Bytes size_of(const void* pointer) noexcept;
+  bool yield_idle() noexcept;
   Statistics statistics() noexcept;
 
   // What the session calls. None of these may run inside an allocation.

@@ -20,6 +20,21 @@ Offset Gaps::find(Bytes bytes) const noexcept {
   return best == by_room_.end() ? kUnplanned : best->second;
 }
 
+Offset Gaps::find_outside(std::span<const Range> ranges, Bytes bytes) const noexcept {
+  auto gap = by_room_.lower_bound({bytes, 0});
+  for (int looks = 0; gap != by_room_.end() && looks < kMostLooks; ++gap, ++looks) {
+    Offset from = gap->second;
+    const Offset end = from + gap->first;
+    for (const Range& range : ranges) {
+      if (range.end <= from) continue;
+      if (range.begin >= end || range.begin - from >= bytes) break;
+      from = aligned(range.end);
+    }
+    if (end - from >= bytes) return from;
+  }
+  return kUnplanned;
+}
+
 bool Gaps::take(Offset offset, Bytes bytes) {
   auto gap = by_offset_.upper_bound(offset);
   if (gap == by_offset_.begin()) return false;

@@ -20,10 +20,7 @@ namespace pgmo {
 
 class Gaps {
  public:
-  struct Range {
-    Offset begin;
-    Offset end;
-  };
+  using Range = pgmo::Range;
 
   // The gaps that the living blocks, which are sorted and disjoint, leave of `whole`; those that do
   // not begin in it are left out of account. Throws std::bad_alloc.
@@ -35,6 +32,9 @@ class Gaps {
   // kUnplanned. Takes nothing.
   Offset find(Bytes bytes) const noexcept;
 
+  // The same outside of some ranges, sorted and disjoint. Looks into a few gaps only.
+  Offset find_outside(std::span<const Range> ranges, Bytes bytes) const noexcept;
+
   // A block has been placed at an offset that was free. False, or std::bad_alloc: what is known
   // here is wrong now and has to be thrown away.
   [[nodiscard]] bool take(Offset offset, Bytes bytes);
@@ -45,6 +45,8 @@ class Gaps {
 
  private:
   using ByOffset = std::map<Offset, Offset>;  // begin to end
+
+  static constexpr int kMostLooks = 32;
 
   void add(Range gap);
   void remove(ByOffset::iterator gap) noexcept;

@@ -38,7 +38,7 @@ Offset Engine::place_guest(std::uint32_t stream_index, Bytes bytes) {
   const Arenas::Segment* arena = arenas_.of(stream_index);
   if (arena == nullptr) return kUnplanned;
   if (!guests_.keeping()) keep_gaps();
-  const Offset offset = guests_.find(arena->begin, bytes);
+  const Offset offset = guests_.find(arena->begin, bytes, replayer_->large_to_come(bytes));
   if (offset == kUnplanned) return kUnplanned;
   here_.late.insert(offset, bytes);
   guests_.took(offset, bytes);

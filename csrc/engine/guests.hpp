@@ -43,11 +43,14 @@ class Guests {
   }
   void forget() noexcept { gaps_.clear(); }
 
-  // Where a guest of so many bytes fits in the arena that begins at this offset, or kUnplanned.
-  Offset find(Offset arena_begin, Bytes bytes) noexcept {
+  // Where a guest of so many bytes fits in the arena that begins at this offset, outside of some
+  // ranges if that can be; or kUnplanned.
+  Offset find(Offset arena_begin, Bytes bytes, std::span<const Range> better_not) noexcept {
     quiet_ = 0;
     const Gaps* gaps = of(arena_begin);
-    return gaps == nullptr ? kUnplanned : gaps->find(bytes);
+    if (gaps == nullptr) return kUnplanned;
+    const Offset clear = gaps->find_outside(better_not, bytes);
+    return clear != kUnplanned ? clear : gaps->find(bytes);
   }
 
   void took(Offset offset, Bytes bytes) noexcept {

@@ -26,7 +26,7 @@
 extern "C" {
 #endif
 
-#define PGMO_ENGINE_API_VERSION 3
+#define PGMO_ENGINE_API_VERSION 4
 
 typedef struct pgmo_engine pgmo_engine;
 
@@ -79,6 +79,11 @@ typedef struct pgmo_engine_api {
   /* Bytes that were asked for, of a living block in memory of the engine's; 0 for others. Slower
    * than the rest: for profilers. */
   uint64_t (*size_of)(pgmo_engine*, const void* pointer);
+
+  /* To be called when the framework has no memory left: gives back arenas in which nothing is
+   * alive, until the session takes new ones. Non-zero: there were some, so ask the framework again.
+   */
+  int (*yield_idle)(pgmo_engine*);
 
   void (*statistics)(pgmo_engine*, pgmo_engine_statistics* out);
 } pgmo_engine_api;

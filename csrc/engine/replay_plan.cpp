@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 #include <limits>
 #include <stdexcept>
 #include <string>
@@ -92,6 +93,7 @@ ReplayPlan::ReplayPlan(std::span<const PlannedRequest> requests, Bytes arena_byt
   slots_.insert(slots_.end(), second_slots.begin(), second_slots.end());
   std::sort(fixed_.begin(), fixed_.end());
   index_ends(requests);
+  index_large();
 }
 
 void ReplayPlan::make_places(std::span<const PlannedRequest> requests) {
@@ -129,6 +131,33 @@ void ReplayPlan::index_ends(std::span<const PlannedRequest> requests) {
   std::stable_sort(ends_.begin(), ends_.end(),
                    [](const End& a, const End& b) { return a.tick < b.tick; });
   ends_.push_back({std::numeric_limits<std::uint32_t>::max(), kNoSlot, kNowhere});
+}
+
+void ReplayPlan::index_large() {
+  std::vector<Range> ahead;
+  for (SlotIndex request = requests_; request-- > 0;) {
+    const Slot& slot = slots_[request];
+    if (slot.place == kNowhere || !is_large(key_bytes(slot.key))) continue;
+    Range own{offset_of(request), offset_of(request) + key_bytes(slot.key)};
+    const auto first = std::find_if(ahead.begin(), ahead.end(),
+                                    [&](const Range& one) { return one.end >= own.begin; });
+    auto last = first;
+    for (; last != ahead.end() && last->begin <= own.end; ++last) {
+      if (last->begin <= own.begin && last->end >= own.end) break;  // nothing new
+      own = {std::min(own.begin, last->begin), std::max(own.end, last->end)};
+    }
+    if (last != ahead.end() && last->begin <= own.begin && last->end >= own.end) continue;
+    ahead.insert(ahead.erase(first, last), own);
+    large_.push_back(request);
+    ahead_.push_back(ahead);
+  }
+}
+
+std::span<const Range> ReplayPlan::large_from(SlotIndex index) const noexcept {
+  // The last one, in descending order, that is not before `index`.
+  const auto behind = std::upper_bound(large_.begin(), large_.end(), index, std::greater<>());
+  if (behind == large_.begin()) return {};
+  return ahead_[static_cast<std::size_t>(behind - large_.begin()) - 1];
 }
 
 std::uint32_t ReplayPlan::occurrences(RequestKey key) const noexcept {

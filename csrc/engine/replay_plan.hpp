@@ -129,6 +129,12 @@ class ReplayPlan {
     }
   }
 
+  // Of which hardly any are alive together.
+  bool is_large(Bytes bytes) const noexcept { return bytes >= arena_bytes_ / kLargeShare; }
+
+  // What the large slots of all requests from this one on cover, sorted and disjoint.
+  std::span<const Range> large_from(SlotIndex index) const noexcept;
+
   // For resynchronisation: requests of a fixed size, and varying ones, after some ordinal.
   std::uint32_t occurrences(RequestKey key) const noexcept;
   std::optional<SlotIndex> next_exact(RequestKey key, SlotIndex from) const noexcept;
@@ -136,6 +142,7 @@ class ReplayPlan {
                                         SlotIndex until) const noexcept;
 
  private:
+  static constexpr Bytes kLargeShare = 32;
   static constexpr std::uint32_t kNowhere = ~std::uint32_t{0};
   static constexpr Offset kNoOffset = -1;
   static constexpr std::size_t kSentinels = 16;  // at least kAhead + 1
@@ -157,6 +164,7 @@ class ReplayPlan {
   }
   void make_places(std::span<const PlannedRequest> requests);
   std::uint32_t add_place(Offset offset);
+  void index_large();
   void index_ends(std::span<const PlannedRequest> requests);
 
   std::uint32_t requests_;
@@ -170,7 +178,9 @@ class ReplayPlan {
   std::vector<Place> places_;
   int place_shift_;
   std::uint32_t place_mask_;
-  std::vector<Occurrence> fixed_;  // sorted
+  std::vector<Occurrence> fixed_;          // sorted
+  std::vector<SlotIndex> large_;           // requests at which what lies ahead changes, descending
+  std::vector<std::vector<Range>> ahead_;  // from each of them on
   std::vector<SlotIndex> varying_;
 };
 

@@ -89,6 +89,12 @@ class Replayer {
   // And why.
   Miss refusal() const noexcept { return refusal_; }
 
+  // Where large slots lie that this iteration has still to ask for: many a small guest finds a
+  // place elsewhere, but hardly they. Nothing for a guest that is large itself.
+  std::span<const Range> large_to_come(Bytes guest) const noexcept {
+    return plan_.is_large(guest) ? std::span<const Range>{} : plan_.large_from(0);
+  }
+
   // Whether the request refused was the iteration's first varying one, and too large: then hardly
   // any of those that follow will fit.
   bool outgrown_from_the_start() const noexcept {

@@ -63,16 +63,16 @@ void Device::poll() noexcept {
   for (const DeferredFrees::Waiting& done : deferred_.poll()) finish(done.block, done.is_slot);
 }
 
-void* Device::allocate_ordered(std::size_t bytes, Stream stream) {
+void* Device::allocate_ordered(std::size_t bytes, Stream stream, bool may_yield) {
   void* pointer = memory_.take(bytes, stream);
-  if (pointer == nullptr && make_room()) pointer = memory_.take(bytes, stream);
+  if (pointer == nullptr && make_room(may_yield)) pointer = memory_.take(bytes, stream);
   if (pointer == nullptr) throw_out_of_memory(bytes);
   return pointer;
 }
 
-void* Device::allocate_plain(std::size_t bytes) {
+void* Device::allocate_plain(std::size_t bytes, bool may_yield) {
   void* pointer = memory_.take_plain(bytes);
-  if (pointer == nullptr && make_room()) pointer = memory_.take_plain(bytes);
+  if (pointer == nullptr && make_room(may_yield)) pointer = memory_.take_plain(bytes);
   if (pointer == nullptr) throw_out_of_memory(bytes);
   return pointer;
 }
@@ -89,12 +89,19 @@ void* Device::allocate_in_pool(GraphPools::Id id, std::size_t bytes, Stream stre
   return pointer;
 }
 
-// Waits for the streams that frees wait for. False when there are none, or a capture forbids it.
-bool Device::make_room() noexcept {
-  if (deferred_.count() == 0 || active_pools.load(std::memory_order_acquire) != 0) return false;
-  memory_.synchronize();
-  poll();
-  return true;
+// Waits for the streams that frees wait for, and has an idle arena given back. False when there is
+// neither, or a capture forbids it. One arena is no reason to give up another.
+bool Device::make_room(bool may_yield) noexcept {
+  if (active_pools.load(std::memory_order_acquire) != 0) return false;
+  const Connection* connection = connection_.load(std::memory_order_acquire);
+  const bool waited = deferred_.count() != 0;
+  const bool yielded =
+      may_yield && connection != nullptr && connection->api->yield_idle(connection->engine);
+  if (waited || yielded) {
+    memory_.synchronize();
+    poll();
+  }
+  return waited || yielded;
 }
 
 void Device::connect(const pgmo_engine_api* api, pgmo_engine* engine) {
@@ -122,7 +129,7 @@ pgmo_arena Device::take_arena(std::uint64_t number, std::size_t bytes) {
     Block block;
   };
   auto held = std::make_unique<Held>(Held{this, {nullptr, bytes, *stream}});
-  held->block.pointer = allocate_ordered(bytes, *stream);
+  held->block.pointer = allocate_ordered(bytes, *stream, /*may_yield=*/false);
   pgmo_arena arena{.base = held->block.pointer,
                    .bytes = bytes,
                    .give_back =
@@ -142,7 +149,7 @@ pgmo_arena Device::take_region(std::size_t bytes) {
     std::size_t bytes;
   };
   auto held = std::make_unique<Held>(Held{this, nullptr, bytes});
-  held->pointer = allocate_plain(bytes);
+  held->pointer = allocate_plain(bytes, /*may_yield=*/false);
   region_bytes_.fetch_add(bytes, std::memory_order_relaxed);
   pgmo_arena region{.base = held->pointer,
                     .bytes = bytes,

@@ -69,11 +69,11 @@ class Device {
     const std::uint32_t* mode;
   };
 
-  void* allocate_ordered(std::size_t bytes, Stream stream);
-  void* allocate_plain(std::size_t bytes);
+  void* allocate_ordered(std::size_t bytes, Stream stream, bool may_yield = true);
+  void* allocate_plain(std::size_t bytes, bool may_yield = true);
   void* allocate_in_pool(GraphPools::Id id, std::size_t bytes, Stream stream);
   void finish(const Block& block, bool is_slot) noexcept;
-  bool make_room() noexcept;
+  bool make_room(bool may_yield) noexcept;
   [[noreturn]] void throw_out_of_memory(std::size_t bytes);
 
   DeviceMemory memory_;

@@ -8,6 +8,7 @@ from pgmo.allocator.learning import rows_of_plan
 from pgmo.allocator.plan_set import Planned, PlanSet
 from pgmo.allocator.recorder import Recorder
 from pgmo.allocator.relocation import LATE, Parked, in_short
+from pgmo.allocator.seen import Seen
 from pgmo.allocator.statistics import IterationStatistics, Phase
 from pgmo.allocator.store import save
 from pgmo.errors import AdapterError, FileError
@@ -29,6 +30,7 @@ class Installer:
     Attributes:
         plans: what the engine has.
         opening: the plan of the first iteration, to be saved with the others.
+        seen: the sizes that iterations had, where plans are for larger ones.
         relocation: moves tensors; None where that is not wanted or cannot be done.
     """
 
@@ -39,6 +41,7 @@ class Installer:
         self._engine = framework.engine
         self.plans = PlanSet(framework)
         self.opening: Planned | None = None
+        self.seen = Seen()
         self.relocation = framework.relocation() if options.compacts(framework) else None
         self._followed: dict[tuple[int, int], int] = {}  # the last iteration that did, by plan
         self._too_large = MAX_SIZE  # bytes of an arena for which there was no memory
@@ -186,8 +189,13 @@ class Installer:
         if options.save_directory is None:
             return
         try:
+            alignment = self._course.framework.alignment
+            plans = [
+                self.seen.without_headroom(planned, solver=options.solver, alignment=alignment)
+                for planned in self.plans.all
+            ]
             # The main one is the one that needs most.
-            plans = sorted(self.plans.all, key=lambda planned: -planned.plan.arena)
+            plans.sort(key=lambda planned: -planned.plan.arena)
             files = save(plans, self.opening, options.save_directory, options.model_name)
         except FileError as error:
             self._course.warn(f"the plan could not be saved: {error}")  # training goes on

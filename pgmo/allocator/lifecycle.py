@@ -96,6 +96,9 @@ class Lifecycle:
     def stop(self) -> None:
         """Serves nothing from now on; the arena goes back when its last block has died."""
         self._recorder.stop()
+        here = os.getpid() == self._process  # a forked child leaves the file to its parent
+        if here and self._watch.unsaved and self._still(Phase.REPLAY):
+            self._installer.save()
         self._plans.clear()
         self.course.phase = Phase.CLOSED
 
@@ -206,6 +209,8 @@ class Lifecycle:
             if watch.wants_more(statistics):
                 self._record_again()
                 return
+        if good:
+            watch.look(statistics)
         watch.go_on(good)
         if watch.grow(grown, statistics):
             self._poor = 0

@@ -16,7 +16,7 @@ DESIGN section 5; of the second: the wrapping lifetimes of section 2.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -114,9 +114,10 @@ class Relocation:
         # To look through millions of Python's objects takes a while.
         worth_it = len(rows) > 0 or movable >= _WORTH_IT
         storages = find_storages(self._mover, self._framework.device) if worth_it else {}
-        self._park(storages, rows, parked)
+        self._park(storages, {**self._elsewhere(living, rows), **rows}, parked)
         self._framework.empty_cache()
-        self._gather(self._long_lived(storages, living, rows))
+        aside = {owned.view.data for owned, _, _ in parked.items}
+        self._gather(self._long_lived(storages, living, rows.keys() | aside))
         self._gathered = True
         return parked
 
@@ -156,6 +157,11 @@ class Relocation:
         ]
         return "; ".join(parts + stayed)
 
+    def _elsewhere(self, living: NDArray[np.void], rows: Mapping[int, int]) -> dict[int, int]:
+        """Blocks in an arena that have no place in the plan: gradients of a rare structure."""
+        inside = living[(living["kind"] == SLOT) | (living["kind"] == LATE)]
+        return {int(address): _NO_ROW for address in inside["address"] if int(address) not in rows}
+
     def _park(self, storages: Mapping[int, Owned], rows: Mapping[int, int], out: Parked) -> None:
         room = int(_HOST_SHARE * _available_memory())
         for address, row in sorted(rows.items()):
@@ -170,15 +176,21 @@ class Relocation:
             room -= owned.view.bytes
 
     def _long_lived(
-        self, storages: Mapping[int, Owned], living: NDArray[np.void], rows: Mapping[int, int]
+        self, storages: Mapping[int, Owned], living: NDArray[np.void], planned: Set[int]
     ) -> list[Owned]:
-        """What lives on and may move, in the order of addresses: segments empty one by one."""
+        """What lives on and may move, in the order of addresses: segments empty one by one.
+
+        Args:
+            storages: by their addresses.
+            living: all blocks.
+            planned: addresses of those that have slots, or were parked.
+        """
         found = []
         for block in np.sort(living[living["kind"] != REGION], order="address"):
             address, size = int(block["address"]), int(block["bytes"])
             owned = storages.get(address)
-            planned = address in rows or block["kind"] == SLOT
-            if planned and (owned is None or owned.role is not Role.STATE):
+            has_place = address in planned or block["kind"] == SLOT
+            if has_place and (owned is None or owned.role is not Role.STATE):
                 continue
             if owned is None:
                 self.stayed["not the memory of a tensor of Python's (workspaces of libraries)"] += (

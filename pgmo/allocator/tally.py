@@ -15,6 +15,8 @@ _HISTORY = 10_000
 _LEVELS = ("live_", "peak_", "arena", "late_now")
 """How the names of readings begin that are levels, not counters."""
 
+_SUMMED = ("requests", "hits", "bytes_requested", "bytes_hit", "guests", "bytes_guests")
+
 
 class Tally:
     """Reads an engine's counters once an iteration.
@@ -64,13 +66,15 @@ class Tally:
             skipped=change["skipped"],
             late=change["late_blocks"],
             plan=plan,
+            guests=change["guests"],
+            bytes_guests=change["guest_bytes"],
         )
         self.history.append(statistics)
         self._totals["iterations"] += 1
         self._totals["recorded"] += phase in (Phase.RECORD, Phase.VERIFY)
         if phase is Phase.REPLAY:
             self._totals["replayed"] += 1
-            for name in ("requests", "hits", "bytes_requested", "bytes_hit"):
+            for name in _SUMMED:
                 self._totals[name] += getattr(statistics, name)
             self._misses.update(statistics.misses)
         return statistics
@@ -96,6 +100,8 @@ class Tally:
             hits=totals["hits"],
             bytes_requested=totals["bytes_requested"],
             bytes_hit=totals["bytes_hit"],
+            guests=totals["guests"],
+            bytes_guests=totals["bytes_guests"],
             misses={reason: self._misses[reason] for reason in MISS_REASONS},
             blocks=int(np.count_nonzero(plan.offset >= 0)) if plan else 0,
             arena=plan.arena if plan else 0,

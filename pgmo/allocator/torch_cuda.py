@@ -39,6 +39,7 @@ class TorchCuda:
     name = "torch"
     alignment = ALIGNMENT
     fragments = True
+    yields = True
 
     def __init__(self, index: int) -> None:
         import torch
@@ -51,7 +52,8 @@ class TorchCuda:
         # Tensors may outlive every Python object here, and their blocks are the engine's.
         self.engine = _core.Engine()
         self.engine.keep_forever()
-        self.engine.yield_when_outgrown(True)
+        self.engine.yield_when_outgrown(self.yields)
+        self.engine.host_guests(ALIGNMENT)
         self.library.call(
             "pgmo_connect",
             index,

@@ -73,6 +73,7 @@ class TorchPlugin:
     name = "torch"
     alignment = ALIGNMENT
     fragments = False  # the driver's pool maps free pages anew, wherever they are
+    yields = True
 
     def __init__(self, device: int, version: str) -> None:
         self.index = device
@@ -82,7 +83,7 @@ class TorchPlugin:
         # Tensors may outlive every Python object here, and their blocks are the engine's.
         self.engine = _core.Engine()
         self.engine.keep_forever()
-        self.engine.yield_when_outgrown(True)
+        self.engine.yield_when_outgrown(self.yields)
 
     def install(self) -> None:
         """Routes this device's requests to the engine; it stays there, in bypass, for good.

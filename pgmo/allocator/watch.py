@@ -32,8 +32,13 @@ _GOOD = 0.999
 """Share of an iteration's bytes from slots from which on there is nothing to learn from it."""
 
 _WORTHWHILE, _RECENT, _MOST_POOR = 0.6, 12, 7
-"""Share of bytes from slots below which an arena costs more than it saves; of so many of the last
+"""Share of bytes from an arena below which it costs more than it saves; of so many of the last
 iterations so many may be below."""
+
+_DISORDERLY, _MUCH_DISORDER, _MOST_DISORDER = 0.05, 3, 6
+"""Share of requests that no plan expects from which on an iteration is no other length of a known
+structure; the score of such iterations from which on they are taken for the rule, as batches of
+experts whose sizes depend on data; and the highest score."""
 
 _LONG = 256
 """Good iterations in a row after which the program is not watched any more."""
@@ -52,6 +57,7 @@ class Watch:
 
     Attributes:
         completing: a plan from a single iteration that did not show all, which is recorded again.
+        unsaved: whether sizes have come since the plans were saved, for which those have no room.
     """
 
     def __init__(self, course: Course, installer: Installer, recorder: Recorder) -> None:
@@ -59,12 +65,16 @@ class Watch:
         self._installer = installer
         self._recorder = recorder
         self._engine = course.framework.engine
+        self._yields = course.framework.yields
+        self._engine.yield_when_outgrown(self._yields)  # the last session may have left it off
         self._watching = self._watched = False  # whether replayed iterations are recorded
         self._recent: deque[bool] = deque(maxlen=_RECENT)  # whether iterations were worthwhile
         self._good = 0  # successive iterations that were served well
         self._credit = float(_MOST_LESSONS)  # plans that may be made at once
         self._growths = 0
+        self._disorder = 0  # grows with iterations whose requests no plan expects
         self.completing: Planned | None = None
+        self.unsaved = False
 
     def restart(self) -> None:
         """New plans are in place."""
@@ -84,10 +94,15 @@ class Watch:
     def judge(self, statistics: IterationStatistics, grown: bool) -> bool:
         """Whether an iteration was served well; good ones earn credit for lessons."""
         if not statistics.misses["no_arena"]:  # without one nothing was wasted
-            served = statistics.hit_bytes_rate >= _WORTHWHILE
+            served = statistics.inside_rate >= _WORTHWHILE
             planned = statistics.hits + statistics.misses["persistent"]
             # What the plan itself leaves out, as a stream's blocks, was expected.
             self._recent.append(served or planned >= _WORTHWHILE * statistics.requests)
+        unknown = statistics.misses["unknown"] > _DISORDERLY * statistics.requests
+        self._disorder = min(_MOST_DISORDER, max(0, self._disorder + (1 if unknown else -1)))
+        # The framework serves an iteration of longer sequences better than gaps of the arena do,
+        # but sizes that depend on data are too large for their slots by chance, and not by much.
+        self._engine.yield_when_outgrown(self._yields and self._disorder < _MUCH_DISORDER)
         good = statistics.hit_bytes_rate >= _GOOD and not grown
         if good:
             self._credit = min(_MOST_LESSONS, self._credit + _EARNED)
@@ -101,7 +116,7 @@ class Watch:
         return (
             "too little of each iteration repeats for an arena to pay: "
             f"{_MOST_POOR + 1} of the last {len(self._recent)} had less than "
-            f"{_WORTHWHILE:.0%} of their bytes in slots (where gradients are accumulated, one "
+            f"{_WORTHWHILE:.0%} of their bytes in the arena (where gradients are accumulated, one "
             "iteration is all micro-batches of an optimizer step)"
         )
 
@@ -109,6 +124,8 @@ class Watch:
         """Plans again from the iteration that has just ended, if it has something to teach."""
         if not self._watching or self._recognised(statistics) or self._credit < 1:
             return False
+        if self._disorder >= _MUCH_DISORDER:
+            return False  # what comes next will be as unlike this as this is unlike the plans
         iterations = [] if self._engine.recording_truncated else split(self._engine.events())
         if not iterations:
             return False
@@ -126,13 +143,32 @@ class Watch:
         self._credit -= 1
         self._course.replans += 1
         self._growths += lesson.grown > 0
-        profile = lesson.plans[lesson.number].profile
+        new = lesson.plans[lesson.number]
+        profile = new.profile
         assert profile is not None
+        before = installer.plans.all[lesson.number : lesson.number + 1]  # none: a new structure
         rows = rows_of_iteration(self._engine.living(), profile)
         if installer.install(*installer.within_limit(lesson.plans, lesson.number), rows):
+            for old in before:
+                installer.seen.follow(old, new)
+            installer.seen.note(new, iterations[-1], statistics.bytes_requested)
             installer.save()
+            self.unsaved = False
         self.restart()
         return True
+
+    def look(self, statistics: IterationStatistics) -> None:
+        """Notes the sizes of a good iteration that is the largest of its structure so far."""
+        installer = self._installer
+        if not self._watching or not 0 <= statistics.plan < len(installer.plans):
+            return
+        planned = installer.plans.all[statistics.plan]
+        requested = statistics.bytes_requested
+        if not installer.seen.larger_than_before(planned, requested):
+            return
+        iterations = [] if self._engine.recording_truncated else split(self._engine.events())
+        if iterations and installer.seen.note(planned, iterations[-1], requested):
+            self.unsaved = True
 
     def wants_more(self, statistics: IterationStatistics) -> bool:
         """Whether a structure that was learned from one iteration has to be recorded.

@@ -57,9 +57,11 @@ def build_profile(
 ) -> Profile:
     """Makes a profile of the reference iteration of `steady`.
 
-    Sizes are the largest, and lifetimes the longest, over the members for which they are known. A
-    block that no member frees, or that outlives two periods, is persistent. A block that any member
-    shares between streams, one recorded with tags included, is shared.
+    Sizes are the largest, and lifetimes the longest, over the members with as many requests: those
+    with fewer are paired by similarity, so now and then with the wrong row, and are only asked
+    about lifetimes of which the others know nothing. A block that no member frees, or that outlives
+    two periods, is persistent. A block that any member shares between streams, one recorded with
+    tags included, is shared.
 
     Args:
         iterations: all that were recorded, from `split`.
@@ -86,6 +88,8 @@ def build_profile(
     if steady.kind != "none":
         for index in steady.rows.keys() - steady.shadows:
             rows = steady.rows[index]
+            if len(rows) < len(reference):
+                continue
             paired = rows != UNPAIRED
             size[rows[paired]] = np.maximum(size[rows[paired]], iterations[index].size[paired])
     ordinal = np.arange(len(reference))
@@ -134,20 +138,22 @@ def _ends(iterations: list[Iteration], steady: Steady) -> NDArray[np.int64]:
     members = sorted(steady.rows)
     clock = _Clock(iterations, steady, ticks)
     start = np.arange(ticks)
-    ends = np.zeros(ticks, np.int64)
+    ends = np.zeros((2, ticks), np.int64)  # told by members of full length, and by shorter ones
     outlived = np.zeros(ticks, np.bool_)
     for turn, index in enumerate(members):
         if index in steady.shadows:
             continue
         rows, gone = steady.rows[index], iterations[index].gone
+        told = ends[int(len(rows) < ticks)]
         known = (rows != UNPAIRED) & (gone != ALIVE)
         row = rows[known]
-        ends[row] = np.maximum(ends[row], clock.at(gone[known]) - turn * ticks)
+        told[row] = np.maximum(told[row], clock.at(gone[known]) - turn * ticks)
         # Not freed while two whole periods passed: nothing that was recorded will free it.
         alive = rows[(rows != UNPAIRED) & (gone == ALIVE)]
         outlived[alive] |= (len(members) - turn) * ticks > start[alive] + 2 * ticks
-    forever = (ends == 0) | outlived | (ends > start + 2 * ticks)
-    return np.where(forever, NEVER, ends)
+    end = np.where(ends[0] > 0, ends[0], ends[1])
+    forever = (end == 0) | outlived | (end > start + 2 * ticks)
+    return np.where(forever, NEVER, end)
 
 
 class _Clock:

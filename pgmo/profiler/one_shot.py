@@ -47,12 +47,16 @@ def profile_iteration(iteration: Iteration, known: Profile, requests: Iteration)
     own = iteration.gone - iteration.first
     alive = (iteration.gone == ALIVE) | (own > ticks)
     end = np.where(alive, NEVER, own)
+    wraps = known.end >= known.ticks  # or they are freed before the next iteration's first request
     waiting = np.flatnonzero(alive & (rows != UNPAIRED))
-    theirs = known.end[rows[waiting]]
-    wraps = theirs >= known.ticks  # or they are freed before the next iteration's first request
-    end[waiting[wraps]] = _carried_over(theirs[wraps], known.ticks, rows, ticks)
-    explained = ~alive | iteration.shared
-    explained[waiting] |= wraps | ((theirs == NEVER) & known.steady)
+    alike = np.full(ticks, UNPAIRED)
+    alike[waiting] = np.where(wraps[rows[waiting]], rows[waiting], UNPAIRED)
+    lasting = np.zeros(ticks, np.bool_)
+    lasting[waiting] = (known.end[rows[waiting]] == NEVER) & known.steady
+    _pair_by_size(iteration, alive & ~lasting, alike, known, wraps)
+    found = alike != UNPAIRED
+    end[found] = _carried_over(known.end[alike[found]], known.ticks, rows, ticks)
+    explained = ~alive | iteration.shared | lasting | found
     ordinal = np.arange(ticks)
     varying = np.zeros(ticks, np.bool_)
     paired = rows != UNPAIRED
@@ -96,6 +100,36 @@ def widen(known: Profile, iteration: Iteration, headroom: float = 0.0) -> Profil
     end[inside] = np.maximum(end[inside], own[inside])
     shared = known.shared | iteration.shared
     return replace(known, size=size, end=end, varying=varying, shared=shared)
+
+
+def _pair_by_size(
+    iteration: Iteration,
+    alive: NDArray[np.bool_],
+    alike: NDArray[np.int64],
+    known: Profile,
+    wraps: NDArray[np.bool_],
+) -> None:
+    """Finds counterparts for blocks alive at the end whose requests have none that wraps.
+
+    Of many alike requests another one may be the last of its kind: of the sums in which a gradient
+    is accumulated over time steps, for one. Gradients have the same sizes at every length.
+
+    Args:
+        iteration: the new one.
+        alive: its blocks that are alive at its end and not known to last.
+        alike: their counterparts, which is completed here.
+        known: the known structure.
+        wraps: its blocks that the next iteration frees.
+    """
+    free = wraps.copy()
+    free[alike[alike != UNPAIRED]] = False
+    waiting: dict[tuple[int, int], list[int]] = {}
+    for row in np.flatnonzero(free)[::-1]:
+        waiting.setdefault((int(known.size[row]), int(known.stream[row])), []).append(int(row))
+    for own in np.flatnonzero(alive & (alike == UNPAIRED)):
+        rows = waiting.get((int(iteration.size[own]), int(iteration.stream[own])))
+        if rows:
+            alike[own] = rows.pop()
 
 
 def _carried_over(
