@@ -9,62 +9,14 @@ from bench._traces import FAMILIES
 from pgmo.errors import OptionError
 from pgmo.packing.lower_bound import max_load
 from pgmo.packing.packer import PACKERS, pack
-from pgmo.packing.plan import UNPLANNED, Plan
 from pgmo.packing.problem import Problem
 from pgmo.packing.validator import validate
-from pgmo.profiler.profile import Profile, ProfileMeta
+from pgmo.profiler.profile import Profile
 
 from . import naive
+from .problems import as_plan, problems
 
 each_packer = pytest.mark.parametrize("packer", PACKERS)
-
-
-@st.composite
-def problems(draw, max_blocks=40, circular=None, distinct=False):
-    if circular is None:
-        circular = draw(st.booleans())
-    period = draw(st.integers(1, 30))
-    rows = draw(
-        st.lists(
-            st.tuples(
-                st.one_of(st.integers(1, 12), st.integers(1, 10**12)),
-                st.integers(0, period - 1),
-                st.integers(1, period),
-            ),
-            max_size=max_blocks,
-            unique_by=(lambda row: row[0]) if distinct else None,
-        )
-    )
-    size, lower, life = np.array(rows, np.int64).reshape(-1, 3).T
-    upper = lower + life
-    if not circular:
-        upper = np.maximum(lower + 1, np.minimum(upper, period))
-    alignment = 1 if distinct else draw(st.sampled_from((1, 4, 64, 96)))
-    return Problem(size, lower, upper, period if circular else 0, alignment)
-
-
-def as_plan(problem: Problem, offset: np.ndarray) -> Plan:
-    ticks = problem.period or int(problem.upper.max(initial=0))
-    return Plan(
-        size=problem.size,
-        start=problem.lower,
-        end=problem.upper,
-        stream=np.zeros(len(problem), np.uint64),
-        varying=np.zeros(len(problem), bool),
-        shared=np.zeros(len(problem), bool),
-        offset=offset,
-        alternate=np.full(len(problem), UNPLANNED),
-        arena=naive.arena(problem, offset),
-        max_load=max_load(problem),
-        optimal=False,
-        solver="",
-        alignment=problem.alignment,
-        ticks=ticks,
-        circular=problem.period > 0,
-        fingerprint="",
-        seconds=0.0,
-        meta=ProfileMeta(),
-    )
 
 
 @each_packer
@@ -83,7 +35,7 @@ def test_lower_bound_is_the_largest_load(problem):
 
 
 @settings(max_examples=25)
-@given(problem=problems(max_blocks=6))
+@given(problem=problems(max_blocks=7))
 def test_no_packer_beats_the_optimum_and_no_optimum_the_bound(problem):
     optimum = naive.optimum(problem)
     assert max_load(problem) <= optimum
