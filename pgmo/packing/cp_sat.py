@@ -157,6 +157,7 @@ class _Run:
         solver.best_bound_callback = on_bound
         statuses: list[Any] = []
         failures: list[BaseException] = []
+        done = threading.Event()  # Thread.join is not to be trusted when Ctrl-C comes (bpo-45274)
 
         def work() -> None:
             try:
@@ -165,13 +166,14 @@ class _Run:
                 )
             except BaseException as error:  # raised again by the thread that waits
                 failures.append(error)
+            finally:
+                done.set()
 
-        thread = threading.Thread(target=work, name="cp-sat", daemon=True)
-        thread.start()
+        threading.Thread(target=work, name="cp-sat", daemon=True).start()
         interrupted = False
         while True:
             try:
-                running = thread.is_alive()
+                running = not done.is_set()
                 while not self._answers.empty():
                     seconds, found, proved = self._answers.get()
                     better = found is not None and self._arena(found * self._unit) < arena
@@ -186,7 +188,7 @@ class _Run:
                     break
                 if interrupted:  # again and again: it may not have begun yet
                     solver.stop_search()
-                thread.join(_POLL)
+                done.wait(_POLL)
             except KeyboardInterrupt:
                 interrupted = True
         if failures:

@@ -59,7 +59,7 @@ def test_sizes_of_any_unit_are_exact():
 @needs_or_tools
 def test_areas_beyond_its_numbers_are_refused():
     odd = Problem(np.full(8, 2**58) + np.arange(8), range(8), np.arange(8) + 2)
-    with pytest.raises(OptionError, match="cannot count .* units of 1 bytes times 8 ticks"):
+    with pytest.raises(OptionError, match=r"cannot count .* units of 1 bytes times 8 ticks"):
         cp_sat.solve(odd, stacked(odd), max_load(odd), time_limit=1)
 
 
