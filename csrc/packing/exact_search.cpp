@@ -1,0 +1,245 @@
+#include "packing/exact_search.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <tuple>
+
+namespace pgmo::packing {
+namespace {
+
+constexpr Bytes kNever = std::numeric_limits<Bytes>::max();
+
+}  // namespace
+
+ExactSearch::ExactSearch(const Window& window, Bytes capacity, const std::vector<BlockId>& order)
+    : window_(window), capacity_(capacity), order_(order), n_(order.size()) {
+  for (BlockId block : order) {
+    size_.push_back(window.size[block]);
+    begin_.push_back(window.begin[block]);
+    end_.push_back(window.end[block]);
+  }
+  // Equal blocks, in the order in which they are to lie.
+  std::vector<Index> by_kind(n_);
+  std::iota(by_kind.begin(), by_kind.end(), 0);
+  const auto kind = [&](Index i) { return std::tuple(begin_[i], end_[i], size_[i]); };
+  std::stable_sort(by_kind.begin(), by_kind.end(),
+                   [&](Index a, Index b) { return kind(a) < kind(b); });
+  twin_.assign(n_, -1);
+  for (std::size_t i = 1; i < n_; ++i) {
+    if (kind(by_kind[i]) == kind(by_kind[i - 1])) twin_[by_kind[i]] = by_kind[i - 1];
+  }
+  placed_.assign(n_, 0);
+  load_.assign(window.sections, 0);
+  part_of_.assign(window.sections, 0);
+  levels_.resize(2 * n_ + 2);
+
+  Level& root = push();
+  for (std::size_t i = 0; i < n_; ++i) root.open.push_back({static_cast<Index>(i), 0, 0, kNever});
+  enter(root);
+}
+
+ExactSearch::State ExactSearch::run(std::uint64_t nodes, const std::function<bool()>& stopped) {
+  const std::uint64_t end = nodes_ + nodes;
+  while (state_ == State::kOpen && nodes_ < end) {
+    if ((++nodes_ & 255) == 0 && stopped()) break;
+    Level& level = levels_[depth_ - 1];
+    // The lowest block that has its support; at a fixed point no block that floats is lower.
+    Index chosen = 0;
+    const auto count = static_cast<Index>(level.open.size());
+    while (chosen < count && level.open[chosen].low != level.open[chosen].top) ++chosen;
+    if (chosen == count) {
+      failed();
+      continue;
+    }
+    level.chosen = chosen;
+    const Open block = level.open[chosen];
+    const Bytes top = block.low + size_[block.block];
+    placed_[block.block] = block.low;
+    Level& child = push();
+    for (const Open& open : level.open) {
+      if (open.block == block.block) continue;
+      Open next = open;
+      if (meets(block.block, next.block)) {
+        next.top = std::max(next.top, top);
+        next.low = std::max(next.low, top);
+        if (block.low < next.limit) next.limit = kNever;
+      }
+      child.open.push_back(next);
+    }
+    enter(child);
+  }
+  return state_;
+}
+
+Offsets ExactSearch::offsets() const {
+  Offsets offsets(n_);
+  for (std::size_t i = 0; i < n_; ++i) offsets[order_[i]] = placed_[i];
+  return offsets;
+}
+
+// One of two lifetimes that meet begins within the other. True on a line, too.
+bool ExactSearch::meets(Index a, Index b) const {
+  Rank ahead = begin_[a] - begin_[b];
+  if (ahead < 0) ahead += window_.sections;
+  return ahead < end_[b] - begin_[b] || window_.sections - ahead < end_[a] - begin_[a];
+}
+
+ExactSearch::Level& ExactSearch::push() {
+  Level& level = levels_[depth_++];
+  level.open.clear();
+  level.parts.clear();
+  level.part = 0;
+  level.chosen = -1;
+  return level;
+}
+
+// Settles a level that is new or was changed; goes back when it has no solution.
+void ExactSearch::enter(Level& level) {
+  if (level.open.empty()) {
+    solved();
+  } else if (!settle(level)) {
+    failed();
+  } else if (split(level)) {
+    Level& part = push();
+    part.open.assign(level.open.begin(), level.open.begin() + level.parts[0]);
+  }
+}
+
+// The part under search is solved. What was tried in it cannot help the next part, so all its
+// levels go.
+void ExactSearch::solved() {
+  while (--depth_ > 0) {
+    Level& level = levels_[depth_ - 1];
+    if (level.parts.empty()) continue;
+    if (++level.part == level.parts.size()) continue;
+    Level& next = push();
+    next.open.assign(level.open.begin() + level.parts[level.part - 1],
+                     level.open.begin() + level.parts[level.part]);
+    return;
+  }
+  state_ = State::kFound;
+}
+
+// The level on top has no solution: refuses the choices that led to it.
+void ExactSearch::failed() {
+  while (--depth_ > 0) {
+    Level& level = levels_[depth_ - 1];
+    if (!level.parts.empty()) continue;
+    if (refuse(level)) return;
+  }
+  state_ = State::kInfeasible;
+}
+
+// The chosen block does not lie at its lowest offset. False if that leaves nothing.
+bool ExactSearch::refuse(Level& level) {
+  Open& block = level.open[level.chosen];
+  if (block.limit != kNever) return false;
+  block.limit = block.low + size_[block.block];
+  ++block.low;
+  level.chosen = -1;
+  return settle(level);
+}
+
+// Raises lowest offsets as far as they go. False if some block has no place.
+bool ExactSearch::settle(Level& level) {
+  const auto by_low = [](const Open& a, const Open& b) {
+    return a.low != b.low ? a.low < b.low : a.block < b.block;
+  };
+  for (int round = 0; round < 3; ++round) {
+    // Nearly sorted.
+    for (std::size_t i = 1; i < level.open.size(); ++i) {
+      const Open moved = level.open[i];
+      std::size_t j = i;
+      for (; j > 0 && by_low(moved, level.open[j - 1]); --j) level.open[j] = level.open[j - 1];
+      level.open[j] = moved;
+    }
+    if (!fits(level)) return false;
+    bool raised = false;
+    for (Open& block : level.open) {
+      if (block.low == block.top) continue;
+      Bytes rest = kNever;
+      bool first = true;
+      for (const Open& other : level.open) {
+        if (other.low >= rest) break;
+        if (other.block == block.block || !meets(other.block, block.block)) continue;
+        if (first && other.low >= block.limit) return false;
+        first = false;
+        rest = std::min(rest, other.low + size_[other.block]);
+      }
+      if (rest == kNever) return false;
+      if (rest > block.low) {
+        block.low = rest;
+        raised = true;
+      }
+    }
+    if (!raised) return true;
+  }
+  std::sort(level.open.begin(), level.open.end(), by_low);
+  return fits(level);
+}
+
+// In each section, all blocks that lie at an offset or above it fit below the capacity.
+bool ExactSearch::fits(const Level& level) {
+  std::fill(load_.begin(), load_.end(), 0);
+  for (auto it = level.open.rbegin(); it != level.open.rend(); ++it) {
+    const Bytes size = size_[it->block];
+    Bytes most = 0;
+    const auto add = [&](Rank begin, Rank end) {
+      for (Rank s = begin; s < end; ++s) most = std::max(most, load_[s] += size);
+    };
+    add(begin_[it->block], std::min(end_[it->block], window_.sections));
+    if (end_[it->block] > window_.sections) add(0, end_[it->block] - window_.sections);
+    if (it->low + most > capacity_) return false;
+  }
+  return true;
+}
+
+// Whether the open blocks fall apart into parts that share no section; orders them by part.
+bool ExactSearch::split(Level& level) {
+  const Rank sections = window_.sections;
+  std::fill(load_.begin(), load_.end(), 0);
+  Bytes wrapping = 0;
+  for (const Open& open : level.open) {
+    // Joined to its left neighbour: every section of a block but the first.
+    const Rank begin = begin_[open.block] + 1, end = end_[open.block];
+    if (begin < sections) ++load_[begin];
+    if (end < sections) {
+      --load_[end];
+    } else if (end > sections) {
+      ++wrapping;
+      if (end - sections < sections) --load_[end - sections];
+      if (begin > sections) return false;
+    }
+  }
+  // load_[s] after the sum: blocks that cross from s - 1 to s; number of cuts before s: the part.
+  Bytes crossing = wrapping;
+  Rank parts = 0;
+  for (Rank s = 0; s < sections; ++s) {
+    crossing += load_[s];
+    if (crossing == 0 && s > 0) ++parts;
+    part_of_[s] = parts;
+  }
+  if (parts == 0) return false;
+  // With a wrapping block, the last part is the first one, too.
+  const Rank last = wrapping > 0 ? parts : sections;
+  const auto part_of = [&](const Open& open) {
+    const Rank l = part_of_[begin_[open.block]];
+    return l == last ? 0 : l;
+  };
+  const Rank first = part_of(level.open[0]);
+  if (std::all_of(level.open.begin(), level.open.end(),
+                  [&](const Open& open) { return part_of(open) == first; })) {
+    return false;
+  }
+  std::stable_sort(level.open.begin(), level.open.end(),
+                   [&](const Open& a, const Open& b) { return part_of(a) < part_of(b); });
+  for (std::size_t i = 1; i <= level.open.size(); ++i) {
+    if (i == level.open.size() || part_of(level.open[i]) != part_of(level.open[i - 1])) {
+      level.parts.push_back(static_cast<Index>(i));
+    }
+  }
+  return true;
+}
+
+}  // namespace pgmo::packing
