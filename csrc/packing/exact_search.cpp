@@ -30,12 +30,14 @@ ExactSearch::ExactSearch(const Window& window, Bytes capacity, const std::vector
     if (kind(by_kind[i]) == kind(by_kind[i - 1])) twin_[by_kind[i]] = by_kind[i - 1];
   }
   placed_.assign(n_, 0);
-  load_.assign(window.sections, 0);
   part_of_.assign(window.sections, 0);
   levels_.resize(2 * n_ + 2);
 
   Level& root = push();
-  for (std::size_t i = 0; i < n_; ++i) root.open.push_back({static_cast<Index>(i), 0, 0, kNever});
+  for (Index i = 0; i < static_cast<Index>(n_); ++i) root.open.push_back({i, 0, 0});
+  for (Index i = 0; i < static_cast<Index>(n_); ++i) {
+    if (twin_[i] >= 0) root.open[i].low = root.open[twin_[i]].low + size_[i];
+  }
   enter(root);
 }
 
@@ -63,7 +65,9 @@ ExactSearch::State ExactSearch::run(std::uint64_t nodes, const std::function<boo
       if (meets(block.block, next.block)) {
         next.top = std::max(next.top, top);
         next.low = std::max(next.low, top);
-        if (block.low < next.limit) next.limit = kNever;
+        // Of two that touch and live equally long, the first of the order is below.
+        const bool early = next.block < block.block && next.low == top;
+        if (early && same_life(block.block, next.block)) ++next.low;
       }
       child.open.push_back(next);
     }
@@ -83,6 +87,10 @@ bool ExactSearch::meets(Index a, Index b) const {
   Rank ahead = begin_[a] - begin_[b];
   if (ahead < 0) ahead += window_.sections;
   return ahead < end_[b] - begin_[b] || window_.sections - ahead < end_[a] - begin_[a];
+}
+
+bool ExactSearch::same_life(Index a, Index b) const {
+  return begin_[a] == begin_[b] && end_[a] == end_[b];
 }
 
 ExactSearch::Level& ExactSearch::push() {
@@ -133,10 +141,11 @@ void ExactSearch::failed() {
 
 // The chosen block does not lie at its lowest offset. False if that leaves nothing.
 bool ExactSearch::refuse(Level& level) {
-  Open& block = level.open[level.chosen];
-  if (block.limit != kNever) return false;
-  block.limit = block.low + size_[block.block];
-  ++block.low;
+  const Index refused = level.open[level.chosen].block;
+  const Offset low = ++level.open[level.chosen].low;
+  for (Open& open : level.open) {
+    if (twin_[open.block] == refused) open.low = std::max(open.low, low + size_[refused]);
+  }
   level.chosen = -1;
   return settle(level);
 }
@@ -155,25 +164,25 @@ bool ExactSearch::settle(Level& level) {
       level.open[j] = moved;
     }
     if (!fits(level)) return false;
-    bool raised = false;
-    for (Open& block : level.open) {
+    raised_.clear();
+    for (std::size_t i = 0; i < level.open.size(); ++i) {
+      const Open& block = level.open[i];
       if (block.low == block.top) continue;
       Bytes rest = kNever;
       bool first = true;
       for (const Open& other : level.open) {
         if (other.low >= rest) break;
         if (other.block == block.block || !meets(other.block, block.block)) continue;
-        if (first && other.low >= block.limit) return false;
+        // Nothing would come to lie in the hole below the block, so it could lie there itself.
+        if (first && other.low >= block.top + size_[block.block]) return false;
         first = false;
         rest = std::min(rest, other.low + size_[other.block]);
       }
       if (rest == kNever) return false;
-      if (rest > block.low) {
-        block.low = rest;
-        raised = true;
-      }
+      if (rest > block.low) raised_.push_back({i, rest});
     }
-    if (!raised) return true;
+    if (raised_.empty()) return true;
+    for (const auto& [i, low] : raised_) level.open[i].low = low;  // now, as the order counted
   }
   std::sort(level.open.begin(), level.open.end(), by_low);
   return fits(level);
@@ -181,16 +190,24 @@ bool ExactSearch::settle(Level& level) {
 
 // In each section, all blocks that lie at an offset or above it fit below the capacity.
 bool ExactSearch::fits(const Level& level) {
-  std::fill(load_.begin(), load_.end(), 0);
+  return capacity_ < std::numeric_limits<std::int32_t>::max() / 2 ? fits(level, load_)
+                                                                  : fits(level, wide_load_);
+}
+
+template <typename Load>
+bool ExactSearch::fits(const Level& level, std::vector<Load>& load) const {
+  load.assign(window_.sections, 0);
   for (auto it = level.open.rbegin(); it != level.open.rend(); ++it) {
-    const Bytes size = size_[it->block];
-    Bytes most = 0;
+    const auto size = static_cast<Load>(size_[it->block]);
+    if (it->low > capacity_ - size_[it->block]) return false;
+    const auto room = static_cast<Load>(capacity_ - it->low);
+    Load left = 0;  // negative if room - load is, in any section: no comparison in the loop
     const auto add = [&](Rank begin, Rank end) {
-      for (Rank s = begin; s < end; ++s) most = std::max(most, load_[s] += size);
+      for (Rank s = begin; s < end; ++s) left |= room - (load[s] += size);
     };
     add(begin_[it->block], std::min(end_[it->block], window_.sections));
     if (end_[it->block] > window_.sections) add(0, end_[it->block] - window_.sections);
-    if (it->low + most > capacity_) return false;
+    if (left < 0) return false;
   }
   return true;
 }
@@ -198,25 +215,26 @@ bool ExactSearch::fits(const Level& level) {
 // Whether the open blocks fall apart into parts that share no section; orders them by part.
 bool ExactSearch::split(Level& level) {
   const Rank sections = window_.sections;
-  std::fill(load_.begin(), load_.end(), 0);
-  Bytes wrapping = 0;
+  crossing_.assign(sections, 0);
+  Rank wrapping = 0;
   for (const Open& open : level.open) {
     // Joined to its left neighbour: every section of a block but the first.
     const Rank begin = begin_[open.block] + 1, end = end_[open.block];
-    if (begin < sections) ++load_[begin];
+    if (begin < sections) ++crossing_[begin];
     if (end < sections) {
-      --load_[end];
+      --crossing_[end];
     } else if (end > sections) {
       ++wrapping;
-      if (end - sections < sections) --load_[end - sections];
+      if (end - sections < sections) --crossing_[end - sections];
       if (begin > sections) return false;
     }
   }
-  // load_[s] after the sum: blocks that cross from s - 1 to s; number of cuts before s: the part.
-  Bytes crossing = wrapping;
+  // crossing_[s] after the sum: blocks that cross from s - 1 to s; number of cuts before s: the
+  // part.
+  Rank crossing = wrapping;
   Rank parts = 0;
   for (Rank s = 0; s < sections; ++s) {
-    crossing += load_[s];
+    crossing += crossing_[s];
     if (crossing == 0 && s > 0) ++parts;
     part_of_[s] = parts;
   }

@@ -24,6 +24,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <utility>
 
 #include "packing/window.hpp"
 
@@ -49,12 +50,11 @@ class ExactSearch {
  private:
   using Index = std::int32_t;  // a place in the order
 
-  // What is known of a block that is not placed yet.
+  // What is known of a block that is not placed yet. It floats if low > top.
   struct Open {
     Index block;
-    Bytes low;    // it lies there or higher
-    Bytes top;    // the height of the placed blocks below it: its support, if low == top
-    Bytes limit;  // something must come to lie below this, or the block could have been placed
+    Offset low;  // it lies there or higher
+    Offset top;  // the height of the placed blocks below it
   };
 
   // One level of the search: the blocks of a part that are open, by rising `low`. A level either
@@ -73,7 +73,10 @@ class ExactSearch {
   bool refuse(Level& level);
   bool settle(Level& level);
   bool fits(const Level& level);
+  template <typename Load>
+  bool fits(const Level& level, std::vector<Load>& load) const;
   bool meets(Index a, Index b) const;
+  bool same_life(Index a, Index b) const;
   bool split(Level& level);
 
   const Window& window_;
@@ -90,8 +93,10 @@ class ExactSearch {
   State state_ = State::kOpen;
   std::uint64_t nodes_ = 0;
 
-  std::vector<Bytes> load_;    // scratch, by section
-  std::vector<Rank> part_of_;  // scratch, by section
+  std::vector<std::pair<std::size_t, Offset>> raised_;  // scratch
+  std::vector<std::int32_t> load_;                      // scratch, by section
+  std::vector<Bytes> wide_load_;                        // the same when sizes are beyond 32 bits
+  std::vector<Rank> crossing_, part_of_;                // scratch, by section
 };
 
 }  // namespace pgmo::packing
