@@ -8,7 +8,8 @@
 namespace pgmo::packing {
 namespace {
 
-constexpr Bytes kNever = std::numeric_limits<Bytes>::max();
+constexpr Offset kNever = std::numeric_limits<Offset>::max();
+constexpr std::size_t kAsk = 10000;  // open blocks looked at between looks at the clock
 
 }  // namespace
 
@@ -44,8 +45,13 @@ ExactSearch::ExactSearch(const Window& window, Bytes capacity, const std::vector
 ExactSearch::State ExactSearch::run(std::uint64_t nodes, const std::function<bool()>& stopped) {
   const std::uint64_t end = nodes_ + nodes;
   while (state_ == State::kOpen && nodes_ < end) {
-    if ((++nodes_ & 255) == 0 && stopped()) break;
     Level& level = levels_[depth_ - 1];
+    ++nodes_;
+    unasked_ += level.open.size();
+    if (unasked_ > kAsk) {
+      unasked_ = 0;
+      if (stopped()) break;
+    }
     // The lowest block that has its support; at a fixed point no block that floats is lower.
     Index chosen = 0;
     const auto count = static_cast<Index>(level.open.size());
@@ -150,25 +156,36 @@ bool ExactSearch::refuse(Level& level) {
   return settle(level);
 }
 
-// Raises lowest offsets as far as they go. False if some block has no place.
-bool ExactSearch::settle(Level& level) {
-  const auto by_low = [](const Open& a, const Open& b) {
+// Restores the order of open blocks by rising low, then by place, which is nearly right already.
+void ExactSearch::sort(Level& level) {
+  const auto before = [](const Open& a, const Open& b) {
     return a.low != b.low ? a.low < b.low : a.block < b.block;
   };
-  for (int round = 0; round < 3; ++round) {
-    // Nearly sorted.
-    for (std::size_t i = 1; i < level.open.size(); ++i) {
-      const Open moved = level.open[i];
-      std::size_t j = i;
-      for (; j > 0 && by_low(moved, level.open[j - 1]); --j) level.open[j] = level.open[j - 1];
-      level.open[j] = moved;
+  std::vector<Open>& open = level.open;
+  std::size_t moves = 0;
+  for (std::size_t i = 1; i < open.size(); ++i) {
+    const Open moved = open[i];
+    std::size_t j = i;
+    for (; j > 0 && before(moved, open[j - 1]); --j) open[j] = open[j - 1];
+    open[j] = moved;
+    moves += i - j;
+    if (moves > 16 * open.size()) {
+      std::sort(open.begin(), open.end(), before);
+      return;
     }
+  }
+}
+
+// Raises lowest offsets as far as they go, or nearly. False if some block has no place.
+bool ExactSearch::settle(Level& level) {
+  for (int round = 0; round < 3; ++round) {
+    sort(level);
     if (!fits(level)) return false;
     raised_.clear();
     for (std::size_t i = 0; i < level.open.size(); ++i) {
       const Open& block = level.open[i];
       if (block.low == block.top) continue;
-      Bytes rest = kNever;
+      Offset rest = kNever;
       bool first = true;
       for (const Open& other : level.open) {
         if (other.low >= rest) break;
@@ -184,7 +201,7 @@ bool ExactSearch::settle(Level& level) {
     if (raised_.empty()) return true;
     for (const auto& [i, low] : raised_) level.open[i].low = low;  // now, as the order counted
   }
-  std::sort(level.open.begin(), level.open.end(), by_low);
+  sort(level);
   return fits(level);
 }
 

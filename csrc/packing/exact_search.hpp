@@ -72,6 +72,7 @@ class ExactSearch {
   void enter(Level& level);
   bool refuse(Level& level);
   bool settle(Level& level);
+  static void sort(Level& level);
   bool fits(const Level& level);
   template <typename Load>
   bool fits(const Level& level, std::vector<Load>& load) const;
@@ -92,6 +93,7 @@ class ExactSearch {
   std::size_t depth_ = 0;  // levels in use
   State state_ = State::kOpen;
   std::uint64_t nodes_ = 0;
+  std::size_t unasked_ = 0;
 
   std::vector<std::pair<std::size_t, Offset>> raised_;  // scratch
   std::vector<std::int32_t> load_;                      // scratch, by section

@@ -16,6 +16,7 @@ namespace {
 constexpr std::uint64_t kLubyUnit = 1000;   // nodes
 constexpr std::uint64_t kFirstRound = 500;  // nodes
 constexpr std::uint64_t kRound = 4000;
+constexpr double kMemory = 1 << 30;  // bytes, for all racers of a window
 
 // 1 1 2 1 1 2 4 1 1 2 1 1 2 4 8 ... from index 1 (Luby, Sinclair, Zuckerman 1993): the first half
 // of 2^k - 1 entries is that of 2^(k - 1) - 1, twice; the last entry is 2^(k - 1).
@@ -117,7 +118,10 @@ Race::Race(const Window& window, Offsets offsets, Bytes bound, const Options& op
   height_ = height_of(window, offsets_);
   const Bytes above = std::max<Bytes>(bound - window.base, 0);
   bound_ = std::max(window.load, (above + window.unit - 1) / window.unit);
-  const int racers = std::max(2, threads_);
+  // A search has a level for each block, with all that are open there.
+  const double blocks = window.blocks();
+  const double affordable = kMemory / (12 * blocks * blocks + 1);
+  const int racers = static_cast<int>(std::min<double>(std::max(2, threads_), affordable));
   for (int i = 0; i < racers; ++i) {
     const bool at_bound = i < (racers + 1) / 2;
     const auto first = static_cast<std::uint64_t>(at_bound ? i : i - (racers + 1) / 2);

@@ -35,7 +35,8 @@ class Race {
   const Offsets& offsets() const { return offsets_; }
   Bytes arena() const { return window_->bytes(height_); }
   Bytes bound() const { return window_->bytes(bound_); }  // what is proved for this window
-  bool done() const { return height_ <= bound_; }
+  // Whether there is nothing to do: the packing is the best, or the window too large to search.
+  bool done() const { return height_ <= bound_ || racers_.empty(); }
   std::uint64_t nodes() const;
 
  private:
