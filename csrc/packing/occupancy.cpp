@@ -15,19 +15,25 @@ Occupancy::Occupancy(Rank ranks)
     : ranks_(ranks),
       leaves_(static_cast<Rank>(std::bit_ceil(static_cast<std::uint32_t>(ranks)))),
       narrow_(std::max<Rank>(64, leaves_ / kNarrowNodes)),
-      nodes_(2 * static_cast<std::size_t>(leaves_)) {}
+      nodes_(2 * static_cast<std::size_t>(leaves_)),
+      recent_(2 * static_cast<std::size_t>(leaves_)) {}
 
 Offset Occupancy::lowest_fit(Rank begin, Rank end, Bytes size) {
   watched_.clear();
   collect(1, 0, leaves_, begin, std::min(end, ranks_));
   if (end > ranks_) collect(1, 0, leaves_, 0, end - ranks_);
-  Offset at = 0;
+  Recent& recent = recent_[(static_cast<std::uint32_t>(begin) * 0x9E3779B1U ^
+                            static_cast<std::uint32_t>(end) * 0x85EBCA77U) %
+                           recent_.size()];
+  const bool known = recent.begin == begin && recent.end == end && recent.size <= size;
+  Offset at = known ? recent.at : 0;
   std::size_t agreed = 0;  // sets in a row that left the candidate in place
   for (std::size_t i = 0; agreed < watched_.size(); i = i + 1 == watched_.size() ? 0 : i + 1) {
     const Offset next = watched_[i].set->first_gap(at, size, watched_[i].cursor);
     agreed = next == at ? agreed + 1 : 1;
     at = next;
   }
+  recent = {begin, end, size, at};
   return at;
 }
 
