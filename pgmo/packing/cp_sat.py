@@ -76,6 +76,25 @@ def require() -> None:
         )
 
 
+def suits(problem: Problem) -> bool:
+    """Whether OR-Tools is installed and its numbers are wide enough for the problem.
+
+    Example:
+        >>> suits(Problem([2**60 + 1, 3], [0, 1], [2, 3]))
+        False
+    """
+    return is_installed() and _area(problem) <= _LARGEST_AREA
+
+
+def _area(problem: Problem) -> int:
+    """All of time and all memory that could be needed, in ticks times units."""
+    if not len(problem):
+        return 0
+    size = -(-problem.size // problem.alignment) * problem.alignment
+    ticks = len(np.unique(problem.lower))
+    return int(size.sum()) // int(np.gcd.reduce(size)) * ticks
+
+
 def solve(
     problem: Problem,
     offset: NDArray[np.int64],
@@ -129,11 +148,10 @@ class _Run:
         self._ticks = numbered.period or int(numbered.upper.max())
         self._answers: queue.SimpleQueue[tuple[float, NDArray[np.int64] | None, int]]
         self._answers = queue.SimpleQueue()
-        total = int(self._size.sum())
-        if total * self._ticks > _LARGEST_AREA:
+        if _area(problem) > _LARGEST_AREA:
             raise OptionError(
-                f"solver='cp-sat' cannot count {total} units of {self._unit} bytes times "
-                f"{self._ticks} ticks in 64 bits; use solver='branch-and-bound' or 'search'"
+                f"solver='cp-sat' cannot count {int(self._size.sum())} units of {self._unit} bytes "
+                f"times {self._ticks} ticks in 64 bits; use solver='branch-and-bound' or 'search'"
             )
 
     def solve(self, time_limit: float, threads: int, seed: int, report: Report | None) -> Answer:

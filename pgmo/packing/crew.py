@@ -15,6 +15,10 @@ from pgmo.packing.schedule import EFFORTS, schedule
 SOLVERS: tuple[str, ...] = ("auto", *PACKERS, *IMPROVERS)
 """What `plan` takes as `solver`: the choice is left to it, one packer, or one that improves."""
 
+_MANY = 50_000  # blocks from which on not all packers are worth their time
+_QUICK = "best-fit"  # how the names of those on a skyline begin; first fit may take minutes
+_FEW = 2  # packers that have nearly all of what there is to gain
+
 
 class Crew:
     """What is to be tried, with how many threads and for how long: checked options of `plan`.
@@ -83,12 +87,20 @@ class Crew:
         return bests, tuple(total.trace), interrupted
 
     def _pack(self, best: BestKnown) -> None:
-        for packer in (self._solver,) if self._solver in PACKERS else PACKERS:
+        for packer in self._packers(len(best.problem)):
             before = best.seconds
             best.offer(pack(best.problem, packer), packer)
             now = best.seconds
             if best.optimal or now + (now - before) > self._time_limit:
                 break
+
+    def _packers(self, blocks: int) -> Sequence[str]:
+        if self._solver in PACKERS:
+            return (self._solver,)
+        if blocks <= _MANY:
+            return PACKERS
+        quick = [name for name in PACKERS if name.startswith(_QUICK)]
+        return quick[:_FEW] if self._effort == "fast" else quick
 
     def _improve(self, best: BestKnown, time_limit: float) -> bool:
         deadline = best.seconds + time_limit
