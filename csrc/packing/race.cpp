@@ -13,8 +13,8 @@
 namespace pgmo::packing {
 namespace {
 
-constexpr std::uint64_t kLubyUnit = 1000;   // nodes
-constexpr std::uint64_t kFirstRound = 500;  // nodes
+constexpr std::uint64_t kNodesPerBlock = 3;  // of the shortest tries: one goes all the way down
+constexpr std::uint64_t kFirstRound = 500;   // nodes
 constexpr std::uint64_t kRound = 4000;
 constexpr double kMemory = 1 << 30;  // bytes, for all racers of a window
 
@@ -34,8 +34,11 @@ class Racer {
         std::uint64_t stride)
       : window_(window), at_bound_(at_bound), seed_(seed), first_(first), stride_(stride) {}
 
-  // Searches for so many nodes, given what all know.
-  void run(Bytes bound, Bytes height, std::uint64_t nodes, const std::function<bool()>& stopped) {
+  // Searches for so many nodes, given what all know. `best` is the order that led to the incumbent,
+  // empty if none did.
+  void run(Bytes bound, Bytes height, const std::vector<BlockId>& best, std::uint64_t nodes,
+           const std::function<bool()>& stopped) {
+    if (!at_bound_ && !best.empty()) best_ = best;
     bound_ = bound;
     height_ = height;
     found_.reset();
@@ -49,6 +52,7 @@ class Racer {
       left_ -= std::min(left_, spent);
       if (state == ExactSearch::State::kFound) {
         found_ = search_->offsets();
+        best_ = order_;
         height_ = height_of(window_, *found_);
         lucky_ = true;
         search_.reset();
@@ -67,6 +71,7 @@ class Racer {
   Bytes bound() const { return bound_; }
   Bytes height() const { return height_; }
   const std::optional<Offsets>& found() const { return found_; }
+  const std::vector<BlockId>& best() const { return best_; }
   std::uint64_t nodes() const { return nodes_; }
 
  private:
@@ -74,7 +79,11 @@ class Racer {
     const Bytes range = height_ - 1 - bound_;
     const Bytes capacity = at_bound_ ? bound_ : height_ - 1 - (range >> ease_);
     const std::uint64_t length = luby(++tries_);
-    if (!lucky_) {  // an order that was good for one capacity is the first for the next
+    if (lucky_) {
+      // An order that was good for one capacity is the first for the next.
+    } else if (!at_bound_ && !best_.empty() && std::popcount(tries_) % 2 == 0) {
+      order_ = similar_order(best_, seed_, first_ + tries_ * stride_);
+    } else {
       // Each length goes through all orders, so the good ones are tried at all lengths.
       const auto level = static_cast<std::size_t>(std::countr_zero(length));
       if (next_.size() <= level) next_.resize(level + 1, first_);
@@ -82,7 +91,7 @@ class Racer {
       next_[level] += stride_;
     }
     lucky_ = false;
-    left_ = kLubyUnit * length;
+    left_ = kNodesPerBlock * order_.size() * length;
     search_.emplace(window_, capacity, order_);
   }
 
@@ -103,7 +112,7 @@ class Racer {
   const std::uint64_t first_, stride_;
   std::vector<std::uint64_t> next_;  // order, by the logarithm of the length of the try
   std::uint64_t tries_ = 0;
-  std::vector<BlockId> order_;
+  std::vector<BlockId> order_, best_;
   bool lucky_ = false;
   int ease_ = 1;  // asks for an arena smaller by 2^-ease of the way to the bound
   std::uint64_t left_ = 0;
@@ -139,7 +148,8 @@ void Race::run(const Monitor& monitor) {
   const std::uint64_t nodes = round_++ == 0 ? kFirstRound : kRound;
   const auto drive = [&](std::size_t index) {
     Racer& racer = *racers_[index];
-    racer.run(bound_, height_, nodes, [&] { return monitor.stopped() || index > last.load(); });
+    racer.run(bound_, height_, best_, nodes,
+              [&] { return monitor.stopped() || index > last.load(); });
     if (!racer.at_bound() || !racer.found() || racer.height() > bound_) return;
     std::size_t before = last.load();
     while (index < before && !last.compare_exchange_weak(before, index)) {
@@ -161,6 +171,7 @@ void Race::run(const Monitor& monitor) {
     if (racers_[i]->found() && racers_[i]->height() < height_) {
       height_ = racers_[i]->height();
       offsets_ = *racers_[i]->found();
+      best_ = racers_[i]->best();
     }
   }
 }

@@ -13,4 +13,8 @@ namespace pgmo::packing {
 // the rest are drawn at random, the same ones for one seed.
 std::vector<BlockId> search_order(const Window& window, std::uint64_t seed, std::uint64_t index);
 
+// An order like the given one: blocks move by up to a third of it, mostly by far less.
+std::vector<BlockId> similar_order(const std::vector<BlockId>& order, std::uint64_t seed,
+                                   std::uint64_t index);
+
 }  // namespace pgmo::packing

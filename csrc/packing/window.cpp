@@ -176,6 +176,7 @@ Window window_of(const Ring& ring, const Part& part, Bytes unit) {
   std::vector<Bytes> load(part.ranks);
   for (std::size_t i = 0; i < part.size(); ++i) {
     window.size.push_back(ring.size[part.block[i]] / unit);
+    window.lifetime.push_back(ring.lifetime[part.block[i]]);
     for (Rank s = part.begin[i]; s < part.end[i]; ++s) load[s % part.ranks] += window.size[i];
   }
   window.load = *std::max_element(load.begin(), load.end());

@@ -23,6 +23,7 @@ struct Window {
   std::vector<BlockId> block;    // of the ring
   std::vector<Bytes> size;       // in units, as all sizes and offsets of a window
   std::vector<Rank> begin, end;  // [begin, end) in sections, begin < sections
+  std::vector<Tick> lifetime;    // in the problem's own ticks
   Rank sections = 0;
   Bytes base = 0;  // bytes below it
   Bytes unit = 1;  // the largest number of bytes that divides all sizes of the problem
