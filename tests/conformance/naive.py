@@ -11,20 +11,29 @@ def aligned(problem: Problem) -> np.ndarray:
     return -(-problem.size // problem.alignment) * problem.alignment
 
 
+def begin(problem: Problem, i: int) -> int:
+    """When a block comes, on a line: how many have gone. What comes in between comes at once."""
+    return int(np.count_nonzero(problem.upper <= problem.lower[i]))
+
+
 def by_lifetime(problem: Problem, i: int) -> Preference:
     size = aligned(problem)
-    return (problem.upper[i] - problem.lower[i], size[i], -problem.lower[i])
+    return (problem.upper[i] - problem.lower[i], size[i], -begin(problem, i))
+
+
+def by_start(problem: Problem, i: int) -> Preference:
+    return (-begin(problem, i), problem.upper[i] - problem.lower[i], aligned(problem)[i])
 
 
 def by_size(problem: Problem, i: int) -> Preference:
     size = aligned(problem)
-    return (size[i], problem.upper[i] - problem.lower[i], -problem.lower[i])
+    return (size[i], problem.upper[i] - problem.lower[i], -begin(problem, i))
 
 
 def by_area(problem: Problem, i: int) -> Preference:
     life = problem.upper[i] - problem.lower[i]
     size = aligned(problem)
-    return (float(size[i]) * float(life), life, size[i], -problem.lower[i])
+    return (float(size[i]) * float(life), life, size[i], -begin(problem, i))
 
 
 def ticks_of(problem: Problem, i: int) -> list[int]:

@@ -91,6 +91,8 @@ def test_a_ring_of_odd_length_needs_more_than_its_load(packer):
 def test_best_fit_is_the_heuristic_of_the_paper(problem):
     assert pack(problem, "best-fit").tolist() == naive.skyline(problem, naive.by_lifetime)
     assert pack(problem, "best-fit-area").tolist() == naive.skyline(problem, naive.by_area)
+    assert pack(problem, "best-fit-size").tolist() == naive.skyline(problem, naive.by_size)
+    assert pack(problem, "best-fit-start").tolist() == naive.skyline(problem, naive.by_start)
 
 
 @given(problem=problems(max_blocks=25, distinct=True))
@@ -98,6 +100,8 @@ def test_first_fit_is_first_fit(problem):
     for packer, preference in (
         ("first-fit-size", naive.by_size),
         ("first-fit-area", naive.by_area),
+        ("first-fit-lifetime", naive.by_lifetime),
+        *([] if problem.period else [("first-fit-start", naive.by_start)]),
     ):
         order = sorted(range(len(problem)), key=lambda i: preference(problem, i), reverse=True)
         assert pack(problem, packer).tolist() == naive.first_fit(problem, order)
@@ -117,7 +121,7 @@ def test_packs_training_shaped_traces(packer, family):
     assert naive.arena(problem, offset) >= max_load(problem)
 
 
-@pytest.mark.parametrize("packer", ["first-fit-size", "first-fit-area"])
+@pytest.mark.parametrize("packer", [name for name in PACKERS if name.startswith("first-fit")])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_first_fit_places_no_block_where_it_could_sink(packer, family):
     """What defines first fit, checked at a size that the plain version cannot reach."""
