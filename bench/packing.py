@@ -14,14 +14,17 @@ The first three are a table of contestants, each in a process of its own, at the
 and number of threads: pgmo, its packers alone, the heuristic of Sekiyama et al. 2018, and what is
 installed of omnimalloc (`omni`, `supermalloc`) and OR-Tools' CP-SAT, which starts from Sekiyama's
 (pip install omnimalloc ortools). Medians of `--runs` runs with different seeds. `peak` is arena /
-max load; `pgmo_seconds_to_same_peak` the time after which pgmo had reached the peer's peak.
+max load; `pgmo_seconds_to_same_peak` the time after which pgmo had reached the peer's peak. Parts
+that are not run keep their earlier results; `--table` prints the tables of what is there.
 """
 
 import argparse
 import importlib.util
+import json
 import os
 import statistics
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -198,7 +201,14 @@ def main() -> None:
     parser.add_argument("--blocks", type=int, nargs="+", default=[10**k for k in (3, 4, 5, 6)])
     parser.add_argument("--families", nargs="+", default=list(FAMILIES), choices=FAMILIES)
     parser.add_argument("--output", type=Path, help="default: bench/results/packing.json")
+    parser.add_argument("--table", action="store_true", help="print Markdown, measure nothing")
     args = parser.parse_args()
+    output = args.output or RESULTS / "packing.json"
+    if args.table:
+        for part, result in json.loads(output.read_text())["parts"].items():
+            if part != "growth":
+                print(f"{table(result['rows'])}\n")
+        return
     if FIRST in args.contestants:  # the others are compared with it
         args.contestants = [FIRST, *(name for name in args.contestants if name != FIRST)]
     sources = {
@@ -206,30 +216,29 @@ def main() -> None:
         "circular": on_a_circle,
         "networks": large_networks,
     }
-    rows = [
-        row
-        for part, source in sources.items()
-        if part in args.parts
-        for name, problem in source()
-        if not args.only or any(word in name for word in args.only)
-        for row in compare(part, name, problem, args)
-    ]
-    if rows:
-        print(f"\n{table(rows)}\n")
-    growth = []
-    if "growth" in args.parts:
-        growth = list(measure_growth(args.blocks, args.families, args.runs))
-        if args.output is None:
-            draw_growth(growth, PICTURE)
+    kept = json.loads(output.read_text()).get("parts", {}) if output.exists() else {}
+    parts: dict[str, Any] = {part: kept[part] for part in PARTS if part in kept}
+    for part in args.parts:
+        if part == "growth":
+            rows = list(measure_growth(args.blocks, args.families, args.runs))
+            draw_growth(rows, PICTURE)
             print(f"Drew {PICTURE}")
-    result = {
-        "time_limit": args.time_limit,
-        "threads": args.threads,
-        "versions": {name: version(name) for name in ("omnimalloc", "ortools", "torch")},
-        "rows": rows,
-        "growth": growth,
-    }
-    write_result("packing", result, args.output or RESULTS / "packing.json")
+        else:
+            rows = [
+                row
+                for name, problem in sources[part]()
+                if not args.only or any(word in name for word in args.only)
+                for row in compare(part, name, problem, args)
+            ]
+            print(f"\n{table(rows)}\n")
+        parts[part] = {
+            "date": datetime.now(UTC).isoformat(timespec="seconds"),
+            "time_limit": args.time_limit,
+            "threads": args.threads,
+            "rows": rows,
+        }
+    versions = {name: version(name) for name in ("omnimalloc", "ortools", "torch")}
+    write_result("packing", {"versions": versions, "parts": parts}, output)
 
 
 def version(package: str) -> str | None:
