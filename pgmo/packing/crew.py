@@ -16,8 +16,9 @@ SOLVERS: tuple[str, ...] = ("auto", *PACKERS, *IMPROVERS)
 """What `plan` takes as `solver`: the choice is left to it, one packer, or one that improves."""
 
 _MANY = 50_000  # blocks from which on not all packers are worth their time
-_QUICK = "best-fit"  # how the names of those on a skyline begin; first fit may take minutes
-_FEW = 2  # packers that have nearly all of what there is to gain
+_FEW = (
+    2  # the first ones, which have nearly all of what there is to gain; first fit may take minutes
+)
 
 
 class Crew:
@@ -97,10 +98,7 @@ class Crew:
     def _packers(self, blocks: int) -> Sequence[str]:
         if self._solver in PACKERS:
             return (self._solver,)
-        if blocks <= _MANY:
-            return PACKERS
-        quick = [name for name in PACKERS if name.startswith(_QUICK)]
-        return quick[:_FEW] if self._effort == "fast" else quick
+        return PACKERS if blocks <= _MANY else PACKERS[:_FEW]
 
     def _improve(self, best: BestKnown, time_limit: float) -> bool:
         deadline = best.seconds + time_limit
