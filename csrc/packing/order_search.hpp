@@ -6,11 +6,12 @@
 //      ^                     |
 //      `--- shaken keys <----+--- blocks that stand out above the best arena: learned += a little
 //
-// p = 0 is the order of Sekiyama et al., p = 1 the one by area. Each attempt shakes part of the
-// keys (now gently, now wildly: far attempts are new starts) or swaps those of two blocks. A block
-// that stood out is placed earlier from then on: the priorities are learned from what went wrong,
-// as in squeaky wheel optimisation (Joslin and Clements 1999). Worse orders are accepted with a
-// probability that falls with the loss, as in the annealing of Imanishi and Xu (ISMM 2024).
+// p = 0 is the order of Sekiyama et al., p = 1 the one by area. An attempt shakes part of the keys,
+// gently or wildly, swaps those of a few pairs of blocks, or starts afresh from shaken keys without
+// what was learned. A block that stood out is placed earlier from then on: the priorities are
+// learned from what went wrong, as in squeaky wheel optimisation (Joslin and Clements 1999). Worse
+// orders are accepted with a probability that falls with the loss, as in the annealing of Imanishi
+// and Xu (ISMM 2024).
 
 #pragma once
 
@@ -51,6 +52,8 @@ class OrderSearch {
  private:
   bool attempt();
   void shake();
+  void swap_some();
+  bool accepts(Bytes arena);
   void sort_by_key(float power);
 
   const Ring& ring_;
@@ -61,8 +64,9 @@ class OrderSearch {
   float power_ = 0, tried_power_ = 0;
   std::vector<std::uint64_t> packed_;  // scratch of sort_by_key
   std::vector<BlockId> order_;
-  Bytes current_ = kUnknown;  // arena of the order that attempts start from
-  Bytes arena_ = kUnknown;    // of the best packing
+  std::vector<BlockId> outstanding_;  // above the aim in the last attempt
+  Bytes current_ = kUnknown;          // arena of the order that attempts start from
+  Bytes arena_ = kUnknown;            // of the best packing
   Bytes aspiration_ = kUnknown;
   Offsets best_;
   std::uint64_t attempts_ = 0, work_ = 0;
