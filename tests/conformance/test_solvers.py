@@ -147,6 +147,17 @@ def test_what_is_optimal_already_is_left_alone(solver):
     assert [event.solver for event in best.trace] == ["stacked"]
 
 
+@pytest.mark.parametrize("solver", ["search", "branch-and-bound"])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_same_seed_and_threads_give_the_same_offsets(solver, threads):
+    """As far as the clock does not end it: these are solved."""
+    for circular in (False, True):
+        problem = dissected(24, 6, circular=circular)
+        one, other = (solve(problem, solver, SECONDS, threads) for _ in range(2))
+        assert one.optimal
+        assert one.offset.tolist() == other.offset.tolist()
+
+
 @each_solver
 def test_packs_nothing(solver):
     found = solve(Problem([], [], [], 5), solver, SECONDS)
