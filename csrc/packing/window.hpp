@@ -7,7 +7,11 @@
 //   k          ^ ^       ^       the base below it. A part ends where no block lives on.
 //   s     sections 0 1    2
 //
-// None of this changes the smallest arena; docs/design.md says why.
+// None of this changes the smallest arena. Two blocks meet in a section if they meet at all; a
+// block that meets all others can be drawn out of any packing and put below it; and a block that
+// finds a gap below the lower bound, wherever the others lie, is not what makes an arena large.
+// Blocks of equal lifetimes stay apart, as others may have to lie between them: the search orders
+// them instead.
 
 #pragma once
 
