@@ -109,7 +109,7 @@ def compare(
         runs = []
         for seed in range(args.runs):
             runs.append(run(contestant, problem, args.time_limit, args.threads, seed))
-            if runs[-1].arena is None:
+            if runs[-1].arena is None or runs[-1].seconds > 1.5 * args.time_limit:
                 break  # nothing is gained by waiting for the others
         if contestant == FIRST:
             ours = runs
@@ -218,27 +218,27 @@ def main() -> None:
     }
     kept = json.loads(output.read_text()).get("parts", {}) if output.exists() else {}
     parts: dict[str, Any] = {part: kept[part] for part in PARTS if part in kept}
-    for part in args.parts:
-        if part == "growth":
-            rows = list(measure_growth(args.blocks, args.families, args.runs))
-            draw_growth(rows, PICTURE)
-            print(f"Drew {PICTURE}")
-        else:
-            rows = [
-                row
-                for name, problem in sources[part]()
-                if not args.only or any(word in name for word in args.only)
-                for row in compare(part, name, problem, args)
-            ]
+    try:
+        for part in args.parts:
+            rows: list[dict[str, Any]] = []
+            parts[part] = {
+                "date": datetime.now(UTC).isoformat(timespec="seconds"),
+                "time_limit": args.time_limit,
+                "threads": args.threads,
+                "rows": rows,
+            }
+            if part == "growth":
+                rows += measure_growth(args.blocks, args.families, args.runs)
+                draw_growth(rows, PICTURE)
+                print(f"Drew {PICTURE}")
+                continue
+            for name, problem in sources[part]():
+                if not args.only or any(word in name for word in args.only):
+                    rows += compare(part, name, problem, args)
             print(f"\n{table(rows)}\n")
-        parts[part] = {
-            "date": datetime.now(UTC).isoformat(timespec="seconds"),
-            "time_limit": args.time_limit,
-            "threads": args.threads,
-            "rows": rows,
-        }
-    versions = {name: version(name) for name in ("omnimalloc", "ortools", "torch")}
-    write_result("packing", {"versions": versions, "parts": parts}, output)
+    finally:  # also what was measured until Ctrl-C
+        versions = {name: version(name) for name in ("omnimalloc", "ortools", "torch")}
+        write_result("packing", {"versions": versions, "parts": parts}, output)
 
 
 def version(package: str) -> str | None:
