@@ -16,24 +16,35 @@ def begin(problem: Problem, i: int) -> int:
     return int(np.count_nonzero(problem.upper <= problem.lower[i]))
 
 
+def end(problem: Problem, i: int) -> int:
+    """When a block goes, on a line: how many have come. What goes in between goes at once."""
+    return int(np.count_nonzero(problem.lower < problem.upper[i]))
+
+
+# Of blocks that a preference finds equal the paper takes any; here the one that comes first, then
+# the one that goes first, so that the arena does not depend on how blocks are numbered.
+
+
 def by_lifetime(problem: Problem, i: int) -> Preference:
     size = aligned(problem)
-    return (problem.upper[i] - problem.lower[i], size[i], -begin(problem, i))
+    return (problem.upper[i] - problem.lower[i], size[i], -begin(problem, i), -end(problem, i))
 
 
 def by_start(problem: Problem, i: int) -> Preference:
-    return (-begin(problem, i), problem.upper[i] - problem.lower[i], aligned(problem)[i])
+    life = problem.upper[i] - problem.lower[i]
+    return (-begin(problem, i), life, aligned(problem)[i], -end(problem, i))
 
 
 def by_size(problem: Problem, i: int) -> Preference:
-    size = aligned(problem)
-    return (size[i], problem.upper[i] - problem.lower[i], -begin(problem, i))
+    life = problem.upper[i] - problem.lower[i]
+    return (aligned(problem)[i], life, -begin(problem, i), -end(problem, i))
 
 
 def by_area(problem: Problem, i: int) -> Preference:
     life = problem.upper[i] - problem.lower[i]
     size = aligned(problem)
-    return (float(size[i]) * float(life), life, size[i], -begin(problem, i))
+    area = float(size[i]) * float(life)
+    return (area, life, size[i], -begin(problem, i), -end(problem, i))
 
 
 def ticks_of(problem: Problem, i: int) -> list[int]:
