@@ -27,6 +27,8 @@ Offset Occupancy::lowest_fit(Rank begin, Rank end, Bytes size) {
                            recent_.size()];
   const bool known = recent.begin == begin && recent.end == end && recent.size <= size;
   Offset at = known ? recent.at : 0;
+  for (const Watched& watched : watched_) at = std::max(at, watched.set->solid());
+  std::erase_if(watched_, [at](const Watched& watched) { return watched.set->top() <= at; });
   std::size_t agreed = 0;  // sets in a row that left the candidate in place
   for (std::size_t i = 0; agreed < watched_.size(); i = i + 1 == watched_.size() ? 0 : i + 1) {
     const Offset next = watched_[i].set->first_gap(at, size, watched_[i].cursor);
