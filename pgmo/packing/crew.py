@@ -15,10 +15,8 @@ from pgmo.packing.schedule import EFFORTS, schedule
 SOLVERS: tuple[str, ...] = ("auto", *PACKERS, *IMPROVERS)
 """What `plan` takes as `solver`: the choice is left to it, one packer, or one that improves."""
 
-_MANY = 50_000  # blocks from which on not all packers are worth their time
-_FEW = (
-    2  # the first ones, which have nearly all of what there is to gain; first fit may take minutes
-)
+_MANY = 50_000  # blocks from which on not all packers are worth their time: first fit takes minutes
+_FEW = 2  # of them, the first ones, which have nearly all of what there is to gain
 
 
 class Crew:
