@@ -4,13 +4,12 @@
 
 namespace pgmo::packing {
 
-void IntervalSet::add(Offset begin, Offset end) {
-  if (begin > solid_) {
-    add_above(begin, end);
-  } else if (end > solid_) {
-    rise(end);
-  }
+bool IntervalSet::add(Offset begin, Offset end) {
+  if (end <= solid_) return false;
   top_ = std::max(top_, end);
+  if (begin > solid_) return add_above(begin, end);
+  rise(end);
+  return true;
 }
 
 // Makes everything below `end` solid, and what that comes to touch.
@@ -32,7 +31,7 @@ void IntervalSet::rise(Offset end) {
   if (gone > 0) chunks_.erase(chunks_.begin(), chunks_.begin() + static_cast<std::ptrdiff_t>(gone));
 }
 
-void IntervalSet::add_above(Offset begin, Offset end) {
+bool IntervalSet::add_above(Offset begin, Offset end) {
   // The first interval that ends at or above `begin`: the only one that may be joined from below.
   const auto chunk = begin > top_ ? chunks_.end()
                                   : std::partition_point(chunks_.begin(), chunks_.end(),
@@ -44,17 +43,19 @@ void IntervalSet::add_above(Offset begin, Offset end) {
     } else {
       insert(chunks_.size() - 1, chunks_.back().intervals.size(), {begin, end});
     }
-    return;
+    return true;
   }
   const auto interval = std::partition_point(chunk->intervals.begin(), chunk->intervals.end(),
                                              [&](const Interval& i) { return i.end < begin; });
   const std::size_t c = static_cast<std::size_t>(chunk - chunks_.begin());
   const std::size_t i = static_cast<std::size_t>(interval - chunk->intervals.begin());
+  if (interval->begin <= begin && end <= interval->end) return false;
   if (interval->begin <= end) {
     swallow(c, i, {begin, end});
   } else {
     insert(c, i, {begin, end});
   }
+  return true;
 }
 
 void IntervalSet::insert(std::size_t c, std::size_t i, Interval interval) {

@@ -32,7 +32,8 @@ class IntervalSet {
 
   void clear() { *this = {}; }
 
-  void add(Offset begin, Offset end);
+  // Whether that changed anything: false if all of it was in use.
+  bool add(Offset begin, Offset end);
   void add(const IntervalSet& other);
 
   // The lowest offset >= `at` with `size` free bytes above it. Hand a default cursor to the first
@@ -57,7 +58,7 @@ class IntervalSet {
 
   std::size_t count() const;
   Offset search(Offset at, Bytes size, Cursor& cursor) const;
-  void add_above(Offset begin, Offset end);
+  bool add_above(Offset begin, Offset end);
   void rise(Offset end);
   void insert(std::size_t chunk, std::size_t index, Interval interval);
   void swallow(std::size_t chunk, std::size_t index, Interval interval);

@@ -56,22 +56,22 @@ void Occupancy::collect(Rank node, Rank first, Rank last, Rank begin, Rank end) 
 }
 
 void Occupancy::add(Rank begin, Rank end, Offset offset, Bytes size) {
-  low_ = offset;
-  high_ = offset + size;
-  insert(1, 0, leaves_, begin, std::min(end, ranks_));
-  if (end > ranks_) insert(1, 0, leaves_, 0, end - ranks_);
+  insert(begin, std::min(end, ranks_), offset, offset + size);
+  if (end > ranks_) insert(0, end - ranks_, offset, offset + size);
 }
 
-void Occupancy::insert(Rank node, Rank first, Rank last, Rank begin, Rank end) {
-  if (begin >= last || end <= first) return;
-  nodes_[node].used.add(low_, high_);
-  if (begin <= first && last <= end) {
-    if (node < leaves_) nodes_[node].cover.add(low_, high_);  // a leaf has no use for a cover
-    return;
+// Whatever a node has in use, all nodes above it have: climbing ends where nothing is new.
+void Occupancy::insert(Rank begin, Rank end, Offset low, Offset high) {
+  const auto cover = [&](Rank node) {
+    nodes_[node].used.add(low, high);
+    if (node < leaves_) nodes_[node].cover.add(low, high);  // a leaf has no use for a cover
+    for (node /= 2; node >= 1 && nodes_[node].used.add(low, high); node /= 2) {
+    }
+  };
+  for (begin += leaves_, end += leaves_; begin < end; begin /= 2, end /= 2) {
+    if (begin & 1) cover(begin++);
+    if (end & 1) cover(--end);
   }
-  const Rank middle = first + (last - first) / 2;
-  insert(2 * node, first, middle, begin, end);
-  insert(2 * node + 1, middle, last, begin, end);
 }
 
 void Occupancy::hand_down(Rank node) {

@@ -53,7 +53,7 @@ class Occupancy {
   };
 
   void collect(Rank node, Rank first, Rank last, Rank begin, Rank end);
-  void insert(Rank node, Rank first, Rank last, Rank begin, Rank end);
+  void insert(Rank begin, Rank end, Offset low, Offset high);
   void hand_down(Rank node);
 
   Rank ranks_;
@@ -62,7 +62,6 @@ class Occupancy {
   std::vector<Node> nodes_;       // node i has the children 2i and 2i + 1
   std::vector<Recent> recent_;    // by a hash of the lifetime; a newer one replaces an older
   std::vector<Watched> watched_;  // scratch of lowest_fit
-  Offset low_ = 0, high_ = 0;     // what insert adds
 };
 
 // Places the blocks in the given order, each at the lowest offset free for all of its lifetime.

@@ -15,8 +15,7 @@ PACKERS: tuple[str, ...] = tuple(_core.packers())
 - `best-fit-area`, `-size`, `-start`: the same with the largest size times lifetime, the largest
   size, the earliest request;
 - `first-fit-size`: by falling size, each block at the lowest offset free for all of its lifetime;
-- `first-fit-lifetime`, `-area`, `-start`: the same by falling lifetime, by falling size times
-  lifetime, and as requested.
+- `first-fit-lifetime`: the same by falling lifetime.
 """
 
 

@@ -99,9 +99,7 @@ def test_best_fit_is_the_heuristic_of_the_paper(problem):
 def test_first_fit_is_first_fit(problem):
     for packer, preference in (
         ("first-fit-size", naive.by_size),
-        ("first-fit-area", naive.by_area),
         ("first-fit-lifetime", naive.by_lifetime),
-        *([] if problem.period else [("first-fit-start", naive.by_start)]),
     ):
         order = sorted(range(len(problem)), key=lambda i: preference(problem, i), reverse=True)
         assert pack(problem, packer).tolist() == naive.first_fit(problem, order)

@@ -96,8 +96,8 @@ def test_no_time_is_enough_for_one_packer(monkeypatch):
 
 
 def test_one_packer_runs_alone(monkeypatch):
-    assert packers_that_ran(monkeypatch, hard_problem(), solver="first-fit-area") == [
-        "first-fit-area"
+    assert packers_that_ran(monkeypatch, hard_problem(), solver="first-fit-size") == [
+        "first-fit-size"
     ]
 
 
