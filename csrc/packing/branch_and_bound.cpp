@@ -12,19 +12,6 @@ namespace {
 
 constexpr std::string_view kSource = "branch-and-bound";
 
-// Puts the windows' packings together.
-Offsets assemble(const Ring& ring, const Reduction& reduction, const std::vector<Race>& races) {
-  Offsets offsets = reduction.offsets;
-  for (const Race& race : races) {
-    const Window& window = race.window();
-    for (BlockId i = 0; i < window.blocks(); ++i) {
-      offsets[window.block[i]] = window.bytes(race.offsets()[i]);
-    }
-  }
-  restore(ring, reduction, offsets);
-  return offsets;
-}
-
 }  // namespace
 
 Improvement branch_and_bound(const Ring& ring, const Offsets& incumbent, Monitor& monitor,
@@ -48,7 +35,9 @@ Improvement branch_and_bound(const Ring& ring, const Offsets& incumbent, Monitor
     }
     monitor.raise_bound(std::min(bound, arena), kSource);
     if (arena < best.arena) {
-      best.offsets = assemble(ring, reduction, races);
+      std::vector<const Offsets*> windows;
+      for (const Race& race : races) windows.push_back(&race.offsets());
+      best.offsets = assemble(ring, reduction, windows);
       best.arena = arena_of(ring, best.offsets);
       monitor.offer(best.offsets, best.arena, kSource);
     }

@@ -33,9 +33,10 @@ void IntervalSet::rise(Offset end) {
 
 bool IntervalSet::add_above(Offset begin, Offset end) {
   // The first interval that ends at or above `begin`: the only one that may be joined from below.
-  const auto chunk = begin > top_ ? chunks_.end()
-                                  : std::partition_point(chunks_.begin(), chunks_.end(),
-                                          [&](const Chunk& c) { return c.end < begin; });
+  const auto chunk = begin > top_
+                         ? chunks_.end()
+                         : std::partition_point(chunks_.begin(), chunks_.end(),
+                                                [&](const Chunk& c) { return c.end < begin; });
   if (chunk == chunks_.end()) {
     if (chunks_.empty()) {
       widest_gap_ = begin - solid_;

@@ -31,8 +31,10 @@ struct Part {
 Part spare(const Ring& ring, Bytes bound, Bytes unit, std::vector<BlockId>& spared) {
   std::vector<bool> gone(ring.size.size());
   const auto ranks = static_cast<std::size_t>(ring.ranks);
-  for (bool changed = true; changed;) {
-    changed = false;
+  // A pass that finds hardly any is the last one.
+  std::size_t found = 1;
+  for (std::size_t least = 0; found > least; least = gone.size() / 1000) {
+    found = 0;
     // Sums of sizes and numbers of blocks: alive at a rank, and begun before a rank, the circle
     // being gone round twice.
     std::vector<Bytes> alive(ranks + 1), begun(2 * ranks + 1);
@@ -64,7 +66,7 @@ Part spare(const Ring& ring, Bytes bound, Bytes unit, std::vector<BlockId>& spar
       if (free < 0 || free / (count + 1) < ring.size[i] - unit) continue;
       gone[i] = true;
       spared.push_back(i);
-      changed = true;
+      ++found;
     }
   }
   Part part;
@@ -146,6 +148,41 @@ std::vector<Part> cut(const Part& part) {
   return parts;
 }
 
+// How high each rank is filled, where heights only grow: a segment tree of what a node has been
+// raised to as a whole, and of the highest within it.
+class Heights {
+ public:
+  explicit Heights(Rank ranks) : ranks_(ranks), raised_(2 * ranks), within_(2 * ranks) {}
+
+  Offset highest(Rank begin, Rank end) const {
+    Offset highest = 0;
+    each_node(begin, end, [&](Rank node) {
+      highest = std::max(highest, within_[node]);
+      for (node /= 2; node >= 1; node /= 2) highest = std::max(highest, raised_[node]);
+    });
+    return highest;
+  }
+
+  void raise(Rank begin, Rank end, Offset to) {
+    each_node(begin, end, [&](Rank node) {
+      raised_[node] = std::max(raised_[node], to);
+      for (; node >= 1 && within_[node] < to; node /= 2) within_[node] = to;
+    });
+  }
+
+ private:
+  template <typename Visit>
+  void each_node(Rank begin, Rank end, Visit visit) const {
+    for (begin += ranks_, end += ranks_; begin < end; begin /= 2, end /= 2) {
+      if (begin & 1) visit(begin++);
+      if (end & 1) visit(--end);
+    }
+  }
+
+  Rank ranks_;
+  std::vector<Offset> raised_, within_;
+};
+
 // Takes blocks that are alive in all sections out of the part and into its base.
 bool sink(const Ring& ring, Part& part, Offsets& offsets) {
   Part rest;
@@ -173,12 +210,16 @@ Window window_of(const Ring& ring, const Part& part, Bytes unit) {
   window.sections = part.ranks;
   window.base = part.base;
   window.unit = unit;
-  std::vector<Bytes> load(part.ranks);
+  std::vector<Bytes> load(static_cast<std::size_t>(part.ranks) + 1);
   for (std::size_t i = 0; i < part.size(); ++i) {
     window.size.push_back(ring.size[part.block[i]] / unit);
     window.lifetime.push_back(ring.lifetime[part.block[i]]);
-    for (Rank s = part.begin[i]; s < part.end[i]; ++s) load[s % part.ranks] += window.size[i];
+    const Bytes size = window.size[i];
+    load[part.begin[i]] += size;
+    load[std::min(part.end[i], part.ranks)] -= size;
+    if (part.end[i] > part.ranks) load[0] += size, load[part.end[i] - part.ranks] -= size;
   }
+  std::partial_sum(load.begin(), load.end(), load.begin());
   window.load = *std::max_element(load.begin(), load.end());
   return window;
 }
@@ -228,22 +269,46 @@ void restore(const Ring& ring, const Reduction& reduction, Offsets& offsets) {
   }
 }
 
+Offsets assemble(const Ring& ring, const Reduction& reduction,
+                 const std::vector<const Offsets*>& windows) {
+  Offsets offsets = reduction.offsets;
+  for (std::size_t w = 0; w < windows.size(); ++w) {
+    const Window& window = reduction.windows[w];
+    for (BlockId i = 0; i < window.blocks(); ++i) {
+      offsets[window.block[i]] = window.bytes((*windows[w])[i]);
+    }
+  }
+  restore(ring, reduction, offsets);
+  return offsets;
+}
+
+Ring ring_of(const Window& window) {
+  Ring ring;
+  ring.ranks = window.sections;
+  ring.circular = std::any_of(window.end.begin(), window.end.end(),
+                              [&](Rank end) { return end > window.sections; });
+  ring.size = window.size;
+  ring.begin = window.begin;
+  ring.end = window.end;
+  ring.lifetime = window.lifetime;
+  ring.max_load = window.load;
+  return ring;
+}
+
 Offsets push_down(const Window& window, const Offsets& offsets) {
   std::vector<BlockId> order(window.block.size());
   std::iota(order.begin(), order.end(), 0);
   std::sort(order.begin(), order.end(), [&](BlockId a, BlockId b) {
     return offsets[window.block[a]] < offsets[window.block[b]];
   });
-  std::vector<Offset> height(window.sections);
+  Heights heights(window.sections);
   Offsets result(window.block.size());
   for (const BlockId i : order) {
-    Offset& offset = result[i] = 0;
-    for (Rank s = window.begin[i]; s < window.end[i]; ++s) {
-      offset = std::max(offset, height[s % window.sections]);
-    }
-    for (Rank s = window.begin[i]; s < window.end[i]; ++s) {
-      height[s % window.sections] = offset + window.size[i];
-    }
+    const Rank end = std::min(window.end[i], window.sections), rest = window.end[i] - end;
+    const Offset offset = std::max(heights.highest(window.begin[i], end), heights.highest(0, rest));
+    heights.raise(window.begin[i], end, offset + window.size[i]);
+    heights.raise(0, rest, offset + window.size[i]);
+    result[i] = offset;
   }
   return result;
 }

@@ -1,4 +1,4 @@
-// What is left of a problem for exact search, once everything easy is taken out of it.
+// What is left of a problem for searches, once everything easy is taken out of it.
 //
 //   b  |====|                    Of all ticks only those matter at which no further block is alive
 //   l     |=====|                than at a neighbouring one: the sections. Lifetimes become ranges
@@ -49,6 +49,13 @@ Reduction reduce(const Ring& ring, Bytes bound);
 
 // Adds the spared blocks to offsets that lack them, each at the lowest offset that is free.
 void restore(const Ring& ring, const Reduction& reduction, Offsets& offsets);
+
+// Puts packings of the windows together, in units and in the order of the reduction's windows.
+Offsets assemble(const Ring& ring, const Reduction& reduction,
+                 const std::vector<const Offsets*>& windows);
+
+// The window as a problem of its own: its sizes in units, its sections as ranks.
+Ring ring_of(const Window& window);
 
 // The window's part of offsets of the ring, in units: pushed down until each block rests on another
 // one or on the base, which keeps the order of blocks that meet.
