@@ -1,123 +1,253 @@
-"""How fast the packers are and how close they come to the lower bound.
+"""How close to the lower bound packing comes, how fast, and against whom.
 
-    python bench/packing.py                         all sizes; about ten minutes
-    python bench/packing.py --blocks 1000 10000     a quick look
+    python bench/packing.py --instances DIR     every *.csv below DIR
+    python bench/packing.py                     generated instances instead
+    python bench/packing.py --parts growth      1e3 to 1e6 blocks, and their picture, alone
+    PGMO_INSTANCES=DIR make bench               the same as --instances
 
-Generated circular traces (`_traces.py`) from 10^3 to 10^6 blocks: each packer, the portfolio that
-stops at the lower bound and the one that runs every packer; and, in the same run, plain greedy by
-size in Python with numpy, the planner of PyTorch's Static Runtime and of TensorFlow Lite, where it
-is feasible. `gap` is arena / bound - 1; the bound counts a block that outlives a period as two.
+Four parts. `instances`: the files, or dissected arenas (nothing need be wasted) and training-shaped
+and random traces. `circular`: the same on a circle, most blocks wrapping. `networks`: traces
+recorded from the demo networks at ten times their size (needs torch). `growth`: the packers and
+plan(effort="fast") on up to a million blocks.
+
+The first three are a table of contestants, each in a process of its own, at the same time limit
+and number of threads: pgmo, its packers alone, the heuristic of Sekiyama et al. 2018, and what is
+installed of omnimalloc (`omni`, `supermalloc`) and OR-Tools' CP-SAT, which starts from Sekiyama's
+(pip install omnimalloc ortools). Medians of `--runs` runs with different seeds. `peak` is arena /
+max load; `pgmo_seconds_to_same_peak` the time after which pgmo had reached the peer's peak. Parts
+that are not run keep their earlier results; `--table` prints the tables of what is there.
 """
 
 import argparse
+import importlib.util
+import json
+import os
+import statistics
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _machine import Seconds, repeat, write_result
+from _contestants import CONTESTANTS, Run, run
+from _dissected import dissected
+from _growth import draw_growth, measure_growth
+from _large_networks import record_large_networks
+from _machine import RESULTS, write_result
 from _traces import FAMILIES
-from numpy.typing import NDArray
 
+from pgmo.packing.csv_file import read_csv
 from pgmo.packing.lower_bound import max_load
-from pgmo.packing.packer import PACKERS
-from pgmo.packing.portfolio import plan, search
 from pgmo.packing.problem import Problem
-from pgmo.packing.validator import validate
 from pgmo.profiler.profile import Profile
 
-SCATTERED_LIMIT = 200_000  # blocks at random take the first-fit packers minutes beyond it
-PEER_LIMIT = 20_000  # blocks; the peer's time grows with their square
+PARTS = ("instances", "circular", "networks", "growth")
+PICTURE = Path(__file__).parent / "packing_growth.png"
+FIRST = "pgmo"  # whom all are compared with
 
 
-def greedy_by_size(problem: Problem) -> NDArray[np.int64]:
-    """Largest first, each into the lowest gap between the placed blocks that it meets in time."""
-    size = -(-problem.size // problem.alignment) * problem.alignment
-    lower, upper, period = problem.lower, problem.upper, problem.period
-    n = len(problem)
-    order = np.argsort(-size, kind="stable")
-    offset = np.zeros(n, np.int64)
-    for k, i in enumerate(order.tolist()):
-        placed = order[:k]
-        low, high = lower[placed], upper[placed]
-        meets = (low < upper[i]) & (lower[i] < high)
-        if period:
-            meets |= (low + period < upper[i]) | (lower[i] + period < high)
-        rivals = placed[meets]
-        rivals = rivals[np.argsort(offset[rivals], kind="stable")]
-        begin, end = offset[rivals], offset[rivals] + size[rivals]
-        floor = np.concatenate([[0], np.maximum.accumulate(end)])
-        fits = np.flatnonzero(begin - floor[:-1] >= size[i])
-        offset[i] = floor[fits[0]] if len(fits) else floor[-1]
-    return offset
+def from_folder(folder: Path) -> Iterator[tuple[str, Problem]]:
+    paths = sorted(folder.rglob("*.csv"))
+    if not paths:
+        raise SystemExit(f"{folder}: no *.csv below it; check the path")
+    for path in paths:
+        yield str(path.relative_to(folder).with_suffix("")), read_csv(path).problem
 
 
-def measure(family: str, blocks: int, repetitions: int) -> list[dict[str, Any]]:
-    trace = FAMILIES[family](blocks, 0)
+def on_a_line() -> Iterator[tuple[str, Problem]]:
+    for blocks in (50, 150, 300, 1000):
+        yield f"dissected {blocks}", dissected(blocks, seed=blocks)
+    for family in FAMILIES:
+        yield f"{family} 4000", cut_open(circle_of(family, 4000))
+
+
+def on_a_circle() -> Iterator[tuple[str, Problem]]:
+    for blocks in (50, 150, 300, 1000):
+        yield f"dissected {blocks}", dissected(blocks, seed=blocks, circular=True)
+    for family in FAMILIES:
+        yield f"{family} 4000", circle_of(family, 4000)
+
+
+def circle_of(family: str, blocks: int) -> Problem:
+    trace = FAMILIES[family](blocks, 1)
     profile = Profile.from_columns(
         size=trace.size, start=trace.start, end=trace.end, ticks=trace.ticks
     )
-    problem, _ = Problem.from_profile(profile, 64)
-    aligned = -(-problem.size // 64) * 64
+    return Problem.from_profile(profile, 64)[0]
+
+
+def cut_open(problem: Problem) -> Problem:
+    """One turn as a line: what wraps lives until the end, and once more at the beginning."""
+    wraps = problem.upper > problem.period
+    return Problem(
+        np.concatenate([problem.size, problem.size[wraps]]),
+        np.concatenate([problem.lower, np.zeros(wraps.sum(), np.int64)]),
+        np.concatenate(
+            [np.minimum(problem.upper, problem.period), problem.upper[wraps] - problem.period]
+        ),
+        alignment=problem.alignment,
+    )
+
+
+def large_networks() -> Iterator[tuple[str, Problem]]:
+    if importlib.util.find_spec("torch") is None:
+        print("networks: torch is not installed, left out", flush=True)
+        return
+    for name, profile in record_large_networks():
+        yield name, Problem.from_profile(profile, 64)[0]
+
+
+def compare(
+    part: str, name: str, problem: Problem, args: argparse.Namespace
+) -> Iterator[dict[str, Any]]:
     bound = max_load(problem)
-    rows: list[dict[str, Any]] = []
+    ours: list[Run] = []
+    for contestant in args.contestants:
+        entry = CONTESTANTS[contestant]
+        if (problem.period and not entry.circles) or len(problem) > entry.most_blocks:
+            continue
+        runs = []
+        for seed in range(args.runs):
+            runs.append(run(contestant, problem, args.time_limit, args.threads, seed))
+            if runs[-1].arena is None or runs[-1].seconds > 1.5 * args.time_limit:
+                break  # nothing is gained by waiting for the others
+        if contestant == FIRST:
+            ours = runs
+        found = [one.arena for one in runs if one.arena is not None]
+        arena = statistics.median(found) if found else None
+        row = {
+            "part": part,
+            "instance": name,
+            "blocks": len(problem),
+            "max_load": bound,
+            "contestant": contestant,
+            "arena": arena,
+            "peak": arena / bound if arena is not None else None,
+            "worst_peak": max(found) / bound if found else None,
+            "seconds": statistics.median(one.seconds for one in runs),
+            "seconds_range": [min(r.seconds for r in runs), max(r.seconds for r in runs)],
+            "cpu_seconds": statistics.median(one.cpu_seconds for one in runs),
+            "runs": len(runs),
+            "why": runs[-1].why,
+            "pgmo_seconds_to_same_peak": until(ours, arena) if contestant != FIRST else None,
+        }
+        if contestant.startswith(FIRST):
+            row["seconds_to_peak"] = until(runs, max(found)) if found else None
+        tell(row)
+        yield row
 
-    def note(packer: str, seconds: Seconds, arena: int) -> None:
-        rows.append(
-            {
-                "family": family,
-                "blocks": len(problem),
-                "wrapping": int((problem.upper > problem.period).sum()),
-                "packer": packer,
-                "seconds": seconds.median,
-                "seconds_range": [seconds.fastest, seconds.slowest],
-                "repetitions": seconds.repetitions,
-                "gap": arena / bound - 1,
-            }
-        )
-        print(
-            f"{family:14} {len(problem):8} {packer:24} {seconds.median:9.4f} s"
-            f"   gap {100 * rows[-1]['gap']:7.4f} %",
-            flush=True,
-        )
 
-    runs = []
-    complete = repeat(lambda: runs.append(search(problem, early_stop=False)), repetitions)
-    for packer, attempts in zip(
-        PACKERS, zip(*(run.attempts for run in runs), strict=True), strict=True
-    ):
-        seconds = Seconds.of([attempt.seconds for attempt in attempts])
-        note(packer, seconds, attempts[0].arena)
-    best = runs[0].best.arena
-    note("portfolio, every packer", complete, best)
-    note("portfolio", repeat(lambda: search(problem), repetitions), best)
-    made = plan(profile)
-    note("plan(), end to end", repeat(lambda: plan(profile), repetitions), made.arena)
-    rows[-1]["gap_to_max_load"] = made.gap
-    note("validate()", repeat(lambda: validate(made), repetitions), made.arena)
-    if len(problem) <= PEER_LIMIT:
-        offset = greedy_by_size(problem)
-        seconds = repeat(lambda: greedy_by_size(problem), repetitions)
-        note("peer: greedy by size", seconds, int((offset + aligned).max()))
-        for row in rows:
-            row["peer_seconds_ratio"] = seconds.median / row["seconds"]
-    return rows
+def until(runs: list[Run], arena: float | None) -> float | None:
+    """Median of the seconds after which runs have come to an arena; None unless most of them do."""
+    if arena is None or not runs:
+        return None
+    times = [min((at for at, got in one.trace if got <= arena), default=None) for one in runs]
+    reached = sorted(at for at in times if at is not None)
+    return reached[(len(runs) - 1) // 2] if 2 * len(reached) > len(runs) else None
+
+
+def tell(row: dict[str, Any]) -> None:
+    peak = "   -   " if row["peak"] is None else f"{row['peak']:.5f}"
+    same = row["pgmo_seconds_to_same_peak"]
+    told = "" if same is None else f"   pgmo there after {same:.3f} s"
+    why = f"   ({row['why']})" if row["why"] else ""
+    print(
+        f"{row['instance']:26} {row['blocks']:6} {row['contestant']:24} {peak} "
+        f"{row['seconds']:9.3f} s{told}{why}",
+        flush=True,
+    )
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """The rows as Markdown: peak over max load, and seconds."""
+    names = list(dict.fromkeys(row["contestant"] for row in rows))
+    lines = [
+        "| instance | blocks | " + " | ".join(names) + " |",
+        "|---|---:|" + "---|" * len(names),
+    ]
+    for part, instance in dict.fromkeys((row["part"], row["instance"]) for row in rows):
+        mine = {
+            row["contestant"]: row
+            for row in rows
+            if (row["part"], row["instance"]) == (part, instance)
+        }
+        cells = [cell(mine.get(name)) for name in names]
+        title = f"{instance}, circular" if part == "circular" else instance
+        blocks = next(iter(mine.values()))["blocks"]
+        lines.append(f"| {title} | {blocks} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def cell(row: dict[str, Any] | None) -> str:
+    if row is None:
+        return ""
+    if row["peak"] is None:
+        return f"none, {row['seconds']:.1f} s"
+    seconds = row["seconds"]
+    return f"{row['peak']:.4f}, " + (f"{seconds:.3f} s" if seconds < 1 else f"{seconds:.1f} s")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    default = os.environ.get("PGMO_INSTANCES")
+    parser.add_argument("--instances", type=Path, default=Path(default) if default else None)
+    parser.add_argument("--parts", nargs="+", default=list(PARTS), choices=PARTS)
+    parser.add_argument("--time-limit", type=float, default=5.0)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--only", nargs="+", metavar="WORD", help="instances with it in their name")
+    installed = [name for name, entry in CONTESTANTS.items() if entry.installed]
+    parser.add_argument("--contestants", nargs="+", default=installed, choices=installed)
     parser.add_argument("--blocks", type=int, nargs="+", default=[10**k for k in (3, 4, 5, 6)])
     parser.add_argument("--families", nargs="+", default=list(FAMILIES), choices=FAMILIES)
-    parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--output", type=Path, help="default: bench/results/packing.json")
+    parser.add_argument("--table", action="store_true", help="print Markdown, measure nothing")
     args = parser.parse_args()
-    rows = [
-        row
-        for blocks in args.blocks
-        for family in args.families
-        if family != "scattered" or blocks <= SCATTERED_LIMIT
-        for row in measure(family, blocks, args.repetitions)
-    ]
-    write_result("packing", {"alignment": 64, "rows": rows}, args.output)
+    output = args.output or RESULTS / "packing.json"
+    if args.table:
+        for part, result in json.loads(output.read_text())["parts"].items():
+            if part != "growth":
+                print(f"{table(result['rows'])}\n")
+        return
+    if FIRST in args.contestants:  # the others are compared with it
+        args.contestants = [FIRST, *(name for name in args.contestants if name != FIRST)]
+    sources = {
+        "instances": lambda: from_folder(args.instances) if args.instances else on_a_line(),
+        "circular": on_a_circle,
+        "networks": large_networks,
+    }
+    kept = json.loads(output.read_text()).get("parts", {}) if output.exists() else {}
+    parts: dict[str, Any] = {part: kept[part] for part in PARTS if part in kept}
+    try:
+        for part in args.parts:
+            rows: list[dict[str, Any]] = []
+            parts[part] = {
+                "date": datetime.now(UTC).isoformat(timespec="seconds"),
+                "time_limit": args.time_limit,
+                "threads": args.threads,
+                "rows": rows,
+            }
+            if part == "growth":
+                rows += measure_growth(args.blocks, args.families, args.runs)
+                draw_growth(rows, PICTURE)
+                print(f"Drew {PICTURE}")
+                continue
+            for name, problem in sources[part]():
+                if not args.only or any(word in name for word in args.only):
+                    rows += compare(part, name, problem, args)
+            print(f"\n{table(rows)}\n")
+    finally:  # also what was measured until Ctrl-C
+        versions = {name: version(name) for name in ("omnimalloc", "ortools", "torch")}
+        write_result("packing", {"versions": versions, "parts": parts}, output)
+
+
+def version(package: str) -> str | None:
+    from importlib import metadata
+
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
 
 
 if __name__ == "__main__":

@@ -3,8 +3,9 @@
     profile  ->  plan  ->  replay
 
 `optimize` does all three. `Profile` and `Plan` are what it records and computes, `plan` computes
-one from the other, and every error is a `PgmoError`. `torch_allocator` is for those who exchange
-PyTorch's allocator themselves, `memory_stats` for those who watch it.
+one from the other, or a `Packing` of a bare `Problem`, and every error is a `PgmoError`.
+`torch_allocator` is for those who exchange PyTorch's allocator themselves, `memory_stats` for those
+who watch it.
 """
 
 from pgmo.allocator.memory_stats import memory_stats
@@ -23,6 +24,8 @@ from pgmo.errors import (
 )
 from pgmo.packing.plan import Plan
 from pgmo.packing.portfolio import plan
+from pgmo.packing.problem import Problem
+from pgmo.packing.result import Packing
 from pgmo.profiler.profile import Profile
 from pgmo.version import __version__
 
@@ -30,9 +33,11 @@ __all__ = [
     "AdapterError",
     "FileError",
     "OptionError",
+    "Packing",
     "PgmoError",
     "Plan",
     "PlanError",
+    "Problem",
     "ProblemError",
     "Profile",
     "ProfileError",

@@ -8,7 +8,16 @@ import numpy
 import numpy.typing
 import typing
 
-__all__: list[str] = ["Engine", "OPENING", "engine_api", "max_load", "pack", "packers", "set_tag"]
+__all__: list[str] = [
+    "Engine",
+    "OPENING",
+    "engine_api",
+    "max_load",
+    "pack",
+    "packers",
+    "set_tag",
+    "solve",
+]
 
 class Engine:
     """
@@ -251,6 +260,28 @@ def packers() -> list[str]:
 def set_tag(tag: typing.SupportsInt | typing.SupportsIndex) -> None:
     """
     Tags the blocks that the calling thread requests from now on; -1 removes the tag.
+    """
+
+def solve(
+    method: str,
+    size: typing.Annotated[numpy.typing.ArrayLike, numpy.int64],
+    lower: typing.Annotated[numpy.typing.ArrayLike, numpy.int64],
+    upper: typing.Annotated[numpy.typing.ArrayLike, numpy.int64],
+    period: typing.SupportsInt | typing.SupportsIndex,
+    alignment: typing.SupportsInt | typing.SupportsIndex,
+    offsets: typing.Annotated[numpy.typing.ArrayLike, numpy.int64],
+    bound: typing.SupportsInt | typing.SupportsIndex,
+    time_limit: typing.SupportsFloat | typing.SupportsIndex,
+    threads: typing.SupportsInt | typing.SupportsIndex,
+    seed: typing.SupportsInt | typing.SupportsIndex,
+    observer: typing.Any,
+) -> dict:
+    """
+    Improves the packing `offsets` (n,) by "search" or "branch-and-bound".
+
+    Returns offsets, arena and bound in bytes, optimal, interrupted and work, after at most
+    `time_limit` seconds or as soon as no packing can be better. The observer is called in this
+    thread with (seconds, arena, bound, source) for each improvement. Releases the GIL.
     """
 
 OPENING: int = 1152921504606846976

@@ -103,7 +103,7 @@ def write(
         ...     read(f"{folder}/a.pgmoprof", "pgmoprof", 1, schema).columns["size"].tolist()
         [0, 1, 2]
     """
-    _replace(Path(path), pack(kind, version, columns, fields, nested))
+    replace_file(Path(path), pack(kind, version, columns, fields, nested))
 
 
 def pack(
@@ -254,7 +254,12 @@ def read_from(
     return Archive(path, version, rows, columns, fields, inner)
 
 
-def _replace(path: Path, data: bytes) -> None:
+def replace_file(path: Path, data: bytes) -> None:
+    """Writes a file in one step: whoever looks finds the old one or the new one, both whole.
+
+    Raises:
+        FileError: when the folder or the file cannot be written.
+    """
     try:
         target = Path(os.path.realpath(path))  # a link stays a link
         if target.exists() and not target.is_file():

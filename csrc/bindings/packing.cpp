@@ -8,6 +8,7 @@
 
 #include "bindings/module.hpp"
 #include "packing/packer.hpp"
+#include "packing/solve.hpp"
 
 namespace py = pybind11;
 
@@ -44,6 +45,49 @@ Bytes max_load(const Column& size, const Column& lower, const Column& upper, Tic
   return packing::make_ring(problem).max_load;
 }
 
+// Hands progress to a Python callable and looks for signals, both with the GIL. A
+// KeyboardInterrupt, from a signal or from the callable, ends the search and goes no further.
+bool listen(const py::object& observer, std::span<const packing::Progress> progress) {
+  const py::gil_scoped_acquire acquire;
+  try {
+    if (!observer.is_none()) {
+      for (const packing::Progress& step : progress) {
+        observer(step.seconds, step.arena, step.bound, step.source);
+      }
+    }
+    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+  } catch (py::error_already_set& error) {
+    if (!error.matches(PyExc_KeyboardInterrupt)) throw;
+    return false;
+  }
+  return true;
+}
+
+py::dict solve(const std::string& method, const Column& size, const Column& lower,
+               const Column& upper, Tick period, Bytes alignment, const Column& offsets,
+               Bytes bound, double time_limit, int threads, std::uint64_t seed,
+               const py::object& observer) {
+  if (threads < 1) throw std::invalid_argument("threads is below 1");
+  const packing::Problem problem = problem_of(size, lower, upper, period, alignment);
+  const packing::Offsets incumbent(offsets.data(), offsets.data() + offsets.size());
+  packing::Outcome outcome;
+  {
+    const py::gil_scoped_release release;
+    outcome = packing::solve(
+        method, problem, incumbent, bound, time_limit, {threads, seed},
+        [&](std::span<const packing::Progress> progress) { return listen(observer, progress); });
+  }
+  py::dict result;
+  result["offsets"] =
+      Column(static_cast<py::ssize_t>(outcome.offsets.size()), outcome.offsets.data());
+  result["arena"] = outcome.arena;
+  result["bound"] = outcome.bound;
+  result["optimal"] = outcome.arena == outcome.bound;
+  result["interrupted"] = outcome.interrupted;
+  result["work"] = outcome.work;
+  return result;
+}
+
 std::vector<std::string> names() {
   std::vector<std::string> all;
   for (const packing::Packer& packer : packing::packers()) all.emplace_back(packer.name);
@@ -60,6 +104,15 @@ void bind_packing(py::module_& module) {
   module.def("max_load", &max_load, py::arg("size"), py::arg("lower"), py::arg("upper"),
              py::arg("period"), py::arg("alignment"),
              "Largest sum of aligned sizes alive at one tick, in bytes.");
+  module.def(
+      "solve", &solve, py::arg("method"), py::arg("size"), py::arg("lower"), py::arg("upper"),
+      py::arg("period"), py::arg("alignment"), py::arg("offsets"), py::arg("bound"),
+      py::arg("time_limit"), py::arg("threads"), py::arg("seed"), py::arg("observer"),
+      "Improves the packing `offsets` (n,) by \"search\" or \"branch-and-bound\".\n\n"
+      "Returns offsets, arena and bound in bytes, optimal, interrupted and work, after at most\n"
+      "`time_limit` seconds or as soon as no packing can be better. The observer is called in "
+      "this\n"
+      "thread with (seconds, arena, bound, source) for each improvement. Releases the GIL.");
   module.def("packers", &names, "Names of the packers, fastest first.");
 }
 

@@ -8,7 +8,9 @@ namespace pgmo::packing {
 
 Offsets best_fit(const Ring& ring);
 Offsets best_fit_area(const Ring& ring);
+Offsets best_fit_size(const Ring& ring);
+Offsets best_fit_start(const Ring& ring);
 Offsets first_fit_size(const Ring& ring);
-Offsets first_fit_area(const Ring& ring);
+Offsets first_fit_lifetime(const Ring& ring);
 
 }  // namespace pgmo::packing

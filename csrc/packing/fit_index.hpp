@@ -6,6 +6,8 @@
 //       |    . | * .              its best block at once, and at most O(sqrt n) nodes lie across
 //       |      |. *               an edge, whatever the lifetimes are.
 //       +------l---------> begin
+//
+// Where few blocks begin inside the window it is quicker to look at each of those.
 
 #pragma once
 
@@ -18,20 +20,22 @@ namespace pgmo::packing {
 
 class FitIndex {
  public:
-  // `preference` orders the blocks, the most preferred first; each block is in it once.
-  FitIndex(const Ring& ring, const std::vector<BlockId>& preference);
+  explicit FitIndex(const Ring& ring);
 
-  // The place in `preference` of the best block with begin >= low and end <= high, or kNone.
+  // Puts all blocks back. `preference` orders them, the most preferred first, each block once.
+  void fill(const std::vector<BlockId>& preference);
+
+  // The place in the preference of the best block with begin >= low and end <= high, or kNone.
   Rank best_within(Rank low, Rank high) const;
 
-  void remove(Rank place);
-
-  bool empty() const { return nodes_[1].best == kNone; }
+  void remove(BlockId block);
 
   static constexpr Rank kNone = std::numeric_limits<Rank>::max();
 
  private:
-  static constexpr Rank kLeaf = 8;  // points a leaf holds, at most
+  static constexpr Rank kLeaf = 8;    // points a leaf holds, at most
+  static constexpr Rank kFew = 256;   // blocks that are sooner looked at than searched for
+  static constexpr Rank kTree = 512;  // blocks without a tree, at most
 
   struct Point {
     Rank begin, end, place;  // place == kNone once removed
@@ -41,14 +45,22 @@ class FitIndex {
     Rank best;                                    // smallest place, kNone when empty
   };
 
-  void build(Rank node, Rank first, Rank last, bool by_begin);
+  void plant();
+  void arrange(Rank node, Rank first, Rank last, bool by_begin);
+  void summarise_all(Rank node, Rank first, Rank last);
   void summarise_leaf(Rank node, Rank first, Rank last);
   void summarise(Rank node);
   void search(Rank node, Rank first, Rank last, Rank low, Rank high, Rank& best) const;
 
+  // By begin: what the windows with few blocks are looked up in.
+  std::vector<Rank> first_at_;     // rank -> the first row that begins there or later
+  std::vector<Rank> row_;          // block -> row
+  std::vector<Rank> end_, place_;  // by row; place kNone once removed
+  // The tree.
   std::vector<Point> points_;
-  std::vector<Rank> slot_;   // place -> index into points_
-  std::vector<Node> nodes_;  // node i has the children 2i and 2i + 1
+  std::vector<BlockId> block_;  // of each point
+  std::vector<Rank> slot_;      // block -> index into points_
+  std::vector<Node> nodes_;     // node i has the children 2i and 2i + 1; empty without a tree
 };
 
 }  // namespace pgmo::packing

@@ -10,6 +10,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "types.hpp"
@@ -23,16 +24,23 @@ class IntervalSet {
     std::uint32_t chunk = 0, index = 0;
   };
 
-  bool empty() const { return chunks_.empty(); }
+  bool empty() const { return top_ == 0; }
 
-  void clear() { std::vector<Chunk>().swap(chunks_); }
+  // All below `solid` is in use, nothing above `top`.
+  Offset solid() const { return solid_; }
+  Offset top() const { return top_; }
 
-  void add(Offset begin, Offset end);
+  void clear() { *this = {}; }
+
+  // Whether that changed anything: false if all of it was in use.
+  bool add(Offset begin, Offset end);
   void add(const IntervalSet& other);
 
   // The lowest offset >= `at` with `size` free bytes above it. Hand a default cursor to the first
   // of a series of calls with rising `at`, and the same one to the rest.
-  Offset first_gap(Offset at, Bytes size, Cursor& cursor) const;
+  Offset first_gap(Offset at, Bytes size, Cursor& cursor) const {
+    return widest_gap_ < size ? std::max(at, top_) : search(at, size, cursor);
+  }
 
  private:
   struct Interval {
@@ -49,11 +57,17 @@ class IntervalSet {
   static constexpr std::size_t kFull = 128;
 
   std::size_t count() const;
+  Offset search(Offset at, Bytes size, Cursor& cursor) const;
+  bool add_above(Offset begin, Offset end);
+  void rise(Offset end);
   void insert(std::size_t chunk, std::size_t index, Interval interval);
   void swallow(std::size_t chunk, std::size_t index, Interval interval);
   void assign(const std::vector<Interval>& intervals);
 
-  std::vector<Chunk> chunks_;
+  Offset solid_ = 0;
+  Offset top_ = 0;
+  mutable Bytes widest_gap_ = 0;  // at least the widest of all chunks
+  std::vector<Chunk> chunks_;     // above what is solid, not touching it
 };
 
 }  // namespace pgmo::packing

@@ -45,16 +45,23 @@ class Occupancy {
     IntervalSet::Cursor cursor;
   };
 
+  // What was found last for a lifetime. Gaps only shrink: there is none of this size below it.
+  struct Recent {
+    Rank begin = -1, end = -1;
+    Bytes size = 0;
+    Offset at = 0;
+  };
+
   void collect(Rank node, Rank first, Rank last, Rank begin, Rank end);
-  void insert(Rank node, Rank first, Rank last, Rank begin, Rank end);
+  void insert(Rank begin, Rank end, Offset low, Offset high);
   void hand_down(Rank node);
 
   Rank ranks_;
   Rank leaves_;
   Rank narrow_;                   // nodes of at most this width keep their cover
   std::vector<Node> nodes_;       // node i has the children 2i and 2i + 1
+  std::vector<Recent> recent_;    // by a hash of the lifetime; a newer one replaces an older
   std::vector<Watched> watched_;  // scratch of lowest_fit
-  Offset low_ = 0, high_ = 0;     // what insert adds
 };
 
 // Places the blocks in the given order, each at the lowest offset free for all of its lifetime.

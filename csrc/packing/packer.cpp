@@ -8,11 +8,13 @@
 namespace pgmo::packing {
 
 std::span<const Packer> packers() {
-  static constexpr std::array<Packer, 4> kPackers{{
+  static constexpr std::array<Packer, 6> kPackers{{
       {"best-fit", best_fit},
       {"best-fit-area", best_fit_area},
+      {"best-fit-size", best_fit_size},
+      {"best-fit-start", best_fit_start},
       {"first-fit-size", first_fit_size},
-      {"first-fit-area", first_fit_area},
+      {"first-fit-lifetime", first_fit_lifetime},
   }};
   return kPackers;
 }

@@ -21,6 +21,7 @@ std::vector<BlockId> by_falling(const Ring& ring, Key key) {
     if (ring.lifetime[a] != ring.lifetime[b]) return ring.lifetime[a] > ring.lifetime[b];
     if (ring.size[a] != ring.size[b]) return ring.size[a] > ring.size[b];
     if (ring.begin[a] != ring.begin[b]) return ring.begin[a] < ring.begin[b];
+    if (ring.end[a] != ring.end[b]) return ring.end[a] < ring.end[b];
     return a < b;
   });
   return order;

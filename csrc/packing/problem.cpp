@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 
@@ -42,6 +43,23 @@ void turn(Ring& ring, Rank by) {
     ring.begin[i] -= shift;
     ring.end[i] -= shift;
   }
+}
+
+// Makes one rank of ranks between which no block ends: what is alive at the earlier ones is alive
+// at the last of them as well.
+void join_ranks(Ring& ring) {
+  std::vector<Rank> section(static_cast<std::size_t>(ring.ranks) + 1);
+  for (const Rank end : ring.end) section[end <= ring.ranks ? end : end - ring.ranks] = 1;
+  section[0] = 0;
+  section[ring.ranks] = 1;
+  std::partial_sum(section.begin(), section.end(), section.begin());
+  const Rank sections = section[ring.ranks];
+  for (BlockId i = 0; i < ring.blocks(); ++i) {
+    ring.begin[i] = section[ring.begin[i]];
+    ring.end[i] = ring.end[i] <= ring.ranks ? section[ring.end[i]]
+                                            : sections + section[ring.end[i] - ring.ranks];
+  }
+  ring.ranks = sections;
 }
 
 }  // namespace
@@ -105,6 +123,7 @@ Ring make_ring(const Problem& problem) {
   if (ring.circular) {
     turn(ring, static_cast<Rank>(std::min_element(load.begin(), load.end()) - load.begin()));
   }
+  join_ranks(ring);
   return ring;
 }
 

@@ -34,8 +34,9 @@ struct Problem {
 // upper - lower <= period; aligned sizes summing to at most 2^62.
 void check(const Problem& problem);
 
-// An index into the distinct request ticks of a problem. Two lifetimes meet only if one of them
-// starts within the other, so the ticks at which nothing starts can be left out.
+// A stretch of time in which blocks are requested and none is freed, counted from 0. Two lifetimes
+// meet only if both are alive at the end of such a stretch, so no other tick matters: training
+// traces have several requests to a rank.
 using Rank = std::int32_t;
 
 // A problem made ready to pack: sizes are multiples of the alignment, time is counted in ranks

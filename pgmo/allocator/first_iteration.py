@@ -9,10 +9,10 @@ from pgmo.allocator.course import Course
 from pgmo.allocator.installer import Installer
 from pgmo.allocator.openings import openings
 from pgmo.allocator.plan_set import Planned, opening_size
+from pgmo.allocator.planning import make_plan
 from pgmo.allocator.statistics import IterationStatistics, Phase
 from pgmo.errors import AdapterError, PlanError
 from pgmo.packing.plan import Plan
-from pgmo.packing.portfolio import plan as make_plan
 from pgmo.profiler.opening import build_opening
 from pgmo.profiler.profile import ProfileMeta, Tag
 from pgmo.profiler.recording import Iteration
@@ -94,5 +94,7 @@ class FirstIteration:
         profile = build_opening(iterations, steady, tags, meta)
         if profile is not None and np.any(profile.turns > 0):
             alignment = self._course.framework.alignment
-            plan = make_plan(profile, solver=options.solver, alignment=alignment)
+            plan = make_plan(
+                profile, solver=options.solver, alignment=alignment, effort=options.effort
+            )
             installer.opening = Planned(plan, profile)

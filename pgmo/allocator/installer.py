@@ -6,13 +6,13 @@ from pgmo.allocator import advice
 from pgmo.allocator.course import Course
 from pgmo.allocator.learning import rows_of_plan
 from pgmo.allocator.plan_set import Planned, PlanSet
+from pgmo.allocator.planning import make_plan
 from pgmo.allocator.recorder import Recorder
 from pgmo.allocator.relocation import LATE, Parked, in_short
 from pgmo.allocator.seen import Seen
 from pgmo.allocator.statistics import IterationStatistics, Phase
 from pgmo.allocator.store import save
 from pgmo.errors import AdapterError, FileError
-from pgmo.packing.portfolio import plan as make_plan
 from pgmo.profiler.profile import MAX_SIZE, Profile
 from pgmo.units import format_bytes
 
@@ -103,7 +103,7 @@ class Installer:
         """
         options = self._course.options
         alignment = self._course.framework.alignment
-        plan = make_plan(profile, solver=options.solver, alignment=alignment)
+        plan = make_plan(profile, solver=options.solver, alignment=alignment, effort=options.effort)
         plans = self.plans.with_replaced(number, Planned(plan, profile))
         if not self.affordable(plans):
             return False

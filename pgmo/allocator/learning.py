@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from pgmo.allocator.conversions import profile_of, requests_of
 from pgmo.allocator.plan_set import Planned
+from pgmo.allocator.planning import make_plan
 from pgmo.packing.plan import Plan
-from pgmo.packing.portfolio import plan as make_plan
 from pgmo.profiler.alignment import UNPAIRED
 from pgmo.profiler.one_shot import profile_iteration, widen
 from pgmo.profiler.profile import Profile
@@ -44,7 +44,13 @@ def without_provisional(plans: Sequence[Planned], references: Sequence[Iteration
 
 
 def merge(
-    plans: list[Planned], profile: Profile, reference: Iteration, *, solver: str, alignment: int
+    plans: list[Planned],
+    profile: Profile,
+    reference: Iteration,
+    *,
+    solver: str,
+    alignment: int,
+    effort: str = "fast",
 ) -> tuple[list[Planned], int]:
     """Plans a profile, in the place of a plan of the same structure or behind the others.
 
@@ -59,7 +65,7 @@ def merge(
             both = envelope(profile, planned.plan)
             profile = both if np.any(both.turns > 0) else profile
             break
-    new = Planned(make_plan(profile, solver=solver, alignment=alignment), profile)
+    new = Planned(make_plan(profile, solver=solver, alignment=alignment, effort=effort), profile)
     return [*plans[:number], new, *plans[number + 1 :]], number
 
 
@@ -121,6 +127,7 @@ def learn(
     solver: str,
     alignment: int,
     headroom: float,
+    effort: str = "fast",
 ) -> Lesson | None:
     """Makes of an iteration that no plan served well a plan that does.
 
@@ -134,6 +141,7 @@ def learn(
         solver: as in `pgmo.plan`.
         alignment: of offsets, in bytes.
         headroom: share by which requests that have grown are planned larger still.
+        effort: as in `pgmo.plan`.
 
     Returns:
         None when there is nothing to learn: a plan has these requests at these sizes.
@@ -164,14 +172,16 @@ def learn(
         profile = widen(known, iteration, share)
         if not np.any(profile.turns > 0):
             return None  # all of it is used on several streams by now
-        new = Planned(make_plan(profile, solver=solver, alignment=alignment), profile, share)
+        new = Planned(
+            make_plan(profile, solver=solver, alignment=alignment, effort=effort), profile, share
+        )
         return Lesson([*plans[:number], new, *plans[number + 1 :]], number, grown)
     base = plans[max(0, followed)]
     known = base.profile or profile_of(base.plan)
     profile = profile_iteration(iteration, known, requests_of(base.plan))
     if not np.any(profile.turns > 0):
         return None
-    new = Planned(make_plan(profile, solver=solver, alignment=alignment), profile)
+    new = Planned(make_plan(profile, solver=solver, alignment=alignment, effort=effort), profile)
     return Lesson([*plans, new], len(plans), 0.0)
 
 

@@ -280,6 +280,7 @@ class Lifecycle:
                     one,
                     reference,
                     solver=self._options.solver,
+                    effort=self._options.effort,
                     alignment=self._framework.alignment,
                 )
         last = plans[shown]

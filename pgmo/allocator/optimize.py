@@ -25,6 +25,7 @@ class OptionFields(TypedDict, total=False):
     device: object
     model_name: str
     solver: str
+    effort: str
     tags: bool
     max_record_iterations: int
     min_hit_rate: float
@@ -82,6 +83,8 @@ def optimize(
             at the same time.
         model_name: used in file names and reports.
         solver: how to plan, "auto" by default; see `pgmo.plan`.
+        effort: of planning, for which the loop waits: "fast" by default, "balanced" or "best" for
+            up to five seconds each time.
         tags: note which module, operator and phase asked for each block (default: True). It slows
             down one recorded iteration.
         max_record_iterations: iterations after which a plan is made from what was seen, even if no

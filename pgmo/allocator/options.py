@@ -7,8 +7,10 @@ from pathlib import Path
 
 from pgmo.allocator.framework import Framework
 from pgmo.errors import OptionError
+from pgmo.packing import cp_sat
 from pgmo.packing.plan import Plan
 from pgmo.packing.portfolio import SOLVERS
+from pgmo.packing.schedule import EFFORTS
 
 _DEVICE = re.compile(r"None|cpu|cuda(:\d+)?")
 
@@ -30,6 +32,7 @@ class Options:
     device: object = None
     model_name: str = ""
     solver: str = "auto"
+    effort: str = "fast"
     tags: bool = True
     max_record_iterations: int = 5
     min_hit_rate: float = 0.9
@@ -48,6 +51,10 @@ class Options:
             raise OptionError(f"plan={self.plan!r} is neither a Plan nor the path of one")
         if self.solver not in SOLVERS:
             raise OptionError(f"solver={self.solver!r} is not one of {', '.join(SOLVERS)}")
+        if self.effort not in EFFORTS:
+            raise OptionError(f"effort={self.effort!r} is not one of {', '.join(EFFORTS)}")
+        if self.solver == "cp-sat":
+            cp_sat.require()
         if Path(self.model_name).name != self.model_name:
             raise OptionError(
                 f"model_name={self.model_name!r} cannot be part of a file's name; use letters"

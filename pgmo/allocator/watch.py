@@ -135,6 +135,7 @@ class Watch:
             iterations[-1],
             statistics.plan,
             solver=self._course.options.solver,
+            effort=self._course.options.effort,
             alignment=self._course.framework.alignment,
             headroom=_HEADROOM if self._growths >= _GROWTHS_WITHOUT_HEADROOM else 0.0,
         )

@@ -8,6 +8,7 @@ from pgmo.units import format_bytes
 
 if TYPE_CHECKING:
     from pgmo.packing.plan import Plan
+    from pgmo.packing.result import Packing
     from pgmo.profiler.profile import Profile
 
 
@@ -83,6 +84,7 @@ def describe_plan(plan: "Plan") -> dict[str, Any]:
         "varying": int(plan.varying.sum()),
         "ticks": plan.ticks,
         "max_load": plan.max_load,
+        "bound": plan.bound,
         "arena": plan.arena,
         "gap": plan.gap,
         "optimal": plan.optimal,
@@ -98,12 +100,49 @@ def describe_plan(plan: "Plan") -> dict[str, Any]:
 
 def plan_lines(fields: Mapping[str, Any]) -> list[str]:
     """The fields of `describe_plan` in words."""
-    proof = "; fixed places allow no less" if fields["optimal"] else ""
     return [
         f"plan        {_origin(fields['meta'])}",
         *_company(fields),
         f"blocks      {fields['planned']} of {fields['blocks']} planned, "
         f"{fields['two_slots']} with two slots; {fields['varying']} vary in size",
+        *_solution(fields),
+    ]
+
+
+def describe_packing(packing: "Packing") -> dict[str, Any]:
+    """The figures of a packing of a bare problem; sizes in bytes, times in seconds.
+
+    Example:
+        >>> from pgmo.packing.portfolio import plan
+        >>> from pgmo.packing.problem import Problem
+        >>> describe_packing(plan(Problem([64, 32], [0, 1], [2, 3])))["arena"]
+        96
+    """
+    return {
+        "kind": "packing",
+        "blocks": len(packing),
+        "max_load": packing.max_load,
+        "bound": packing.bound,
+        "arena": packing.arena,
+        "gap": packing.gap,
+        "optimal": packing.optimal,
+        "solver": packing.solver,
+        "alignment": packing.problem.alignment,
+        "seconds": packing.seconds,
+    }
+
+
+def packing_lines(fields: Mapping[str, Any]) -> list[str]:
+    """The fields of `describe_packing` in words."""
+    return [f"blocks      {fields['blocks']}", *_solution(fields)]
+
+
+def _solution(fields: Mapping[str, Any]) -> list[str]:
+    """What a plan and a packing have in common."""
+    proof = "; fixed places allow no less" if fields["optimal"] else ""
+    if not fields["optimal"] and fields["bound"] > fields["max_load"]:
+        proof = f"; none is below {format_bytes(fields['bound'])}"
+    return [
         f"max load    {format_bytes(fields['max_load'])}, the lower bound",
         f"arena       {format_bytes(fields['arena'])}, {fields['gap']:.2%} above it{proof}",
         f"solver      {fields['solver']}, {fields['seconds']:.2f} s, "

@@ -73,3 +73,12 @@ def print_wrote(paths: Iterable[str | Path], next_command: str | None = None) ->
         print(f"Wrote {path}", file=sys.stderr)
     if next_command:
         print(f"Next: {next_command}", file=sys.stderr)
+
+
+def print_note(text: str) -> None:
+    """Says something on stderr that is worth knowing about the result.
+
+    Example:
+        >>> print_note("interrupted")
+    """
+    print(text, file=sys.stderr)

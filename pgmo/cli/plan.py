@@ -1,45 +1,162 @@
 """Compute where every block of a profile goes, and save the plan.
 
-Reads a .pgmoprof file, runs the packers, keeps the smallest arena, writes a .pgmoplan file next to
-the profile (or where -o says).
+Reads a .pgmoprof file, or a CSV file with the header id,lower,upper,size (half-open lifetimes,
+bytes; other columns are ignored, but for `alignment`). A profile's plan is written next to it as
+.pgmoplan, or where -o says. For a CSV file nothing is written without -o, which takes a .pgmoplan,
+or a .csv for the same table with a column `offset`. Ctrl-C ends the search with the best so far.
 """
 
 import argparse
 import os
+from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pgmo.errors import OptionError
+
+if TYPE_CHECKING:
+    from pgmo.packing.csv_file import BlockTable
+    from pgmo.packing.plan import Plan
+    from pgmo.packing.problem import Problem
+    from pgmo.packing.result import Packing
+    from pgmo.profiler.profile import Profile
+
+_CSV = ".csv"
+_OURS = (".pgmoprof", ".pgmoplan")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of `pgmo plan`."""
-    parser.add_argument("profile", metavar="PROFILE", help="a .pgmoprof file")
+    parser.add_argument("file", metavar="FILE", help="a .pgmoprof file, or a CSV of blocks")
     parser.add_argument(
-        "-o", "--output", metavar="PLAN", help="the file to write (default: PROFILE's .pgmoplan)"
+        "-o",
+        "--output",
+        metavar="PLAN",
+        help="the file to write, .pgmoplan or .csv (default: a profile's .pgmoplan, next to it)",
     )
     parser.add_argument("-f", "--force", action="store_true", help="overwrite what is there")
     parser.add_argument("--json", action="store_true", help="print one object, no text")
+    parser.add_argument(
+        "--solver",
+        default="auto",
+        help="auto (default), search, branch-and-bound, cp-sat, or the name of a packer",
+    )
+    parser.add_argument(
+        "--time-limit", metavar="S", type=float, default=5.0, help="seconds (default: 5)"
+    )
+    parser.add_argument(
+        "--effort", default="balanced", help="fast, balanced (default) or best, for --solver auto"
+    )
+    parser.add_argument("--threads", metavar="N", type=int, help="default: one for each core")
+    parser.add_argument("--seed", metavar="N", type=int, default=0, help="of random choices")
+    parser.add_argument(
+        "--alignment",
+        metavar="BYTES",
+        type=int,
+        help="of a profile's plan: 64 for CPU memory (default), 512 for CUDA",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs `pgmo plan`."""
-    import pgmo
-    from pgmo.cli.describe import describe_plan, plan_lines
-    from pgmo.cli.output import print_json, print_wrote, refuse_to_overwrite
+    from pgmo.cli.describe import describe_packing, describe_plan, packing_lines, plan_lines
+    from pgmo.cli.output import print_json, print_note, print_wrote
+    from pgmo.packing.result import Packing
+
+    source = Path(arguments.file)
+    table, what = _read(source)
+    target = _target(source, table is None, arguments)
+    made = _solve(what, arguments)
+    if target is not None:
+        _write(made, table, target)
+    if isinstance(made, Packing):
+        fields = describe_packing(made)
+        lines = packing_lines(fields)
+    else:
+        fields = describe_plan(made)
+        lines = plan_lines(fields)
+    if arguments.json:
+        trace = [asdict(event) for event in made.trace]
+        file = None if target is None else str(target)
+        print_json({"file": file, **fields, "interrupted": made.interrupted, "trace": trace})
+    else:
+        print("\n".join(lines))
+    if made.interrupted:
+        print_note("interrupted: this is the best that was found until then")
+    if target is None:
+        print_wrote([], next_command=f"pgmo plan {source} -o {source.with_suffix('.plan.csv')}")
+    else:
+        is_plan = target.suffix != _CSV
+        print_wrote([target], next_command=f"pgmo stats {target}" if is_plan else None)
+    return 0
+
+
+def _read(source: Path) -> "tuple[BlockTable | None, Profile | Problem]":
+    from pgmo.packing.csv_file import read_csv
     from pgmo.profiler.profile import Profile
 
-    source = Path(arguments.profile)
-    profile = Profile.load(source)
-    target = Path(arguments.output) if arguments.output else source.with_suffix(".pgmoplan")
+    if not _is_csv(source):
+        return None, Profile.load(source)
+    table = read_csv(source)
+    return table, table.problem
+
+
+def _is_csv(source: Path) -> bool:
+    """By its name; files of other names are told by how they begin."""
+    if source.suffix.lower() == _CSV:
+        return True
+    if source.suffix in _OURS:
+        return False
+    try:
+        if not source.is_file():
+            return False
+        with open(source, "rb") as file:
+            return not file.read(4).startswith(b"PK")
+    except (OSError, ValueError):
+        return False  # the reader of profiles says why
+
+
+def _target(source: Path, is_profile: bool, arguments: argparse.Namespace) -> Path | None:
+    from pgmo.cli.output import refuse_to_overwrite
+
+    if not arguments.output and not is_profile:
+        return None
+    target = Path(arguments.output or source.with_suffix(".pgmoplan"))
     refuse_to_overwrite([target], force=arguments.force)
     if os.path.exists(target) and os.path.samefile(source, target):
-        raise OptionError(f"{target}: the plan would replace its own profile; choose another name")
-    plan = pgmo.plan(profile)
-    plan.save(target)
-    fields = describe_plan(plan)
-    if arguments.json:
-        print_json({"file": str(target), **fields})
+        kind = "profile" if is_profile else "blocks"
+        raise OptionError(f"{target}: the plan would replace its own {kind}; choose another name")
+    return target
+
+
+def _solve(what: "Profile | Problem", arguments: argparse.Namespace) -> "Plan | Packing":
+    from pgmo.cli.incumbents import IncumbentLine
+    from pgmo.packing.portfolio import plan
+
+    with IncumbentLine() as line:
+        made: Plan | Packing = plan(
+            what,
+            solver=arguments.solver,
+            time_limit=arguments.time_limit,
+            effort=arguments.effort,
+            threads=arguments.threads,
+            seed=arguments.seed,
+            alignment=arguments.alignment,
+            observer=line.show,
+        )
+    return made
+
+
+def _write(made: "Plan | Packing", table: "BlockTable | None", target: Path) -> None:
+    from pgmo.packing.csv_file import table_of_plan, write_csv
+    from pgmo.packing.result import Packing
+
+    if isinstance(made, Packing):
+        if table is not None and target.suffix == _CSV:
+            write_csv(table, made.offset, target)
+        else:
+            made.as_plan().save(target)
+    elif target.suffix == _CSV:
+        write_csv(*table_of_plan(made), target)
     else:
-        print("\n".join(plan_lines(fields)))
-    print_wrote([target], next_command=f"pgmo stats {target}")
-    return 0
+        made.save(target)

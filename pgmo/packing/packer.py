@@ -12,9 +12,10 @@ PACKERS: tuple[str, ...] = tuple(_core.packers())
 
 - `best-fit`: on the lowest line of the skyline, the longest lifetime that fits it (Sekiyama et al.
   2018, arXiv 1804.10001, section 3.2), on a circle without a seam;
-- `best-fit-area`: the same with the largest size times lifetime;
+- `best-fit-area`, `-size`, `-start`: the same with the largest size times lifetime, the largest
+  size, the earliest request;
 - `first-fit-size`: by falling size, each block at the lowest offset free for all of its lifetime;
-- `first-fit-area`: the same by falling size times lifetime.
+- `first-fit-lifetime`: the same by falling lifetime.
 """
 
 

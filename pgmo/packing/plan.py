@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from pgmo.columns import as_column
 from pgmo.errors import PlanError
+from pgmo.packing.result import Incumbent
 from pgmo.units import format_bytes
 
 if TYPE_CHECKING:
@@ -51,7 +52,8 @@ class Plan:
         optimal: whether no plan of this kind can be smaller: `arena` is the largest load with two
             whole slots counted for each block that outlives a period (with none of those, that
             is `max_load`), summed over streams.
-        solver: the packer that found it; one for each stream, joined by "+", where they differ.
+        solver: the packer or solver that found it; one for each stream, joined by "+", where they
+            differ.
         alignment: offsets are multiples of it, in bytes.
         ticks: requests per iteration.
         circular: whether the iteration repeats.
@@ -62,6 +64,11 @@ class Plan:
             persistent rows are known before they come.
         others: plans of further structures of the same program: other sequence lengths,
             evaluation. These and the opening have no plans inside themselves.
+        bound: bytes that no plan of this kind can be below, as far as it is proved; equal to
+            `arena` when `optimal`. If left out, what `optimal` and `max_load` say.
+        trace: the first plan, and each that was smaller or proved a higher bound, in order. Not
+            kept in files.
+        interrupted: whether Ctrl-C ended the search early. Not kept in files.
 
     Raises:
         PlanError: when the columns differ in length or hold something else than whole numbers, or
@@ -95,6 +102,9 @@ class Plan:
     meta: "ProfileMeta"
     opening: "Plan | None" = None
     others: "tuple[Plan, ...]" = ()
+    bound: int = -1
+    trace: tuple[Incumbent, ...] = ()
+    interrupted: bool = False
 
     def __post_init__(self) -> None:
         for name, dtype in COLUMNS.items():
@@ -105,6 +115,8 @@ class Plan:
                     f"column {name!r} has {len(given)} rows, 'size' has {len(self.size)}; give one "
                     "entry for each block"
                 )
+        if self.bound < 0:
+            object.__setattr__(self, "bound", self.arena if self.optimal else self.max_load)
         object.__setattr__(self, "others", tuple(self.others))
         for inner in self.inner:
             if not isinstance(inner, Plan):

@@ -26,9 +26,10 @@ from pgmo.profiler.profile import MAX_TICKS, Profile
 from pgmo.profiler.profile_file import meta_from_json, meta_to_json
 
 FORMAT = "pgmoplan"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 _SINCE = {"shared": 2}  # the format version that brought a column
 _NESTS_SINCE = 2  # the one that brought plans inside of a plan
+_BOUND_SINCE = 3  # the one that brought the bound that is proved
 _OPENING = "opening"
 _MAX_ARENA = 2**61
 
@@ -94,6 +95,7 @@ def _fields(plan: Plan) -> dict[str, object]:
     return {
         "arena": int(plan.arena),
         "max_load": int(plan.max_load),
+        "bound": int(plan.bound),
         "optimal": bool(plan.optimal),
         "solver": str(plan.solver),
         "alignment": int(plan.alignment),
@@ -111,16 +113,25 @@ def _plan(archive: Archive, opening: Plan | None = None, others: tuple[Plan, ...
     own.only(
         *("arena", "max_load", "optimal", "solver", "alignment", "ticks", "circular"),
         *("fingerprint", "seconds", "meta"),
+        *(("bound",) if archive.version >= _BOUND_SINCE else ()),
     )
     ticks = own.integer("ticks", 0, MAX_TICKS)
     if ticks > 1024 * (archive.rows + 1024):
         refuse(archive.path, f"declares {ticks} ticks for {archive.rows} blocks")
     try:
+        arena = own.integer("arena", 0, _MAX_ARENA)
+        max_load = own.integer("max_load", 0, _MAX_ARENA)
+        optimal = own.flag("optimal")
+        bound = arena if optimal else max_load
+        if archive.version >= _BOUND_SINCE:
+            bound = own.integer("bound", 0, _MAX_ARENA)
+        columns: dict[str, Any] = archive.columns
         plan = Plan(
-            **archive.columns,
-            arena=own.integer("arena", 0, _MAX_ARENA),
-            max_load=own.integer("max_load", 0, _MAX_ARENA),
-            optimal=own.flag("optimal"),
+            **columns,
+            arena=arena,
+            max_load=max_load,
+            bound=bound,
+            optimal=optimal,
             solver=own.text("solver"),
             alignment=own.integer("alignment", 1, 2**40),
             ticks=ticks,
@@ -148,5 +159,10 @@ def _check_bound(path: Path, plan: Plan) -> None:
     load = profile.max_load(plan.alignment)
     if plan.max_load != load:
         refuse(path, f"declares a max load of {plan.max_load} bytes, its blocks have {load}")
+    if not load <= plan.bound <= plan.arena:
+        refuse(path, f"declares a bound of {plan.bound} bytes, must be from {load} to {plan.arena}")
+    if plan.optimal != (plan.bound == plan.arena):
+        told = "optimal" if plan.optimal else "not optimal"
+        refuse(path, f"is {told}, with {plan.arena} bytes and a bound of {plan.bound}")
     if plan.fingerprint != profile.fingerprint:
         refuse(path, "declares a fingerprint that its blocks do not have")

@@ -1,107 +1,104 @@
-"""Runs the packers and keeps the best result."""
+"""From blocks to offsets: runs the packers, then the solvers that improve, and keeps the best.
+
+portfolio          --at the lower bound-->  done
+  | all packers, milliseconds
+  v
+improve            --at the lower bound, or proved, or out of time-->  done
+  search, branch and bound, CP-SAT: which, and for how long, depends on `effort`,
+  the number of blocks and the gap (`pgmo/packing/schedule.py`)
+"""
 
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pgmo.errors import OptionError
-from pgmo.packing.lower_bound import max_load
-from pgmo.packing.packer import PACKERS, pack
+from pgmo.packing.best_known import Observer
+from pgmo.packing.crew import SOLVERS, Crew
 from pgmo.packing.plan import UNPLANNED, Plan
-from pgmo.packing.problem import MAX_SUM, Problem
+from pgmo.packing.problem import Problem
+from pgmo.packing.result import Packing
 
 if TYPE_CHECKING:
     from pgmo.profiler.profile import Profile
 
-SOLVERS: tuple[str, ...] = ("auto", *PACKERS)
-"""What `plan` takes as `solver`: all packers until one is proven optimal, or one of them."""
+__all__ = ["ALIGNMENT", "SOLVERS", "plan"]
+
+ALIGNMENT = 64
+"""Bytes that offsets of a profile's plan are multiples of, where nothing else is said."""
 
 
-@dataclass(frozen=True)
-class Attempt:
-    """One packer's result: the arena in bytes and the seconds that it took."""
+@overload
+def plan(
+    what: Problem,
+    *,
+    solver: str = "auto",
+    time_limit: float = 5.0,
+    effort: str = "balanced",
+    threads: int | None = None,
+    seed: int = 0,
+    alignment: int | None = None,
+    observer: Observer | None = None,
+) -> Packing: ...
+@overload
+def plan(
+    what: "Profile",
+    *,
+    solver: str = "auto",
+    time_limit: float = 5.0,
+    effort: str = "balanced",
+    threads: int | None = None,
+    seed: int = 0,
+    alignment: int | None = None,
+    observer: Observer | None = None,
+) -> Plan: ...
+def plan(
+    what: "Profile | Problem",
+    *,
+    solver: str = "auto",
+    time_limit: float = 5.0,
+    effort: str = "balanced",
+    threads: int | None = None,
+    seed: int = 0,
+    alignment: int | None = None,
+    observer: Observer | None = None,
+) -> Plan | Packing:
+    """Computes an offset for every block, in an arena as small as can be found in the time.
 
-    packer: str
-    arena: int
-    seconds: float
+    There is always an answer: the packers come first, and whatever follows only improves on them.
+    It ends as soon as the arena is proved to be the smallest, most often because it has reached
+    the lower bound. Ctrl-C ends it with the best packing so far (`interrupted` says so), unless
+    there is none yet.
 
-
-@dataclass(frozen=True, eq=False)
-class Packing:
-    """The best of several attempts at a problem.
-
-    Args:
-        offset: bytes, shape (m,), of the best attempt.
-        bound: the problem's max load, in bytes.
-        attempts: the packers that ran, in order.
-    """
-
-    offset: NDArray[np.int64]
-    bound: int
-    attempts: tuple[Attempt, ...]
-
-    @property
-    def best(self) -> Attempt:
-        """The attempt with the smallest arena, the first of equals."""
-        return min(self.attempts, key=lambda attempt: attempt.arena)
-
-
-def search(problem: Problem, *, solver: str = "auto", early_stop: bool = True) -> Packing:
-    """Packs a problem with one packer, or with all and keeps the best.
-
-    Args:
-        problem: the blocks.
-        solver: one of `SOLVERS`.
-        early_stop: leave out the remaining packers once the lower bound is met.
-
-    Raises:
-        OptionError: when there is no such solver.
-
-    Example:
-        >>> packing = search(Problem([64, 32, 64], [0, 1, 2], [2, 3, 3]))
-        >>> packing.best.arena, packing.bound, [attempt.packer for attempt in packing.attempts]
-        (96, 96, ['best-fit'])
-    """
-    if solver not in SOLVERS:
-        raise OptionError(f"no solver is called {solver!r}; choose one of {', '.join(SOLVERS)}")
-    size = -(-problem.size // problem.alignment) * problem.alignment
-    bound = max_load(problem)
-    attempts: list[Attempt] = []
-    best = np.zeros(0, np.int64)
-    smallest = MAX_SUM  # no packing of a valid problem needs more
-    for packer in PACKERS if solver == "auto" else (solver,):
-        begin = time.perf_counter()
-        offset = pack(problem, packer)
-        seconds = time.perf_counter() - begin
-        arena = int((offset + size).max(initial=0))
-        attempts.append(Attempt(packer, arena, seconds))
-        if arena < smallest:
-            best, smallest = offset, arena
-        if early_stop and smallest == bound:
-            break
-    return Packing(best, bound, tuple(attempts))
-
-
-def plan(profile: "Profile", *, solver: str = "auto", alignment: int = 64) -> Plan:
-    """Computes an offset for every block of a profile but the persistent and the shared ones.
-
-    Each stream gets a range of the arena of its own: blocks of different streams are not ordered
-    in time, whatever their ticks say.
+    In a profile's plan persistent and shared blocks have no place, and each stream gets a range of
+    the arena of its own: blocks of different streams are not ordered in time, whatever their
+    ticks say.
 
     Args:
-        profile: what an iteration allocates.
-        solver: "auto" tries all packers until one meets the lower bound and keeps the best
-            result; or the name of one packer (`pgmo.packing.portfolio.SOLVERS`).
-        alignment: offsets are multiples of it, in bytes: 64 for CPU memory, 512 for CUDA.
+        what: a profile, what an iteration allocates; or a bare problem.
+        solver: "auto" chooses, see `pgmo.packing.schedule`; the name of a packer
+            (`pgmo.packing.packer.PACKERS`) runs that one alone; "search", "branch-and-bound" or
+            "cp-sat" (needs OR-Tools, `pip install 'pgmo[exact]'`) let that one improve on the
+            packers for all of the time.
+        time_limit: seconds, from the call. The first packer is never cut short; it takes about a
+            second for a million blocks.
+        effort: how "auto" goes about it. "fast": the packers only. "balanced": a search after them,
+            short where hardly anything is left to gain. "best": all of the time, if it takes that
+            to prove that nothing is smaller.
+        threads: that solvers may use; by default one for each core of this process.
+        seed: of random choices. With the same seed and number of threads the same offsets come out,
+            as far as solvers end before the time limit.
+        alignment: of offsets, in bytes: 64 for CPU memory (the default), 512 for CUDA. A problem
+            has one already.
+        observer: is called with an `Incumbent` at each better packing and each higher bound.
 
     Returns:
-        The plan; `plan.gap` says how far it is above the max load.
+        For a profile a `Plan`, for a problem a `Packing`. Both know `arena`, `max_load`, `gap`, the
+        `bound` that is proved, whether they are `optimal`, and the `trace` of incumbents.
 
     Raises:
-        OptionError: when there is no such solver.
+        OptionError: when an option has a value that cannot be used, or OR-Tools is missing.
         ProblemError: when the alignment is not a positive whole number.
 
     Example:
@@ -111,24 +108,54 @@ def plan(profile: "Profile", *, solver: str = "auto", alignment: int = 64) -> Pl
         ... )
         >>> plan(profile).offset.tolist()
         [0, 64, 0]
+        >>> plan(Problem([64, 32, 64], [0, 1, 2], [2, 3, 3])).arena
+        96
+
+    Source:
+        Sekiyama et al. 2018 (arXiv 1804.10001) for the setting and the first packer.
     """
     begin = time.perf_counter()
+    crew = Crew(solver, time_limit, effort, threads, seed)
+    if isinstance(what, Problem):
+        if alignment not in (None, what.alignment):
+            raise OptionError(
+                f"alignment={alignment} was given for a problem that has {what.alignment}; "
+                "make the problem with the alignment wanted"
+            )
+        (best,), trace, interrupted = crew.solve([what], begin, observer)
+        assert best.offset is not None
+        return Packing(
+            problem=what,
+            offset=best.offset,
+            arena=best.arena,
+            max_load=best.max_load,
+            bound=best.bound,
+            solver=best.solver,
+            seconds=best.seconds,
+            trace=trace,
+            interrupted=interrupted,
+        )
+    return _plan_profile(what, ALIGNMENT if alignment is None else alignment, crew, begin, observer)
+
+
+def _plan_profile(
+    profile: "Profile", alignment: int, crew: "Crew", begin: float, observer: Observer | None
+) -> Plan:
     problem, rows = Problem.from_profile(profile, alignment)
     stream = profile.stream[rows]
+    keys = np.unique(stream)
+    if len(keys) > 1:
+        parts = [np.flatnonzero(stream == key) for key in keys]
+        bests, trace, interrupted = crew.solve([problem.part(p) for p in parts], begin, observer)
+    else:
+        parts = [np.arange(len(problem))]
+        bests, trace, interrupted = crew.solve([problem], begin, observer)
     place = np.zeros(len(problem), np.int64)
-    arena = bound = 0
-    solvers: list[str] = []
-    for key in np.unique(stream) if len(problem) else profile.stream[:0]:
-        mine = stream == key
-        packing = search(problem.part(mine), solver=solver)
-        place[mine] = packing.offset + arena
-        arena += packing.best.arena
-        bound += packing.bound
-        if packing.best.packer not in solvers:
-            solvers.append(packing.best.packer)
-    if not solvers:
-        search(problem, solver=solver)  # refuses unknown names for empty profiles, too
-        solvers = [solver]
+    arena = 0
+    for part, best in zip(parts, bests, strict=True):
+        assert best.offset is not None
+        place[part] = best.offset + arena
+        arena += best.arena
     offset = np.full(len(profile), UNPLANNED, np.int64)
     alternate = offset.copy()
     # Rows are ascending: the first entry of a row is its slot, a second one its alternate.
@@ -136,6 +163,7 @@ def plan(profile: "Profile", *, solver: str = "auto", alignment: int = 64) -> Pl
     second[1:] = rows[1:] == rows[:-1]
     offset[rows[~second]] = place[~second]
     alternate[rows[second]] = place[second]
+    bound = sum(best.bound for best in bests)
     return Plan(
         size=profile.size,
         start=profile.start,
@@ -148,11 +176,14 @@ def plan(profile: "Profile", *, solver: str = "auto", alignment: int = 64) -> Pl
         arena=arena,
         max_load=profile.max_load(alignment),
         optimal=arena == bound,
-        solver="+".join(solvers),
+        solver="+".join(dict.fromkeys(best.solver for best in bests)),
         alignment=alignment,
         ticks=profile.ticks,
         circular=profile.circular,
         fingerprint=profile.fingerprint,
         seconds=time.perf_counter() - begin,
         meta=profile.meta,
+        bound=bound,
+        trace=trace,
+        interrupted=interrupted,
     )

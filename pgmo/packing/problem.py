@@ -97,6 +97,27 @@ class Problem:
             self.size[chosen], self.lower[chosen], self.upper[chosen], self.period, self.alignment
         )
 
+    def numbered(self) -> "Problem":
+        """The same problem, in which ticks at which no block begins are left out.
+
+        Two lifetimes meet only if one begins within the other, so a packing of one is a packing
+        of the other. The last tick is below the number of blocks, and so is the period.
+
+        Example:
+            >>> Problem([8, 8], [1000, 5000], [6000, 9000]).numbered().upper.tolist()
+            [2, 2]
+        """
+        starts = np.unique(self.lower)
+        wraps = (self.upper > self.period) & (self.period > 0)
+        upper = np.searchsorted(starts, np.where(wraps, self.upper - self.period, self.upper))
+        return Problem(
+            self.size,
+            np.searchsorted(starts, self.lower),
+            upper + np.where(wraps, len(starts), 0),
+            len(starts) if self.period else 0,
+            self.alignment,
+        )
+
     def __len__(self) -> int:
         return len(self.size)
 

@@ -1,7 +1,5 @@
 """The packers' definitions written down once more, plainly and slowly, and the true optimum."""
 
-from itertools import permutations
-
 import numpy as np
 
 from pgmo.packing.problem import Problem
@@ -13,20 +11,40 @@ def aligned(problem: Problem) -> np.ndarray:
     return -(-problem.size // problem.alignment) * problem.alignment
 
 
+def begin(problem: Problem, i: int) -> int:
+    """When a block comes, on a line: how many have gone. What comes in between comes at once."""
+    return int(np.count_nonzero(problem.upper <= problem.lower[i]))
+
+
+def end(problem: Problem, i: int) -> int:
+    """When a block goes, on a line: how many have come. What goes in between goes at once."""
+    return int(np.count_nonzero(problem.lower < problem.upper[i]))
+
+
+# Of blocks that a preference finds equal the paper takes any; here the one that comes first, then
+# the one that goes first, so that the arena does not depend on how blocks are numbered.
+
+
 def by_lifetime(problem: Problem, i: int) -> Preference:
     size = aligned(problem)
-    return (problem.upper[i] - problem.lower[i], size[i], -problem.lower[i])
+    return (problem.upper[i] - problem.lower[i], size[i], -begin(problem, i), -end(problem, i))
+
+
+def by_start(problem: Problem, i: int) -> Preference:
+    life = problem.upper[i] - problem.lower[i]
+    return (-begin(problem, i), life, aligned(problem)[i], -end(problem, i))
 
 
 def by_size(problem: Problem, i: int) -> Preference:
-    size = aligned(problem)
-    return (size[i], problem.upper[i] - problem.lower[i], -problem.lower[i])
+    life = problem.upper[i] - problem.lower[i]
+    return (aligned(problem)[i], life, -begin(problem, i), -end(problem, i))
 
 
 def by_area(problem: Problem, i: int) -> Preference:
     life = problem.upper[i] - problem.lower[i]
     size = aligned(problem)
-    return (float(size[i]) * float(life), life, size[i], -problem.lower[i])
+    area = float(size[i]) * float(life)
+    return (area, life, size[i], -begin(problem, i), -end(problem, i))
 
 
 def ticks_of(problem: Problem, i: int) -> list[int]:
@@ -91,6 +109,30 @@ def max_load(problem: Problem) -> int:
 
 
 def optimum(problem: Problem) -> int:
-    """The smallest arena of all: first fit in some order (rising offsets of a best packing)."""
-    orders = permutations(range(len(problem)))
-    return min(arena(problem, first_fit(problem, order)) for order in orders)
+    """The smallest arena of all: first fit in some order (rising offsets of a best packing).
+
+    All orders, but those whose first blocks alone need as much as the best so far.
+    """
+    size = aligned(problem).tolist()
+    ticks = [set(ticks_of(problem, i)) for i in range(len(problem))]
+    meets = [[bool(one & other) for other in ticks] for one in ticks]
+    floor, best = max_load(problem), sum(size)
+
+    def extend(placed: list[tuple[int, int, int]], rest: list[int], top: int) -> None:
+        nonlocal best
+        if top >= best or best == floor:
+            return
+        if not rest:
+            best = top
+        for i in rest:
+            at = 0
+            for low, high, other in placed:
+                if low >= at + size[i]:
+                    break
+                if meets[i][other]:
+                    at = max(at, high)
+            spans = sorted([*placed, (at, at + size[i], i)])
+            extend(spans, [j for j in rest if j != i], max(top, at + size[i]))
+
+    extend([], list(range(len(problem))), 0)
+    return best

@@ -9,62 +9,14 @@ from bench._traces import FAMILIES
 from pgmo.errors import OptionError
 from pgmo.packing.lower_bound import max_load
 from pgmo.packing.packer import PACKERS, pack
-from pgmo.packing.plan import UNPLANNED, Plan
 from pgmo.packing.problem import Problem
 from pgmo.packing.validator import validate
-from pgmo.profiler.profile import Profile, ProfileMeta
+from pgmo.profiler.profile import Profile
 
 from . import naive
+from .problems import as_plan, problems
 
 each_packer = pytest.mark.parametrize("packer", PACKERS)
-
-
-@st.composite
-def problems(draw, max_blocks=40, circular=None, distinct=False):
-    if circular is None:
-        circular = draw(st.booleans())
-    period = draw(st.integers(1, 30))
-    rows = draw(
-        st.lists(
-            st.tuples(
-                st.one_of(st.integers(1, 12), st.integers(1, 10**12)),
-                st.integers(0, period - 1),
-                st.integers(1, period),
-            ),
-            max_size=max_blocks,
-            unique_by=(lambda row: row[0]) if distinct else None,
-        )
-    )
-    size, lower, life = np.array(rows, np.int64).reshape(-1, 3).T
-    upper = lower + life
-    if not circular:
-        upper = np.maximum(lower + 1, np.minimum(upper, period))
-    alignment = 1 if distinct else draw(st.sampled_from((1, 4, 64, 96)))
-    return Problem(size, lower, upper, period if circular else 0, alignment)
-
-
-def as_plan(problem: Problem, offset: np.ndarray) -> Plan:
-    ticks = problem.period or int(problem.upper.max(initial=0))
-    return Plan(
-        size=problem.size,
-        start=problem.lower,
-        end=problem.upper,
-        stream=np.zeros(len(problem), np.uint64),
-        varying=np.zeros(len(problem), bool),
-        shared=np.zeros(len(problem), bool),
-        offset=offset,
-        alternate=np.full(len(problem), UNPLANNED),
-        arena=naive.arena(problem, offset),
-        max_load=max_load(problem),
-        optimal=False,
-        solver="",
-        alignment=problem.alignment,
-        ticks=ticks,
-        circular=problem.period > 0,
-        fingerprint="",
-        seconds=0.0,
-        meta=ProfileMeta(),
-    )
 
 
 @each_packer
@@ -83,7 +35,7 @@ def test_lower_bound_is_the_largest_load(problem):
 
 
 @settings(max_examples=25)
-@given(problem=problems(max_blocks=6))
+@given(problem=problems(max_blocks=7))
 def test_no_packer_beats_the_optimum_and_no_optimum_the_bound(problem):
     optimum = naive.optimum(problem)
     assert max_load(problem) <= optimum
@@ -139,13 +91,15 @@ def test_a_ring_of_odd_length_needs_more_than_its_load(packer):
 def test_best_fit_is_the_heuristic_of_the_paper(problem):
     assert pack(problem, "best-fit").tolist() == naive.skyline(problem, naive.by_lifetime)
     assert pack(problem, "best-fit-area").tolist() == naive.skyline(problem, naive.by_area)
+    assert pack(problem, "best-fit-size").tolist() == naive.skyline(problem, naive.by_size)
+    assert pack(problem, "best-fit-start").tolist() == naive.skyline(problem, naive.by_start)
 
 
 @given(problem=problems(max_blocks=25, distinct=True))
 def test_first_fit_is_first_fit(problem):
     for packer, preference in (
         ("first-fit-size", naive.by_size),
-        ("first-fit-area", naive.by_area),
+        ("first-fit-lifetime", naive.by_lifetime),
     ):
         order = sorted(range(len(problem)), key=lambda i: preference(problem, i), reverse=True)
         assert pack(problem, packer).tolist() == naive.first_fit(problem, order)
@@ -165,7 +119,7 @@ def test_packs_training_shaped_traces(packer, family):
     assert naive.arena(problem, offset) >= max_load(problem)
 
 
-@pytest.mark.parametrize("packer", ["first-fit-size", "first-fit-area"])
+@pytest.mark.parametrize("packer", [name for name in PACKERS if name.startswith("first-fit")])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_first_fit_places_no_block_where_it_could_sink(packer, family):
     """What defines first fit, checked at a size that the plain version cannot reach."""

@@ -10,6 +10,9 @@ import pgmo
 from pgmo.allocator.options import Options
 from pgmo.allocator.plan_set import check_replayable
 from pgmo.allocator.statistics import IterationStatistics, Phase, Summary
+from pgmo.packing import cp_sat
+from pgmo.packing.csv_file import read_csv
+from pgmo.packing.portfolio import SOLVERS
 from pgmo.units import parse_bytes
 
 
@@ -57,6 +60,18 @@ CASES = {
         "the plan is aligned to 32 bytes, but this framework needs 64; plan again with "
         "alignment=64",
     ),
+    "effort of a session": (
+        lambda: Options(effort="extreme"),
+        "effort='extreme' is not one of fast, balanced, best",
+    ),
+    "solver": (
+        lambda: pgmo.plan(profile(), solver="simplex"),
+        f"no solver is called 'simplex'; choose one of {', '.join(SOLVERS)}",
+    ),
+    "time limit": (
+        lambda: pgmo.plan(profile(), time_limit=-2),
+        "time_limit=-2 is not possible; give 0 seconds or more",
+    ),
     "missing file": (
         lambda: pgmo.Profile.load("no/such.pgmoprof"),
         "no/such.pgmoprof: cannot be read (No such file or directory); check the path",
@@ -70,6 +85,26 @@ def test_message(case):
     with pytest.raises(pgmo.PgmoError) as caught:
         provoke()
     assert str(caught.value) == expected
+
+
+def test_or_tools_that_are_missing(monkeypatch):
+    monkeypatch.setattr(cp_sat, "is_installed", lambda: False)
+    with pytest.raises(pgmo.OptionError) as caught:
+        pgmo.plan(profile(), solver="cp-sat")
+    assert str(caught.value) == (
+        "solver='cp-sat' needs OR-Tools, which is not installed; run: pip install 'pgmo[exact]', "
+        "or leave the choice to solver='auto'"
+    )
+
+
+def test_a_bad_row_of_a_csv_file(tmp_path):
+    path = tmp_path / "blocks.csv"
+    path.write_text("id,lower,upper,size\n0,0,4,64\n1,3,9,many\n")
+    with pytest.raises(pgmo.FileError) as caught:
+        read_csv(path)
+    assert str(caught.value) == (
+        f"{path}, line 3: size is 'many', not a whole number; correct this line"
+    )
 
 
 def test_overlapping_plan_names_both_blocks_and_their_places():

@@ -1,4 +1,4 @@
-# The engine's own tests: plain C++20, no framework, nothing but a compiler.
+# Tests of the engine and of exact packing: plain C++20, no framework, nothing but a compiler.
 #
 #   make native-test     build with -O2 and run everything, the attacks in full length included
 #   make sanitize        the same under AddressSanitizer + UBSan and under ThreadSanitizer
@@ -16,6 +16,8 @@ NATIVE_TESTS = $(patsubst tests/native/%.cpp,%,$(sort $(wildcard tests/native/te
 NATIVE_FUZZES = fuzz_replay fuzz_threads
 NATIVE_ENGINE = $(patsubst csrc/engine/%.cpp,%,$(sort $(wildcard csrc/engine/*.cpp)))
 
+NATIVE_PACKING = $(patsubst csrc/packing/%.cpp,%,$(sort $(wildcard csrc/packing/*.cpp)))
+
 # Events of the attacks under a sanitizer, which makes them ten times slower.
 SANITIZE_EVENTS ?= 1500000
 
@@ -24,15 +26,20 @@ define native_build
 $(NATIVE_OUT)/$(1)/engine/%.o: csrc/engine/%.cpp
 	@mkdir -p $$(@D)
 	$(CXX) $(NATIVE_BASE) $(2) $(NATIVE_INCLUDES) -c $$< -o $$@
+$(NATIVE_OUT)/$(1)/packing/%.o: csrc/packing/%.cpp
+	@mkdir -p $$(@D)
+	$(CXX) $(filter-out -Wconversion,$(NATIVE_BASE)) $(2) $(NATIVE_INCLUDES) -c $$< -o $$@
 $(NATIVE_OUT)/$(1)/%.o: tests/native/%.cpp
 	@mkdir -p $$(@D)
 	$(CXX) $(NATIVE_BASE) $(2) $(NATIVE_INCLUDES) -c $$< -o $$@
 $(NATIVE_TESTS:%=$(NATIVE_OUT)/$(1)/%) $(NATIVE_FUZZES:%=$(NATIVE_OUT)/$(1)/%): \
   $(NATIVE_OUT)/$(1)/%: $(NATIVE_OUT)/$(1)/%.o $(NATIVE_ENGINE:%=$(NATIVE_OUT)/$(1)/engine/%.o)
 	$(CXX) -pthread $(2) $$^ -o $$@
+$(NATIVE_OUT)/$(1)/test_exact_packing: $(NATIVE_PACKING:%=$(NATIVE_OUT)/$(1)/packing/%.o)
 .PHONY: native-$(1)
 native-$(1): $(NATIVE_TESTS:%=$(NATIVE_OUT)/$(1)/%) $(NATIVE_FUZZES:%=$(NATIVE_OUT)/$(1)/%)
--include $(wildcard $(NATIVE_OUT)/$(1)/*.d $(NATIVE_OUT)/$(1)/engine/*.d)
+-include $(wildcard $(NATIVE_OUT)/$(1)/*.d $(NATIVE_OUT)/$(1)/engine/*.d \
+  $(NATIVE_OUT)/$(1)/packing/*.d)
 endef
 
 $(eval $(call native_build,release,-O2))

@@ -16,10 +16,10 @@ def test_largest_first_each_as_low_as_it_can():
     assert pack(problem, "first-fit-size").tolist() == [5, 3, 0, 0]
 
 
-def test_largest_area_first():
-    # Areas 16, 4, 6, 15: A, D, C, B. A to 0, D above A, C above A, B: nothing free up to 7.
+def test_longest_lifetime_first():
+    # Lifetimes 4, 2, 2, 3, and C is larger than B: A, D, C, B. A to 0, D above A, C above A, B: nothing free up to 7.
     problem = Problem([4, 2, 3, 5], [0, 1, 0, 3], [4, 3, 2, 6])
-    assert pack(problem, "first-fit-area").tolist() == [0, 7, 4, 4]
+    assert pack(problem, "first-fit-lifetime").tolist() == [0, 7, 4, 4]
 
 
 def test_a_wrapping_block_needs_its_place_on_both_sides():

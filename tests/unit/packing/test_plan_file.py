@@ -35,10 +35,23 @@ def _own_fields(path):
     return {name: value for name, value in meta.items() if name not in container}
 
 
+def _old_fields(path):
+    return {name: value for name, value in _own_fields(path).items() if name != "bound"}
+
+
 def _assert_same(one, other):
     for name in COLUMNS:
         assert getattr(one, name).tolist() == getattr(other, name).tolist()
-    for name in ("arena", "max_load", "optimal", "solver", "alignment", "ticks", "circular"):
+    for name in (
+        "arena",
+        "max_load",
+        "bound",
+        "optimal",
+        "solver",
+        "alignment",
+        "ticks",
+        "circular",
+    ):
         assert getattr(one, name) == getattr(other, name)
     assert (one.fingerprint, one.seconds, one.meta) == (
         other.fingerprint,
@@ -119,6 +132,10 @@ def test_an_overlapping_plan_is_refused(plan, fields, tmp_path):
         ({"seconds": -1.0}, "'seconds' is -1.0, must be finite and not negative"),
         ({"seconds": 10**400}, "'seconds'"),
         ({"seconds": "fast"}, "'seconds' is 'fast', must be a number"),
+        ({"bound": 64}, "declares a bound of 64 bytes, must be from"),
+        ({"bound": 2**40}, "declares a bound of 1099511627776 bytes, must be from"),
+        ({"bound": None}, "'bound' is None, must be a whole number"),
+        ({"optimal": False}, "is not optimal, with"),
         ({"optimal": "yes"}, "'optimal' is 'yes', must be true or false"),
         ({"solver": None}, "'solver' is None, must be a string"),
         ({"fingerprint": "0" * 64}, "fingerprint that its blocks do not have"),
@@ -138,8 +155,17 @@ def test_files_of_version_1_have_no_shared_blocks(tmp_path):
     made = make_plan(replace(small_profile(), shared=np.zeros(6, bool)))
     columns = {name: getattr(made, name) for name in COLUMNS if name != "shared"}
     made.save(tmp_path / "new")
-    write(tmp_path / "old", "pgmoplan", 1, columns, _own_fields(tmp_path / "new"))
+    write(tmp_path / "old", "pgmoplan", 1, columns, _old_fields(tmp_path / "new"))
     _assert_same(Plan.load(tmp_path / "old"), made)
+
+
+@pytest.mark.parametrize("optimal", [True, False])
+def test_files_of_version_2_know_no_bound(plan, tmp_path, optimal):
+    known = replace(plan, optimal=optimal, bound=plan.arena if optimal else plan.max_load)
+    known.save(tmp_path / "new")
+    write(tmp_path / "old", "pgmoplan", 2, _columns(known), _old_fields(tmp_path / "new"))
+    loaded = Plan.load(tmp_path / "old")
+    assert (loaded.bound, loaded.optimal) == (known.bound, optimal)
 
 
 def test_a_profile_is_no_plan(plan, tmp_path):
@@ -246,7 +272,7 @@ def test_a_plan_that_is_missing(program, tmp_path):
 def test_files_of_version_1_have_no_plans_inside(fields, tmp_path):
     made = make_plan(replace(small_profile(), shared=np.zeros(6, bool)))
     made.save(tmp_path / "new")
-    own = _own_fields(tmp_path / "new")
+    own = _old_fields(tmp_path / "new")
     columns = {name: column for name, column in _columns(made).items() if name != "shared"}
     inner = {"opening": pack("pgmoplan", 1, columns, own)}
     write(tmp_path / "bad", "pgmoplan", 1, columns, own, inner)

@@ -1,14 +1,19 @@
+import os
+import signal
 import threading
 import time
 
 import numpy as np
 import pytest
 
+from bench._dissected import dissected
 from bench._traces import FAMILIES
 from pgmo.errors import OptionError, PgmoError, ProblemError
+from pgmo.packing import cp_sat, crew
+from pgmo.packing.lower_bound import max_load
 from pgmo.packing.packer import PACKERS, pack
 from pgmo.packing.plan import UNPLANNED
-from pgmo.packing.portfolio import SOLVERS, plan, search
+from pgmo.packing.portfolio import SOLVERS, plan
 from pgmo.packing.problem import Problem
 from pgmo.packing.validator import validate
 from pgmo.profiler.profile import NEVER, Profile
@@ -21,38 +26,181 @@ def profile_of(family: str, blocks: int, seed: int = 0) -> Profile:
     )
 
 
-def test_keeps_the_best_attempt():
-    problem, _ = Problem.from_profile(profile_of("scattered", 400, 1), 1)
-    packing = search(problem, early_stop=False)
-    assert [attempt.packer for attempt in packing.attempts] == list(PACKERS)
-    assert packing.best.arena == min(attempt.arena for attempt in packing.attempts)
-    assert int((packing.offset + problem.size).max()) == packing.best.arena >= packing.bound
+def hard_problem(blocks: int = 400) -> Problem:
+    """One that no packer brings to the lower bound."""
+    return dissected(blocks, 1)
 
 
-def test_stops_at_the_lower_bound():
-    problem = Problem([8, 8], [0, 1], [1, 2])
-    assert [attempt.packer for attempt in search(problem).attempts] == ["best-fit"]
-    assert len(search(problem, early_stop=False).attempts) == len(PACKERS)
+needs_or_tools = pytest.mark.skipif(not cp_sat.is_installed(), reason="needs pgmo[exact]")
+each_solver = pytest.mark.parametrize(
+    "solver",
+    [pytest.param(name, marks=needs_or_tools if name == "cp-sat" else ()) for name in SOLVERS],
+)
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
+def check_packing(packing) -> None:
+    """What is true of every packing, whoever made it."""
+    problem = packing.problem
+    size = -(-problem.size // problem.alignment) * problem.alignment
+    assert int((packing.offset + size).max(initial=0)) == packing.arena
+    assert packing.max_load == max_load(problem) <= packing.bound <= packing.arena
+    assert packing.optimal == (packing.bound == packing.arena)
+    check_trace(packing)
+
+
+def check_trace(result) -> None:
+    states = [(event.arena, -event.bound) for event in result.trace]
+    assert states == sorted(states, reverse=True)
+    assert len(set(states)) == len(states)
+    times = [event.seconds for event in result.trace]
+    assert times == sorted(times)
+    assert 0 <= times[0] <= times[-1] <= result.seconds
+    assert states[-1] == (result.arena, -result.bound)
+    assert all(
+        event.bound <= result.bound and event.arena >= result.arena for event in result.trace
+    )
+
+
+def packers_that_ran(monkeypatch, problem: Problem, **options) -> list[str]:
+    ran = []
+    monkeypatch.setattr(crew, "pack", lambda problem, name: ran.append(name) or pack(problem, name))
+    plan(problem, **options)
+    return ran
+
+
+def test_fast_is_the_best_of_the_packers():
+    problem = hard_problem()
+    packing = plan(problem, effort="fast")
+    arenas = {name: int((pack(problem, name) + problem.size).max()) for name in PACKERS}
+    assert packing.arena == min(arenas.values()) == arenas[packing.solver]
+    assert (packing.bound, packing.optimal) == (packing.max_load, False)
+    check_packing(packing)
+
+
+def test_packers_stop_at_the_lower_bound(monkeypatch):
+    easy = Problem([8, 8], [0, 1], [1, 2])
+    assert packers_that_ran(monkeypatch, easy) == [PACKERS[0]]
+    assert packers_that_ran(monkeypatch, hard_problem(), effort="fast") == list(PACKERS)
+
+
+def test_of_very_many_blocks_only_the_quickest_packers_are_tried(monkeypatch):
+    monkeypatch.setattr(crew, "_MANY", 100)
+    for effort in ("fast", "balanced"):
+        options = {"effort": effort, "time_limit": 0.2}
+        assert packers_that_ran(monkeypatch, hard_problem(101), **options) == list(PACKERS[:2])
+    assert packers_that_ran(monkeypatch, hard_problem(100), effort="fast") == list(PACKERS)
+
+
+def test_no_time_is_enough_for_one_packer(monkeypatch):
+    assert packers_that_ran(monkeypatch, hard_problem(), time_limit=0) == [PACKERS[0]]
+
+
+def test_one_packer_runs_alone(monkeypatch):
+    assert packers_that_ran(monkeypatch, hard_problem(), solver="first-fit-size") == [
+        "first-fit-size"
+    ]
+
+
+@each_solver
 def test_every_solver_gives_a_valid_plan(solver):
     profile = profile_of("convolutional", 800)
-    result = plan(profile, solver=solver)
+    result = plan(profile, solver=solver, time_limit=0.5)
     validate(result)
-    assert result.solver in PACKERS
-    assert result.solver == solver or solver == "auto"
+    check_trace(result)
+    assert set(result.solver.split("+")) <= ({solver} if solver in PACKERS else set(SOLVERS))
     assert result.max_load == profile.max_load(64) <= result.arena
     assert result.fingerprint == profile.fingerprint
     assert result.seconds > 0
+
+
+@each_solver
+def test_every_solver_gives_a_packing_of_a_bare_problem(solver):
+    problem = hard_problem(60)
+    packing = plan(problem, solver=solver, time_limit=0.5)
+    check_packing(packing)
+    assert packing.problem is problem
+    if solver not in PACKERS:
+        assert packing.arena <= plan(problem, effort="fast").arena
+
+
+@pytest.mark.parametrize("solver", ["auto", "branch-and-bound"])
+def test_an_arena_above_the_load_can_be_proved_optimal(solver):
+    # Five blocks of a ring, each meeting both neighbours: two colours do not suffice.
+    ring = Problem([10] * 5, [0, 2, 4, 6, 8], [3, 5, 7, 9, 11], period=10)
+    packing = plan(ring, solver=solver)
+    assert (packing.max_load, packing.bound, packing.arena, packing.optimal) == (20, 30, 30, True)
+    assert packing.gap == 0.5
+
+
+def test_several_streams_share_the_time_and_the_trace():
+    scattered = profile_of("scattered", 60, 1)
+    two = Profile.from_columns(
+        size=scattered.size,
+        start=scattered.start,
+        end=scattered.end,
+        ticks=scattered.ticks,
+        stream=np.arange(len(scattered)) % 2,
+    )
+    seen = []
+    result = plan(two, time_limit=0.5, observer=seen.append)
+    validate(result)
+    check_trace(result)
+    assert tuple(seen) == result.trace
+
+
+def test_an_observer_sees_each_event_as_it_comes():
+    seen = []
+    packing = plan(hard_problem(60), time_limit=0.5, observer=seen.append)
+    assert tuple(seen) == packing.trace
+    assert seen[0].solver in PACKERS
+
+
+def test_the_same_seed_gives_the_same_offsets_while_packing():
+    problem = hard_problem()
+    one, two = (plan(problem, effort="fast", seed=3) for _ in range(2))
+    assert one.offset.tolist() == two.offset.tolist()
+
+
+def interrupting(problem: Problem, name: str):
+    """A packer during which Ctrl-C comes, unless it is the first one."""
+    if name != PACKERS[0]:
+        raise KeyboardInterrupt
+    return pack(problem, name)
+
+
+def test_ctrl_c_returns_the_best_so_far(monkeypatch):
+    monkeypatch.setattr(crew, "pack", interrupting)
+    packing = plan(hard_problem())
+    assert packing.interrupted
+    assert packing.offset.tolist() == pack(packing.problem, PACKERS[0]).tolist()
+    check_packing(packing)
+
+
+def test_ctrl_c_before_there_is_anything_is_passed_on(monkeypatch):
+    monkeypatch.setattr(crew, "PACKERS", PACKERS[1:])
+    monkeypatch.setattr(crew, "pack", interrupting)
+    with pytest.raises(KeyboardInterrupt):
+        plan(hard_problem())
+
+
+@pytest.mark.parametrize("solver", ["search", "branch-and-bound"])
+def test_a_real_ctrl_c_ends_a_solver(solver):
+    problem = dissected(80)
+    timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    packing = plan(problem, solver=solver, time_limit=300)
+    timer.cancel()
+    assert packing.interrupted or packing.optimal
+    assert packing.seconds < 60
+    check_packing(packing)
 
 
 @pytest.mark.parametrize("family", ["convolutional", "u_net", "transformer", "recurrent"])
 @pytest.mark.parametrize("seed", range(4))
 def test_training_shaped_traces_pack_to_within_a_per_cent_of_the_bound(family, seed):
     problem, _ = Problem.from_profile(profile_of(family, 2000, seed), 64)
-    packing = search(problem)
-    assert packing.best.arena <= 1.01 * packing.bound
+    packing = plan(problem, effort="fast")
+    assert packing.arena <= 1.01 * packing.bound
 
 
 def test_rows_of_every_kind():
@@ -113,6 +261,25 @@ def test_bad_alignments_are_refused(alignment):
     profile = Profile.from_columns(size=[8], start=[0], end=[1], ticks=1)
     with pytest.raises(ProblemError, match="alignment"):
         plan(profile, alignment=alignment)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"effort": "much"}, "effort='much' is not one of fast, balanced, best"),
+        ({"time_limit": -1}, "time_limit=-1 is not possible; give 0 seconds or more"),
+        ({"time_limit": float("nan")}, "time_limit=nan is not possible"),
+        ({"time_limit": "5"}, "time_limit='5' is no number"),
+        ({"threads": 0}, "threads=0 must be a whole number from 1 to 4096"),
+        ({"threads": 1.5}, "threads=1.5 must be a whole number"),
+        ({"seed": -1}, "seed=-1 must be a whole number from 0"),
+        ({"seed": True}, "seed=True must be a whole number"),
+        ({"alignment": 64}, "alignment=64 was given for a problem that has 1"),
+    ],
+)
+def test_options_that_cannot_be_used(options, message):
+    with pytest.raises(OptionError, match=message):
+        plan(Problem([8], [0], [1]), **options)
 
 
 def test_other_threads_run_while_packing():

@@ -1,0 +1,189 @@
+"""Packers that are measured against each other, each run in a process of its own.
+
+A contestant gets a problem, a time limit, threads and a seed, and gives offsets, or None when it
+has found nothing. The process ends it when it does not keep the limit; its time is that of the
+call, without the start of the process and imports. Results are checked by the validator.
+"""
+
+import importlib.util
+import multiprocessing
+import os
+import resource
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pgmo.packing.packer import pack
+from pgmo.packing.portfolio import plan
+from pgmo.packing.problem import Problem
+from pgmo.packing.result import Packing
+from pgmo.packing.validator import validate
+
+Offsets = NDArray[np.int64] | None
+Contestant = Callable[[Problem, float, int, int], "Offsets | Packing"]
+
+PATIENCE = 3.0  # times the limit, after which a process is ended
+GRACE = 30.0  # seconds more, for imports and the start
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one run has given.
+
+    Args:
+        arena: bytes; None when there was no answer, or no valid one.
+        seconds: wall clock of the call.
+        cpu_seconds: of the whole process during the call, all threads together.
+        trace: (seconds, arena) of each better packing, where it is known.
+        why: what went wrong, if anything did.
+    """
+
+    arena: int | None
+    seconds: float
+    cpu_seconds: float = 0.0
+    trace: tuple[tuple[float, int], ...] = ()
+    why: str = ""
+
+
+def run(name: str, problem: Problem, seconds: float, threads: int, seed: int) -> Run:
+    """Runs a contestant in a fresh process."""
+    context = multiprocessing.get_context("spawn")
+    here, there = context.Pipe(duplex=False)
+    child = context.Process(target=_work, args=(there, name, problem, seconds, threads, seed))
+    begin = time.perf_counter()
+    child.start()
+    there.close()
+    try:
+        if here.poll(PATIENCE * seconds + GRACE):
+            return here.recv()
+        return Run(None, time.perf_counter() - begin, why="did not end in time")
+    except EOFError:
+        child.join()
+        return Run(None, time.perf_counter() - begin, why=f"ended with code {child.exitcode}")
+    finally:
+        child.kill()
+        child.join()
+
+
+def _work(pipe: Any, name: str, problem: Problem, seconds: float, threads: int, seed: int) -> None:
+    os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
+    try:
+        contestant = CONTESTANTS[name].prepare(problem)
+        cpu = _cpu_seconds()
+        begin = time.perf_counter()
+        found = contestant(problem, seconds, threads, seed)
+        wall, cpu = time.perf_counter() - begin, _cpu_seconds() - cpu
+        trace: tuple[tuple[float, int], ...] = ()
+        if isinstance(found, Packing):
+            trace = tuple((event.seconds, event.arena) for event in found.trace)
+            found = found.offset
+        if found is None:
+            pipe.send(Run(None, wall, cpu, why="found nothing"))
+            return
+        pipe.send(Run(arena_of(problem, found), wall, cpu, trace))
+    except Exception as error:  # whatever a peer raises is its result
+        pipe.send(Run(None, 0.0, why=f"{type(error).__name__}: {error}"[:200]))
+
+
+def _cpu_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def arena_of(problem: Problem, offset: NDArray[np.int64]) -> int:
+    """The arena in bytes of a packing, which is checked."""
+    size = -(-problem.size // problem.alignment) * problem.alignment
+    arena = int((offset + size).max(initial=0))
+    numbered = problem.numbered()
+    claimed = Packing(numbered, offset, arena, arena, arena, "", 0.0)
+    validate(claimed.as_plan())
+    return arena
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A contestant: how it is made ready for a problem, which is not measured, and its limits."""
+
+    prepare: Callable[[Problem], Contestant]
+    installed: bool = True
+    circles: bool = True
+    most_blocks: int = 10**9
+
+
+def _pgmo(**options: Any) -> Callable[[Problem], Contestant]:
+    def solve(problem: Problem, seconds: float, threads: int, seed: int) -> Packing:
+        return plan(problem, time_limit=seconds, threads=threads, seed=seed, **options)
+
+    return lambda problem: solve
+
+
+def _packer(name: str) -> Callable[[Problem], Contestant]:
+    return lambda problem: lambda problem, seconds, threads, seed: pack(problem, name)
+
+
+def _cp_sat(problem: Problem) -> Contestant:
+    """CP-SAT, told the lower bound and the heuristic of Sekiyama et al. as its first packing."""
+    from ortools.sat.python import cp_model  # noqa: F401  (not part of the time)
+
+    from pgmo.packing import cp_sat
+    from pgmo.packing.lower_bound import max_load
+
+    def solve(problem: Problem, seconds: float, threads: int, seed: int) -> Offsets:
+        start, bound = pack(problem, "best-fit"), max_load(problem)
+        size = -(-problem.size // problem.alignment) * problem.alignment
+        if (start + size).max(initial=0) == bound:
+            return start
+        return cp_sat.solve(
+            problem, start, bound, time_limit=seconds, threads=threads, seed=seed
+        ).offset
+
+    return solve
+
+
+def _omnimalloc(name: str) -> Callable[[Problem], Contestant]:
+    def prepare(problem: Problem) -> Contestant:
+        import omnimalloc
+        from omnimalloc.allocators import OmniAllocator, SupermallocAllocator
+
+        size = -(-problem.size // problem.alignment) * problem.alignment
+        rows = zip(size.tolist(), problem.lower.tolist(), problem.upper.tolist(), strict=True)
+        blocks = tuple(
+            omnimalloc.Allocation(id=i, size=size, start=lower, end=upper)
+            for i, (size, lower, upper) in enumerate(rows)
+        )
+
+        def solve(problem: Problem, seconds: float, threads: int, seed: int) -> Offsets:
+            if name == "omni":
+                allocator: Any = OmniAllocator()
+            else:
+                allocator = SupermallocAllocator(timeout=seconds, num_threads=threads)
+            placed = {one.id: one.offset for one in allocator.allocate(blocks)}
+            return np.array([placed[i] for i in range(len(blocks))], np.int64)
+
+        return solve
+
+    return prepare
+
+
+def _there(module: str) -> bool:
+    return importlib.util.find_spec(module) is not None
+
+
+CONTESTANTS: dict[str, Entry] = {
+    "pgmo": Entry(_pgmo()),
+    "pgmo fast": Entry(_pgmo(effort="fast")),
+    "Sekiyama 2018": Entry(_packer("best-fit")),
+    "omnimalloc omni": Entry(_omnimalloc("omni"), _there("omnimalloc"), circles=False),
+    "omnimalloc supermalloc": Entry(
+        _omnimalloc("supermalloc"), _there("omnimalloc"), circles=False
+    ),
+    "CP-SAT": Entry(_cp_sat, _there("ortools"), most_blocks=3000),
+}
+"""pgmo and its peers, as far as they are installed; those that know no circle are left out there.
+
+CP-SAT is not tried beyond 3,000 blocks, where it finds nothing and needs gigabytes.
+"""

@@ -1,0 +1,51 @@
+"""Arenas cut into blocks: problems of which it is known that nothing need be wasted. Hard."""
+
+import random
+
+import numpy as np
+
+from pgmo.packing.problem import Problem
+
+
+def dissected(
+    blocks: int,
+    seed: int = 0,
+    *,
+    ticks: int = 1 << 20,
+    arena: int = 1 << 20,
+    circular: bool = False,
+) -> Problem:
+    """An arena cut into blocks without waste, time and memory in turns: the load is reached.
+
+    Cuts are at multiples of 1/1024 of the whole. On a circle, all lifetimes are turned by a random
+    number of ticks, so that many blocks wrap.
+
+    Example:
+        >>> from pgmo.packing.lower_bound import max_load
+        >>> max_load(dissected(30))
+        1048576
+    """
+    rng = random.Random(seed)
+    grain_of_time, grain = max(1, ticks // 1024), max(1, arena // 1024)
+    pieces = [(0, ticks, 0, arena)]
+    while len(pieces) < blocks:
+        # The largest of a few: pieces differ in size, but none stays huge.
+        i = max(rng.sample(range(len(pieces)), min(3, len(pieces))), key=lambda i: _area(pieces[i]))
+        begin, end, low, high = pieces[i]
+        in_time = rng.random() < 0.5
+        if in_time and end - begin > 2 * grain_of_time:
+            at = rng.randrange(begin + grain_of_time, end, grain_of_time)
+            pieces[i : i + 1] = [(begin, at, low, high), (at, end, low, high)]
+        elif not in_time and high - low > 2 * grain:
+            at = rng.randrange(low + grain, high, grain)
+            pieces[i : i + 1] = [(begin, end, low, at), (begin, end, at, high)]
+    rng.shuffle(pieces)
+    begin, end, low, high = np.array(pieces, np.int64).T
+    turn = rng.randrange(ticks) if circular else 0
+    lower = (begin + turn) % ticks
+    return Problem(high - low, lower, lower + end - begin, period=ticks if circular else 0)
+
+
+def _area(piece: tuple[int, int, int, int]) -> int:
+    begin, end, low, high = piece
+    return (end - begin) * (high - low)

@@ -1,0 +1,52 @@
+"""Traces recorded from the demo networks (`pgmo/demo`) at ten times their size, on the CPU."""
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from pgmo.profiler.profile import Profile
+
+TIMES = 10
+ITERATIONS = 5
+
+
+def record_large_networks() -> Iterator[tuple[str, Profile]]:
+    """Trains each network for a few iterations under `pgmo.optimize`; needs torch."""
+    import torch
+
+    import pgmo
+    from pgmo.demo.gpt import GPT
+    from pgmo.demo.lstm import Seq2Seq
+    from pgmo.demo.network import create
+    from pgmo.demo.resnet import ResNet
+    from pgmo.demo.unet import UNet
+
+    def deep_resnet() -> torch.nn.Module:
+        return ResNet(width=24, blocks=2 * TIMES)
+
+    def stacked_u_nets() -> torch.nn.Module:  # one cannot be ten times as deep: halves are too few
+        return torch.nn.Sequential(*(UNet(width=16, depth=3) for _ in range(TIMES)))
+
+    def deep_gpt() -> torch.nn.Module:
+        return GPT(width=256, layers=4 * TIMES, heads=4, longest=160)
+
+    def deep_lstm() -> torch.nn.Module:
+        return Seq2Seq(width=128, hidden=256, layers=2 * TIMES)
+
+    for name, make in (
+        ("resnet", deep_resnet),
+        ("unet", stacked_u_nets),
+        ("gpt", deep_gpt),
+        ("lstm", deep_lstm),
+    ):
+        network = create(name, seed=0)
+        given = network.optimizer.defaults
+        options = {key: given[key] for key in ("lr", "momentum") if key in given}
+        network.model = make()
+        network.optimizer = type(network.optimizer)(network.model.parameters(), **options)
+        with tempfile.TemporaryDirectory() as folder:
+            with pgmo.optimize(device="cpu", save=folder, model_name=name) as session:
+                for index in range(ITERATIONS):
+                    with session.iteration():
+                        network.step(network.batch(index))
+            yield f"{name} x{TIMES}", Profile.load(Path(folder, f"{name}.pgmoprof"))

@@ -1,0 +1,78 @@
+#include "packing/solve.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <future>
+#include <stdexcept>
+#include <string>
+
+#include "packing/branch_and_bound.hpp"
+
+namespace pgmo::packing {
+namespace {
+
+using Method = Improvement (*)(const Ring&, const Offsets&, Monitor&, const Options&);
+
+constexpr std::chrono::milliseconds kPoll{10};
+constexpr double kForever = 1e9;  // seconds: what a time limit may be without overflow
+
+Method method_of(std::string_view name) {
+  if (name == "search") return improve;
+  if (name == "branch-and-bound") return branch_and_bound;
+  throw std::invalid_argument("no method is called " + std::string(name));
+}
+
+Clock::time_point after(Clock::time_point from, double seconds) {
+  const double bounded = std::clamp(seconds, 0.0, kForever);
+  return from + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(bounded));
+}
+
+void check_incumbent(const Ring& ring, const Offsets& incumbent) {
+  if (incumbent.size() != ring.size.size()) {
+    throw std::invalid_argument("offsets have another length than the blocks");
+  }
+  if (std::any_of(incumbent.begin(), incumbent.end(),
+                  [](Offset offset) { return offset < 0 || offset > Offset{1} << 62; })) {
+    throw std::invalid_argument("an offset is negative or beyond 2^62");
+  }
+}
+
+}  // namespace
+
+Outcome solve(std::string_view method, const Problem& problem, const Offsets& incumbent,
+              Bytes bound, double time_limit, const Options& options, const Listener& listener) {
+  const auto deadline = after(Clock::now(), time_limit);
+  const Method run = method_of(method);
+  const Ring ring = make_ring(problem);
+  check_incumbent(ring, incumbent);
+  Monitor monitor(incumbent, arena_of(ring, incumbent), std::max(bound, ring.max_load), deadline);
+
+  Outcome outcome;
+  Improvement found{incumbent, monitor.arena(), 0};
+  if (!monitor.stopped()) {
+    auto task =
+        std::async(std::launch::async, [&] { return run(ring, incumbent, monitor, options); });
+    try {
+      while (task.wait_for(kPoll) != std::future_status::ready) {
+        if (outcome.interrupted) continue;
+        outcome.interrupted = !listener(monitor.take_progress());
+        if (outcome.interrupted) monitor.stop();
+      }
+    } catch (...) {
+      monitor.stop();
+      task.wait();  // it refers to what is on this stack
+      throw;
+    }
+    found = task.get();
+    if (!outcome.interrupted) outcome.interrupted = !listener(monitor.take_progress());
+  }
+  // Of equal arenas the method's own answer counts: the monitor has that of the fastest thread.
+  outcome.offsets = found.arena <= monitor.arena() ? std::move(found.offsets) : monitor.offsets();
+  outcome.arena = arena_of(ring, outcome.offsets);
+  outcome.bound = std::min(monitor.bound(), outcome.arena);
+  outcome.work = found.work;
+  return outcome;
+}
+
+}  // namespace pgmo::packing

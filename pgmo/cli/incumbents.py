@@ -1,0 +1,60 @@
+"""What a search has found so far: one line on stderr, where a person is looking."""
+
+import sys
+from types import TracebackType
+from typing import Self
+
+from pgmo.cli.output import console
+from pgmo.packing.result import Incumbent
+from pgmo.units import format_bytes
+
+
+class IncumbentLine:
+    """Shows the best arena, the bound, the gap between them and the time, until it is left.
+
+    Example:
+        >>> with IncumbentLine() as line:
+        ...     line.show(Incumbent(0.1, arena=110, bound=100, solver="search"))
+    """
+
+    def __init__(self) -> None:
+        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        self._line = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}", markup=False),
+            TimeElapsedColumn(),
+            console=console(stderr=True),
+            transient=True,
+            disable=not sys.stderr.isatty(),
+        )
+        self._task = self._line.add_task("packing")
+
+    def __enter__(self) -> Self:
+        self._line.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._line.stop()
+
+    def show(self, event: Incumbent) -> None:
+        """Takes the place of what is shown."""
+        self._line.update(self._task, description=in_words(event))
+
+
+def in_words(event: Incumbent) -> str:
+    """An incumbent in one line.
+
+    Example:
+        >>> in_words(Incumbent(0.1, arena=110 * 2**20, bound=100 * 2**20, solver="search"))
+        'arena 110 MiB, bound 100 MiB, gap 10.00%, by search'
+    """
+    return (
+        f"arena {format_bytes(event.arena)}, bound {format_bytes(event.bound)}, "
+        f"gap {event.gap:.2%}, by {event.solver}"
+    )
