@@ -208,17 +208,22 @@ bool Engine::yield_idle() noexcept {
   std::vector<pgmo_arena> empty;
   try {
     const Guard guard(lock_);
-    bool idle = arenas_.attached() && here_.late.empty();
-    if (idle && replayer_ != nullptr) {
-      replayer_->for_each_living([&](SlotIndex, Offset, Bytes) { idle = false; });
-    }
-    if (!idle) return false;
+    if (!arenas_.attached() || !is_idle()) return false;
     empty = retire_arenas();
   } catch (const std::bad_alloc&) {
     return false;
   }
   for (const pgmo_arena& arena : empty) give_back(arena);
   return !empty.empty();
+}
+
+// Whether nothing lives in the current arenas.
+bool Engine::is_idle() noexcept {
+  bool idle = here_.late.empty();
+  if (idle && replayer_ != nullptr) {
+    replayer_->for_each_living([&](SlotIndex, Offset, Bytes) { idle = false; });
+  }
+  return idle;
 }
 
 // Those to give back at once, because they are empty.
@@ -292,7 +297,7 @@ void Engine::end_iteration() {
   if (recorder_.active()) recorder_.step();
   requests_so_far_ = 0;
   guests_.forget();
-  stray_ = 0;
+  stray_ = stray_so_far_ = 0;
   ++iteration_;
   if (replayer_ == nullptr) return;
   replayer_->end_iteration();

@@ -76,7 +76,8 @@ void* Engine::allocate(std::size_t bytes, std::uint64_t stream) noexcept {
       const Offset offset = find_slot(make_key(size, *index));
       if (offset == kUnplanned) [[unlikely]] {
         note_refusal();
-        if (yields_ && arenas_.attached() && replayer_->outgrown_from_the_start()) {
+        if (yields_ && arenas_.attached() && replayer_->outgrown_from_the_start() &&
+            (!guests_.hosted() || is_idle())) {
           yielded = retire_arenas();
         } else if (guests_.hosted()) {
           if (const Offset gap = place_guest(*index, size); gap != kUnplanned) {
@@ -251,6 +252,7 @@ bool Engine::track(std::uintptr_t address, Bytes bytes, std::uint64_t stream,
     if (refusal.stray) {
       block.stray_in = iteration_;
       stray_ += bytes;
+      stray_so_far_ += bytes;
     }
     refusal.engine = 0;
   }
@@ -264,7 +266,10 @@ bool Engine::track(std::uintptr_t address, Bytes bytes, std::uint64_t stream,
     if (!foreign) ++tracked_slots_;
     return true;
   } catch (const std::bad_alloc&) {
-    if (block.stray_in != 0) stray_ -= bytes;
+    if (block.stray_in != 0) {
+      stray_ -= bytes;
+      stray_so_far_ -= bytes;
+    }
     return false;  // the record will show a block that is never freed, which is not planned
   }
 }

@@ -182,6 +182,7 @@ class Engine {
   void record_free(std::uintptr_t address) noexcept;
   bool release_slot(std::uintptr_t address, pgmo_arena& empty) noexcept;
   [[nodiscard]] std::vector<pgmo_arena> retire_arenas();
+  bool is_idle() noexcept;
   void check_plans(const Arenas& arenas) const;
   void check_slots(const ReplayPlan& plan, const Arenas& arenas) const;
   void check_opening(const ReplayPlan& plan) const;
@@ -212,7 +213,8 @@ class Engine {
   Surroundings here_;
   bool yields_ = false;
   Guests guests_;
-  Bytes stray_ = 0;  // alive with the framework, of those refused in this iteration
+  Bytes stray_ = 0;         // alive with the framework, of those refused in this iteration
+  Bytes stray_so_far_ = 0;  // the same with those that have died
   std::uint32_t iteration_ = 1;
   std::uint32_t generation_ = 0;  // of the plans
 

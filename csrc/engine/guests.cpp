@@ -19,6 +19,10 @@ namespace {
 // Share of the arenas that blocks without a slot may take of the framework's memory instead.
 constexpr Bytes kStrayShare = 256;
 
+// Share of the arenas that a block has to exceed to be worth a gap: a loss that lives on would hold
+// an arena that is about to be exchanged.
+constexpr Bytes kTinyShare = Bytes{1} << 20;
+
 }  // namespace
 
 void Engine::host_guests(Bytes alignment) {
@@ -34,11 +38,16 @@ void Engine::host_guests(Bytes alignment) {
 Offset Engine::place_guest(std::uint32_t stream_index, Bytes bytes) {
   // What the plan itself leaves out lives on, and would be in the way of slots for good.
   if (replayer_->refusal() == Miss::kPersistent) return kUnplanned;
+  if (bytes <= arenas_.bytes() / kTinyShare) return kUnplanned;
   if (stray_ + bytes <= arenas_.bytes() / kStrayShare) return kUnplanned;
   const Arenas::Segment* arena = arenas_.of(stream_index);
   if (arena == nullptr) return kUnplanned;
+  if (replayer_->between_iterations() && 2 * stray_ > stray_so_far_) {
+    ++here_.counters.declined;
+    return kUnplanned;
+  }
   if (!guests_.keeping()) keep_gaps();
-  const Offset offset = guests_.find(arena->begin, bytes, replayer_->large_to_come(bytes));
+  const Offset offset = guests_.find(arena->begin, bytes, replayer_->better_not(bytes));
   if (offset == kUnplanned) return kUnplanned;
   here_.late.insert(offset, bytes);
   guests_.took(offset, bytes);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <functional>
 #include <limits>
 #include <stdexcept>
 #include <string>
@@ -134,30 +133,21 @@ void ReplayPlan::index_ends(std::span<const PlannedRequest> requests) {
 }
 
 void ReplayPlan::index_large() {
-  std::vector<Range> ahead;
-  for (SlotIndex request = requests_; request-- > 0;) {
-    const Slot& slot = slots_[request];
+  std::vector<Range> all;
+  for (const Slot& slot : slots_) {
     if (slot.place == kNowhere || !is_large(key_bytes(slot.key))) continue;
-    Range own{offset_of(request), offset_of(request) + key_bytes(slot.key)};
-    const auto first = std::find_if(ahead.begin(), ahead.end(),
-                                    [&](const Range& one) { return one.end >= own.begin; });
-    auto last = first;
-    for (; last != ahead.end() && last->begin <= own.end; ++last) {
-      if (last->begin <= own.begin && last->end >= own.end) break;  // nothing new
-      own = {std::min(own.begin, last->begin), std::max(own.end, last->end)};
-    }
-    if (last != ahead.end() && last->begin <= own.begin && last->end >= own.end) continue;
-    ahead.insert(ahead.erase(first, last), own);
-    large_.push_back(request);
-    ahead_.push_back(ahead);
+    const Offset begin = places_[slot.place].offset;
+    all.push_back({begin, begin + key_bytes(slot.key)});
   }
-}
-
-std::span<const Range> ReplayPlan::large_from(SlotIndex index) const noexcept {
-  // The last one, in descending order, that is not before `index`.
-  const auto behind = std::upper_bound(large_.begin(), large_.end(), index, std::greater<>());
-  if (behind == large_.begin()) return {};
-  return ahead_[static_cast<std::size_t>(behind - large_.begin()) - 1];
+  std::sort(all.begin(), all.end(),
+            [](const Range& a, const Range& b) { return a.begin < b.begin; });
+  for (const Range& one : all) {
+    if (!large_.empty() && one.begin <= large_.back().end) {
+      large_.back().end = std::max(large_.back().end, one.end);
+    } else {
+      large_.push_back(one);
+    }
+  }
 }
 
 std::uint32_t ReplayPlan::occurrences(RequestKey key) const noexcept {

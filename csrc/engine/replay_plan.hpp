@@ -132,8 +132,8 @@ class ReplayPlan {
   // Of which hardly any are alive together.
   bool is_large(Bytes bytes) const noexcept { return bytes >= arena_bytes_ / kLargeShare; }
 
-  // What the large slots of all requests from this one on cover, sorted and disjoint.
-  std::span<const Range> large_from(SlotIndex index) const noexcept;
+  // What the large slots cover, sorted and disjoint.
+  std::span<const Range> large() const noexcept { return large_; }
 
   // For resynchronisation: requests of a fixed size, and varying ones, after some ordinal.
   std::uint32_t occurrences(RequestKey key) const noexcept;
@@ -178,9 +178,8 @@ class ReplayPlan {
   std::vector<Place> places_;
   int place_shift_;
   std::uint32_t place_mask_;
-  std::vector<Occurrence> fixed_;          // sorted
-  std::vector<SlotIndex> large_;           // requests at which what lies ahead changes, descending
-  std::vector<std::vector<Range>> ahead_;  // from each of them on
+  std::vector<Occurrence> fixed_;  // sorted
+  std::vector<Range> large_;
   std::vector<SlotIndex> varying_;
 };
 

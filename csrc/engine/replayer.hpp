@@ -89,10 +89,16 @@ class Replayer {
   // And why.
   Miss refusal() const noexcept { return refusal_; }
 
-  // Where large slots lie that this iteration has still to ask for: many a small guest finds a
-  // place elsewhere, but hardly they. Nothing for a guest that is large itself.
-  std::span<const Range> large_to_come(Bytes guest) const noexcept {
-    return plan_.is_large(guest) ? std::span<const Range>{} : plan_.large_from(0);
+  // Whether an unknown request came before the first planned one or after the last. There programs
+  // make what lives on, copies of the model or another one; but evaluations run there, too.
+  bool between_iterations() const noexcept {
+    return refusal_ == Miss::kUnknown && (cursor_ == 0 || cursor_ >= plan_.requests());
+  }
+
+  // Where large slots lie, for guests to keep out of if they can: many a small guest finds a place
+  // elsewhere, but hardly a large block. Nothing for a guest that is large itself.
+  std::span<const Range> better_not(Bytes guest) const noexcept {
+    return plan_.is_large(guest) ? std::span<const Range>{} : plan_.large();
   }
 
   // Whether the request refused was the iteration's first varying one, and too large: then hardly

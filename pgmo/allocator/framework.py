@@ -50,6 +50,8 @@ class Framework(Protocol):
     engine: _core.Engine
     fragments: bool
     """Whether the memory of long-lived blocks can get in the way of an arena."""
+    hosts_guests: bool
+    """Whether requests without a slot get gaps of the arena."""
     yields: bool
     """Whether an iteration that has outgrown its plan gets the arena's memory, so that the two are
     not held at once."""

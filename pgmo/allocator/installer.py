@@ -155,6 +155,10 @@ class Installer:
             if self._late_bytes() < before / 2:
                 self._settle(parked)
                 return
+        if self._course.framework.hosts_guests:
+            # The requests have found gaps, and as much memory again is a high price for better.
+            self._settle(parked)
+            return
         self._renew_arena(held)
         self._engine.select_plan(statistics.plan)
         self._settle(parked)
@@ -191,7 +195,9 @@ class Installer:
         try:
             alignment = self._course.framework.alignment
             plans = [
-                self.seen.without_headroom(planned, solver=options.solver, alignment=alignment)
+                self.seen.without_headroom(
+                    planned, solver=options.solver, alignment=alignment, effort=options.effort
+                )
                 for planned in self.plans.all
             ]
             # The main one is the one that needs most.

@@ -15,9 +15,14 @@ from pgmo import _core
 from pgmo.allocator.framework import Framework, Memory
 from pgmo.allocator.layout import Layout
 from pgmo.errors import AdapterError, PlanError
-from pgmo.packing.plan import Plan
+from pgmo.packing.plan import UNPLANNED, Plan
 from pgmo.packing.validator import validate
 from pgmo.profiler.profile import NEVER, Profile
+
+_LITTLE, _LARGE_ARENA = 1024, 32 << 20
+"""Share of the arena up to which a block that outlives a period, as a loss does, is left to the
+framework: arenas that are exchanged would wait for it, so that two of them are held. And bytes of
+an arena from which on that matters."""
 
 _SHRINK = 0.9
 """Arenas are exchanged for smaller ones only if those need less than this share of them."""
@@ -217,6 +222,11 @@ class PlanSet:
                 self._engine.add_arena(stream, begin, memory.base, memory.bytes, *memory.owner)
 
     def _add(self, plan: Plan, offset: np.ndarray, alternate: np.ndarray) -> None:
+        if self._framework.fragments and self._layout.size >= _LARGE_ARENA:
+            # What is rebound lives on past every boundary, and cannot be moved like a gradient.
+            rebound = (alternate != UNPLANNED) & (plan.size <= self._layout.size // _LITTLE)
+            offset = np.where(rebound, UNPLANNED, offset)
+            alternate = np.where(rebound, UNPLANNED, alternate)
         streams, stream_index = np.unique(plan.stream, return_inverse=True)
         self._engine.add_plan(
             size=plan.size,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pgmo.allocator.plan_set import Planned
-from pgmo.packing.portfolio import plan as make_plan
+from pgmo.allocator.planning import make_plan
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -65,7 +65,9 @@ class Seen:
         self._most[planned.key] = max(requested, self._most.get(planned.key, 0))
         return before is None or bool(np.any(sizes > before))
 
-    def without_headroom(self, planned: Planned, *, solver: str, alignment: int) -> Planned:
+    def without_headroom(
+        self, planned: Planned, *, solver: str, alignment: int, effort: str = "fast"
+    ) -> Planned:
         """The plan for the sizes that were seen; the same one where nothing is known of them."""
         sizes = self._sizes.get(planned.key)
         if sizes is None or planned.profile is None or not planned.headroom:
@@ -73,4 +75,6 @@ class Seen:
         own = planned.profile.size
         size = np.where(planned.profile.varying, np.minimum(own, sizes), own)
         profile = replace(planned.profile, size=size)
-        return Planned(make_plan(profile, solver=solver, alignment=alignment), profile)
+        return Planned(
+            make_plan(profile, solver=solver, alignment=alignment, effort=effort), profile
+        )

@@ -33,6 +33,8 @@ class Tally:
         self._events = 0
         self._totals: Counter[str] = Counter()
         self._misses: Counter[str] = Counter()
+        # Of replayed iterations; the engine's begin anew with each plan.
+        self._peaks = {"peak_slot_bytes": 0, "peak_fallback_bytes": 0}
         self.history: deque[IterationStatistics] = deque(maxlen=_HISTORY)
 
     @property
@@ -74,6 +76,8 @@ class Tally:
         self._totals["recorded"] += phase in (Phase.RECORD, Phase.VERIFY)
         if phase is Phase.REPLAY:
             self._totals["replayed"] += 1
+            for name, bytes_ in self._peaks.items():
+                self._peaks[name] = max(bytes_, now[name])
             for name in _SUMMED:
                 self._totals[name] += getattr(statistics, name)
             self._misses.update(statistics.misses)
@@ -109,7 +113,7 @@ class Tally:
             solver=plan.solver if plan else "",
             plans=plans,
             replans=replans,
-            peak_slot_bytes=now["peak_slot_bytes"],
-            peak_fallback_bytes=now["peak_fallback_bytes"],
+            peak_slot_bytes=max(now["peak_slot_bytes"], self._peaks["peak_slot_bytes"]),
+            peak_fallback_bytes=max(now["peak_fallback_bytes"], self._peaks["peak_fallback_bytes"]),
             notes=notes,
         )

@@ -35,6 +35,7 @@ class TorchCpu:
     device = "cpu"
     alignment = ALIGNMENT
     fragments = False  # what is resident is counted in pages, which a hole of some size gives back
+    hosts_guests = False
     yields = False
 
     def __init__(self) -> None:

@@ -39,6 +39,7 @@ class TorchCuda:
     name = "torch"
     alignment = ALIGNMENT
     fragments = True
+    hosts_guests = True
     yields = True
 
     def __init__(self, index: int) -> None:
@@ -53,7 +54,7 @@ class TorchCuda:
         self.engine = _core.Engine()
         self.engine.keep_forever()
         self.engine.yield_when_outgrown(self.yields)
-        self.engine.host_guests(ALIGNMENT)
+        self.engine.host_guests(ALIGNMENT if self.hosts_guests else 0)
         self.library.call(
             "pgmo_connect",
             index,

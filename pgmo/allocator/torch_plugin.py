@@ -73,6 +73,7 @@ class TorchPlugin:
     name = "torch"
     alignment = ALIGNMENT
     fragments = False  # the driver's pool maps free pages anew, wherever they are
+    hosts_guests = False
     yields = True
 
     def __init__(self, device: int, version: str) -> None:

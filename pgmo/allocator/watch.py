@@ -35,10 +35,11 @@ _WORTHWHILE, _RECENT, _MOST_POOR = 0.6, 12, 7
 """Share of bytes from an arena below which it costs more than it saves; of so many of the last
 iterations so many may be below."""
 
-_DISORDERLY, _MUCH_DISORDER, _MOST_DISORDER = 0.05, 3, 6
-"""Share of requests that no plan expects from which on an iteration is no other length of a known
-structure; the score of such iterations from which on they are taken for the rule, as batches of
-experts whose sizes depend on data; and the highest score."""
+_STRANGE, _LARGER, _MOST_DISORDER = 0.05, 0.005, 6
+"""Shares of an iteration's requests that no plan expects, and that are too large while most have
+slots, from which on it is no other length of a known structure: batches of experts have sizes that
+depend on data. And the highest score of such iterations; at half of it they are taken for the rule,
+until it is back at zero."""
 
 _LONG = 256
 """Good iterations in a row after which the program is not watched any more."""
@@ -73,6 +74,7 @@ class Watch:
         self._credit = float(_MOST_LESSONS)  # plans that may be made at once
         self._growths = 0
         self._disorder = 0  # grows with iterations whose requests no plan expects
+        self._orderly = True
         self.completing: Planned | None = None
         self.unsaved = False
 
@@ -98,15 +100,22 @@ class Watch:
             planned = statistics.hits + statistics.misses["persistent"]
             # What the plan itself leaves out, as a stream's blocks, was expected.
             self._recent.append(served or planned >= _WORTHWHILE * statistics.requests)
-        unknown = statistics.misses["unknown"] > _DISORDERLY * statistics.requests
-        self._disorder = min(_MOST_DISORDER, max(0, self._disorder + (1 if unknown else -1)))
+        change = 1 if _disorderly(statistics) else -1
+        self._disorder = min(_MOST_DISORDER, max(0, self._disorder + change))
+        if self._disorder in (0, _MOST_DISORDER // 2):
+            self._orderly = self._disorder == 0
         # The framework serves an iteration of longer sequences better than gaps of the arena do,
         # but sizes that depend on data are too large for their slots by chance, and not by much.
-        self._engine.yield_when_outgrown(self._yields and self._disorder < _MUCH_DISORDER)
+        self._engine.yield_when_outgrown(self._yields and self._orderly)
         good = statistics.hit_bytes_rate >= _GOOD and not grown
         if good:
             self._credit = min(_MOST_LESSONS, self._credit + _EARNED)
         return good
+
+    @property
+    def orderly(self) -> bool:
+        """Whether iterations are those of the plans, or may become so by learning from them."""
+        return self._orderly
 
     @property
     def objection(self) -> str:
@@ -124,7 +133,7 @@ class Watch:
         """Plans again from the iteration that has just ended, if it has something to teach."""
         if not self._watching or self._recognised(statistics) or self._credit < 1:
             return False
-        if self._disorder >= _MUCH_DISORDER:
+        if not self._orderly:
             return False  # what comes next will be as unlike this as this is unlike the plans
         iterations = [] if self._engine.recording_truncated else split(self._engine.events())
         if not iterations:
@@ -217,3 +226,10 @@ class Watch:
         misses = statistics.misses
         few = len(self._installer.plans.all[statistics.plan].plan) // 100
         return not misses["unknown"] and not misses["too_large"] and statistics.skipped <= few
+
+
+def _disorderly(statistics: IterationStatistics) -> bool:
+    """Whether sizes seem to depend on data: longer sequences make nearly all requests too large."""
+    misses, requests = statistics.misses, statistics.requests
+    some_larger = misses["too_large"] > _LARGER * requests and 2 * statistics.hits > requests
+    return misses["unknown"] > _STRANGE * requests or some_larger

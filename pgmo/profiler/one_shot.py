@@ -53,7 +53,14 @@ def profile_iteration(iteration: Iteration, known: Profile, requests: Iteration)
     alike[waiting] = np.where(wraps[rows[waiting]], rows[waiting], UNPAIRED)
     lasting = np.zeros(ticks, np.bool_)
     lasting[waiting] = (known.end[rows[waiting]] == NEVER) & known.steady
-    _pair_by_size(iteration, alive & ~lasting, alike, known, wraps)
+    # The counterpart of one that lived beyond the last request that has one is that block itself,
+    # freed at the end of its iteration.
+    paired = np.flatnonzero(rows != UNPAIRED)
+    to_the_end = alive[paired] | (own[paired] > paired.max(initial=-1))
+    met = paired[to_the_end & (iteration.size[paired] == known.size[rows[paired]])]
+    free = wraps.copy()
+    free[rows[met]] = False
+    _pair_by_size(iteration, alive & ~lasting, alike, known, free)
     found = alike != UNPAIRED
     end[found] = _carried_over(known.end[alike[found]], known.ticks, rows, ticks)
     explained = ~alive | iteration.shared | lasting | found
@@ -107,7 +114,7 @@ def _pair_by_size(
     alive: NDArray[np.bool_],
     alike: NDArray[np.int64],
     known: Profile,
-    wraps: NDArray[np.bool_],
+    free: NDArray[np.bool_],
 ) -> None:
     """Finds counterparts for blocks alive at the end whose requests have none that wraps.
 
@@ -119,10 +126,8 @@ def _pair_by_size(
         alive: its blocks that are alive at its end and not known to last.
         alike: their counterparts, which is completed here.
         known: the known structure.
-        wraps: its blocks that the next iteration frees.
+        free: its blocks that the next iteration frees, without those that have a counterpart here.
     """
-    free = wraps.copy()
-    free[alike[alike != UNPAIRED]] = False
     waiting: dict[tuple[int, int], list[int]] = {}
     for row in np.flatnonzero(free)[::-1]:
         waiting.setdefault((int(known.size[row]), int(known.stream[row])), []).append(int(row))

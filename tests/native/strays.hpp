@@ -25,7 +25,7 @@ class Strays {
 
   void step() {
     ++iteration_;
-    bytes_ = 0;
+    bytes_ = so_far_ = 0;
   }
 
   // Around a request: what became of it.
@@ -33,13 +33,15 @@ class Strays {
     bool counted;
     bool guest;
     bool persistent;
+    bool declined;
   };
   void before(Engine& engine) { counters_ = engine.statistics().counters; }
   Fate after(Engine& engine) const {
     const Counters now = engine.statistics().counters;
     constexpr int kPersistent = static_cast<int>(Miss::kPersistent);
     return {now.requests != counters_.requests, now.guests != counters_.guests,
-            now.misses[kPersistent] != counters_.misses[kPersistent]};
+            now.misses[kPersistent] != counters_.misses[kPersistent],
+            now.declined != counters_.declined};
   }
 
   void check_guest(const Fate& fate, std::uint64_t bytes, const Oracle& oracle) const {
@@ -50,12 +52,17 @@ class Strays {
   void check_refused(const Fate& fate, std::uint64_t bytes, std::uint32_t stream,
                      const Ground& ground, const Oracle& oracle) const {
     if (!hosting() || fate.persistent || is_few(bytes, oracle)) return;
+    if (fate.declined) {
+      require(2 * bytes_ > so_far_, "a guest is declined although such blocks die");
+      return;
+    }
     require(!ground.has_gap(bytes, stream, alignment_), "a gap is left empty");
   }
 
   // The iteration that a block with the framework strays in.
   std::uint64_t strays(std::uint64_t bytes) {
     bytes_ += bytes;
+    so_far_ += bytes;
     return iteration_;
   }
   void dies(std::uint64_t iteration, std::uint64_t bytes) {
@@ -64,12 +71,14 @@ class Strays {
 
  private:
   bool is_few(std::uint64_t bytes, const Oracle& oracle) const {
-    return bytes_ + bytes <= oracle.bytes(Oracle::kArena) / 256;
+    const std::uint64_t arenas = oracle.bytes(Oracle::kArena);
+    return bytes_ + bytes <= arenas / 256 || bytes <= arenas >> 20;
   }
 
   std::uint64_t alignment_ = 0;
   std::uint64_t iteration_ = 1;
-  std::uint64_t bytes_ = 0;
+  std::uint64_t bytes_ = 0;   // alive
+  std::uint64_t so_far_ = 0;  // and those that have died
   Counters counters_;
 };
 

@@ -88,6 +88,7 @@ TEST(guests_are_hosted_only_when_that_is_asked_for) {
 
 TEST(the_framework_gets_its_share_first) {
   Hosting f;
+  f.allocate(100);
   CHECK_EQ(f.stranger(30), 0u);
   f.adopt(kElsewhere, 30);
   CHECK_EQ(f.stranger(kShare - 30), 0u);  // not adopted: the framework had no memory
@@ -100,9 +101,11 @@ TEST(the_framework_gets_its_share_first) {
 
 TEST(the_share_is_that_of_one_iteration) {
   Hosting f;
+  f.allocate(100);
   CHECK_EQ(f.stranger(30), 0u);
   f.adopt(kElsewhere, 30);
   f.engine.end_iteration();
+  f.allocate(100);
   CHECK_EQ(f.stranger(30), 0u);
   f.adopt(kElsewhere + 100, 30);
   f.release(kElsewhere);  // of the iteration before, so it makes no room in this one
@@ -113,6 +116,7 @@ TEST(the_share_is_that_of_one_iteration) {
 
 TEST(a_block_that_cannot_be_tracked_is_none_of_the_share) {
   Hosting f;
+  f.allocate(100);
   for (std::uintptr_t block = 1; block <= 512; ++block) f.adopt(kElsewhere * block, 1000);
   CHECK_EQ(f.stranger(30), 0u);
   {
@@ -123,6 +127,34 @@ TEST(a_block_that_cannot_be_tracked_is_none_of_the_share) {
   CHECK_EQ(f.stranger(30), 0u);
   CHECK(f.adopt(kElsewhere + 100, 30));
   CHECK(f.stranger(30) != 0);
+}
+
+TEST(what_lives_on_between_the_planned_requests_is_no_guest) {
+  Hosting f;
+  CHECK_EQ(f.stranger(30), 0u);
+  f.adopt(kElsewhere, 30);
+  CHECK_EQ(f.stranger(), 0u);  // a copy of the model's, perhaps
+  CHECK_EQ(f.engine.statistics().counters.declined, 1u);
+  f.release(kElsewhere);
+  CHECK(f.stranger() != 0);  // but blocks that die are an evaluation's
+  CHECK_EQ(f.engine.statistics().counters.declined, 1u);
+}
+
+TEST(guests_keep_out_of_large_slots_while_there_is_room_elsewhere) {
+  Hosting f({slot(100, 2, 0), slot(4000, 2, 1000)});
+  CHECK_EQ(f.allocate(100), f.base(0));
+  CHECK_EQ(f.stranger(300), f.base(0) + 128);
+  CHECK_EQ(f.stranger(300), f.base(0) + 448);
+  CHECK_EQ(f.stranger(300), f.base(0) + 5056);  // not 768, which reaches into the large slot
+  CHECK_EQ(f.allocate(4000), f.base(0) + 1000);
+}
+
+TEST(guests_lie_in_large_slots_where_there_is_no_other_room) {
+  Hosting f({slot(100, 2, 0), slot(9800, 2, 128)});
+  CHECK_EQ(f.allocate(100), f.base(0));
+  CHECK_EQ(f.stranger(300), f.base(0) + 128);
+  CHECK_EQ(f.missed(Miss::kUnknown), 1u);
+  CHECK_EQ(f.allocate(9800), 0u);
 }
 
 TEST(after_a_guest_nothing_is_known_of_the_next_block_of_the_framework) {
@@ -265,11 +297,10 @@ TEST(an_outgrown_iteration_yields_its_arena_rather_than_to_host_it) {
   f.engine.yield_when_outgrown(true);
   const std::uintptr_t guest = f.stranger(5000);
   CHECK_EQ(guest, f.base(0));
+  CHECK(f.release(guest));
   f.release(f.allocate(50));
   CHECK_EQ(f.allocate(101), 0u);
   CHECK(!f.engine.has_arena());
-  CHECK_EQ(f.returned[0], 0);
-  CHECK(f.release(guest));
   CHECK_EQ(f.returned[0], 1);
   CHECK_EQ(f.stranger(), 0u);
 }
@@ -361,4 +392,15 @@ TEST(gaps_that_could_not_be_kept_are_found_again) {
 
 int main(int argc, char** argv) {
   return pgmo::test::run_all(argc, argv);
+}
+
+TEST(an_outgrown_iteration_keeps_an_arena_in_which_something_lives) {
+  Hosting f({slot(10, 3, 0), varying(100, 3, 1000), varying(200, 3, 2000)});
+  f.engine.yield_when_outgrown(true);
+  const std::uintptr_t block = f.allocate(10);
+  CHECK(f.allocate(101) != 0);  // it could not be given back, so it serves what it can
+  CHECK(f.engine.has_arena());
+  f.engine.end_iteration();
+  f.release(block);
+  CHECK(f.engine.has_arena());
 }

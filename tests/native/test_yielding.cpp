@@ -173,3 +173,28 @@ TEST(an_arena_that_cannot_be_yielded_for_want_of_memory_serves_on) {
 int main(int argc, char** argv) {
   return pgmo::test::run_all(argc, argv);
 }
+
+TEST(an_idle_arena_goes_back_when_memory_is_wanted) {
+  Yielding f;
+  const std::uintptr_t block = f.allocate(10);
+  CHECK(!f.engine.yield_idle());  // something lives in it
+  CHECK(f.engine.has_arena());
+  f.release(block);
+  f.engine.pause();
+  CHECK(f.engine.yield_idle());
+  CHECK_EQ(f.returned[0], 1);
+  CHECK(!f.engine.has_arena());
+  CHECK(!f.engine.yield_idle());
+  f.engine.resume();
+  CHECK_EQ(f.allocate(10), 0u);
+  CHECK_EQ(f.missed(Miss::kNoArena), 1u);
+}
+
+TEST(an_arena_with_a_late_block_is_not_idle) {
+  Yielding f;
+  const std::uintptr_t block = f.allocate(10);
+  f.engine.end_iteration();
+  CHECK(!f.engine.yield_idle());
+  f.release(block);
+  CHECK(f.engine.yield_idle());
+}

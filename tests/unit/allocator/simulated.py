@@ -76,6 +76,7 @@ class SimulatedFramework:
     version = "1"
     device = "cpu"
     alignment = 64
+    hosts_guests = False
     yields = False
 
     def __init__(self, fragments: bool = False) -> None:

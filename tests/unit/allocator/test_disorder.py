@@ -61,7 +61,7 @@ def test_lessons_go_on_when_order_returns(framework):
         loop.drop()
         another_structure(framework, session, 0)
         assert session.summary().replans == before
-        run(loop, session, 5)
+        run(loop, session, 8)
         loop.drop()
         another_structure(framework, session, 1)
         another_structure(framework, session, 1)

@@ -17,7 +17,8 @@ def test_largest_first_each_as_low_as_it_can():
 
 
 def test_longest_lifetime_first():
-    # Lifetimes 4, 2, 2, 3, and C is larger than B: A, D, C, B. A to 0, D above A, C above A, B: nothing free up to 7.
+    # Lifetimes 4, 2, 2, 3, and C is larger than B: A, D, C, B. A to 0, D above A, C above A, B:
+    # nothing free up to 7.
     problem = Problem([4, 2, 3, 5], [0, 1, 0, 3], [4, 3, 2, 6])
     assert pack(problem, "first-fit-lifetime").tolist() == [0, 7, 4, 4]
 

@@ -272,3 +272,12 @@ def test_what_is_known_to_last_takes_no_counterpart_from_others():
     assert made.steady
     made = profile_iteration(one(64, 8, ("free", 1)), known, one(64, 64))
     assert made.end.tolist() == [NEVER, 2]
+
+
+def test_a_counterpart_that_was_freed_at_the_end_is_not_free_for_a_copy():
+    """`zero_grad` at an iteration's end frees the gradients; a copy of the weights lives on."""
+    known = Profile.from_columns(size=[16, 64, 64], start=range(3), end=[1, 3, 3], ticks=3)
+    recorded = one(16, ("free", 0), 64, 64, 64, 64, ("free", 1), ("free", 2))
+    made = profile_iteration(recorded, known, one(16, 64, 64))
+    assert made.end.tolist() == [1, 5, 5, NEVER, NEVER]
+    assert not made.steady
