@@ -77,7 +77,7 @@ void* Engine::allocate(std::size_t bytes, std::uint64_t stream) noexcept {
       if (offset == kUnplanned) [[unlikely]] {
         note_refusal();
         if (yields_ && arenas_.attached() && replayer_->outgrown_from_the_start() &&
-            (!guests_.hosted() || is_idle())) {
+            (!guests_.hosted() || here_.late.empty())) {
           yielded = retire_arenas();
         } else if (guests_.hosted()) {
           if (const Offset gap = place_guest(*index, size); gap != kUnplanned) {

@@ -394,10 +394,12 @@ int main(int argc, char** argv) {
   return pgmo::test::run_all(argc, argv);
 }
 
-TEST(an_outgrown_iteration_keeps_an_arena_in_which_something_lives) {
+TEST(an_outgrown_iteration_keeps_an_arena_in_which_a_late_block_lives) {
   Hosting f({slot(10, 3, 0), varying(100, 3, 1000), varying(200, 3, 2000)});
   f.engine.yield_when_outgrown(true);
   const std::uintptr_t block = f.allocate(10);
+  f.engine.end_iteration();
+  CHECK_EQ(f.allocate(10), 0u);
   CHECK(f.allocate(101) != 0);  // it could not be given back, so it serves what it can
   CHECK(f.engine.has_arena());
   f.engine.end_iteration();
