@@ -76,8 +76,7 @@ void* Engine::allocate(std::size_t bytes, std::uint64_t stream) noexcept {
       const Offset offset = find_slot(make_key(size, *index));
       if (offset == kUnplanned) [[unlikely]] {
         note_refusal();
-        if (yields_ && arenas_.attached() && replayer_->outgrown_from_the_start() &&
-            (!guests_.hosted() || here_.late.empty())) {
+        if (yields_ && arenas_.attached() && replayer_->outgrown_from_the_start()) {
           yielded = retire_arenas();
         } else if (guests_.hosted()) {
           if (const Offset gap = place_guest(*index, size); gap != kUnplanned) {
