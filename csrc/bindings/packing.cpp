@@ -4,7 +4,9 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <chrono>
 #include <string>
+#include <utility>
 
 #include "bindings/module.hpp"
 #include "packing/packer.hpp"
@@ -25,17 +27,38 @@ packing::Problem problem_of(const Column& size, const Column& lower, const Colum
   return {copy(size), copy(lower), copy(upper), period, alignment};
 }
 
-Column pack(const std::string& name, const Column& size, const Column& lower, const Column& upper,
-            Tick period, Bytes alignment) {
+// Whether to go on: looks for signals, with the GIL. Ctrl-C means to stop; what another handler
+// raises goes through.
+bool check_signals() {
+  const py::gil_scoped_acquire acquire;
+  if (PyErr_CheckSignals() == 0) return true;
+  py::error_already_set error;
+  if (!error.matches(PyExc_KeyboardInterrupt)) throw error;
+  return false;
+}
+
+std::pair<Column, bool> pack(const std::string& name, const Column& size, const Column& lower,
+                             const Column& upper, Tick period, Bytes alignment, double time_limit) {
+  constexpr double kAsk = 0.02;  // seconds from one look for signals to the next
+  const auto begin = packing::Clock::now();
   const packing::Packer* packer = packing::find_packer(name);
   if (packer == nullptr) throw std::invalid_argument("no packer is called " + name);
   const packing::Problem problem = problem_of(size, lower, upper, period, alignment);
   packing::Offsets offsets;
+  bool interrupted = false;
+  double asked = 0;
   {
     const py::gil_scoped_release release;
-    offsets = packer->pack(packing::make_ring(problem));
+    offsets = packing::pack(*packer, packing::make_ring(problem), [&] {
+      const double now = std::chrono::duration<double>(packing::Clock::now() - begin).count();
+      if (now - asked >= kAsk) {
+        asked = now;
+        interrupted = !check_signals();
+      }
+      return interrupted || now >= time_limit;
+    });
   }
-  return Column(static_cast<py::ssize_t>(offsets.size()), offsets.data());
+  return {Column(static_cast<py::ssize_t>(offsets.size()), offsets.data()), interrupted};
 }
 
 Bytes max_load(const Column& size, const Column& lower, const Column& upper, Tick period,
@@ -98,8 +121,11 @@ std::vector<std::string> names() {
 
 void bind_packing(py::module_& module) {
   module.def("pack", &pack, py::arg("packer"), py::arg("size"), py::arg("lower"), py::arg("upper"),
-             py::arg("period"), py::arg("alignment"),
-             "Offsets (n,) in bytes for blocks with sizes (n,) and lifetimes [lower, upper).\n\n"
+             py::arg("period"), py::arg("alignment"), py::arg("time_limit"),
+             "Offsets (n,) in bytes for blocks with sizes (n,) and lifetimes [lower, upper), and\n"
+             "whether Ctrl-C came.\n\n"
+             "After `time_limit` seconds, or Ctrl-C, the rest is stacked above what is placed "
+             "until then.\n"
              "Raises ValueError naming the row when the problem is malformed. Releases the GIL.");
   module.def("max_load", &max_load, py::arg("size"), py::arg("lower"), py::arg("upper"),
              py::arg("period"), py::arg("alignment"),

@@ -6,11 +6,11 @@
 
 namespace pgmo::packing {
 
-Offsets best_fit(const Ring& ring);
-Offsets best_fit_area(const Ring& ring);
-Offsets best_fit_size(const Ring& ring);
-Offsets best_fit_start(const Ring& ring);
-Offsets first_fit_size(const Ring& ring);
-Offsets first_fit_lifetime(const Ring& ring);
+Offsets best_fit(const Ring& ring, const Stop& stop);
+Offsets best_fit_area(const Ring& ring, const Stop& stop);
+Offsets best_fit_size(const Ring& ring, const Stop& stop);
+Offsets best_fit_start(const Ring& ring, const Stop& stop);
+Offsets first_fit_size(const Ring& ring, const Stop& stop);
+Offsets first_fit_lifetime(const Ring& ring, const Stop& stop);
 
 }  // namespace pgmo::packing

@@ -7,8 +7,9 @@
 
 namespace pgmo::packing {
 
-Offsets best_fit(const Ring& ring) {
-  return fill_skyline(ring, by_falling(ring, [&](BlockId block) { return ring.lifetime[block]; }));
+Offsets best_fit(const Ring& ring, const Stop& stop) {
+  return fill_skyline(ring, stop,
+                      by_falling(ring, [&](BlockId block) { return ring.lifetime[block]; }));
 }
 
 }  // namespace pgmo::packing

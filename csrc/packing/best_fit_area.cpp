@@ -7,8 +7,9 @@
 
 namespace pgmo::packing {
 
-Offsets best_fit_area(const Ring& ring) {
-  return fill_skyline(ring, by_falling(ring, [&](BlockId block) { return area(ring, block); }));
+Offsets best_fit_area(const Ring& ring, const Stop& stop) {
+  return fill_skyline(ring, stop,
+                      by_falling(ring, [&](BlockId block) { return area(ring, block); }));
 }
 
 }  // namespace pgmo::packing

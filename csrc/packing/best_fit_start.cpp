@@ -7,8 +7,9 @@
 
 namespace pgmo::packing {
 
-Offsets best_fit_start(const Ring& ring) {
-  return fill_skyline(ring, by_falling(ring, [&](BlockId block) { return -ring.begin[block]; }));
+Offsets best_fit_start(const Ring& ring, const Stop& stop) {
+  return fill_skyline(ring, stop,
+                      by_falling(ring, [&](BlockId block) { return -ring.begin[block]; }));
 }
 
 }  // namespace pgmo::packing

@@ -7,9 +7,10 @@
 
 namespace pgmo::packing {
 
-Offsets first_fit_lifetime(const Ring& ring) {
-  return fill_first_fit(ring,
-                        by_falling(ring, [&](BlockId block) { return ring.lifetime[block]; }));
+Offsets first_fit_lifetime(const Ring& ring, const Stop& stop) {
+  return fill_first_fit(ring, stop,
+                        by_falling(ring, [&](BlockId block) { return ring.lifetime[block]; }),
+                        Arrival::kFallingLifetime);
 }
 
 }  // namespace pgmo::packing

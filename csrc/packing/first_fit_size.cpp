@@ -7,8 +7,9 @@
 
 namespace pgmo::packing {
 
-Offsets first_fit_size(const Ring& ring) {
-  return fill_first_fit(ring, by_falling(ring, [&](BlockId block) { return ring.size[block]; }));
+Offsets first_fit_size(const Ring& ring, const Stop& stop) {
+  return fill_first_fit(ring, stop,
+                        by_falling(ring, [&](BlockId block) { return ring.size[block]; }));
 }
 
 }  // namespace pgmo::packing

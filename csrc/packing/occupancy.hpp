@@ -16,6 +16,10 @@
 // slow. So wide nodes hand their cover down to their children before these are looked at (lazily),
 // and `used` of a wide node is complete. Narrow nodes are too many for that, and few blocks begin
 // or end within them.
+//
+// Where blocks come by falling lifetime, none that is there already lies strictly inside a later
+// one's lifetime: whoever meets it is alive at its first or at its last rank. Then the covers on
+// the ways down to these two ranks say it all, and nobody needs `used`.
 
 #pragma once
 
@@ -26,9 +30,12 @@
 
 namespace pgmo::packing {
 
+// The order in which blocks come: any, or by falling lifetime.
+enum class Arrival { kAny, kFallingLifetime };
+
 class Occupancy {
  public:
-  explicit Occupancy(Rank ranks);
+  explicit Occupancy(Rank ranks, Arrival arrival = Arrival::kAny);
 
   // The lowest offset with `size` bytes free during [begin, end); an end past the last rank wraps.
   Offset lowest_fit(Rank begin, Rank end, Bytes size);
@@ -52,11 +59,14 @@ class Occupancy {
     Offset at = 0;
   };
 
-  void collect(Rank node, Rank first, Rank last, Rank begin, Rank end);
+  void watch_within(Rank node, Rank first, Rank last, Rank begin, Rank end);
+  void watch_ends(Rank node, Rank first, Rank last, Rank a, Rank b);
+  void watch_cover(Rank node, Rank width);
   void insert(Rank begin, Rank end, Offset low, Offset high);
   void hand_down(Rank node);
 
   Rank ranks_;
+  bool ends_only_;
   Rank leaves_;
   Rank narrow_;                   // nodes of at most this width keep their cover
   std::vector<Node> nodes_;       // node i has the children 2i and 2i + 1
@@ -64,7 +74,9 @@ class Occupancy {
   std::vector<Watched> watched_;  // scratch of lowest_fit
 };
 
-// Places the blocks in the given order, each at the lowest offset free for all of its lifetime.
-Offsets fill_first_fit(const Ring& ring, const std::vector<BlockId>& order);
+// Places the blocks in the given order, each at the lowest offset free for all of its lifetime, as
+// far as it comes.
+Offsets fill_first_fit(const Ring& ring, const Stop& stop, const std::vector<BlockId>& order,
+                       Arrival arrival = Arrival::kAny);
 
 }  // namespace pgmo::packing

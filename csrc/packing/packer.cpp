@@ -26,6 +26,12 @@ const Packer* find_packer(std::string_view name) {
   return nullptr;
 }
 
+Offsets pack(const Packer& packer, const Ring& ring, const Stop& stop) {
+  Offsets offsets = packer.pack(ring, stop);
+  shelve_leftovers(ring, offsets);
+  return offsets;
+}
+
 Bytes arena_of(const Ring& ring, const Offsets& offsets) {
   Bytes arena = 0;
   for (BlockId i = 0; i < ring.blocks(); ++i) arena = std::max(arena, offsets[i] + ring.size[i]);

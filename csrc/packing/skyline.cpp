@@ -17,7 +17,7 @@ bool Skyline::HeapEntry::operator<(const HeapEntry& other) const {
   return std::tie(other.height, other.begin) < std::tie(height, begin);  // the largest is on top
 }
 
-Skyline::Skyline(const Ring& ring, std::function<bool()> stopped)
+Skyline::Skyline(const Ring& ring, Stop stopped)
     : ring_(ring),
       stopped_(std::move(stopped)),
       index_(ring),
@@ -164,8 +164,8 @@ void Skyline::push(std::int32_t index) {
   std::push_heap(heap_.begin(), heap_.end());
 }
 
-Offsets fill_skyline(const Ring& ring, const std::vector<BlockId>& preference) {
-  Skyline skyline(ring);
+Offsets fill_skyline(const Ring& ring, const Stop& stop, const std::vector<BlockId>& preference) {
+  Skyline skyline(ring, stop);
   skyline.fill(preference);
   return skyline.offsets();
 }

@@ -12,7 +12,6 @@
 
 #pragma once
 
-#include <functional>
 #include <vector>
 
 #include "packing/fit_index.hpp"
@@ -24,7 +23,7 @@ namespace pgmo::packing {
 class Skyline {
  public:
   // `stopped` is asked now and then whether to drop everything.
-  explicit Skyline(const Ring& ring, std::function<bool()> stopped = {});
+  explicit Skyline(const Ring& ring, Stop stopped = {});
 
   // Places the blocks, preferring them in the given order (each block once, the best first).
   // False when it was stopped.
@@ -63,7 +62,7 @@ class Skyline {
   Rank wrap(Rank rank) const { return rank >= length_ ? rank - length_ : rank; }
 
   const Ring& ring_;
-  std::function<bool()> stopped_;
+  Stop stopped_;
   FitIndex index_;
   Rank length_;
   Offsets offsets_;
@@ -73,7 +72,7 @@ class Skyline {
   std::vector<HeapEntry> heap_;
 };
 
-// Fills a skyline once.
-Offsets fill_skyline(const Ring& ring, const std::vector<BlockId>& preference);
+// Fills a skyline once, as far as it comes.
+Offsets fill_skyline(const Ring& ring, const Stop& stop, const std::vector<BlockId>& preference);
 
 }  // namespace pgmo::packing

@@ -31,8 +31,10 @@ struct Part {
 Part spare(const Ring& ring, Bytes bound, Bytes unit, std::vector<BlockId>& spared) {
   std::vector<bool> gone(ring.size.size());
   const auto ranks = static_cast<std::size_t>(ring.ranks);
-  // A pass that finds hardly any is the last one.
-  std::size_t found = 1;
+  // A pass that finds hardly any is the last one. Sums over two turns must stay below 2^63.
+  const bool possible =
+      bound > 0 && std::accumulate(ring.size.begin(), ring.size.end(), Bytes{0}) <= Bytes{1} << 61;
+  std::size_t found = possible ? 1 : 0;
   for (std::size_t least = 0; found > least; least = gone.size() / 1000) {
     found = 0;
     // Sums of sizes and numbers of blocks: alive at a rank, and begun before a rank, the circle
@@ -233,6 +235,7 @@ Reduction reduce(const Ring& ring, Bytes bound) {
   Bytes unit = 0;
   for (const Bytes size : ring.size) unit = std::gcd(unit, size);
 
+  if (ring.blocks() > kSpareUpTo) bound = 0;
   std::vector<Part> open = cut(spare(ring, bound, unit, reduction.spared));
   while (!open.empty()) {
     Part part = std::move(open.back());

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ortools.sat.python import cp_model
 
 _LARGEST_AREA = 2**60  # CP-SAT adds up areas in 64 bits
+_LOOK = 1000  # blocks from one look at the clock to the next
 _POLL = 0.02  # seconds
 
 Report = Callable[[float, int, int], None]
@@ -86,6 +87,22 @@ def suits(problem: Problem) -> bool:
     return is_installed() and _area(problem) <= _LARGEST_AREA
 
 
+def check(problem: Problem) -> None:
+    """Raises the error for a problem whose numbers are too wide for CP-SAT.
+
+    Raises:
+        OptionError: with the numbers.
+    """
+    if _area(problem) > _LARGEST_AREA:
+        size = -(-problem.size // problem.alignment) * problem.alignment
+        unit = int(np.gcd.reduce(size))
+        raise OptionError(
+            f"solver='cp-sat' cannot count {int(size.sum()) // unit} units of {unit} bytes times "
+            f"{len(np.unique(problem.lower))} ticks in 64 bits; use solver='branch-and-bound' or "
+            "'search'"
+        )
+
+
 def _area(problem: Problem) -> int:
     """All of time and all memory that could be needed, in ticks times units."""
     if not len(problem):
@@ -130,6 +147,7 @@ def solve(
         (3, 3)
     """
     require()
+    check(problem)
     if not len(problem):
         return Answer(offset, 0, 0, False)
     return _Run(problem, offset, bound).solve(time_limit, threads, seed, report)
@@ -148,25 +166,23 @@ class _Run:
         self._ticks = numbered.period or int(numbered.upper.max())
         self._answers: queue.SimpleQueue[tuple[float, NDArray[np.int64] | None, int]]
         self._answers = queue.SimpleQueue()
-        if _area(problem) > _LARGEST_AREA:
-            raise OptionError(
-                f"solver='cp-sat' cannot count {int(self._size.sum())} units of {self._unit} bytes "
-                f"times {self._ticks} ticks in 64 bits; use solver='branch-and-bound' or 'search'"
-            )
 
     def solve(self, time_limit: float, threads: int, seed: int, report: Report | None) -> Answer:
         from ortools.sat.python import cp_model
 
+        begin = time.perf_counter()
         offset, bound = self._start, self._floor
         arena = self._arena(offset)
-        model, places = self._model(arena)
+        built = self._model(arena, begin + time_limit)
+        if built is None:
+            return Answer(offset, arena, min(arena, bound * self._unit), False)
+        model, places = built
         solver = cp_model.CpSolver()
-        solver.parameters.max_time_in_seconds = max(0.01, time_limit)
+        left = time_limit - (time.perf_counter() - begin)
+        solver.parameters.max_time_in_seconds = max(0.01, left)
         solver.parameters.num_workers = threads
         solver.parameters.random_seed = seed % 2**31
         solver.parameters.catch_sigint_signal = False  # Python's handler raises in our wait
-
-        begin = time.perf_counter()
 
         def on_bound(value: float) -> None:
             # A whole number of units, told as a double.
@@ -175,40 +191,49 @@ class _Run:
         solver.best_bound_callback = on_bound
         statuses: list[Any] = []
         failures: list[BaseException] = []
+        begun, given_up = threading.Event(), threading.Event()
         done = threading.Event()  # Thread.join is not to be trusted when Ctrl-C comes (bpo-45274)
 
         def work() -> None:
+            begun.set()
             try:
-                statuses.append(
-                    solver.solve(model, _callback(cp_model, places, self._answers, begin))
-                )
+                if not given_up.is_set():
+                    statuses.append(
+                        solver.solve(model, _callback(cp_model, places, self._answers, begin))
+                    )
             except BaseException as error:  # raised again by the thread that waits
                 failures.append(error)
             finally:
                 done.set()
 
-        threading.Thread(target=work, name="cp-sat", daemon=True).start()
-        interrupted = False
-        while True:
-            try:
-                running = not done.is_set()
-                while not self._answers.empty():
-                    seconds, found, proved = self._answers.get()
-                    better = found is not None and self._arena(found * self._unit) < arena
-                    if found is not None and better:
-                        offset = found * self._unit
-                        arena = self._arena(offset)
-                    higher = bound < proved
-                    bound = max(bound, proved)
-                    if report is not None and (better or higher):
-                        report(seconds, arena, bound * self._unit)
-                if not running:
-                    break
-                if interrupted:  # again and again: it may not have begun yet
-                    solver.stop_search()
-                done.wait(_POLL)
-            except KeyboardInterrupt:
-                interrupted = True
+        try:
+            threading.Thread(target=work, name="cp-sat", daemon=True).start()
+            interrupted = False
+            while True:
+                try:
+                    running = not done.is_set()
+                    while not self._answers.empty():
+                        seconds, found, proved = self._answers.get()
+                        better = found is not None and self._arena(found * self._unit) < arena
+                        if found is not None and better:
+                            offset = found * self._unit
+                            arena = self._arena(offset)
+                        higher = bound < proved
+                        bound = max(bound, proved)
+                        if report is not None and (better or higher):
+                            report(seconds, arena, bound * self._unit)
+                    if not running:
+                        break
+                    if interrupted:  # again and again: it may not have begun yet
+                        solver.stop_search()
+                    done.wait(_POLL)
+                except KeyboardInterrupt:
+                    interrupted = True
+        except BaseException:  # Ctrl-C as the thread began, or a failure of `report`
+            given_up.set()
+            while begun.is_set() and not done.wait(_POLL):
+                solver.stop_search()
+            raise
         if failures:
             raise failures[0]
         status = statuses[0]
@@ -222,7 +247,8 @@ class _Run:
     def _arena(self, offset: NDArray[np.int64]) -> int:
         return int((offset + self._bytes).max())
 
-    def _model(self, arena: int) -> tuple["cp_model.CpModel", list[Any]]:
+    def _model(self, arena: int, deadline: float) -> tuple["cp_model.CpModel", list[Any]] | None:
+        """The problem in CP-SAT's terms; None when already that takes too long."""
         from ortools.sat.python import cp_model
 
         model = cp_model.CpModel()
@@ -231,6 +257,8 @@ class _Run:
         places, across, along = [], [], []
         start = self._start // self._unit
         for block, size in enumerate(self._size.tolist()):
+            if block % _LOOK == _LOOK - 1 and time.perf_counter() > deadline:
+                return None
             place = model.new_int_var(0, top - size, "")
             places.append(place)
             model.add(peak >= place + size)

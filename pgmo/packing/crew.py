@@ -3,11 +3,13 @@
 import os
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from pgmo.errors import OptionError
 from pgmo.packing import cp_sat
 from pgmo.packing.best_known import BestKnown, Observer
 from pgmo.packing.improver import IMPROVERS, improve
-from pgmo.packing.packer import PACKERS, pack
+from pgmo.packing.packer import PACKERS, attempt
 from pgmo.packing.problem import Problem
 from pgmo.packing.result import Incumbent
 from pgmo.packing.schedule import EFFORTS, schedule
@@ -15,7 +17,8 @@ from pgmo.packing.schedule import EFFORTS, schedule
 SOLVERS: tuple[str, ...] = ("auto", *PACKERS, *IMPROVERS)
 """What `plan` takes as `solver`: the choice is left to it, one packer, or one that improves."""
 
-_MANY = 50_000  # blocks from which on not all packers are worth their time: first fit takes minutes
+_MANY = 50_000  # blocks from which on not all packers are worth their time: first fit takes longest
+_NUMBERS = (int, float, np.integer, np.floating)
 _FEW = 2  # of them, the first ones, which have nearly all of what there is to gain
 
 
@@ -42,7 +45,7 @@ class Crew:
             cp_sat.require()
         if effort not in EFFORTS:
             raise OptionError(f"effort={effort!r} is not one of {', '.join(EFFORTS)}")
-        if isinstance(time_limit, bool) or not isinstance(time_limit, int | float):
+        if isinstance(time_limit, bool) or not isinstance(time_limit, _NUMBERS):
             raise OptionError(f"time_limit={time_limit!r} is no number; give seconds")
         if not time_limit >= 0:  # true for NaN, too
             raise OptionError(f"time_limit={time_limit} is not possible; give 0 seconds or more")
@@ -67,15 +70,19 @@ class Crew:
 
         Raises:
             KeyboardInterrupt: when Ctrl-C comes before each problem has a packing.
+            OptionError: when CP-SAT is asked for and a problem's numbers are too wide for it.
         """
+        if self._solver == "cp-sat":
+            for problem in problems:
+                cp_sat.check(problem)
         total = _Total(observer)
         bests = [BestKnown(problem, total.observe, begin) for problem in problems]
         total.of = bests
         interrupted = False
         try:
-            for best in bests:
-                self._pack(best)
-            waiting = sorted(bests, key=lambda one: one.bound - one.arena)
+            self._pack(bests)
+            waiting = [best for best in bests if not best.optimal]
+            waiting.sort(key=lambda one: one.bound - one.arena)
             while waiting and not interrupted:
                 share = (self._time_limit - waiting[0].seconds) / len(waiting)
                 interrupted = self._improve(waiting.pop(0), share)
@@ -85,13 +92,20 @@ class Crew:
             interrupted = True
         return bests, tuple(total.trace), interrupted
 
-    def _pack(self, best: BestKnown) -> None:
-        for packer in self._packers(len(best.problem)):
-            before = best.seconds
-            best.offer(pack(best.problem, packer), packer)
-            now = best.seconds
-            if best.optimal or now + (now - before) > self._time_limit:
-                break
+    def _pack(self, bests: Sequence[BestKnown]) -> None:
+        """One packer for each problem before a second one for any."""
+        turns = [iter(self._packers(len(best.problem))) for best in bests]
+        for place in range(len(PACKERS)):
+            for best, packers in zip(bests, turns, strict=True):
+                left = self._time_limit - best.seconds
+                if place and (best.optimal or left <= 0):
+                    continue
+                if (packer := next(packers, None)) is None:
+                    continue
+                offset, interrupted = attempt(best.problem, packer, left)
+                best.offer(offset, packer)
+                if interrupted:
+                    raise KeyboardInterrupt
 
     def _packers(self, blocks: int) -> Sequence[str]:
         if self._solver in PACKERS:
@@ -133,6 +147,8 @@ class _Total:
 
 
 def _whole(name: str, value: object, low: int, high: int) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+    if not isinstance(value, int | np.integer) or isinstance(value, bool):
         raise OptionError(f"{name}={value!r} must be a whole number from {low} to {high}")
-    return value
+    if not low <= int(value) <= high:
+        raise OptionError(f"{name}={value} must be a whole number from {low} to {high}")
+    return int(value)

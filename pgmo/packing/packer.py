@@ -1,5 +1,7 @@
 """The packers by name: C++ functions from a problem to offsets, all behind one interface."""
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,15 +21,17 @@ PACKERS: tuple[str, ...] = tuple(_core.packers())
 """
 
 
-def pack(problem: Problem, packer: str) -> NDArray[np.int64]:
+def pack(problem: Problem, packer: str, time_limit: float = math.inf) -> NDArray[np.int64]:
     """Places every block of a problem with one packer; other threads run meanwhile.
 
     The arena it needs is the largest `offset + aligned size`. It depends on the blocks alone, not
-    on how they are numbered.
+    on how they are numbered, unless the time was too short.
 
     Args:
         problem: the blocks.
         packer: one of `PACKERS`.
+        time_limit: seconds after which it gives up, and the blocks that are left are stacked above
+            the others: a waste, but an answer.
 
     Returns:
         Offsets in bytes, shape (m,), multiples of the alignment.
@@ -39,9 +43,31 @@ def pack(problem: Problem, packer: str) -> NDArray[np.int64]:
         >>> pack(Problem([64, 32, 64], [0, 1, 2], [2, 3, 3]), "best-fit").tolist()
         [0, 64, 0]
     """
+    offsets, interrupted = attempt(problem, packer, time_limit)
+    if interrupted:
+        raise KeyboardInterrupt
+    return offsets
+
+
+def attempt(problem: Problem, packer: str, time_limit: float) -> tuple[NDArray[np.int64], bool]:
+    """Like `pack`, but that Ctrl-C is like the end of the time, and told beside the offsets.
+
+    Raises:
+        OptionError: when no packer has that name.
+
+    Example:
+        >>> attempt(Problem([64], [0], [1]), "best-fit", 1.0)
+        (array([0]), False)
+    """
     if packer not in PACKERS:
         raise OptionError(f"no packer is called {packer!r}; choose one of {', '.join(PACKERS)}")
-    offsets: NDArray[np.int64] = _core.pack(
-        packer, problem.size, problem.lower, problem.upper, problem.period, problem.alignment
+    made: tuple[NDArray[np.int64], bool] = _core.pack(
+        packer,
+        problem.size,
+        problem.lower,
+        problem.upper,
+        problem.period,
+        problem.alignment,
+        time_limit,
     )
-    return offsets
+    return made

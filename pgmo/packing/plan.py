@@ -15,6 +15,7 @@ from pgmo.units import format_bytes
 
 if TYPE_CHECKING:
     from pgmo.profiler.profile import ProfileMeta
+    from pgmo.report.notebook import Frame
 
 UNPLANNED = -1
 """`offset` of a block without a slot, `alternate` of one without a second slot."""
@@ -153,6 +154,25 @@ class Plan:
             f"{format_bytes(self.max_load)}, gap {100 * self.gap:.2f} %, "
             f"{'optimal, ' if self.optimal else ''}by {self.solver}{self._company()})"
         )
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the blocks in the arena, and the figures."""
+        from pgmo.report.notebook import plan_html
+
+        return plan_html(self)
+
+    def show(self, *, height: int = 900) -> "Frame":
+        """The whole report inside of a notebook; `Profile.show(plan)` has the blocks' origins, too.
+
+        Args:
+            height: in pixels.
+
+        Example:
+            >>> plan.show()  # doctest: +SKIP
+        """
+        from pgmo.report.notebook import profile_of, show
+
+        return show(profile_of(self), self, height=height)
 
     def _company(self) -> str:
         others = f"; {len(self.others)} more inside" if self.others else ""

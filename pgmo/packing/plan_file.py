@@ -55,10 +55,15 @@ def write_plan(plan: Plan, path: str | os.PathLike[str]) -> None:
     write(path, FORMAT, FORMAT_VERSION, _columns(plan), _fields(plan), packed)
 
 
-def read_plan(path: str | os.PathLike[str]) -> Plan:
+def read_plan(path: str | os.PathLike[str], *, check: bool = True) -> Plan:
     """Reads a plan back. It is checked like a new one: no two live blocks may share a byte.
 
     So is each plan inside; what is wrong with one of these is told as of a file in a folder.
+
+    Args:
+        path: the file.
+        check: False for whoever checks the plan, and is the only one to use it: see
+            `pgmo.packing.audit`.
 
     Raises:
         FileError: when the file is truncated, altered, newer, or a plan in it is invalid.
@@ -79,8 +84,9 @@ def read_plan(path: str | os.PathLike[str]) -> Plan:
     inner = {}
     for name, data in archive.nested.items():
         where = archive.path / f"{name}.{FORMAT}"
-        inner[name] = _plan(read_from(where, data, FORMAT, FORMAT_VERSION, COLUMNS, _SINCE))
-    return _plan(archive, inner.get(_OPENING), tuple(inner[other] for other in others))
+        nested = read_from(where, data, FORMAT, FORMAT_VERSION, COLUMNS, _SINCE)
+        inner[name] = _plan(nested, check)
+    return _plan(archive, check, inner.get(_OPENING), tuple(inner[other] for other in others))
 
 
 def _other(number: int) -> str:
@@ -107,8 +113,10 @@ def _fields(plan: Plan) -> dict[str, object]:
     }
 
 
-def _plan(archive: Archive, opening: Plan | None = None, others: tuple[Plan, ...] = ()) -> Plan:
-    """The plan of an archive, checked; the plans inside have been."""
+def _plan(
+    archive: Archive, check: bool, opening: Plan | None = None, others: tuple[Plan, ...] = ()
+) -> Plan:
+    """The plan of an archive, checked if asked for; the plans inside have been."""
     own = Fields(archive.path, archive.fields)
     own.only(
         *("arena", "max_load", "optimal", "solver", "alignment", "ticks", "circular"),
@@ -142,8 +150,9 @@ def _plan(archive: Archive, opening: Plan | None = None, others: tuple[Plan, ...
             opening=opening,
             others=others,
         )
-        validate(plan)
-        _check_bound(archive.path, plan)
+        if check:
+            validate(plan)
+            _check_bound(archive.path, plan)
     except FileError:
         raise
     except PgmoError as error:

@@ -23,10 +23,7 @@ from pgmo.packing.result import Packing
 if TYPE_CHECKING:
     from pgmo.profiler.profile import Profile
 
-__all__ = ["ALIGNMENT", "SOLVERS", "plan"]
-
-ALIGNMENT = 64
-"""Bytes that offsets of a profile's plan are multiples of, where nothing else is said."""
+__all__ = ["SOLVERS", "plan"]
 
 
 @overload
@@ -81,16 +78,16 @@ def plan(
             (`pgmo.packing.packer.PACKERS`) runs that one alone; "search", "branch-and-bound" or
             "cp-sat" (needs OR-Tools, `pip install 'pgmo[exact]'`) let that one improve on the
             packers for all of the time.
-        time_limit: seconds, from the call. The first packer is never cut short; it takes about a
-            second for a million blocks.
+        time_limit: seconds, from the call. When they are over before the first packer is done, the
+            blocks that are left are stacked above the others: a waste, but an answer.
         effort: how "auto" goes about it. "fast": the packers only. "balanced": a search after them,
             short where hardly anything is left to gain. "best": all of the time, if it takes that
             to prove that nothing is smaller.
         threads: that solvers may use; by default one for each core of this process.
         seed: of random choices. With the same seed and number of threads the same offsets come out,
             as far as solvers end before the time limit.
-        alignment: of offsets, in bytes: 64 for CPU memory (the default), 512 for CUDA. A problem
-            has one already.
+        alignment: of offsets, in bytes; by default that of the profile's device, see
+            `Profile.alignment`. A problem has one already.
         observer: is called with an `Incumbent` at each better packing and each higher bound.
 
     Returns:
@@ -135,7 +132,10 @@ def plan(
             trace=trace,
             interrupted=interrupted,
         )
-    return _plan_profile(what, ALIGNMENT if alignment is None else alignment, crew, begin, observer)
+    if not hasattr(what, "turns"):
+        raise OptionError(f"{what!r} is neither a Profile nor a Problem; load or make one first")
+    alignment = what.alignment if alignment is None else alignment
+    return _plan_profile(what, alignment, crew, begin, observer)
 
 
 def _plan_profile(

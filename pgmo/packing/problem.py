@@ -48,6 +48,10 @@ class Problem:
         for name in ("size", "lower", "upper"):
             given = getattr(self, name)
             object.__setattr__(self, name, as_column(name, given, np.int64, ProblemError))
+        for name in ("period", "alignment"):
+            given = getattr(self, name)
+            if isinstance(given, np.integer):
+                object.__setattr__(self, name, int(given))
         _check(self)
 
     @classmethod
@@ -138,9 +142,9 @@ def _check(problem: Problem) -> None:
             f"{len(size)} sizes, {len(lower)} lowers and {len(upper)} uppers; give one of each "
             "for every block"
         )
-    if not isinstance(alignment, int) or not 1 <= alignment <= 2**40:
+    if type(alignment) is not int or not 1 <= alignment <= 2**40:
         raise ProblemError(f"the alignment is {alignment!r}; give a whole number from 1 to 2**40")
-    if not isinstance(period, int) or not 0 <= period < MAX_SUM:
+    if type(period) is not int or not 0 <= period < MAX_SUM:
         raise ProblemError(f"the period is {period!r}; give the ticks of one turn, 0 for none")
     _need(size > 0, lambda row: f"size is {size[row]}; it must be above 0")
     _need(lower >= 0, lambda row: f"lower is {lower[row]}; ticks are counted from 0")

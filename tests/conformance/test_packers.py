@@ -119,22 +119,42 @@ def test_packs_training_shaped_traces(packer, family):
     assert naive.arena(problem, offset) >= max_load(problem)
 
 
-@pytest.mark.parametrize("packer", [name for name in PACKERS if name.startswith("first-fit")])
+@each_packer
+@pytest.mark.parametrize("cut_open", [False, True])
+def test_gives_a_valid_answer_when_time_is_over(packer, cut_open):
+    trace = FAMILIES["scattered"](12_000, 5)
+    profile = Profile.from_columns(
+        size=trace.size, start=trace.start, end=trace.end, ticks=trace.ticks
+    )
+    problem, _ = Problem.from_profile(profile, 64)
+    if cut_open:
+        upper = np.minimum(problem.upper, problem.period)
+        problem = Problem(problem.size, problem.lower, upper, alignment=problem.alignment)
+    offset = pack(problem, packer, time_limit=0)
+    validate(as_plan(problem, offset))
+    arena, whole = naive.arena(problem, offset), naive.arena(problem, pack(problem, packer))
+    assert whole < arena, "it was not cut short"
+    assert arena < int(naive.aligned(problem).sum()), "shelves are used again"
+
+
 @pytest.mark.parametrize("family", FAMILIES)
-def test_first_fit_places_no_block_where_it_could_sink(packer, family):
-    """What defines first fit, checked at a size that the plain version cannot reach."""
-    trace = FAMILIES[family](1500, 4)
+@pytest.mark.parametrize("circular", [False, True])
+def test_first_fit_of_many_blocks_is_first_fit(family, circular):
+    """Large enough for blocks to be handed down, and for sets of several chunks."""
+    trace = FAMILIES[family](400, 4)
     profile = Profile.from_columns(
         size=trace.size, start=trace.start, end=trace.end, ticks=trace.ticks
     )
     problem, _ = Problem.from_profile(profile, 1)
-    offset, size = pack(problem, packer), naive.aligned(problem)
-    lower, upper, period = problem.lower, problem.upper, problem.period
-    for i in np.flatnonzero(offset > 0).tolist():
-        meets = np.zeros(len(problem), bool)
-        for shift in (-period, 0, period):
-            meets |= (lower < upper[i] + shift) & (upper > lower[i] + shift)
-        assert np.any(meets & (offset + size == offset[i])), f"block {i} floats"
+    upper = problem.upper if circular else np.minimum(problem.upper, problem.period)
+    size = problem.size + np.arange(len(problem))  # all different
+    problem = Problem(size, problem.lower, upper, problem.period if circular else 0)
+    for packer, preference in (
+        ("first-fit-size", naive.by_size),
+        ("first-fit-lifetime", naive.by_lifetime),
+    ):
+        order = sorted(range(len(problem)), key=lambda i: preference(problem, i), reverse=True)
+        assert pack(problem, packer).tolist() == naive.first_fit(problem, order)
 
 
 def test_unknown_names_are_refused():

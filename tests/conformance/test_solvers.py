@@ -36,7 +36,7 @@ each_solver = parametrize((*IMPROVERS, "auto"))
 each_improver = parametrize(IMPROVERS)
 each_exact = parametrize(EXACT)
 # CP-SAT takes tens of milliseconds to begin.
-examples = settings(max_examples=int(os.environ.get("PGMO_EXAMPLES", "40")), deadline=None)
+examples = settings(max_examples=int(os.environ.get("PGMO_EXAMPLES", "40")))
 
 
 @dataclass(frozen=True, eq=False)

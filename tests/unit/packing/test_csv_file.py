@@ -80,7 +80,10 @@ def test_one_alignment_that_suits_all_rows(given_text, alignments, expected):
             GOOD.replace("size", "size,alignment") + f"c,0,1,8,{2**41}\n",
             "line 4: alignment is 2199",
         ),
-        (GOOD + f"c,0,1,{2**62}\n", r"sizes add up to more than 2\*\*62 bytes"),
+        (
+            GOOD + f"c,0,1,{2**62}\n",
+            r"line 4: size is 46\d*, with which all add up to 46\d*, beyond 2\*\*62; correct this",
+        ),
         (b"id,lower,upper,size\n\xff", r"is not text \(byte 20 is 0xff\); give a CSV file"),
     ],
 )
@@ -149,3 +152,12 @@ def test_a_packing_as_a_plan_keeps_its_proof_and_is_valid(given_text):
     made = packing.as_plan()
     validate(made)
     assert (made.arena, made.bound, made.optimal, made.trace) == (96, 96, True, packing.trace)
+
+
+def test_cells_beyond_the_header_are_kept(given_text, tmp_path):
+    table = read_csv(given_text("id,lower,upper,size\na,0,2,64,note,more\nb,1,3,32\n"))
+    write_csv(table, np.array([32, 0]), tmp_path / "out.csv")
+    assert (tmp_path / "out.csv").read_text().splitlines()[1:] == [
+        "a,0,2,64,32,note,more",
+        "b,1,3,32,0",
+    ]

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from pgmo.archive import pack, seal, write
 from pgmo.errors import FileError
@@ -67,7 +67,6 @@ def test_round_trip(plan, tmp_path):
     assert loaded.gap == plan.gap
 
 
-@settings(deadline=None)
 @given(profile=profiles())
 def test_any_plan_comes_back(tmp_path_factory, profile):
     path = tmp_path_factory.getbasetemp() / "any.pgmoplan"

@@ -11,7 +11,7 @@ from bench._traces import FAMILIES
 from pgmo.errors import OptionError, PgmoError, ProblemError
 from pgmo.packing import cp_sat, crew
 from pgmo.packing.lower_bound import max_load
-from pgmo.packing.packer import PACKERS, pack
+from pgmo.packing.packer import PACKERS, attempt, pack
 from pgmo.packing.plan import UNPLANNED
 from pgmo.packing.portfolio import SOLVERS, plan
 from pgmo.packing.problem import Problem
@@ -63,7 +63,7 @@ def check_trace(result) -> None:
 
 def packers_that_ran(monkeypatch, problem: Problem, **options) -> list[str]:
     ran = []
-    monkeypatch.setattr(crew, "pack", lambda problem, name: ran.append(name) or pack(problem, name))
+    monkeypatch.setattr(crew, "attempt", lambda *given: ran.append(given[1]) or attempt(*given))
     plan(problem, **options)
     return ran
 
@@ -161,15 +161,15 @@ def test_the_same_seed_gives_the_same_offsets_while_packing():
     assert one.offset.tolist() == two.offset.tolist()
 
 
-def interrupting(problem: Problem, name: str):
+def interrupting(problem: Problem, name: str, time_limit: float):
     """A packer during which Ctrl-C comes, unless it is the first one."""
     if name != PACKERS[0]:
         raise KeyboardInterrupt
-    return pack(problem, name)
+    return attempt(problem, name, time_limit)
 
 
 def test_ctrl_c_returns_the_best_so_far(monkeypatch):
-    monkeypatch.setattr(crew, "pack", interrupting)
+    monkeypatch.setattr(crew, "attempt", interrupting)
     packing = plan(hard_problem())
     assert packing.interrupted
     assert packing.offset.tolist() == pack(packing.problem, PACKERS[0]).tolist()
@@ -178,7 +178,7 @@ def test_ctrl_c_returns_the_best_so_far(monkeypatch):
 
 def test_ctrl_c_before_there_is_anything_is_passed_on(monkeypatch):
     monkeypatch.setattr(crew, "PACKERS", PACKERS[1:])
-    monkeypatch.setattr(crew, "pack", interrupting)
+    monkeypatch.setattr(crew, "attempt", interrupting)
     with pytest.raises(KeyboardInterrupt):
         plan(hard_problem())
 
@@ -307,3 +307,52 @@ def test_repr_says_what_matters():
     assert "max load" in text
     assert "gap 0." in text
     assert "by best-fit" in text
+
+
+def test_every_stream_has_a_packing_before_any_has_a_second(monkeypatch):
+    ran = []
+
+    def counted(problem, name, time_limit):
+        ran.append((len(problem), name))
+        return attempt(problem, name, time_limit)
+
+    monkeypatch.setattr(crew, "attempt", counted)
+    streams = [hard_problem(30), hard_problem(40)]
+    crew.Crew("auto", time_limit=5, effort="fast", threads=1, seed=0).solve(
+        streams, time.perf_counter()
+    )
+    assert ran[:4] == [(30, PACKERS[0]), (40, PACKERS[0]), (30, PACKERS[1]), (40, PACKERS[1])]
+
+
+def test_streams_that_are_optimal_take_no_time_from_the_others(monkeypatch):
+    limits = []
+
+    def counted(best, solver, *, time_limit, **_):
+        limits.append(time_limit)
+        return False
+
+    monkeypatch.setattr(crew, "improve", counted)
+    streams = [hard_problem(30), *(Problem([8], [0], [1]) for _ in range(9))]
+    crew.Crew("search", time_limit=50, effort="balanced", threads=1, seed=0).solve(
+        streams, time.perf_counter()
+    )
+    assert len(limits) == 1
+    assert limits[0] > 25
+
+
+def test_ctrl_c_in_a_packer_gives_what_it_has_until_then(monkeypatch):
+    problem = hard_problem()
+    monkeypatch.setattr(crew, "attempt", lambda *given: (attempt(*given)[0], True))
+    packing = plan(problem)
+    assert packing.interrupted
+    check_packing(packing)
+
+
+def test_numbers_of_numpy_are_numbers():
+    problem = Problem([8, 8], [0, 1], [2, 3], np.int64(3), np.int32(4))
+    options = {"time_limit": np.float32(1), "threads": np.int64(1), "seed": np.uint8(3)}
+    assert plan(problem, **options).arena == 16
+    with pytest.raises(ProblemError, match="the period is True"):
+        Problem([8], [0], [1], True)
+    with pytest.raises(OptionError, match="neither a Profile nor a Problem"):
+        plan("resnet.pgmoprof")

@@ -1,0 +1,243 @@
+"""Checks everything that a plan says about itself and about its profile, and reports all of it.
+
+`validate` raises at the first thing that makes a plan unusable. Here every check is made and told,
+for people and for continuous integration; loads are computed anew, by a plain sum over time that
+shares no code with what planned.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pgmo.errors import PlanError, ProfileError
+from pgmo.packing.plan import UNPLANNED, Plan
+from pgmo.packing.validator import validate
+from pgmo.profiler.profile import NEVER, Profile
+from pgmo.units import format_bytes
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at.
+
+    Args:
+        plan: which of the plans of a file: "" for the main one, "other 1", "opening".
+        name: of the check.
+        passed: whether it is as it should be.
+        detail: the numbers, and where something is wrong what and where.
+    """
+
+    plan: str
+    name: str
+    passed: bool
+    detail: str
+
+
+def audit(
+    plan: Plan, profile: Profile | None = None, *, max_memory: int | None = None
+) -> list[Check]:
+    """Makes every check on a plan, and on the plans that it brings along.
+
+    Args:
+        plan: perhaps read with `read_plan(path, check=False)`.
+        profile: what it, or one of the plans inside, should have been made from.
+        max_memory: bytes that the arena may have.
+
+    Returns:
+        The checks, those of the main plan first. The plan can be used if all have passed.
+
+    Example:
+        >>> from pgmo.packing.portfolio import plan
+        >>> profile = Profile.from_columns(size=[64, 64], start=[0, 1], end=[1, 2], ticks=2)
+        >>> [check.name for check in audit(plan(profile), profile)]
+        ['slots', 'max load', 'bound', 'fingerprint', 'profile']
+    """
+    named = {"": plan}
+    named |= {f"other {number}": other for number, other in enumerate(plan.others, 1)}
+    if plan.opening is not None:
+        named["opening"] = plan.opening
+    checks = [check for name, one in named.items() for check in _own_checks(name, one)]
+    if profile is not None:
+        matching = (name for name, one in named.items() if one.fingerprint == profile.fingerprint)
+        name = next(matching, "")
+        checks.append(_profile(name, named[name], profile))
+    if max_memory is not None:
+        checks.append(_memory(named, max_memory))
+    return checks
+
+
+def _own_checks(name: str, plan: Plan) -> Iterator[Check]:
+    try:
+        validate(plan)
+    except PlanError as error:
+        yield Check(name, "slots", False, str(error))
+        if not _can_be_summed(plan):
+            return
+    else:
+        planned = int((plan.offset != UNPLANNED).sum())
+        yield Check(
+            name,
+            "slots",
+            True,
+            f"no two live blocks share a byte: {planned} of {len(plan)} blocks in "
+            f"{format_bytes(plan.arena)}, at multiples of {plan.alignment} bytes",
+        )
+    yield _max_load(name, plan)
+    yield _bound(name, plan)
+    yield _fingerprint(name, plan)
+
+
+def _can_be_summed(plan: Plan) -> bool:
+    """Whether lifetimes lie where the checks that follow look for them."""
+    within = (plan.start >= 0) & (plan.start < plan.ticks) & (plan.size > 0)
+    within &= (plan.end == NEVER) | (plan.end > plan.start)
+    within &= plan.end <= plan.start + 2 * plan.ticks
+    return plan.alignment > 0 and bool(within.all())
+
+
+def _max_load(name: str, plan: Plan) -> Check:
+    load = _largest_load(plan, np.ones(len(plan), bool), whole_slots=False)
+    if load != plan.max_load:
+        what = f"the plan says {_exactly(plan.max_load)}, its blocks have {_exactly(load)}"
+        return Check(name, "max load", False, f"{what}; make the plan again from its profile")
+    gap = f", the arena is {plan.gap:.2%} above it" if load else ""
+    return Check(name, "max load", True, f"{format_bytes(load)}, computed anew{gap}")
+
+
+def _bound(name: str, plan: Plan) -> Check:
+    """What is claimed about smaller plans: as far as it follows from loads, it is computed."""
+    claimed = plan.bound
+    if not plan.max_load <= claimed <= plan.arena:
+        return Check(
+            name,
+            "bound",
+            False,
+            f"no plan shall be below {_exactly(claimed)}, which is not between the max load of "
+            f"{_exactly(plan.max_load)} and the arena of {_exactly(plan.arena)}; make the plan "
+            "again from its profile",
+        )
+    if plan.optimal != (claimed == plan.arena):
+        told = "optimal" if plan.optimal else "not optimal"
+        return Check(
+            name,
+            "bound",
+            False,
+            f"the plan is called {told}, with an arena of {_exactly(plan.arena)} and a bound of "
+            f"{_exactly(claimed)}; make the plan again from its profile",
+        )
+    streams = np.unique(plan.stream[plan.offset != UNPLANNED])
+    certain = sum(
+        _largest_load(plan, plan.stream == stream, whole_slots=True) for stream in streams
+    )
+    proof = (
+        "follows from the load of the slots"
+        if claimed <= certain
+        else f"found by {plan.solver}, not proved again; loads alone prove {format_bytes(certain)}"
+    )
+    told = "optimal" if plan.optimal else f"no plan is below {format_bytes(claimed)}"
+    return Check(name, "bound", True, f"{told}: {proof}")
+
+
+def _fingerprint(name: str, plan: Plan) -> Check:
+    try:
+        own = Profile.from_columns(
+            size=plan.size,
+            start=plan.start,
+            end=plan.end,
+            stream=plan.stream,
+            varying=plan.varying,
+            shared=plan.shared,
+            ticks=plan.ticks,
+            circular=plan.circular,
+        ).fingerprint
+    except ProfileError as error:
+        return Check(name, "fingerprint", False, str(error))
+    if own != plan.fingerprint:
+        return Check(
+            name,
+            "fingerprint",
+            False,
+            f"the plan says {plan.fingerprint[:12]}, its blocks have {own[:12]}; it was changed "
+            "after it was made: make it again from its profile",
+        )
+    return Check(name, "fingerprint", True, f"{own[:12]}, that of its blocks")
+
+
+def _profile(name: str, plan: Plan, profile: Profile) -> Check:
+    """Whether the plan is of these blocks, by rows: the fingerprint has no lifetimes."""
+    what = _difference(plan, profile)
+    if what:
+        advice = "it was made from another profile: make it again from this one"
+        return Check(name, "profile", False, f"{what}; {advice}")
+    return Check(name, "profile", True, f"all {len(plan)} blocks and their lifetimes are its own")
+
+
+def _difference(plan: Plan, profile: Profile) -> str:
+    for what, one, other in (
+        ("blocks", len(plan), len(profile)),
+        ("ticks", plan.ticks, profile.ticks),
+        ("circular", plan.circular, profile.circular),
+    ):
+        if one != other:
+            return f"the plan has {what} {one}, the profile {other}"
+    for column in ("size", "stream", "start", "end", "varying", "shared"):
+        own, theirs = getattr(plan, column), getattr(profile, column)
+        rows = np.flatnonzero(own != theirs)
+        if len(rows):
+            row = int(rows[0])
+            more = f", and {len(rows) - 1} more rows" if len(rows) > 1 else ""
+            return (
+                f"row {row}: {column} is {own[row]} in the plan, {theirs[row]} in the profile{more}"
+            )
+    return ""
+
+
+def _memory(named: dict[str, Plan], allowed: int) -> Check:
+    """The plans of a program take turns in one arena, so the largest counts."""
+    name = max(named, key=lambda key: named[key].arena)
+    arena = named[name].arena
+    if arena > allowed:
+        return Check(
+            name,
+            "memory",
+            False,
+            f"the arena of {_exactly(arena)} is {format_bytes(arena - allowed)} larger than the "
+            f"{_exactly(allowed)} allowed; plan with --effort best, or train a smaller batch",
+        )
+    return Check(
+        name,
+        "memory",
+        True,
+        f"the arena of {format_bytes(arena)} is within {format_bytes(allowed)}",
+    )
+
+
+def _largest_load(plan: Plan, chosen: NDArray[np.bool_], *, whole_slots: bool) -> int:
+    """The largest sum of aligned sizes at one tick of the steady state, in bytes.
+
+    Args:
+        plan: the blocks.
+        chosen: which of them, shape (n,).
+        whole_slots: count both slots of a block that outlives a period all the time, as they are
+            taken, instead of when it lives.
+    """
+    chosen = chosen & (plan.end != NEVER) & ~plan.shared
+    size = -(-plan.size[chosen] // plan.alignment) * plan.alignment
+    start, end = plan.start[chosen], plan.end[chosen]
+    always = 0
+    if whole_slots:
+        twice = end - start > plan.ticks
+        always = 2 * int(size[twice].sum())
+        size, start, end = size[~twice], start[~twice], end[~twice]
+    change = np.zeros(plan.ticks + 1, np.int64)
+    for turn in range(3):  # blocks of this iteration, of the one before, and the one before that
+        low = np.clip(start - turn * plan.ticks, 0, plan.ticks)
+        np.add.at(change, low, size)
+        np.add.at(change, np.clip(end - turn * plan.ticks, low, plan.ticks), -size)
+    return always + int(np.cumsum(change)[:-1].max(initial=0))
+
+
+def _exactly(count: int) -> str:
+    return f"{format_bytes(count)} ({count} bytes)"
