@@ -10,7 +10,7 @@ iteration begins.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from pgmo.errors import ProfileError
 from pgmo.profiler.alignment import UNPAIRED, align
 from pgmo.profiler.matching import Kind, compare
-from pgmo.profiler.profile import NEVER, Profile, ProfileMeta, Tag
+from pgmo.profiler.profile import NEVER, Profile, ProfileMeta
 from pgmo.profiler.recording import ALIVE, Iteration
+from pgmo.profiler.tag import Tag
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,16 +94,18 @@ def build_profile(
             paired = rows != UNPAIRED
             size[rows[paired]] = np.maximum(size[rows[paired]], iterations[index].size[paired])
     ordinal = np.arange(len(reference))
+    end = _ends(iterations, steady)
     return Profile(
         size=size,
         start=ordinal,
-        end=_ends(iterations, steady),
+        end=end,
         stream=reference.stream,
         thread=reference.thread,
-        tag=_tags(iterations, steady, tags_from),
+        tag=_tags(iterations, steady, end, tags_from),
         ordinal=ordinal,
         varying=steady.varying,
         shared=_shared(iterations, steady),
+        address=np.zeros(len(reference), np.int64),
         ticks=len(reference),
         circular=True,
         steady=steady.kind != "none",
@@ -191,7 +194,9 @@ def _next_row(rows: NDArray[np.int64], ticks: int) -> NDArray[np.int64]:
     return np.minimum.accumulate(filled[::-1])[::-1]
 
 
-def _tags(iterations: list[Iteration], steady: Steady, tags_from: int | None) -> NDArray[np.int32]:
+def _tags(
+    iterations: list[Iteration], steady: Steady, end: NDArray[np.int64], tags_from: int | None
+) -> NDArray[np.int32]:
     """The tags of the reference's requests, carried over from the iteration that has them."""
     reference = iterations[steady.reference]
     tag = np.full(len(reference), -1, np.int32)
@@ -204,10 +209,20 @@ def _tags(iterations: list[Iteration], steady: Steady, tags_from: int | None) ->
             return tag
     source = iterations[tags_from]
     rows = steady.rows.get(tags_from)
+    born = source.gone == ALIVE
+    if tags_from == 0 and len(source) != len(reference) and born.any() and (end != NEVER).all():
+        # Optimizer state is born there, beside temporaries of the same sizes, which go on.
+        source, rows = _only(source, ~born), None
     rows = align(reference, source) if rows is None else rows
     paired = rows != UNPAIRED
     tag[rows[paired]] = source.tag[paired]
     return _lend_tags(tag)
+
+
+def _only(iteration: Iteration, wanted: NDArray[np.bool_]) -> Iteration:
+    """Some of the requests of an iteration."""
+    names = ("size", "stream", "thread", "tag", "gone", "shared")
+    return replace(iteration, **{name: getattr(iteration, name)[wanted] for name in names})
 
 
 def _lend_tags(tag: NDArray[np.int32]) -> NDArray[np.int32]:

@@ -81,6 +81,7 @@ def profile_iteration(iteration: Iteration, known: Profile, requests: Iteration)
         ordinal=ordinal,
         varying=varying,
         shared=iteration.shared,
+        address=np.zeros(ticks, np.int64),
         ticks=ticks,
         circular=True,
         steady=bool(np.all(explained)),

@@ -18,8 +18,9 @@ import numpy as np
 
 from pgmo.profiler.alignment import UNPAIRED, align
 from pgmo.profiler.lifetimes import Steady, build_profile, check_belongs
-from pgmo.profiler.profile import Profile, ProfileMeta, Tag
+from pgmo.profiler.profile import Profile, ProfileMeta
 from pgmo.profiler.recording import ALIVE, Iteration
+from pgmo.profiler.tag import Tag
 
 _FOLLOWERS = 2
 """Later iterations that show what is freed: a block of the first may live through the second."""

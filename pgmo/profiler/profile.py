@@ -5,14 +5,20 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pgmo.columns import as_column
 from pgmo.errors import ProfileError
+from pgmo.profiler.tag import Tag
+from pgmo.profiler.trace import Trace
 from pgmo.units import format_bytes
+
+if TYPE_CHECKING:
+    from pgmo.packing.plan import Plan
+    from pgmo.report.notebook import Frame
 
 NEVER = -1
 """`end` of a persistent block: an iteration allocates it and no later iteration frees it."""
@@ -22,6 +28,12 @@ MAX_SIZE = 2**48
 
 MAX_TICKS = 2**27
 """Requests of one iteration beyond which a count is a mistake."""
+
+CPU_ALIGNMENT = 64
+"""Bytes that blocks in the memory of the CPU are aligned to."""
+
+CUDA_ALIGNMENT = 512
+"""Bytes that blocks in the memory of a CUDA device are aligned to."""
 
 COLUMNS: Mapping[str, np.dtype[Any]] = {
     "size": np.dtype(np.int64),
@@ -33,27 +45,9 @@ COLUMNS: Mapping[str, np.dtype[Any]] = {
     "ordinal": np.dtype(np.int64),
     "varying": np.dtype(np.bool_),
     "shared": np.dtype(np.bool_),
+    "address": np.dtype(np.int64),
 }
 """The columns of a profile and their types; also the members of a `.pgmoprof` file."""
-
-
-@dataclass(frozen=True)
-class Tag:
-    """Who asked for a block.
-
-    Args:
-        module: dotted path of the module, its root's class name first; "" when outside of modules.
-        op: the operator, such as "aten.addmm".
-        phase: "forward", "backward", "optimizer" or "other".
-
-    Example:
-        >>> Tag("GPT.blocks.3.mlp", "aten.addmm", "forward").phase
-        'forward'
-    """
-
-    module: str
-    op: str
-    phase: str
 
 
 @dataclass(frozen=True)
@@ -99,11 +93,14 @@ class Profile:
         varying: whether recorded shapes disagree about the size.
         shared: whether the block is used on several streams. It may be in use on one of them after
             its `end`, so like a persistent one it gets no slot and counts in no load.
+        address: where the framework's allocator placed the block, 0 where that is not known.
         ticks: requests per iteration, the period.
         circular: whether the iteration repeats.
         steady: whether two recorded iterations issued the same requests (up to `varying`).
         tags: the distinct tags.
         meta: where it comes from.
+        trace: all that was seen of the program, of which the profile is one iteration; None where
+            only the iteration is known.
 
     Raises:
         ProfileError: when the columns contradict each other.
@@ -123,11 +120,13 @@ class Profile:
     ordinal: NDArray[np.int64]
     varying: NDArray[np.bool_]
     shared: NDArray[np.bool_]
+    address: NDArray[np.int64]
     ticks: int
     circular: bool
     steady: bool
     tags: tuple[Tag, ...]
     meta: ProfileMeta
+    trace: Trace | None = None
 
     def __post_init__(self) -> None:
         for name, dtype in COLUMNS.items():
@@ -149,10 +148,12 @@ class Profile:
         ordinal: ArrayLike | None = None,
         varying: ArrayLike | None = None,
         shared: ArrayLike | None = None,
+        address: ArrayLike | None = None,
         circular: bool = True,
         steady: bool = True,
         tags: tuple[Tag, ...] = (),
         meta: ProfileMeta | None = None,
+        trace: Trace | None = None,
     ) -> "Profile":
         """Makes a profile from anything array-like; what is left out gets the plainest value.
 
@@ -173,6 +174,7 @@ class Profile:
             "ordinal": start if ordinal is None else ordinal,
             "varying": varying,
             "shared": shared,
+            "address": address,
         }
         columns: dict[str, NDArray[Any]] = {
             name: np.zeros(np.size(start), COLUMNS[name]) if value is None else np.asarray(value)
@@ -185,6 +187,7 @@ class Profile:
             steady=steady,
             tags=tags,
             meta=meta or ProfileMeta(),
+            trace=trace,
         )
 
     def __len__(self) -> int:
@@ -198,6 +201,29 @@ class Profile:
             f"max load {format_bytes(self.max_load())}, {int(self.persistent.sum())} persistent, "
             f"{shared}{int(self.varying.sum())} varying, {shape})"
         )
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: live bytes over the iteration, and the figures."""
+        from pgmo.report.notebook import profile_html
+
+        return profile_html(self)
+
+    def show(self, plan: "Plan | None" = None, *, height: int = 900) -> "Frame":
+        """The whole report inside of a notebook.
+
+        Args:
+            plan: its plan; a quick one is made if there is none.
+            height: in pixels.
+
+        Raises:
+            ProfileError: when the plan is one of another profile.
+
+        Example:
+            >>> profile.show(plan)  # doctest: +SKIP
+        """
+        from pgmo.report.notebook import show
+
+        return show(self, plan, height=height)
 
     @cached_property
     def persistent(self) -> NDArray[np.bool_]:
@@ -217,6 +243,16 @@ class Profile:
         """
         unplanned = self.persistent | self.shared
         return np.where(unplanned, 0, 1 + (self.end - self.start > self.ticks)).astype(np.int64)
+
+    @property
+    def alignment(self) -> int:
+        """What blocks of its device are aligned to, in bytes: 512 on CUDA devices, else 64.
+
+        Example:
+            >>> Profile.from_columns(size=[8], start=[0], end=[1], ticks=1).alignment
+            64
+        """
+        return CUDA_ALIGNMENT if self.meta.device.startswith("cuda") else CPU_ALIGNMENT
 
     def load_curve(self, alignment: int = 1) -> NDArray[np.int64]:
         """Live bytes of the planned blocks at each tick of the steady state.
@@ -327,6 +363,7 @@ def _check(profile: Profile) -> None:
     span = 2 * ticks if profile.circular else ticks - start
     far = f"at most {'start + 2 * ticks' if profile.circular else 'ticks'} with ticks = {ticks}"
     _need(never | (end <= start + span), "end", end, far, start)
+    _need(profile.address >= 0, "address", profile.address, "0 or above")
     tag, ordinal = profile.tag, profile.ordinal
     _need(
         (ordinal >= 0) & (ordinal < ticks), "ordinal", ordinal, f"from 0 to below ticks = {ticks}"

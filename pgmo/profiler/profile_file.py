@@ -1,16 +1,29 @@
-"""`*.pgmoprof` files: a profile as a sealed archive of columns (DESIGN section 7)."""
+"""`*.pgmoprof` files: a profile as a sealed archive of columns (DESIGN section 7).
+
+lm.pgmoprof
++--------------------------+
+| size.npy ... meta.json   |  the iteration
+| trace.pgmoprof           |  where it is there, the trace that the iteration was taken from:
++--------------------------+  a sealed archive like this one, with columns of its own
+"""
 
 import os
 from dataclasses import fields
 
-from pgmo.archive import read, write
+from pgmo.archive import Archive, pack, read, read_from, write
 from pgmo.archive_fields import Fields, refuse
 from pgmo.errors import FileError, ProfileError
-from pgmo.profiler.profile import COLUMNS, MAX_TICKS, Profile, ProfileMeta, Tag
+from pgmo.profiler.profile import COLUMNS, MAX_TICKS, Profile, ProfileMeta
+from pgmo.profiler.tag import Tag
+from pgmo.profiler.trace import COLUMNS as TRACE_COLUMNS
+from pgmo.profiler.trace import Trace
 
 FORMAT = "pgmoprof"
-FORMAT_VERSION = 2
-_SINCE = {"shared": 2}  # the format version that brought a column
+FORMAT_VERSION = 3
+_SINCE = {"shared": 2, "address": 3}  # the format version that brought a column
+_TRACE = "trace"
+_ORIGINS_SINCE = 3  # the one that brought lines of code to tags, and the trace
+_MOST_LINES = 64  # of code that a tag has
 _TEXTS = tuple(item.name for item in fields(ProfileMeta) if item.name != "notes")
 
 
@@ -32,11 +45,12 @@ def write_profile(profile: Profile, path: str | os.PathLike[str]) -> None:
         "ticks": profile.ticks,
         "circular": profile.circular,
         "steady": profile.steady,
-        "tags": [[tag.module, tag.op, tag.phase] for tag in profile.tags],
+        "tags": _tags_to_json(profile.tags),
         "meta": meta_to_json(profile.meta),
     }
     columns = {name: getattr(profile, name) for name in COLUMNS}
-    write(path, FORMAT, FORMAT_VERSION, columns, own)
+    nested = {} if profile.trace is None else {_TRACE: _pack_trace(profile.trace)}
+    write(path, FORMAT, FORMAT_VERSION, columns, own, nested)
 
 
 def read_profile(path: str | os.PathLike[str]) -> Profile:
@@ -52,7 +66,9 @@ def read_profile(path: str | os.PathLike[str]) -> Profile:
         ...     print(error)
         /no/such/file.pgmoprof: cannot be read (No such file or directory); check the path
     """
-    archive = read(path, FORMAT, FORMAT_VERSION, COLUMNS, _SINCE)
+    archive = read(path, FORMAT, FORMAT_VERSION, COLUMNS, _SINCE, nests=True)
+    for name in sorted(archive.nested.keys() - {_TRACE}):
+        refuse(archive.path, f"member '{name}.{FORMAT}' is not part of this format")
     own = Fields(archive.path, archive.fields)
     own.only("ticks", "circular", "steady", "tags", "meta")
     ticks = own.integer("ticks", 0, MAX_TICKS)
@@ -66,11 +82,50 @@ def read_profile(path: str | os.PathLike[str]) -> Profile:
             ticks=ticks,
             circular=own.flag("circular"),
             steady=own.flag("steady"),
-            tags=tuple(Tag(*row) for row in own.rows("tags", 3)),
+            tags=_tags_from_json(own, archive.version),
             meta=meta_from_json(own.inner("meta")),
+            trace=_read_trace(archive) if archive.nested else None,
         )
     except ProfileError as error:
         raise FileError(f"{archive.path}: {error}; record it again") from error
+
+
+def _pack_trace(trace: Trace) -> bytes:
+    own: dict[str, object] = {
+        "before": trace.before,
+        "device": trace.device,
+        "settings": {str(key): str(value) for key, value in trace.settings.items()},
+        "tags": _tags_to_json(trace.tags),
+    }
+    columns = {name: getattr(trace, name) for name in TRACE_COLUMNS}
+    return pack(FORMAT, FORMAT_VERSION, columns, own)
+
+
+def _read_trace(outer: Archive) -> Trace:
+    path = outer.path / f"{_TRACE}.{FORMAT}"
+    archive = read_from(path, outer.nested[_TRACE], FORMAT, FORMAT_VERSION, TRACE_COLUMNS)
+    own = Fields(path, archive.fields)
+    own.only("before", "device", "settings", "tags")
+    return Trace(
+        **archive.columns,
+        before=own.integer("before", 0, archive.rows),
+        device=own.integer("device", 0, 2**15),
+        settings=own.texts("settings"),
+        tags=_tags_from_json(own, archive.version),
+    )
+
+
+def _tags_to_json(tags: tuple[Tag, ...]) -> list[list[str]]:
+    return [
+        [tag.module, tag.op, tag.phase, tag.file, *tag.stack][: 4 + _MOST_LINES] for tag in tags
+    ]
+
+
+def _tags_from_json(own: Fields, version: int) -> tuple[Tag, ...]:
+    if version < _ORIGINS_SINCE:
+        return tuple(Tag(row[0], row[1], row[2]) for row in own.rows("tags", 3))
+    rows = own.rows("tags", 4, 4 + _MOST_LINES)
+    return tuple(Tag(row[0], row[1], row[2], row[3], row[4:]) for row in rows)
 
 
 def meta_to_json(meta: ProfileMeta) -> dict[str, object]:

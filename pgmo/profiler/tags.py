@@ -19,7 +19,7 @@ from typing import Any
 
 from pgmo.profiler.module_paths import ModulePaths
 from pgmo.profiler.operator_mode import OperatorMode
-from pgmo.profiler.profile import Tag
+from pgmo.profiler.tag import Tag
 
 FORWARD, BACKWARD, OPTIMIZER, OTHER = "forward", "backward", "optimizer", "other"
 

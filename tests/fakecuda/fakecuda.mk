@@ -32,3 +32,9 @@ test-fakecuda: fakecuda  ## run real training loops on the CUDA build of PyTorch
 .PHONY: bench-fakecuda
 bench-fakecuda: fakecuda  ## measure device memory on the CUDA build of PyTorch, without a GPU
 	$(FAKECUDA_PYTHON) bench/fakecuda_memory.py --stub $(FAKECUDA_OUT)
+
+.PHONY: check-model
+check-model: fakecuda  ## compare the model of PyTorch's allocator with the genuine one
+	PYTHONPATH=. $(FAKECUDA_OUT)/run $(FAKECUDA_PYTHON) tests/fakecuda/check_model.py \
+	  --programs 20 --record tests/unit/profiler/recorded_reserved.json
+	$(FAKECUDA_PYTHON) bench/caching_model.py --stub $(FAKECUDA_OUT)

@@ -107,6 +107,25 @@ with pgmo.optimize(device="cuda:1") as session:
 print(json.dumps([*found, used(0), has_context(0), torch.cuda.memory_reserved(0), has_context(1)]))
 """
 
+OVER_THE_DRIVERS_POOL = """
+import json, torch, pgmo
+layers = [torch.nn.Linear(512, 512, device="cuda") for _ in range(4)]
+optimizer = torch.optim.Adam([p for one in layers for p in one.parameters()])
+with pgmo.optimize(device="cuda", compact=compact) as session:
+    for _ in range(12):
+        x = torch.randn(4096, 512, device="cuda")
+        for one in layers:
+            x = torch.relu(one(x))
+        x.sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        del x
+        session.step()
+    found = [session.phase, session.history[-1].hit_rate]
+assert torch.cuda.memory.get_allocator_backend() == "cudaMallocAsync"
+print(json.dumps([*found, session.summary().notes]))
+"""
+
 
 def run(code, **environment):
     return run_program(code, PYTHONPATH=PATHS, **environment)
@@ -190,3 +209,17 @@ def test_an_evaluation_gets_the_memory_of_an_arena_that_lies_idle():
     assert hits >= 0.999
     assert evaluated
     assert refused == "CUDA out of memory"
+
+
+@pytest.mark.parametrize("compact", [None, True])
+def test_over_the_drivers_own_pool_nothing_is_moved(compact):
+    """Nobody can ask it which graphs have memory there."""
+    phase, hits, notes = run(
+        f"compact = {compact}\n{OVER_THE_DRIVERS_POOL}",
+        PYTORCH_CUDA_ALLOC_CONF="backend:cudaMallocAsync",
+    )
+    assert phase == "replay"
+    assert hits == 1
+    assert notes == (
+        ["none moved: captured graphs, or allocation pools, may hold addresses"] * bool(compact)
+    )

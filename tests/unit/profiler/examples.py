@@ -3,8 +3,9 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from pgmo.profiler.profile import NEVER, Profile, ProfileMeta, Tag
+from pgmo.profiler.profile import NEVER, Profile, ProfileMeta
 from pgmo.profiler.recording import EVENT, FREE, REQUEST, STEP, STREAM
+from pgmo.profiler.tag import Tag
 
 TAGS = (Tag("Net.conv1", "aten.convolution", "forward"), Tag("Adam", "aten.sqrt", "optimizer"))
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from pgmo.errors import ProfileError
 from pgmo.profiler.alignment import align
-from pgmo.profiler.profile import NEVER, Tag
+from pgmo.profiler.profile import NEVER
 from pgmo.profiler.recording import FREE, REQUEST, STEP, make_events, split
 from pgmo.profiler.step_finder import (
     Steady,
@@ -17,6 +17,7 @@ from pgmo.profiler.step_finder import (
     find_all,
     find_steady,
 )
+from pgmo.profiler.tag import Tag
 from tests.unit.profiler.examples import profiles, simulate
 
 
@@ -176,6 +177,26 @@ def test_tags_come_from_an_iteration_that_has_requests_of_its_own():
         iterations, dataclasses.replace(steady, rows={1: np.arange(5)}), tags, tags_from=0
     )
     assert again.tag.tolist() == profile.tag.tolist()
+
+
+def test_what_is_born_in_the_first_iteration_lends_no_tags():
+    """Optimizer state has the sizes of the temporaries that come after it."""
+    sizes = [8, 16, 32, 64, 128, 9, 17, 33, 500, 600]
+    state = [("request", 500), ("request", 600)]
+    rows = []
+    for turn in range(4):
+        requests = [("request", size) for size in sizes]
+        requests[-2:-2] = state if turn == 0 else []
+        first = sum(row[0] == "request" for row in rows)
+        freed = [n for n in range(len(requests)) if turn or n not in (8, 9)]
+        rows += [*requests, *[("free", first + n) for n in freed], ("step",)]
+    events = make_events(rows)
+    requested = [row for row, event in enumerate(rows) if event[0] == "request"][:12]
+    events["tag"][requested] = range(12)
+    tags = [Tag(str(number), "aten.add", "optimizer") for number in range(12)]
+    iterations = split(events)
+    profile = build_profile(iterations, find_steady(iterations), tags)
+    assert profile.tag.tolist() == [0, 1, 2, 3, 4, 5, 6, 7, 10, 11]
 
 
 @pytest.mark.parametrize("turn", [0, 1, 2, 3])

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from pgmo.packing.portfolio import plan
 from pgmo.packing.validator import validate
 from pgmo.profiler.one_shot import profile_iteration, widen
-from pgmo.profiler.profile import NEVER, Profile, Tag
+from pgmo.profiler.profile import NEVER, Profile
 from pgmo.profiler.recording import make_events, split
+from pgmo.profiler.tag import Tag
 
 
 def iterations(*turns):

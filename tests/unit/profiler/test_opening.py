@@ -7,9 +7,10 @@ from pgmo.errors import ProfileError
 from pgmo.packing.portfolio import plan
 from pgmo.packing.validator import validate
 from pgmo.profiler.opening import build_opening
-from pgmo.profiler.profile import NEVER, ProfileMeta, Tag
+from pgmo.profiler.profile import NEVER, ProfileMeta
 from pgmo.profiler.recording import make_events, split
 from pgmo.profiler.step_finder import best_effort, find_all, find_steady
+from pgmo.profiler.tag import Tag
 from tests.unit.profiler.examples import profiles
 
 

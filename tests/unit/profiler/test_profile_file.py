@@ -4,12 +4,15 @@ import zipfile
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
-from pgmo.archive import write
+from pgmo.archive import pack, write
 from pgmo.errors import FileError
 from pgmo.profiler.profile import COLUMNS, Profile
 from pgmo.profiler.profile_file import FORMAT_VERSION
+from pgmo.profiler.tag import Tag
+from pgmo.profiler.trace import COLUMNS as TRACE_COLUMNS
+from pgmo.profiler.trace import Event, Trace
 from tests.unit.profiler.examples import profiles, same, small_profile
 
 
@@ -28,7 +31,6 @@ def test_round_trip(tmp_path):
     assert loaded.fingerprint == profile.fingerprint
 
 
-@settings(deadline=None)
 @given(profile=profiles())
 def test_any_profile_comes_back(tmp_path_factory, profile):
     path = tmp_path_factory.getbasetemp() / "any.pgmoprof"
@@ -73,8 +75,8 @@ META = ("framework", "framework_version", "pgmo_version", "device", "model", "da
         ({"ticks": 3}, "row 3: start is 3"),
         ({"steady": 1}, "'steady' is 1, must be true or false"),
         ({"tags": "x"}, "'tags' is 'x', must be a list"),
-        ({"tags": [["a", "b"]]}, r"'tags\[0\]' is .* a list of 3 strings"),
-        ({"tags": [["a", "b", "\ud800"]]}, r"tags\[0\]"),
+        ({"tags": [["a", "b"]]}, r"'tags\[0\]' is .* a list of 4 to 68 strings"),
+        ({"tags": [["a", "b", "c", "\ud800"]]}, r"tags\[0\]"),
         ({"tags": []}, "row 0: tag is 0"),
         ({"meta": []}, "'meta' is .* must be an object"),
         ({"meta": {}}, "field 'date' is missing"),
@@ -95,7 +97,9 @@ def test_fields_that_are_wrong(tmp_path, changes, message):
 def test_files_of_version_1_have_no_shared_blocks(tmp_path):
     profile = small_profile()
     fields = _fields(profile, tmp_path)
-    columns = {name: getattr(profile, name) for name in COLUMNS if name != "shared"}
+    fields["tags"] = [[tag.module, tag.op, tag.phase] for tag in profile.tags]
+    new = ("shared", "address")
+    columns = {name: getattr(profile, name) for name in COLUMNS if name not in new}
     write(tmp_path / "old", "pgmoprof", 1, columns, fields)
     loaded = Profile.load(tmp_path / "old")
     assert same(loaded, dataclasses.replace(profile, shared=np.zeros(6, bool)))
@@ -115,4 +119,51 @@ def test_a_column_of_another_type(tmp_path):
     columns["stream"] = columns["stream"].astype(np.int64)
     write(tmp_path / "bad", "pgmoprof", FORMAT_VERSION, columns, fields)
     with pytest.raises(FileError, match=r"'stream\.npy' has type '<i8', must be '<u8'"):
+        Profile.load(tmp_path / "bad")
+
+
+def test_a_trace_and_lines_of_code_come_back(tmp_path):
+    stack = ("train.py:31 in forward", "train.py:90 in main")
+    tags = (Tag("Net", "aten.mm", "forward", stack[0], stack), Tag("", "", ""))
+    trace = Trace.from_columns(
+        kind=[Event.SEGMENT_ALLOC, Event.ALLOC, Event.MARK, Event.ALLOC, Event.FREE_REQUESTED],
+        address=[4096, 4096, 0, 8192, 4096],
+        size=[2**21, 512, 0, 64, 512],
+        stream=[0, 0, 0, 7, 0],
+        tag=[-1, 1, -1, 0, -1],
+        time=[0, 0, 0, 5, 9],
+        before=2,
+        device=1,
+        settings={"expandable_segments": "False"},
+        tags=tags,
+    )
+    profile = Profile.from_columns(
+        size=[64], start=[0], end=[1], ticks=1, tag=[0], address=[8192], tags=tags, trace=trace
+    )
+    profile.save(tmp_path / "a.pgmoprof")
+    loaded = Profile.load(tmp_path / "a.pgmoprof")
+    assert same(loaded, profile)
+    assert loaded.tags == tags
+    assert loaded.trace is not None
+    assert loaded.trace.tags == tags
+    assert (loaded.trace.before, loaded.trace.device) == (2, 1)
+    assert loaded.trace.settings == {"expandable_segments": "False"}
+    for name in TRACE_COLUMNS:
+        assert getattr(loaded.trace, name).tolist() == getattr(trace, name).tolist()
+
+
+def test_a_trace_that_is_wrong_is_refused(tmp_path):
+    profile = small_profile()
+    columns = {name: getattr(profile, name) for name in COLUMNS}
+    trace = Trace.from_columns(kind=[0], address=[64], size=[8])
+    inner = {name: getattr(trace, name).copy() for name in TRACE_COLUMNS}
+    inner["kind"][0] = 99
+    own = {"before": 0, "device": 0, "settings": {}, "tags": []}
+    packed = pack("pgmoprof", FORMAT_VERSION, inner, own)
+    fields = _fields(profile, tmp_path)
+    write(tmp_path / "bad", "pgmoprof", FORMAT_VERSION, columns, fields, {"trace": packed})
+    with pytest.raises(FileError, match=r"row 0: kind is 99, must be an Event; record it again"):
+        Profile.load(tmp_path / "bad")
+    write(tmp_path / "bad", "pgmoprof", FORMAT_VERSION, columns, fields, {"other": packed})
+    with pytest.raises(FileError, match=r"member 'other\.pgmoprof' is not part of this format"):
         Profile.load(tmp_path / "bad")

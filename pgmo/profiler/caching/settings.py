@@ -1,0 +1,204 @@
+"""Settings of PyTorch's caching allocator: read from the environment's text or from a snapshot."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pgmo.errors import OptionError
+
+MIB = 1 << 20
+INTERVALS = 16
+"""Numbers of divisions that the allocator keeps: for sizes below 2 MiB, below 4 MiB, ..."""
+
+_ENVIRONMENT = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
+_WITHOUT_EFFECT = re.compile(
+    "pinned_.*|release_lock_on_.*|graph_capture_record_stream_reuse|use_uvm|backend:native"
+)
+
+
+@dataclass(frozen=True)
+class AllocatorSettings:
+    """How the caching allocator is configured. Source: the CUDA notes of PyTorch's documentation.
+
+    Args:
+        expandable_segments: reserves address space once and maps memory into it as needed.
+        roundup_power2_divisions: into how many steps the distance between powers of two is
+            divided, for each of the 16 intervals [1 MiB, 2 MiB), [2 MiB, 4 MiB), ...; the first
+            holds for smaller sizes, too. Steps of 0 or 1 mean multiples of 512 bytes. A single
+            number holds for all.
+        max_split_size: bytes; larger cached blocks are neither split nor given to smaller requests.
+        max_non_split_rounding: bytes that such a block may exceed a request; None = one segment.
+        garbage_collection_threshold: the part of the limit beyond which cached blocks that were
+            not used for long are given back. As in PyTorch, it counts only together with
+            `memory_fraction`.
+        memory_fraction: the limit that the program set itself, as a part of the card.
+        large_segment_size: bytes taken from the driver for requests from 1 MiB to 10 MiB.
+
+    Raises:
+        OptionError: when a value is none that PyTorch accepts.
+
+    Example:
+        >>> AllocatorSettings.from_text("max_split_size_mb:128").max_split_size
+        134217728
+    """
+
+    expandable_segments: bool = False
+    roundup_power2_divisions: int | tuple[int, ...] = 0
+    max_split_size: int | None = None
+    max_non_split_rounding: int | None = None
+    garbage_collection_threshold: float = 0.0
+    memory_fraction: float | None = None
+    large_segment_size: int = 20 * MIB
+
+    def __post_init__(self) -> None:
+        steps = self.roundup_power2_divisions
+        given = (steps,) * INTERVALS if isinstance(steps, int) else tuple(steps)
+        object.__setattr__(self, "roundup_power2_divisions", given)
+        if len(given) != INTERVALS or any(n < 0 or n & (n - 1) for n in given):
+            raise OptionError(
+                f"roundup_power2_divisions is {steps}; give one power of two or {INTERVALS} of them"
+            )
+        for name in ("garbage_collection_threshold", "memory_fraction"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value <= 1:
+                raise OptionError(f"{name} is {value}; it must be from 0 to 1")
+        for name in ("max_split_size", "max_non_split_rounding"):
+            value = getattr(self, name)
+            if value is not None and value <= 0:
+                raise OptionError(f"{name} is {value}; it must be above 0 bytes, or None")
+        if self.large_segment_size < 20 * MIB or self.large_segment_size % (2 * MIB):
+            raise OptionError(
+                f"large_segment_size is {self.large_segment_size}; it must be a multiple of 2 MiB "
+                "from 20 MiB on"
+            )
+
+    @property
+    def divisions(self) -> tuple[int, ...]:
+        """`roundup_power2_divisions` of each interval, shape (16,)."""
+        steps = self.roundup_power2_divisions
+        return (steps,) * INTERVALS if isinstance(steps, int) else steps
+
+    @classmethod
+    def from_text(cls, text: str | Mapping[str, Any]) -> "AllocatorSettings":
+        """Reads `PYTORCH_ALLOC_CONF`'s text, or the `allocator_settings` of a snapshot.
+
+        Args:
+            text: "key:value,key:[value,value]", or a mapping of names to values; its values may
+                be text. Names that a mapping has beyond those known here are passed over.
+
+        Raises:
+            OptionError: when the text cannot be read, or asks for another allocator than this one.
+
+        Example:
+            >>> settings = AllocatorSettings.from_text("roundup_power2_divisions:[256:1,512:2,>:8]")
+            >>> settings.divisions[7:11]
+            (1, 1, 2, 8)
+            >>> AllocatorSettings.from_text({"expandable_segments": "True"}).expandable_segments
+            True
+        """
+        if isinstance(text, str):
+            return cls(**dict(_from_pairs(text)))
+        found: dict[str, Any] = {}
+        for name in _ENVIRONMENT:
+            found.update(_from_pairs(str(text.get(name) or "")))
+        for name, value in text.items():
+            found.update(_from_snapshot(name, value))
+        return cls(**found)
+
+
+def _from_pairs(text: str) -> Iterator[tuple[str, Any]]:
+    text = "".join(text.split())
+    for pair in re.findall(r"(?:\[[^]]*\]|[^,\[])+", text):
+        name, colon, value = pair.partition(":")
+        if not colon or not value:
+            raise OptionError(f"cannot read {pair!r} as an allocator setting; write 'name:value'")
+        if _WITHOUT_EFFECT.fullmatch(name) or _WITHOUT_EFFECT.fullmatch(pair):
+            continue
+        known = _known(name, value)
+        if known is None:
+            raise OptionError(
+                f"no model of the allocator setting {pair!r}; leave it out to see what PyTorch's "
+                "own caching allocator does"
+            )
+        yield known
+
+
+def _known(name: str, value: str) -> tuple[str, Any] | None:
+    """One setting of the environment's text."""
+    match name:
+        case "expandable_segments":
+            return name, _truth(name, value)
+        case "roundup_power2_divisions" if value.startswith("["):
+            return name, _divisions(value.strip("[]"))
+        case "roundup_power2_divisions":
+            return name, int(_number(name, value))
+        case "max_split_size_mb" | "large_segment_size_mb":
+            return name.removesuffix("_mb"), int(_number(name, value)) * MIB
+        case "max_non_split_rounding_mb":
+            return "max_non_split_rounding", int(_number(name, value)) * MIB
+        case "garbage_collection_threshold":
+            return name, _number(name, value)
+        case "per_process_memory_fraction":
+            return "memory_fraction", _number(name, value)
+    return None
+
+
+def _from_snapshot(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """One entry of a snapshot, which has sizes in bytes and -1 for no limit."""
+    match name:
+        case "expandable_segments":
+            yield name, value if isinstance(value, bool) else _truth(name, str(value))
+        case "max_split_size":
+            size = int(_number(name, str(value)))
+            yield name, size if size > 0 else None
+        case "garbage_collection_threshold":
+            yield name, _number(name, str(value))
+        case "roundup_power2_divisions":
+            pairs = value.items() if isinstance(value, Mapping) else _numbers_in(str(value))
+            steps = [int(step) for _, step in sorted(pairs, key=lambda pair: int(pair[0]))]
+            if steps:
+                yield name, tuple(steps) if len(steps) > 1 else steps[0]
+
+
+def _numbers_in(text: str) -> list[tuple[int, int]]:
+    """The pairs of a mapping that was written as text, or a single number."""
+    if text.strip().isdigit():
+        return [(1, int(text))]
+    return [(int(key), int(step)) for key, step in re.findall(r"(\d+)\D*:\D*?(\d+)", text)]
+
+
+def _divisions(items: str) -> tuple[int, ...]:
+    """The list form: 'megabytes:steps'; the first also holds below, '>' for all that follow."""
+    steps = [0] * INTERVALS
+    last = -1
+    for item in items.split(","):
+        key, _, value = item.partition(":")
+        count = int(_number("roundup_power2_divisions", value))
+        if key == ">":
+            steps[last + 1 :] = [count] * (INTERVALS - last - 1)
+            continue
+        megabytes = int(_number("roundup_power2_divisions", key))
+        if megabytes <= 0 or megabytes & (megabytes - 1):
+            raise OptionError(
+                f"roundup_power2_divisions has an interval at {megabytes} MiB; write powers of two"
+            )
+        index = min(megabytes.bit_length() - 1, INTERVALS - 1)
+        if last < 0:
+            steps[:index] = [count] * index
+        steps[index] = count
+        last = index
+    return tuple(steps)
+
+
+def _truth(name: str, value: str) -> bool:
+    if value not in ("True", "False"):
+        raise OptionError(f"{name} is {value!r}; write True or False")
+    return value == "True"
+
+
+def _number(name: str, value: str) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        raise OptionError(f"{name} is {value!r}; write a number") from None

@@ -1,0 +1,90 @@
+"""What PyTorch would reserve for a program: its caching allocator replayed without a card."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pgmo.errors import OptionError
+from pgmo.profiler.caching.allocator import CachingAllocator, OutOfMemoryError
+from pgmo.profiler.caching.curves import Curves, Reserved
+from pgmo.profiler.caching.replay import simulate_trace
+from pgmo.profiler.caching.settings import AllocatorSettings
+from pgmo.profiler.profile import NEVER, Profile
+
+if TYPE_CHECKING:
+    from pgmo.profiler.caching.pools import Block
+
+__all__ = ["AllocatorSettings", "Reserved", "simulate_profile", "simulate_trace"]
+
+
+def simulate_profile(
+    profile: Profile,
+    settings: AllocatorSettings | None = None,
+    *,
+    iterations: int = 3,
+    capacity: int | None = None,
+) -> Reserved:
+    """Runs the iteration of a profile several times under a model of PyTorch's allocator.
+
+    Persistent blocks are requested once, in the first iteration; wrapping and doubly live blocks
+    are freed in the following ones. Blocks of several streams are reusable from their end on.
+    After two or three iterations nothing changes any more, unless memory runs short. What a
+    program allocates outside of its iterations, above all its parameters, is not in a profile.
+
+    Args:
+        profile: the requests of one iteration. One that does not repeat is run once.
+        settings: how the allocator is configured; PyTorch's defaults when left out.
+        iterations: how many to simulate.
+        capacity: bytes of the card that are left for the profile; None = no limit.
+
+    Returns:
+        Curves of the last iteration, one value for each tick.
+
+    Raises:
+        OptionError: when there is no iteration to simulate, or the capacity is not above 0.
+
+    Example:
+        >>> profile = Profile.from_columns(size=[30 << 20] * 2, start=[0, 1], end=[2, 3], ticks=2)
+        >>> simulate_profile(profile).reserved.tolist() == [60 << 20] * 2
+        True
+    """
+    if iterations < 1:
+        raise OptionError(f"iterations is {iterations}; simulate at least one")
+    allocator = CachingAllocator(settings, capacity)
+    curves = Curves(allocator)
+    turns = iterations if profile.circular else 1
+    requested, freed = _steps(profile)
+    size, stream = profile.size.tolist(), profile.stream.tolist()
+    persistent = profile.persistent.tolist()
+    alive: list[dict[int, Block]] = [{} for _ in range(turns)]
+    address = [0] * len(profile)
+    for turn in range(turns):
+        curves.begin()
+        for tick in range(profile.ticks):
+            for row, before in freed[tick]:
+                if turn >= before:
+                    allocator.free(alive[turn - before].pop(row))
+            for row in requested[tick]:
+                if turn and persistent[row]:
+                    continue
+                try:
+                    block = allocator.malloc(size[row], stream[row])
+                except OutOfMemoryError:
+                    return curves.result(profile.ticks, address, tick)
+                alive[turn][row] = block
+                address[row] = block.address
+            curves.served()
+    return curves.result(profile.ticks, address)
+
+
+def _steps(profile: Profile) -> tuple[list[list[int]], list[list[tuple[int, int]]]]:
+    """For each tick the rows requested, and those freed before, with the iterations since then."""
+    requested: list[list[int]] = [[] for _ in range(profile.ticks)]
+    freed: list[list[tuple[int, int]]] = [[] for _ in range(profile.ticks)]
+    start, end = profile.start.tolist(), profile.end.tolist()
+    for row in np.argsort(profile.start, kind="stable").tolist():
+        requested[start[row]].append(row)
+        if end[row] != NEVER:
+            before, tick = divmod(end[row], profile.ticks)
+            freed[tick].append((row, before))
+    return requested, freed

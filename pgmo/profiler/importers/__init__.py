@@ -1,0 +1,1 @@
+"""Reads what other tools recorded: one format a file, all into traces."""

@@ -1,0 +1,212 @@
+"""Completes the events of a snapshot: what was there before the first one was seen.
+
+    seen     ... F0  A1  A2  F2 ...         final segments:  1 and 3 are alive
+    then     0 was there (it is freed), 3 was there (it is alive, and no event made it)
+
+A history is of limited length and may begin at any time, so this is the rule, not the exception.
+The same reasoning tells segments, and pages of expandable ones, that were there before.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pgmo.profiler.trace import Event
+
+_BLOCK = (Event.ALLOC, Event.FREE_REQUESTED, Event.FREE_COMPLETED)
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Columns of a trace under construction; all of shape (m,). `origin` is a stack, -1 none."""
+
+    kind: NDArray[np.int8]
+    address: NDArray[np.int64]
+    size: NDArray[np.int64]
+    stream: NDArray[np.uint64]
+    origin: NDArray[np.int32]
+    time: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+    def take(self, rows: NDArray[np.int64]) -> "Rows":
+        """Some of the rows, in the order given."""
+        return Rows(*(column[rows] for column in vars(self).values()))
+
+    def joined(self, other: "Rows") -> "Rows":
+        """These rows and then the others."""
+        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
+        return Rows(*(np.concatenate(pair) for pair in pairs))
+
+    @classmethod
+    def make(cls, rows: list[tuple[int, int, int, int, int]]) -> "Rows":
+        """Rows of (kind, address, size, stream, origin), at time 0."""
+        columns = list(zip(*rows, strict=True)) or [()] * 5
+        return cls(
+            kind=np.array(columns[0], np.int8),
+            address=np.array(columns[1], np.int64),
+            size=np.array(columns[2], np.int64),
+            stream=np.array(columns[3], np.uint64),
+            origin=np.array(columns[4], np.int32),
+            time=np.zeros(len(rows), np.int64),
+        )
+
+
+def complete(
+    seen: Rows, segments: Rows, pages: Rows, blocks: Rows
+) -> tuple[Rows, int, dict[str, str]]:
+    """Puts the rows that rebuild the beginning before the events, and repairs gaps.
+
+    Args:
+        seen: the events, in order.
+        segments: segments at the end that are not expandable, `SEGMENT_ALLOC` rows.
+        pages: mapped ranges of expandable ones, `SEGMENT_MAP` rows.
+        blocks: blocks alive at the end, `ALLOC` rows.
+
+    Returns:
+        The rows, how many of them come before the events, and notes about what did not fit.
+    """
+    notes: dict[str, str] = {}
+    seen, stray, gaps = _repair(seen)
+    if stray:
+        notes["stray frees"] = f"{stray} of blocks whose allocation is missing, left out"
+    if gaps:
+        notes["missing frees"] = f"{gaps} added where an address was given out again"
+    old_segments = _earlier(seen, (Event.SEGMENT_ALLOC, Event.SEGMENT_FREE), segments)
+    old_blocks = _earlier(seen, _BLOCK, blocks)
+    late = len(blocks) - len(old_blocks.kept) - len(old_blocks.made)
+    if late:
+        notes["later blocks"] = f"{late} in the segments that were made after the last event"
+    before = old_segments.rows.joined(_earlier_pages(seen, pages)).joined(old_blocks.rows)
+    return before.joined(seen), len(before), notes
+
+
+@dataclass(frozen=True)
+class _Earlier:
+    rows: Rows  # what was there at the beginning
+    kept: NDArray[np.int64]  # those of the final ones that were
+    made: NDArray[np.int64]  # those of the final ones that events made
+
+
+def with_marks(seen: Rows, marks: Sequence[int]) -> Rows:
+    """Adds a `MARK` row before each of these rows; one past the last row comes at the end.
+
+    Example:
+        >>> with_marks(Rows.make([(0, 64, 8, 0, -1)]), [0]).kind.tolist()
+        [8, 0]
+    """
+    if not len(marks) or not len(seen):
+        return seen
+    at = np.array(marks, np.int64)
+    made = Rows.make([(Event.MARK, 0, 0, 0, -1)] * len(at))
+    made = replace(made, time=seen.time[np.minimum(at, len(seen) - 1)])
+    place = np.concatenate([np.arange(len(seen)), at - 0.5])
+    return seen.joined(made).take(np.argsort(place, kind="stable"))
+
+
+def _sorted_rows(seen: Rows, kinds: tuple[Event, ...]) -> NDArray[np.int64]:
+    """Rows of some kinds by address, and in order at each."""
+    rows = np.flatnonzero(np.isin(seen.kind, kinds))
+    return rows[np.argsort(seen.address[rows], kind="stable")]
+
+
+def _firsts(address: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Where another address begins."""
+    return np.concatenate([[True], address[1:] != address[:-1]])[: len(address)]
+
+
+def _repair(seen: Rows) -> tuple[Rows, int, int]:
+    """Drops frees of nothing, and adds the free of a block whose address is given out again."""
+    rows = _sorted_rows(seen, _BLOCK)
+    kind = seen.kind[rows]
+    first = _firsts(seen.address[rows])
+    previous = np.where(first, -1, np.roll(kind, 1))
+    completed = previous == Event.FREE_COMPLETED
+    stray = rows[
+        ((kind == Event.FREE_REQUESTED) & (completed | (previous == Event.FREE_REQUESTED)))
+        | ((kind == Event.FREE_COMPLETED) & completed)
+    ]
+    again = (kind == Event.ALLOC) & (previous == Event.ALLOC)
+    victims = np.roll(rows, 1)[again]
+    if not len(stray) + len(victims):
+        return seen, 0, 0
+    missing = seen.take(victims)
+    missing = replace(missing, origin=np.full(len(missing), -1, np.int32))
+    asked = replace(missing, kind=np.full(len(missing), Event.FREE_REQUESTED, np.int8))
+    done = replace(missing, kind=np.full(len(missing), Event.FREE_COMPLETED, np.int8))
+    place = np.concatenate([np.arange(len(seen)), rows[again] - 0.5, rows[again] - 0.4])
+    keep = np.ones(len(place), np.bool_)
+    keep[stray] = False
+    order = np.argsort(place, kind="stable")
+    repaired = seen.joined(asked).joined(done).take(order[keep[order]])
+    return repaired, len(stray), len(victims)
+
+
+def _earlier(seen: Rows, kinds: tuple[Event, ...], final: Rows) -> _Earlier:
+    """What was there at the beginning: freed without having been made, or there in the end."""
+    made_by = kinds[0]
+    rows = _sorted_rows(seen, kinds)
+    address = seen.address[rows]
+    first = _firsts(address)
+    last = np.concatenate([first[1:], [True]])[: len(rows)]
+    orphans = rows[first & (seen.kind[rows] != made_by)]
+    open_at_end = address[last & (seen.kind[rows] != kinds[-1])]
+    made = np.isin(final.address, open_at_end)
+    # What overlaps anything that came and went cannot have been there all the time.
+    kept = ~made & ~_overlaps(final, seen.take(rows))
+    old = replace(
+        seen.take(orphans),
+        kind=np.full(len(orphans), made_by, np.int8),
+        origin=np.full(len(orphans), -1, np.int32),
+        time=np.zeros(len(orphans), np.int64),
+    ).joined(final.take(np.flatnonzero(kept)))
+    old = old.take(np.argsort(old.address, kind="stable"))
+    return _Earlier(old, np.flatnonzero(kept), np.flatnonzero(made))
+
+
+def _overlaps(final: Rows, touched: Rows) -> NDArray[np.bool_]:
+    """Whether each of the final ranges overlaps a range of the others."""
+    if not len(touched):
+        return np.zeros(len(final), np.bool_)
+    order = np.argsort(touched.address, kind="stable")
+    low = touched.address[order]
+    high = np.maximum.accumulate(low + touched.size[order])
+    before = np.searchsorted(low, final.address + np.maximum(final.size, 1)) - 1
+    result: NDArray[np.bool_] = (before >= 0) & (high[before] > final.address)
+    return result
+
+
+def _earlier_pages(seen: Rows, final: Rows) -> Rows:
+    """The mapped ranges of expandable segments at the beginning.
+
+    A page was mapped if the first that was seen of it is that it was unmapped, or if nothing was
+    and it is mapped in the end.
+    """
+    events = seen.take(np.flatnonzero(np.isin(seen.kind, (Event.SEGMENT_MAP, Event.SEGMENT_UNMAP))))
+    if not len(events) + len(final):
+        return Rows.make([])
+    everything = events.joined(final)
+    edges = np.unique(np.concatenate([everything.address, everything.address + everything.size]))
+    unknown, mapped, gone = -1, 1, 0
+    state = np.full(len(edges), unknown, np.int8)  # of the range from each edge to the next one
+    stream = np.zeros(len(edges), np.uint64)
+    lows = np.searchsorted(edges, everything.address)
+    highs = np.searchsorted(edges, everything.address + everything.size)
+    for row in range(len(everything)):
+        part = slice(lows[row], highs[row])
+        fresh = state[part] == unknown
+        was_there = row >= len(events) or everything.kind[row] == Event.SEGMENT_UNMAP
+        state[part][fresh] = mapped if was_there else gone
+        stream[part][fresh] = everything.stream[row]
+    begins = np.isin(edges, final.address)
+    ranges: list[list[int]] = []
+    for at in np.flatnonzero(state == mapped).tolist():
+        low, high, own = int(edges[at]), int(edges[at + 1]), int(stream[at])
+        if ranges and ranges[-1][1] == low and ranges[-1][2] == own and not begins[at]:
+            ranges[-1][1] = high
+        else:
+            ranges.append([low, high, own])
+    return Rows.make([(Event.SEGMENT_MAP, low, high - low, s, -1) for low, high, s in ranges])

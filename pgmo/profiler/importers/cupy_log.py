@@ -1,0 +1,74 @@
+"""What CuPy's `DebugPrintHook` prints: a JSON object a line.
+
+    {"hook":"alloc","device_id":0,"mem_size":512,"mem_ptr":150496608256}            from the driver
+    {"hook":"malloc","device_id":0,"size":24,"mem_size":512,"mem_ptr":150496608256,"pmem_id":"0x7"}
+    {"hook":"free","device_id":0,"mem_size":512,"mem_ptr":150496608256,"pmem_id":"0x7"}
+
+Memory that goes back to the driver has no line: it is seen where the driver gives it out again.
+Other lines, of the program that printed there too, are passed over and counted.
+"""
+
+import json
+from pathlib import Path
+
+from pgmo.errors import FileError
+from pgmo.profiler.importers.contents import text_of
+from pgmo.profiler.importers.event_log import EventLog, choose_device
+from pgmo.profiler.importers.imported import Imported
+from pgmo.profiler.trace import Event
+
+BEGINNING = '{"hook":'
+"""How such a line begins."""
+
+
+def read_cupy_log(path: Path, device: int | None = None) -> list[Imported]:
+    """Reads the lines of a `DebugPrintHook`. They name no stream: all is on one.
+
+    Raises:
+        FileError: naming a line that is cut off or lacks something.
+
+    Example:
+        >>> import tempfile
+        >>> line = '{"hook":"malloc","device_id":0,"size":24,"mem_size":512,"mem_ptr":512}'
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder) / "a.log"
+        ...     size = path.write_text(line)
+        ...     read_cupy_log(path)[0].trace.size.tolist()
+        [24]
+    """
+    logs: dict[int, EventLog] = {}
+    segments: dict[int, dict[int, int]] = {}  # device -> address -> bytes
+    others = 0
+    for number, line in enumerate(text_of(path).splitlines(), 1):
+        if not line.startswith(BEGINNING):
+            others += bool(line.strip())
+            continue
+        try:
+            found = json.loads(line)
+            log = logs.setdefault(int(found["device_id"]), EventLog())
+            hook, address, size = found["hook"], int(found["mem_ptr"]), int(found["mem_size"])
+            if hook == "alloc":
+                taken = segments.setdefault(int(found["device_id"]), {})
+                _give_back(log, taken, address, size)
+                taken[address] = size
+                log.add(Event.SEGMENT_ALLOC, address, size)
+            elif hook == "malloc" and int(found["size"]) > 0:
+                log.add(Event.ALLOC, address, int(found["size"]))
+            elif hook == "free" and size > 0:
+                log.free(address, size)
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise FileError(
+                f"{path}, line {number}: {line[:80]!r} is no complete line of CuPy's "
+                f"DebugPrintHook ({type(error).__name__}: {error}); remove this line"
+            ) from error
+    notes = {"other lines": f"{others}, passed over"} if others else {}
+    return [
+        logs[own].imported(path, "cupy", f"cuda:{own}", own, notes=notes)
+        for own in choose_device(path, list(logs), device)
+    ]
+
+
+def _give_back(log: EventLog, taken: dict[int, int], address: int, size: int) -> None:
+    """Frees the segments that are where a new one is."""
+    for own in [at for at in taken if at < address + size and address < at + taken[at]]:
+        log.add(Event.SEGMENT_FREE, own, taken.pop(own))

@@ -1,0 +1,88 @@
+"""Reads a file of any known format; what it is, its content tells."""
+
+import os
+from pathlib import Path
+
+from pgmo.errors import FileError
+from pgmo.lifetimes_csv import NEEDED as TABLE_COLUMNS
+from pgmo.profiler.importers.chrome_trace import read_chrome_trace
+from pgmo.profiler.importers.contents import contents
+from pgmo.profiler.importers.csv_blocks import read_csv_blocks
+from pgmo.profiler.importers.cupy_log import BEGINNING, read_cupy_log
+from pgmo.profiler.importers.imported import Imported
+from pgmo.profiler.importers.rmm_log import NEEDED as RMM_COLUMNS
+from pgmo.profiler.importers.rmm_log import read_rmm_log
+from pgmo.profiler.importers.torch_snapshot import read_torch_snapshot
+from pgmo.profiler.trace import Trace
+
+_BEGINNING = 65536  # bytes to tell the format by
+_PICKLES = (".pickle", ".pkl")
+_KNOWN = (
+    "a PyTorch memory snapshot (pickle), a Chrome trace with [memory] events (JSON), the lines of "
+    "CuPy's DebugPrintHook, an RMM log (CSV) or a table id,lower,upper,size (CSV)"
+)
+
+
+def read_file(path: str | os.PathLike[str], device: int | None = None) -> list[Imported]:
+    """Reads a file: for each device a trace and what is known about it.
+
+    Args:
+        path: the file; it may be compressed with gzip.
+        device: only this device.
+
+    Raises:
+        FileError: when it cannot be read, is of no known format, damaged, or holds nothing.
+
+    Example:
+        >>> try:
+        ...     read_file("/no/such/snapshot.pickle")
+        ... except FileError as error:
+        ...     print(error)
+        /no/such/snapshot.pickle: cannot be read (No such file or directory); check the path
+    """
+    path = Path(path)
+    beginning = contents(path, _BEGINNING)
+    if not beginning:
+        raise FileError(f"{path}: is empty; save it again")
+    if beginning[:1] == b"\x80" or path.suffix.lower() in _PICKLES:
+        return read_torch_snapshot(path, device)
+    if beginning[:2] == b"PK":
+        raise FileError(
+            f"{path}: is a zip archive: pgmo plan and pgmo stats read profiles themselves, and "
+            f"torch.save writes no memory snapshots; give {_KNOWN}"
+        )
+    return _read_text(path, beginning.decode("utf-8-sig", "replace"), device)
+
+
+def read_trace(path: str | os.PathLike[str], device: int | None = None) -> list[Trace]:
+    """Reads the traces in a file, one a device.
+
+    Raises:
+        FileError: as `read_file`, and for a table of blocks, which is no trace.
+
+    Example:
+        >>> import pickle, tempfile
+        >>> event = {"action": "alloc", "addr": 512, "size": 8, "stream": 0, "frames": []}
+        >>> with tempfile.NamedTemporaryFile(suffix=".pickle") as file:
+        ...     pickle.dump({"segments": [], "device_traces": [[event]]}, file)
+        ...     file.flush()
+        ...     read_trace(file.name)
+        [Trace(1 events, 1 requests, device 0, 0 marks)]
+    """
+    found = read_file(path, device)
+    if any(own.table is not None for own in found):
+        raise FileError(f"{path}: is a table of blocks, which is no trace; use pgmo plan")
+    return [own.trace for own in found]
+
+
+def _read_text(path: Path, beginning: str, device: int | None) -> list[Imported]:
+    if beginning.startswith(BEGINNING) or f"\n{BEGINNING}" in beginning:
+        return read_cupy_log(path, device)
+    if beginning.lstrip()[:1] in ("{", "["):
+        return read_chrome_trace(path, device)
+    header = [name.strip() for name in beginning.split("\n", 1)[0].split(",")]
+    if all(name in header for name in RMM_COLUMNS):
+        return read_rmm_log(path, device)
+    if path.suffix.lower() == ".csv" or all(name in header for name in TABLE_COLUMNS):
+        return [read_csv_blocks(path)]
+    raise FileError(f"{path}: begins with {beginning[:40]!r}; give {_KNOWN}")

@@ -1,0 +1,106 @@
+"""Where iterations begin, as far as a snapshot's annotations or metadata tell.
+
+external_annotations   ProfilerStep#7 START         an iteration begins
+Optimizer.step#... END       the next one begins
+user_metadata          "step 7" -> "step 8"         numbers that go up by one each time
+"""
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+_NUMBER = re.compile(r"\d+")
+_PROFILER = "ProfilerStep#"
+_OPTIMIZER = "Optimizer.step#"
+
+
+@dataclass(frozen=True)
+class Marks:
+    """Beginnings of iterations.
+
+    Args:
+        rows: the event that each of them comes before, ascending.
+        explanation: what told, in words.
+    """
+
+    rows: tuple[int, ...] = ()
+    explanation: str = ""
+
+
+def find_marks(
+    time: NDArray[np.int64],
+    note: NDArray[np.int32],
+    notes: Sequence[str],
+    annotations: Sequence[Mapping[str, Any]],
+    device: int,
+) -> Marks:
+    """Finds the beginnings of iterations in one device's events.
+
+    Args:
+        time: of each event, microseconds, shape (m,).
+        note: which user metadata was set at each event, shape (m,).
+        notes: the texts of that metadata.
+        annotations: the snapshot's `external_annotations`.
+        device: number of the device.
+
+    Example:
+        >>> step = {"stage": "END", "name": "Optimizer.step#SGD.step", "device": 0, "time_us": 15}
+        >>> time = np.array([10, 20, 30])
+        >>> find_marks(time, np.zeros(3, np.int32), [""], [step], 0)
+        Marks(rows=(1,), explanation='the end of Optimizer.step#SGD.step')
+    """
+    own = [item for item in annotations if int(item.get("device", device)) == device]
+    for prefix, stage in ((_PROFILER, "START"), (_OPTIMIZER, "END")):
+        told = [
+            (str(item["name"]), int(item["time_us"]))
+            for item in own
+            if str(item.get("name", "")).startswith(prefix)
+            and item.get("stage") == stage
+            # Of those before the first event that is left nothing is known.
+            and len(time)
+            and int(item["time_us"]) >= time[0]
+        ]
+        if not told:
+            continue
+        if prefix == _PROFILER:
+            what, times = "ProfilerStep", [at for _, at in told]
+        else:
+            # Several optimizers may step in an iteration, some of them more than once.
+            counts = Counter(name for name, _ in told)
+            name = min(counts, key=lambda name: counts[name])
+            what, times = f"the end of {name}", [at for own_name, at in told if own_name == name]
+        # Whole microseconds: what ends with an event ends after it, what begins with it before it.
+        later = np.array(sorted(times), np.int64) + (stage == "END")
+        rows = np.unique(np.searchsorted(time, later))
+        return Marks(tuple(rows.tolist()), what)
+    return _from_metadata(note, notes)
+
+
+def _from_metadata(note: NDArray[np.int32], notes: Sequence[str]) -> Marks:
+    """Where the only number in the metadata that changes goes up by one."""
+    changes = np.flatnonzero(note[1:] != note[:-1]) + 1
+    # A text without numbers in between (an evaluation, say) belongs to the iteration before it.
+    last: list[int] | None = None
+    rows = []
+    for row in [0, *changes.tolist()] if len(note) else []:
+        numbers = [int(text) for text in _NUMBER.findall(notes[note[row]])]
+        if not numbers or numbers == last:
+            continue
+        if last is not None and not _follows(last, numbers):
+            return Marks()
+        rows.append(row)
+        last = numbers
+    return Marks(tuple(rows), "user metadata") if len(rows) > 1 else Marks()
+
+
+def _follows(last: list[int], numbers: list[int]) -> bool:
+    """Whether one number went up by one; those after it may begin again (epoch 3, step 0)."""
+    if len(last) != len(numbers):
+        return False
+    at = next(i for i in range(len(last)) if last[i] != numbers[i])
+    return numbers[at] == last[at] + 1

@@ -1,0 +1,306 @@
+"""Reads pickles of plain data, and no others: no name in a file is ever looked up or called.
+
+A pickle is a program for a small stack machine. This is such a machine without the instructions
+that import, call or build objects; what is left makes numbers, text, lists, tuples, dictionaries.
+
+It is also why gigabytes fit: Python's own unpickler makes a dictionary of 350 bytes of each event
+that takes 100 in the file. Here each dictionary is handed to a hook as soon as it is complete, and
+what the hook returns takes its place, as with `json.load`.
+
+    }  (  'action' 'alloc' 'addr' 4096 ...  u      bytes
+    {}   {"action": "alloc", "addr": 4096}         hook(...) -> row 7
+                                        stack: 7   memo: 7, so later references find it, too
+"""
+
+import gc
+import re
+import struct
+from collections.abc import Callable
+from typing import Any, Final, NoReturn
+
+_PROTO: Final = 0x80
+_MOST_INTEGER = 64  # bytes
+_DAMAGE = (IndexError, ValueError, TypeError, AttributeError, OverflowError, struct.error)
+_GETS = re.compile(rb"\]\x94\(((?:h.|j.{4})++)e(?!\()", re.DOTALL)
+_ONE_GET = re.compile(rb"h(.)|j(.{4})", re.DOTALL)
+_PLAIN: Final = {0x4E: None, 0x88: True, 0x89: False}
+_SIZES: Final = {
+    0x8C: (1, "text"),  # SHORT_BINUNICODE
+    0x58: (4, "text"),  # BINUNICODE
+    0x8D: (8, "text"),  # BINUNICODE8
+    0x43: (1, "bytes"),  # SHORT_BINBYTES
+    0x42: (4, "bytes"),  # BINBYTES
+    0x8E: (8, "bytes"),  # BINBYTES8
+    0x8A: (1, "integer"),  # LONG1
+    0x8B: (4, "integer"),  # LONG4
+}
+
+
+class PickleError(ValueError):
+    """A pickle that is no plain data: what is wrong with it, without the name of the file."""
+
+
+def load(data: bytes, hook: Callable[[dict[Any, Any]], Any] | None = None) -> Any:
+    r"""Reads a pickle of plain data; what follows its end is ignored.
+
+    Args:
+        data: the pickle, protocol 2 to 5.
+        hook: is given each dictionary when it is complete; what it returns takes its place. The
+            items of one with more than a thousand come later, and are not seen by the hook.
+
+    Returns:
+        The data. Lists that hold nothing but things that were there before may come as tuples, and
+        those that are equal as one: stacks of calls are.
+
+    Raises:
+        PickleError: when it is damaged or cut off, or asks for more than plain data.
+
+    Example:
+        >>> import pickle
+        >>> load(pickle.dumps({"segments": [1, 2]}))
+        {'segments': [1, 2]}
+        >>> load(b"cos\nsystem\n(S'true'\ntR.")
+        Traceback (most recent call last):
+        ...
+        pgmo.profiler.importers.restricted_pickle.PickleError: asks for the global 'os.system'; ...
+    """
+    if not data:
+        raise PickleError("is empty; save it again")
+    machine = _Machine(data, hook)
+    collecting = gc.isenabled()
+    gc.disable()  # it would look through millions of objects, over and over, to find nothing
+    try:
+        return machine.run()
+    except PickleError:
+        raise
+    except _DAMAGE as error:
+        # Its last instruction lacks its operand, which is of eight bytes at most, or its end.
+        if machine.at >= len(data) or (len(data) - machine.at <= 8 and data[-1:] != b"."):
+            raise PickleError(
+                f"is cut off: its {len(data)} bytes end in the middle of the data; save it again"
+            ) from error
+        if data[0] != _PROTO:
+            raise PickleError("is not a pickle of protocol 2 or above; check what it is") from error
+        raise PickleError(f"is damaged at byte {machine.at}; save it again") from error
+    finally:
+        if collecting:
+            gc.enable()
+
+
+class _Machine:
+    def __init__(self, data: bytes, hook: Callable[[dict[Any, Any]], Any] | None) -> None:
+        self.data = data
+        self.hook = hook
+        self.at = 0
+        self.memo: list[Any] = []
+        self.texts: dict[bytes, str] = {}
+        self.stacks: dict[bytes, tuple[Any, ...]] = {}
+
+    def run(self) -> Any:
+        """Executes the instructions up to the end; the common ones here, the others by `_rare`."""
+        data, memo, texts, hook = self.data, self.memo, self.texts, self.hook
+        stack: list[Any] = []
+        outer: list[tuple[list[Any], int]] = []  # stacks below the marks, and the memo's slots
+        at, end = 0, len(data)
+        unpack_int, unpack_uint = struct.Struct("<i").unpack_from, struct.Struct("<I").unpack_from
+        while at < end:
+            code = data[at]
+            self.at = at
+            if code == 0x68:  # BINGET
+                stack.append(memo[data[at + 1]])
+                at += 2
+            elif code == 0x6A:  # LONG_BINGET
+                stack.append(memo[unpack_uint(data, at + 1)[0]])
+                at += 5
+            elif code == 0x94:  # MEMOIZE
+                memo.append(stack[-1])
+                at += 1
+            elif code == 0x8A:  # LONG1
+                length = data[at + 1]
+                at += 2 + length
+                if at > end or length > _MOST_INTEGER:
+                    self._too_long("integer", length, at)
+                stack.append(int.from_bytes(data[at - length : at], "little", signed=True))
+            elif code == 0x4B:  # BININT1
+                stack.append(data[at + 1])
+                at += 2
+            elif code == 0x4D:  # BININT2
+                stack.append(data[at + 1] | data[at + 2] << 8)
+                at += 3
+            elif code == 0x4A:  # BININT
+                stack.append(unpack_int(data, at + 1)[0])
+                at += 5
+            elif code == 0x7D:  # EMPTY_DICT
+                stack.append({})
+                at += 1
+            elif code == 0x28:  # MARK
+                slot = -1
+                if memo and stack and memo[-1] is stack[-1]:
+                    slot = len(memo) - 1
+                outer.append((stack, slot))
+                stack = []
+                at += 1
+            elif code == 0x75 or code == 0x73:  # SETITEMS, SETITEM
+                if code == 0x75:
+                    items = stack
+                    stack, slot = outer.pop()
+                else:
+                    items, stack[-2:] = stack[-2:], []
+                    slot = len(memo) - 1
+                    while slot >= 0 and memo[slot] is not stack[-1]:
+                        slot -= 1
+                target = stack[-1]
+                if type(target) is not dict or len(items) % 2:
+                    raise TypeError("items of no dictionary")
+                first = not target
+                target.update(zip(items[::2], items[1::2], strict=True))
+                if first and hook is not None:
+                    made = hook(target)
+                    if made is not target:
+                        stack[-1] = made
+                        if slot >= 0 and memo[slot] is target:
+                            memo[slot] = made
+                at += 1
+            elif code == 0x8C:  # SHORT_BINUNICODE
+                length = data[at + 1]
+                at += 2 + length
+                if at > end:
+                    self._too_long("text", length, at)
+                raw = data[at - length : at]
+                text = texts.get(raw)
+                if text is None:
+                    text = texts[raw] = str(raw, "utf-8", "surrogatepass")
+                stack.append(text)
+            elif code == 0x5D:  # EMPTY_LIST
+                known = _GETS.match(data, at)
+                if known is None:
+                    stack.append([])
+                    at += 1
+                else:
+                    stack.append(self._stack_of(known[1]))
+                    memo.append(stack[-1])
+                    at = known.end()
+            elif code == 0x65:  # APPENDS
+                items = stack
+                stack, _ = outer.pop()
+                stack[-1].extend(items)
+                at += 1
+            elif code == 0x2E:  # STOP
+                (value,) = stack
+                if outer:
+                    raise ValueError("marks are left")
+                return value
+            elif code == 0x74:  # TUPLE
+                items = stack
+                stack, _ = outer.pop()
+                stack.append(tuple(items))
+                at += 1
+            else:
+                at = self._rare(code, at, stack)
+        self.at = end
+        raise IndexError("no end")
+
+    def _stack_of(self, gets: bytes) -> tuple[Any, ...]:
+        """The list that consists of references to the memo; equal bytes are equal lists.
+
+        A slot of the memo never changes once something refers to it, as far as `hook` is done
+        with it, and it is: only what is complete can be referred to from a list of its own.
+        """
+        known = self.stacks.get(gets)
+        if known is None:
+            memo = self.memo
+            known = self.stacks[gets] = tuple(
+                memo[short[0] if short else int.from_bytes(long, "little")]
+                for short, long in _ONE_GET.findall(gets)
+            )
+        return known
+
+    def _rare(self, code: int, at: int, stack: list[Any]) -> int:
+        """Executes another instruction and returns where the next one is."""
+        data = self.data
+        if code in _PLAIN:
+            stack.append(_PLAIN[code])
+            return at + 1
+        if code in _SIZES:
+            return self._sized(code, at, stack)
+        if code == _PROTO:
+            if data[at + 1] > 5:
+                raise PickleError(f"has protocol {data[at + 1]}; up to 5 can be read")
+            return at + 2
+        if code == 0x95:  # FRAME
+            return at + 9
+        if code == 0x61:  # APPEND
+            item = stack.pop()
+            stack[-1].append(item)
+            return at + 1
+        if code == 0x47:  # BINFLOAT
+            stack.append(struct.unpack_from(">d", data, at + 1)[0])
+            return at + 9
+        if code in (0x71, 0x72):  # BINPUT, LONG_BINPUT
+            width = 1 if code == 0x71 else 4
+            self._put(int.from_bytes(data[at + 1 : at + 1 + width], "little"), stack[-1])
+            return at + 1 + width
+        if code == 0x29:  # EMPTY_TUPLE
+            stack.append(())
+            return at + 1
+        if 0x85 <= code <= 0x87:  # TUPLE1, TUPLE2, TUPLE3
+            count = code - 0x84
+            if len(stack) < count:
+                raise IndexError("too few items")
+            stack[-count:] = [tuple(stack[-count:])]
+            return at + 1
+        raise self._refusal(code, at, stack)
+
+    def _sized(self, code: int, at: int, stack: list[Any]) -> int:
+        width, what = _SIZES[code]
+        first = at + 1 + width
+        length = int.from_bytes(self.data[at + 1 : first], "little")
+        if first + length > len(self.data) or (what == "integer" and length > _MOST_INTEGER):
+            self._too_long(what, length, first + length)
+        raw = self.data[first : first + length]
+        if what == "text":
+            stack.append(str(raw, "utf-8", "surrogatepass"))
+        elif what == "bytes":
+            stack.append(raw)
+        else:
+            stack.append(int.from_bytes(raw, "little", signed=True))
+        return first + length
+
+    def _too_long(self, what: str, length: int, end: int) -> NoReturn:
+        if end > len(self.data):
+            self.at = len(self.data)
+            raise IndexError("cut off")
+        raise PickleError(f"has a {what} of {length} bytes at byte {self.at}; plain data has none")
+
+    def _put(self, slot: int, value: Any) -> None:
+        if slot == len(self.memo):
+            self.memo.append(value)
+        elif slot < len(self.memo):
+            raise ValueError("a slot of the memo is used twice")
+        else:
+            raise ValueError("slots of the memo are left out")
+
+    def _refusal(self, code: int, at: int, stack: list[Any]) -> ValueError:
+        """What is said of an instruction that plain data never needs."""
+        name = None
+        if code in (0x63, 0x69):  # GLOBAL, INST
+            module, attribute = self.data[at + 1 : at + 1025].split(b"\n")[:2]
+            name = f"{module.decode('utf-8', 'replace')}.{attribute.decode('utf-8', 'replace')}"
+        elif code == 0x93 and len(stack) >= 2:  # STACK_GLOBAL
+            name = f"{stack[-2]}.{stack[-1]}"
+        if name is not None:
+            return PickleError(
+                f"asks for the global {name[:200]!r}; a memory snapshot is plain data and never "
+                "does: do not open this file with Python's pickle"
+            )
+        if self.data[0] != _PROTO:
+            return ValueError("no pickle")
+        from pickletools import opcodes
+
+        known = next((op for op in opcodes if ord(op.code) == code), None)
+        if known is None:
+            return ValueError("no instruction")
+        return PickleError(
+            f"has the instruction {known.name} at byte {at}, which plain data never needs; do not "
+            "open this file with Python's pickle"
+        )

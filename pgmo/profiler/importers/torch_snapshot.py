@@ -1,0 +1,418 @@
+"""PyTorch memory snapshots: what `torch.cuda.memory._dump_snapshot` writes, from 2.1 on.
+
+    segments              what is reserved at the end, each with its blocks
+    device_traces         for each device its events
+    allocator_settings    from 2.2 on
+    external_annotations  from 2.7 on: when optimizer steps began and ended
+
+`torch.cuda.memory_snapshot()` returns the segments alone; pickled, they are read as well.
+"""
+
+from array import array
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pgmo.errors import FileError, ProfileError
+from pgmo.profiler.importers.beginning import Rows, complete, with_marks
+from pgmo.profiler.importers.contents import contents
+from pgmo.profiler.importers.frames import Frame, Labels, tag_of
+from pgmo.profiler.importers.imported import Imported
+from pgmo.profiler.importers.marks import find_marks
+from pgmo.profiler.importers.restricted_pickle import PickleError, load
+from pgmo.profiler.tag import Tag
+from pgmo.profiler.trace import Event, Trace
+from pgmo.units import format_bytes
+
+_KINDS: Final = {
+    "alloc": Event.ALLOC,
+    "free_requested": Event.FREE_REQUESTED,
+    "free_completed": Event.FREE_COMPLETED,
+    "segment_alloc": Event.SEGMENT_ALLOC,
+    "segment_free": Event.SEGMENT_FREE,
+    "segment_map": Event.SEGMENT_MAP,
+    "segment_unmap": Event.SEGMENT_UNMAP,
+    "oom": Event.OOM,
+}
+_PASSED_OVER = "snapshot"  # the event of a snapshot being taken
+_MOST_FRAMES = 1024
+_MASK = 2**64 - 1
+_HOW = (
+    "write it with torch.cuda.memory._record_memory_history() before the work and "
+    "torch.cuda.memory._dump_snapshot(FILE) after it"
+)
+
+
+def read_torch_snapshot(path: Path, device: int | None = None) -> list[Imported]:
+    """Reads a snapshot.
+
+    Args:
+        path: the file.
+        device: only this device; None for all that have events or segments.
+
+    Raises:
+        FileError: when it is no snapshot, is damaged, asks for more than plain data, holds nothing,
+            or has no such device.
+
+    Example:
+        >>> import pickle, tempfile
+        >>> event = {"action": "alloc", "addr": 512, "size": 8, "stream": 0, "frames": []}
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder) / "a.pickle"
+        ...     size = path.write_bytes(pickle.dumps({"segments": [], "device_traces": [[event]]}))
+        ...     read_torch_snapshot(path)[0].trace.requests
+        1
+    """
+    reader = _Reader(path)
+    try:
+        value = load(contents(path), reader.take)
+    except PickleError as error:
+        raise FileError(f"{path}: {error}") from error
+    except (TypeError, ValueError, AttributeError) as error:  # from `take`
+        raise FileError(f"{path}: an event or a block has odd values ({error}); {_HOW}") from error
+    if isinstance(value, list):
+        value = {"segments": value, "device_traces": []}
+    if not isinstance(value, dict) or not isinstance(value.get("segments"), list | tuple):
+        found = f"a {type(value).__name__}"
+        if isinstance(value, dict):
+            found = "a dictionary of " + (", ".join(sorted(map(repr, value))[:6]) or "nothing")
+        raise FileError(f"{path}: is {found[:200]}, and no memory snapshot; {_HOW}")
+    try:
+        return reader.devices(value, device)
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise FileError(
+            f"{path}: the snapshot lacks something or has a value of another kind "
+            f"({type(error).__name__}: {error}); {_HOW}"
+        ) from error
+
+
+_NO_TAG: Final = -2
+"""A stack's number where none was recorded; -1 is a stack that was, and is empty."""
+
+_SEEN: Final = object()
+"""Stands where an event's dictionary was. Which one it is, its place tells: in columns, too, they
+are in the order of the file, and an object of its own for each would be a third of the memory."""
+
+
+class _Block(int):
+    """Number of a block in the columns."""
+
+    __slots__ = ()
+
+
+class _Reader:
+    """Takes dictionaries as they are read and keeps their content as columns."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.kind = array("b")
+        self.numbers = [array("q") for _ in range(3)]  # address, size, time
+        self.stream = array("Q")
+        self.stack = array("i")
+        self.note = array("i")  # which user metadata
+        self.notes: dict[str, int] = {"": 0}
+        self.unknown: Counter[str] = Counter()
+        self.frames: dict[Frame, Frame] = {}
+        self.stacks: dict[tuple[Frame, ...], int] = {}
+        # By identity, for most are one object; kept here, so that no other can take its place.
+        self.same: dict[int, tuple[object, int]] = {}
+        self.blocks: list[tuple[int, int, int, bool, int]] = []
+        self.free: dict[int, int] = {}  # memory of the device at each failed request
+
+    def take(self, found: dict[Any, Any]) -> Any:
+        """The hook of `load`: events, blocks and frames become numbers."""
+        if "action" in found:
+            return self._event(found)
+        if "state" in found:
+            return self._block(found)
+        if "filename" in found:
+            frame = Frame(
+                str(found.get("name", "")), str(found["filename"]), int(found.get("line", 0))
+            )
+            return self.frames.setdefault(frame, frame)
+        return found
+
+    def devices(self, value: Mapping[str, Any], device: int | None) -> list[Imported]:
+        """The devices of the whole snapshot."""
+        segments = value["segments"]
+        self._check_blocks(segments)
+        lengths = self._lengths(value.get("device_traces") or [])
+        numbers = {number for number, length in enumerate(lengths) if length}
+        numbers |= {int(segment.get("device", 0)) for segment in segments}
+        if not numbers:
+            raise FileError(
+                f"{self.path}: the snapshot holds no events and no segments: nothing was allocated "
+                f"on a GPU, or no history was recorded; {_HOW}"
+            )
+        if device is not None and device not in numbers:
+            there = ", ".join(map(str, sorted(numbers)))
+            raise FileError(
+                f"{self.path}: has nothing of device {device}; give one of these: {there}"
+            )
+        wanted = sorted(numbers) if device is None else [device]
+        settings = _settings(value.get("allocator_settings"))
+        annotations = value.get("external_annotations") or []
+        made = []
+        for number in wanted:
+            own = [s for s in segments if int(s.get("device", 0)) == number]
+            first = sum(lengths[:number])
+            rows = np.arange(first, first + (lengths[number] if number < len(lengths) else 0))
+            last = number == wanted[-1]
+            made.append(self._device(number, rows, own, settings, annotations, last))
+        return made
+
+    def _check_blocks(self, segments: list[dict[str, Any]]) -> None:
+        """Each block is in one segment: a small file could name one many times, and grow."""
+        seen = 0
+        for number, segment in enumerate(segments):
+            for block in segment.get("blocks", ()):
+                if type(block) is not _Block:
+                    self._wrong(f"segments[{number}] holds things that are no blocks")
+                seen += 1
+                if seen > len(self.blocks):
+                    self._wrong("a block is in several places of the segments")
+
+    def _lengths(self, traces: list[Any]) -> list[int]:
+        """Events of each device; they are all there are, and each is there once."""
+        for number, trace in enumerate(traces):
+            if not all(event is _SEEN for event in trace):
+                self._wrong(f"device_traces[{number}] holds things that are no events")
+        lengths = [len(trace) for trace in traces]
+        traces.clear()
+        if sum(lengths) != len(self.kind):
+            self._wrong(
+                f"{len(self.kind)} events are in {sum(lengths)} places of device_traces: one is "
+                "there twice, or elsewhere"
+            )
+        return lengths
+
+    def _device(
+        self,
+        number: int,
+        rows: NDArray[np.int64],
+        segments: list[dict[str, Any]],
+        settings: dict[str, str],
+        annotations: list[dict[str, Any]],
+        last: bool,
+    ) -> Imported:
+        kind = _view(self.kind, np.int8)[rows]
+        told = kind >= 0
+        rows, kind = rows[told], kind[told]
+        address, size, time = (_view(column, np.int64)[rows] for column in self.numbers)
+        seen = Rows(
+            kind=kind,
+            address=address,
+            size=size,
+            stream=_view(self.stream, np.uint64)[rows],
+            origin=_view(self.stack, np.int32)[rows],
+            time=time,
+        )
+        note = _view(self.note, np.int32)[rows]
+        if last:
+            self._forget()
+        marks = find_marks(time, note, list(self.notes), annotations, number)
+        notes = self._notes(rows, kind, size, seen) | _private_pools(segments)
+        plain, pages, blocks = self._segments(segments)
+        if any(segment.get("is_expandable") for segment in segments):
+            settings = {"expandable_segments": "True", **settings}
+        marked = with_marks(seen, marks.rows)
+        whole, before, repairs = complete(marked, plain, pages, blocks)
+        whole = _told(whole, before)
+        start = int(time[0]) if len(time) else 0
+        if marks.rows:
+            notes["marks"] = marks.explanation
+        try:
+            trace = Trace(
+                kind=whole.kind,
+                address=whole.address,
+                size=whole.size,
+                stream=whole.stream,
+                tag=self._origins(whole),
+                time=np.where(whole.time > 0, np.maximum(whole.time - start, 0), 0),
+                before=before,
+                device=number,
+                settings=settings,
+                tags=self._tags(whole),
+            )
+        except ProfileError as error:
+            raise FileError(f"{self.path}: device {number}: {error}; save it again") from error
+        return Imported(trace, "torch", f"cuda:{number}", {**notes, **repairs})
+
+    def _forget(self) -> None:
+        """Gives back the columns, which are of all devices."""
+        self.kind, self.stream = array("b"), array("Q")
+        self.stack, self.note = array("i"), array("i")
+        self.numbers = [array("q") for _ in range(3)]
+
+    def _event(self, found: dict[str, Any]) -> object:
+        action = found["action"]
+        kind = _KINDS.get(action, -1)
+        if kind < 0 and action != _PASSED_OVER:
+            self.unknown[str(action)] += 1
+        address = found.get("addr", 0)
+        if kind == Event.OOM:
+            self.free[len(self.kind)] = int(found.get("device_free", address))
+            address = 0
+        note = found.get("user_metadata") or ""
+        try:
+            self.kind.append(kind)
+            self.numbers[0].append(address)
+            self.numbers[1].append(found.get("size", 0))
+            self.numbers[2].append(found.get("time_us", 0))
+            self.stream.append(found.get("stream", 0) & _MASK)
+            self.stack.append(self._stack(found.get("frames", ())))
+            self.note.append(self.notes.setdefault(str(note), len(self.notes)))
+        except (OverflowError, TypeError) as error:
+            self._wrong(f"event {len(self.kind) - 1} has a value that is no number: {error}")
+        return _SEEN
+
+    def _block(self, found: dict[str, Any]) -> _Block:
+        state = str(found["state"])
+        size = int(found.get("size", 0))
+        history = found.get("history") or ()  # as 2.0 had it
+        requested = found.get("requested_size")
+        frames = found.get("frames", ())
+        if history and requested is None and isinstance(history[0], dict):
+            requested, frames = history[0].get("real_size"), history[0].get("frames", ())
+        self.blocks.append(
+            (
+                int(found.get("address", -1)),
+                size,
+                size if requested is None else int(requested),
+                state.startswith("active"),
+                self._stack(frames),
+            )
+        )
+        return _Block(len(self.blocks) - 1)
+
+    def _stack(self, frames: Any) -> int:
+        """Number of a stack of calls; -1 for none."""
+        if not frames:
+            return -1
+        known = self.same.get(id(frames))
+        if known is not None:
+            return known[1]
+        stack = tuple(frame for frame in frames[:_MOST_FRAMES] if type(frame) is Frame)
+        number = self.stacks.setdefault(stack, len(self.stacks))
+        self.same[id(frames)] = frames, number
+        return number
+
+    def _segments(self, segments: list[dict[str, Any]]) -> tuple[Rows, Rows, Rows]:
+        """Segments, mapped ranges of expandable ones, and blocks alive, as rows."""
+        plain, pages, alive = [], [], []
+        for segment in segments:
+            low, total = int(segment["address"]), int(segment["total_size"])
+            stream = int(segment.get("stream", 0)) & _MASK
+            if segment.get("is_expandable"):
+                pages.append((int(Event.SEGMENT_MAP), low, total, stream, -1))
+            else:
+                plain.append((int(Event.SEGMENT_ALLOC), low, total, stream, -1))
+            for block in segment.get("blocks", ()):
+                address, size, requested, active, stack = self.blocks[block]
+                if active and requested:
+                    own = low if address < 0 else address
+                    alive.append((int(Event.ALLOC), own, requested, stream, stack))
+                low += size
+        return Rows.make(plain), Rows.make(pages), Rows.make(alive)
+
+    def _notes(
+        self, rows: NDArray[np.int64], kind: NDArray[np.int8], size: NDArray[np.int64], seen: Rows
+    ) -> dict[str, str]:
+        notes = {"events": str(len(seen))}
+        if self.unknown:
+            told = ", ".join(f"{count} of {name!r}" for name, count in self.unknown.most_common(5))
+            notes["unknown events"] = f"{told}; passed over"
+        failed = np.flatnonzero(kind == Event.OOM)
+        if len(failed):
+            told = ", ".join(
+                f"{format_bytes(int(size[row]))} with {format_bytes(self.free[int(rows[row])])} "
+                "free on the device"
+                for row in failed[:3]
+            )
+            more = f" and {len(failed) - 3} more" if len(failed) > 3 else ""
+            notes["out of memory"] = told + more
+        return notes
+
+    def _origins(self, whole: Rows) -> NDArray[np.int32]:
+        """Tags of the rows that make something; a stack's number becomes that of its tag."""
+        used, tag = self._used(whole)
+        made = np.where(_is_made(whole), whole.origin, _NO_TAG)
+        place = np.searchsorted(used, made)
+        place[place == len(used)] = 0
+        known = (used[place] == made) if len(used) else np.zeros(len(made), np.bool_)
+        return np.where(known, tag[place] if len(used) else -1, -1).astype(np.int32)
+
+    def _tags(self, whole: Rows) -> tuple[Tag, ...]:
+        used, _ = self._used(whole)
+        return tuple(dict.fromkeys(self._tag(int(number)) for number in used))
+
+    def _used(self, whole: Rows) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Numbers of the stacks that made something, and the numbers of their tags."""
+        used = np.unique(whole.origin[_is_made(whole)])
+        used = used[used != _NO_TAG]
+        place: dict[Tag, int] = {}
+        tags = [place.setdefault(self._tag(int(number)), len(place)) for number in used]
+        return used, np.array(tags, np.int32)
+
+    def _tag(self, number: int) -> Tag:
+        if not hasattr(self, "_made"):
+            self._made: dict[int, Tag] = {}
+            self._by_number = list(self.stacks)
+            self._labels = Labels(self.frames)
+        if number not in self._made:
+            stack = self._by_number[number] if number >= 0 else ()
+            self._made[number] = tag_of(stack, self._labels)
+        return self._made[number]
+
+    def _wrong(self, what: str) -> NoReturn:
+        raise FileError(f"{self.path}: {what}; {_HOW}")
+
+
+def _view(column: "array[int]", dtype: type[Any]) -> NDArray[Any]:
+    """A column as an array, without a copy."""
+    return np.frombuffer(column, dtype) if len(column) else np.empty(0, dtype)
+
+
+def _private_pools(segments: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """A note where graphs or `MemPool`s have segments of their own, which no model knows."""
+    private = [segment for segment in segments if any(segment.get("segment_pool_id") or ())]
+    if not private:
+        return {}
+    held = format_bytes(sum(int(segment.get("total_size", 0)) for segment in private))
+    count = f"{len(private)} segment{'s' if len(private) > 1 else ''}"
+    told = f"{count} of {held} belong to graphs or pools; the model of PyTorch does not know these"
+    return {"private pools": told}
+
+
+def _told(rows: Rows, before: int) -> Rows:
+    """The rows, with `_NO_TAG` where an empty stack tells nothing.
+
+    Among stacks, an empty one tells the thread: that of the backward pass. But stacks may be
+    recorded of what is alive alone, and blocks older than the recording have none.
+    """
+    seen = np.arange(len(rows)) >= before
+    recorded = bool((seen & _is_made(rows) & (rows.origin >= 0)).any())
+    nothing = (rows.origin < 0) & ~(seen & recorded)
+    return replace(rows, origin=np.where(nothing, _NO_TAG, rows.origin).astype(np.int32))
+
+
+def _is_made(rows: Rows) -> NDArray[np.bool_]:
+    made: NDArray[np.bool_] = (rows.kind == Event.ALLOC) | (rows.kind == Event.OOM)
+    return made
+
+
+def _settings(found: Any) -> dict[str, str]:
+    """Settings as text; nested ones in the form of `PYTORCH_CUDA_ALLOC_CONF`."""
+    if not isinstance(found, dict):
+        return {}
+    return {
+        str(name): "[" + ",".join(f"{key}:{own}" for key, own in value.items()) + "]"
+        if isinstance(value, dict)
+        else str(value)
+        for name, value in found.items()
+    }

@@ -1,0 +1,71 @@
+"""Tells a loop over a network's layers from a loop over iterations.
+
+    train.py:20 in <module>        train.py:20 in <module>        outermost
+    module.py:1779 in _call_impl   module.py:1779 in _call_impl   <- a module is being called
+    model.py:253 in forward        model.py:249 in forward
+    a layer, over and over         the embedding, once
+
+Requests of 24 alike layers repeat just like those of 24 iterations. But then all of them come from
+one line within a module's call, and other lines of the same call ask for memory, too.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pgmo.profiler.period import Period, find_period
+from pgmo.profiler.trace import Trace
+
+_CALLS = (" in _call_impl", " in _wrapped_call_impl")
+
+
+def is_within_module(
+    trace: Trace, requests: NDArray[np.int64], names: NDArray[np.int64], period: Period
+) -> bool:
+    """Whether what repeats is a loop within a module's call; False where stacks do not tell.
+
+    Args:
+        trace: the trace, its tags with stacks.
+        requests: rows of its requests, shape (n,).
+        names: equal for requests that are alike, shape (n,).
+        period: of these names.
+
+    Example:
+        >>> trace = Trace.from_columns(kind=[0] * 4, address=[64, 128, 192, 256], size=[8] * 4)
+        >>> is_within_module(trace, np.arange(4), np.zeros(4, int), Period(1, 0, 4))
+        False
+    """
+    tags = trace.tag[requests]
+    # What comes before the first layer may by chance be of the size of what comes between them.
+    strict = find_period(names * (len(trace.tags) + 1) + tags)
+    if strict is not None and strict.length == period.length:
+        period = strict
+    inside = set(tags[period.start : period.stop].tolist())
+    outside = set(tags.tolist()) - inside
+    stacks = [_outermost_first(trace, tag) for tag in inside]
+    common = _common(stacks)
+    while common and common[-1].endswith(_CALLS):
+        common = common[:-1]
+    if not any(line.endswith(_CALLS) for line in common):
+        return False
+    for tag in outside:
+        stack = _outermost_first(trace, tag)
+        shared = len(_common([stack, common]))
+        called = any(line.endswith(_CALLS) for line in common[:shared])
+        if called and shared < min(len(common), len(stack)):
+            return True
+    return False
+
+
+def _outermost_first(trace: Trace, tag: int) -> tuple[str, ...]:
+    return trace.tags[tag].stack[::-1] if tag >= 0 else ()
+
+
+def _common(stacks: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    """The lines that all stacks begin with."""
+    low, high = min(stacks, default=()), max(stacks, default=())
+    for at, line in enumerate(low):
+        if at >= len(high) or high[at] != line:
+            return low[:at]
+    return low

@@ -1,0 +1,84 @@
+"""Which free of a trace ends which block.
+
+row       0        1        2               3               4
+event     ALLOC a  ALLOC b  FREE_REQUESTED  FREE_COMPLETED  ALLOC a
+address   64       128      64              64              64
+block     0: asked for at 0, let go at 2, gone at 3         2: never freed
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pgmo.profiler.trace import Event, Trace
+
+NOT_FREED = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """The blocks of a trace in the order of their requests, shape (n,); all are rows of the trace.
+
+    Args:
+        row: its `ALLOC`.
+        let_go: where the program let go of it, or `NOT_FREED`.
+        gone: where it could be used again, or `NOT_FREED`. Later than `let_go` where another
+            stream still used the block.
+        shared: whether requests were served while it waited for another stream.
+    """
+
+    row: NDArray[np.int64]
+    let_go: NDArray[np.int64]
+    gone: NDArray[np.int64]
+    shared: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+
+def pair_blocks(trace: Trace) -> Blocks:
+    """Pairs requests and frees by address. Requests of no bytes are left out.
+
+    A block that is let go of, and of whose address nothing is seen after that, is not gone where
+    the trace has frees that complete: another stream still used it at the end.
+
+    Example:
+        >>> address = [64, 128, 64, 64, 64]
+        >>> trace = Trace.from_columns(kind=[0, 0, 1, 2, 0], address=address, size=[8] * 5)
+        >>> blocks = pair_blocks(trace)
+        >>> blocks.let_go.tolist(), blocks.gone.tolist()
+        ([2, -1, -1], [3, -1, -1])
+    """
+    kinds = (Event.ALLOC, Event.FREE_REQUESTED, Event.FREE_COMPLETED)
+    rows = np.flatnonzero(np.isin(trace.kind, kinds) & ((trace.kind != 0) | (trace.size > 0)))
+    rows = rows[np.argsort(trace.address[rows], kind="stable")]
+    kind, address = trace.kind[rows], trace.address[rows]
+    made = np.flatnonzero(kind == Event.ALLOC)
+    first = _next_free(kind, address, made, made)
+    second = _next_free(kind, address, first, made)
+    asked = (first >= 0) & (kind[first] == Event.FREE_REQUESTED)
+    done = np.where(asked & (second >= 0) & (kind[second] == Event.FREE_COMPLETED), second, first)
+    if (kind == Event.FREE_COMPLETED).any():  # recordings of some tools have one kind of frees
+        last = np.append(address[1:] != address[:-1], True)
+        done = np.where(asked & last[first], -1, done)
+    let_go = np.where(first >= 0, rows[first], NOT_FREED)
+    gone = np.where(done >= 0, rows[done], NOT_FREED)
+    order = np.argsort(rows[made], kind="stable")
+    row, let_go, gone = rows[made][order], let_go[order], gone[order]
+    served = np.cumsum(trace.kind == Event.ALLOC)
+    shared = (let_go != NOT_FREED) & (served[gone] > served[let_go])  # a -1 is the last row
+    return Blocks(row, let_go, gone, shared)
+
+
+def _next_free(
+    kind: NDArray[np.int8],
+    address: NDArray[np.int64],
+    after: NDArray[np.int64],
+    made: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """The next place at the same address, if that is a free; -1 if not."""
+    place = np.minimum(after + 1, len(kind) - 1)
+    good = (after >= 0) & (after + 1 < len(kind))
+    good &= (address[place] == address[made]) & (kind[place] != Event.ALLOC)
+    return np.where(good, place, -1)

@@ -1,0 +1,74 @@
+"""`pgmo run` on the CUDA build of PyTorch: which device, and what is kept when memory runs out."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import pgmo
+
+SCRIPT = """
+import sys, torch
+from torch import nn
+
+failing, history = int(sys.argv[1]), sys.argv[2:] == ["history"]
+if history:
+    torch.cuda.memory._record_memory_history()
+model = nn.Sequential(nn.Linear(512, 1024), nn.ReLU(), nn.Linear(1024, 512)).cuda()
+optimizer = torch.optim.AdamW(model.parameters())
+for step in range(14):
+    inputs = torch.randn(256, 512, device="cuda")
+    optimizer.zero_grad()
+    outputs = model(inputs)
+    if step == failing:
+        torch.empty(1 << 45, dtype=torch.uint8, device="cuda")
+    outputs.square().mean().backward()
+    optimizer.step()
+"""
+
+
+def run(folder, *arguments):
+    (folder / "train.py").write_text(SCRIPT)
+    root = str(Path(pgmo.__file__).parents[1])
+    done = subprocess.run(
+        [sys.executable, "-m", "pgmo", "run", "--json", "run.json", "train.py", *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": root},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done, json.loads((folder / "run.json").read_text())
+
+
+def test_the_device_is_the_one_that_is_trained_on(tmp_path):
+    done, fields = run(tmp_path, "-1")
+    assert done.returncode == 0
+    assert fields["notes"] == []
+    (session,) = fields["sessions"]
+    assert session["device"] == "cuda:0"
+    for one in session["iterations"][-6:]:
+        assert one["phase"] == "replay"
+        assert one["hits"] == one["requests"]
+
+
+@pytest.mark.parametrize("failing", [2, 10])
+def test_out_of_memory_keeps_what_is_known(tmp_path, failing):
+    done, fields = run(tmp_path, str(failing))
+    assert done.returncode == 1
+    assert "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate" in done.stderr
+    kept = [Path(one).suffix for one in fields["out_of_memory"]]
+    assert kept == [".pgmoprof", ".txt"]
+    profile = pgmo.Profile.load(tmp_path / fields["out_of_memory"][0])
+    assert profile.circular == (failing == 10)
+    assert profile.meta.device == "cuda:0"
+
+
+def test_out_of_memory_saves_pytorchs_history_where_there_is_one(tmp_path):
+    done, fields = run(tmp_path, "2", "history")
+    assert done.returncode == 1
+    assert [Path(one).suffix for one in fields["out_of_memory"]] == [".pickle", ".pgmoprof", ".txt"]
+    assert (tmp_path / fields["out_of_memory"][0]).stat().st_size > 0

@@ -1,0 +1,84 @@
+"""Settings as text and as snapshots hold them."""
+
+import pytest
+
+from pgmo.errors import OptionError
+from pgmo.profiler.caching.settings import MIB, AllocatorSettings
+
+SNAPSHOT = {
+    "PYTORCH_CUDA_ALLOC_CONF": "",
+    "max_split_size": -1,
+    "garbage_collection_threshold": 0.0,
+    "expandable_segments": False,
+    "pinned_num_register_threads": 1,
+    "release_lock_on_cudamalloc": False,
+    "roundup_power2_divisions": {str(1 << n): 0 for n in range(16)},
+}
+
+
+def test_an_untouched_snapshot_is_the_default() -> None:
+    assert AllocatorSettings.from_text(SNAPSHOT) == AllocatorSettings()
+    assert AllocatorSettings.from_text({k: str(v) for k, v in SNAPSHOT.items()}) == (
+        AllocatorSettings()
+    )
+    assert AllocatorSettings.from_text("") == AllocatorSettings.from_text({}) == AllocatorSettings()
+
+
+def test_nested_settings_in_the_form_of_the_environment() -> None:
+    steps = ",".join(f"{1 << n}:{1 << (n % 3)}" for n in range(16))
+    read = AllocatorSettings.from_text({"roundup_power2_divisions": f"[{steps}]"})
+    assert read.divisions == tuple(1 << (n % 3) for n in range(16))
+
+
+@pytest.mark.parametrize("as_text", [False, True])
+def test_a_snapshot_with_everything(as_text: bool) -> None:
+    steps = {str(1 << n): 1 << (n % 3) for n in range(16)}
+    given = SNAPSHOT | {
+        "max_split_size": 100 * MIB,
+        "garbage_collection_threshold": 0.6,
+        "expandable_segments": True,
+        "roundup_power2_divisions": steps,
+    }
+    read = AllocatorSettings.from_text({k: str(v) for k, v in given.items()} if as_text else given)
+    assert read.max_split_size == 100 * MIB
+    assert read.garbage_collection_threshold == 0.6
+    assert read.expandable_segments
+    assert read.divisions == tuple(1 << (n % 3) for n in range(16))
+
+
+def test_what_only_the_text_of_a_snapshot_says() -> None:
+    text = "large_segment_size_mb:64,per_process_memory_fraction:0.5,max_non_split_rounding_mb:80"
+    read = AllocatorSettings.from_text(SNAPSHOT | {"PYTORCH_CUDA_ALLOC_CONF": text})
+    assert (read.large_segment_size, read.max_non_split_rounding) == (64 * MIB, 80 * MIB)
+    assert read.memory_fraction == 0.5
+
+
+def test_lists() -> None:
+    text = " roundup_power2_divisions:[4:2, 16:8], expandable_segments:True, pinned_x:1"
+    read = AllocatorSettings.from_text(text)
+    assert read.divisions == (2, 2, 2, 0, 8) + (0,) * 11
+    assert read.expandable_segments
+    assert AllocatorSettings.from_text("roundup_power2_divisions:8").divisions == (8,) * 16
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("expandable_segments:yes", "write True or False"),
+        ("expandable_segments", "write 'name:value'"),
+        ("backend:cudaMallocAsync", "no model of the allocator setting 'backend:cudaMallocAsync'"),
+        ("max_split_size_mb:many", "write a number"),
+        ("roundup_power2_divisions:3", "power of two"),
+        ("roundup_power2_divisions:[3:2]", "powers of two"),
+        ("garbage_collection_threshold:7", "from 0 to 1"),
+        ("max_split_size_mb:0", "above 0 bytes"),
+        ("large_segment_size_mb:3", "multiple of 2 MiB"),
+    ],
+)
+def test_what_cannot_be_used(text: str, message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        AllocatorSettings.from_text(text)
+
+
+def test_the_other_backend_of_pytorchs_own_is_accepted() -> None:
+    assert AllocatorSettings.from_text("backend:native") == AllocatorSettings()
