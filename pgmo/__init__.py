@@ -3,15 +3,17 @@
     profile  ->  plan  ->  replay
 
 `optimize` does all three. `Profile` and `Plan` are what it records and computes, `plan` computes
-one from the other, or a `Packing` of a bare `Problem`, and every error is a `PgmoError`.
-`torch_allocator` is for those who exchange PyTorch's allocator themselves, `memory_stats` for those
-who watch it.
+one from the other, or a `Packing` of a bare `Problem`, `extrapolate` tells the profile of a large
+batch from those of small ones, and every error is a `PgmoError`. `torch_allocator` and
+`cupy_allocator` are for those who exchange a framework's allocator themselves, `memory_stats` for
+those who watch it.
+
+Names are imported when they are first used (PEP 562): `import pgmo` and `pgmo --help` load neither
+numpy nor the native module.
 """
 
-from pgmo.allocator.memory_stats import memory_stats
-from pgmo.allocator.optimize import optimize
-from pgmo.allocator.session import Session
-from pgmo.allocator.torch_cuda import torch_allocator
+import importlib
+
 from pgmo.errors import (
     AdapterError,
     FileError,
@@ -22,15 +24,26 @@ from pgmo.errors import (
     ProfileError,
     SessionError,
 )
-from pgmo.packing.plan import Plan
-from pgmo.packing.portfolio import plan
-from pgmo.packing.problem import Problem
-from pgmo.packing.result import Packing
-from pgmo.profiler.profile import Profile
 from pgmo.version import __version__
+
+TYPE_CHECKING = False  # typing's own takes longer to import than all that is imported here
+if TYPE_CHECKING:
+    from pgmo.allocator.cupy import cupy_allocator
+    from pgmo.allocator.memory_stats import memory_stats
+    from pgmo.allocator.optimize import optimize
+    from pgmo.allocator.session import Session
+    from pgmo.allocator.torch_cuda import torch_allocator
+    from pgmo.packing.plan import Plan
+    from pgmo.packing.portfolio import plan
+    from pgmo.packing.problem import Problem
+    from pgmo.packing.result import Packing
+    from pgmo.profiler.extrapolate import extrapolate
+    from pgmo.profiler.extrapolation import Extrapolation
+    from pgmo.profiler.profile import Profile
 
 __all__ = [
     "AdapterError",
+    "Extrapolation",
     "FileError",
     "OptionError",
     "Packing",
@@ -44,8 +57,41 @@ __all__ = [
     "Session",
     "SessionError",
     "__version__",
+    "cupy_allocator",
+    "extrapolate",
     "memory_stats",
     "optimize",
     "plan",
     "torch_allocator",
 ]
+
+# Where each name comes from: the same as the imports above, which only type checkers read.
+_HOMES = {
+    "Extrapolation": "pgmo.profiler.extrapolation",
+    "Packing": "pgmo.packing.result",
+    "Plan": "pgmo.packing.plan",
+    "Problem": "pgmo.packing.problem",
+    "Profile": "pgmo.profiler.profile",
+    "Session": "pgmo.allocator.session",
+    "cupy_allocator": "pgmo.allocator.cupy",
+    "extrapolate": "pgmo.profiler.extrapolate",
+    "memory_stats": "pgmo.allocator.memory_stats",
+    "optimize": "pgmo.allocator.optimize",
+    "plan": "pgmo.packing.portfolio",
+    "torch_allocator": "pgmo.allocator.torch_cuda",
+}
+
+
+if not TYPE_CHECKING:  # to type checkers a module with this function has every name
+
+    def __getattr__(name: str) -> object:
+        home = _HOMES.get(name)
+        if home is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        found = getattr(importlib.import_module(home), name)
+        globals()[name] = found  # from now on without this function
+        return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

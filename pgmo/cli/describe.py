@@ -25,8 +25,9 @@ def describe_profile(profile: "Profile", top: int = 10) -> dict[str, Any]:
         >>> describe_profile(profile)["max_load"]
         96
     """
-    from pgmo.cli.peak import find_peak
+    from pgmo.report.summary import explain, plain
 
+    told = explain(profile, top=top, predict=False)
     persistent = profile.persistent
     shared = profile.shared & ~persistent  # what only this keeps from being planned
     return {
@@ -44,20 +45,32 @@ def describe_profile(profile: "Profile", top: int = 10) -> dict[str, Any]:
         "shared_bytes": int(profile.size[shared].sum()),
         "streams": len(set(profile.stream.tolist())),
         "threads": len(set(profile.thread.tolist())),
+        "circular": profile.circular,
         "steady": profile.steady,
         "fingerprint": profile.fingerprint,
         "meta": asdict(profile.meta),
-        "peak": asdict(find_peak(profile, top)),
+        "peak": plain(told.peak),
+        "trace": _trace(profile),
+        "hints": plain(told.hints),
     }
 
 
 def profile_lines(fields: Mapping[str, Any]) -> list[str]:
     """The fields of `describe_profile` in words, without the holders of the peak."""
     steady = "steady" if fields["steady"] else "NOT steady: no two iterations agreed"
+    if not fields["circular"]:
+        steady = "a line: nothing that repeats was found"
     shared = (
         f"shared      {fields['shared']} blocks, {format_bytes(fields['shared_bytes'])}, used on "
         "several streams, not planned"
     )
+    trace = ""
+    if fields["trace"]:
+        events, requests, begun = (
+            fields["trace"][key] for key in ("events", "requests", "iterations")
+        )
+        plural = "" if begun == 1 else "s"
+        trace = f"trace       {events} events, {requests} requests, {begun} iteration{plural} begun"
     return [
         f"profile     {_origin(fields['meta'])}",
         f"blocks      {fields['blocks']} in {fields['ticks']} ticks, {steady}",
@@ -66,9 +79,26 @@ def profile_lines(fields: Mapping[str, Any]) -> list[str]:
         f"persistent  {fields['persistent']} blocks, {format_bytes(fields['persistent_bytes'])}, "
         "not planned",
         *([shared] if fields["shared"] else []),
+        *([trace] if trace else []),
         f"max load    {format_bytes(fields['max_load'])} of "
         f"{format_bytes(fields['bytes_requested'])} requested in all",
     ]
+
+
+def _trace(profile: "Profile") -> dict[str, int] | None:
+    """Figures of the trace that the profile was taken from, if it is there."""
+    from pgmo.profiler.trace import Event
+
+    trace = profile.trace
+    if trace is None:
+        return None
+    marks = int((trace.kind == Event.MARK).sum())
+    return {"events": len(trace) - trace.before, "requests": trace.requests, "iterations": marks}
+
+
+def hint_lines(fields: Mapping[str, Any]) -> list[str]:
+    """What would help, from the fields of `describe_profile`."""
+    return [f"hint        {hint['title']}: {hint['text']}" for hint in fields["hints"]]
 
 
 def describe_plan(plan: "Plan") -> dict[str, Any]:

@@ -1,15 +1,11 @@
 """What a search has found so far: one line on stderr, where a person is looking."""
 
-import sys
-from types import TracebackType
-from typing import Self
-
-from pgmo.cli.output import console
+from pgmo.cli.live import Live
 from pgmo.packing.result import Incumbent
 from pgmo.units import format_bytes
 
 
-class IncumbentLine:
+class IncumbentLine(Live):
     """Shows the best arena, the bound, the gap between them and the time, until it is left.
 
     Example:
@@ -18,33 +14,19 @@ class IncumbentLine:
     """
 
     def __init__(self) -> None:
-        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
-        self._line = Progress(
+        super().__init__(
             SpinnerColumn(),
             TextColumn("{task.description}", markup=False),
             TimeElapsedColumn(),
-            console=console(stderr=True),
             transient=True,
-            disable=not sys.stderr.isatty(),
         )
-        self._task = self._line.add_task("packing")
-
-    def __enter__(self) -> Self:
-        self._line.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._line.stop()
+        self._task = self.progress.add_task("packing")
 
     def show(self, event: Incumbent) -> None:
         """Takes the place of what is shown."""
-        self._line.update(self._task, description=in_words(event))
+        self.progress.update(self._task, description=in_words(event))
 
 
 def in_words(event: Incumbent) -> str:

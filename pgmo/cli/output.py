@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -30,6 +31,16 @@ def console(*, stderr: bool = False) -> "Console":
     if not made.is_terminal:
         made.width = _WIDTH
     return made
+
+
+def print_text(out: "Console", text: str) -> None:
+    """Prints text as it is; a terminal wraps it between words, a file or pipe gets whole lines.
+
+    Example:
+        >>> print_text(console(), "done [1]")
+        done [1]
+    """
+    out.print(text, markup=False, soft_wrap=not out.is_terminal)
 
 
 def print_json(value: object) -> None:
@@ -73,6 +84,16 @@ def print_wrote(paths: Iterable[str | Path], next_command: str | None = None) ->
         print(f"Wrote {path}", file=sys.stderr)
     if next_command:
         print(f"Next: {next_command}", file=sys.stderr)
+
+
+def as_command(command: str, *words: str | Path) -> str:
+    """A command that can be pasted into a shell.
+
+    Example:
+        >>> as_command("pgmo plan", Path("my runs/gpt.pgmoprof"))
+        "pgmo plan 'my runs/gpt.pgmoprof'"
+    """
+    return f"{command} {shlex.join(map(str, words))}"
 
 
 def print_note(text: str) -> None:

@@ -53,14 +53,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--alignment",
         metavar="BYTES",
         type=int,
-        help="of a profile's plan: 64 for CPU memory (default), 512 for CUDA",
+        help="of a profile's plan (default: 512 for CUDA devices, else 64)",
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs `pgmo plan`."""
     from pgmo.cli.describe import describe_packing, describe_plan, packing_lines, plan_lines
-    from pgmo.cli.output import print_json, print_note, print_wrote
+    from pgmo.cli.output import as_command, print_json, print_note, print_wrote
     from pgmo.packing.result import Packing
 
     source = Path(arguments.file)
@@ -81,14 +81,26 @@ def run(arguments: argparse.Namespace) -> int:
         print_json({"file": file, **fields, "interrupted": made.interrupted, "trace": trace})
     else:
         print("\n".join(lines))
-    if made.interrupted:
+    if made.interrupted and not made.optimal:
         print_note("interrupted: this is the best that was found until then")
     if target is None:
-        print_wrote([], next_command=f"pgmo plan {source} -o {source.with_suffix('.plan.csv')}")
+        print_wrote([], as_command("pgmo plan", source, "-o", source.with_suffix(".plan.csv")))
     else:
-        is_plan = target.suffix != _CSV
-        print_wrote([target], next_command=f"pgmo stats {target}" if is_plan else None)
+        print_wrote([target], _next(source, target, is_profile=table is None))
     return 0
+
+
+def _next(source: Path, target: Path, *, is_profile: bool) -> str | None:
+    """What to look at: the report of a profile, the figures of a plan of bare blocks."""
+    from pgmo.cli.output import as_command
+
+    if target.suffix.lower() == _CSV:
+        return None
+    if not is_profile:
+        return as_command("pgmo stats", target)
+    if target == source.with_suffix(".pgmoplan"):  # where the report looks for it
+        return as_command("pgmo report", source)
+    return as_command("pgmo report", source, "--plan", target)
 
 
 def _read(source: Path) -> "tuple[BlockTable | None, Profile | Problem]":
@@ -126,6 +138,11 @@ def _target(source: Path, is_profile: bool, arguments: argparse.Namespace) -> Pa
     if os.path.exists(target) and os.path.samefile(source, target):
         kind = "profile" if is_profile else "blocks"
         raise OptionError(f"{target}: the plan would replace its own {kind}; choose another name")
+    # Sooner than after a search.
+    if target.suffix.lower() not in (_CSV, ".pgmoplan"):
+        raise OptionError(f"{target}: the suffix is neither .pgmoplan nor .csv; add one of them")
+    if not target.parent.is_dir():
+        raise OptionError(f"{target}: there is no folder {target.parent}; create it first")
     return target
 
 
@@ -152,11 +169,11 @@ def _write(made: "Plan | Packing", table: "BlockTable | None", target: Path) -> 
     from pgmo.packing.result import Packing
 
     if isinstance(made, Packing):
-        if table is not None and target.suffix == _CSV:
+        if table is not None and target.suffix.lower() == _CSV:
             write_csv(table, made.offset, target)
         else:
             made.as_plan().save(target)
-    elif target.suffix == _CSV:
+    elif target.suffix.lower() == _CSV:
         write_csv(*table_of_plan(made), target)
     else:
         made.save(target)

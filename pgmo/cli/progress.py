@@ -1,18 +1,16 @@
 """Progress bars of the demo, on stderr and only where a person is looking."""
 
-import sys
 from collections.abc import Sequence
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
-from pgmo.cli.output import console
+from pgmo.cli.live import Live
 from pgmo.demo.compare import RUNS, Observer
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 
-class ComparisonProgress:
+class ComparisonProgress(Live):
     """One bar per network that is being trained or has been.
 
     Example:
@@ -21,38 +19,24 @@ class ComparisonProgress:
     """
 
     def __init__(self, networks: Sequence[str], iterations: int) -> None:
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+        from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 
-        self._iterations = iterations
-        self._bars: Progress = Progress(
+        super().__init__(
             TextColumn("{task.description}"),
             BarColumn(),
             TextColumn("{task.completed:>3}/{task.total} steps"),
             TimeElapsedColumn(),
             TextColumn("[dim]{task.fields[doing]}"),
-            console=console(stderr=True),
-            disable=not sys.stderr.isatty(),
         )
+        self._iterations = iterations
         self._tasks = {
-            network: self._bars.add_task(network, total=RUNS * iterations, start=False, doing="")
+            network: self.progress.add_task(network, total=RUNS * iterations, start=False, doing="")
             for network in networks
         }
 
-    def __enter__(self) -> Self:
-        self._bars.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._bars.stop()
-
     def observer(self, network: str) -> Observer:
         """What moves the bar of a network."""
-        return _Bar(self._bars, self._tasks[network], self._iterations)
+        return _Bar(self.progress, self._tasks[network], self._iterations)
 
 
 class _Bar:

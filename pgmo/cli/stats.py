@@ -1,6 +1,7 @@
-"""Show what is in a profile or a plan: blocks, max load, who holds memory at the peak, gap.
+"""Show the blocks, the max load and the peak of a profile or plan.
 
-The kind of file is told by its suffix, .pgmoprof or .pgmoplan.
+Of a profile it tells who holds memory at the peak, of a plan how far its arena is above the max
+load. The kind of file is told by its suffix, .pgmoprof or .pgmoplan.
 """
 
 import argparse
@@ -20,31 +21,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs `pgmo stats`."""
-    from pgmo.cli.describe import describe_plan, describe_profile, plan_lines, profile_lines
+    from pgmo.cli.describe import (
+        describe_plan,
+        describe_profile,
+        hint_lines,
+        plan_lines,
+        profile_lines,
+    )
     from pgmo.cli.holders import print_holders
-    from pgmo.cli.output import console, print_json
+    from pgmo.cli.output import console, print_json, print_text
+    from pgmo.cli.source import read_profile_or_plan
     from pgmo.packing.plan import Plan
-    from pgmo.profiler.profile import Profile
 
     if arguments.top < 1:
         raise OptionError(f"--top must be 1 at least, not {arguments.top}")
     path = Path(arguments.file)
-    if path.suffix == ".pgmoplan":
-        fields = describe_plan(Plan.load(path))
+    source = read_profile_or_plan(path)
+    if isinstance(source, Plan):
+        fields = describe_plan(source)
         lines = plan_lines(fields)
-    elif path.suffix == ".pgmoprof":
-        fields = describe_profile(Profile.load(path), top=arguments.top)
-        lines = profile_lines(fields)
     else:
-        raise OptionError(
-            f"{path}: the suffix {path.suffix!r} is neither .pgmoprof nor .pgmoplan; "
-            "rename the file to what it is"
-        )
+        fields = describe_profile(source, top=arguments.top)
+        lines = profile_lines(fields)
     if arguments.json:
         print_json({"file": str(path), **fields})
         return 0
     out = console()
-    out.print("\n".join(lines), markup=False)
+    print_text(out, "\n".join(lines))
     if "peak" in fields:
         print_holders(out, fields["peak"])
+        for line in hint_lines(fields):
+            print_text(out, line)
     return 0

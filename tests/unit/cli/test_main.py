@@ -1,9 +1,11 @@
+import importlib
 import subprocess
 import sys
 
 import pytest
 
-from pgmo.cli.main import COMMANDS, main
+from pgmo.cli.commands import COMMANDS, STAGES, module_of
+from pgmo.cli.main import main
 from pgmo.errors import PgmoError
 from pgmo.version import __version__
 
@@ -20,16 +22,36 @@ def test_help_names_every_command(capsys):
         main(["--help"])
     assert ended.value.code == 0
     shown = capsys.readouterr().out
-    assert all(f"\n    {command} " in shown for command in COMMANDS)
+    assert all(
+        f"\n  {name:<10}  {command.summary}\n" in shown for name, command in COMMANDS.items()
+    )
+
+
+def test_help_lists_commands_in_the_order_of_a_users_work(capsys):
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    shown = capsys.readouterr().out
+    used = [
+        title for stage, title in STAGES.items() if stage in {c.stage for c in COMMANDS.values()}
+    ]
+    places = [shown.index(f"\n{title}:\n") for title in used]
+    assert places == sorted(places)
+    assert {command.stage for command in COMMANDS.values()} <= STAGES.keys()
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_help_from_its_docstring(command, capsys):
-    module = __import__(f"pgmo.cli.{command}", fromlist=["run"])
+    module = importlib.import_module(module_of(command))
     with pytest.raises(SystemExit) as ended:
         main([command, "--help"])
     assert ended.value.code == 0
     assert module.__doc__.partition("\n")[0] in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_summary_is_the_first_line_of_the_docstring(command):
+    module = importlib.import_module(module_of(command))
+    assert f"{COMMANDS[command].summary}." == module.__doc__.partition("\n")[0]
 
 
 @pytest.mark.parametrize("wrong", [[], ["bake"], ["stats"], ["demo", "--lengths", "odd"]])
@@ -80,12 +102,25 @@ def test_no_color_works_before_and_after_the_command(arguments, monkeypatch):
     assert seen == [True]
 
 
-def test_help_opens_neither_torch_nor_rich():
-    code = (
-        "import sys\nfrom pgmo.cli.main import build_parser\nbuild_parser().format_help()\n"
-        "sys.exit(bool({'torch', 'rich'} & set(sys.modules)))"
+def loaded_by(code):
+    """The modules that a fresh Python has loaded after some code."""
+    code += "\nimport sys\nprint('\\n' + ' '.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stdout.splitlines()[-1].split())
+
+
+def test_help_loads_no_command_and_nothing_heavy():
+    loaded = loaded_by("from pgmo.cli.parser import build_parser\nbuild_parser().format_help()")
+    assert not loaded & {"numpy", "torch", "rich", "pgmo._core"}
+    assert not loaded & {module_of(command) for command in COMMANDS}
+
+
+def test_a_command_loads_no_other():
+    loaded = loaded_by(
+        "from pgmo.cli.parser import build_parser\nbuild_parser().parse_args(['stats', 'x'])"
     )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    assert loaded & {module_of(command) for command in COMMANDS} == {"pgmo.cli.stats"}
+    assert not loaded & {"numpy", "torch", "rich", "pgmo._core"}
 
 
 def test_python_m_pgmo_is_the_command():

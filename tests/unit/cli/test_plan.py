@@ -25,7 +25,13 @@ def test_a_plan_is_written_next_to_its_profile(source, capsys):
     assert made.arena >= made.max_load >= 4000
     captured = capsys.readouterr()
     assert "arena" in captured.out
-    assert captured.err == f"Wrote {target}\nNext: pgmo stats {target}\n"
+    assert captured.err == f"Wrote {target}\nNext: pgmo report {source}\n"
+
+
+def test_a_plan_elsewhere_is_named_in_the_next_command(source, tmp_path, capsys):
+    target = tmp_path / "other.pgmoplan"
+    assert main(["plan", str(source), "-o", str(target)]) == 0
+    assert capsys.readouterr().err.endswith(f"Next: pgmo report {source} --plan {target}\n")
 
 
 def test_json_and_another_place(source, tmp_path, capsys):
@@ -77,15 +83,19 @@ def test_a_profile_that_is_a_folder_or_not_a_profile(tmp_path, capsys):
 
 
 def test_an_output_that_cannot_be_written(source, tmp_path, capsys):
-    missing, folder, taken = (tmp_path / name for name in ("no/x.pgmoplan", "folder", "taken"))
+    names = ("no/x.pgmoplan", "folder.pgmoplan", "taken")
+    missing, folder, taken = (tmp_path / name for name in names)
     folder.mkdir()
     taken.touch()
-    assert "(No such file or directory, " in failure([source, "-o", missing], capsys)
+    assert "there is no folder" in failure([source, "-o", missing], capsys)
+    assert "neither .pgmoplan nor .csv" in failure([source, "-o", tmp_path / "x.txt"], capsys)
     assert "exists already" in failure([source, "-o", folder], capsys)
     assert "is not a regular file" in failure([source, "-o", folder, "-f"], capsys)
-    assert "(Not a directory, " in failure([source, "-o", taken / "x.pgmoplan"], capsys)
+    assert "there is no folder" in failure([source, "-o", taken / "x.pgmoplan"], capsys)
     for force in ([], ["-f"]):
-        assert "too long" in failure([source, "-o", tmp_path / ("n" * 300), *force], capsys)
+        assert "too long" in failure(
+            [source, "-o", tmp_path / ("n" * 300 + ".csv"), *force], capsys
+        )
 
 
 def test_a_plan_never_replaces_its_own_profile(source, tmp_path, capsys):
@@ -198,11 +208,20 @@ def test_a_bad_row_is_named(blocks, capsys):
 
 
 def test_ctrl_c_leaves_the_best_so_far(blocks, monkeypatch, capsys):
-    def interrupted(what, **options):
-        return replace(plan(what, **options), interrupted=True)
+    said = "interrupted: this is the best that was found until then\n"
+    for bound, told in ((1, True), (96, False)):  # nothing is better than what is proved
 
-    monkeypatch.setattr(portfolio, "plan", interrupted)
-    assert main(["plan", str(blocks), "--json"]) == 0
-    captured = capsys.readouterr()
-    assert json.loads(captured.out)["interrupted"] is True
-    assert captured.err.startswith("interrupted: this is the best that was found until then\n")
+        def interrupted(what, bound=bound, **options):
+            return replace(plan(what, **options), interrupted=True, bound=bound)
+
+        monkeypatch.setattr(portfolio, "plan", interrupted)
+        assert main(["plan", str(blocks), "--json"]) == 0
+        captured = capsys.readouterr()
+        assert json.loads(captured.out)["interrupted"] is True
+        assert captured.err.startswith(said) is told
+
+
+def test_suffixes_in_capitals(blocks, tmp_path):
+    target = tmp_path / "OUT.CSV"
+    assert main(["plan", str(blocks), "-o", str(target)]) == 0
+    assert target.read_text().startswith("id,lower,upper,size,offset\n")

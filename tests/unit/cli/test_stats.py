@@ -5,7 +5,9 @@ import pytest
 
 import pgmo
 from pgmo.cli.main import main
-from pgmo.profiler.profile import NEVER, Profile, ProfileMeta, Tag
+from pgmo.profiler.profile import NEVER, Profile, ProfileMeta
+from pgmo.profiler.tag import Tag
+from tests.unit.report.loops import train
 
 
 @pytest.fixture
@@ -43,6 +45,19 @@ def test_a_profile_in_words(profile, tmp_path, capsys):
     for expected in ("net, torch 2.13, cpu", "3.91 KiB", "Net.conv", "backward", "75.0%"):
         assert expected in shown
     assert "NOT steady" not in shown
+
+
+def test_the_trace_and_what_would_help(profile, tmp_path, capsys):
+    path = tmp_path / "net.pgmoprof"
+    replace(profile, trace=train(12, keep_losses_every=1)).save(path)
+    assert main(["stats", str(path)]) == 0
+    shown = capsys.readouterr().out
+    assert "trace       127 events, 49 requests, 12 iterations begun" in shown
+    assert "hint        A number is kept as a tensor: 4 B" in shown
+    assert main(["stats", str(path), "--json"]) == 0
+    fields = json.loads(capsys.readouterr().out)
+    assert fields["trace"]["iterations"] == 12
+    assert "A number is kept as a tensor" in [hint["title"] for hint in fields["hints"]]
 
 
 def test_blocks_that_are_shared_between_streams(profile, tmp_path, capsys):

@@ -1,0 +1,45 @@
+"""What is shown while something runs: on stderr, and only where a person is looking."""
+
+import sys
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from pgmo.cli.output import console
+
+if TYPE_CHECKING:
+    from rich.progress import ProgressColumn
+
+
+class Live:
+    """Lines of rich's progress display, from when the block is entered until it is left.
+
+    Args:
+        columns: of each line.
+        transient: whether the lines go away at the end.
+
+    Example:
+        >>> with Live("{task.description}") as live:
+        ...     task = live.progress.add_task("packing")
+    """
+
+    def __init__(self, *columns: "str | ProgressColumn", transient: bool = False) -> None:
+        from rich.progress import Progress
+
+        self.progress = Progress(
+            *columns,
+            console=console(stderr=True),
+            transient=transient,
+            disable=not sys.stderr.isatty(),
+        )
+
+    def __enter__(self) -> Self:
+        self.progress.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.progress.stop()

@@ -1,0 +1,147 @@
+"""The parser of the command line. Each command's own part is filled in when it is called."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+
+from pgmo.cli.commands import COMMANDS, STAGES, module_of
+from pgmo.version import __version__
+
+TYPE_CHECKING = False  # as in pgmo/__init__.py: typing takes long to import
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, NoReturn
+
+_DESCRIPTION = """\
+Profile-guided memory allocation for deep learning: watch one iteration, compute where every block
+should have been, serve all later iterations from one arena at those offsets."""
+
+_EPILOG = """\
+`pgmo COMMAND --help` explains a command. Exit codes: 0 fine, 1 an error that is explained, 2 a
+wrong command line, 3 a check that failed."""
+
+
+class CommandParser(argparse.ArgumentParser):
+    """The parser of one sub-command, which imports the command's module when it is first used.
+
+    So that `pgmo --help` and each command import no other command: some take long to import.
+
+    Example:
+        >>> CommandParser(prog="pgmo plan", command="plan").parse_args(["a.pgmoprof"]).file
+        'a.pgmoprof'
+    """
+
+    def __init__(self, *arguments: Any, command: str = "", **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._command = command
+
+    def fill(self) -> None:
+        """Adds the command's description and its options, once."""
+        command, self._command = self._command, ""
+        if not command:
+            return
+        module = importlib.import_module(module_of(command))
+        self.description = (module.__doc__ or "").strip()
+        # Also after the sub-command; without a default, so as not to undo the one before it.
+        self.add_argument(
+            "--no-color", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS
+        )
+        module.add_arguments(self)
+        self.set_defaults(run=module.run)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As in argparse, which calls it of the chosen sub-command and of no other."""
+        self.fill()
+        return super().parse_known_args(args, namespace)
+
+
+def build_parser(*, fill: bool = False) -> argparse.ArgumentParser:
+    """Builds the parser of `pgmo`.
+
+    Args:
+        fill: every sub-command at once, for whoever walks through the parser, instead of the one
+            that is called.
+
+    Example:
+        >>> build_parser().parse_args(["demo", "--json"]).json
+        True
+    """
+    parser = argparse.ArgumentParser(
+        "pgmo",
+        usage="pgmo [-h] [--version] [--no-color] [--print-completion SHELL] COMMAND ...",
+        description=f"{_DESCRIPTION}\n\n{_commands()}",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"pgmo {__version__}")
+    parser.add_argument("--no-color", action="store_true", help="plain text, also set by NO_COLOR")
+    parser.add_argument(
+        "--print-completion",
+        metavar="SHELL",
+        action=_PrintCompletion,
+        help="print the completion script of bash, zsh, tcsh or fish, needs shtab; for bash: "
+        'eval "$(pgmo --print-completion bash)"',
+    )
+    commands = parser.add_subparsers(
+        dest="command",
+        required=True,
+        metavar="COMMAND",
+        prog="pgmo",
+        parser_class=CommandParser,
+        # The description lists them by stage; argparse knows one flat list.
+        help=None if fill else argparse.SUPPRESS,
+    )
+    for name, command in COMMANDS.items():
+        own: CommandParser = commands.add_parser(
+            name,
+            command=name,
+            help=command.summary,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        if fill:
+            own.fill()
+    return parser
+
+
+def parsers_of(parser: argparse.ArgumentParser) -> dict[str, CommandParser]:
+    """The parsers of the sub-commands by their names.
+
+    Example:
+        >>> list(parsers_of(build_parser())) == list(COMMANDS)
+        True
+    """
+    (choices,) = (action.choices for action in parser._actions if action.dest == "command")
+    assert isinstance(choices, dict)
+    return choices
+
+
+class _PrintCompletion(argparse.Action):
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[Any] | None,
+        option_string: str | None = None,
+    ) -> NoReturn:
+        from pgmo.cli.completion import completion_script
+        from pgmo.errors import PgmoError
+
+        try:
+            print(completion_script(str(values)))
+        except PgmoError as error:
+            print(f"pgmo: {error}", file=sys.stderr)
+            parser.exit(1)
+        parser.exit()
+
+
+def _commands() -> str:
+    """The list of commands, by stage."""
+    parts = []
+    for stage, title in STAGES.items():
+        names = [name for name, command in COMMANDS.items() if command.stage == stage]
+        if names:
+            lines = [f"  {name:<10}  {COMMANDS[name].summary}" for name in names]
+            parts.append("\n".join([f"{title}:", *lines]))
+    return "\n\n".join(parts)

@@ -1,0 +1,229 @@
+"""Everything about this machine at once, and the problems that follow from it."""
+
+import platform
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from pgmo.doctor import probe
+from pgmo.doctor.cache import Cache, look_at_cache
+from pgmo.doctor.compiler import Compiler, try_compiler
+from pgmo.doctor.machine import memory, settings_in_the_way, short_of_memory
+from pgmo.doctor.problem import Problem
+from pgmo.version import __version__
+
+_PACKAGES = ("numpy", "torch", "cupy", "ortools", "rich", "shtab")
+_DRIVER = Path("/proc/driver/nvidia/version")
+
+
+@dataclass(frozen=True)
+class Examination:
+    """What was found.
+
+    Args:
+        versions: of pgmo, Python, the system and packages, by name; only what is there.
+        driver: version of NVIDIA's driver; "" when there is none.
+        memory: bytes that there are for this process.
+        available: bytes of them that are free now.
+        frameworks: what `pgmo.doctor.probe.ask` found.
+        compiler: the C++ compiler.
+        cache: the folder of compiled adapters.
+        works: what pgmo can serve here.
+        problems: what is in the way, errors first.
+    """
+
+    versions: Mapping[str, str]
+    driver: str
+    memory: int
+    available: int
+    frameworks: Mapping[str, Any]
+    compiler: Compiler
+    cache: Cache
+    works: tuple[str, ...]
+    problems: tuple[Problem, ...]
+
+
+def examine(*, build: bool = False) -> Examination:
+    """Looks at this machine. Takes as long as importing torch, in a process of its own.
+
+    Args:
+        build: compile adapters that are not in the cache.
+
+    Example:
+        >>> examine().works  # doctest: +SKIP
+        ('PyTorch on the CPU',)
+    """
+    total, available = memory()
+    frameworks, compiler, cache = probe.ask(build=build), try_compiler(), look_at_cache()
+    driver = driver_version()
+    works = tuple(served(frameworks, compiler, cache))
+    problems = [
+        *framework_problems(frameworks, driver),
+        *adapter_problems(frameworks, compiler, cache),
+        *settings_in_the_way(),
+        *short_of_memory(available),
+    ]
+    problems.sort(key=lambda problem: problem.severity)
+    return Examination(
+        versions=dict(_versions(frameworks)),
+        driver=driver,
+        memory=total,
+        available=available,
+        frameworks=frameworks,
+        compiler=compiler,
+        cache=cache,
+        works=works,
+        problems=tuple(problems),
+    )
+
+
+def driver_version(proc: Path = _DRIVER) -> str:
+    """The version of NVIDIA's driver, without starting CUDA; "" when there is none.
+
+    Example:
+        >>> driver_version(Path("/no/such/file"))  # doctest: +SKIP
+        ''
+    """
+    try:
+        for line in proc.read_text().splitlines():
+            if "Kernel Module" in line:
+                after = line.partition("Kernel Module")[2].split()
+                return next((word for word in after if word[0].isdigit()), "")
+    except OSError:
+        pass
+    program = shutil.which("nvidia-smi")  # in containers without that file
+    if not program:
+        return ""
+    query = [program, "--query-gpu=driver_version", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(query, capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.partition("\n")[0].strip() if done.returncode == 0 else ""
+
+
+def served(frameworks: Mapping[str, Any], compiler: Compiler, cache: Cache) -> Iterator[str]:
+    """What pgmo can serve, given what was found.
+
+    Example:
+        >>> cache = Cache(Path("."), "", 2**30)
+        >>> found = {"cpu_adapter": {"state": "missing"}}
+        >>> list(served(found, Compiler("g++", "", ""), cache))
+        ['PyTorch on the CPU']
+    """
+    can_build = not compiler.error and not cache.error
+
+    def usable(adapter: str) -> bool:
+        state = frameworks.get(adapter, {}).get("state")
+        return state == "built" or (state == "missing" and can_build)
+
+    if usable("cpu_adapter"):
+        yield "PyTorch on the CPU"
+    if frameworks.get("devices"):
+        if usable("cuda_adapter"):
+            yield "PyTorch on CUDA"
+        else:
+            yield "PyTorch on CUDA, through the prebuilt plug-in only (pgmo.torch_allocator)"
+
+
+def framework_problems(frameworks: Mapping[str, Any], driver: str) -> Iterator[Problem]:
+    """Problems with PyTorch and its GPUs.
+
+    Example:
+        >>> [problem.what for problem in framework_problems({}, driver="")]
+        ['PyTorch is not installed']
+    """
+    torch = frameworks.get("torch", {})
+    failed = frameworks.get("failed")
+    if failed:
+        yield Problem(
+            "error",
+            f"the process that looks at the frameworks {failed}",
+            'try `python -c "import torch; torch.cuda.init()"`; reinstall what fails there',
+        )
+    if torch.get("error"):
+        yield Problem(
+            "error",
+            f"PyTorch cannot be imported: {torch['error']}",
+            "reinstall it: pip install --force-reinstall torch",
+        )
+    elif not torch:
+        if not failed:
+            yield Problem("error", "PyTorch is not installed", "pip install 'pgmo[torch]'")
+    elif torch["cuda"] is None:
+        if driver:
+            yield Problem(
+                "warning",
+                f"there is a GPU (driver {driver}), but PyTorch {torch['version']} was built "
+                "without CUDA",
+                "install a CUDA build: https://pytorch.org/get-started/locally",
+            )
+        else:
+            yield Problem(
+                "warning",
+                "there is no GPU: only tensors on the CPU can be served",
+                "none is needed to read, plan and compare profiles recorded elsewhere",
+            )
+    elif not frameworks.get("devices") and not failed:
+        why = frameworks["cuda"].get("error", "it counts 0 devices")
+        yield Problem(
+            "warning",
+            f"PyTorch finds no GPU: {why.partition(chr(10))[0]}",
+            "check the driver with nvidia-smi, and in a container that GPUs are passed on "
+            "(--gpus all)",
+        )
+
+
+def adapter_problems(
+    frameworks: Mapping[str, Any], compiler: Compiler, cache: Cache
+) -> Iterator[Problem]:
+    """Problems with the adapters, and with what they are built by.
+
+    Example:
+        >>> cache = Cache(Path("/cache"), "Read-only file system (/)", -1)
+        >>> [p.remedy for p in adapter_problems({}, Compiler("g++", "", ""), cache)]
+        ['set PGMO_CACHE_DIR to a folder that can be written']
+    """
+    if compiler.error:
+        what, _, remedy = compiler.error.partition("\n")
+        if compiler.command:
+            what = f"{compiler.command} cannot compile C++20: {compiler.error}"
+            remedy = "install g++ 11 or clang 14 at least, and name it in CXX"
+        yield Problem("error", what, remedy)
+    if cache.error:
+        yield Problem(
+            "error",
+            f"nothing can be written to {cache.folder}: {cache.error}",
+            "set PGMO_CACHE_DIR to a folder that can be written",
+        )
+    for adapter, name in (("cpu_adapter", "the CPU"), ("cuda_adapter", "CUDA")):
+        found = frameworks.get(adapter, {})
+        if found.get("state") == "broken":
+            yield Problem(
+                "error",
+                f"the adapter for {name} cannot be loaded: {found['reason']}",
+                f"delete {found['path']}; it is compiled again when it is needed",
+            )
+        elif found.get("state") == "impossible" and not compiler.error and not cache.error:
+            yield Problem(
+                "error" if adapter == "cpu_adapter" or frameworks.get("devices") else "warning",
+                f"the adapter for {name} cannot be built: {found['reason']}",
+                "see there; until then the rest of pgmo works",
+            )
+
+
+def _versions(frameworks: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Versions without importing anything: a framework's own word comes first."""
+    yield "pgmo", __version__
+    yield "python", platform.python_version()
+    yield "system", f"{platform.system()} {platform.release()} {platform.machine()}"
+    for name in _PACKAGES:
+        told = frameworks.get(name, {}).get("version")
+        try:
+            yield name, told or version(name)
+        except PackageNotFoundError:
+            continue

@@ -1,0 +1,100 @@
+"""Memory of this machine, and settings of the environment that get in pgmo's way."""
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from pgmo.doctor.problem import Problem
+from pgmo.units import format_bytes
+
+_ALLOC_CONF = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
+_COMPILING = 512 << 20
+"""Bytes below which compiling may fail: the CPU's adapter was seen to take 229 MiB."""
+
+_CGROUP = Path("/sys/fs/cgroup/memory.max")
+_MEMINFO = Path("/proc/meminfo")
+
+
+def memory(meminfo: Path = _MEMINFO, cgroup: Path = _CGROUP) -> tuple[int, int]:
+    """Bytes of memory that there are for this process, and that are available now.
+
+    A container's limit counts, where it has one. 0 for what is not known.
+
+    Example:
+        >>> all_of_it, free = memory()
+        >>> free <= all_of_it
+        True
+    """
+    total = available = 0
+    try:
+        for line in meminfo.read_text().splitlines():
+            name, _, value = line.partition(":")
+            if name == "MemTotal":
+                total = int(value.split()[0]) << 10
+            elif name == "MemAvailable":
+                available = int(value.split()[0]) << 10
+    except (OSError, ValueError):
+        return 0, 0
+    try:
+        limit = int(cgroup.read_text())
+    except (OSError, ValueError):  # no such file, or "max"
+        return total, available
+    return min(total, limit), min(available, limit)
+
+
+def settings_in_the_way(environment: Mapping[str, str] | None = None) -> Iterator[Problem]:
+    """Problems with environment variables of PyTorch and of the C library.
+
+    Example:
+        >>> [problem.severity for problem in settings_in_the_way(
+        ...     {"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"}
+        ... )]
+        ['warning']
+    """
+    given = os.environ if environment is None else environment
+    for name in _ALLOC_CONF:
+        if "cudaMallocAsync" in given.get(name, ""):
+            yield Problem(
+                "warning",
+                f"{name}={given[name]} puts torch's memory into the driver's pool, which cannot "
+                "tell what is in it: sessions serve their slots over it, but move no long-lived "
+                "blocks, and there are no memory snapshots",
+                f"unset {name}, unless you rely on it",
+            )
+    if given.get("PYTORCH_NO_CUDA_MEMORY_CACHING"):
+        yield Problem(
+            "warning",
+            "PYTORCH_NO_CUDA_MEMORY_CACHING is set: torch asks the driver for every block that "
+            "is not in the plan, which waits for the GPU each time",
+            "unset it, unless you are looking for an access beyond a block's end",
+        )
+    if given.get("CUDA_VISIBLE_DEVICES", "0").strip() in ("", "-1"):
+        yield Problem(
+            "warning",
+            f"CUDA_VISIBLE_DEVICES is {given['CUDA_VISIBLE_DEVICES']!r}, which hides every GPU",
+            "unset it to use them",
+        )
+    for name in ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES"):
+        if given.get(name):
+            yield Problem(
+                "warning",
+                f"{name} is set, so a session on the CPU leaves malloc's limits as they are while "
+                "it records, and the peak of the process may be higher then",
+                f"unset {name}, unless you rely on it",
+            )
+
+
+def short_of_memory(available: int) -> Iterator[Problem]:
+    """The problem that there is too little memory to compile an adapter, if so.
+
+    Example:
+        >>> len(list(short_of_memory(2**28))), len(list(short_of_memory(2**33)))
+        (1, 0)
+    """
+    if 0 < available < _COMPILING:
+        yield Problem(
+            "warning",
+            f"{format_bytes(available)} of memory are available; compiling an adapter may need "
+            f"up to {format_bytes(_COMPILING)}",
+            "close other programs, or compile it elsewhere and share PGMO_CACHE_DIR",
+        )

@@ -1,0 +1,156 @@
+"""What a framework says about itself, asked in a process of its own.
+
+    python -m pgmo.doctor.probe [--build]
+
+A CUDA that is broken can end the process that starts it, or never come back. Each step prints one
+line of JSON as soon as it is done, so that what was found out before is not lost.
+"""
+
+import ctypes
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pgmo.allocator.compile import AdapterSource
+
+_SECONDS = 180
+
+
+def ask(*, build: bool = False, seconds: float = _SECONDS) -> dict[str, Any]:
+    """Starts the process and collects what it says.
+
+    Args:
+        build: compile adapters that are not in the cache, instead of only looking for them.
+        seconds: after which it is ended.
+
+    Returns:
+        What is known, by name: `torch`, `cuda`, `devices`, `cpu_adapter`, `cuda_adapter`, `cupy`.
+        `failed` says how the process ended, if it did not end well.
+
+    Example:
+        >>> sorted(ask())  # doctest: +SKIP
+        ['cpu_adapter', 'torch']
+    """
+    # -P: not from the current folder, where a `cuda.py` would be taken for the package of the name.
+    command = [sys.executable, "-P", "-m", __name__, *(["--build"] if build else [])]
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": _path()},
+        text=True,
+        errors="replace",
+    )
+    failed = ""
+    try:
+        out, errors = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        out, errors = process.communicate()
+        failed = f"did not answer within {seconds:.0f} s"
+    found: dict[str, Any] = {}
+    for line in out.splitlines():
+        if line.startswith('{"pgmo": '):  # libraries print, too
+            found |= json.loads(line)["pgmo"]
+    if not failed and process.returncode:
+        last = errors.strip().splitlines()[-1:] or ["without a message"]
+        how = f"signal {-process.returncode}" if process.returncode < 0 else "an error"
+        failed = f"ended with {how}: {last[0]}"
+    return {**found, "failed": failed} if failed else found
+
+
+def _path() -> str:
+    """Where the process finds this very pgmo, after what the environment says."""
+    own = str(Path(__file__).parents[2])
+    return os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), own)))
+
+
+def main(build: bool) -> None:
+    """Looks at the frameworks and prints what there is, step by step."""
+    try:
+        import torch
+    except Exception as error:
+        if not isinstance(error, ModuleNotFoundError) or error.name != "torch":
+            _say(torch={"error": f"{type(error).__name__}: {error}"})
+    else:
+        _torch(torch, build)
+    try:
+        import cupy
+    except Exception as error:
+        if not isinstance(error, ModuleNotFoundError) or error.name != "cupy":
+            _say(cupy={"error": f"{type(error).__name__}: {error}"})
+    else:
+        _say(cupy={"version": str(cupy.__version__), "path": os.path.dirname(cupy.__file__)})
+
+
+def _torch(torch: Any, build: bool) -> None:
+    _say(
+        torch={
+            "version": str(torch.__version__),
+            "cuda": torch.version.cuda,
+            "path": os.path.dirname(torch.__file__),
+        }
+    )
+
+    from pgmo.allocator import torch_cpu
+
+    _say(cpu_adapter=_adapter(torch_cpu.adapter_source, build))
+    if torch.version.cuda is None:
+        return
+
+    from pgmo.allocator import torch_cuda
+
+    _say(cuda_adapter=_adapter(torch_cuda.adapter_source, build))
+    # From here on CUDA may fail.
+    if not torch.cuda.is_available():
+        try:
+            torch.cuda.init()
+            why = "no device"
+        except Exception as error:
+            why = str(error)
+        _say(cuda={"error": why}, devices=[])
+        return
+    devices = []
+    for index in range(torch.cuda.device_count()):
+        given = torch.cuda.get_device_properties(index)
+        devices.append(
+            {
+                "index": index,
+                "name": given.name,
+                "memory": given.total_memory,
+                "capability": f"{given.major}.{given.minor}",
+            }
+        )
+    _say(cuda={}, devices=devices)
+
+
+def _adapter(source: "Callable[[], AdapterSource]", build: bool) -> dict[str, Any]:
+    """The state of an adapter: built, missing, or why it cannot be had."""
+    from pgmo.allocator.compile import adapter_path, compiled_adapter
+    from pgmo.errors import AdapterError
+
+    try:
+        given = source()
+        path = compiled_adapter(given) if build else adapter_path(given)
+        if not path.exists():
+            return {"state": "missing", "path": str(path)}
+        ctypes.CDLL(str(path))
+    except AdapterError as error:
+        return {"state": "impossible", "reason": str(error)}
+    except OSError as error:
+        return {"state": "broken", "path": str(path), "reason": str(error)}
+    return {"state": "built", "path": str(path)}
+
+
+def _say(**what: Any) -> None:
+    print(json.dumps({"pgmo": what}), flush=True)
+
+
+if __name__ == "__main__":
+    main("--build" in sys.argv[1:])

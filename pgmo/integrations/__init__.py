@@ -1,0 +1,1 @@
+"""pgmo inside of training frameworks: one file for each."""

@@ -1,0 +1,161 @@
+"""What the callbacks of all frameworks share: a session that lives inside somebody else's loop."""
+
+import os
+import sys
+import warnings
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from pgmo.allocator.optimize import optimize
+from pgmo.allocator.options import Options
+from pgmo.errors import OptionError, PgmoError
+from pgmo.runner.out_of_memory import is_out_of_memory, save_out_of_memory, tell
+
+if TYPE_CHECKING:
+    from pgmo.allocator.session import Session
+
+
+class Guest:
+    """Opens a session when training begins, and follows the framework's hooks.
+
+    Args:
+        profile_iterations: iterations after which a plan is made from what was seen, even if no two
+            of them agree.
+        plan: a saved plan to begin with, or its path.
+        save: directory for the profile and the plan, and for what is kept when memory runs out (by
+            default the current one, in that case only).
+        device: whose memory; None for the framework's choice.
+        model_name: used in file names; processes of one program add their rank.
+        options: further options of `pgmo.optimize`.
+
+    Attributes:
+        session: the latest session; None before training has begun.
+
+    Example:
+        >>> Guest(profile_iterations=4).session
+    """
+
+    def __init__(
+        self,
+        *,
+        profile_iterations: int = 5,
+        plan: Any = None,
+        save: str | os.PathLike[str] | None = None,
+        device: object = None,
+        model_name: str = "",
+        **options: Any,
+    ) -> None:
+        if "max_record_iterations" in options:
+            raise OptionError("max_record_iterations is called profile_iterations here")
+        self._options = {
+            "max_record_iterations": profile_iterations,
+            "plan": plan,
+            "save": save,
+            "device": device,
+            "model_name": model_name,
+            **options,
+        }
+        unknown = options.keys() - Options.__dataclass_fields__.keys()
+        if unknown:
+            raise OptionError(f"there is no option {sorted(unknown)[0]!r}; see pgmo.optimize()")
+        Options(**self._options)
+        self._pause = ExitStack()
+        self._paused = self._refused = False
+        self._hook: Any = None
+        self.session: Session | None = None
+
+    @property
+    def plan_path(self) -> str | None:
+        """Where the plan lies: where it was saved, or the one that was given."""
+        saved = (
+            [path for path in self.session.saved if path.suffix == ".pgmoplan"]
+            if (self.session)
+            else []
+        )
+        given = self._options["plan"]
+        if saved:
+            return str(saved[-1].absolute())
+        return os.fspath(given) if isinstance(given, str | os.PathLike) else None
+
+    def remember(self, path: str | None) -> None:
+        """A checkpoint names a plan: begins with it, unless one was given or it is gone."""
+        if path and self._options["plan"] is None and Path(path).exists():
+            self._options["plan"] = path
+
+    @property
+    def running(self) -> bool:
+        """Whether a session is open."""
+        return self.session is not None and self.session.phase != "closed"
+
+    def refuse(self, reason: str) -> None:
+        """Does nothing from now on, and says so once."""
+        if not self._refused:
+            self._refused = True
+            warnings.warn(f"pgmo does nothing here: {reason}", stacklevel=2)
+
+    def begin(self, device: object, rank: int = 0, ranks: int = 1) -> None:
+        """Opens a session. Where that cannot be done, training goes on without.
+
+        Args:
+            device: the framework's.
+            rank: of this process.
+            ranks: number of processes.
+        """
+        if self._refused or self.running:
+            return
+        options = dict(self._options)
+        if options["device"] is None:
+            options["device"] = str(device)
+        if ranks > 1:
+            options["model_name"] = f"{options['model_name'] or 'pgmo'}-rank{rank}"
+        try:
+            session = optimize(**options)
+            session.__enter__()
+        except PgmoError as error:
+            self.refuse(str(error))
+            return
+        self.session = session
+        self._hook = sys.excepthook
+        sys.excepthook = self._uncaught
+
+    def end_iteration(self) -> None:
+        """An iteration has ended."""
+        if self.running and self.session is not None:
+            self.resume()
+            self.session.step()
+
+    def pause(self) -> None:
+        """An evaluation begins."""
+        if self.running and self.session is not None and not self._paused:
+            self._paused = True
+            self._pause.enter_context(self.session.pause())
+
+    def resume(self) -> None:
+        """The evaluation has ended, if there was one."""
+        self._paused = False
+        self._pause.close()
+
+    def fail(self, error: BaseException) -> None:
+        """Training ends with an exception: keeps what is known if memory ran out, and closes."""
+        if self.running and self.session is not None and is_out_of_memory(error):
+            tell(save_out_of_memory(error, [self.session], self._options["save"] or "."))
+        self.end()
+
+    def end(self) -> None:
+        """Training has ended."""
+        self.resume()
+        if self.session is not None:
+            self.session.close()
+        if self._hook is not None and sys.excepthook == self._uncaught:
+            sys.excepthook = self._hook
+        self._hook = None
+
+    def _uncaught(
+        self, kind: type[BaseException], error: BaseException, trace: TracebackType | None
+    ) -> None:
+        """For frameworks that do not tell their callbacks of exceptions."""
+        hook = self._hook or sys.__excepthook__
+        self.fail(error)
+        hook(kind, error, trace)

@@ -1,0 +1,124 @@
+"""A callback for the Trainer of transformers."""
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from pgmo.allocator.session import Session
+from pgmo.errors import AdapterError
+from pgmo.integrations.guest import Guest
+
+if TYPE_CHECKING:
+
+    class _Callback:
+        """What type checkers see of transformers' own."""
+
+else:
+    try:
+        from transformers.trainer_callback import ExportableState, TrainerCallback
+    except ImportError as error:
+        raise AdapterError(
+            "transformers is not installed: pip install transformers accelerate"
+        ) from error
+
+    class _Callback(TrainerCallback, ExportableState):
+        """Of both kinds: exportable ones are written to `trainer_state.json`."""
+
+
+class PgmoTrainerCallback(_Callback):
+    """Serves the memory of `Trainer.train` from one arena.
+
+    An iteration ends with each step of the optimizer, also with gradient accumulation. Evaluation
+    is left out. Checkpoints name the saved plan in `trainer_state.json`. When the program ends for
+    want of memory, what is known is saved. With DeepSpeed, FSDP and several devices in one process
+    it does nothing, and warns.
+
+    Args:
+        profile_iterations: iterations after which a plan is made from what was seen, even if no two
+            of them agree.
+        plan: a saved plan to begin with, or its path.
+        save: directory for the profile and the plan.
+        device: whose memory; by default the one that the trainer uses.
+        options: further options of `pgmo.optimize`.
+
+    Raises:
+        OptionError: when an option cannot be used.
+
+    Example:
+        >>> trainer = Trainer(..., callbacks=[PgmoTrainerCallback()])  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        *,
+        profile_iterations: int = 5,
+        plan: Any = None,
+        save: str | os.PathLike[str] | None = None,
+        device: object = None,
+        **options: Any,
+    ) -> None:
+        super().__init__()
+        self._arguments = {"profile_iterations": profile_iterations, "save": save and str(save)}
+        self._guest = Guest(
+            profile_iterations=profile_iterations, plan=plan, save=save, device=device, **options
+        )
+
+    @property
+    def session(self) -> Session | None:
+        """The session, for its summary, profile and plan; None before training has begun."""
+        return self._guest.session
+
+    @property
+    def plan_path(self) -> str | None:
+        """Where the plan lies."""
+        return self._guest.plan_path
+
+    @plan_path.setter
+    def plan_path(self, path: str | None) -> None:
+        self._guest.remember(path)  # a checkpoint's
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Opens the session."""
+        reason = _unsupported(args)
+        if reason:
+            self._guest.refuse(f"{reason} is not supported")
+        self._guest.begin(args.device, args.process_index, args.world_size)
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Goes on, where an evaluation was left without saying so."""
+        self._guest.resume()
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Ends an iteration; leaves out the evaluation that is due."""
+        self._guest.end_iteration()
+        if control.should_evaluate:
+            self._guest.pause()
+
+    def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Leaves out the evaluation that is due."""
+        if control.should_evaluate:
+            self._guest.pause()
+
+    def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Goes on after evaluation."""
+        self._guest.resume()
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Closes the session."""
+        self._guest.end()
+
+    def state(self) -> dict[str, Any]:
+        """What checkpoints keep: where the plan lies."""
+        return {"args": self._arguments, "attributes": {"plan_path": self.plan_path}}
+
+
+def _unsupported(args: Any) -> str:
+    """What of these training arguments makes it impossible; "" for nothing."""
+    if getattr(args, "deepspeed", None):
+        return "DeepSpeed"
+    if getattr(args, "fsdp", None):
+        return "FSDP"
+    if args.n_gpu > 1:
+        return "torch.nn.DataParallel (several devices in one process)"
+    if args.device.type not in ("cpu", "cuda"):
+        return f"a device of type {args.device.type}"
+    return ""

@@ -1,0 +1,148 @@
+// Which blocks share a colour: the nine largest groups get one each, the rest share grey.
+
+import { formatBytes } from "./units.js";
+
+export const OTHERS = 9; // index of the grey one
+
+// Colour-blind safe: Paul Tol's "muted" scheme, its darkest ones lifted on dark ground.
+const LIGHT = [
+  "#44aa99",
+  "#cc6677",
+  "#332288",
+  "#ddcc77",
+  "#88ccee",
+  "#117733",
+  "#aa4499",
+  "#999933",
+  "#882255",
+];
+const DARK = [
+  "#44aa99",
+  "#cc6677",
+  "#7d74d6",
+  "#ddcc77",
+  "#88ccee",
+  "#3a9d5c",
+  "#c06bb2",
+  "#999933",
+  "#b04a7e",
+];
+// Sizes are ordered, so lightness tells them (a part of "viridis", no colour too close to the ground).
+const SIZES = [
+  "#fde725",
+  "#b5de2b",
+  "#6ece58",
+  "#35b779",
+  "#1f9e89",
+  "#26828e",
+  "#31688e",
+  "#3e4989",
+  "#482878",
+];
+const GREY = { light: "#b9bcc1", dark: "#6b7078" };
+const PHASES = ["forward", "backward", "optimizer"];
+
+export function palette(by, dark) {
+  const colours = by === "size" ? (dark ? [...SIZES].reverse() : SIZES) : dark ? DARK : LIGHT;
+  return [...colours, dark ? GREY.dark : GREY.light];
+}
+
+// The first levels of a dotted path.
+export function cutModule(path, depth) {
+  return path.split(".").slice(0, depth).join(".");
+}
+
+// How deep module paths go, and the first level at which no group covers most of the picture.
+export function moduleDepths(model) {
+  const area = new Map();
+  let deepest = 1;
+  for (let block = 0; block < model.count; block += 1) {
+    const path = model.origin(block, "module");
+    area.set(path, (area.get(path) || 0) + weight(model, block));
+  }
+  for (const path of area.keys()) deepest = Math.max(deepest, path.split(".").length);
+  deepest = Math.min(deepest, 8);
+  let best = 1;
+  while (best < deepest && largestShare(area, best) > 0.5) best += 1;
+  return { deepest, best };
+}
+
+function largestShare(area, depth) {
+  const sums = new Map();
+  let whole = 0;
+  for (const [path, one] of area) {
+    const key = cutModule(path, depth);
+    sums.set(key, (sums.get(key) || 0) + one);
+    whole += one;
+  }
+  return Math.max(0, ...sums.values()) / (whole || 1);
+}
+
+// -> {of: group of each block, names, area: byte-ticks of each, blocks: of each}
+export function groupBlocks(model, by, depth) {
+  if (by === "size") return groupBySize(model);
+  const keyOf = keys(model, by, depth);
+  const area = new Map();
+  for (let block = 0; block < model.count; block += 1) {
+    const key = keyOf(block);
+    area.set(key, (area.get(key) || 0) + weight(model, block));
+  }
+  let ranked = [...area.keys()]
+    .filter((key) => key !== "")
+    .sort((a, b) => area.get(b) - area.get(a));
+  if (by === "phase")
+    ranked = [...PHASES.filter((p) => area.has(p)), ...ranked.filter((p) => !PHASES.includes(p))];
+  const names = ranked.slice(0, OTHERS);
+  const number = new Map(names.map((name, index) => [name, index]));
+  const of = new Uint8Array(model.count);
+  for (let block = 0; block < model.count; block += 1)
+    of[block] = number.get(keyOf(block)) ?? OTHERS;
+  const rest = ranked.length - names.length;
+  names[OTHERS] = rest > 0 ? `${rest} others${area.has("") ? " and unknown" : ""}` : "unknown";
+  return finish(model, of, names);
+}
+
+function keys(model, by, depth) {
+  if (by === "stream")
+    return (block) => (model.streamName(block) === "" ? "" : `stream ${model.streamName(block)}`);
+  if (by !== "module") return (block) => model.origin(block, by);
+  const cut = model.header.tags.map((tag) => cutModule(model.header.strings[tag[0]], depth));
+  return (block) => (model.tag[block] < 0 ? "" : cut[model.tag[block]]);
+}
+
+// Powers of four (or two, where that is enough) down from the largest size; the rest is one group.
+function groupBySize(model) {
+  const power = (block) => Math.floor(Math.log2(model.size[block]));
+  let [low, high] = [Infinity, 0];
+  for (let block = 0; block < model.count; block += 1) {
+    low = Math.min(low, power(block));
+    high = Math.max(high, power(block));
+  }
+  const step = high - low < OTHERS ? 1 : 2;
+  const base = high + 1 - step * OTHERS; // where the lowest group would begin
+  const of = new Uint8Array(model.count);
+  for (let block = 0; block < model.count; block += 1)
+    of[block] = Math.max(0, Math.floor((power(block) - base) / step));
+  const names = Array.from({ length: OTHERS }, (_, i) => {
+    const from = formatBytes(2 ** Math.max(0, base + i * step));
+    return i === 0 ? `below ${formatBytes(2 ** (base + step))}` : `${from} and more`;
+  });
+  names[OTHERS] = "";
+  return finish(model, of, names);
+}
+
+function weight(model, block) {
+  return model.size[block] * (model.life[block] < 0 ? model.ticks : model.life[block]);
+}
+
+function finish(model, of, names) {
+  const area = new Float64Array(OTHERS + 1);
+  const blocks = new Int32Array(OTHERS + 1);
+  const atPeak = new Float64Array(OTHERS + 1);
+  for (let block = 0; block < model.count; block += 1) {
+    area[of[block]] += weight(model, block);
+    blocks[of[block]] += 1;
+  }
+  for (const { block, bytes } of model.liveAt(model.peakTick)) atPeak[of[block]] += bytes;
+  return { of, names, area, blocks, atPeak };
+}

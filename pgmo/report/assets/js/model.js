@@ -1,0 +1,155 @@
+// The blocks of the page and what can be asked of them.
+
+export const VARYING = 1;
+export const SHARED = 2;
+export const PERSISTENT = 4;
+export const RESIDENT = 8; // there before the trace began; no block of the iteration
+
+const FIELDS = { module: 0, op: 1, phase: 2, file: 3 };
+
+export class Model {
+  constructor({ header, columns }) {
+    this.header = header;
+    this.ticks = header.ticks;
+    this.turn = Math.max(1, header.ticks); // what an iteration takes of the picture
+    this.circular = header.circular;
+    this.arena = header.arena;
+    this.blocks = columns.size.length;
+    const residents = columns["resident:size"] || [];
+    this.count = this.blocks + residents.length;
+    const grow = (column, rest, blank) => {
+      const grown = new Float64Array(this.count).fill(blank);
+      grown.set(column);
+      if (rest) grown.set(rest, this.blocks);
+      return grown;
+    };
+    this.size = grow(columns.size, residents, 0);
+    this.start = grow(columns.start, null, 0);
+    this.life = grow(columns.life, null, -1);
+    this.offset = grow(columns.offset, null, -1);
+    this.alternate = grow(columns.alternate, null, -1);
+    this.tag = grow(columns.tag, columns["resident:tag"], -1);
+    this.stream = grow(columns.stream, null, 0);
+    this.flags = grow(columns.flags, null, RESIDENT);
+    this.hasPlaces = Boolean(columns.position);
+    if (this.hasPlaces) {
+      this.position = grow(columns.position, columns["resident:position"], -1);
+      const [at, size, address] = ["position", "size", "address"].map(
+        (n) => columns[`segment:${n}`],
+      );
+      this.segments = Array.from(at, (y, i) => ({ y, size: size[i], address: address[i] }));
+    }
+    this.kept = this.keptBytes();
+    // Without what is never freed, which is in neither the live bytes nor the arena.
+    this.reserved = Object.keys(columns)
+      .filter((name) => name.startsWith("reserved:"))
+      .map((name) => ({
+        name: name.slice("reserved:".length),
+        line: columns[name].map((bytes, tick) => Math.max(0, bytes - this.kept[tick])),
+      }));
+    this.load = this.liveBytes();
+    this.peakTick = this.load.reduce(
+      (best, bytes, tick) => (bytes > this.load[best] ? tick : best),
+      0,
+    );
+    this.peakBytes = this.load[this.peakTick] || 0;
+  }
+
+  // Size with what alignment adds: what a block takes in the arena.
+  taken(block) {
+    const { alignment } = this.header;
+    return Math.ceil(this.size[block] / alignment) * alignment;
+  }
+
+  planned(block) {
+    return !this.flags[block] || this.flags[block] === VARYING;
+  }
+
+  // A field of the block's origin, "" where it is not known.
+  origin(block, field) {
+    const tag = this.tag[block];
+    return tag < 0 ? "" : this.header.strings[this.header.tags[tag][FIELDS[field]]];
+  }
+
+  stack(block) {
+    const tag = this.tag[block];
+    return tag < 0 ? [] : this.header.tags[tag].slice(4).map((line) => this.header.strings[line]);
+  }
+
+  streamName(block) {
+    return this.flags[block] & RESIDENT ? "" : this.header.streams[this.stream[block]];
+  }
+
+  // What to call a block in a few words.
+  name(block) {
+    const op = this.origin(block, "op");
+    const module = this.origin(block, "module");
+    const known = [op.replace(/^aten\./, ""), module].filter(Boolean).join(" in ");
+    return known || this.origin(block, "file").split("/").pop() || `block ${block}`;
+  }
+
+  // First tick at which the block is gone; Infinity for one that stays.
+  end(block) {
+    return this.life[block] < 0 ? Infinity : this.start[block] + this.life[block];
+  }
+
+  wraps(block) {
+    return this.life[block] >= 0 && this.end(block) > this.ticks;
+  }
+
+  // How often a planned block is alive at a tick: it may outlive its successor's birth.
+  copies(block, tick) {
+    const end = this.end(block);
+    if (end === Infinity) return this.circular || this.start[block] <= tick ? 1 : 0;
+    let count = this.start[block] <= tick && tick < end ? 1 : 0;
+    if (this.circular && end > this.ticks) {
+      count += (tick + this.ticks < end ? 1 : 0) + (tick + 2 * this.ticks < end ? 1 : 0);
+    }
+    return count;
+  }
+
+  // Bytes of the persistent blocks at each tick.
+  keptBytes() {
+    const kept = new Float64Array(this.ticks);
+    for (let block = 0; block < this.blocks; block += 1) {
+      if (!(this.flags[block] & PERSISTENT)) continue;
+      kept[this.circular ? 0 : this.start[block]] += this.size[block];
+    }
+    for (let tick = 1; tick < this.ticks; tick += 1) kept[tick] += kept[tick - 1];
+    return kept;
+  }
+
+  liveBytes() {
+    const { ticks } = this;
+    const change = new Float64Array(ticks + 1);
+    const add = (from, to, bytes) => {
+      if (to <= 0 || from >= ticks) return;
+      change[Math.max(from, 0)] += bytes;
+      change[Math.min(to, ticks)] -= bytes;
+    };
+    for (let block = 0; block < this.blocks; block += 1) {
+      if (!this.planned(block)) continue;
+      const [start, end, bytes] = [this.start[block], this.end(block), this.taken(block)];
+      add(start, end, bytes);
+      if (this.circular && end > ticks) {
+        add(start - ticks, end - ticks, bytes);
+        add(start - 2 * ticks, end - 2 * ticks, bytes);
+      }
+    }
+    const load = new Float64Array(ticks);
+    let sum = 0;
+    for (let tick = 0; tick < ticks; tick += 1) load[tick] = sum += change[tick];
+    return load;
+  }
+
+  // The planned blocks alive at a tick, largest first: [{block, copies, bytes}].
+  liveAt(tick) {
+    const live = [];
+    for (let block = 0; block < this.blocks; block += 1) {
+      if (!this.planned(block)) continue;
+      const copies = this.copies(block, tick);
+      if (copies) live.push({ block, copies, bytes: copies * this.taken(block) });
+    }
+    return live.sort((a, b) => b.bytes - a.bytes || a.block - b.block);
+  }
+}

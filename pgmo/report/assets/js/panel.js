@@ -1,0 +1,197 @@
+// Beside the chart: the colours, the selected block, who is alive at a tick.
+
+import { byId, make } from "./dom.js";
+import { PERSISTENT, RESIDENT, SHARED, VARYING } from "./model.js";
+import { counted, formatBytes, formatCount, formatShare } from "./units.js";
+
+const LISTED = 60; // blocks alive at a tick that are named
+
+// What is known of a block, as rows of name and value.
+export function factsOf(model, block) {
+  const end = model.end(block);
+  const at = (tick) =>
+    tick > model.ticks
+      ? `${formatCount(tick % model.ticks)} of a later iteration`
+      : formatCount(tick);
+  const flags = model.flags[block];
+  const kinds = [
+    model.wraps(block) ? "lives into the next iteration" : "",
+    flags & VARYING ? "its size varies" : "",
+    flags & SHARED ? "used on several streams, not planned" : "",
+    flags & PERSISTENT ? "never freed" : "",
+    flags & RESIDENT ? "there before the trace began" : "",
+  ];
+  const offsets = [model.offset[block], model.alternate[block]].filter((offset) => offset >= 0);
+  const rows = [
+    ["Size", `${formatBytes(model.size[block])} (${formatCount(model.size[block])} B)`],
+    ["Requested", flags & RESIDENT ? "" : `tick ${formatCount(model.start[block])}`],
+    ["Freed", end === Infinity ? "never" : `before tick ${at(end)}`],
+    ["Lifetime", end === Infinity ? "" : counted(model.life[block], "tick")],
+    ["Module", model.origin(block, "module")],
+    ["Operator", model.origin(block, "op")],
+    ["Phase", model.origin(block, "phase")],
+    ["Line", model.origin(block, "file")],
+    ["Offset", offsets.map((offset) => formatCount(offset)).join(" and, in turn, ")],
+    ["Segment", segmentOf(model, block)],
+    ["Stream", model.header.streams.length > 1 ? model.streamName(block) : ""],
+    ["Kind", kinds.filter(Boolean).join("; ")],
+  ];
+  return rows.filter(([, value]) => value !== "");
+}
+
+function segmentOf(model, block) {
+  if (!model.hasPlaces || model.position[block] < 0) return "";
+  const y = model.position[block];
+  const segment = model.segments.find((one) => one.y <= y && y < one.y + one.size);
+  return segment ? `0x${segment.address.toString(16)}, ${formatBytes(segment.size)}` : "";
+}
+
+export function showTip(tip, model, block, place) {
+  const origin = [
+    model.origin(block, "module"),
+    model.origin(block, "op"),
+    model.origin(block, "phase"),
+  ];
+  const end = model.end(block);
+  const life =
+    end === Infinity
+      ? "never freed"
+      : `ticks ${formatCount(model.start[block])} to ${formatCount(end)}`;
+  const offset = model.offset[block];
+  tip.replaceChildren(
+    make("b", {}, formatBytes(model.size[block])),
+    make("span", {}, life + (offset >= 0 ? `, offset ${formatBytes(offset)}` : "")),
+    ...origin.filter(Boolean).map((line) => make("span", {}, line)),
+    ...[model.origin(block, "file")]
+      .filter(Boolean)
+      .map((line) => make("span", { class: "code" }, line)),
+  );
+  tip.hidden = false;
+  const { offsetWidth, offsetHeight } = tip;
+  const host = tip.parentElement;
+  const x =
+    place.x + 16 + offsetWidth > host.clientWidth ? place.x - offsetWidth - 12 : place.x + 16;
+  const y = Math.min(place.y + 14, host.clientHeight - offsetHeight - 4);
+  tip.style.transform = `translate(${Math.max(2, x)}px, ${Math.max(2, y)}px)`;
+}
+
+// actions: go(block), find(query)
+export function showSelected(model, block, actions) {
+  byId("selected").hidden = block < 0;
+  if (block < 0) return;
+  const facts = factsOf(model, block).flatMap(([name, value]) => [
+    make("dt", {}, name),
+    make("dd", {}, value),
+  ]);
+  const stack = model.stack(block);
+  const module = model.origin(block, "module");
+  const op = model.origin(block, "op");
+  byId("details").replaceChildren(
+    make("dl", { class: "facts" }, ...facts),
+    ...(stack.length
+      ? [
+          make(
+            "details",
+            { open: stack.length < 12 },
+            make("summary", {}, "Stack, innermost first"),
+            make("ol", { class: "stack" }, ...stack.map((line) => make("li", {}, line))),
+          ),
+        ]
+      : []),
+    make(
+      "p",
+      { class: "actions" },
+      make("button", { type: "button", onclick: () => actions.go(block) }, "Go there"),
+      module
+        ? make(
+            "button",
+            { type: "button", onclick: () => actions.find(`module:${quoted(module)}`) },
+            "This module",
+          )
+        : null,
+      op
+        ? make(
+            "button",
+            { type: "button", onclick: () => actions.find(`op:${quoted(op)}`) },
+            "This operator",
+          )
+        : null,
+    ),
+  );
+}
+
+function quoted(text) {
+  return /\s/.test(text) ? `"${text}"` : text;
+}
+
+// pick(block): a row was chosen.
+export function showLive(model, tick, groups, colours, pick) {
+  const live = model.ticks ? model.liveAt(tick) : [];
+  const sum = live.reduce((bytes, one) => bytes + one.bytes, 0);
+  const count = live.reduce((copies, one) => copies + one.copies, 0);
+  byId("live-title").textContent =
+    tick === model.peakTick
+      ? `Live at the peak, tick ${formatCount(tick)}`
+      : `Live at tick ${formatCount(tick)}`;
+  byId("live-sum").textContent =
+    `${counted(count, "block")}, ${formatBytes(sum)}, ${formatShare(sum, model.arena)} of the arena`;
+  byId("live").replaceChildren(
+    ...live.slice(0, LISTED).map(({ block, bytes, copies }) => {
+      const dot = make("i", { class: "dot" });
+      dot.style.background = colours[groups.of[block]];
+      const what = model.name(block) + (copies > 1 ? ` (${copies} at once)` : "");
+      const row = make(
+        "button",
+        { type: "button", title: what, onclick: () => pick(block) },
+        dot,
+        make("span", { class: "what" }, what),
+        make("span", { class: "number" }, formatBytes(bytes)),
+      );
+      return make("li", {}, row);
+    }),
+    ...(live.length > LISTED
+      ? [make("li", { class: "quiet-text" }, `and ${counted(live.length - LISTED, "smaller one")}`)]
+      : []),
+  );
+}
+
+// toggle(group): an entry was clicked.
+export function showLegend(groups, colours, { focus, by, mode }, theme, toggle) {
+  const order = groups.names
+    .map((name, i) => [name, i])
+    .filter(([name, i]) => name && groups.blocks[i]);
+  byId("legend").replaceChildren(
+    ...order.map(([name, i]) => {
+      const dot = make("i", { class: "dot" });
+      dot.style.background = colours[i];
+      const short = by === "file" ? name.split("/").pop() : name;
+      const title = `${name}: ${counted(groups.blocks[i], "block")}, ${formatBytes(groups.atPeak[i])} at the peak. Click to show only these`;
+      return make(
+        "button",
+        {
+          type: "button",
+          title,
+          "aria-pressed": String(focus.has(i)),
+          class: focus.size && !focus.has(i) ? "off" : "",
+          onclick: () => toggle(i),
+        },
+        dot,
+        make("span", { class: "what" }, short),
+        make("span", { class: "number" }, formatBytes(groups.atPeak[i])),
+      );
+    }),
+    ...(mode === "placed" ? [reservedKey(theme)] : []),
+    make("p", { class: "quiet-text" }, "Bytes at the peak. Click to show only some."),
+  );
+}
+
+function reservedKey(theme) {
+  const dot = make("i", { class: "dot framed" });
+  dot.style.background = theme.hole;
+  return make(
+    "div",
+    { class: "key" },
+    dot,
+    make("span", { class: "what" }, "reserved, in no block"),
+  );
+}

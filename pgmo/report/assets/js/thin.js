@@ -1,0 +1,33 @@
+// Long lines, thinned to what a screen can show: of each stretch its largest and smallest value.
+
+const EXACT = 3000; // points that are drawn as they are
+
+// lines: values by tick, repeated after each turn of `ticks` up to `span`, where the last one holds;
+// x0, x1: the ticks that are seen.
+// -> [times, values of the first line, of the second, ...]
+export function thinLines(lines, { ticks, span }, x0, x1, stretches) {
+  const from = Math.max(0, Math.floor(x0) - 1);
+  const to = Math.min(Math.ceil(x1), span) + 1;
+  const at = (line, tick) => line[Math.min(tick, span - 1) % ticks] ?? 0;
+  if (to - from <= EXACT) {
+    const times = Float64Array.from({ length: to - from }, (_, i) => from + i);
+    return [times, ...lines.map((line) => times.map((tick) => at(line, tick)))];
+  }
+  const step = (to - from) / stretches;
+  const times = Float64Array.from({ length: 2 * stretches }, (_, i) => from + (i * step) / 2);
+  const thinned = lines.map((line) => {
+    const values = new Float64Array(2 * stretches);
+    for (let i = 0; i < stretches; i += 1) {
+      let [low, high] = [Infinity, 0];
+      for (let tick = Math.floor(from + i * step); tick < from + (i + 1) * step; tick += 1) {
+        const value = at(line, tick);
+        if (value < low) low = value;
+        if (value > high) high = value;
+      }
+      values[2 * i] = high;
+      values[2 * i + 1] = low;
+    }
+    return values;
+  });
+  return [times, ...thinned];
+}

@@ -1,0 +1,78 @@
+// What the reader does, and what the page does then.
+
+import { byId } from "./dom.js";
+import { addGestures } from "./gestures.js";
+import { readHash } from "./hash.js";
+import { addKeys } from "./keys.js";
+import { initPrint } from "./print.js";
+import { initTheme } from "./theme.js";
+
+export function wire(page) {
+  const { view, state, model } = page;
+  const everything = Array.from({ length: model.count }, (_, block) => block);
+  for (const input of document.querySelectorAll("input[name=mode]"))
+    input.addEventListener("change", () => page.setMode(input.value));
+  byId("by").addEventListener("change", (event) => page.setBy(event.target.value));
+  byId("depth").addEventListener("change", (event) => {
+    state.depth = Number(event.target.value);
+    state.focus.clear();
+    page.look();
+  });
+  byId("turns").addEventListener("change", (event) => page.setTurns(event.target.checked ? 2 : 1));
+  byId("persistent").addEventListener("change", (event) =>
+    page.setPersistent(event.target.checked),
+  );
+  byId("search").addEventListener("input", (event) => page.setQuery(event.target.value));
+  byId("search").addEventListener("keydown", (event) => {
+    if (event.key === "Enter") page.step(page.matches, event.shiftKey ? -1 : 1);
+    if (event.key === "Escape") {
+      page.setQuery("");
+      byId("marks").focus();
+    }
+  });
+  byId("zoom-in").addEventListener("click", () => page.zoom(1 / 1.6));
+  byId("zoom-out").addEventListener("click", () => page.zoom(1.6));
+  byId("reset").addEventListener("click", () => view.goTo(view.all()));
+  byId("peak").addEventListener("click", () => page.peak());
+  byId("unpin").addEventListener("click", () => page.pin(-1));
+  byId("theme").addEventListener("click", () => page.switchTheme());
+  for (const name of ["statistics", "table", "help"]) {
+    byId(`open-${name}`).addEventListener("click", () => page.show(name));
+    byId(name).addEventListener(
+      "click",
+      (event) => event.target === byId(name) && byId(name).close(),
+    ); // the backdrop
+  }
+  addGestures(page.chart, view, {
+    hover: (...given) => page.hover(...given),
+    leave: () => page.leave(),
+    pick: (block, tick) => {
+      page.pin(block === state.pin ? -1 : block);
+      if (model.ticks) page.setTick(tick % model.ticks);
+    },
+  });
+  addKeys(view, {
+    zoom: (factor) => page.zoom(factor),
+    peak: () => page.peak(),
+    search: () => byId("search").focus(),
+    next: (by) => page.step(page.matches, by),
+    neighbour: (by) => page.step(everything, by),
+    colour: () => page.nextColouring(),
+    places: () => page.setMode(state.mode === "planned" ? "placed" : "planned"),
+    turns: () => page.setTurns(3 - state.turns),
+    persistent: () => page.setPersistent(!state.persistent),
+    statistics: () => page.show("statistics"),
+    table: () => page.show("table"),
+    help: () => page.show("help"),
+    theme: () => page.switchTheme(),
+    go: () => state.pin >= 0 && page.go(state.pin),
+    letGo: () => page.pin(-1),
+  });
+  initTheme(() => page.look());
+  initPrint(document.querySelector(".charts"), () => {
+    page.look();
+    page.curve.setRange(page.view.at.x0, page.view.at.x1);
+    page.chart.draw();
+  });
+  addEventListener("hashchange", () => page.take(readHash()));
+}

@@ -1,0 +1,1 @@
+"""Profiles and plans in other tools' formats, one format a file."""

@@ -1,0 +1,164 @@
+"""A timeline for ui.perfetto.dev and chrome://tracing, in the JSON of the Trace Event Format.
+
+    process   "stream 7"                    one a stream; one for what has no place in the arena
+      counter "live bytes"                  ph C, at every tick at which it changes
+      thread  "+1.50 MiB"                   one lane an address: bars of one thread may not overlap
+        slice "aten.mm"                     ph X: a block, its origin in `args`
+
+One tick is shown as one microsecond. An iteration is a circle; one turn of the steady state is
+shown, in which a block that lives into the next iteration is at the end and at the beginning.
+
+Source: the Trace Event Format (complete, counter and metadata events), and Perfetto's notes on it
+("External trace formats: Chrome JSON format"): slices of one thread have to nest, times are in
+microseconds.
+"""
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any, TextIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pgmo.packing.plan import UNPLANNED, Plan
+from pgmo.profiler.profile import NEVER, Profile
+from pgmo.report.exporters.document import write_with_list
+from pgmo.report.exporters.lanes import in_lanes, in_one_turn
+from pgmo.report.exporters.rows import NOBODY
+from pgmo.units import format_bytes
+from pgmo.version import __version__
+
+_Column = NDArray[np.int64]
+
+
+def write_perfetto(source: Profile | Plan, out: TextIO) -> None:
+    """Writes the timeline of a profile or a plan.
+
+    Lanes are the offsets of a plan, the addresses of a profile that has them, else as few as there
+    are blocks at once.
+
+    Example:
+        >>> import io, json
+        >>> out = io.StringIO()
+        >>> write_perfetto(Profile.from_columns(size=[8], start=[0], end=[1], ticks=1), out)
+        >>> sorted({event["ph"] for event in json.loads(out.getvalue())["traceEvents"]})
+        ['C', 'M', 'X']
+    """
+    kind = "plan" if isinstance(source, Plan) else "profile"
+    head = {
+        "displayTimeUnit": "ns",
+        "otherData": {
+            "made_by": f"pgmo {__version__}, from a {kind}",
+            "time": "1 us is one request of the iteration",
+            "ticks": source.ticks,
+            "fingerprint": source.fingerprint,
+            **{name: text for name, text in asdict(source.meta).items() if name != "notes"},
+        },
+    }
+    write_with_list(head, "traceEvents", _events(source), out)
+
+
+def _events(source: Profile | Plan) -> Iterator[dict[str, Any]]:
+    planned = (source.end != NEVER) & ~source.shared
+    pid = 0
+    for stream in np.unique(source.stream[planned]).tolist():
+        pid += 1
+        rows = np.flatnonzero(planned & (source.stream == np.uint64(stream)))
+        yield from _process(source, pid, f"stream {stream}", rows)
+    others = np.flatnonzero(~planned)
+    if len(others):
+        yield from _process(source, pid + 1, "persistent or shared: not planned", others)
+
+
+def _process(
+    source: Profile | Plan, pid: int, name: str, rows: _Column
+) -> Iterator[dict[str, Any]]:
+    begin, end, row, place = _bars(source, rows)
+    lanes = in_lanes(begin, end, place)
+    yield _metadata("process_name", pid, 0, {"name": name})
+    yield _metadata("process_sort_index", pid, 0, {"sort_index": pid})
+    for number, at in enumerate(lanes.place):
+        title = f"lane {number}"
+        if at is not None and at != UNPLANNED:
+            title = f"+{format_bytes(at)}" if isinstance(source, Plan) else f"0x{at:x}"
+        yield _metadata("thread_name", pid, number + 1, {"name": title})
+        yield _metadata("thread_sort_index", pid, number + 1, {"sort_index": number})
+    yield from _counter(pid, begin, end, source.size[row], source.ticks)
+    order = np.lexsort((begin, lanes.lane))
+    for bar in order.tolist():
+        low = int(begin[bar])
+        yield {
+            **_block(source, int(row[bar]), int(place[bar])),
+            "ph": "X",
+            "pid": pid,
+            "tid": int(lanes.lane[bar]) + 1,
+            "ts": low,
+            "dur": int(end[bar]) - low,
+        }
+
+
+def _bars(source: Profile | Plan, rows: _Column) -> tuple[_Column, _Column, _Column, _Column]:
+    """Begin, end, row and place of everything to draw, each of shape (p,)."""
+    ticks = source.ticks
+    start, end = source.start[rows], source.end[rows]
+    end = np.where(end == NEVER, ticks, end)
+    if isinstance(source, Profile):
+        begin, end, of = in_one_turn(start, end, ticks)
+        place = source.address[rows[of]]
+        return begin, end, rows[of], np.where(place > 0, place, UNPLANNED)
+    # Both slots of a block that outlives a period are taken all the time.
+    twice = (source.alternate[rows] != UNPLANNED).nonzero()[0]
+    start, end = start.copy(), end.copy()
+    start[twice], end[twice] = 0, ticks
+    begin, end, of = in_one_turn(start, end, ticks)
+    return (
+        np.concatenate([begin, np.zeros_like(twice)]),
+        np.concatenate([end, np.full_like(twice, ticks)]),
+        np.concatenate([rows[of], rows[twice]]),
+        np.concatenate([source.offset[rows[of]], source.alternate[rows[twice]]]),
+    )
+
+
+def _counter(
+    pid: int, begin: _Column, end: _Column, size: _Column, ticks: int
+) -> Iterator[dict[str, Any]]:
+    change = np.zeros(ticks + 1, np.int64)
+    np.add.at(change, begin, size)
+    np.add.at(change, end, -size)
+    load = np.cumsum(change)
+    changed = np.flatnonzero(np.diff(load, prepend=-1))
+    for tick in changed.tolist():
+        value = int(load[tick])
+        yield {"ph": "C", "name": "live bytes", "pid": pid, "ts": tick, "args": {"value": value}}
+
+
+def _block(source: Profile | Plan, row: int, place: int) -> dict[str, Any]:
+    """Name, category and arguments of a slice."""
+    end = int(source.end[row])
+    size = int(source.size[row])
+    arguments: dict[str, Any] = {
+        "block": row,
+        "size": format_bytes(size),
+        "bytes": size,
+        "start": int(source.start[row]),
+        "end": "never" if end == NEVER else end,
+    }
+    if isinstance(source, Plan):
+        if place != UNPLANNED:
+            arguments["offset"] = place
+        return {"name": format_bytes(size), "cat": "block", "args": arguments}
+    tag = int(source.tag[row])
+    origin = source.tags[tag] if tag >= 0 else NOBODY
+    if place != UNPLANNED:
+        arguments["address"] = f"0x{place:x}"
+    for name in ("module", "op", "phase", "file"):
+        if getattr(origin, name):
+            arguments[name] = getattr(origin, name)
+    if origin.stack:
+        arguments["stack"] = "\n".join(origin.stack)
+    name = origin.op or origin.module or format_bytes(size)
+    return {"name": name, "cat": origin.phase or "block", "args": arguments}
+
+
+def _metadata(kind: str, pid: int, tid: int, arguments: dict[str, Any]) -> dict[str, Any]:
+    return {"ph": "M", "name": kind, "pid": pid, "tid": tid, "ts": 0, "args": arguments}

@@ -1,0 +1,52 @@
+"""The blocks of a profile or a plan as plain rows: what CSV and JSON have in common."""
+
+from collections.abc import Iterator
+
+from pgmo.packing.plan import UNPLANNED, Plan
+from pgmo.profiler.profile import NEVER, Profile
+from pgmo.profiler.tag import Tag
+
+Cell = int | str | bool | None
+NOBODY = Tag("", "", "")
+
+_NUMBERS = ("size", "start", "end", "stream")
+_PROFILE = (*_NUMBERS, "varying", "shared", "ordinal", "thread", "address", "tag")
+_PLAN = (*_NUMBERS, "varying", "shared", "offset", "alternate")
+_ORIGIN = ("module", "op", "phase", "file")
+_NOTHING = {"end": NEVER, "address": 0, "tag": -1, "offset": UNPLANNED, "alternate": UNPLANNED}
+"""What a column holds where there is nothing."""
+
+
+def column_names(source: Profile | Plan) -> tuple[str, ...]:
+    """The columns of `block_rows`, in order.
+
+    Example:
+        >>> column_names(Profile.from_columns(size=[], start=[], end=[], ticks=0))[:3]
+        ('block', 'size', 'start')
+    """
+    return ("block", *_PLAN) if isinstance(source, Plan) else ("block", *_PROFILE, *_ORIGIN)
+
+
+def block_rows(source: Profile | Plan) -> Iterator[dict[str, Cell]]:
+    """One row a block, in order: sizes in bytes, times in ticks, None where there is nothing.
+
+    Of a profile with the block's origin (`module`, `op`, `phase`, `file`), of a plan with its
+    `offset` and, for a block that outlives a period, `alternate`. A block that is never freed has
+    no `end`.
+
+    Example:
+        >>> profile = Profile.from_columns(size=[8], start=[0], end=[1], ticks=1)
+        >>> [(row["size"], row["end"], row["module"]) for row in block_rows(profile)]
+        [(8, 1, '')]
+    """
+    names = _PLAN if isinstance(source, Plan) else _PROFILE
+    columns = [getattr(source, name).tolist() for name in names]
+    for number, values in enumerate(zip(*columns, strict=True)):
+        row: dict[str, Cell] = {"block": number}
+        for name, value in zip(names, values, strict=True):
+            row[name] = None if name in _NOTHING and value == _NOTHING[name] else value
+        if isinstance(source, Profile):
+            tag = row["tag"]
+            origin = NOBODY if tag is None else source.tags[int(tag)]
+            row |= {name: getattr(origin, name) for name in _ORIGIN}
+        yield row

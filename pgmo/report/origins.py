@@ -1,0 +1,89 @@
+"""The names under which blocks are counted: module, operator, phase, file, stream, size class."""
+
+from collections.abc import Sequence
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pgmo.errors import OptionError
+from pgmo.profiler.profile import Profile
+from pgmo.profiler.tag import Tag
+from pgmo.units import format_bytes
+
+By = Literal["module", "op", "phase", "file", "stream", "size"]
+
+KINDS: tuple[By, ...] = get_args(By)
+"""What blocks can be grouped by."""
+
+UNTAGGED = "(untagged)"
+"""The name of blocks whose origin is not known."""
+
+
+def names_of(profile: Profile, by: By) -> list[str]:
+    """The name of each block, shape (n,), under one way of grouping.
+
+    Raises:
+        OptionError: when `by` is none of `KINDS`.
+
+    Example:
+        >>> profile = Profile.from_columns(size=[600], start=[0], end=[1], ticks=1)
+        >>> names_of(profile, "size"), names_of(profile, "module")
+        (['512 B to 1.00 KiB'], ['(untagged)'])
+    """
+    if by == "size":
+        return size_classes(profile.size)
+    if by == "stream":
+        return [f"stream {stream}" for stream in profile.stream.tolist()]
+    return names_of_tags(profile.tags, profile.tag, by)
+
+
+def names_of_tags(tags: Sequence[Tag], tag: NDArray[np.int32], by: By) -> list[str]:
+    """The name under which each entry of a column of tags is counted.
+
+    Args:
+        tags: what the column indexes.
+        tag: shape (n,), -1 for none.
+        by: "module", "op", "phase" or "file".
+
+    Raises:
+        OptionError: when `by` is none of these.
+
+    Example:
+        >>> names_of_tags([Tag("Net", "aten.mm", "forward")], np.array([0, -1]), "op")
+        ['aten.mm', '(untagged)']
+    """
+    if by not in ("module", "op", "phase", "file"):
+        raise OptionError(f"blocks cannot be grouped by {by!r}; choose one of {', '.join(KINDS)}")
+    names = [getattr(one, by) or UNTAGGED for one in tags]
+    return [names[one] if one >= 0 else UNTAGGED for one in tag.tolist()]
+
+
+def size_classes(size: ArrayLike) -> list[str]:
+    """The power-of-two class of each size in bytes, its lower bound included.
+
+    Example:
+        >>> size_classes([1, 512, 1023])
+        ['1 B to 2 B', '512 B to 1.00 KiB', '512 B to 1.00 KiB']
+    """
+    power = np.frexp(np.maximum(np.asarray(size, np.float64), 1))[1] - 1
+    known = {
+        p: f"{format_bytes(2**p)} to {format_bytes(2 ** (p + 1))}" for p in set(power.tolist())
+    }
+    return [known[p] for p in power.tolist()]
+
+
+def describe(tag: Tag | None) -> str:
+    """An origin in one line: where in the code, in which module, by which operator, when.
+
+    Example:
+        >>> describe(Tag("Net.conv", "aten.relu", "forward", "train.py:3 in step"))
+        'train.py:3 in step, Net.conv, aten.relu (forward)'
+        >>> describe(None)
+        '(untagged)'
+    """
+    if tag is None:
+        return UNTAGGED
+    place = ", ".join(part for part in (tag.file, tag.module, tag.op) if part)
+    phase = f"({tag.phase})" if tag.phase else ""
+    return " ".join(part for part in (place, phase) if part) or UNTAGGED

@@ -1,0 +1,129 @@
+"""Where the framework's own allocator placed the blocks, with the unused addresses left out.
+
+    addresses   0x7f00 [ segment ]......................0x7f90 [ segment ][ segment ]
+    squeezed    0      [ segment ]                             [ segment ][ segment ]
+
+Segments lie anywhere in the address space; a picture of them to scale would be empty.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pgmo.profiler.profile import Profile
+from pgmo.profiler.trace import Event, Trace
+
+_APART = 2 * 2**20
+"""Unused bytes between blocks that are left out where segments are not known."""
+
+
+@dataclass(frozen=True, eq=False)
+class Placement:
+    """Blocks in a space without gaps.
+
+    Args:
+        position: of each block of the profile in bytes, -1 where its address is not known,
+            shape (n,).
+        segments: position, bytes and address of each segment; shape (s, 3).
+        resident: position, bytes and tag (of the trace) of each block that was there before the
+            trace began and stays, and is no block of the profile; shape (r, 3).
+        height: bytes of the whole space.
+    """
+
+    position: NDArray[np.int64]
+    segments: NDArray[np.int64]
+    resident: NDArray[np.int64]
+    height: int
+
+
+def find_placement(profile: Profile, address: NDArray[np.int64]) -> Placement | None:
+    """Squeezes the gaps out of addresses; None where none is known.
+
+    Args:
+        profile: the profile.
+        address: of its blocks, 0 where it is not known, shape (n,): its own column, or what a model
+            of the allocator says. Segments and residents of the trace go with its own only.
+
+    Example:
+        >>> profile = Profile.from_columns(
+        ...     size=[64, 64], start=[0, 1], end=[2, 2], ticks=2, address=[2**20, 2**40]
+        ... )
+        >>> placement = find_placement(profile, profile.address)
+        >>> placement.position.tolist(), placement.height
+        ([0, 64], 128)
+    """
+    known = address > 0
+    if not known.any():
+        return None
+    segments = np.zeros((0, 2), np.int64)
+    resident = np.zeros((0, 3), np.int64)
+    if profile.trace is not None and address is profile.address:
+        segments = _segments(profile.trace)
+        resident = _residents(profile.trace)
+        mine = np.isin(resident[:, 0], address[known & profile.persistent])
+        resident = resident[~mine]
+    blocks = np.column_stack([address, profile.size])[known]
+    low, base = _ranges(np.concatenate([blocks, resident[:, :2], segments]), len(segments) > 0)
+
+    def squeeze(at: NDArray[np.int64]) -> NDArray[np.int64]:
+        which = np.searchsorted(low, at, side="right") - 1
+        return base[which] + at - low[which]
+
+    position = np.full(len(profile), -1, np.int64)
+    position[known] = squeeze(address[known])
+    resident = np.column_stack([squeeze(resident[:, 0]), resident[:, 1:]])
+    squeezed = np.column_stack([squeeze(segments[:, 0]), segments[:, 1], segments[:, 0]])
+    everything = np.concatenate(
+        [
+            np.column_stack([position, profile.size])[known],
+            resident[:, :2],
+            squeezed[:, :2],
+        ]
+    )
+    return Placement(position, squeezed, resident, int(everything.sum(axis=1).max()))
+
+
+def _segments(trace: Trace) -> NDArray[np.int64]:
+    """Address and bytes of all memory that was ever reserved, in order; parts that touch joined.
+
+    Only what is mapped piece by piece is joined: the pieces of an expandable segment.
+    """
+    whole = trace.kind == Event.SEGMENT_ALLOC
+    pieces = trace.kind == Event.SEGMENT_MAP
+    taken = np.column_stack([trace.address, trace.size])
+    joined = _merge(taken[pieces], touching=True)
+    return _merge(np.concatenate([taken[whole & (trace.size > 0)], joined]), touching=False)
+
+
+def _residents(trace: Trace) -> NDArray[np.int64]:
+    """Address, bytes and tag of the blocks that were alive at the beginning and are not freed."""
+    alive: dict[int, tuple[int, int]] = {}
+    before = np.flatnonzero(trace.kind[: trace.before] == Event.ALLOC)
+    for row in before.tolist():
+        alive[int(trace.address[row])] = (int(trace.size[row]), int(trace.tag[row]))
+    freed = np.isin(trace.kind, (Event.FREE_REQUESTED, Event.FREE_COMPLETED))
+    for address in np.unique(trace.address[freed]).tolist():
+        alive.pop(address, None)
+    rows = [(address, size, tag) for address, (size, tag) in alive.items() if address and size]
+    return np.array(rows, np.int64).reshape(-1, 3)
+
+
+def _ranges(taken: NDArray[np.int64], exact: bool) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Beginnings of the used ranges, and where each begins in the squeezed space."""
+    merged = _merge(taken, touching=True, apart=0 if exact else _APART)
+    return merged[:, 0], np.cumsum(merged[:, 1]) - merged[:, 1]
+
+
+def _merge(taken: NDArray[np.int64], *, touching: bool, apart: int = 0) -> NDArray[np.int64]:
+    """Joins ranges (address, bytes) that overlap, or lie at most `apart` from one another."""
+    if not len(taken):
+        return taken.reshape(-1, 2)
+    taken = taken[np.argsort(taken[:, 0], kind="stable")]
+    low = taken[:, 0]
+    reach = np.maximum.accumulate(taken.sum(axis=1))
+    new = np.ones(len(low), bool)
+    new[1:] = low[1:] > reach[:-1] + apart if touching else low[1:] >= reach[:-1]
+    first = np.flatnonzero(new)
+    last = np.append(first[1:], len(low)) - 1
+    return np.column_stack([low[first], reach[last] - low[first]])

@@ -1,0 +1,202 @@
+"""All that is known about a profile in one value, for pages, callbacks and plain text."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from typing import TYPE_CHECKING, Any
+
+from pgmo.errors import OptionError
+from pgmo.profiler.profile import Profile
+from pgmo.report.advice import Facts, Hint, advise
+from pgmo.report.attribution import Holder, Node, Peak, alive, find_peak, module_tree
+from pgmo.report.drift import Drift, find_drift
+from pgmo.report.failures import Failure, find_failures
+from pgmo.report.fragmentation import Fragmentation, find_fragmentation
+from pgmo.report.history import follow
+from pgmo.report.idle import Idle, find_idle
+from pgmo.report.leaks import Leaks, find_leaks
+from pgmo.report.origins import By
+from pgmo.report.reserved import Reservation, predict_reserved
+from pgmo.report.residents import Residents, find_residents
+from pgmo.report.streams import StreamUse, stream_use
+from pgmo.report.timing import Duration, time_by
+
+if TYPE_CHECKING:
+    from pgmo.packing.plan import Plan
+
+
+@dataclass(frozen=True)
+class PlanFigures:
+    """What a plan needs; sizes in bytes.
+
+    Example:
+        >>> PlanFigures(arena=100, max_load=100, gap=0.0, optimal=True, solver="best-fit").gap
+        0.0
+    """
+
+    arena: int
+    max_load: int
+    gap: float
+    optimal: bool
+    solver: str
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """What a profile says; made by `explain`. Sizes in bytes.
+
+    Args:
+        blocks: requests of the iteration that get blocks.
+        ticks: requests per iteration.
+        circular: whether the iteration repeats.
+        steady: whether two recorded iterations agreed.
+        peak: the most alive at once, and who holds it.
+        modules: the same as a tree of modules.
+        unplanned: bytes of the profile's blocks that get no slot, the persistent and the shared
+            ones; they come on top of a plan, and are part of what PyTorch would reserve.
+        residents: what is there all the time, on top of the peak.
+        leaks: what accumulates.
+        drift: how far iterations differ.
+        idle: blocks that hold much memory for long around the peak.
+        streams: what each stream asks for.
+        fragmentation: what the trace's own addresses say; None where there are none.
+        failures: requests of the trace for which there was no memory.
+        times: where a trace spends its time; empty where it has no times.
+        reserved: what PyTorch would reserve, by name of the setting: "default", "expandable".
+        plan: of this profile, if one was given.
+        hints: what would help, the one about most bytes first.
+
+    Example:
+        >>> explain(Profile.from_columns(size=[64], start=[0], end=[1], ticks=1)).peak.size
+        64
+    """
+
+    blocks: int
+    ticks: int
+    circular: bool
+    steady: bool
+    peak: Peak
+    modules: tuple[Node, ...]
+    unplanned: int
+    residents: Residents
+    leaks: Leaks
+    drift: Drift
+    idle: tuple[Idle, ...]
+    streams: tuple[StreamUse, ...]
+    fragmentation: Fragmentation | None
+    failures: tuple[Failure, ...]
+    times: tuple[Duration, ...]
+    reserved: dict[str, Reservation]
+    plan: PlanFigures | None
+    hints: tuple[Hint, ...]
+
+    @property
+    def max_load(self) -> int:
+        """The largest sum of live bytes: the bound of every plan."""
+        return self.peak.size
+
+    @property
+    def holders(self) -> Mapping[By, tuple[Holder, ...]]:
+        """Who holds the peak, by what blocks are grouped by."""
+        return self.peak.holders
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same as plain values, fit for JSON.
+
+        Example:
+            >>> profile = Profile.from_columns(size=[64], start=[0], end=[1], ticks=1)
+            >>> explain(profile).as_dict()["peak"]["size"]
+            64
+        """
+        return {item.name: plain(getattr(self, item.name)) for item in fields(self)}
+
+    def lines(self) -> list[str]:
+        """The same in words.
+
+        Example:
+            >>> profile = Profile.from_columns(size=[64], start=[0], end=[1], ticks=1)
+            >>> explain(profile).lines()[0]
+            'peak        64 B in 1 blocks, at request 0 of 1'
+        """
+        from pgmo.report.words import explanation_lines
+
+        return explanation_lines(self)
+
+
+def explain(
+    profile: Profile, plan: "Plan | None" = None, *, top: int = 10, predict: bool = True
+) -> Explanation:
+    """Gathers all that a profile says.
+
+    Args:
+        profile: the profile.
+        plan: of this profile, to compare with.
+        top: rows in each list.
+        predict: whether to work out what PyTorch's allocator would reserve, the slowest part.
+
+    Raises:
+        OptionError: when `top` is below 1.
+
+    Example:
+        >>> profile = Profile.from_columns(size=[64, 32], start=[0, 1], end=[2, 3], ticks=2)
+        >>> explain(profile).reserved["default"].peak
+        2097152
+    """
+    if top < 1:
+        raise OptionError(f"top must be 1 at least, not {top}")
+    trace = profile.trace
+    history = None if trace is None else follow(trace)
+    peak = find_peak(profile, top)
+    facts = Facts(
+        profile=profile,
+        peak=peak,
+        residents=find_residents(profile, history, top),
+        leaks=find_leaks(profile, history),
+        drift=find_drift(profile, history),
+        streams=stream_use(profile),
+        reserved=predict_reserved(profile) if predict else {},
+        fragmentation=None if trace is None else find_fragmentation(trace, history),
+        failures=() if trace is None else find_failures(trace, history),
+        arena=None if plan is None else plan.arena,
+    )
+    figures = None
+    if plan is not None:
+        figures = PlanFigures(plan.arena, plan.max_load, plan.gap, plan.optimal, plan.solver)
+    return Explanation(
+        blocks=len(profile),
+        ticks=profile.ticks,
+        circular=profile.circular,
+        steady=profile.steady,
+        peak=peak,
+        modules=module_tree(profile, alive(profile, peak.tick)),
+        unplanned=int(profile.size[profile.turns == 0].sum()),
+        residents=facts.residents,
+        leaks=facts.leaks,
+        drift=facts.drift,
+        idle=find_idle(profile, peak.tick, top),
+        streams=facts.streams,
+        fragmentation=facts.fragmentation,
+        failures=facts.failures,
+        times=() if trace is None else time_by(trace, top=top),
+        reserved=facts.reserved,
+        plan=figures,
+        hints=advise(facts),
+    )
+
+
+def plain(value: Any) -> Any:
+    """Turns values of this package into dicts, lists and numbers, fit for JSON.
+
+    Columns that only pictures need are left out.
+
+    Example:
+        >>> plain(Holder("Net", 8, 1))
+        {'name': 'Net', 'size': 8, 'blocks': 1}
+    """
+    if is_dataclass(value) and not isinstance(value, type):
+        shown = (item.name for item in fields(value) if item.compare)
+        return {name: plain(getattr(value, name)) for name in shown}
+    if isinstance(value, Mapping):
+        return {key: plain(one) for key, one in value.items()}
+    if isinstance(value, tuple):
+        return [plain(one) for one in value]
+    return value

@@ -1,0 +1,148 @@
+"""Explanations in plain text, one line a fact."""
+
+from typing import TYPE_CHECKING
+
+from pgmo.report.leaks import Leaks
+from pgmo.report.origins import By
+from pgmo.units import format_bytes
+
+if TYPE_CHECKING:
+    from pgmo.report.summary import Explanation
+
+_MOST = 5
+_SHOWN: dict[By, str] = {"phase": "phase", "module": "module", "file": "line"}
+
+
+def explanation_lines(told: "Explanation") -> list[str]:
+    """An explanation in words: the peak and its holders, what is reserved, what leaks, hints.
+
+    Example:
+        >>> from pgmo.profiler.profile import Profile
+        >>> from pgmo.report.summary import explain
+        >>> profile = Profile.from_columns(size=[64], start=[0], end=[1], ticks=1)
+        >>> explanation_lines(explain(profile, predict=False))[-1]
+        'leaks       none (one iteration of a steady profile)'
+    """
+    peak = told.peak
+    lines = [
+        f"peak        {format_bytes(peak.size)} in {peak.blocks} blocks, "
+        f"at request {peak.tick} of {told.ticks}"
+    ]
+    for by, heading in _SHOWN.items():
+        holders = [one for one in told.holders[by] if not one.name.startswith("(")]
+        if holders:
+            named = ", ".join(f"{one.name} {format_bytes(one.size)}" for one in holders[:_MOST])
+            lines.append(f"  by {heading:<8}{named}")
+    if told.residents.size:
+        lines.append(
+            f"resident    {format_bytes(told.residents.size)} in {told.residents.blocks} blocks "
+            "are there all the time, on top of the peak"
+        )
+    lines += reserved_lines(told)
+    lines += _course(told)
+    lines += leak_lines(told.leaks)
+    lines += [f"hint        {hint.title}: {hint.text}" for hint in told.hints]
+    return lines
+
+
+def reserved_lines(told: "Explanation") -> list[str]:
+    """What PyTorch reserves, a plan needs, and no plan can be below."""
+    lines = [
+        f"failed      a request of {format_bytes(one.size)} from {one.origin}, with "
+        f"{format_bytes(one.live)} in blocks and {format_bytes(one.reserved)} reserved"
+        for one in told.failures[:_MOST]
+    ]
+    seen = told.fragmentation
+    if seen is not None:
+        hole = format_bytes(seen.largest_hole)
+        lines.append(
+            f"reserved    {format_bytes(seen.peak_reserved)} at most as recorded, {seen.waste:.1%} "
+            f"of it in no block; at the peak {seen.holes} holes, the largest {hole}"
+        )
+        if told.circular and told.residents.size:
+            rest = format_bytes(told.residents.size)
+            lines.append(
+                f"            among it {rest} of blocks that are there all the time, such as "
+                "parameters: what follows is without them"
+            )
+    words = {"default": "by default", "expandable": "with expandable segments"}
+    for name, one in told.reserved.items():
+        ran_out = f", out of memory at request {one.failed}" if one.failed is not None else ""
+        lines.append(
+            f"PyTorch     would reserve {format_bytes(one.peak)} on CUDA {words.get(name, name)} "
+            f"for these blocks, {one.fragmentation:.1%} of it in none of them{ran_out}"
+        )
+    if told.plan is not None:
+        proof = ", and fixed places allow no less" if told.plan.optimal else ""
+        lines.append(
+            f"plan        needs {format_bytes(told.plan.arena)}, {told.plan.gap:.2%} above the "
+            f"bound{proof}"
+        )
+        if told.unplanned:
+            both = format_bytes(told.plan.arena + told.unplanned)
+            rest = format_bytes(told.unplanned)
+            lines.append(f"            {both} with the {rest} of blocks that get no slot")
+    lines.append(f"bound       {format_bytes(told.max_load)}: what is alive at once at the peak")
+    return lines
+
+
+def leak_lines(leaks: Leaks, memory: int | None = None) -> list[str]:
+    """What accumulates, in words.
+
+    Args:
+        leaks: what was found.
+        memory: of the device, in bytes, to say how long it lasts.
+
+    Example:
+        >>> leak_lines(Leaks((), True, "8 iterations", 0))
+        ['leaks       none (8 iterations)']
+    """
+    if not leaks.judged:
+        return [f"leaks       not known ({leaks.basis})"]
+    if not leaks.found:
+        return [f"leaks       none ({leaks.basis})"]
+    lines = [
+        f"leaks       {format_bytes(leaks.growth)} more in each {leaks.per} ({leaks.basis})",
+        *(
+            f"  {leak.confidence:<10}{format_bytes(leak.growth)}/{leaks.per} from {leak.origin}: "
+            f"{leak.why}"
+            for leak in leaks.found
+        ),
+    ]
+    if memory is not None:
+        lines.append(
+            f"  {format_bytes(memory)} are full after about {leaks.until_full(memory)} more "
+            f"{leaks.per}s, starting from {format_bytes(leaks.live)} in use"
+        )
+    return lines
+
+
+def _course(told: "Explanation") -> list[str]:
+    """Drift and streams, where there is something to say."""
+    lines = []
+    drift = told.drift
+    if drift.steps:
+        lines.append(
+            f"drift       {drift.changed} of {len(drift.steps)} iterations differ from the one "
+            f"before; {drift.varying} blocks vary in size"
+        )
+    if len(told.streams) > 1:
+        named = ", ".join(
+            f"{use.stream}: {use.requests} blocks, {format_bytes(use.max_load)} at once"
+            for use in told.streams[:_MOST]
+        )
+        lines.append(f"streams     {named}")
+    if told.times:
+        longest = ", ".join(
+            f"{one.name} {one.microseconds / 1000:.1f} ms" for one in told.times[:_MOST]
+        )
+        lines.append(f"time        on the thread that launches, from requests of {longest}")
+    if told.idle:
+        saved = [one for one in told.idle if one.saved]
+        first = (saved or list(told.idle))[0]
+        why = "saved for the backward pass; " if saved else ""
+        lines.append(
+            f"idle        {format_bytes(first.size)} from {first.origin} exist for "
+            f"{first.share:.0%} of the iteration: {why}when they are read is not known"
+        )
+    return lines

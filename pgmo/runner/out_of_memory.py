@@ -1,0 +1,187 @@
+"""What is kept when a program ends for want of memory: a snapshot, and an explanation.
+
+    pgmo-oom-RANK.pickle      PyTorch's own history, if it was being recorded
+    pgmo-oom-RANK.pgmoprof    the blocks that pgmo knows of
+    pgmo-oom-RANK.txt         the error, and who holds the memory
+
+RANK is that of a distributed program; else the number of the process.
+"""
+
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from pgmo.allocator.session import Session
+from pgmo.errors import PgmoError
+from pgmo.profiler.profile import Profile
+from pgmo.runner.ranks import rank
+
+_MESSAGES = ("out of memory", "can't allocate memory")
+"""In the texts of errors that have no type of their own: of c10's CPU allocator, of cuBLAS."""
+
+_NOTHING = """\
+Nothing was recorded yet: pgmo begins with the first forward pass in training mode. For what was
+there before, call torch.cuda.memory._record_memory_history() at the beginning of the script;
+its history is saved here, too."""
+
+_DEEPEST = 16
+"""Causes of an error that are looked at."""
+
+_LINES = 8
+"""Holders of memory that are named."""
+
+
+def is_out_of_memory(error: BaseException | None) -> bool:
+    """Whether memory ran out, in this error or in one that it was raised for.
+
+    Example:
+        >>> is_out_of_memory(RuntimeError("DefaultCPUAllocator: can't allocate memory"))
+        True
+        >>> is_out_of_memory(ValueError("out of memory"))
+        False
+    """
+    of_torch = getattr(sys.modules.get("torch"), "OutOfMemoryError", MemoryError)
+    for _ in range(_DEEPEST):
+        if error is None:
+            return False
+        if isinstance(error, (MemoryError, of_torch)):
+            return True
+        if isinstance(error, RuntimeError) and any(text in str(error) for text in _MESSAGES):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def save_out_of_memory(
+    error: BaseException, sessions: Iterable[Session], folder: str | os.PathLike[str] = "."
+) -> tuple[Path, ...]:
+    """Saves what can be known; to be called while the sessions are open and the error is caught.
+
+    What cannot be saved is left out: this must not hide the error itself.
+
+    Args:
+        error: why the program ends.
+        sessions: one for each device.
+        folder: where to.
+
+    Returns:
+        The files, the explanation last.
+
+    Example:
+        >>> save_out_of_memory(error, [session])  # doctest: +SKIP
+        (PosixPath('pgmo-oom-4711.pgmoprof'), PosixPath('pgmo-oom-4711.txt'))
+    """
+    stem = Path(folder) / f"pgmo-oom-{_rank()}"
+    with suppress(OSError):  # then no file can be written, which is said below
+        stem.parent.mkdir(parents=True, exist_ok=True)
+    open_sessions = list(sessions)
+    text = [f"{type(error).__name__}: {error}", ""]
+    written = _save_history(stem.with_suffix(".pickle"))
+    for session in open_sessions:
+        try:
+            profile = _known(session)
+            if profile is not None:
+                own = f"{stem.name}-{session.device}".replace(":", "") if open_sessions[1:] else ""
+                path = stem.with_name(f"{own or stem.name}.pgmoprof")
+                profile.save(path)
+                written.append(path)
+                text += [*_explain(profile), ""]
+        except PgmoError as problem:
+            text += [f"What pgmo knows of {session.device} could not be saved: {problem}", ""]
+        text += [str(session.summary()), ""]
+    command = look_at(written)
+    text.append(f"To see more: {command}" if command else _NOTHING)
+    explanation = stem.with_suffix(".txt")
+    try:
+        explanation.write_text("\n".join(text) + "\n")
+        written.append(explanation)
+    except OSError as problem:
+        print(f"pgmo: {explanation} could not be written: {problem}", file=sys.stderr)
+    return tuple(written)
+
+
+@contextmanager
+def keeping_out_of_memory(
+    *sessions: Session, folder: str | os.PathLike[str] = "."
+) -> Iterator[None]:
+    """Saves what can be known when the block ends for want of memory; the error goes on.
+
+    Args:
+        sessions: that are open in the block.
+        folder: where to.
+
+    Example:
+        >>> with pgmo.optimize() as session, keeping_out_of_memory(session):  # doctest: +SKIP
+        ...     train(session)
+    """
+    try:
+        yield
+    except BaseException as error:
+        if is_out_of_memory(error):
+            tell(save_out_of_memory(error, sessions, folder))
+        raise
+
+
+def tell(files: Iterable[Path]) -> None:
+    """Says on stderr what was saved, and the command that shows it.
+
+    Example:
+        >>> tell([Path("pgmo-oom-0.pgmoprof")])
+    """
+    files = list(files)
+    if not files:
+        return
+    print("pgmo: memory ran out; what is known about it was saved", file=sys.stderr)
+    for path in files:
+        print(f"Wrote {path}", file=sys.stderr)
+    print(f"Next: {look_at(files) or f'less {files[-1]}'}", file=sys.stderr)
+
+
+def look_at(files: Iterable[Path]) -> str | None:
+    """The command that shows what was saved; None when nothing was that it could show.
+
+    Example:
+        >>> look_at([Path("pgmo-oom-0.pgmoprof")])
+        'pgmo report pgmo-oom-0.pgmoprof'
+    """
+    by_suffix = {path.suffix: path for path in files}
+    if ".pgmoprof" in by_suffix:
+        return f"pgmo report {by_suffix['.pgmoprof']}"
+    if ".pickle" in by_suffix:
+        path = by_suffix[".pickle"]
+        return f"pgmo import {path} -o {path.with_suffix('.pgmoprof')}"
+    return None
+
+
+def _rank() -> int:
+    own = rank()
+    return os.getpid() if own is None else own
+
+
+def _known(session: Session) -> Profile | None:
+    """What was recorded up to the failing request, or else the iteration that is replayed."""
+    return session.profile if session.plan is not None else session.recording or session.profile
+
+
+def _save_history(path: Path) -> list[Path]:
+    """PyTorch's snapshot, if its history was being recorded: without it there is little in one."""
+    torch: Any = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_initialized():
+        return []
+    try:
+        if not any(torch.cuda.memory._snapshot()["device_traces"]):
+            return []
+        torch.cuda.memory._dump_snapshot(str(path))
+    except Exception:  # private functions, and a device in trouble: anything may come
+        return []
+    return [path]
+
+
+def _explain(profile: Profile) -> list[str]:
+    from pgmo.report.summary import explain
+
+    what = "The iteration that repeats" if profile.circular else "Up to the failing request"
+    return [f"{what}, as pgmo knows it:", *explain(profile, top=_LINES, predict=False).lines()]

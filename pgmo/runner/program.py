@@ -1,0 +1,192 @@
+"""Runs a script or a module as `python` itself would: same argv, path, `__main__` and exit code."""
+
+import importlib.machinery
+import importlib.util
+import os
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import CodeType, ModuleType, TracebackType
+
+from pgmo.errors import FileError
+
+
+@dataclass(frozen=True)
+class Program:
+    """What is to be run.
+
+    Args:
+        target: path of a script, of a directory or archive with a `__main__.py`, or a module's
+            dotted name.
+        is_module: whether it is a module's name, as after `python -m`.
+        arguments: what the program finds in `sys.argv` after its own name.
+
+    Example:
+        >>> Program("train.py", False, ("--epochs", "3")).name
+        'train'
+    """
+
+    target: str
+    is_module: bool = False
+    arguments: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """A short name, for files."""
+        if self.is_module:
+            return self.target.removesuffix(".__main__").rpartition(".")[2]
+        return Path(os.path.abspath(self.target)).stem
+
+    def check(self) -> None:
+        """Finds out before anything else whether there is such a file.
+
+        Raises:
+            FileError: when there is not.
+        """
+        if not self.is_module and not os.path.exists(self.target):
+            hint = ""
+            if not self.target.endswith(".py") and not os.path.dirname(self.target):
+                hint = f"; for a module write: pgmo run -m {self.target}"
+            raise FileError(f"there is no file {self.target}{hint}")
+
+    def run(self) -> "Ending":
+        """Runs it to its end, in the place of this process's `__main__`.
+
+        An exception of the program's is returned and not raised. What `sys` has been changed to
+        stays: threads and exit handlers of the program may still need it.
+
+        Raises:
+            FileError: when a module cannot be found.
+        """
+        sys.argv = [self.target, *self.arguments]
+        try:
+            # In here the program's own frames begin, even where compiling fails.
+            code = self._load()
+            exec(code, sys.modules["__main__"].__dict__)
+            _await_threads()
+        except SystemExit as ended:
+            return Ending(_exit_code(ended), None)
+        except FileError:
+            raise
+        except BaseException as error:
+            return Ending(130 if isinstance(error, KeyboardInterrupt) else 1, error)
+        return Ending(0, None)
+
+    def _load(self) -> CodeType:
+        """Makes `__main__`, and returns its code."""
+        if self.is_module:
+            return self._load_module()
+        if os.path.isdir(self.target) or self.target.endswith((".zip", ".pyz")):
+            _set_first_path(os.path.abspath(self.target))
+            spec = importlib.machinery.PathFinder.find_spec("__main__", [self.target])
+            if spec is None:
+                raise FileError(f"there is no __main__.py in {self.target}")
+            return _code_of(spec)
+        _set_first_path(os.path.dirname(os.path.realpath(self.target)))
+        path = os.path.abspath(self.target)
+        loader = importlib.machinery.SourceFileLoader("__main__", path)
+        main = _new_main(path, loader)
+        main.__dict__["__cached__"] = None
+        return compile(Path(self.target).read_bytes(), path, "exec", dont_inherit=True)
+
+    def _load_module(self) -> CodeType:
+        _set_first_path(os.getcwd())
+        try:
+            spec = importlib.util.find_spec(self.target)
+            if spec is not None and spec.submodule_search_locations is not None:
+                spec = importlib.util.find_spec(f"{self.target}.__main__")
+        except ModuleNotFoundError as error:
+            if error.name is None or not f"{self.target}.".startswith(f"{error.name}."):
+                raise  # a package on the way imports something that is missing
+            spec = None
+        if spec is None or spec.loader is None:
+            raise FileError(
+                f"there is no module {self.target} that can be run; it is looked for in the "
+                "current directory and where Python's packages are"
+            )
+        sys.argv[0] = spec.origin or self.target
+        return _code_of(spec)
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a program ended.
+
+    Args:
+        code: the exit code that `python` would have ended with; 130 for an interrupt.
+        error: the exception that nobody caught; None if there was none.
+
+    Example:
+        >>> Ending(0, None).code
+        0
+    """
+
+    code: int
+    error: BaseException | None
+
+    def show(self) -> None:
+        """Shows the exception as the interpreter does, from the program's first frame on."""
+        if self.error is not None:
+            error = self.error.with_traceback(_own_part(self.error.__traceback__))
+            sys.excepthook(type(error), error, error.__traceback__)
+
+
+def _own_part(trace: TracebackType | None) -> TracebackType | None:
+    while trace is not None and trace.tb_frame.f_globals is globals():
+        trace = trace.tb_next
+    # Where a module was looked for, its package may have failed.
+    while trace is not None and "importlib" in trace.tb_frame.f_code.co_filename:
+        trace = trace.tb_next
+    return trace
+
+
+def _exit_code(ended: SystemExit) -> int:
+    if ended.code is None:
+        return 0
+    if isinstance(ended.code, int):
+        return ended.code
+    print(ended.code, file=sys.stderr)
+    return 1
+
+
+def _set_first_path(path: str) -> None:
+    if getattr(sys.flags, "safe_path", False):
+        return  # then there is no such entry
+    sys.path[:1] = [path]
+
+
+def _code_of(spec: importlib.machinery.ModuleSpec) -> CodeType:
+    """Makes `__main__` from what was found, and returns its code."""
+    loader = spec.loader
+    get_code = getattr(loader, "get_code", None)
+    code = get_code(spec.name) if get_code else None
+    if not isinstance(code, CodeType) or loader is None:
+        raise FileError(f"{spec.name} has no Python code that could be run")
+    main = _new_main(spec.origin or spec.name, loader)
+    main.__spec__ = spec
+    main.__package__ = spec.parent
+    main.__dict__["__cached__"] = spec.cached
+    return code
+
+
+_replaced: list[ModuleType] = []
+"""Earlier `__main__` modules: what they hold must not go away while the program runs."""
+
+
+def _new_main(path: str, loader: object) -> ModuleType:
+    main = ModuleType("__main__")
+    main.__file__ = path
+    main.__loader__ = loader  # type: ignore[assignment]
+    main.__dict__.update(__builtins__=sys.modules["builtins"], __annotations__={})
+    _replaced.append(sys.modules["__main__"])
+    sys.modules["__main__"] = main
+    return main
+
+
+def _await_threads(skip: Sequence[threading.Thread] = ()) -> None:
+    """Waits for what the interpreter waits for when the last line has been run."""
+    for thread in threading.enumerate():
+        if not thread.daemon and thread is not threading.current_thread() and thread not in skip:
+            thread.join()

@@ -1,0 +1,28 @@
+"""Which process of a distributed program this is, as launchers say it in the environment."""
+
+import os
+from pathlib import Path
+
+
+def rank() -> int | None:
+    """The number of this process; None where it is the only one, or nobody says so.
+
+    Example:
+        >>> rank() is None
+        True
+    """
+    number, several = os.environ.get("RANK", ""), os.environ.get("WORLD_SIZE", "1") != "1"
+    return int(number) if several and number.isdecimal() else None
+
+
+def of_rank(path: str) -> str:
+    """A file's name, or its path, that no other process of the program uses.
+
+    Example:
+        >>> of_rank("run.json")
+        'run.json'
+    """
+    own = rank()
+    if own is None:
+        return path
+    return str(Path(path).with_name(f"{Path(path).stem}-rank{own}{Path(path).suffix}"))

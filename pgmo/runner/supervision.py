@@ -1,0 +1,227 @@
+"""Sessions around the iterations of a program that knows nothing of them."""
+
+import os
+import warnings
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pgmo.allocator.optimize import optimize
+from pgmo.allocator.session import Session
+from pgmo.allocator.statistics import IterationStatistics
+from pgmo.errors import FileError, PgmoError, SessionError
+
+_SERVED = ("cpu", "cuda")
+"""Types of devices that there are adapters for."""
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What the sessions are to do.
+
+    Args:
+        name: of the model, in files.
+        plan: a saved plan to begin with.
+        save: directory for profiles and plans.
+        device: the only one to serve; None for those on which the optimizers' parameters are.
+        profile_only: record, save the profile, and do nothing more.
+        start: the directory in which relative paths begin: programs may change to another one.
+
+    Example:
+        >>> Wishes("train").profile_only
+        False
+    """
+
+    name: str
+    plan: str | None = None
+    save: str | None = None
+    device: str | None = None
+    profile_only: bool = False
+    start: Path = Path()
+
+    def shown(self, path: Path) -> Path:
+        """A path as seen from where the program was started.
+
+        Example:
+            >>> Wishes("train", start=Path("/home/me")).shown(Path("/home/me/plans/a.pgmoplan"))
+            PosixPath('plans/a.pgmoplan')
+        """
+        return path.relative_to(self.start) if path.is_relative_to(self.start) else path
+
+
+@dataclass
+class Supervision:
+    """Opens a session for each device when training begins, and carries it from step to step.
+
+    Whatever goes wrong in here is noted, and the program goes on without.
+
+    Args:
+        wishes: what to do.
+        after_iteration: called after each, for those who watch.
+
+    Attributes:
+        sessions: one for each device.
+        notes: what went otherwise than one would expect.
+        saved: files that were written.
+
+    Example:
+        >>> Supervision(Wishes("train")).sessions
+        []
+    """
+
+    wishes: Wishes
+    after_iteration: Callable[["Supervision"], None] | None = None
+    sessions: list[Session] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    saved: list[Path] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._pauses = ExitStack()
+        self._process = os.getpid()
+        self._broken = False
+
+    # --- told by the watcher --------------------------------------------------------------------
+
+    def begin(self, devices: list[str]) -> None:
+        """Opens a session for each of these devices that can be served."""
+        with self._harmless():
+            wanted = [self.wishes.device] if self.wishes.device else devices
+            served = [one for one in wanted if one.partition(":")[0] in _SERVED]
+            if not served:
+                self.notes.append(
+                    f"the trained parameters are on {', '.join(devices) or 'no device'}, which "
+                    "pgmo does not serve; the program ran as without it"
+                )
+            # However the program has set warnings up, ours must not become errors in its loop.
+            warnings.filterwarnings("default", message="pgmo: ")
+            for device in served:
+                self._open(device, alone=len(served) == 1)
+
+    def end_iteration(self) -> None:
+        """Ends an iteration on each device."""
+        if os.getpid() != self._process:
+            return
+        with self._harmless():
+            for session in self.sessions:
+                session.step()
+            if self.wishes.profile_only:
+                self._save_profiles()
+            if self.after_iteration is not None:
+                self.after_iteration(self)
+
+    def pause(self) -> None:
+        """An evaluation begins."""
+        with self._harmless():
+            for session in self.sessions:
+                self._pauses.enter_context(session.pause())
+
+    def resume(self) -> None:
+        """The evaluation has ended."""
+        with self._harmless():
+            self._pauses.close()
+
+    # --- at the end -----------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Closes the sessions, and takes stock of the files."""
+        if os.getpid() != self._process:
+            return
+        self.resume()
+        with self._harmless(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that there was no iteration is said in the summary
+            for session in self.sessions:
+                session.close()
+        for session in self.sessions:
+            self.saved += [path for path in session.saved if path not in self.saved]
+
+    def to_fields(self) -> dict[str, Any]:
+        """All that was counted, for JSON; sizes in bytes."""
+        return {
+            "sessions": [
+                {
+                    "device": session.device,
+                    "summary": asdict(session.summary()),
+                    "iterations": [_fields(one) for one in session.history],
+                }
+                for session in self.sessions
+            ],
+            "notes": self.notes,
+            "saved": [str(self.wishes.shown(path)) for path in self.saved],
+        }
+
+    # --- parts ----------------------------------------------------------------------------------
+
+    def _open(self, device: str, *, alone: bool) -> None:
+        wishes = self.wishes
+        name = wishes.name if alone else f"{wishes.name}-{device.replace(':', '')}"
+        session = optimize(
+            device=device,
+            plan=None if wishes.plan is None else str(wishes.start / wishes.plan),
+            save=None if wishes.profile_only or not wishes.save else wishes.start / wishes.save,
+            model_name=name,
+            record_only=wishes.profile_only,
+        )
+        session.__enter__()
+        session.give_way = self._give_way
+        self.sessions.append(session)
+
+    def _give_way(self) -> None:
+        with self._harmless(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self.give_up(SessionError("the script opened a session of its own"))
+
+    def _save_profiles(self) -> None:
+        for number, session in enumerate(self.sessions):
+            name = self.wishes.name if not number else f"{self.wishes.name}-{number + 1}"
+            path = self.wishes.start / (self.wishes.save or ".") / f"{name}.pgmoprof"
+            if session.profile is not None and path not in self.saved:
+                try:
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                except OSError as error:
+                    raise FileError(f"{path.parent} cannot be made: {error.strerror}") from error
+                session.profile.save(path)
+                self.saved.append(path)
+
+    def _harmless(self) -> "_Harmless":
+        return _Harmless(self)
+
+    def give_up(self, error: Exception) -> None:
+        """Notes an error, and does nothing any more."""
+        if self._broken:
+            return
+        self._broken = True
+        kind = "" if isinstance(error, PgmoError) else f"{type(error).__name__}: "
+        self.notes.append(f"{kind}{error}; the program ran on without pgmo")
+        self._pauses.close()
+        for session in self.sessions:
+            session.close()
+        self.end_iteration = self.pause = lambda: None  # type: ignore[method-assign]
+
+
+class _Harmless:
+    """Keeps errors of ours out of the program."""
+
+    def __init__(self, supervision: Supervision) -> None:
+        self._supervision = supervision
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        if not isinstance(error, Exception):
+            return False
+        self._supervision.give_up(error)
+        return True
+
+
+def _fields(iteration: IterationStatistics) -> dict[str, Any]:
+    return {
+        "phase": str(iteration.phase),
+        "requests": iteration.requests,
+        "hits": iteration.hits,
+        "bytes_requested": iteration.bytes_requested,
+        "bytes_hit": iteration.bytes_hit,
+        "misses": {reason: count for reason, count in iteration.misses.items() if count},
+    }

@@ -1,0 +1,210 @@
+"""Sees from outside where a training loop begins, steps and evaluates.
+
+    Optimizer.__init__      there is something to train
+    first forward pass      of a module in training mode, with gradients: the loop begins
+    Optimizer.step          perhaps the end of an iteration (see step_pattern)
+    GradScaler.step         the same, where it leaves the optimizer's step out
+    model.eval()            evaluation: a pause, until the model is trained again
+
+Only while the beginning of something is waited for is there a hook on forward passes.
+"""
+
+import functools
+import weakref
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from pgmo.runner.step_pattern import StepPattern
+
+
+class Listener(Protocol):
+    """What the watcher calls. None of these may raise.
+
+    Example:
+        >>> class Nobody:
+        ...     def begin(self, devices): ...
+        ...     def end_iteration(self): ...
+        ...     def pause(self): ...
+        ...     def resume(self): ...
+    """
+
+    def begin(self, devices: list[str]) -> None:
+        """Training begins, of parameters on these devices ("cpu", "cuda:0", "mps:0", ...)."""
+
+    def end_iteration(self) -> None:
+        """An iteration has ended."""
+
+    def pause(self) -> None:
+        """An evaluation begins."""
+
+    def resume(self) -> None:
+        """Training goes on."""
+
+
+class Watcher:
+    """Hooks into torch; made to be attached once, and to stay to the end of the process.
+
+    Args:
+        listener: is told.
+
+    Example:
+        >>> watcher = Watcher(listener)  # doctest: +SKIP
+        >>> after_import("torch.optim.optimizer", watcher.attach)  # doctest: +SKIP
+    """
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+        self._optimizers: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._pattern = StepPattern()
+        self._steps = 0
+        self._attached = self._began = False
+        self._forward_hook: Any = None
+        self._evaluated: Any = None  # the model whose evaluation is the reason for a pause
+        self._watches_modes = True
+        self._switching = False  # inside of Module.train, which calls itself for each part
+
+    def attach(self) -> None:
+        """Begins to watch; `torch.optim.optimizer` must have been imported."""
+        from torch.optim.optimizer import Optimizer
+
+        hooked = Optimizer.profile_hook_step
+
+        def outside_of_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
+            return _wrapped(hooked(step), self._stepping)
+
+        # What torch wraps each class's `step` in, to call hooks. A hook would be called inside of
+        # that, where none can be added or removed, which a session does between iterations.
+        _set(Optimizer, "profile_hook_step", staticmethod(outside_of_hooks))
+        _wrap(Optimizer, "__init__", self._making)
+
+    # --- the beginning --------------------------------------------------------------------------
+
+    def _making(self, original: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+        original(*args, **kwargs)
+        self._optimizers.add(args[0])
+        if not self._attached:
+            # Not before: while torch.optim is imported, torch itself is not complete.
+            self._attached = True
+            from torch import nn
+            from torch.amp.grad_scaler import GradScaler
+
+            _wrap(GradScaler, "step", self._scaled_step)
+            _wrap(nn.Module, "train", self._switched)
+            self._await_training()
+
+    def _await_training(self) -> None:
+        if self._forward_hook is None:
+            from torch.nn.modules import module
+
+            self._forward_hook = module.register_module_forward_pre_hook(self._forward)
+
+    def _forward(self, module: Any, _args: object) -> None:
+        import torch
+
+        if torch.compiler.is_compiling() or not module.training or not torch.is_grad_enabled():
+            return
+        self._end_wait()
+        if not self._began:
+            self._begin()
+
+    def _end_wait(self) -> None:
+        if self._forward_hook is not None:
+            self._forward_hook.remove()
+            self._forward_hook = None
+        self._resume()
+
+    def _begin(self) -> None:
+        self._began = True
+        devices = {
+            str(parameter.device)
+            for optimizer in self._optimizers
+            for parameter in _parameters(optimizer)
+        }
+        self._listener.begin(sorted(devices))
+
+    # --- iterations -----------------------------------------------------------------------------
+
+    def _stepping(self, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        result = original(*args, **kwargs)
+        self._stepped(args[0])
+        return result
+
+    def _stepped(self, optimizer: Any) -> None:
+        self._steps += 1
+        self._optimizers.add(optimizer)  # one that was copied or unpickled was never made
+        ends = self._pattern.ends_iteration(id(optimizer), {id(one) for one in self._optimizers})
+        if self._evaluated is not None and self._evaluated() is not None:
+            # Parts of it may have been set back one by one; or it trains in evaluation mode.
+            self._watches_modes = self._evaluated().training
+        self._end_wait()
+        if not self._began:
+            self._begin()  # from the next iteration on: nobody knows how long this one is
+        elif ends:
+            self._listener.end_iteration()
+
+    def _scaled_step(
+        self, original: Callable[..., Any], scaler: Any, optimizer: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        before = self._steps
+        result = original(scaler, optimizer, *args, **kwargs)
+        if self._steps == before:  # gradients were not finite, so the step was left out
+            self._stepped(optimizer)
+        return result
+
+    # --- evaluation -----------------------------------------------------------------------------
+
+    def _switched(
+        self, original: Callable[..., Any], module: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        if self._switching:
+            return original(module, *args, **kwargs)
+        self._switching = True
+        try:
+            result = original(module, *args, **kwargs)
+        finally:
+            self._switching = False
+        if self._began and self._watches_modes:
+            if module.training:
+                if self._evaluated is not None and self._evaluated() is module:
+                    self._end_wait()
+            elif self._evaluated is None and self._is_trained(module):
+                self._evaluated = weakref.ref(module)
+                self._listener.pause()
+                self._await_training()
+        return result
+
+    def _is_trained(self, module: Any) -> bool:
+        """Whether it is a whole model, and not a part that stays in evaluation mode."""
+        own = {id(parameter) for parameter in module.parameters()}
+        return any(
+            own.issuperset(id(parameter) for parameter in _parameters(optimizer))
+            for optimizer in self._optimizers
+        )
+
+    def _resume(self) -> None:
+        if self._evaluated is not None:
+            self._evaluated = None
+            self._listener.resume()
+
+
+def _parameters(optimizer: Any) -> list[Any]:
+    groups = getattr(optimizer, "param_groups", ())
+    return [parameter for group in groups for parameter in group["params"]]
+
+
+def _wrap(owner: Any, name: str, around: Callable[..., Any]) -> None:
+    _set(owner, name, _wrapped(getattr(owner, name), around))
+
+
+def _set(owner: Any, name: str, value: object) -> None:
+    setattr(owner, name, value)
+
+
+def _wrapped(original: Callable[..., Any], around: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that calls `around(original, ...)`."""
+
+    @functools.wraps(original)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        return around(original, *args, **kwargs)
+
+    return wrapped

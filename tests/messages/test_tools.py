@@ -1,0 +1,114 @@
+"""Messages of the tools around plans, word by word: what happened, the numbers, what to do next."""
+
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pgmo
+from pgmo.cli.completion import completion_script
+from pgmo.cli.source import read_profile_or_plan
+from pgmo.doctor.machine import settings_in_the_way, short_of_memory
+from pgmo.packing.audit import audit
+from pgmo.report.exporters.minimalloc import write_minimalloc
+
+
+def profile(**changes):
+    columns = {"size": [64, 128], "start": [0, 1], "end": [2, 2], "ticks": 2, **changes}
+    return pgmo.Profile.from_columns(**columns)
+
+
+def failure(plan, *arguments, **options):
+    (check,) = (check for check in audit(plan, *arguments, **options) if not check.passed)
+    return check.detail
+
+
+PLAN = pgmo.plan(profile())
+
+TOLD = {
+    "load": (
+        lambda: failure(replace(PLAN, max_load=128)),
+        "the plan says 128 B (128 bytes), its blocks have 192 B (192 bytes); make the plan again "
+        "from its profile",
+    ),
+    "bound": (
+        lambda: failure(replace(PLAN, bound=193)),
+        "no plan shall be below 193 B (193 bytes), which is not between the max load of 192 B "
+        "(192 bytes) and the arena of 192 B (192 bytes); make the plan again from its profile",
+    ),
+    "proof": (
+        lambda: failure(replace(PLAN, optimal=False)),
+        "the plan is called not optimal, with an arena of 192 B (192 bytes) and a bound of 192 B "
+        "(192 bytes); make the plan again from its profile",
+    ),
+    "fingerprint": (
+        lambda: failure(replace(PLAN, size=np.array([64, 127]))),
+        f"the plan says {PLAN.fingerprint[:12]}, its blocks have "
+        f"{profile(size=[64, 127]).fingerprint[:12]}; it was changed after it was made: make it "
+        "again from its profile",
+    ),
+    "profile": (
+        lambda: failure(PLAN, profile(size=[64, 100])),
+        "row 1: size is 128 in the plan, 100 in the profile; it was made from another profile: "
+        "make it again from this one",
+    ),
+    "memory": (
+        lambda: failure(PLAN, max_memory=100),
+        "the arena of 192 B (192 bytes) is 92 B larger than the 100 B (100 bytes) allowed; plan "
+        "with --effort best, or train a smaller batch",
+    ),
+    "little memory": (
+        lambda: next(short_of_memory(100 << 20)).what,
+        "100 MiB of memory are available; compiling an adapter may need up to 512 MiB",
+    ),
+    "hidden GPUs": (
+        lambda: next(settings_in_the_way({"CUDA_VISIBLE_DEVICES": "-1"})).what,
+        "CUDA_VISIBLE_DEVICES is '-1', which hides every GPU",
+    ),
+}
+
+RAISED = {
+    "alignment of an export": (
+        lambda: write_minimalloc(PLAN, StringIO(), alignment=32),
+        "the alignment cannot be 32: this plan's offsets are multiples of 64",
+    ),
+    "nothing to export": (
+        lambda: write_minimalloc(profile(end=[-1, -1]), StringIO()),
+        "there is no block to place; look at them with `pgmo stats`",
+    ),
+    "a stream without blocks": (
+        lambda: write_minimalloc(profile(), StringIO(), stream=7),
+        "there is no block to place on stream 7 (streams: [0]); look at them with `pgmo stats`",
+    ),
+    "suffix": (
+        lambda: read_profile_or_plan(Path("gpt.pickle")),
+        "gpt.pickle: the suffix '.pickle' is neither .pgmoprof nor .pgmoplan; rename the file to "
+        "what it is",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_what_is_told(name):
+    say, expected = TOLD[name]
+    assert say() == expected
+
+
+@pytest.mark.parametrize("name", RAISED)
+def test_what_is_raised(name):
+    do, expected = RAISED[name]
+    with pytest.raises(pgmo.PgmoError) as raised:
+        do()
+    assert str(raised.value) == expected
+
+
+def test_an_unknown_shell():
+    shtab = pytest.importorskip("shtab")
+    with pytest.raises(pgmo.PgmoError) as raised:
+        completion_script("cmd.exe")
+    assert str(raised.value) == (
+        f"shtab {shtab.__version__} makes no completion script for 'cmd.exe'; choose one of "
+        f"{', '.join(shtab.SUPPORTED_SHELLS)}"
+    )

@@ -1,0 +1,82 @@
+import json
+
+import pytest
+
+import pgmo
+from pgmo.cli.main import main
+from pgmo.profiler.profile import Profile
+from pgmo.profiler.tag import Tag
+
+MIB = 2**20
+TAGS = (Tag("Net.a", "aten.mm", "forward"), Tag("Net.b", "aten.mm", "backward"))
+
+
+def make(sizes: list[int], tags: list[int]) -> Profile:
+    n = len(sizes)
+    columns = {"size": sizes, "start": list(range(n)), "end": [n] * n, "tag": tags}
+    return Profile.from_columns(**columns, ticks=n, tags=TAGS)
+
+
+@pytest.fixture
+def paths(tmp_path) -> list[str]:
+    names = [str(tmp_path / f"{name}.pgmoprof") for name in ("small", "large")]
+    make([MIB, 2 * MIB], [0, 1]).save(names[0])
+    make([MIB, 5 * MIB, MIB], [0, 1, 1]).save(names[1])
+    return names
+
+
+def test_two_profiles(paths, capsys):
+    assert main(["compare", *paths, "--json"]) == 0
+    fields = json.loads(capsys.readouterr().out)
+    assert (fields["before"]["max_load"], fields["after"]["max_load"]) == (3 * MIB, 7 * MIB)
+    assert fields["peaks"]["phase"] == [{"name": "backward", "before": 2 * MIB, "after": 6 * MIB}]
+    assert main(["compare", *paths]) == 0
+    shown = capsys.readouterr().out
+    for expected in (
+        "+4.00 MiB (+133.3%)",
+        "They make different requests",
+        "at the peak, by module",
+    ):
+        assert expected in shown
+    assert "Net.b, aten.mm (backward): 1 blocks of 2.00 MiB in all, now 2 of 6.00 MiB" in shown
+
+
+def test_a_profile_and_a_plan_in_either_order(paths, tmp_path, capsys):
+    plan = pgmo.plan(Profile.load(paths[0]))
+    target = str(tmp_path / "small.pgmoplan")
+    plan.save(target)
+    for order in ((paths[0], target), (target, paths[0])):
+        assert main(["compare", *order]) == 0
+        shown = capsys.readouterr().out
+        assert "The plan was made from this profile; it is 0.00% above its max load." in shown
+    assert main(["compare", paths[1], target]) == 0
+    assert "The plan was made from another profile" in capsys.readouterr().out
+
+
+def test_one_profile_beside_pytorch(tmp_path, capsys):
+    path = tmp_path / "steps.pgmoprof"
+    profile = Profile.from_columns(
+        size=[20 * MIB, 20 * MIB, 30 * MIB], start=[0, 1, 2], end=[2, 2, 3], ticks=3
+    )
+    profile.save(path)
+    assert main(["compare", str(path), "--json"]) == 0
+    fields = json.loads(capsys.readouterr().out)
+    assert fields["max_load"] == fields["plan"]["arena"] == 40 * MIB
+    assert fields["reserved"]["default"]["peak"] == 70 * MIB
+    assert main(["compare", str(path)]) == 0
+    said = capsys.readouterr()
+    assert "would reserve 70.0 MiB on CUDA by default for these blocks" in said.out
+    assert "plan        needs 40.0 MiB" in said.out
+    assert "bound       40.0 MiB" in said.out
+    assert said.err == f"Next: pgmo plan {path}\n"
+
+
+def test_what_cannot_be_compared_is_said(paths, tmp_path, capsys):
+    assert main(["compare", paths[0], "x.npz"]) == 1
+    assert "'.npz' is neither .pgmoprof nor .pgmoplan" in capsys.readouterr().err
+    target = str(tmp_path / "small.pgmoplan")
+    pgmo.plan(Profile.load(paths[0])).save(target)
+    assert main(["compare", target]) == 1
+    assert "is a plan; give its profile alone, or a second file" in capsys.readouterr().err
+    assert main(["compare", paths[0], "--top", "0"]) == 1
+    assert "--top must be 1 at least" in capsys.readouterr().err

@@ -1,0 +1,60 @@
+import pytest
+
+from pgmo.cli.commands import COMMANDS, STAGES, Command
+from pgmo.cli.parser import build_parser, parsers_of
+from pgmo.cli.reference import reference
+
+
+def sections():
+    """The text of each command."""
+    parts = reference().split("\n### `pgmo ")[1:]
+    return {part.partition("`")[0]: part.split("\n## ")[0] for part in parts}
+
+
+def test_every_command_and_all_of_its_options():
+    told = sections()
+    assert set(told) == set(COMMANDS)
+    for name, parser in parsers_of(build_parser(fill=True)).items():
+        for action in parser._actions:
+            for option in action.option_strings:
+                hidden = action.help == "==SUPPRESS=="
+                assert (f"`{option}" in told[name]) is not hidden, (name, option)
+        assert parser.description.partition("\n")[0] in told[name]
+
+
+def test_commands_are_grouped_by_stage():
+    text = reference()
+    used = [
+        title for stage, title in STAGES.items() if stage in {c.stage for c in COMMANDS.values()}
+    ]
+    places = [text.index(f"\n## {title}\n") for title in used]
+    assert places == sorted(places)
+
+
+@pytest.mark.parametrize("columns", ["20", "200"])
+def test_it_does_not_depend_on_the_terminal(columns, monkeypatch):
+    before = reference()
+    monkeypatch.setenv("COLUMNS", columns)
+    assert reference() == before
+
+
+def test_cells_and_columns_survive_markdown(monkeypatch):
+    import sys
+    from types import SimpleNamespace
+
+    def add_arguments(parser):
+        parser.add_argument("--odd", default=3, help="a|b (default: %(default)s)")
+        parser.add_argument("--pick", choices=("x", "y"), help="one")
+
+    odd = SimpleNamespace(
+        __doc__="Do it.\n\nfirst   one\nsecond  two\n\nA paragraph\nof text.",
+        add_arguments=add_arguments,
+        run=None,
+    )
+    monkeypatch.setitem(sys.modules, "pgmo.cli.odd", odd)
+    monkeypatch.setitem(COMMANDS, "odd", Command("look", "Do it"))
+    text = sections()["odd"]
+    assert "| `--odd ODD` | a\\|b (default: 3) |" in text
+    assert "| `--pick x or y` | one |" in text
+    assert "```text\nfirst   one\nsecond  two\n```" in text
+    assert "\n\nA paragraph\nof text.\n\n" in text

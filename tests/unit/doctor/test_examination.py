@@ -1,0 +1,102 @@
+from pathlib import Path
+
+from pgmo.doctor.cache import Cache
+from pgmo.doctor.compiler import Compiler
+from pgmo.doctor.examination import (
+    adapter_problems,
+    driver_version,
+    framework_problems,
+    served,
+)
+
+GOOD, NONE = Compiler("g++", "g++ 13", ""), Compiler("", "", "none\nget one")
+OLD = Compiler("g++", "g++ 7", "no concepts")
+CACHE, READ_ONLY = Cache(Path("/c"), "", 1), Cache(Path("/c"), "Read-only file system (/)", -1)
+CPU = {"torch": {"version": "2.13", "cuda": None}, "cpu_adapter": {"state": "missing"}}
+CUDA = {
+    "torch": {"version": "2.13", "cuda": "13.0"},
+    "cpu_adapter": {"state": "built"},
+    "cuda_adapter": {"state": "missing"},
+    "cuda": {},
+    "devices": [{"index": 0}],
+}
+
+
+def texts(problems):
+    return [(problem.severity, problem.what) for problem in problems]
+
+
+def test_what_works():
+    assert list(served(CPU, GOOD, CACHE)) == ["PyTorch on the CPU"]
+    assert list(served(CPU, NONE, CACHE)) == []
+    assert list(served(CPU, GOOD, READ_ONLY)) == []
+    assert list(served({}, GOOD, CACHE)) == []
+    assert list(served(CUDA, GOOD, CACHE)) == ["PyTorch on the CPU", "PyTorch on CUDA"]
+    cpu, plugin = served(CUDA, GOOD, READ_ONLY)  # that of the CPU is there already
+    assert cpu == "PyTorch on the CPU"
+    assert "prebuilt plug-in" in plugin
+
+
+def test_a_missing_torch():
+    assert texts(framework_problems({}, "")) == [("error", "PyTorch is not installed")]
+
+
+def test_a_broken_torch():
+    (problem,) = framework_problems({"torch": {"error": "OSError: libc10.so"}}, "")
+    assert problem.what == "PyTorch cannot be imported: OSError: libc10.so"
+
+
+def test_a_crash_is_not_taken_for_a_missing_torch():
+    (problem,) = framework_problems({"failed": "ended with signal 11: x"}, "")
+    assert "ended with signal 11" in problem.what
+
+
+def test_no_gpu_and_a_gpu_that_torch_cannot_use():
+    assert "there is no GPU" in texts(framework_problems(CPU, ""))[0][1]
+    (problem,) = framework_problems(CPU, "580.65")
+    assert "driver 580.65" in problem.what
+    assert "CUDA build" in problem.remedy
+    hidden = {**CUDA, "devices": [], "cuda": {"error": "too old\nmore"}}
+    assert texts(framework_problems(hidden, "1")) == [("warning", "PyTorch finds no GPU: too old")]
+    assert not texts(framework_problems(CUDA, "580.65"))
+
+
+def test_compilers():
+    (none,) = adapter_problems(CPU, NONE, CACHE)
+    assert (none.what, none.remedy) == ("none", "get one")
+    (old,) = adapter_problems(CPU, OLD, CACHE)
+    assert old.what == "g++ cannot compile C++20: no concepts"
+    assert not list(adapter_problems(CUDA, GOOD, CACHE))
+
+
+def test_adapters():
+    broken = {**CPU, "cpu_adapter": {"state": "broken", "path": "/c/a.so", "reason": "bad"}}
+    (problem,) = adapter_problems(broken, GOOD, CACHE)
+    assert "delete /c/a.so" in problem.remedy
+    headless = {"state": "impossible", "reason": "no headers"}
+    (problem,) = adapter_problems({**CUDA, "cuda_adapter": headless}, GOOD, CACHE)
+    assert (problem.severity, problem.what) == (
+        "error",
+        "the adapter for CUDA cannot be built: no headers",
+    )
+    without = {**CUDA, "cuda_adapter": headless, "devices": []}
+    assert texts(adapter_problems(without, GOOD, CACHE))[0][0] == "warning"
+
+
+def test_the_drivers_version(tmp_path):
+    proc = tmp_path / "version"
+    proc.write_text(
+        "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun Jul 27 07:20:47 UTC 2025\n"
+        "GCC version:  gcc version 12.2.0\n"
+    )
+    assert driver_version(proc) == "580.65.06"
+
+
+def test_the_drivers_version_by_nvidia_smi(tmp_path, monkeypatch):
+    program = tmp_path / "nvidia-smi"
+    program.write_text("#!/bin/sh\necho 570.1\necho 570.1\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    assert driver_version(tmp_path / "none") == "570.1"
+    program.write_text("#!/bin/sh\necho no devices were found\nexit 9\n")
+    assert driver_version(tmp_path / "none") == ""

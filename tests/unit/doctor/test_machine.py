@@ -1,0 +1,46 @@
+import pytest
+
+from pgmo.doctor.machine import memory, settings_in_the_way, short_of_memory
+
+
+def test_memory_of_this_machine():
+    total, available = memory()
+    assert 0 < available <= total
+
+
+def test_a_containers_limit_counts(tmp_path):
+    meminfo, cgroup = tmp_path / "meminfo", tmp_path / "memory.max"
+    meminfo.write_text("MemTotal:       1048576 kB\nMemAvailable:    524288 kB\nBuffers: 1 kB\n")
+    assert memory(meminfo, cgroup) == (1 << 30, 512 << 20)
+    cgroup.write_text("max\n")
+    assert memory(meminfo, cgroup) == (1 << 30, 512 << 20)
+    cgroup.write_text(f"{256 << 20}\n")
+    assert memory(meminfo, cgroup) == (256 << 20, 256 << 20)
+    assert memory(tmp_path / "none", cgroup) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("PYTORCH_CUDA_ALLOC_CONF", "backend:cudaMallocAsync", "the driver's pool"),
+        ("PYTORCH_ALLOC_CONF", "a:1,backend:cudaMallocAsync", "the driver's pool"),
+        ("PYTORCH_NO_CUDA_MEMORY_CACHING", "1", "for every block"),
+        ("CUDA_VISIBLE_DEVICES", "", "hides every GPU"),
+        ("MALLOC_TRIM_THRESHOLD_", "0", "malloc's limits"),
+    ],
+)
+def test_settings_that_get_in_the_way(name, value, told):
+    (problem,) = settings_in_the_way({name: value})
+    assert name in problem.what
+    assert told in problem.what
+    assert "unset" in problem.remedy
+
+
+def test_settings_that_do_not():
+    fine = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True", "CUDA_VISIBLE_DEVICES": "1"}
+    assert not list(settings_in_the_way(fine))
+
+
+def test_little_memory():
+    assert next(short_of_memory(100 << 20)).what.startswith("100 MiB of memory")
+    assert not list(short_of_memory(0))  # not known

@@ -1,0 +1,51 @@
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pgmo.report.exporters import lanes
+from pgmo.report.exporters.lanes import in_lanes, in_one_turn
+from tests.unit.profiler.examples import profiles
+
+BARS = st.lists(
+    st.tuples(st.integers(0, 20), st.integers(1, 9), st.sampled_from([0, 64, 128])), max_size=30
+)
+
+
+def columns(bars):
+    low, length, place = np.array(bars, np.int64).reshape(-1, 3).T
+    return low, low + length, place
+
+
+@given(BARS)
+def test_bars_of_one_lane_are_apart_and_at_one_address(bars):
+    low, high, place = columns(bars)
+    made = in_lanes(low, high, place)
+    for one in range(len(bars)):
+        assert made.place[made.lane[one]] == place[one]
+        for other in range(one):
+            if made.lane[one] == made.lane[other]:
+                assert high[one] <= low[other] or high[other] <= low[one]
+
+
+@given(BARS)
+def test_there_are_no_more_lanes_than_bars_at_once(bars):
+    low, high, _ = columns(bars)
+    most = max((int(((low <= t) & (t < high)).sum()) for t in range(30)), default=0)
+    assert len(in_lanes(low, high, np.zeros_like(low)).place) == most
+
+
+def test_too_many_addresses_share_lanes(monkeypatch):
+    monkeypatch.setattr(lanes, "MOST_LANES", 2)
+    low, high = np.array([0, 1, 2]), np.array([1, 2, 3])
+    assert in_lanes(low, high, np.array([0, 1, 2])).place == (None,)
+    assert len(in_lanes(low, high, np.array([0, 1, 1])).place) == 2
+
+
+@given(profiles())
+def test_a_turn_of_the_steady_state_has_the_load_of_the_profile(profile):
+    rows = np.flatnonzero(profile.turns)
+    begin, end, row = in_one_turn(profile.start[rows], profile.end[rows], profile.ticks)
+    load = np.zeros(profile.ticks, np.int64)
+    for low, high, one in zip(begin, end, row, strict=True):
+        load[low:high] += profile.size[rows[one]]
+    assert load.tolist() == profile.load_curve().tolist()

@@ -1,0 +1,93 @@
+import json
+
+import numpy as np
+import pytest
+
+import pgmo
+from pgmo.errors import OptionError
+from pgmo.profiler.profile import Profile
+from pgmo.report.summary import explain
+from tests.unit.report.loops import TAGS, Loop, train
+
+
+@pytest.fixture
+def profile() -> Profile:
+    return Profile.from_columns(
+        size=[800, 2048, 4, 4096],
+        start=[0, 1, 2, 3],
+        end=[6, 4, 4, 7],
+        ticks=4,
+        tag=[-1, 0, 1, 3],
+        tags=TAGS,
+        trace=train(12, keep_losses_every=1),
+    )
+
+
+def test_every_part_agrees_with_the_profile(profile):
+    plan = pgmo.plan(profile)
+    told = explain(profile, plan)
+    assert told.max_load == profile.max_load() == told.peak.size
+    assert sum(root.size for root in told.modules) == told.max_load
+    assert told.holders["phase"] == told.peak.phases
+    assert (told.plan.arena, told.plan.gap) == (plan.arena, plan.gap)
+    assert [leak.growth for leak in told.leaks.found] == [4.0]
+    assert told.residents.size == 4096 + 8192 + 4  # and the first loss, which is older
+    assert len(told.drift.steps) == 10
+    assert told.fragmentation is None  # this trace has no segments
+    assert sum(one.requests for one in told.times) == profile.trace.requests
+    assert explain(profile).plan is None
+    assert explain(profile, predict=False).reserved == {}
+
+
+def test_it_survives_json(profile):
+    told = explain(profile, pgmo.plan(profile))
+    fields = json.loads(json.dumps(told.as_dict(), allow_nan=False))
+    assert fields["peak"]["size"] == profile.max_load()
+    assert fields["leaks"]["found"][0]["tag"]["file"] == "train.py:12 in step"
+    assert fields["reserved"]["default"]["peak"] == told.reserved["default"].peak
+    assert "curve" not in fields["reserved"]["default"]
+    assert [hint["title"] for hint in fields["hints"]] == [hint.title for hint in told.hints]
+
+
+def test_words_have_the_figures(profile):
+    shown = "\n".join(explain(profile, pgmo.plan(profile)).lines())
+    for expected in (
+        "peak        7.56 KiB in 4 blocks, at request 1 of 4",
+        "backward 4.00 KiB",
+        "resident    12.0 KiB in 3 blocks",
+        "plan        needs",
+        "leaks       4 B more in each iteration",
+        "certain   4 B/iteration from train.py:12 in step, aten.nll_loss (forward)",
+        "idle        2.00 KiB from train.py:10 in step, Net, aten.mm (forward) exist for 75%",
+        "saved for the backward pass; when they are read is not known",
+        "time        on the thread that launches, from requests of",
+        "drift       1 of 10 iterations differ",
+        "hint        A number is kept as a tensor: 4 B",
+    ):
+        assert expected in shown
+
+
+def test_an_empty_profile_is_explained_as_nothing():
+    none = np.zeros(0, np.int64)
+    told = explain(Profile.from_columns(size=none, start=none, end=none, ticks=0))
+    assert (told.max_load, told.idle, told.hints, told.modules) == (0, (), (), ())
+    assert told.lines()
+
+
+def test_a_silly_top_is_refused(profile):
+    with pytest.raises(OptionError, match="top must be 1 at least, not 0"):
+        explain(profile, top=0)
+
+
+def test_what_was_reserved_says_that_it_has_more_than_the_iteration():
+    loop = Loop()
+    loop.segment(512, 10_000)
+    loop.alloc(3000)
+    for _ in range(5):
+        loop.mark()
+        loop.free(loop.alloc(100))
+    columns = {"size": [100], "start": [0], "end": [1], "ticks": 1, "trace": loop.trace()}
+    text = "\n".join(explain(Profile.from_columns(**columns)).lines())
+    assert "among it 2.93 KiB of blocks that are there all the time" in text
+    text = "\n".join(explain(Profile.from_columns(**columns, circular=False)).lines())
+    assert "among it" not in text

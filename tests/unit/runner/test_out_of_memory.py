@@ -1,0 +1,98 @@
+from pathlib import Path
+
+import pytest
+
+from pgmo.profiler.profile import Profile
+from pgmo.runner.out_of_memory import is_out_of_memory, keeping_out_of_memory, look_at
+from tests.unit.allocator.simulated import LAYERS, Loop, SimulatedFramework, open_session, run
+
+MESSAGE = "CUDA error: out of memory"
+
+
+def raised(function):
+    with pytest.raises((ValueError, KeyError)) as caught:
+        function()
+    return caught.value
+
+
+def test_errors_for_want_of_memory():
+    assert is_out_of_memory(MemoryError())
+    assert is_out_of_memory(RuntimeError(MESSAGE))
+    assert is_out_of_memory(
+        RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory")
+    )
+
+
+def test_torch_has_a_type_of_its_own():
+    torch = pytest.importorskip("torch")
+    assert is_out_of_memory(torch.OutOfMemoryError("full"))
+
+
+def test_other_errors():
+    assert not is_out_of_memory(None)
+    assert not is_out_of_memory(RuntimeError("shapes do not match"))
+    assert not is_out_of_memory(ValueError(MESSAGE))
+    assert not is_out_of_memory(KeyboardInterrupt())
+
+
+def test_an_error_that_was_raised_for_it():
+    def wrap():
+        try:
+            raise MemoryError
+        except MemoryError as error:
+            raise ValueError("training failed") from error
+
+    def in_passing():
+        try:
+            raise RuntimeError(MESSAGE)
+        except RuntimeError:
+            raise KeyError("while cleaning up")  # noqa: B904
+
+    assert is_out_of_memory(raised(wrap))
+    assert is_out_of_memory(raised(in_passing))
+
+
+def test_causes_that_go_in_a_circle_end():
+    one, other = ValueError(), ValueError()
+    one.__cause__, other.__cause__ = other, one
+    assert not is_out_of_memory(one)
+
+
+def test_the_command_is_for_the_most_telling_file():
+    files = [Path("a.pickle"), Path("a.pgmoprof"), Path("a.txt")]
+    assert look_at(files) == "pgmo report a.pgmoprof"
+    assert look_at([files[0], files[2]]) == "pgmo import a.pickle -o a.pgmoprof"
+    assert look_at([files[2]]) is None
+
+
+def test_a_block_that_ends_for_want_of_memory_keeps_what_is_known(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", "1")
+    framework = SimulatedFramework()
+    with pytest.raises(MemoryError), open_session(framework) as session:
+        with keeping_out_of_memory(session, folder=tmp_path / "kept"):
+            run(Loop(framework, LAYERS), session, 2)
+            framework.request(4711)
+            raise MemoryError("no more")
+    profile = Profile.load(tmp_path / "kept" / "pgmo-oom-1.pgmoprof")
+    assert profile.size[-1] == 4711
+    text = (tmp_path / "kept" / "pgmo-oom-1.txt").read_text()
+    assert text.startswith("MemoryError: no more\n")
+    assert "2 iterations, 2 recorded" in text
+    assert f"Next: pgmo report {tmp_path}/kept/pgmo-oom-1.pgmoprof" in capsys.readouterr().err
+
+
+def test_a_block_that_fails_for_another_reason_keeps_nothing(tmp_path):
+    with pytest.raises(KeyError), keeping_out_of_memory(folder=tmp_path):
+        raise KeyError("x")
+    assert not list(tmp_path.iterdir())
+
+
+def test_where_nothing_can_be_written_the_error_still_comes(tmp_path, capsys):
+    (tmp_path / "kept").write_text("a file")
+    framework = SimulatedFramework()
+    with pytest.raises(MemoryError, match="no more"), open_session(framework) as session:
+        with keeping_out_of_memory(session, folder=tmp_path / "kept"):
+            run(Loop(framework, LAYERS), session, 1)
+            raise MemoryError("no more")
+    assert "could not be written" in capsys.readouterr().err

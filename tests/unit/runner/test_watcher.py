@@ -1,0 +1,174 @@
+"""What the watcher sees of programs; each in a process of its own, for it stays in torch."""
+
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("torch")
+
+PRELUDE = """
+import copy, torch
+from torch import nn
+from pgmo.runner.watcher import Watcher
+
+class Listener:
+    def begin(self, devices): print("begin", *devices)
+    def end_iteration(self): print("end")
+    def pause(self): print("pause")
+    def resume(self): print("resume")
+
+Watcher(Listener()).attach()
+
+def make(*sizes):
+    return nn.Sequential(*(nn.Linear(a, b) for a, b in zip(sizes, sizes[1:])))
+
+def step(model, optimizer):
+    optimizer.zero_grad()
+    model(torch.ones(2, 4)).sum().backward()
+    optimizer.step()
+
+model = make(4, 8, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+"""
+
+
+def seen(program):
+    done = subprocess.run(
+        [sys.executable, "-c", PRELUDE + program], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split("\n")[:-1]
+
+
+def test_training_begins_with_the_first_forward_pass_that_needs_gradients():
+    program = """
+with torch.no_grad():
+    model(torch.ones(1, 4))
+model.eval()
+model(torch.ones(1, 4))
+model.train()
+print("now")
+model(torch.ones(1, 4))
+"""
+    assert seen(program) == ["now", "begin cpu"]
+
+
+def test_no_hook_on_forward_passes_is_left():
+    program = """
+step(model, optimizer)
+print(len(nn.modules.module._global_forward_pre_hooks))
+"""
+    assert seen(program) == ["begin cpu", "end", "0"]
+
+
+def test_a_function_without_modules_begins_with_the_second_iteration():
+    program = """
+weight = nn.Parameter(torch.ones(3))
+own = torch.optim.SGD([weight], lr=0.1)
+del optimizer
+for _ in range(3):
+    own.zero_grad()
+    weight.sum().backward()
+    own.step()
+"""
+    assert seen(program) == ["begin cpu", "end", "end"]
+
+
+def test_evaluation_pauses_until_the_model_is_trained_again():
+    program = """
+step(model, optimizer)
+model.eval()
+model(torch.ones(1, 4))
+model.train()
+step(model, optimizer)
+"""
+    assert seen(program) == ["begin cpu", "end", "pause", "resume", "end"]
+
+
+def test_a_mode_that_is_set_back_in_another_way_is_seen_in_the_next_forward_pass():
+    program = """
+step(model, optimizer)
+model.eval()
+for module in model.modules():
+    module.training = True
+print("back")
+step(model, optimizer)
+"""
+    assert seen(program) == ["begin cpu", "end", "pause", "back", "resume", "end"]
+
+
+def test_a_part_that_stays_in_evaluation_mode_is_no_evaluation():
+    program = """
+step(model, optimizer)
+model[0].eval()
+step(model, optimizer)
+"""
+    assert seen(program) == ["begin cpu", "end", "end"]
+
+
+def test_a_model_that_trains_in_evaluation_mode_is_paused_once():
+    program = """
+step(model, optimizer)
+for _ in range(3):
+    model.train()
+    model.eval()
+    step(model, optimizer)
+"""
+    assert seen(program) == ["begin cpu", "end", "pause", "resume", "end", "end", "end"]
+
+
+def test_a_second_training_goes_on():
+    program = """
+step(model, optimizer)
+del model, optimizer
+model = make(4, 4)
+optimizer = torch.optim.Adam(model.parameters(), fused=True)
+step(model, optimizer)
+step(model, optimizer)
+"""
+    assert seen(program) == ["begin cpu", "end", "end", "end"]
+
+
+def test_a_copied_optimizer_counts():
+    program = """
+other = copy.deepcopy(optimizer)
+for _ in range(2):
+    step(model, optimizer)
+    other.step()
+"""
+    assert seen(program)[-1] == "end"
+
+
+def test_hooks_and_schedulers_of_the_program_work_as_before():
+    program = """
+scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+optimizer.register_step_post_hook(lambda *_: print("own"))
+step(model, optimizer)
+scheduler.step()
+print(optimizer.param_groups[0]["lr"] < 0.1)
+"""
+    assert seen(program) == ["begin cpu", "own", "end", "True"]
+
+
+def test_a_step_that_fails_ends_nothing():
+    program = """
+step(model, optimizer)
+def fail():
+    raise ZeroDivisionError
+try:
+    optimizer.step(fail)
+except ZeroDivisionError:
+    print("failed")
+step(model, optimizer)
+"""
+    assert seen(program) == ["begin cpu", "end", "failed", "end"]
+
+
+def test_compiled_models_are_seen():
+    program = """
+compiled = torch.compile(model, backend="eager")
+step(compiled, optimizer)
+step(compiled, optimizer)
+"""
+    assert seen(program) == ["begin cpu", "end", "end"]

@@ -1,0 +1,57 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import pgmo
+
+HEAVY = {"numpy", "torch", "cupy", "ortools", "rich", "pgmo._core"}
+
+
+def in_a_fresh_python(code):
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout.split()
+
+
+def test_importing_pgmo_loads_nothing_heavy():
+    loaded = in_a_fresh_python("import pgmo, sys\nprint(*sys.modules)")
+    assert "pgmo" in loaded
+    assert not HEAVY & set(loaded)
+
+
+def test_a_name_is_loaded_when_it_is_used():
+    loaded = in_a_fresh_python("from pgmo import Profile\nimport sys\nprint(*sys.modules)")
+    assert "numpy" in loaded
+    assert "pgmo.allocator.session" not in loaded
+
+
+@pytest.mark.parametrize("name", pgmo.__all__)
+def test_every_public_name_is_there(name):
+    assert getattr(pgmo, name) is not None
+    assert name in dir(pgmo)
+
+
+def test_type_checkers_and_python_agree_on_where_names_come_from():
+    told = {
+        name: module
+        for line in Path(pgmo.__file__).read_text(encoding="utf-8").splitlines()
+        if line.startswith("    from pgmo.")
+        for module, name in [line.split()[1::2]]
+    }
+    assert told == pgmo._HOMES
+    assert set(told) <= set(pgmo.__all__)
+
+
+def test_a_star_import_has_all_of_them():
+    (count,) = in_a_fresh_python(
+        "from pgmo import *\nimport pgmo\nprint(sum(n in globals() for n in pgmo.__all__))"
+    )
+    assert int(count) == len(pgmo.__all__)
+
+
+def test_other_names_are_refused_as_usual():
+    with pytest.raises(AttributeError, match="module 'pgmo' has no attribute 'optimise'"):
+        _ = pgmo.optimise
+    with pytest.raises(ImportError, match="optimise"):
+        from pgmo import optimise  # noqa: F401
