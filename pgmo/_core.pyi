@@ -9,8 +9,10 @@ import numpy.typing
 import typing
 
 __all__: list[str] = [
+    "Block",
     "Engine",
     "OPENING",
+    "end_blocks",
     "engine_api",
     "max_load",
     "pack",
@@ -18,6 +20,11 @@ __all__: list[str] = [
     "set_tag",
     "solve",
 ]
+
+class Block:
+    """
+    Owns one block; its end releases the block.
+    """
 
 class Engine:
     """
@@ -82,6 +89,17 @@ class Engine:
         """
         Tells of a block that the framework provided. True: release it through the engine.
         """
+    def adopt_block(
+        self,
+        pointer: typing.SupportsInt | typing.SupportsIndex,
+        bytes: typing.SupportsInt | typing.SupportsIndex,
+        stream: typing.SupportsInt | typing.SupportsIndex,
+        memory: typing.Any,
+    ) -> typing.Any:
+        """
+        An object, the end of which releases a block that the framework provided, and then lets
+        go of `memory`. None: the engine need not hear of it.
+        """
     def allocate(
         self,
         bytes: typing.SupportsInt | typing.SupportsIndex,
@@ -89,6 +107,14 @@ class Engine:
     ) -> int:
         """
         A slot's address, or 0: ask the framework.
+        """
+    def allocate_block(
+        self,
+        bytes: typing.SupportsInt | typing.SupportsIndex,
+        stream: typing.SupportsInt | typing.SupportsIndex,
+    ) -> typing.Any:
+        """
+        A slot as an object, the end of which frees it, or None: ask the framework.
         """
     def attach_arena(
         self,
@@ -198,6 +224,11 @@ class Engine:
         """
         (request, bytes) of varying requests larger than their slots, since the last call.
         """
+    def yield_idle(self) -> bool:
+        """
+        Gives back arenas in which nothing is alive. True: there were some, so ask the
+        framework again.
+        """
     def yield_when_outgrown(self, on: bool) -> None:
         """
         Lets go of the arena in an iteration whose first varying request is too large.
@@ -222,6 +253,11 @@ class Engine:
     @property
     def selected_plan(self) -> int: ...
 
+def end_blocks(on: bool = True) -> None:
+    """
+    From now on blocks end without being released: the interpreter is ending.
+    """
+
 def engine_api() -> int:
     """
     Address of the table of functions in pgmo_engine.h, for adapters.
@@ -245,10 +281,13 @@ def pack(
     upper: typing.Annotated[numpy.typing.ArrayLike, numpy.int64],
     period: typing.SupportsInt | typing.SupportsIndex,
     alignment: typing.SupportsInt | typing.SupportsIndex,
-) -> numpy.typing.NDArray[numpy.int64]:
+    time_limit: typing.SupportsFloat | typing.SupportsIndex,
+) -> tuple[numpy.typing.NDArray[numpy.int64], bool]:
     """
-    Offsets (n,) in bytes for blocks with sizes (n,) and lifetimes [lower, upper).
+    Offsets (n,) in bytes for blocks with sizes (n,) and lifetimes [lower, upper), and
+    whether Ctrl-C came.
 
+    After `time_limit` seconds, or Ctrl-C, the rest is stacked above what is placed until then.
     Raises ValueError naming the row when the problem is malformed. Releases the GIL.
     """
 

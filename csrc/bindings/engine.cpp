@@ -4,6 +4,7 @@
 #include <pybind11/stl.h>
 #include <pybind11/typing.h>
 
+#include "bindings/block.hpp"
 #include "bindings/module.hpp"
 
 namespace py = pybind11;
@@ -229,6 +230,9 @@ void bind_engine(py::module_& module) {
       .def("resume", &Engine::resume)
       .def("end_iteration", &Engine::end_iteration)
       .def("reset_peaks", &Engine::reset_peaks)
+      .def("yield_idle", &Engine::yield_idle,
+           "Gives back arenas in which nothing is alive. True: there were some, so ask the\n"
+           "framework again.")
       .def("statistics", &read_statistics, "Counters since the engine was made, and levels now.")
       .def(
           "allocate",
@@ -248,7 +252,29 @@ void bind_engine(py::module_& module) {
           [](Engine& engine, std::uintptr_t pointer) {
             return engine.release(reinterpret_cast<void*>(pointer));
           },
-          py::arg("pointer"), "True: it was a slot. False: hand it to the framework.");
+          py::arg("pointer"), "True: it was a slot. False: hand it to the framework.")
+      .def(
+          "allocate_block",
+          [](const std::shared_ptr<Engine>& engine, std::size_t bytes,
+             std::uint64_t stream) -> py::object {
+            void* address = engine->allocate(bytes, stream);
+            if (address == nullptr) return py::none();
+            return make_block(engine, address, py::object());
+          },
+          py::arg("bytes"), py::arg("stream"),
+          "A slot as an object, the end of which frees it, or None: ask the framework.")
+      .def(
+          "adopt_block",
+          [](const std::shared_ptr<Engine>& engine, std::uintptr_t pointer, std::size_t bytes,
+             std::uint64_t stream, const py::object& memory) -> py::object {
+            void* address = reinterpret_cast<void*>(pointer);
+            if (!engine->adopt(address, bytes, stream)) return py::none();
+            return make_block(engine, address, memory);
+          },
+          py::arg("pointer"), py::arg("bytes"), py::arg("stream"), py::arg("memory"),
+          "An object, the end of which releases a block that the framework provided, and then "
+          "lets\n"
+          "go of `memory`. None: the engine need not hear of it.");
 }
 
 }  // namespace pgmo

@@ -5,5 +5,6 @@
 PYBIND11_MODULE(_core, module) {
   module.doc() = "Native parts of pgmo: the packers and the engine.";
   pgmo::bind_packing(module);
+  pgmo::bind_block(module);
   pgmo::bind_engine(module);
 }

@@ -63,12 +63,10 @@ def compiled_adapter(source: AdapterSource) -> Path:
     Raises:
         AdapterError: when there is no compiler, or it fails; the message says what to do.
     """
-    sources = native_sources()
-    compiler = find_compiler(source.what)
-    folder = cache_directory() / "adapters"
-    target = folder / f"{source.name}-{source.version}-{_fingerprint(source, sources, compiler)}.so"
+    target = adapter_path(source)
     if target.exists():
         return target
+    sources, compiler, folder = native_sources(), find_compiler(source.what), target.parent
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(target.with_suffix(".lock")):
@@ -81,6 +79,16 @@ def compiled_adapter(source: AdapterSource) -> Path:
             "Set PGMO_CACHE_DIR to a directory that can be written."
         ) from error
     return target
+
+
+def adapter_path(source: AdapterSource) -> Path:
+    """Where the compiled adapter is kept; it is there if it has been compiled.
+
+    Raises:
+        AdapterError: when there is no compiler, on which the name depends.
+    """
+    fingerprint = _fingerprint(source, native_sources(), find_compiler(source.what))
+    return cache_directory() / "adapters" / f"{source.name}-{source.version}-{fingerprint}.so"
 
 
 def cache_directory() -> Path:

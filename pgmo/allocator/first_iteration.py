@@ -14,9 +14,10 @@ from pgmo.allocator.statistics import IterationStatistics, Phase
 from pgmo.errors import AdapterError, PlanError
 from pgmo.packing.plan import Plan
 from pgmo.profiler.opening import build_opening
-from pgmo.profiler.profile import ProfileMeta, Tag
+from pgmo.profiler.profile import Profile, ProfileMeta
 from pgmo.profiler.recording import Iteration
 from pgmo.profiler.step_finder import Steady
+from pgmo.profiler.tag import Tag
 
 _SAME_PROGRAM = 0.5
 """Share of the first iteration's requests that plans have to expect, to be those of the program."""
@@ -30,6 +31,7 @@ class FirstIteration:
         installer: has the plans.
 
     Attributes:
+        profile: it, as it was recorded; None where nobody wants it.
         running: whether it is being served from a saved plan.
     """
 
@@ -38,6 +40,7 @@ class FirstIteration:
         self._installer = installer
         self._engine = course.framework.engine
         self._plans: list[Plan] = []
+        self.profile: Profile | None = None
         self.running = False
 
     def begin(self, opening: Plan, steady: list[Planned]) -> bool:
@@ -87,12 +90,16 @@ class FirstIteration:
         tags: Sequence[Tag],
         meta: ProfileMeta,
     ) -> None:
-        """Plans it from a recording, for those who load the plan, if the plan is to be saved."""
+        """Makes its profile from a recording; plans it for those who load a plan that is saved."""
         options, installer = self._course.options, self._installer
-        if options.save_directory is None or installer.plans.all or installer.opening is not None:
+        wanted = options.save_directory is not None or options.record_only
+        if not wanted or installer.plans.all or installer.opening is not None:
             return
         profile = build_opening(iterations, steady, tags, meta)
-        if profile is not None and np.any(profile.turns > 0):
+        if profile is None or not np.any(profile.turns > 0):
+            return
+        self.profile = profile
+        if not options.record_only:
             alignment = self._course.framework.alignment
             plan = make_plan(
                 profile, solver=options.solver, alignment=alignment, effort=options.effort

@@ -18,6 +18,7 @@ from pgmo.allocator.conversions import profile_of, requests_of
 from pgmo.allocator.course import Course
 from pgmo.allocator.first_iteration import FirstIteration
 from pgmo.allocator.framework import Framework
+from pgmo.allocator.given import load_given
 from pgmo.allocator.installer import Installer
 from pgmo.allocator.learning import (
     is_planned,
@@ -28,15 +29,15 @@ from pgmo.allocator.learning import (
     without_provisional,
 )
 from pgmo.allocator.options import Options
-from pgmo.allocator.plan_set import Planned, check_replayable
+from pgmo.allocator.plan_set import Planned
 from pgmo.allocator.recorder import Recorder
 from pgmo.allocator.statistics import IterationStatistics, Phase, Summary
-from pgmo.allocator.store import find_profile, prepare_directory
+from pgmo.allocator.store import prepare_directory
 from pgmo.allocator.tally import Tally
 from pgmo.allocator.watch import Watch
-from pgmo.packing.plan import Plan
 from pgmo.profiler.lifetimes import build_profile
-from pgmo.profiler.profile import ProfileMeta
+from pgmo.profiler.line import line_profile
+from pgmo.profiler.profile import Profile, ProfileMeta
 from pgmo.profiler.recording import Iteration, split
 from pgmo.profiler.step_finder import Steady, best_effort, compare, find_all
 from pgmo.version import __version__
@@ -74,20 +75,18 @@ class Lifecycle:
     # --- start, stop, and each iteration --------------------------------------------------------
 
     def start(self) -> None:
-        """Begins with recording, or with a saved plan.
+        """Begins with recording, with a saved plan, or with a profile.
 
         Raises:
-            FileError, PlanError: when the plan given cannot be read or replayed.
+            FileError, PlanError: when the plan or profile given cannot be read or replayed.
         """
         self._engine.reset_peaks()
         if self._options.save_directory is not None:
             prepare_directory(self._options.save_directory)
-        given = self._options.plan
+        given = load_given(self._options, self._framework.alignment)
         if given is not None:
-            plan = given if isinstance(given, Plan) else Plan.load(given)
-            for one in (plan, *plan.others):
-                check_replayable(one, self._framework.alignment)
-            self.course.plan, self.course.profile = plan, find_profile(given, plan)
+            plan, self.course.profile = given
+            self.course.plan = plan
             if plan.opening is not None and self._first.begin(plan.opening, self._given()):
                 return
             self.course.phase = Phase.VERIFY
@@ -256,15 +255,21 @@ class Lifecycle:
         """Plans from a recording, and replays."""
         tags = self._recorder.tags
         profiles = [
-            (build_profile(iterations, steady, tags, self._meta(steady)), steady)
+            (build_profile(iterations, steady, tags, self._meta_of(steady)), steady)
             for steady in reversed(found)  # the newest last: its plan is the one that is shown
         ]
+        if self._options.record_only:
+            steady = profiles[-1][1]
+            self._first.note(iterations, steady, tags, self._meta_of(steady))
+            self._recorder.stop()
+            self.course.profile, self.course.phase = profiles[-1][0], Phase.BYPASS
+            return
         useful = [(profile, steady) for profile, steady in profiles if np.any(profile.turns > 0)]
         rows: Mapping[int, int] = {}
         if useful:
             profile, steady = useful[-1]
             rows = rows_by_address(self._engine.living(), iterations, steady, profile)
-            self._first.note(iterations, steady, tags, self._meta(steady))
+            self._first.note(iterations, steady, tags, self._meta_of(steady))
         self._recorder.stop()
         if not useful:
             self.course.profile = profiles[-1][0]
@@ -330,13 +335,26 @@ class Lifecycle:
         notes = (*course.notes, *moved)
         return self.tally.summary(course.plan, len(self._plans), course.replans, notes)
 
+    def recording(self) -> Profile | None:
+        """What has been recorded since recording began, up to this moment, as a line."""
+        meta = self._meta({"found": "everything up to one moment"})
+        return line_profile(self._engine.events(), self._recorder.tags, meta)
+
+    @property
+    def opening(self) -> Profile | None:
+        """The first iteration, if it was recorded to be kept."""
+        return self._first.profile
+
     def _given(self) -> list[Planned]:
         """The plans that the program has named."""
         plan = self.course.plan
         assert plan is not None
         return [Planned(plan, self.course.profile), *(Planned(one, None) for one in plan.others)]
 
-    def _meta(self, steady: Steady) -> ProfileMeta:
+    def _meta_of(self, steady: Steady) -> ProfileMeta:
+        return self._meta({"steady": steady.kind, "found": steady.explanation})
+
+    def _meta(self, notes: dict[str, str]) -> ProfileMeta:
         return ProfileMeta(
             framework=self._framework.name,
             framework_version=self._framework.version,
@@ -344,5 +362,5 @@ class Lifecycle:
             device=self._framework.device,
             model=self._options.model_name,
             date=datetime.now(UTC).isoformat(timespec="seconds"),
-            notes={"steady": steady.kind, "found": steady.explanation},
+            notes=notes,
         )

@@ -5,7 +5,7 @@ from pgmo.allocator.options import Options
 from pgmo.allocator.session import active_session
 
 
-def memory_stats(device: object = None) -> dict[str, int]:
+def memory_stats(device: object = None, framework: str = "torch") -> dict[str, int]:
     """What the session on a device holds now and has counted, as plain numbers.
 
     Torch counts an arena as one allocated block for as long as it is held, so its own
@@ -13,12 +13,13 @@ def memory_stats(device: object = None) -> dict[str, int]:
 
     Args:
         device: as for `pgmo.optimize`.
+        framework: as for `pgmo.optimize`.
 
     Returns:
-        Sizes in bytes: `arena_bytes` and `region_bytes` that are held, `live_slot_bytes`,
-        `live_region_bytes` and `live_fallback_bytes` in use (the last are blocks outside of the
-        plan), each with a `peak_`; counts since the session began: `requests`, `hits`, and misses
-        by reason. Empty when no session is open there.
+        Plain numbers by name; sizes are in bytes. `arena_bytes` and `region_bytes` are held,
+        `live_slot_bytes`, `live_region_bytes` and `live_fallback_bytes` are in use (the last are
+        blocks outside of the plan), each with a `peak_`; counts since the session began:
+        `requests`, `hits`, and misses by reason. Empty when no session is open there.
 
     Raises:
         OptionError: when that names no device.
@@ -28,5 +29,6 @@ def memory_stats(device: object = None) -> dict[str, int]:
         >>> memory_stats("cpu")
         {}
     """
-    session = active_session(framework_of(Options(device=device).device))
+    chosen = Options(device=device, framework=framework)
+    session = active_session(framework_of(chosen.device, chosen.framework))
     return session.statistics if session is not None else {}

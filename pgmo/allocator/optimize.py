@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable
 from typing import ParamSpec, TypedDict, TypeVar, Unpack, overload
 
+from pgmo.allocator.cupy import cupy_framework
 from pgmo.allocator.framework import Framework
 from pgmo.allocator.options import Options
 from pgmo.allocator.session import Optimized, Session
@@ -12,6 +13,7 @@ from pgmo.allocator.torch_cpu import torch_cpu
 from pgmo.allocator.torch_cuda import torch_cuda
 from pgmo.errors import OptionError
 from pgmo.packing.plan import Plan
+from pgmo.profiler.profile import Profile
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -21,7 +23,10 @@ class OptionFields(TypedDict, total=False):
     """The options of `optimize`, for type checkers; `Options` has the defaults."""
 
     plan: Plan | str | os.PathLike[str] | None
+    profile: Profile | str | os.PathLike[str] | None
+    opening: Profile | str | os.PathLike[str] | None
     save: str | os.PathLike[str] | None
+    framework: str
     device: object
     model_name: str
     solver: str
@@ -32,9 +37,10 @@ class OptionFields(TypedDict, total=False):
     patience: int
     max_plans: int
     compact: bool | None
+    record_only: bool
 
 
-def framework_of(device: object) -> Callable[[], Framework]:
+def framework_of(device: object, framework: str = "torch") -> Callable[[], Framework]:
     """Finds the adapter of a device, when the session opens.
 
     Example:
@@ -42,9 +48,11 @@ def framework_of(device: object) -> Callable[[], Framework]:
         'cpu'
     """
     name = str(device)
+    _, _, index = name.partition(":")
+    if framework == "cupy":
+        return functools.partial(cupy_framework, int(index) if index else None)
     if name == "cpu" or (device is None and not _has_cuda()):
         return torch_cpu
-    _, _, index = name.partition(":")
     return functools.partial(torch_cuda, int(index) if index else None)
 
 
@@ -69,15 +77,20 @@ def optimize(
 
     The result is a context manager, and a decorator that makes each call of a function an
     iteration. It needs PyTorch, and a C++ compiler the first time that it runs with some version
-    of it.
+    of it; or CuPy, and no compiler.
 
     Args:
         function: what `@pgmo.optimize` without parentheses stands before.
         plan: a saved plan, or its path, to begin with instead of recording. It serves from the
             first request on, if it was saved by a session that saw the program's first iteration;
             else as soon as one iteration has followed it. If none does, a new one is made.
+        profile: a profile, or its path, to be planned when the session opens and begun with like a
+            saved plan: one of `pgmo.extrapolate`, for a batch at which nothing was recorded.
+        opening: the profile of the program's first iteration (`session.opening`), or its path, to
+            go with `profile`. With it that iteration is served, too.
         save: directory for the profile and the plan (`<model_name>.pgmoprof`, `.pgmoplan`); those
             of further structures get a number.
+        framework: whose memory: "torch" (default) or "cupy".
         device: whose tensors: "cpu", "cuda", "cuda:1", or a `torch.device`. By default the current
             CUDA device where there is one, else the CPU. Sessions of different devices may be open
             at the same time.
@@ -97,6 +110,7 @@ def optimize(
         compact: move long-lived blocks (optimizer state, gradients) together, once, at the end of
             an iteration, so that they do not pin half-empty memory. Only what nobody else can hold
             an address of is moved; the summary tells what stayed. By default on CUDA devices.
+        record_only: stop at the profile: nothing is planned, and nothing served (default: False).
 
     Raises:
         OptionError: when an option cannot be used. Opening the session raises `AdapterError`
@@ -121,11 +135,12 @@ def optimize(
             f"{', '.join(OptionFields.__annotations__)}"
         )
     chosen = Options(**options)
+    found = framework_of(chosen.device, chosen.framework)
     if function is None:
-        return Session(chosen, framework_of(chosen.device))
+        return Session(chosen, found)
     if not callable(function):
         raise OptionError(
             f"pgmo.optimize({function!r}): options go by name; to start from a saved plan write "
             f"pgmo.optimize(plan={function!r})"
         )
-    return Session(chosen, framework_of(chosen.device))(function)
+    return Session(chosen, found)(function)

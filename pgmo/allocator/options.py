@@ -11,6 +11,9 @@ from pgmo.packing import cp_sat
 from pgmo.packing.plan import Plan
 from pgmo.packing.portfolio import SOLVERS
 from pgmo.packing.schedule import EFFORTS
+from pgmo.profiler.profile import Profile
+
+FRAMEWORKS = ("torch", "cupy")
 
 _DEVICE = re.compile(r"None|cpu|cuda(:\d+)?")
 
@@ -28,7 +31,10 @@ class Options:
     """
 
     plan: Plan | str | os.PathLike[str] | None = None
+    profile: Profile | str | os.PathLike[str] | None = None
+    opening: Profile | str | os.PathLike[str] | None = None
     save: str | os.PathLike[str] | None = None
+    framework: str = "torch"
     device: object = None
     model_name: str = ""
     solver: str = "auto"
@@ -39,16 +45,22 @@ class Options:
     patience: int = 2
     max_plans: int = 48
     compact: bool | None = None
+    record_only: bool = False
 
     def __post_init__(self) -> None:
         if not _DEVICE.fullmatch(str(self.device)):
             raise OptionError(
                 f"device={self.device!r} is not supported; use 'cpu', 'cuda' or 'cuda:0'"
             )
+        if self.framework not in FRAMEWORKS:
+            raise OptionError(f"framework={self.framework!r} is not one of {', '.join(FRAMEWORKS)}")
+        if self.framework == "cupy" and str(self.device) == "cpu":
+            raise OptionError("device='cpu': CuPy's arrays are on CUDA devices; use 'cuda'")
         if self.compact not in (None, True, False):
             raise OptionError(f"compact={self.compact!r} must be True, False or None")
         if self.plan is not None and not isinstance(self.plan, Plan | str | os.PathLike):
             raise OptionError(f"plan={self.plan!r} is neither a Plan nor the path of one")
+        self._check_profiles()
         if self.solver not in SOLVERS:
             raise OptionError(f"solver={self.solver!r} is not one of {', '.join(SOLVERS)}")
         if self.effort not in EFFORTS:
@@ -60,6 +72,18 @@ class Options:
                 f"model_name={self.model_name!r} cannot be part of a file's name; use letters"
             )
         self._check_numbers()
+
+    def _check_profiles(self) -> None:
+        for name in ("profile", "opening"):
+            given = getattr(self, name)
+            if given is not None and not isinstance(given, Profile | str | os.PathLike):
+                raise OptionError(f"{name}={given!r} is neither a Profile nor the path of one")
+        if self.plan is not None and self.profile is not None:
+            raise OptionError("plan= and profile= both say what to begin with; give one of them")
+        if self.opening is not None and self.profile is None:
+            raise OptionError(
+                "opening= is the first iteration of what profile= shows; give that, too"
+            )
 
     def _check_numbers(self) -> None:
         for name in ("max_record_iterations", "patience", "max_plans"):

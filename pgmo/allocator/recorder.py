@@ -7,7 +7,7 @@ from pgmo.allocator import advice
 from pgmo.allocator.course import Course
 from pgmo.allocator.statistics import Phase
 from pgmo.allocator.tally import Tally
-from pgmo.profiler.profile import Tag
+from pgmo.profiler.tag import Tag
 from pgmo.profiler.tags import Tagger
 
 
@@ -42,7 +42,8 @@ class Recorder:
         self._tagger = None
         self.iterations = 0
         self._served = has_plans
-        self._first_is_needed = self._course.options.save_directory is not None
+        options = self._course.options
+        self._first_is_needed = options.save_directory is not None or options.record_only
         self._start_tags()
         if not has_plans:
             if not self._sparing:
@@ -80,6 +81,8 @@ class Recorder:
         there is none while plans serve, which would not fit it.
         """
         recording = self._course.phase is Phase.RECORD and not self._served
-        wanted = self._course.options.tags and recording
+        # The tagger looks at modules and operators of torch.
+        by_torch = self._course.framework.name != "cupy"
+        wanted = self._course.options.tags and recording and by_torch
         if wanted and self.iterations == int(self._first_is_needed):
             self._tagger = self._tagging.enter_context(Tagger(_core.set_tag))

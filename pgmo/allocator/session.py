@@ -71,6 +71,9 @@ class Session:
         self._inside_iteration = False
         self._paused = 0
         self._key = ""
+        # For whoever opens sessions in other people's programs: called, to close this one, when the
+        # program opens one of its own.
+        self.give_way: Callable[[], object] | None = None
 
     # --- for the loop ---------------------------------------------------------------------------
 
@@ -158,6 +161,24 @@ class Session:
         return self._lifecycle.course.profile if self._lifecycle else None
 
     @property
+    def opening(self) -> Profile | None:
+        """The profile of the program's first iteration, in which optimizer state is born.
+
+        Made with `record_only` and with `save`, of a recording that began with that iteration.
+        """
+        return self._lifecycle.opening if self._lifecycle else None
+
+    @property
+    def recording(self) -> Profile | None:
+        """What has been recorded up to this moment, as a line; None where nothing is recorded."""
+        return self._lifecycle.recording() if self._open and self._lifecycle else None
+
+    @property
+    def device(self) -> str:
+        """Whose memory: "cpu", "cuda:0"; "" before the session was opened."""
+        return self._lifecycle.course.framework.device if self._lifecycle else ""
+
+    @property
     def plan(self) -> Plan | None:
         """The latest plan; None while there is none."""
         return self._lifecycle.course.plan if self._lifecycle else None
@@ -176,6 +197,9 @@ class Session:
             )
         framework = self._find_framework()
         self._key = f"{framework.name}/{framework.device}"
+        other = _active.get(self._key)
+        if other is not None and other.give_way is not None:
+            other.give_way()
         with _opening:
             if self._key in _active:
                 raise SessionError(

@@ -39,22 +39,9 @@ class TorchCpu:
     yields = False
 
     def __init__(self) -> None:
-        try:
-            import torch
-        except ImportError as error:
-            raise AdapterError(
-                "pgmo.optimize() needs PyTorch, which is not installed: pip install 'pgmo[torch]'"
-            ) from error
-        self.version = str(torch.__version__)
-        root = Path(torch.__file__).parent
-        flags = (
-            f"-D_GLIBCXX_USE_CXX11_ABI={int(torch._C._GLIBCXX_USE_CXX11_ABI)}",
-            *("-isystem", str(root / "include"), f"-L{root / 'lib'}", "-lc10"),
-        )
-        path = compiled_adapter(
-            AdapterSource("torch_cpu", f"PyTorch {self.version} (CPU)", self.version, flags)
-        )
-        self._library = AdapterLibrary(path, f"PyTorch {self.version} (CPU)")
+        source = adapter_source()
+        self.version = source.version
+        self._library = AdapterLibrary(compiled_adapter(source), source.what)
         # Tensors may outlive every Python object here, and their blocks are the engine's.
         self.engine = _core.Engine()
         self.engine.keep_forever()
@@ -134,3 +121,24 @@ def torch_cpu() -> TorchCpu:
         AdapterError: when torch or a compiler is missing, or compiling fails.
     """
     return TorchCpu()
+
+
+def adapter_source() -> AdapterSource:
+    """How to compile the adapter against the installed torch.
+
+    Raises:
+        AdapterError: when torch is missing.
+    """
+    try:
+        import torch
+    except ImportError as error:
+        raise AdapterError(
+            "pgmo.optimize() needs PyTorch, which is not installed: pip install 'pgmo[torch]'"
+        ) from error
+    version = str(torch.__version__)
+    root = Path(torch.__file__).parent
+    flags = (
+        f"-D_GLIBCXX_USE_CXX11_ABI={int(torch._C._GLIBCXX_USE_CXX11_ABI)}",
+        *("-isystem", str(root / "include"), f"-L{root / 'lib'}", "-lc10"),
+    )
+    return AdapterSource("torch_cpu", f"PyTorch {version} (CPU)", version, flags)

@@ -38,7 +38,6 @@ class TorchCuda:
 
     name = "torch"
     alignment = ALIGNMENT
-    fragments = True
     hosts_guests = True
     yields = True
 
@@ -48,6 +47,9 @@ class TorchCuda:
         self.index = index
         self.device = f"cuda:{index}"
         self.version = str(torch.__version__)
+        # The driver's pool has no segments: it maps free pages anew, wherever they are.
+        backend: str = torch.cuda.memory.get_allocator_backend()
+        self.fragments = backend != "cudaMallocAsync"
         self.library = adapter_library()
         self._looked_for_graphs = self._found_graphs = False
         # Tensors may outlive every Python object here, and their blocks are the engine's.
@@ -242,8 +244,17 @@ def adapter_library() -> AdapterLibrary:
     Raises:
         AdapterError: when it cannot be had.
     """
-    source = _source("torch_cuda", "-lc10", "-lc10_cuda")
+    source = adapter_source()
     return AdapterLibrary(compiled_adapter(source), source.what)
+
+
+def adapter_source() -> AdapterSource:
+    """How to compile the adapter against the installed torch.
+
+    Raises:
+        AdapterError: when torch or CUDA's headers are missing, or torch's are not understood.
+    """
+    return _source("torch_cuda", "-lc10", "-lc10_cuda")
 
 
 @cache

@@ -128,6 +128,8 @@ _OUR_POOLS = 1 << 62
 def graphs_exist(device: int) -> bool:
     """Whether a captured graph is alive that may use memory of a device: it has addresses baked in.
 
+    Also true where nobody can tell, as with `backend:cudaMallocAsync`.
+
     Args:
         device: number of the CUDA device.
 
@@ -140,7 +142,11 @@ def graphs_exist(device: int) -> bool:
     if any(issubclass(type(thing), torch.cuda.CUDAGraph) for thing in gc.get_objects()):
         return True
     # Graphs of compiled code are no objects of Python's, but each has a pool.
-    segments: list[dict[str, Any]] = torch.cuda.memory_snapshot()  # type: ignore[no-untyped-call]
+    segments: list[dict[str, Any]]
+    try:
+        segments = torch.cuda.memory_snapshot()  # type: ignore[no-untyped-call]
+    except RuntimeError:  # an allocator that does not know its own blocks
+        return True
     pools = [one.get("segment_pool_id", (0, 0)) for one in segments if one["device"] == device]
     return any(tuple(pool) != (0, 0) and pool[1] < _OUR_POOLS for pool in pools)
 

@@ -7,6 +7,8 @@ import sys
 import threading
 from pathlib import Path
 
+import torch
+
 from pgmo.allocator import torch_cuda
 from tests.adapters.world import Slot, World, in_thread, serve
 
@@ -16,6 +18,7 @@ THREADS, REQUESTS, SEED = 8, 4000, 1
 def main(library: Path) -> None:
     world = World(library)
     torch_cuda.adapter_library = lambda: world.adapter  # type: ignore[assignment]
+    torch.cuda.memory.get_allocator_backend = lambda: "native"  # of a torch without CUDA
     framework = torch_cuda.TorchCuda(0)
     world.adapter.call("pgmo_install")
     engine = framework.engine

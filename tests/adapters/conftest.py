@@ -34,6 +34,7 @@ def new_world(libraries, tmp_path, monkeypatch) -> Iterator[Callable[[str], Worl
     monkeypatch.setattr(torch.cuda, "init", lambda: None)
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
     monkeypatch.setattr(torch.cuda, "memory_snapshot", list)
+    monkeypatch.setattr(torch.cuda.memory, "get_allocator_backend", lambda: "native")
     made: list[World] = []
 
     def make(library: str = "sound") -> World:

@@ -5,7 +5,8 @@ import numpy as np
 from pgmo.allocator import advice
 from pgmo.allocator.statistics import Phase
 from pgmo.packing.portfolio import plan
-from pgmo.profiler.profile import Profile, Tag
+from pgmo.profiler.profile import Profile
+from pgmo.profiler.tag import Tag
 from tests.unit.allocator.simulated import LAYERS, Loop, open_session, run
 
 MIB = 1 << 20

@@ -86,7 +86,7 @@ def run(program, session, iterations, keep_alive=False):
         session.step()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(BASE, PROGRAM, st.booleans(), st.sampled_from([3, 5]), st.sampled_from([1, 16]))
 def test_no_program_gets_memory_that_is_in_use(base, edits, keep_alive, most_recorded, most_plans):
     program = Program(SimulatedFramework())
@@ -100,7 +100,7 @@ def test_no_program_gets_memory_that_is_in_use(base, edits, keep_alive, most_rec
     program.check_the_end()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(BASE, PROGRAM, st.booleans(), st.booleans())
 def test_nor_does_one_that_begins_with_a_saved_plan(base, edits, keep_alive, fragments):
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
@@ -118,7 +118,7 @@ def test_nor_does_one_that_begins_with_a_saved_plan(base, edits, keep_alive, fra
         program.check_the_end()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(BASE, st.integers(7, 10))
 def test_a_program_that_repeats_is_served_from_slots(base, iterations):
     base = [action for action in base if action[0] != "share"]  # such blocks have no slots

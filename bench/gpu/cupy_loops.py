@@ -1,0 +1,179 @@
+"""CuPy's own pool, the driver's asynchronous pool, RMM, and pgmo over CuPy's pool.
+
+    python bench/gpu/cupy_loops.py --seconds 60
+
+Nanoseconds for an array's memory, from the request to its end; milliseconds for a step of the two
+programs in examples/; and the most bytes that the pool has held. The allocators take turns in one
+process, each over a pool of its own.
+"""
+
+import argparse
+import contextlib
+import gc
+import importlib.util
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+sys.path[:0] = [str(HERE.parent), str(ROOT)]
+from _machine import write_result  # noqa: E402
+
+SIZES = (512, 65536, 4 << 20)
+ARRAYS, STEPS, WARM_UP = 2000, 50, 8
+
+
+def program(name: str, kind: str) -> Any:
+    """An instance of a program of examples/."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "examples" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return getattr(module, kind)()
+
+
+class Arrays:
+    """Requests and lets go of arrays' memory; each size a few at a time."""
+
+    def __init__(self) -> None:
+        import cupy
+
+        self._get = cupy.cuda.get_allocator
+
+    def step(self) -> None:
+        """`ARRAYS` arrays."""
+        allocate = self._get()
+        for number in range(ARRAYS):
+            _ = allocate(SIZES[number % len(SIZES)])
+
+
+PROGRAMS: dict[str, Callable[[], Any]] = {
+    "arrays": Arrays,
+    "mlp": lambda: program("cupy_mlp", "Network"),
+    "conjugate gradient": lambda: program("cupy_conjugate_gradient", "Solver"),
+}
+
+
+def pools() -> dict[str, Callable[[], Any]]:
+    """How to make each contestant's pool; pgmo's is CuPy's own."""
+    import cupy
+
+    found: dict[str, Callable[[], Any]] = {
+        "cupy": cupy.cuda.MemoryPool,
+        "pgmo": cupy.cuda.MemoryPool,
+        "malloc_async": cupy.cuda.MemoryAsyncPool,
+    }
+    if importlib.util.find_spec("rmm") is not None:
+        found["rmm"] = lambda: None
+    return found
+
+
+def allocator(pool: Any) -> Callable[[int], Any]:
+    """What CuPy is to use."""
+    if pool is not None:
+        function: Callable[[int], Any] = pool.malloc
+        return function
+    import rmm
+    from rmm.allocators.cupy import rmm_cupy_allocator
+
+    resource = rmm.mr.PoolMemoryResource(rmm.mr.CudaMemoryResource())
+    rmm.mr.set_current_device_resource(resource)
+    return rmm_cupy_allocator  # type: ignore[no-any-return]
+
+
+@contextlib.contextmanager
+def steps(who: str, one: Any) -> Iterator[Callable[[], None]]:
+    """A contestant's steps; those of pgmo are iterations of a session."""
+    if who != "pgmo":
+        yield one.step
+        return
+    import pgmo
+
+    with pgmo.optimize(framework="cupy") as session:
+
+        def step() -> None:
+            with session.iteration():
+                one.step()
+
+        yield step
+        rate = session.history[-1].hit_rate
+        if rate < 0.99:
+            sys.exit(f"only {rate:.1%} of the requests were replayed: nothing was compared")
+
+
+def measure(who: str, pool: Any, make: Callable[[], Any]) -> tuple[float, int | None]:
+    """Seconds for a step in replay, and bytes that the pool has held at its most."""
+    import cupy
+
+    device = cupy.cuda.Device()
+    with cupy.cuda.using_allocator(allocator(pool)):
+        one = make()
+        with steps(who, one) as step:
+            for _ in range(WARM_UP):
+                step()
+            device.synchronize()
+            begin = time.perf_counter()
+            for _ in range(STEPS):
+                step()
+            device.synchronize()
+            seconds = (time.perf_counter() - begin) / STEPS
+        # CuPy's pool keeps what it has taken; the session has emptied it before replay.
+        held = int(pool.total_bytes()) if pool is not None else None
+    del one, step
+    gc.collect()
+    return seconds, held
+
+
+def main() -> None:
+    """Measures for as long as there is time, and writes the result."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--output", type=Path)
+    arguments = parser.parse_args()
+    try:
+        import cupy
+
+        count = cupy.cuda.runtime.getDeviceCount()
+    except Exception as error:  # CuPy raises whatever the driver says
+        print(f"Nothing measured: {error}", file=sys.stderr)
+        return
+    if not count:
+        return
+    end = time.monotonic() + arguments.seconds
+    samples: dict[str, dict[str, list[tuple[float, int | None]]]] = {}
+    rounds = 0
+    while rounds == 0 or (rounds < 9 and time.monotonic() < end - (arguments.seconds / 5)):
+        contestants = list(pools().items())
+        for name, make in PROGRAMS.items():
+            for who, pool in contestants if rounds % 2 == 0 else reversed(contestants):
+                outcome = measure(who, pool(), make)
+                samples.setdefault(name, {}).setdefault(who, []).append(outcome)
+        rounds += 1
+    figures: dict[str, Any] = {}
+    for name, by_contestant in samples.items():
+        for who, outcomes in by_contestant.items():
+            seconds = statistics.median(one for one, _ in outcomes)
+            held = outcomes[-1][1]
+            row = {"seconds_per_step": seconds, "pool_bytes": held}
+            text = f"{seconds * 1e3:9.3f} ms a step"
+            if name == "arrays":
+                row["nanoseconds_per_array"] = seconds / ARRAYS * 1e9
+                text = f"{row['nanoseconds_per_array']:9.0f} ns an array"
+            figures.setdefault(name, {})[who] = row
+            print(f"{name:20}{who:14}{text}   pool {held if held is not None else '?'} B")
+    about = {
+        "cupy": str(cupy.__version__),
+        "gpu": cupy.cuda.runtime.getDeviceProperties(0)["name"].decode(),
+        "rounds": rounds,
+    }
+    output = arguments.output or ROOT / "bench" / "results" / "gpu" / "cupy_loops.json"
+    write_result("cupy_loops", {**about, "figures": figures}, output)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,267 @@
+// The allocator that lies over torch's own, and which of several such is current.
+//
+// Included by torch_cuda.cpp alone: a part of one translation unit, with the state of its own that
+// this one has.
+//
+// `raw_deleter` is upstream's: torch compares it with the deleters of blocks in pools, which are
+// upstream's, too. Our own deleter is only on slots, and on blocks that the engine wants to see
+// freed.
+
+#pragma once
+
+#include <c10/core/Allocator.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAStream.h>
+#include <cuda_runtime_api.h>
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <string>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "adapters/cuda_device.hpp"
+#include "adapters/torch_common.hpp"
+#include "engine/pgmo_engine.h"
+
+// The generated methods name torch's types as torch's own class does.
+namespace c10::cuda::CUDACachingAllocator::pgmo {
+namespace {
+
+class TorchCudaAdapter final : public CUDAAllocator {
+ public:
+// All methods that are passed on as they are; and macros for the others that this torch has.
+#include "torch_cuda_forwarders.inc"
+
+  TorchCudaAdapter(CUDAAllocator* upstream, int index)
+      : upstream_(upstream), upstream_deleter_(upstream->raw_deleter()), index_(index) {
+    upstreams[index] = upstream;
+  }
+
+  CUDAAllocator* upstream() const { return upstream_; }
+
+  c10::DataPtr allocate(size_t bytes) override {
+    c10::DeviceIndex current = 0;
+    C10_CUDA_CHECK(c10::cuda::GetDevice(&current));
+    const auto ask = [&] { return upstream_->allocate(bytes); };
+    Device* device = known_device(current);
+    if (device == nullptr || bytes == 0) return ask();
+    if (!device->active()) return ask_upstream(*device, ask);
+    const cudaStream_t stream = c10::cuda::getCurrentCUDAStream(current).stream();
+    const auto number = stream_number(*device, stream);
+    if (!number) return ask();
+    if (void* slot = slot_for(*device, bytes, *number)) return own(slot, current);
+
+    c10::DataPtr data = ask_upstream(*device, ask);
+    // Blocks with a context or a deleter of their own are left alone; they go unseen then.
+    if (data.get() == data.get_context() && data.get_deleter() == upstream_deleter_ &&
+        api->adopt(device->engine, data.get(), bytes, *number)) {
+      (void)data.compare_exchange_deleter(upstream_deleter_, deleter(current));
+    }
+    return data;
+  }
+
+  void* raw_alloc(size_t bytes) override {
+    c10::DeviceIndex current = 0;
+    C10_CUDA_CHECK(c10::cuda::GetDevice(&current));
+    return raw_alloc_with_stream(bytes, c10::cuda::getCurrentCUDAStream(current).stream());
+  }
+
+  void* raw_alloc_with_stream(size_t bytes, cudaStream_t stream) override {
+    c10::DeviceIndex current = 0;
+    C10_CUDA_CHECK(c10::cuda::GetDevice(&current));
+    const auto ask = [&] { return upstream_->raw_alloc_with_stream(bytes, stream); };
+    Device* device = known_device(current);
+    if (device == nullptr || bytes == 0) return ask();
+    if (!device->active()) return ask_upstream(*device, ask);
+    const auto number = stream_number(*device, stream);
+    if (!number) return ask();
+    if (void* slot = slot_for(*device, bytes, *number)) {
+      const std::lock_guard guard(device->mutex);
+      device->raw_slots.insert(slot);
+      return slot;
+    }
+    void* block = ask_upstream(*device, ask);
+    (void)api->adopt(device->engine, block, bytes, *number);  // `raw_delete` tells of its end
+    return block;
+  }
+
+  void raw_delete(void* block) override {
+    if (block == nullptr) return;
+    for (Device& device : devices()) {
+      if (!device.connected()) continue;
+      if (api->owns(device.engine, block)) {
+        {
+          const std::lock_guard guard(device.mutex);
+          device.raw_slots.erase(block);
+        }
+        return release(device, upstream_, block);
+      }
+      (void)api->release(device.engine, block);  // if it was adopted
+      mind_absence(device, block);
+    }
+    upstream_->raw_delete(block);
+  }
+
+  c10::DeleterFnPtr raw_deleter() const override { return upstream_deleter_; }
+
+  void copy_data(void* to, const void* from, std::size_t bytes) const override {
+    upstream_->copy_data(to, from, bytes);
+  }
+
+  void recordStream(const c10::DataPtr& data, c10::cuda::CUDAStream stream) override {
+    const int index = data.get() == nullptr ? -1 : upstream_of(data.get_deleter());
+    if (index < 0) return upstream_->recordStream(data, stream);
+    Device& device = devices()[data.device().index()];
+    // Each device has streams of its own, and all devices the same handle for the default one.
+    const auto number = stream.device_index() == device.index
+                            ? device.streams.number_of(stream.stream())
+                            : std::nullopt;
+    const uint64_t known = number ? *number : ~uint64_t{0};
+    if (api->shared(device.engine, data.get(), known) == PGMO_SLOT) {
+      device.deferred.note(data.get(), stream.device_index(), stream.stream());
+    } else if (!api->owns(device.engine, data.get())) {
+      // Torch's allocator ignores blocks whose deleter it does not know.
+      c10::DataPtr view(data.get(), data.get(), upstreams[index]->raw_deleter(), data.device());
+      try {
+        upstreams[index]->recordStream(view, stream);
+      } catch (...) {
+        view.release_context();
+        throw;
+      }
+      view.release_context();
+    }
+  }
+#ifdef PGMO_HAS_recordStream_c10_Stream
+  void recordStream(const c10::DataPtr& data, c10::Stream stream) override {
+    recordStream(data, c10::cuda::CUDAStream(stream));
+  }
+#endif
+
+  void* getBaseAllocation(void* block, size_t* size) override {
+    refuse_slot(block);
+    return upstream_->getBaseAllocation(block, size);
+  }
+
+  ShareableHandle shareIpcHandle(void* block) override {
+    refuse_slot(block);
+    return upstream_->shareIpcHandle(block);
+  }
+
+  void beginAllocateToPool(c10::DeviceIndex device, c10::cuda::MempoolId_t pool,
+                           std::function<bool(cudaStream_t)> filter) override {
+    upstream_->beginAllocateToPool(device, pool, filter);
+    if (device < kMostDevices) devices()[device].pools.begin(pool, std::move(filter));
+  }
+
+  void endAllocateToPool(c10::DeviceIndex device, c10::cuda::MempoolId_t pool) override {
+    if (device < kMostDevices) devices()[device].pools.end(pool);
+    upstream_->endAllocateToPool(device, pool);
+  }
+
+#ifdef PGMO_HAS_allocateWithAddress
+  c10::DataPtr allocateWithAddress(size_t bytes, void* address) override {
+    return upstream_->allocateWithAddress(bytes, address);
+  }
+#endif
+#ifdef PGMO_HAS_markCaptureBegin
+  void markCaptureBegin(c10::DeviceIndex device) override { upstream_->markCaptureBegin(device); }
+#endif
+#ifdef PGMO_HAS_markCaptureEnd
+  void markCaptureEnd(c10::DeviceIndex device) override { upstream_->markCaptureEnd(device); }
+#endif
+
+ private:
+  // nullptr: no session has asked for it.
+  static Device* known_device(int index) {
+    if (index < 0 || index >= kMostDevices) return nullptr;
+    Device& device = devices()[index];
+    return device.connected() ? &device : nullptr;
+  }
+
+  // nullopt: to be passed on unseen.
+  static std::optional<uint32_t> stream_number(Device& device, cudaStream_t stream) {
+    if (device.pools.claim(stream)) return std::nullopt;
+    return device.streams.number_of(stream);
+  }
+
+  static void* slot_for(Device& device, size_t bytes, uint32_t stream) {
+    if (device.deferred.any_waiting()) [[unlikely]]
+      finish_deferred(device);
+    void* slot = api->allocate(device.engine, bytes, stream);
+    if (slot != nullptr) tell_profiler_of_slot(device, slot, bytes);
+    return slot;
+  }
+
+  c10::DeleterFnPtr deleter(int device) const { return kDeleters[index_ * kMostDevices + device]; }
+
+  c10::DataPtr own(void* slot, int device) const {
+    return {slot, slot, deleter(device), c10::Device(c10::DeviceType::CUDA, device)};
+  }
+
+  static void refuse_slot(const void* block) {
+    for (const Device& device : devices()) {
+      TORCH_CHECK(!device.connected() || !api->owns(device.engine, block),
+                  "this tensor lies in pgmo's arena, which other processes cannot share; share a "
+                  "copy made inside `with session.pause():`, as in tensor.clone()");
+    }
+  }
+
+  CUDAAllocator* upstream_;
+  c10::DeleterFnPtr upstream_deleter_;
+  int index_;
+};
+
+std::array<TorchCudaAdapter*, kMostUpstreams> adapters{};  // never destroyed
+bool stored = false;                                       // by us, not by torch's own call
+bool left_beneath = false;  // another allocator lay on top when it was to be taken away
+
+TorchCudaAdapter* as_ours(CUDAAllocator* allocator_now) {
+  for (TorchCudaAdapter* adapter : adapters) {
+    if (adapter != nullptr && adapter == allocator_now) return adapter;
+  }
+  return nullptr;
+}
+
+TorchCudaAdapter* adapter_over(CUDAAllocator* upstream) {
+  for (int index = 0; index < kMostUpstreams; ++index) {
+    if (adapters[index] == nullptr) adapters[index] = new TorchCudaAdapter(upstream, index);
+    if (adapters[index]->upstream() == upstream) return adapters[index];
+  }
+  TORCH_CHECK(false, "the CUDA allocator has been exchanged more than ", kMostUpstreams,
+              " times in this process");
+}
+
+// Whether one of ours has lain over it.
+bool was_wrapped(CUDAAllocator* allocator_now) {
+  for (const TorchCudaAdapter* adapter : adapters) {
+    if (adapter != nullptr && adapter->upstream() == allocator_now) return true;
+  }
+  return false;
+}
+
+// The adapter that is current, or the one that would be.
+TorchCudaAdapter* current_adapter() {
+  CUDAAllocator* now = get();
+  if (TorchCudaAdapter* ours = as_ours(now)) return ours;
+  // Two of ours in one chain would take each other's blocks for the framework's.
+  TORCH_CHECK(!left_beneath || was_wrapped(now),
+              "an earlier session's adapter lies beneath the CUDA allocator that was installed on "
+              "top of it; take that one away before");
+  return adapter_over(now);
+}
+
+Device& device_at(int index) {
+  TORCH_CHECK(index >= 0 && index < kMostDevices, "pgmo knows the CUDA devices 0 to ",
+              kMostDevices - 1, ", not ", index);
+  return devices()[index];
+}
+
+}  // namespace
+}  // namespace c10::cuda::CUDACachingAllocator::pgmo

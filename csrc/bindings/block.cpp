@@ -1,0 +1,88 @@
+// The owner of one block, for frameworks that free memory by letting go of an object.
+//
+// Not a class of Python's, whose `__init__` and `__del__` are calls of their own: there is one for
+// each array.
+
+#include "bindings/block.hpp"
+
+#include <structmember.h>
+
+#include <cstdint>
+#include <new>
+#include <utility>
+
+#include "bindings/module.hpp"
+
+namespace py = pybind11;
+
+namespace pgmo {
+namespace {
+
+struct Block {
+  PyObject_HEAD std::shared_ptr<Engine> engine;
+  std::uintptr_t address;
+  PyObject* memory;  // what the framework has provided; null for slots
+};
+
+// Set when the interpreter ends: what would be called back may be gone by then.
+bool ended = false;
+
+void destroy(PyObject* self) {
+  Block* block = reinterpret_cast<Block*>(self);
+  // An arena that goes back with its last block calls Python code, perhaps while an exception makes
+  // its way up through the program.
+  const py::error_scope pending;
+  // First, so that the engine hears of the end before the framework uses the memory again.
+  if (!ended) (void)block->engine->release(reinterpret_cast<void*>(block->address));
+  Py_XDECREF(block->memory);
+  block->engine.~shared_ptr();
+  PyTypeObject* type = Py_TYPE(self);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+PyTypeObject* make_type() {
+  static PyMemberDef members[] = {
+      {"address", T_ULONGLONG, offsetof(Block, address), READONLY, "Where the block is."},
+      {nullptr, 0, 0, 0, nullptr}};
+  static PyType_Slot slots[] = {
+      {Py_tp_dealloc, reinterpret_cast<void*>(&destroy)},
+      {Py_tp_members, members},
+      {Py_tp_doc, const_cast<char*>("Owns one block; its end releases the block.")},
+      {0, nullptr}};
+  static PyType_Spec spec = {"pgmo._core.Block", sizeof(Block), 0,
+                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
+  PyObject* type = PyType_FromSpec(&spec);
+  if (type == nullptr) throw py::error_already_set();
+  return reinterpret_cast<PyTypeObject*>(type);
+}
+
+PyTypeObject* block_type = nullptr;
+
+}  // namespace
+
+py::object make_block(const std::shared_ptr<Engine>& engine, void* address,
+                      const py::object& memory) {
+  PyObject* made = block_type->tp_alloc(block_type, 0);
+  if (made == nullptr) {
+    const py::error_already_set error;
+    (void)engine->release(address);
+    throw error;
+  }
+  Block* block = reinterpret_cast<Block*>(made);
+  new (&block->engine) std::shared_ptr<Engine>(engine);
+  block->address = reinterpret_cast<std::uintptr_t>(address);
+  block->memory = memory.inc_ref().ptr();
+  return py::reinterpret_steal<py::object>(made);
+}
+
+void bind_block(py::module_& module) {
+  block_type = make_type();
+  module.attr("Block") =
+      py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(block_type));
+  module.def(
+      "end_blocks", [](bool on) { ended = on; }, py::arg("on") = true,
+      "From now on blocks end without being released: the interpreter is ending.");
+}
+
+}  // namespace pgmo

@@ -1,0 +1,150 @@
+"""Sessions over CuPy on a real device: results stay the same, bit for bit."""
+
+import gc
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+import pgmo
+from tests.gpu.device import STUB
+
+try:
+    import cupy
+except ImportError:
+    cupy = None
+
+from pgmo.profiler.cupy_hook import cupy_recorder
+
+pytestmark = pytest.mark.skipif(
+    STUB or cupy is None, reason="CuPy is not installed, or there is no real device"
+)
+
+
+def load(name):
+    """An example, which imports CuPy."""
+    path = Path(__file__).parents[2] / "examples" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def network():
+    return load("cupy_mlp").Network()
+
+
+def solver():
+    return load("cupy_conjugate_gradient").Solver(2000)
+
+
+ALLOCATORS = {
+    "pool": lambda: cupy.cuda.MemoryPool().malloc,
+    "managed": lambda: cupy.cuda.MemoryPool(cupy.cuda.malloc_managed).malloc,
+    "async": lambda: cupy.cuda.MemoryAsyncPool().malloc,
+    "none": lambda: None,
+}
+
+
+def state(program):
+    return [
+        value.get().tobytes() for value in vars(program).values() if isinstance(value, cupy.ndarray)
+    ]
+
+
+def after(program, times):
+    for _ in range(times):
+        program.step()
+    return state(program)
+
+
+@pytest.fixture(autouse=True)
+def the_usual_allocator():
+    before = cupy.cuda.get_allocator()
+    yield
+    assert cupy.cuda.get_allocator() == before
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # the asynchronous pool is experimental
+@pytest.mark.parametrize("allocator", ALLOCATORS)
+@pytest.mark.parametrize("make", [network, solver])
+def test_replays_with_the_same_bits(make, allocator):
+    with cupy.cuda.using_allocator(ALLOCATORS[allocator]()):
+        plain = after(make(), 12)
+        program = make()
+        with pgmo.optimize(framework="cupy") as session:
+            for _ in range(12):
+                with session.iteration():
+                    program.step()
+        assert session.history[-1].hit_rate >= 0.99
+        assert state(program) == plain
+
+
+def test_streams_and_a_plan_of_another_session(tmp_path):
+    plain = after(network(), 12)
+    stream = cupy.cuda.Stream(non_blocking=True)
+    for options in ({"save": tmp_path, "model_name": "mlp"}, {"plan": tmp_path / "mlp.pgmoplan"}):
+        program = network()
+        cupy.cuda.Device().synchronize()
+        with stream, pgmo.optimize(framework="cupy", **options) as session:
+            for _ in range(12):
+                with session.iteration():
+                    program.step()
+        stream.synchronize()
+        assert session.history[-1].hit_rate >= 0.99
+        assert state(program) == plain
+
+
+def test_a_captured_stream_is_not_served():
+    program = network()
+    stream = cupy.cuda.Stream(non_blocking=True)
+    with stream, pgmo.optimize(framework="cupy") as session:
+        for _ in range(8):
+            with session.iteration():
+                program.step()
+        before = session.statistics["hits"]
+        a = cupy.ones(1000)
+        _ = a * 2 + 1  # compiles
+        hits = session.statistics["hits"] - before
+        stream.begin_capture()
+        b = a * 2 + 1
+        graph = stream.end_capture()
+        assert session.statistics["hits"] == before + hits
+        graph.launch(stream)
+        stream.synchronize()
+        assert (b.get() == 3).all()
+        program.step()
+        session.step()
+
+
+def test_the_arena_goes_back_with_the_last_array_of_it():
+    gc.collect()
+    pool = cupy.cuda.MemoryPool()
+    with cupy.cuda.using_allocator(pool.malloc):
+        program = network()
+        program.step()  # libraries take their workspaces
+        program.loss = None
+        start = pool.used_bytes()
+        with pgmo.optimize(framework="cupy") as session:
+            for _ in range(10):
+                with session.iteration():
+                    program.step()
+            arena = session.plan.arena
+        assert pool.used_bytes() >= start + arena
+        program.loss = None
+        assert pool.used_bytes() == start
+
+
+def test_the_hook_sees_what_a_session_records():
+    program = network()
+    with cupy_recorder() as recorder:
+        for _ in range(6):
+            program.step()
+            recorder.step()
+    with pgmo.optimize(framework="cupy", record_only=True) as session:
+        for _ in range(6):
+            with session.iteration():
+                program.step()
+    by_hook, by_session = recorder.profile(), session.profile
+    assert by_hook.size.tolist() == by_session.size.tolist()
+    assert by_hook.end.tolist() == by_session.end.tolist()

@@ -1,0 +1,51 @@
+"""The examples for CuPy compute what they should, with NumPy in the place of CuPy's arrays.
+
+tests/gpu/test_cupy.py has them on a device, and under pgmo.
+"""
+
+import importlib.util
+import sys
+import types
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pgmo.allocator import cupy as adapter
+from tests.unit import fake_cupy
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@pytest.fixture
+def example(monkeypatch):
+    """Loads an example by its name."""
+    cupy = types.ModuleType("cupy")
+    cupy.cuda, cupy.__version__ = fake_cupy.make().cuda, "14.0.0"
+    cupy.__getattr__ = lambda name: getattr(np, name)
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    monkeypatch.setattr(adapter, "_frameworks", {})
+
+    def load(name):
+        spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+    return load
+
+
+def test_the_network_learns(example):
+    network = example("cupy_mlp").Network(batch=64, hidden=128)
+    network.step()
+    before = float(network.loss)
+    for _ in range(50):
+        network.step()
+    assert float(network.loss) < 0.7 * before
+
+
+@pytest.mark.filterwarnings("ignore:.*allocate nothing:UserWarning")  # NumPy's arrays are its own
+def test_conjugate_gradients_solve_the_system(example, capsys):
+    residual = example("cupy_conjugate_gradient").main(60, size=200)
+    assert residual < 1e-8
+    assert "60 iterations" in capsys.readouterr().out
