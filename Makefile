@@ -5,6 +5,9 @@ VENV   ?= .venv
 RUN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 NATIVE := $(shell find csrc -name '*.cpp' -o -name '*.hpp' -o -name '*.h')
+# Many tests wait for processes of their own. Each worker may hold torch, hence no more than four;
+# the tests of one file share what they build.
+PARALLEL ?= --numprocesses logical --maxprocesses 4 --dist loadfile
 # Further C++ that is kept in style.
 ASIDE  := $(shell find tests bench -name '*.cpp' -o -name '*.hpp')
 
@@ -12,7 +15,7 @@ ASIDE  := $(shell find tests bench -name '*.cpp' -o -name '*.hpp')
 export PIP_CONSTRAINT := $(abspath constraints.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format stubs picture bench clean
+.PHONY: help setup demo test lint format stubs docs picture notebooks bench clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,7 +33,8 @@ demo: $(READY)  ## train four real networks out of one arena each, on the CPU
 	$(RUN)/pgmo demo --force
 
 test: lint  ## run every test that needs no GPU
-	$(RUN)/python -m pytest
+	$(RUN)/python -m pytest $(PARALLEL)
+	$(RUN)/python -m pytest --nbmake notebooks
 
 lint: $(READY)  ## check style and types
 	$(RUN)/ruff check .
@@ -45,6 +49,13 @@ format: $(READY)  ## format all code
 
 stubs: $(READY)  ## write pgmo/_core.pyi from the native module
 	$(RUN)/python tests/stubs.py --write
+
+docs: $(READY)  ## build the documentation site in build/site
+	$(RUN)/python -m sphinx -W --keep-going -b html docs build/site
+	@echo "Wrote build/site/index.html"
+
+notebooks: $(READY)  ## write notebooks/*.ipynb from the .py files beside them
+	$(RUN)/jupytext --sync notebooks/*.py
 
 picture: $(READY)  ## draw docs/plan.svg from the demo's files
 	$(RUN)/python docs/picture.py demo-output/resnet.pgmoprof demo-output/resnet.pgmoplan

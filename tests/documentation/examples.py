@@ -1,0 +1,146 @@
+"""Runs the code blocks of a page, in order: Python in one namespace, console blocks as commands.
+
+```python          executed; what one block defines the next ones see. One that begins with
+                   `# NAME.py` is written to that file instead
+```text            what the Python block before it has printed, with "..." for anything
+```console         lines after "$" are run, `pgmo` within this process, others by the shell;
+                   the lines below are what comes out, with "..." for anything
+"""
+
+import contextlib
+import doctest
+import io
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from sybil import Document, Example
+from sybil.evaluators.python import PythonEvaluator
+from sybil.parsers.markdown import CodeBlockParser, SkipParser
+
+from pgmo.cli.main import main
+from tests.unit.profiler.importers.snapshots import Device, save, snapshot, train
+
+_PRINTED = "_printed"
+_FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+def run_python(example: Example) -> None:
+    """Executes a block of Python, or writes it to the file that its first line names."""
+    source = str(example.parsed)
+    script = re.match(r"# (\w+\.py)\n", source)
+    if script:
+        Path(script[1]).write_text(source)
+        return
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        PythonEvaluator()(example)
+    example.namespace[_PRINTED] = printed.getvalue()
+
+
+def compare_text(example: Example) -> str | None:
+    """Compares a block of text with what was printed; returns what is wrong, if anything is."""
+    expected, printed = str(example.parsed), example.namespace.get(_PRINTED, "")
+    if doctest.OutputChecker().check_output(expected, printed, _FLAGS):
+        return None
+    return f"printed:\n{printed}\nnot:\n{expected}"
+
+
+def run_console(example: Example) -> str | None:
+    """Runs a console block; returns what is wrong with it, None if nothing is."""
+    for command, expected in _commands(str(example.parsed)):
+        code, printed = _run(command)
+        if code:
+            return f"$ {command}\nended with {code}:\n{printed}"
+        if expected and not doctest.OutputChecker().check_output(expected, printed, _FLAGS):
+            return f"$ {command}\nprinted:\n{printed}\nnot:\n{expected}"
+    return None
+
+
+def _commands(text: str) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    for line in text.splitlines(keepends=True):
+        if line.startswith("$ "):
+            found.append((line[2:].strip(), ""))
+        else:
+            assert found, f"a console block begins with '$ ', not with {line!r}"
+            found[-1] = (found[-1][0], found[-1][1] + line)
+    return found
+
+
+def _run(command: str) -> tuple[int, str]:
+    out, messages = io.StringIO(), io.StringIO()
+    code = 0
+    for part in command.split(" && "):
+        if not part.startswith("pgmo ") or part.startswith("pgmo run "):
+            # A script has a process of its own.
+            ours = part.replace("pgmo run ", f"{shlex.quote(sys.executable)} -m pgmo run ")
+            done = subprocess.run(ours, shell=True, capture_output=True, text=True)
+            code = done.returncode
+            out.write(done.stdout)
+            messages.write(done.stderr)
+        else:
+            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(messages):
+                code = main(shlex.split(part)[1:])
+        if code:
+            return code, messages.getvalue()
+    return 0, out.getvalue()
+
+
+def write_snapshot(folder: Path) -> None:
+    """The file that pages about snapshots take for granted: six made-up iterations."""
+    device = Device()
+    train(device, 6)
+    save(snapshot(device), folder / "snapshot.pickle")
+
+
+def training() -> dict[str, Any]:
+    """The loop that pages take for granted: model, optimizer, loader and `train_step`."""
+    import torch
+
+    torch.manual_seed(0)
+    layers = torch.nn.Sequential(torch.nn.Linear(32, 64), torch.nn.ReLU(), torch.nn.Linear(64, 4))
+    optimizer = torch.optim.SGD(layers.parameters(), lr=0.01)
+    loader = [torch.randn(16, 32) for _ in range(20)]
+
+    def model(batch: torch.Tensor) -> SimpleNamespace:
+        out = layers(batch)
+        return SimpleNamespace(loss=out.square().mean(), logits=out)
+
+    def train_step(batch: torch.Tensor) -> torch.Tensor:
+        loss: torch.Tensor = model(batch).loss
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss.detach()
+
+    return {
+        "model": model,
+        "optimizer": optimizer,
+        "loader": loader,
+        "train_step": train_step,
+    }
+
+
+def run_page(path: str, namespace: dict[str, Any]) -> int:
+    """Runs all examples of a page and returns how many there were.
+
+    `<!-- skip: next -->` above a block leaves it out.
+    """
+    document = Document.parse(
+        path,
+        CodeBlockParser(language="python", evaluator=run_python),
+        CodeBlockParser(language="text", evaluator=compare_text),
+        CodeBlockParser(language="console", evaluator=run_console),
+        SkipParser(),
+    )
+    document.namespace.update(namespace)
+    count = 0
+    for example in document.examples():
+        example.evaluate()
+        count += 1
+    return count

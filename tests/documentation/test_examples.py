@@ -1,0 +1,63 @@
+"""The code blocks of the documentation and of the README run, as they stand."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("sybil")
+
+import pgmo
+from tests.documentation.examples import run_page, training, write_snapshot
+
+ROOT = Path(__file__).resolve().parents[2]
+BLOCK = re.compile(r"^```(python|console)$", re.MULTILINE)
+
+
+def names() -> list[str]:
+    """Of the pages that have code to run."""
+    pages = ROOT / "docs"
+    with_code = [path for path in pages.rglob("*.md") if BLOCK.search(path.read_text())]
+    return sorted(str(path.relative_to(pages).with_suffix("")) for path in with_code)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NO_COLOR", "1")
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", names())
+def test_page(name: str, folder: Path) -> None:
+    write_snapshot(folder)
+    assert run_page(str(ROOT / "docs" / f"{name}.md"), training()) > 0
+
+
+@pytest.mark.filterwarnings("ignore:a pgmo session ended without a single iteration")
+def test_readme(folder: Path) -> None:
+    program = training()
+    with pgmo.optimize(save="plans", model_name="resnet") as session:
+        for batch in program["loader"]:
+            with session.iteration():
+                program["train_step"](batch)
+    write_snapshot(folder)
+    assert run_page(str(ROOT / "README.md"), program) > 3
+
+
+@pytest.mark.parametrize(
+    ("block", "complaint"),
+    [
+        ("```python\nassert 1 == 2\n```\n", "AssertionError"),
+        ("```python\nprint(1)\n```\n\n```text\n2\n```\n", "printed"),
+        ("```console\n$ echo one\ntwo\n```\n", "printed"),
+        ("```console\n$ pgmo stats no.pgmoprof\n```\n", "ended with 1"),
+    ],
+)
+def test_a_wrong_example_is_found(block: str, complaint: str, folder: Path) -> None:
+    page = folder / "page.md"
+    page.write_text(block)
+    with pytest.raises((AssertionError, Exception)) as caught:
+        run_page(str(page), {})
+    assert complaint in f"{caught.type.__name__} {caught.value}"

@@ -1,0 +1,321 @@
+"""The callbacks inside the real packages, on the CPU."""
+
+import json
+import os
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+
+import pgmo
+from pgmo.integrations.guest import Guest
+
+torch = pytest.importorskip("torch")
+nn = torch.nn
+
+_NAMES = ("lightning.pytorch", "pytorch_lightning")
+
+
+def digest(model):
+    return {name: value.clone() for name, value in model.state_dict().items()}
+
+
+def assert_same(one, other):
+    assert one[0] == other[0]
+    assert one[1].keys() == other[1].keys()
+    for name, value in one[1].items():
+        assert torch.equal(value, other[1][name])
+
+
+def later_hit_rate(session, last=6):
+    iterations = session.history[-last:]
+    assert all(one.phase == "replay" for one in iterations)
+    return sum(one.hits for one in iterations) / sum(one.requests for one in iterations)
+
+
+# --- Lightning ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=_NAMES)
+def lightning(request, monkeypatch):
+    """One of the two packages, as if the other were not installed; and the callback for it."""
+    pytest.importorskip("lightning")
+    package = pytest.importorskip(request.param)
+    (other,) = set(_NAMES) - {request.param}
+    monkeypatch.setitem(sys.modules, other, None)
+    monkeypatch.delitem(sys.modules, "pgmo.integrations.lightning", raising=False)
+    monkeypatch.delitem(sys.modules, other)
+    from pgmo.integrations.lightning import PgmoCallback
+
+    package.pgmo_callback = PgmoCallback
+    yield package
+    sys.modules.pop("pgmo.integrations.lightning", None)
+
+
+def lightning_module(package, fail_at=None):
+    class Classifier(package.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.net = nn.Sequential(nn.Linear(32, 64), nn.Dropout(0.1), nn.Linear(64, 5))
+            self.losses = []
+
+        def training_step(self, batch, number):
+            if number == fail_at:
+                raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+            loss = nn.functional.cross_entropy(self.net(batch[0]), batch[1])
+            self.losses.append(loss.item())
+            return loss
+
+        def validation_step(self, batch, _number):
+            self.net(batch[0])
+
+        def configure_optimizers(self):
+            return torch.optim.Adam(self.parameters(), lr=1e-3)
+
+    return Classifier()
+
+
+def train_lightning(package, folder, callback=None, fail_at=None, checkpoint=None, **options):
+    torch.manual_seed(0)
+    data = torch.utils.data.TensorDataset(torch.randn(800, 32), torch.randint(0, 5, (800,)))
+    model = lightning_module(package, fail_at)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module=r"(pytorch_)?lightning.*")
+        trainer = package.Trainer(
+            **{
+                "max_steps": 14,
+                "accelerator": "cpu",
+                "logger": False,
+                "enable_checkpointing": False,
+                "enable_progress_bar": False,
+                "enable_model_summary": False,
+                "val_check_interval": 10,
+                "limit_val_batches": 3,
+                "default_root_dir": folder,
+                **options,
+            },
+            callbacks=[callback] if callback else [],
+        )
+        loader = torch.utils.data.DataLoader(data, 16)
+        trainer.fit(model, loader, torch.utils.data.DataLoader(data, 20), ckpt_path=checkpoint)
+    return model, trainer
+
+
+@pytest.mark.parametrize("accumulated", [1, 2])
+def test_lightning_training_is_bit_identical_and_served(lightning, tmp_path, accumulated):
+    options = {"accumulate_grad_batches": accumulated}
+    plain, _ = train_lightning(lightning, tmp_path, **options)
+    callback = lightning.pgmo_callback()
+    served, _ = train_lightning(lightning, tmp_path, callback, **options)
+    assert_same((plain.losses, digest(plain)), (served.losses, digest(served)))
+    session = callback.session
+    assert session.phase == "closed"
+    assert session.summary().iterations == 14
+    assert later_hit_rate(session) >= 0.99
+
+
+def test_lightning_two_optimizers_in_one_step_are_one_iteration(lightning, tmp_path):
+    class Gan(lightning.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.automatic_optimization = False
+            self.parts = nn.ModuleList([nn.Linear(8, 8), nn.Linear(8, 8)])
+
+        def training_step(self, batch, _number):
+            for part, optimizer in zip(self.parts, self.optimizers(), strict=True):
+                optimizer.zero_grad()
+                self.manual_backward(part(batch[0]).square().mean())
+                optimizer.step()
+
+        def configure_optimizers(self):
+            return [torch.optim.SGD(part.parameters(), lr=0.1) for part in self.parts], []
+
+    data = torch.utils.data.TensorDataset(torch.randn(200, 8))
+    callback = lightning.pgmo_callback()
+    trainer = lightning.Trainer(
+        max_epochs=1,
+        accelerator="cpu",
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        callbacks=[callback],
+        default_root_dir=tmp_path,
+    )
+    trainer.fit(Gan(), torch.utils.data.DataLoader(data, 16))
+    assert callback.session.summary().iterations == 13
+    assert callback.session.summary().plans == 1
+
+
+def test_lightning_checkpoints_name_the_plan_and_going_on_begins_with_it(lightning, tmp_path):
+    callback = lightning.pgmo_callback(save=tmp_path / "plans", model_name="net")
+    _, trainer = train_lightning(lightning, tmp_path, callback)
+    checkpoint = tmp_path / "last.ckpt"
+    trainer.save_checkpoint(checkpoint)
+    kept = torch.load(checkpoint, weights_only=False)["callbacks"]["PgmoCallback"]
+    assert kept == {"plan": str(tmp_path / "plans" / "net.pgmoplan")}
+    again = lightning.pgmo_callback()
+    train_lightning(lightning, tmp_path, again, checkpoint=checkpoint, max_steps=24)
+    summary = again.session.summary()
+    assert summary.iterations == 10
+    assert summary.replayed >= 8  # the first ones are compared with the plan
+
+
+def test_lightning_out_of_memory_is_explained(lightning, tmp_path, capsys):
+    callback = lightning.pgmo_callback(save=tmp_path / "plans")
+    with pytest.raises(torch.OutOfMemoryError):
+        train_lightning(lightning, tmp_path, callback, fail_at=9)
+    assert callback.session.phase == "closed"
+    (profile,) = (tmp_path / "plans").glob("pgmo-oom-*.pgmoprof")
+    assert pgmo.Profile.load(profile).circular
+    (text,) = (tmp_path / "plans").glob("pgmo-oom-*.txt")
+    assert text.read_text().startswith("OutOfMemoryError: CUDA out of memory.")
+    assert f"Next: pgmo report {profile}" in capsys.readouterr().err
+
+
+def test_lightning_strategies_that_are_not_supported_run_without(lightning, tmp_path):
+    callback = lightning.pgmo_callback()
+
+    class ShardedStrategy(lightning.strategies.SingleDeviceStrategy):
+        pass
+
+    with pytest.warns(UserWarning, match="pgmo does nothing here: Lightning's ShardedStrategy"):
+        train_lightning(lightning, tmp_path, callback, strategy=ShardedStrategy("cpu"))
+    assert callback.session is None
+
+
+def test_lightning_unknown_options_are_refused(lightning):
+    with pytest.raises(pgmo.OptionError, match="there is no option 'profile_steps'"):
+        lightning.pgmo_callback(profile_steps=3)
+
+
+# --- transformers ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def transformers():
+    pytest.importorskip("accelerate")
+    return pytest.importorskip("transformers")
+
+
+def train_transformers(transformers, folder, callback=None, *, resume=None, **options):
+    torch.manual_seed(0)
+    config = transformers.BertConfig(
+        vocab_size=50,
+        hidden_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=64,
+        max_position_embeddings=20,
+    )
+    model = transformers.BertForSequenceClassification(config)
+    tokens = torch.randint(0, 50, (200, 16), generator=torch.Generator().manual_seed(1))
+    data = [{"input_ids": one, "labels": int(one[0]) % 2} for one in tokens]
+    arguments = transformers.TrainingArguments(
+        **{
+            "output_dir": str(folder),
+            "max_steps": 14,
+            "per_device_train_batch_size": 4,
+            "eval_strategy": "steps",
+            "eval_steps": 10,
+            "logging_steps": 1,
+            "save_strategy": "no",
+            "report_to": [],
+            "disable_tqdm": True,
+            "use_cpu": True,
+            **options,
+        }
+    )
+    trainer = transformers.Trainer(
+        model,
+        arguments,
+        train_dataset=data,
+        eval_dataset=data[:10],
+        callbacks=[callback] if callback else [],
+    )
+    trainer.train(resume_from_checkpoint=resume)
+    losses = [one["loss"] for one in trainer.state.log_history if "loss" in one]
+    return losses, digest(model)
+
+
+@pytest.mark.parametrize("accumulated", [1, 2])
+def test_transformers_training_is_bit_identical_and_served(transformers, tmp_path, accumulated):
+    from pgmo.integrations.transformers import PgmoTrainerCallback
+
+    options = {"gradient_accumulation_steps": accumulated}
+    plain = train_transformers(transformers, tmp_path, **options)
+    callback = PgmoTrainerCallback()
+    served = train_transformers(transformers, tmp_path, callback, **options)
+    assert_same(plain, served)
+    assert callback.session.phase == "closed"
+    assert callback.session.summary().iterations == 14
+    assert later_hit_rate(callback.session, last=3) >= 0.99
+
+
+def test_transformers_checkpoints_name_the_plan(transformers, tmp_path):
+    from pgmo.integrations.transformers import PgmoTrainerCallback
+
+    callback = PgmoTrainerCallback(save=tmp_path / "plans", model_name="bert")
+    options = {"save_strategy": "steps", "save_steps": 10}
+    train_transformers(transformers, tmp_path, callback, **options)
+    path = tmp_path / "checkpoint-10"
+    state = json.loads((path / "trainer_state.json").read_text())
+    kept = state["stateful_callbacks"]["PgmoTrainerCallback"]
+    assert kept["attributes"] == {"plan_path": str(tmp_path / "plans" / "bert.pgmoplan")}
+    again = PgmoTrainerCallback()
+    options |= {"max_steps": 20, "restore_callback_states_from_checkpoint": True}
+    with pytest.MonkeyPatch.context() as patch:
+        remembered = []
+        patch.setattr(Guest, "remember", lambda guest, path: remembered.append(path))
+        train_transformers(transformers, tmp_path, again, resume=str(path), **options)
+    assert remembered == [kept["attributes"]["plan_path"]]
+
+
+def test_transformers_unsupported_setups_run_without(transformers, tmp_path, monkeypatch):
+    from pgmo.integrations.transformers import PgmoTrainerCallback
+
+    monkeypatch.setattr(transformers.TrainingArguments, "n_gpu", 2)
+    callback = PgmoTrainerCallback()
+    with pytest.warns(UserWarning, match="pgmo does nothing here: torch.nn.DataParallel"):
+        train_transformers(transformers, tmp_path, callback, max_steps=2)
+    assert callback.session is None
+
+
+def test_transformers_out_of_memory_is_explained(transformers, tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import torch, transformers\n"
+        "from pgmo.integrations.transformers import PgmoTrainerCallback\n"
+        "class Net(torch.nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.layer = torch.nn.Linear(4, 4)\n"
+        "        self.calls = 0\n"
+        "    def forward(self, x, labels=None):\n"
+        "        self.calls += 1\n"
+        "        if self.calls == 8:\n"
+        "            torch.empty(1 << 55, dtype=torch.uint8)\n"
+        "        return {'loss': self.layer(x).square().mean()}\n"
+        "arguments = transformers.TrainingArguments(\n"
+        "    output_dir='out', max_steps=20, report_to=[], use_cpu=True, disable_tqdm=True)\n"
+        "data = [{'x': torch.ones(4)}] * 8\n"
+        "transformers.Trainer(Net(), arguments, train_dataset=data,\n"
+        "    callbacks=[PgmoTrainerCallback()]).train()\n"
+    )
+    root = str(Path(pgmo.__file__).parents[1])
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": root}
+    done = subprocess.run(
+        [sys.executable, script],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "pgmo: memory ran out" in done.stderr
+    (profile,) = tmp_path.glob("pgmo-oom-*.pgmoprof")
+    assert f"Next: pgmo report {profile.name}" in done.stderr
+    assert "Traceback (most recent call last):" in done.stderr

@@ -1,0 +1,81 @@
+"""Explanations of real recordings: a small network on the CPU, with planted faults and without."""
+
+import warnings
+
+import pytest
+
+import pgmo
+from pgmo.cli.main import main
+from pgmo.report.attribution import alive
+from pgmo.report.summary import explain
+
+torch = pytest.importorskip("torch")
+nn, functional = torch.nn, torch.nn.functional
+
+
+def record(folder, *, keep=None, optimizer=torch.optim.SGD) -> str:
+    """Trains for ten iterations and returns the path of the profile that was saved."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 10))
+    steps = optimizer(net.parameters(), lr=1e-3)
+    kept = []
+
+    def step():
+        inputs, labels = torch.randn(32, 64), torch.randint(0, 10, (32,))
+        steps.zero_grad()
+        hidden = net[1](net[0](inputs))
+        loss = functional.cross_entropy(net[2](hidden), labels)
+        loss.backward()
+        steps.step()
+        if keep == "loss":
+            kept.append(loss)
+        elif keep == "activation":
+            kept.append(hidden.detach())
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pgmo.optimize(device="cpu", save=str(folder), model_name="net") as session:
+            for _ in range(10):
+                with session.iteration():
+                    step()
+    assert session.profile.steady
+    return str(folder / "net.pgmoprof")
+
+
+@pytest.mark.parametrize("optimizer", [torch.optim.SGD, torch.optim.Adam])
+def test_a_clean_loop_has_no_leaks(tmp_path, optimizer):
+    path = record(tmp_path, optimizer=optimizer)
+    told = explain(pgmo.Profile.load(path))
+    assert told.leaks.judged
+    assert told.leaks.found == ()
+    assert main(["leaks", path, "--check"]) == 0
+
+
+def test_a_list_of_losses_is_found_and_the_advice_is_item(tmp_path):
+    path = record(tmp_path, keep="loss")
+    told = explain(pgmo.Profile.load(path))
+    (leak,) = told.leaks.found
+    assert (leak.growth, leak.tag.phase) == (4.0, "forward")
+    assert "loss" in leak.tag.op
+    assert any("loss.item()" in hint.text for hint in told.hints)
+    assert main(["leaks", path, "--check"]) == 3
+
+
+def test_kept_activations_are_found_with_module_and_bytes_per_iteration(tmp_path):
+    told = explain(pgmo.Profile.load(record(tmp_path, keep="activation")))
+    (leak,) = told.leaks.found
+    assert (leak.growth, leak.tag.module, leak.tag.op) == (32 * 256 * 4, "ReLU", "aten.relu")
+    assert any(hint.title == "Memory leaks" for hint in told.hints)
+
+
+def test_the_peak_of_a_recording_adds_up_however_it_is_counted(tmp_path):
+    profile = pgmo.Profile.load(record(tmp_path, optimizer=torch.optim.Adam))
+    plan = pgmo.Plan.load(tmp_path / "net.pgmoplan")
+    told = explain(profile, plan, top=3)
+    for holders in told.holders.values():
+        assert sum(holder.size for holder in holders) == profile.max_load()
+    assert sum(root.size for root in told.modules) == profile.max_load()
+    assert (alive(profile, told.peak.tick) * profile.size).sum() == profile.max_load()
+    # Adam's temporaries, as large as the largest parameter, make this small network's peak.
+    assert "The optimizer's temporaries make the peak" in [hint.title for hint in told.hints]
+    assert told.plan.arena == plan.arena
