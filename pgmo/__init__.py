@@ -16,7 +16,9 @@ import importlib
 
 from pgmo.errors import (
     AdapterError,
+    BudgetError,
     FileError,
+    GraphError,
     OptionError,
     PgmoError,
     PlanError,
@@ -43,8 +45,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AdapterError",
+    "BudgetError",
     "Extrapolation",
     "FileError",
+    "GraphError",
     "OptionError",
     "Packing",
     "PgmoError",

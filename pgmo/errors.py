@@ -42,3 +42,11 @@ class AdapterError(PgmoError):
 
 class OptionError(PgmoError, ValueError):
     """An option has a value that cannot be used."""
+
+
+class GraphError(PgmoError, ValueError):
+    """The graph of a step contradicts itself, or a model cannot be captured as one."""
+
+
+class BudgetError(PgmoError):
+    """A budget cannot be met: the message says the least peak that can be reached."""

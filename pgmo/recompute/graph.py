@@ -1,0 +1,145 @@
+"""One training step as operations on values: what every planner works on.
+
+The forward and the backward pass of one step, in the order in which they run, without any framework
+in them: a graph can be captured on one machine and planned for on another.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pgmo.errors import GraphError
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """Bytes that operations read and write: one storage, with all its views.
+
+    Args:
+        size: bytes, from 0.
+        producer: the operation that writes it; -1 for what the step is given (parameters, inputs),
+            which lives the whole time and is not counted.
+        result: outlives the step or the pass: gradients of parameters, the loss, new statistics.
+            It lives from its producer to the end.
+        pinned: when a later pass needs it, it is saved rather than computed again, whatever its
+            producer does. For the small second results of an operation, such as the statistics of
+            a normalisation: keeping them costs next to nothing.
+    """
+
+    size: int
+    producer: int
+    result: bool = False
+    pinned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One kernel, or several that make one storage.
+
+    Args:
+        name: the operator, such as `aten.convolution`.
+        reads: the values that it reads, ascending and each once.
+        writes: the values that it writes, ascending.
+        cost: seconds, or any unit that is the same for the whole graph; from 0.
+        workspace: bytes that it takes and returns while it runs, beyond what it writes.
+        pinned: never run twice: random numbers, effects, communication.
+        module: dotted path of the module that it belongs to; empty when unknown.
+    """
+
+    name: str
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+    cost: float = 1.0
+    workspace: int = 0
+    pinned: bool = False
+    module: str = ""
+
+
+@dataclass(frozen=True)
+class Graph:
+    """The operations of one step in the order in which they run.
+
+    Args:
+        operations: first those of the forward pass, then those of the backward pass.
+        values: what they read and write.
+        forward: number of operations of the forward pass, n.
+
+    Raises:
+        GraphError: a value is read before it is written, is written twice, or is not there.
+
+    Example:
+        >>> graph = Graph(
+        ...     operations=(Operation("mul", (0,), (1,)), Operation("mul_backward", (0, 1), (2,))),
+        ...     values=(Value(8, -1), Value(8, 0), Value(8, 1, result=True)),
+        ...     forward=1,
+        ... )
+        >>> graph
+        Graph(1 forward and 1 backward operations, 3 values)
+    """
+
+    operations: tuple[Operation, ...]
+    values: tuple[Value, ...]
+    forward: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.forward <= len(self.operations):
+            raise GraphError(
+                f"{self.forward} forward operations: there are {len(self.operations)} in all"
+            )
+        _check(self)
+
+    def __repr__(self) -> str:
+        backward = len(self.operations) - self.forward
+        return (
+            f"Graph({self.forward} forward and {backward} backward operations, "
+            f"{len(self.values)} values)"
+        )
+
+    @property
+    def forward_cost(self) -> float:
+        """Cost of the forward pass: what overheads are a share of."""
+        return sum(operation.cost for operation in self.operations[: self.forward])
+
+    def candidates(self) -> Iterator[int]:
+        """The forward operations whose results may be forgotten and computed again.
+
+        They are not pinned, and the backward pass reads a value of theirs, or of an operation that
+        may be computed again from theirs, that is not pinned itself.
+        """
+        needed = {
+            value for operation in self.operations[self.forward :] for value in operation.reads
+        }
+        for index in reversed(range(self.forward)):
+            operation = self.operations[index]
+            if not operation.pinned and needed.intersection(operation.writes):
+                needed.update(operation.reads)
+        for index, operation in enumerate(self.operations[: self.forward]):
+            if operation.pinned:
+                continue
+            if any(
+                value in needed and not self.values[value].pinned and not self.values[value].result
+                for value in operation.writes
+            ):
+                yield index
+
+
+def _check(graph: Graph) -> None:
+    written = {index for index, value in enumerate(graph.values) if value.producer == -1}
+    for index, operation in enumerate(graph.operations):
+        for value in operation.reads:
+            if value not in written:
+                raise GraphError(
+                    f"operation {index} ({operation.name}) reads value {value}, "
+                    "which nothing before it writes"
+                )
+        for value in operation.writes:
+            if not 0 <= value < len(graph.values) or graph.values[value].producer != index:
+                raise GraphError(
+                    f"operation {index} ({operation.name}) writes value {value}, "
+                    "which has another producer"
+                )
+            written.add(value)
+    for index, value in enumerate(graph.values):
+        if value.size < 0:
+            raise GraphError(f"value {index} has {value.size} bytes")
+        if index not in written:
+            raise GraphError(f"value {index}: operation {value.producer} does not write it")

@@ -1,0 +1,66 @@
+"""Runs scripts plainly and under `pgmo run`, in processes of their own."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pgmo
+
+SCRIPTS = Path(__file__).parent / "scripts"
+RESULT = re.compile(r"^(\w+ )?-?0x[0-9a-f.]+p[+-]\d+$|^[0-9a-f]{64}$")
+
+# A loop of nine iterations in a script that changes its directory first.
+MOVING = """
+import os, tempfile, torch
+os.chdir(tempfile.mkdtemp(dir=os.getcwd()))
+model = torch.nn.Linear(8, 8)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(9):
+    optimizer.zero_grad()
+    model(torch.randn(4, 8)).sum().backward()
+    optimizer.step()
+"""
+
+
+def run(folder, *command, check=True):
+    root = str(Path(pgmo.__file__).parents[1])
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": root}
+    done = subprocess.run(
+        [sys.executable, *map(str, command)],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert not check or done.returncode == 0, done.stderr
+    return done
+
+
+def results(done):
+    """The lines that hold losses and the digest of the final weights."""
+    return [line for line in done.stdout.splitlines() if RESULT.match(line)]
+
+
+def plainly_and_under_pgmo(folder, script, *arguments, options=()):
+    """Runs a script twice; returns what `--json` says of its session."""
+    plain = run(folder, SCRIPTS / script, *arguments)
+    command = ("-m", "pgmo", "run", "--json", "run.json", *options, SCRIPTS / script, *arguments)
+    served = run(folder, *command)
+    assert len(results(plain)) > 1
+    assert results(served) == results(plain)
+    fields = json.loads((folder / "run.json").read_text())
+    assert fields["exit_code"] == 0
+    assert fields["notes"] == []
+    (session,) = fields["sessions"]
+    assert session["device"] == "cpu"
+    return session
+
+
+def hit_rates(session, last):
+    iterations = session["iterations"][-last:]
+    assert [one["phase"] for one in iterations] == ["replay"] * last
+    return [one["hits"] / one["requests"] for one in iterations]

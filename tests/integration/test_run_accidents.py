@@ -1,0 +1,121 @@
+"""`pgmo run` on scripts that fail, or that use pgmo, warnings or streams in ways of their own."""
+
+import json
+
+import pytest
+
+import pgmo
+from tests.integration.running import MOVING, run
+
+pytest.importorskip("torch")
+
+
+OUT_OF_MEMORY = """
+import torch
+model = torch.nn.Linear(64, 1000)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(STEPS):
+    optimizer.zero_grad()
+    hidden = model(torch.randn(50, 64))
+    if step == STEPS - 1:
+        FAIL
+    hidden.sum().backward()
+    optimizer.step()
+"""
+RAISE = 'raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")'
+EXHAUST = "torch.empty(1 << 55, dtype=torch.uint8)"
+
+
+@pytest.mark.parametrize("fail", [RAISE, EXHAUST])
+@pytest.mark.parametrize("steps", [1, 9])
+def test_out_of_memory_leaves_a_profile_and_an_explanation(tmp_path, fail, steps):
+    script = tmp_path / "train.py"
+    script.write_text(OUT_OF_MEMORY.replace("STEPS", str(steps)).replace("FAIL", fail))
+    done = run(tmp_path, "-m", "pgmo", "run", "--json", "run.json", script, check=False)
+    assert done.returncode == 1
+    assert "OutOfMemoryError: " in done.stderr or "RuntimeError: " in done.stderr
+    (profile_path,) = tmp_path.glob("pgmo-oom-*.pgmoprof")
+    (text_path,) = tmp_path.glob("pgmo-oom-*.txt")
+    assert f"Next: pgmo report {profile_path.name}" in done.stderr
+    profile = pgmo.Profile.load(profile_path)
+    assert profile.circular == (steps == 9)
+    assert 200_000 in profile.size  # the activation
+    text = text_path.read_text()
+    assert "out of memory" in text.splitlines()[0]
+    assert "forward" in text
+    assert json.loads((tmp_path / "run.json").read_text())["out_of_memory"] == [
+        profile_path.name,
+        text_path.name,
+    ]
+
+
+def test_out_of_memory_that_the_script_handles_is_none_of_our_business(tmp_path):
+    script = tmp_path / "train.py"
+    handled = f"try: {EXHAUST}\n        except RuntimeError: print('handled')"
+    script.write_text(OUT_OF_MEMORY.replace("STEPS", "6").replace("FAIL", handled))
+    done = run(tmp_path, "-m", "pgmo", "run", script)
+    assert done.stdout == "handled\n"
+    assert not list(tmp_path.glob("pgmo-oom-*"))
+
+
+def test_a_script_with_a_session_of_its_own_keeps_it(tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import pgmo, torch\n"
+        "model = torch.nn.Linear(8, 8)\n"
+        "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+        "with pgmo.optimize(device='cpu') as session:\n"
+        "    for _ in range(8):\n"
+        "        with session.iteration():\n"
+        "            optimizer.zero_grad()\n"
+        "            model(torch.randn(4, 8)).sum().backward()\n"
+        "            optimizer.step()\n"
+        "print(session.summary().iterations)\n"
+    )
+    done = run(tmp_path, "-m", "pgmo", "run", script)
+    assert done.stdout == "8\n"
+    assert "open already" in done.stderr
+
+
+def test_warnings_as_errors_do_not_reach_the_script(tmp_path):
+    """Iterations that are all different make the session warn."""
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import torch, warnings\n"
+        "warnings.simplefilter('error')\n"
+        "model = torch.nn.Linear(8, 8)\n"
+        "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+        "for step in range(12):\n"
+        "    optimizer.zero_grad()\n"
+        "    for part in range(step):\n"
+        "        kept = torch.ones(10 + 7 ** (part % 5) + step).exp()\n"
+        "    model(torch.randn(4 + step, 8)).sum().backward()\n"
+        "    optimizer.step()\n"
+        "print('done')\n"
+    )
+    done = run(tmp_path, "-m", "pgmo", "run", "--json", "run.json", script)
+    assert done.stdout == "done\n"
+    fields = json.loads((tmp_path / "run.json").read_text())
+    assert fields["notes"] == []
+    assert fields["sessions"][0]["summary"]["iterations"] == 12
+
+
+def test_a_session_that_the_script_opens_later_takes_over(tmp_path):
+    script = MOVING + (
+        "import pgmo\n"
+        "with pgmo.optimize(device='cpu') as session:\n"
+        "    for _ in range(3):\n"
+        "        model(torch.randn(4, 8)).sum().backward()\n"
+        "        session.step()\n"
+        "print(session.summary().iterations)\n"
+    )
+    (tmp_path / "train.py").write_text(script)
+    done = run(tmp_path, "-m", "pgmo", "run", "train.py")
+    assert done.stdout == "3\n"
+    assert "the script opened a session of its own" in done.stderr
+
+
+@pytest.mark.parametrize("closing", ["sys.stdout.close()", "os.close(2)", "sys.stderr.close()"])
+def test_closed_streams_do_not_change_the_exit_code(tmp_path, closing):
+    (tmp_path / "train.py").write_text(f"import os, sys\n{closing}\n")
+    assert run(tmp_path, "-m", "pgmo", "run", "train.py").stderr.count("Traceback") == 0

@@ -1,0 +1,94 @@
+"""Which files `pgmo run` writes and reads, where they lie, and what it says of them."""
+
+import json
+import re
+
+import pytest
+
+import pgmo
+from tests.integration.running import MOVING, SCRIPTS, plainly_and_under_pgmo, results, run
+
+pytest.importorskip("torch")
+
+
+def test_a_saved_plan_serves_from_the_first_iteration_on(tmp_path):
+    saving = plainly_and_under_pgmo(tmp_path, "plain.py", 10, options=("--save", "plans"))
+    assert saving["summary"]["recorded"] > 0
+    (tmp_path / "run.json").unlink()
+    plan = tmp_path / "plans" / "plain.pgmoplan"
+    served = plainly_and_under_pgmo(tmp_path, "plain.py", 10, options=("--plan", plan))
+    assert served["summary"]["replayed"] == 10
+    assert served["summary"]["recorded"] == 0
+
+
+def test_profile_only_replays_nothing_and_saves_the_profile(tmp_path):
+    session = plainly_and_under_pgmo(tmp_path, "plain.py", 10, options=("--profile-only",))
+    assert session["summary"]["replayed"] == 0
+    assert session["summary"]["hits"] == 0
+    profile = pgmo.Profile.load(tmp_path / "plain.pgmoprof")
+    assert profile.steady
+    assert profile.meta.model == "plain"
+    assert {tag.phase for tag in profile.tags} >= {"forward", "backward", "optimizer"}
+
+
+def test_the_summary_and_the_next_commands_go_to_stderr(tmp_path):
+    done = run(tmp_path, "-m", "pgmo", "run", "--save", "plans", SCRIPTS / "plain.py", 10)
+    assert len(done.stdout.splitlines()) == len(results(done)) == 11
+    lines = done.stderr.splitlines()
+    assert lines[0].startswith("pgmo: 10 iterations, ")
+    assert "Wrote plans/plain.pgmoplan" in lines
+    assert "Next: pgmo report plans/plain.pgmoprof --plan plans/plain.pgmoplan" in lines
+    assert "      pgmo stats plans/plain.pgmoprof" in lines
+
+
+def test_quiet_says_nothing(tmp_path):
+    done = run(tmp_path, "-m", "pgmo", "run", "-q", SCRIPTS / "plain.py", 6)
+    assert done.stderr == ""
+
+
+def test_files_are_not_overwritten_unasked(tmp_path):
+    (tmp_path / "plain.pgmoprof").write_text("mine")
+    command = ("-m", "pgmo", "run", "--profile-only", SCRIPTS / "plain.py", 6)
+    done = run(tmp_path, *command, check=False)
+    assert done.returncode == 1
+    assert "plain.pgmoprof exists already" in done.stderr
+    assert done.stdout == ""
+
+
+def test_processes_of_one_program_keep_their_files_apart(tmp_path, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    for rank in ("0", "1"):
+        monkeypatch.setenv("RANK", rank)
+        command = ("--save", "plans", "--json", "run.json", SCRIPTS / "plain.py", 8)
+        done = run(tmp_path, "-m", "pgmo", "run", *command)
+        assert ("8 iterations" in done.stderr) == (rank == "0")
+    for rank in ("0", "1"):
+        assert (tmp_path / f"run-rank{rank}.json").exists()
+        assert (tmp_path / "plans" / f"plain-rank{rank}.pgmoplan").exists()
+
+
+def test_files_lie_where_the_script_was_started_even_if_it_moves_elsewhere(tmp_path):
+    (tmp_path / "train.py").write_text(MOVING)
+    done = run(
+        tmp_path, *["-m", "pgmo", "run", "--save", "plans", "--json", "run.json", "train.py"]
+    )
+    assert (tmp_path / "plans" / "train.pgmoplan").exists()
+    assert "Wrote plans/train.pgmoplan" in done.stderr
+    assert "plans/train.pgmoplan" in json.loads((tmp_path / "run.json").read_text())["saved"]
+    done = run(tmp_path, *["-m", "pgmo", "run", "--plan", "plans/train.pgmoplan", "train.py"])
+    assert re.search("9 iterations, [01] recorded", done.stderr)
+
+
+@pytest.mark.parametrize("option", ["--json none/run.json", "--save train.py"])
+def test_places_that_cannot_be_written_are_found_out_before_training(tmp_path, option):
+    (tmp_path / "train.py").write_text("print('trained')\n")
+    done = run(tmp_path, "-m", "pgmo", "run", *option.split(), "train.py", check=False)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert option.split()[1].partition("/")[0] in done.stderr
+
+
+def test_without_files_the_next_command_saves_some(tmp_path):
+    (tmp_path / "train.py").write_text(MOVING)
+    done = run(tmp_path, "-m", "pgmo", "run", "train.py", "two words")
+    assert done.stderr.splitlines()[-1] == "Next: pgmo run --save plans train.py 'two words'"
