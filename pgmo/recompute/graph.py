@@ -138,8 +138,8 @@ def _check(graph: Graph) -> None:
                     "which has another producer"
                 )
             written.add(value)
-    for index, value in enumerate(graph.values):
-        if value.size < 0:
-            raise GraphError(f"value {index} has {value.size} bytes")
+    for index, one in enumerate(graph.values):
+        if one.size < 0:
+            raise GraphError(f"value {index} has {one.size} bytes")
         if index not in written:
-            raise GraphError(f"value {index}: operation {value.producer} does not write it")
+            raise GraphError(f"value {index}: operation {one.producer} does not write it")
