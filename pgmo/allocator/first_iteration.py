@@ -57,8 +57,10 @@ class FirstIteration:
         self._plans = openings(opening, [planned.plan for planned in steady])
         size = max(opening_size(one) for one in self._plans)
         framework = self._course.framework
-        relocation = self._installer.relocation
-        # State that was loaded before is not born again.
+        # Also where memory does not fragment, and so nothing is moved: what is placed as it is born
+        # costs nothing. State that was loaded before is not born again.
+        allowed = self._course.options.compact is not False
+        relocation = framework.relocation() if allowed else None
         wanted = size and relocation is not None and not relocation.state_exists()
         try:
             region = framework.take_region(size) if wanted else None

@@ -1,0 +1,84 @@
+"""The laws of all requests of a loop, also of those that some of its profiles lack.
+
+batch        2     4     8
+a           40    80   160     5 * 4 batch
+w            -     -   160     like a: kernels that rearrange a tensor ask for its size
+x            -     -   148     148, or 18.5 batch: nothing tells, so the larger one
+"""
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pgmo.profiler.size_laws import Point, Polynomial, SizeLaw, fit
+
+_MOST = 8
+"""Different laws that are kept for one request, the largest of which counts at any point."""
+
+
+def laws_of(
+    points: Sequence[Point], sizes: NDArray[np.int64]
+) -> tuple[list[tuple[SizeLaw, ...]], NDArray[np.intp]]:
+    """Finds the laws of each row of sizes.
+
+    Args:
+        points: values of the parameters in each profile, in ascending order.
+        sizes: bytes, shape (rows, len(points)); 0 where a profile lacks the request. The last has
+            them all.
+
+    Returns:
+        The simplest laws of each distinct row, and for each row its place among these.
+
+    Example:
+        >>> laws, row = laws_of([(2,), (4,), (8,)], np.array([[40, 80, 160], [0, 0, 160]]))
+        >>> [laws[at][0].at((64,)) for at in row]
+        [1280, 1280]
+    """
+    distinct, row = np.unique(sizes, axis=0, return_inverse=True)
+    present = distinct > 0
+    laws: list[tuple[SizeLaw, ...]] = [()] * len(distinct)
+    groups, group = np.unique(present, axis=0, return_inverse=True)
+    group = group.reshape(-1)
+    lonely: list[int] = []
+    for number, seen in enumerate(groups):
+        rows = np.flatnonzero(group == number)
+        there = [point for point, one in zip(points, seen, strict=True) if one]
+        if not tell_apart(there):
+            lonely += rows.tolist()
+            continue
+        for at, found in zip(rows.tolist(), fit(there, distinct[rows][:, seen]), strict=True):
+            laws[at] = found
+    whole = np.flatnonzero(present.all(axis=1))
+    for at in lonely:
+        seen = present[at]
+        like = [
+            other for other in whole if np.array_equal(distinct[other, seen], distinct[at, seen])
+        ]
+        laws[at] = _analogous([law for other in like for law in laws[other]])
+        laws[at] = laws[at] or (_constant(points, int(distinct[at, -1])),)
+    return laws, row.reshape(-1)
+
+
+def tell_apart(points: Sequence[Point]) -> bool:
+    """Whether these show how something depends on each of the parameters.
+
+    Example:
+        >>> tell_apart([(2, 16), (4, 16)]), tell_apart([(2, 16), (4, 16), (4, 32)])
+        (False, True)
+    """
+    if not points:
+        return False
+    matrix = np.array([(1, *point) for point in points], np.float64)
+    return bool(np.linalg.matrix_rank(matrix) == matrix.shape[1])
+
+
+def _analogous(laws: Sequence[SizeLaw]) -> tuple[SizeLaw, ...]:
+    """Those of tensors that have the same size wherever this was seen."""
+    return tuple(dict.fromkeys(law for law in laws if law.kind != "upper"))[:_MOST]
+
+
+def _constant(points: Sequence[Point], size: int) -> SizeLaw:
+    """Of a request of which nothing else is known."""
+    return Polynomial(((0,) * len(points[0]),), (Fraction(size),), checked=False)
