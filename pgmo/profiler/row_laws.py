@@ -8,6 +8,7 @@ x            -     -   148     148, or 18.5 batch: nothing tells, so the larger 
 
 from collections.abc import Sequence
 from fractions import Fraction
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,11 @@ from pgmo.profiler.size_laws import Point, Polynomial, SizeLaw, fit
 
 _MOST = 8
 """Different laws that are kept for one request, the largest of which counts at any point."""
+
+_LITTLE = 64
+"""Share of the largest request below which a size that no tensor has stays as it is: the partial
+results of a CPU's threads do. To be wrong costs one such miss. Larger ones, such as the buffers of
+sums on CUDA, were seen to grow."""
 
 
 def laws_of(
@@ -57,7 +63,9 @@ def laws_of(
             other for other in whole if np.array_equal(distinct[other, seen], distinct[at, seen])
         ]
         laws[at] = _analogous([law for other in like for law in laws[other]])
-        laws[at] = laws[at] or (_constant(points, int(distinct[at, -1])),)
+        laws[at] = laws[at] or _from_above(
+            points[-1], int(distinct[at, -1]), int(distinct[:, -1].max())
+        )
     return laws, row.reshape(-1)
 
 
@@ -79,6 +87,10 @@ def _analogous(laws: Sequence[SizeLaw]) -> tuple[SizeLaw, ...]:
     return tuple(dict.fromkeys(law for law in laws if law.kind != "upper"))[:_MOST]
 
 
-def _constant(points: Sequence[Point], size: int) -> SizeLaw:
-    """Of a request of which nothing else is known."""
-    return Polynomial(((0,) * len(points[0]),), (Fraction(size),), checked=False)
+def _from_above(point: Point, size: int, largest: int) -> tuple[SizeLaw, ...]:
+    """Of a request of which nothing else is known: it is the same, or grows with everything."""
+    none, all_of_them = (0,) * len(point), (1,) * len(point)
+    same = Polynomial((none,), (Fraction(size),), checked=False)
+    if size * _LITTLE < largest:
+        return (same,)
+    return same, Polynomial((all_of_them,), (Fraction(size, prod(point)),), checked=False)

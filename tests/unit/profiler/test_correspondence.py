@@ -53,7 +53,7 @@ def test_the_first_other_operator_is_named_with_sizes_and_origins():
     assert "2.00 KiB (from Net.conv, aten.convolution, net.py:7 in forward) at batch=4" in message
 
 
-@pytest.mark.parametrize(("more", "refused"), [(1, False), (8, True)])
+@pytest.mark.parametrize(("more", "refused"), [(1, False), (16, True)])
 def test_a_few_requests_more_are_optional(more, refused):
     one = profile([8, 4, 2] * 20, [CONV, RELU, LINEAR] * 20)
     sizes, tags = [16, 8, 2] * 20, [CONV, RELU, LINEAR] * 20
@@ -89,7 +89,7 @@ def test_as_many_requests_of_other_operators_are_refused():
 
 def test_without_origins_sizes_are_aligned():
     one = profile([64, 10, 64, 32, 10])
-    two = profile([64, 20, 7, 64, 32, 20])
+    two = profile([64, 20, 7, 7, 64, 32, 20])
     with pytest.raises(ProfileError, match=r"request [12]: .* unknown origin"):
         pairs_of(one, two)
 
@@ -103,6 +103,15 @@ def test_without_origins_lifetimes_tell():
 def test_one_that_goes_on_longer_is_refused_at_its_first_request_too_many():
     with pytest.raises(ProfileError, match="request 2: none at batch=2, 4 B"):
         pairs_of(profile([8, 4], [CONV] * 2), profile([8, 4, 4], [CONV] * 3))
+
+
+def test_a_first_iteration_is_not_a_later_one():
+    tags = [CONV, RELU, LINEAR] * 20
+    later = profile([8, 4, 2] * 20, tags)
+    ends = [*range(1, 61), *[-1] * 8]
+    first = profile([16, 8, 2] * 20 + [2] * 8, [*tags, *[CONV] * 8], ends)
+    with pytest.raises(ProfileError, match="8 that stay for good are in one of them only"):
+        pairs_of(later, first)
 
 
 def test_other_streams_do_not_correspond():

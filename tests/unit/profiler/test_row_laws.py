@@ -35,8 +35,12 @@ def test_of_several_such_tensors_the_larger_one_counts():
     assert at_64([0, 0, 80], [20, 40, 80], [80, 80, 80])[0][0] == 640
 
 
-def test_a_size_of_its_own_stays():
-    assert at_64([0, 0, 148], [20, 40, 80])[0] == (148, "constant", False)
+def test_a_size_of_its_own_is_taken_for_one_that_grows():
+    assert at_64([0, 0, 148], [20, 40, 80])[0] == (8 * 148, "constant", False)
+
+
+def test_unless_it_is_little():
+    assert at_64([0, 0, 148], [2000, 4000, 10000])[0] == (148, "constant", False)
 
 
 def test_points_that_leave_out_a_parameter_do_not_make_a_law():
