@@ -83,7 +83,8 @@ def main() -> None:
         # Kernels of the tiny network get buffers from 16 on.
         recorded_at=(2, 4, 8, 16) if args.quick else (2, 4, 8),
     )
-    rows = measure(stub, job, ["default", "expandable", "pgmo", EXTRAPOLATED], not args.quick)
+    contenders = ["default"] if args.quick else ["default", "expandable", "pgmo"]
+    rows = measure(stub, job, [*contenders, EXTRAPOLATED], search=not args.quick)
     sys.argv = [sys.argv[0], *without_paths(sys.argv[1:])]  # the result tells the command
     about = {"card": job.card, "network": job.network, "recorded_at": job.recorded_at}
     write_result("fakecuda_extrapolation", {**about, "rows": rows}, args.output)

@@ -70,7 +70,8 @@ class Extrapolation:
         sizes = np.stack(
             [one.of(profile.size) for one, profile in zip(pairs, profiles, strict=True)], axis=1
         )
-        laws, row = laws_of(points, sizes)
+        threads = not profiles[-1].meta.device.startswith("cuda")
+        laws, row = laws_of(points, sizes, threads=threads)
         unit = _unit(profiles[-1], sizes)
         return cls(names, tuple(points), tuple(profiles), tuple(pairs), tuple(laws), row, unit)
 

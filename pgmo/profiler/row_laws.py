@@ -19,13 +19,13 @@ _MOST = 8
 """Different laws that are kept for one request, the largest of which counts at any point."""
 
 _LITTLE = 64
-"""Share of the largest request below which a size that no tensor has stays as it is: the partial
-results of a CPU's threads do. To be wrong costs one such miss. Larger ones, such as the buffers of
-sums on CUDA, were seen to grow."""
+"""Share of the largest request below which, on a CPU, a size that no tensor has stays as it is:
+the partial results of threads do. Larger ones may grow, and all on CUDA, where buffers of sums and
+sorts were seen to."""
 
 
 def laws_of(
-    points: Sequence[Point], sizes: NDArray[np.int64]
+    points: Sequence[Point], sizes: NDArray[np.int64], *, threads: bool = True
 ) -> tuple[list[tuple[SizeLaw, ...]], NDArray[np.intp]]:
     """Finds the laws of each row of sizes.
 
@@ -33,6 +33,7 @@ def laws_of(
         points: values of the parameters in each profile, in ascending order.
         sizes: bytes, shape (rows, len(points)); 0 where a profile lacks the request. The last has
             them all.
+        threads: whether kernels run in a fixed number of threads, as on a CPU.
 
     Returns:
         The simplest laws of each distinct row, and for each row its place among these.
@@ -64,7 +65,7 @@ def laws_of(
         ]
         laws[at] = _analogous([law for other in like for law in laws[other]])
         laws[at] = laws[at] or _from_above(
-            points[-1], int(distinct[at, -1]), int(distinct[:, -1].max())
+            points[-1], int(distinct[at, -1]), int(distinct[:, -1].max()) if threads else 0
         )
     return laws, row.reshape(-1)
 

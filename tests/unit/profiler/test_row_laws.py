@@ -43,6 +43,12 @@ def test_unless_it_is_little():
     assert at_64([0, 0, 148], [2000, 4000, 10000])[0] == (148, "constant", False)
 
 
+def test_and_there_are_threads():
+    sizes = np.array([[0, 0, 148], [2000, 4000, 10000]])
+    laws, row = laws_of(BATCHES, sizes, threads=False)
+    assert max(law.at((64,)) for law in laws[row[0]]) == 8 * 148
+
+
 def test_points_that_leave_out_a_parameter_do_not_make_a_law():
     grid = [(2, 16), (4, 16), (4, 32)]
     laws, row = laws_of(grid, np.array([[0, 256, 512], [128, 256, 512]]))
