@@ -110,6 +110,8 @@ def optimize(
         compact: move long-lived blocks (optimizer state, gradients) together, once, at the end of
             an iteration, so that they do not pin half-empty memory. Only what nobody else can hold
             an address of is moved; the summary tells what stayed. By default on CUDA devices.
+            False also leaves the state that a saved plan's first iteration gives birth to to the
+            framework.
         record_only: stop at the profile: nothing is planned, and nothing served (default: False).
 
     Raises:
