@@ -22,6 +22,9 @@ MOST_STREAMS = 64
 _LEGACY = 1
 """CUDA's other handle of the default stream, besides 0."""
 
+_NO_MEMORY = 2
+"""CUDA's `cudaErrorMemoryAllocation`, which CuPy has no name for."""
+
 _PER_THREAD = 2
 """CUDA's handle of the per-thread default stream: one handle for a stream in each thread."""
 
@@ -128,7 +131,6 @@ class CupyAllocator:
         self._stream: Callable[[int], Any] = cuda.get_current_stream
         self._pointer, self._memory = cuda.MemoryPointer, cuda.UnownedMemory
         self._exhausted = (MemoryError, cuda.runtime.CUDARuntimeError)
-        self._no_memory = cuda.runtime.errorMemoryAllocation
 
     @property
     def serves(self) -> bool:
@@ -189,4 +191,4 @@ class CupyAllocator:
 
     def _is_out_of_memory(self, error: BaseException) -> bool:
         # Without a pool, CuPy passes the runtime's own error on.
-        return isinstance(error, MemoryError) or getattr(error, "status", 0) == self._no_memory
+        return isinstance(error, MemoryError) or getattr(error, "status", 0) == _NO_MEMORY

@@ -28,7 +28,6 @@ class Runtime:
     """`cupy.cuda.runtime`."""
 
     CUDARuntimeError = CUDARuntimeError
-    errorMemoryAllocation = 2  # noqa: N815
 
     def __init__(self, devices=2, limit=1 << 40):
         self._local = threading.local()
@@ -165,6 +164,23 @@ def make(**options):
                 pool.free[self._key].append(self._mem)
             tell("free_postprocess", **about)
 
+    class PythonFunctionAllocatorMemory(BaseMemory):
+        def __init__(self, size, malloc, free, device):
+            self.size, self.device_id, self._free = size, device, free
+            self.ptr = malloc(size, device) if size > 0 else 0
+
+        def __del__(self):
+            if self.ptr:
+                self._free(self.ptr, self.device_id)
+
+    class PythonFunctionAllocator:
+        def __init__(self, malloc_func, free_func):
+            self._functions = malloc_func, free_func
+
+        def malloc(self, size):
+            memory = PythonFunctionAllocatorMemory(size, *self._functions, runtime.getDevice())
+            return MemoryPointer(memory, 0)
+
     class MemoryPool:
         """Keeps freed blocks for requests of the same rounded size, device and stream."""
 
@@ -235,6 +251,12 @@ def make(**options):
         def synchronize(self):
             runtime.log.append(f"synchronize stream {self.ptr}")
 
+        @classmethod
+        def from_external(cls, other):
+            version, handle = other.__cuda_stream__()
+            assert version == 0
+            return cls(handle)
+
     Stream.null = Stream(0)
 
     def get_current_stream(device_id=-1):
@@ -267,7 +289,7 @@ def make(**options):
     cuda = types.ModuleType("cupy.cuda")
     for each in (
         *(MemoryPointer, UnownedMemory, Memory, ManagedMemory, MemoryPool, MemoryHook, Device),
-        *(Stream, malloc_managed, malloc_async, get_current_stream),
+        *(PythonFunctionAllocator, Stream, malloc_managed, malloc_async, get_current_stream),
         *(set_allocator, get_allocator, using_allocator),
     ):
         setattr(cuda, each.__name__, each)
