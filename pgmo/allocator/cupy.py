@@ -69,7 +69,7 @@ class Cupy:
     yields = True
 
     def __init__(self, index: int) -> None:
-        cupy = _cupy()
+        cupy = imported_cupy()
         self.index = index
         self.device = f"cuda:{index}"
         self.version = str(cupy.__version__)
@@ -223,7 +223,7 @@ def cupy_framework(index: int | None = None) -> Cupy:
         >>> cupy_framework(0).device  # doctest: +SKIP
         'cuda:0'
     """
-    runtime = _cupy().cuda.runtime
+    runtime = imported_cupy().cuda.runtime
     try:
         count = int(runtime.getDeviceCount())
     except runtime.CUDARuntimeError as error:
@@ -256,18 +256,23 @@ def cupy_allocator() -> CupyAllocator:
     Example:
         >>> cupy.cuda.set_allocator(pgmo.cupy_allocator())  # doctest: +SKIP
     """
-    cuda = _cupy().cuda
+    cuda = imported_cupy().cuda
     current = cuda.get_allocator()
     allocator = current if isinstance(current, CupyAllocator) else CupyAllocator(cuda, current)
     allocator.stays = True
     return allocator
 
 
-def _cupy() -> Any:
+def imported_cupy() -> Any:
+    """The module.
+
+    Raises:
+        AdapterError: when it is missing.
+    """
     try:
         import cupy
     except ImportError as error:
         raise AdapterError(
-            "framework=\"cupy\" needs CuPy, which is not installed: pip install 'pgmo[cupy]'"
+            "CuPy, which this needs, is not installed: pip install 'pgmo[cupy]'"
         ) from error
     return cupy

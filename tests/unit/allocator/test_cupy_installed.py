@@ -80,9 +80,9 @@ def test_its_errors_that_memory_has_run_out_are_known(cupy):
     with pgmo.optimize(framework="cupy") as session:
         run(loop, session, 7)
         cupy.runtime.limit = cupy.runtime.used() + 4096
-        with pytest.raises(real.cuda.runtime.CUDARuntimeError, match="OutOfMemory|Allocation") as e:
+        with pytest.raises(real.cuda.runtime.CUDARuntimeError) as caught:
             alloc(cupy, 1 << 30)
-        assert "pgmo: arenas hold" in e.value.__notes__[0]
+        assert "pgmo: arenas hold" in caught.value.__notes__[0]
         loop.finish()
 
 
