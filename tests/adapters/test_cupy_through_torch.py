@@ -1,4 +1,4 @@
-"""CuPy's arrays through PyTorch's CUDA allocator, both replaced, and the real adapter in between."""
+"""CuPy through PyTorch's CUDA allocator, both replaced, and the real adapter in between."""
 
 import gc
 import os
