@@ -165,6 +165,11 @@ class Cupy(Subject):
 
     alignment = 512
     memory = False
+    program = (
+        "import cupy\n"
+        "from tests.conformance.subjects import Cupy\n"
+        "subject = Cupy(cupy, (cupy.cuda.Stream.null,))\n"
+    )
 
     def __init__(self, cupy: Any, streams: tuple[Any, ...]) -> None:
         super().__init__()
@@ -200,6 +205,8 @@ class FakeCupy(Cupy):
 
 class CupyThroughTorch(Cupy):
     """CuPy, replaced, through PyTorch's CUDA allocator, replaced as well: pgmo is under that."""
+
+    program = ""
 
     def __init__(self, cupy: Any, framework: Any) -> None:
         super().__init__(cupy, tuple(map(cupy.cuda.Stream, (0, 3, 5))))
