@@ -187,6 +187,7 @@ def make(**options):
         def __init__(self, allocator=None):
             self._allocator = allocator or _malloc
             self.free = defaultdict(list)
+            self._taken = 0
 
         def malloc(self, size):
             rounded = -(-size // UNIT) * UNIT
@@ -210,17 +211,22 @@ def make(**options):
 
         def free_all_blocks(self, stream=None):
             for key in [key for key in self.free if key[0] == runtime.getDevice()]:
-                del self.free[key]
+                self._taken -= sum(mem.size for mem in self.free.pop(key))
+
+        def total_bytes(self):
+            return self._taken
 
         def _fresh(self, size):
             try:
-                return self._allocator(size).mem
+                mem = self._allocator(size).mem
             except CUDARuntimeError:
                 self.free_all_blocks()
-            try:
-                return self._allocator(size).mem
-            except CUDARuntimeError:
-                raise OutOfMemoryError(f"Out of memory allocating {size:,} bytes") from None
+                try:
+                    mem = self._allocator(size).mem
+                except CUDARuntimeError:
+                    raise OutOfMemoryError(f"Out of memory allocating {size:,} bytes") from None
+            self._taken += size
+            return mem
 
     class Device:
         def __init__(self, device=None):
