@@ -12,9 +12,12 @@ import atexit
 from typing import Any
 
 from pgmo.allocator.cupy import imported_cupy
-from pgmo.allocator.cupy_allocator import LEGACY, PER_THREAD
+from pgmo.allocator.cupy_allocator import LEGACY, PER_THREAD, CupyAllocator
 from pgmo.allocator.torch_cuda import torch_with_cuda
 from pgmo.errors import AdapterError
+
+_made: list[Any] = []
+"""CuPy's side of each allocator that was made."""
 
 
 def cupy_torch_allocator() -> Any:
@@ -61,4 +64,21 @@ def cupy_torch_allocator() -> Any:
         if not ended:
             give_back(address)
 
-    return cuda.PythonFunctionAllocator(malloc, free).malloc
+    _made.append(cuda.PythonFunctionAllocator(malloc, free))
+    return _made[-1].malloc
+
+
+def allocates_through_torch(cuda: Any) -> bool:
+    """Whether what CuPy requests on this thread goes to PyTorch's allocator now.
+
+    Args:
+        cuda: the module `cupy.cuda`.
+
+    Example:
+        >>> allocates_through_torch(cupy.cuda)  # doctest: +SKIP
+        False
+    """
+    current = cuda.get_allocator()
+    while isinstance(current, CupyAllocator):
+        current = current.upstream
+    return any(getattr(current, "__self__", None) is one for one in _made)

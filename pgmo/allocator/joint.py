@@ -16,12 +16,14 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
+from pgmo.allocator.cupy import imported_cupy
+from pgmo.allocator.cupy_through_torch import allocates_through_torch
 from pgmo.allocator.framework import Framework
 from pgmo.allocator.optimized import Optimized
 from pgmo.allocator.options import FRAMEWORKS, Options
 from pgmo.allocator.session import Session
 from pgmo.allocator.statistics import Phase, Summary
-from pgmo.errors import OptionError
+from pgmo.errors import OptionError, SessionError
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -113,6 +115,7 @@ class JointSession:
         return JointSummary({name: one.summary() for name, one in self._sessions.items()})
 
     def __enter__(self) -> Self:
+        self._require_allocators_of_their_own()
         with ExitStack() as stack:
             for session in self._sessions.values():
                 stack.enter_context(session)
@@ -136,6 +139,15 @@ class JointSession:
     def __call__(self, function: Callable[P, R]) -> Optimized[P, R, Self]:
         """Makes every call of `function` an iteration; the sessions open at the first call."""
         return Optimized(self, function)
+
+    def _require_allocators_of_their_own(self) -> None:
+        if not {"torch", "cupy"} <= self._sessions.keys():
+            return
+        if allocates_through_torch(imported_cupy().cuda):
+            raise SessionError(
+                "CuPy allocates through PyTorch here (pgmo.cupy_torch_allocator), so that one "
+                'session serves both: use framework="torch" alone'
+            )
 
     def _running(self) -> list[Session]:
         """Those that are open; all when none is, so that each says what is wrong."""

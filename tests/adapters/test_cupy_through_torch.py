@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import pgmo
-from pgmo.errors import AdapterError
+from pgmo.errors import AdapterError, SessionError
 from tests.unit import fake_cupy
 from tests.unit.allocator.simulated import open_session
 from tests.unit.fake_cupy import alloc
@@ -104,6 +104,14 @@ def test_what_is_missing_is_told(cupy, monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", None)
     with pytest.raises(AdapterError, match=r"pip install 'pgmo\[cupy\]'"):
         pgmo.cupy_torch_allocator()
+
+
+def test_a_plan_for_each_makes_no_sense_then(cupy, world):
+    before = cupy.cuda.get_allocator()
+    with pytest.raises(SessionError, match='use framework="torch" alone'):
+        pgmo.optimize(framework=("torch", "cupy"), device="cuda:0").__enter__()
+    assert cupy.cuda.get_allocator() == before
+    assert world.current == world.upstream()
 
 
 def test_arrays_that_outlive_the_interpreter():
