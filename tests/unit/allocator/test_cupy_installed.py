@@ -109,3 +109,26 @@ def test_the_fake_has_no_name_that_the_package_lacks():
     newer = {"from_external"} if int(real.__version__.split(".")[0]) < 14 else set()
     for name in filter(lambda name: not name.startswith("__"), vars(fake.Stream)):
         assert name in newer or hasattr(real.cuda.Stream, name), name
+
+
+@pytest.mark.filterwarnings("error")
+def test_streams_are_made_of_their_handles():
+    framework = adapter.Cupy(0)
+    assert [framework._stream_of(handle).ptr for handle in (0, 4096)] == [0, 4096]
+
+
+def test_functions_of_an_allocator_are_called_with_the_device():
+    """As those of `pgmo.cupy_torch_allocator` are."""
+    called = []
+
+    def malloc(size, device):
+        called.append((size, device))
+        return 4096
+
+    def free(address, device):
+        called.append((address, device))
+
+    memory = real.cuda.memory.PythonFunctionAllocatorMemory(1000, malloc, free, 1)
+    assert (memory.ptr, memory.size, memory.device_id) == (4096, 1000, 1)
+    del memory
+    assert called == [(1000, 1), (4096, 1)]
