@@ -9,6 +9,7 @@ Without it each framework keeps what it has freed to itself.
 """
 
 import atexit
+from collections.abc import Callable
 from typing import Any
 
 from pgmo.allocator.cupy import imported_cupy
@@ -66,6 +67,37 @@ def cupy_torch_allocator() -> Any:
 
     _made.append(cuda.PythonFunctionAllocator(malloc, free))
     return _made[-1].malloc
+
+
+def quick_request(torch: Any) -> Callable[[int, int, int], int]:
+    """What `torch.cuda.caching_allocator_alloc` does, where the device is current anyway.
+
+    Most of that function's time goes into making the device the current one and back. It cannot be
+    left to CUDA alone: torch may be about to change to another device.
+
+    Args:
+        torch: the module.
+
+    Returns:
+        A function of bytes, device and handle of a stream that returns an address.
+
+    Example:
+        >>> quick_request(torch)(512, 0, 0)  # doctest: +SKIP
+        140737354006528
+    """
+    thorough: Callable[[int, int, int], int] = torch.cuda.caching_allocator_alloc
+    bare = getattr(torch._C, "_cuda_cudaCachingAllocator_raw_alloc", None)
+    current_device = getattr(torch._C, "_cuda_getDevice", None)
+    if bare is None or current_device is None:
+        return thorough
+
+    def request(size: int, device: int, stream: int) -> int:
+        if current_device() != device:
+            return thorough(size, device, stream)
+        address: int = bare(size, stream)
+        return address
+
+    return request
 
 
 def allocates_through_torch(cuda: Any) -> bool:

@@ -4,10 +4,12 @@ import gc
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
 import pgmo
+from pgmo.allocator.cupy_through_torch import quick_request
 from pgmo.errors import AdapterError, SessionError
 from tests.unit import fake_cupy
 from tests.unit.allocator.simulated import open_session
@@ -104,6 +106,22 @@ def test_what_is_missing_is_told(cupy, monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", None)
     with pytest.raises(AdapterError, match=r"pip install 'pgmo\[cupy\]'"):
         pgmo.cupy_torch_allocator()
+
+
+def test_the_device_is_made_current_only_where_it_is_not():
+    native = SimpleNamespace(
+        _cuda_cudaCachingAllocator_raw_alloc=lambda size, stream: ("bare", size, stream),
+        _cuda_getDevice=lambda: 1,
+    )
+
+    def thorough(size, device, stream):
+        return "thorough", size, device, stream
+
+    known = SimpleNamespace(_C=native, cuda=SimpleNamespace(caching_allocator_alloc=thorough))
+    assert quick_request(known)(100, 1, 7) == ("bare", 100, 7)
+    assert quick_request(known)(100, 0, 7) == ("thorough", 100, 0, 7)
+    known._C = None  # a torch that has no such functions
+    assert quick_request(known) is thorough
 
 
 def test_a_plan_for_each_makes_no_sense_then(cupy, world):

@@ -11,6 +11,7 @@ import pytest
 
 import pgmo
 from pgmo.allocator import cupy as adapter
+from pgmo.profiler.cupy_hook import CupyRecorder
 from tests.unit import fake_cupy
 from tests.unit.allocator.cupy_program import Program
 from tests.unit.allocator.simulated import LAYERS, Loop, run
@@ -132,3 +133,16 @@ def test_functions_of_an_allocator_are_called_with_the_device():
     assert (memory.ptr, memory.size, memory.device_id) == (4096, 1000, 1)
     del memory
     assert called == [(1000, 1), (4096, 1)]
+
+
+def test_its_hooks_tell_a_recorder(cupy):
+    with CupyRecorder(cupy, 0) as recorder:
+        (hook,) = real.cuda.memory_hook.get_memory_hooks().values()
+        block = {"device_id": 0, "mem_size": 512, "mem_ptr": 4096, "pmem_id": 1}
+        hook.malloc_preprocess(device_id=0, size=100, mem_size=512)
+        hook.malloc_postprocess(size=100, **block)
+        hook.free_preprocess(**block)
+        hook.free_postprocess(**block)
+    assert not real.cuda.memory_hook.get_memory_hooks()
+    profile = recorder.profile()
+    assert profile.size.tolist() == [100]
