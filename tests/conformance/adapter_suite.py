@@ -22,6 +22,7 @@ ROOT = Path(__file__).parents[2]
 SIZES = (3000, 1, 70_000, 513, 64)
 
 AT_EXIT = """
+import sys
 session = subject.session().__enter__()
 for _ in range(7):
     with session.iteration():
@@ -29,7 +30,6 @@ for _ in range(7):
 assert session.history[-1].hit_rate == 1
 subject.request(1000), subject.request(5000)  # a slot, and one of the framework's
 class Late: pass
-sys = __import__("sys")
 sys.late = [subject, session, Late()]
 print("end")
 """

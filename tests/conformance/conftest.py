@@ -1,7 +1,5 @@
 """Worlds of the adapters that need no GPU, for test_adapters.py."""
 
-import pytest
-
 from tests.adapters.conftest import (  # noqa: F401
     framework,
     framework_of,
@@ -10,5 +8,3 @@ from tests.adapters.conftest import (  # noqa: F401
     world,
 )
 from tests.unit.allocator.conftest import cupy  # noqa: F401
-
-pytest.register_assert_rewrite("tests.conformance.adapter_suite", "tests.conformance.subjects")

@@ -19,8 +19,6 @@ if _REASON == "PyTorch is not installed":
         path.name for path in _HERE.glob("test_*.py") if path.name not in _ON_THEIR_OWN
     ]
 
-pytest.register_assert_rewrite("tests.conformance.adapter_suite", "tests.conformance.subjects")
-
 
 def pytest_collection_modifyitems(items):
     for item in items:
