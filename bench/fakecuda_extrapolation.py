@@ -41,7 +41,7 @@ def measure(stub: Stub, job: Job, contenders: list[str], search: bool) -> list[d
 
             row["largest_batch"] = largest(trains, guess=job.batch - 1)
         rows.append(row)
-        outcome = f"out of memory in iteration {row['trained']}" if row["error"] else "trains"
+        outcome = f"out of memory in iteration {row['trained'] + 1}" if row["error"] else "trains"
         first = row["first_hit_bytes_rate"]
         served = "" if first is None else f", {first:.2%} from slots in the first iteration"
         print(

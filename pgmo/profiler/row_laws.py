@@ -3,7 +3,7 @@
 batch        2     4     8
 a           40    80   160     5 * 4 batch
 w            -     -   160     like a: kernels that rearrange a tensor ask for its size
-x            -     -   148     148, or 18.5 batch: nothing tells, so the larger one
+x            -     -   148     148, or 18.6 batch: the larger one, unless it is little
 """
 
 from collections.abc import Sequence
@@ -14,6 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pgmo.profiler.size_laws import Point, Polynomial, SizeLaw, fit
+
+_MARGIN = Fraction(1, 256)
+"""What a size that is known from one profile alone may be larger than in proportion: buffers are
+rounded to blocks of threads, by a ten-thousandth where that was seen."""
 
 _MOST = 8
 """Different laws that are kept for one request, the largest of which counts at any point."""
@@ -94,4 +98,5 @@ def _from_above(point: Point, size: int, largest: int) -> tuple[SizeLaw, ...]:
     same = Polynomial((none,), (Fraction(size),), checked=False)
     if size * _LITTLE < largest:
         return (same,)
-    return same, Polynomial((all_of_them,), (Fraction(size, prod(point)),), checked=False)
+    growing = Fraction(size, prod(point)) * (1 + _MARGIN)
+    return same, Polynomial((all_of_them,), (growing,), checked=False)

@@ -36,7 +36,9 @@ def test_of_several_such_tensors_the_larger_one_counts():
 
 
 def test_a_size_of_its_own_is_taken_for_one_that_grows():
-    assert at_64([0, 0, 148], [20, 40, 80])[0] == (8 * 148, "constant", False)
+    size, kind, checked = at_64([0, 0, 148], [20, 40, 80])[0]
+    assert 8 * 148 <= size <= 1.01 * 8 * 148
+    assert (kind, checked) == ("constant", False)
 
 
 def test_unless_it_is_little():
@@ -46,7 +48,7 @@ def test_unless_it_is_little():
 def test_and_there_are_threads():
     sizes = np.array([[0, 0, 148], [2000, 4000, 10000]])
     laws, row = laws_of(BATCHES, sizes, threads=False)
-    assert max(law.at((64,)) for law in laws[row[0]]) == 8 * 148
+    assert 8 * 148 <= max(law.at((64,)) for law in laws[row[0]]) <= 1.01 * 8 * 148
 
 
 def test_points_that_leave_out_a_parameter_do_not_make_a_law():
