@@ -1,0 +1,145 @@
+"""From a budget of bytes to a choice: what to forget so that the step fits, at the least cost."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from pgmo.errors import BudgetError, OptionError
+from pgmo.recompute import min_cut
+from pgmo.recompute.evaluator import Candidate, Evaluator, Found
+from pgmo.recompute.graph import Graph
+from pgmo.units import format_bytes
+
+EVALUATIONS = 100_000
+"""Choices that a search tries; about a second for a thousand operations."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What to forget, and what it comes to.
+
+    Args:
+        recomputed: forward operations whose results are forgotten and computed again.
+        peak: bytes, of the schedule (`schedule.simulate`).
+        overhead: cost of what runs twice, as a share of the forward pass.
+        planner: what found it: `default`, `min-cut` or another, `search` if it was improved.
+        trace: each improvement on the way.
+    """
+
+    recomputed: frozenset[int]
+    peak: int
+    overhead: float
+    planner: str
+    trace: tuple[Found, ...] = ()
+
+
+def plan_choice(
+    graph: Graph,
+    budget: int | Literal["min"],
+    *,
+    evaluations: int = EVALUATIONS,
+    time_limit: float = 10.0,
+    seed: int = 0,
+    candidates: Sequence[Candidate] | None = None,
+) -> Choice:
+    """The cheapest choice found whose peak is within a budget.
+
+    Candidates of all planners; the cheapest that fits, or the lowest peak when none does, is where
+    a local search begins.
+
+    Args:
+        graph: the step.
+        budget: bytes that the peak shall not exceed, or "min" for the least peak that is found.
+        evaluations: choices that the search tries; the same answer for the same number and seed.
+        time_limit: seconds after which the search ends all the same.
+        seed: of the search.
+        candidates: of an earlier `propose` on the same graph, to save the time.
+
+    Raises:
+        BudgetError: nothing found fits; says the least peak that was.
+        OptionError: an option has a value that cannot be used.
+
+    Example:
+        >>> from pgmo.recompute.graph import Operation, Value
+        >>> graph = Graph(
+        ...     operations=(
+        ...         Operation("exp", (0,), (1,)),
+        ...         Operation("cos", (1,), (2,)),
+        ...         Operation("cos_backward", (1, 2), (3,)),
+        ...         Operation("exp_backward", (1, 3), (4,)),
+        ...     ),
+        ...     values=(
+        ...         Value(64, -1), Value(64, 0), Value(8, 1), Value(8, 2), Value(8, 3, result=True)
+        ...     ),
+        ...     forward=2,
+        ... )
+        >>> plan_choice(graph, 80).recomputed
+        frozenset()
+    """
+    _check(budget, evaluations, time_limit)
+    evaluator = Evaluator(graph)
+    known = propose(graph, evaluator) if candidates is None else candidates
+    limit = None if budget == "min" else int(budget)
+    start = min(known, key=lambda one: rank(one, limit))
+    trace = [Found(0, start.peak, start.overhead, start.planner)]
+    best = start
+    if limit is None or start.overhead > 0 or start.peak > limit:
+        best, found = evaluator.search(
+            start, limit, evaluations=evaluations, time_limit=time_limit, seed=seed
+        )
+        trace += found
+    if limit is None:
+        least = best.peak
+        best, found = evaluator.search(
+            best, least, evaluations=evaluations, time_limit=time_limit, seed=seed
+        )
+        trace += found
+    elif best.peak > limit:
+        raise _cannot(graph, evaluator, known, limit, evaluations, time_limit, seed)
+    return Choice(best.recomputed, best.peak, best.overhead, best.planner, tuple(trace))
+
+
+def propose(graph: Graph, evaluator: Evaluator | None = None) -> list[Candidate]:
+    """The choices of all planners, evaluated; the first forgets nothing."""
+    judge = evaluator or Evaluator(graph)
+    known = [judge.candidate((), "default")]
+    known += [judge.candidate(choice, "min-cut") for choice in min_cut.sweep(graph)]
+    return known
+
+
+def rank(one: Candidate, budget: int | None) -> tuple[float, float, float]:
+    """The less the better: within the budget by overhead, above it by peak."""
+    if budget is not None and one.peak <= budget:
+        return (0, one.overhead, one.peak)
+    return (1, one.peak, one.overhead)
+
+
+def _cannot(
+    graph: Graph,
+    evaluator: Evaluator,
+    known: Sequence[Candidate],
+    budget: int,
+    evaluations: int,
+    time_limit: float,
+    seed: int,
+) -> BudgetError:
+    start = min(known, key=lambda one: rank(one, None))
+    least, _ = evaluator.search(
+        start, None, evaluations=evaluations, time_limit=time_limit, seed=seed
+    )
+    return BudgetError(
+        f"a step cannot be run within {format_bytes(budget)}: the least peak found by "
+        f"recomputation is {format_bytes(least.peak)} ({least.peak} bytes), at "
+        f"{least.overhead:.0%} of the forward pass; without it the peak is "
+        f"{format_bytes(known[0].peak)}. Give a budget of {least.peak} bytes or more, or a "
+        "smaller batch"
+    )
+
+
+def _check(budget: int | str, evaluations: int, time_limit: float) -> None:
+    if budget != "min" and (not isinstance(budget, int) or budget < 0):
+        raise OptionError(f'the budget is {budget!r}; give a number of bytes, or "min"')
+    if evaluations < 1:
+        raise OptionError(f"evaluations is {evaluations}; give 1 or more")
+    if not time_limit > 0:
+        raise OptionError(f"the time limit is {time_limit} seconds; give more than 0")
