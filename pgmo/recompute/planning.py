@@ -80,22 +80,24 @@ def plan_choice(
     evaluator = Evaluator(graph)
     known = propose(graph, evaluator) if candidates is None else candidates
     limit = None if budget == "min" else int(budget)
-    start = min(known, key=lambda one: rank(one, limit))
-    trace = [Found(0, start.peak, start.overhead, start.planner)]
-    best = start
-    if limit is None or start.overhead > 0 or start.peak > limit:
-        best, found = evaluator.search(
-            start, limit, evaluations=evaluations, time_limit=time_limit, seed=seed
+    best = min(known, key=lambda one: rank(one, limit))
+    trace = [Found(0, best.peak, best.overhead, best.planner)]
+
+    def search(start: Candidate, aim: int | None) -> Candidate:
+        improved, found = evaluator.search(
+            start, aim, evaluations=evaluations, time_limit=time_limit, seed=seed
         )
-        trace += found
-    if limit is None:
-        least = best.peak
-        best, found = evaluator.search(
-            best, least, evaluations=evaluations, time_limit=time_limit, seed=seed
-        )
-        trace += found
-    elif best.peak > limit:
-        raise _cannot(graph, evaluator, known, limit, evaluations, time_limit, seed)
+        trace.extend(found)
+        return improved
+
+    if limit is None or best.peak > limit:
+        best = search(min(known, key=lambda one: rank(one, None)), None)
+        if limit is None:
+            limit = best.peak
+        elif best.peak > limit:
+            raise _cannot(limit, best, known[0])
+    if best.overhead > 0:
+        best = search(best, limit)
     return Choice(best.recomputed, best.peak, best.overhead, best.planner, tuple(trace))
 
 
@@ -114,25 +116,12 @@ def rank(one: Candidate, budget: int | None) -> tuple[float, float, float]:
     return (1, one.peak, one.overhead)
 
 
-def _cannot(
-    graph: Graph,
-    evaluator: Evaluator,
-    known: Sequence[Candidate],
-    budget: int,
-    evaluations: int,
-    time_limit: float,
-    seed: int,
-) -> BudgetError:
-    start = min(known, key=lambda one: rank(one, None))
-    least, _ = evaluator.search(
-        start, None, evaluations=evaluations, time_limit=time_limit, seed=seed
-    )
+def _cannot(budget: int, least: Candidate, default: Candidate) -> BudgetError:
     return BudgetError(
-        f"a step cannot be run within {format_bytes(budget)}: the least peak found by "
-        f"recomputation is {format_bytes(least.peak)} ({least.peak} bytes), at "
-        f"{least.overhead:.0%} of the forward pass; without it the peak is "
-        f"{format_bytes(known[0].peak)}. Give a budget of {least.peak} bytes or more, or a "
-        "smaller batch"
+        f"no recomputation was found that keeps the step within {format_bytes(budget)}: the least "
+        f"peak found is {format_bytes(least.peak)}, for {least.overhead:.0%} of the forward pass "
+        f"run again; without recomputation it is {format_bytes(default.peak)}. Give a budget of "
+        f"{least.peak} bytes or more, or a smaller batch"
     )
 
 
