@@ -15,8 +15,8 @@ from pgmo.units import format_bytes
 PLANNERS = ("min-cut", "chen", "kusumoto")
 """What proposes where the search begins."""
 
-EVALUATIONS = 100_000
-"""Choices that a search tries; about a second for a thousand operations."""
+EVALUATIONS = 200_000
+"""Choices that a search tries; a second or two for a thousand operations."""
 
 _FACTORS = (1.0, 1.1, 1.25, 1.5, 2.0, 3.0)  # of the least budget of the dynamic program
 _TIME_UNITS = 1500  # of its time axis: what it proposes is evaluated anyway
