@@ -186,7 +186,7 @@ MAKERS = {
     "vgg": (vgg, lambda: images(32)),
     "googlenet": (googlenet, images),
     "gpt": (GPT, sentences),
-    "lstm": (UnrolledLSTM, lambda: sentences(6)),
+    "lstm": (UnrolledLSTM, lambda: sentences(4)),
 }
 
 
