@@ -1,17 +1,24 @@
 """From a budget of bytes to a choice: what to forget so that the step fits, at the least cost."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from pgmo.errors import BudgetError, OptionError
-from pgmo.recompute import min_cut
+from pgmo.recompute import chen, kusumoto, min_cut
 from pgmo.recompute.evaluator import Candidate, Evaluator, Found
 from pgmo.recompute.graph import Graph
+from pgmo.recompute.lower_sets import Dag, ancestor_sets
 from pgmo.units import format_bytes
+
+PLANNERS = ("min-cut", "chen", "kusumoto")
+"""What proposes where the search begins."""
 
 EVALUATIONS = 100_000
 """Choices that a search tries; about a second for a thousand operations."""
+
+_FACTORS = (1.0, 1.1, 1.25, 1.5, 2.0, 3.0)  # of the least budget of the dynamic program
+_TIME_UNITS = 1500  # of its time axis: what it proposes is evaluated anyway
 
 
 @dataclass(frozen=True)
@@ -22,7 +29,8 @@ class Choice:
         recomputed: forward operations whose results are forgotten and computed again.
         peak: bytes, of the schedule (`schedule.simulate`).
         overhead: cost of what runs twice, as a share of the forward pass.
-        planner: what found it: `default`, `min-cut` or another, `search` if it was improved.
+        planner: what found it: `default` (nothing is forgotten), `min-cut`, `chen`,
+            `kusumoto-time`, `kusumoto-memory`, or `search`, which improved on one of them.
         trace: each improvement on the way.
     """
 
@@ -80,31 +88,70 @@ def plan_choice(
     evaluator = Evaluator(graph)
     known = propose(graph, evaluator) if candidates is None else candidates
     limit = None if budget == "min" else int(budget)
-    start = min(known, key=lambda one: rank(one, limit))
-    trace = [Found(0, start.peak, start.overhead, start.planner)]
-    best = start
-    if limit is None or start.overhead > 0 or start.peak > limit:
-        best, found = evaluator.search(
-            start, limit, evaluations=evaluations, time_limit=time_limit, seed=seed
+    best = min(known, key=lambda one: rank(one, limit))
+    trace = [Found(0, best.peak, best.overhead, best.planner)]
+
+    def search(start: Candidate, aim: int | None) -> Candidate:
+        improved, found = evaluator.search(
+            start, aim, evaluations=evaluations, time_limit=time_limit, seed=seed
         )
-        trace += found
-    if limit is None:
-        least = best.peak
-        best, found = evaluator.search(
-            best, least, evaluations=evaluations, time_limit=time_limit, seed=seed
-        )
-        trace += found
-    elif best.peak > limit:
-        raise _cannot(graph, evaluator, known, limit, evaluations, time_limit, seed)
+        trace.extend(found)
+        return improved
+
+    if limit is None or best.peak > limit:
+        best = search(min(known, key=lambda one: rank(one, None)), None)
+        if limit is None:
+            limit = best.peak
+        elif best.peak > limit:
+            raise _cannot(limit, best, known[0])
+    if best.overhead > 0:
+        best = search(best, limit)
     return Choice(best.recomputed, best.peak, best.overhead, best.planner, tuple(trace))
 
 
-def propose(graph: Graph, evaluator: Evaluator | None = None) -> list[Candidate]:
-    """The choices of all planners, evaluated; the first forgets nothing."""
+def propose(
+    graph: Graph,
+    evaluator: Evaluator | None = None,
+    planners: Collection[str] = PLANNERS,
+) -> list[Candidate]:
+    """The choices of planners over their budgets, evaluated; the first forgets nothing.
+
+    Args:
+        graph: the step.
+        evaluator: of the same graph, if there is one already.
+        planners: which to ask, of `PLANNERS`.
+
+    Raises:
+        OptionError: there is no such planner.
+    """
+    unknown = sorted(set(planners).difference(PLANNERS))
+    if unknown:
+        raise OptionError(f"no planner is called {unknown[0]!r}; there are {', '.join(PLANNERS)}")
     judge = evaluator or Evaluator(graph)
-    known = [judge.candidate((), "default")]
-    known += [judge.candidate(choice, "min-cut") for choice in min_cut.sweep(graph)]
-    return known
+    choices: list[tuple[frozenset[int], str]] = [(frozenset(), "default")]
+    if "min-cut" in planners:
+        choices += [(choice, "min-cut") for choice in min_cut.sweep(graph)]
+    dag = Dag.of(graph)
+    if "chen" in planners:
+        choices += [
+            (segments.forgotten(last=last), "chen")
+            for segments in chen.sweep(dag)
+            for last in (False, True)
+        ]
+    if "kusumoto" in planners:
+        choices += _dynamic_programs(dag)
+    return [judge.candidate(choice, planner) for choice, planner in choices]
+
+
+def _dynamic_programs(dag: Dag) -> Iterator[tuple[frozenset[int], str]]:
+    """The approximate program at budgets from the least upwards, both strategies."""
+    program = kusumoto.Program(dag, ancestor_sets(dag), time_units=_TIME_UNITS)
+    least = program.least_budget(tolerance=1e-3)
+    for factor in _FACTORS:
+        sequences = program.solve(round(factor * least))
+        for sequence, strategy in zip(sequences, ("time", "memory"), strict=True):
+            for last in (False, True):
+                yield sequence.forgotten(last=last), f"kusumoto-{strategy}"
 
 
 def rank(one: Candidate, budget: int | None) -> tuple[float, float, float]:
@@ -114,25 +161,12 @@ def rank(one: Candidate, budget: int | None) -> tuple[float, float, float]:
     return (1, one.peak, one.overhead)
 
 
-def _cannot(
-    graph: Graph,
-    evaluator: Evaluator,
-    known: Sequence[Candidate],
-    budget: int,
-    evaluations: int,
-    time_limit: float,
-    seed: int,
-) -> BudgetError:
-    start = min(known, key=lambda one: rank(one, None))
-    least, _ = evaluator.search(
-        start, None, evaluations=evaluations, time_limit=time_limit, seed=seed
-    )
+def _cannot(budget: int, least: Candidate, default: Candidate) -> BudgetError:
     return BudgetError(
-        f"a step cannot be run within {format_bytes(budget)}: the least peak found by "
-        f"recomputation is {format_bytes(least.peak)} ({least.peak} bytes), at "
-        f"{least.overhead:.0%} of the forward pass; without it the peak is "
-        f"{format_bytes(known[0].peak)}. Give a budget of {least.peak} bytes or more, or a "
-        "smaller batch"
+        f"no recomputation was found that keeps the step within {format_bytes(budget)}: the least "
+        f"peak found is {format_bytes(least.peak)}, for {least.overhead:.0%} of the forward pass "
+        f"run again; without recomputation it is {format_bytes(default.peak)}. Give a budget of "
+        f"{least.peak} bytes or more, or a smaller batch"
     )
 
 

@@ -150,7 +150,7 @@ def simulate(graph: Graph, choice: Collection[int] = frozenset()) -> Schedule:
     size = np.array([graph.values[value].size for value, _, _ in blocks], dtype=np.int64)
     workspace = np.array([graph.operations[index].workspace for index in operations], np.int64)
     busy = np.flatnonzero(workspace)
-    value = np.concatenate([table[:, 0], np.full(len(busy), -1, np.int64)])
+    content = np.concatenate([table[:, 0], np.full(len(busy), -1, np.int64)])
     start = np.concatenate([table[:, 1], busy])
     end = np.concatenate([table[:, 2], busy + 1])
     size = np.concatenate([size, workspace[busy]])
@@ -161,7 +161,7 @@ def simulate(graph: Graph, choice: Collection[int] = frozenset()) -> Schedule:
         graph,
         np.array(operations, np.int64),
         np.array(again, np.bool_),
-        value,
+        content,
         start,
         end,
         size,
