@@ -4,7 +4,8 @@
 
 `optimize` does all three. `Profile` and `Plan` are what it records and computes, `plan` computes
 one from the other, or a `Packing` of a bare `Problem`, `extrapolate` tells the profile of a large
-batch from those of small ones, and every error is a `PgmoError`. `torch_allocator` and
+batch from those of small ones, `recompute` makes a model's step fit in a budget, and every error is
+a `PgmoError`. `torch_allocator` and
 `cupy_allocator` are for those who exchange a framework's allocator themselves, `memory_stats` for
 those who watch it.
 
@@ -42,6 +43,9 @@ if TYPE_CHECKING:
     from pgmo.profiler.extrapolate import extrapolate
     from pgmo.profiler.extrapolation import Extrapolation
     from pgmo.profiler.profile import Profile
+    from pgmo.recompute.package import Package
+
+    recompute: Package
 
 __all__ = [
     "AdapterError",
@@ -66,6 +70,7 @@ __all__ = [
     "memory_stats",
     "optimize",
     "plan",
+    "recompute",
     "torch_allocator",
 ]
 
@@ -82,6 +87,7 @@ _HOMES = {
     "memory_stats": "pgmo.allocator.memory_stats",
     "optimize": "pgmo.allocator.optimize",
     "plan": "pgmo.packing.portfolio",
+    "recompute": "pgmo.recompute",
     "torch_allocator": "pgmo.allocator.torch_cuda",
 }
 
@@ -92,7 +98,8 @@ if not TYPE_CHECKING:  # to type checkers a module with this function has every 
         home = _HOMES.get(name)
         if home is None:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        found = getattr(importlib.import_module(home), name)
+        module = importlib.import_module(home)
+        found = module if home == f"{__name__}.{name}" else getattr(module, name)
         globals()[name] = found  # from now on without this function
         return found
 
