@@ -5,9 +5,8 @@
 `optimize` does all three. `Profile` and `Plan` are what it records and computes, `plan` computes
 one from the other, or a `Packing` of a bare `Problem`, `extrapolate` tells the profile of a large
 batch from those of small ones, `recompute` makes a model's step fit in a budget, and every error is
-a `PgmoError`. `torch_allocator` and
-`cupy_allocator` are for those who exchange a framework's allocator themselves, `memory_stats` for
-those who watch it.
+a `PgmoError`. `torch_allocator` and `cupy_allocator` are for those who exchange a framework's
+allocator themselves, `memory_stats` for those who watch it.
 
 Names are imported when they are first used (PEP 562): `import pgmo` and `pgmo --help` load neither
 numpy nor the native module.
@@ -43,9 +42,7 @@ if TYPE_CHECKING:
     from pgmo.profiler.extrapolate import extrapolate
     from pgmo.profiler.extrapolation import Extrapolation
     from pgmo.profiler.profile import Profile
-    from pgmo.recompute.package import Package
-
-    recompute: Package
+    from pgmo.recompute.package import recompute
 
 __all__ = [
     "AdapterError",
@@ -87,7 +84,7 @@ _HOMES = {
     "memory_stats": "pgmo.allocator.memory_stats",
     "optimize": "pgmo.allocator.optimize",
     "plan": "pgmo.packing.portfolio",
-    "recompute": "pgmo.recompute",
+    "recompute": "pgmo.recompute.package",
     "torch_allocator": "pgmo.allocator.torch_cuda",
 }
 
@@ -98,8 +95,7 @@ if not TYPE_CHECKING:  # to type checkers a module with this function has every 
         home = _HOMES.get(name)
         if home is None:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        module = importlib.import_module(home)
-        found = module if home == f"{__name__}.{name}" else getattr(module, name)
+        found = getattr(importlib.import_module(home), name)
         globals()[name] = found  # from now on without this function
         return found
 

@@ -12,6 +12,10 @@ using packing::Random;
 
 // Shares of the forward pass's cost that a step may make things worse by, at first and at last.
 constexpr double kHot = 4e-3, kCold = 2e-5;
+// Looking for the least peak, what counts besides is everything within a fiftieth of it: many steps
+// are nearly as high, and to lower one of them is progress that the peak alone does not show.
+constexpr double kArea = 0.1;
+constexpr Bytes kMargin = 50;
 constexpr int kRounds = 3;           // each begins at the best choice, less hot than the last
 constexpr std::int64_t kAsk = 256;   // evaluations from one look for a stop to the next
 constexpr std::uint32_t kNear = 24;  // candidates within which a swap looks
@@ -51,15 +55,17 @@ class Walk {
   }
 
  private:
+  Bytes level() const { return answer_.outcome.peak - answer_.outcome.peak / kMargin; }
+
   double energy(const Outcome& outcome) const {
     const double overhead = outcome.cost / whole_;
     const double peak = static_cast<double>(outcome.peak) / scale_;
-    if (budget_ == kLeast) return peak + 1e-3 * overhead;
-    return overhead + price_ * std::max(0.0, peak - 1);
+    if (budget_ != kLeast) return overhead + price_ * std::max(0.0, peak - 1);
+    return peak + kArea * static_cast<double>(outcome.excess) / scale_ + 1e-3 * overhead;
   }
 
   Outcome evaluate() {
-    const Outcome outcome = step_.evaluate(choice_);
+    const Outcome outcome = step_.evaluate(choice_, level());
     ++answer_.evaluations;
     if (better(outcome, answer_.outcome, budget_)) {
       answer_.choice = choice_;

@@ -148,10 +148,9 @@ Step::Step(const Columns& columns)
   change_.resize(at(forward_) + 1);
 }
 
-Outcome Step::evaluate(const Choice& choice) {
-  outcome_ = {0, 0};
-  peak_at_ = 0;
-  peak_in_backward_ = false;
+Outcome Step::evaluate(const Choice& choice, Bytes level) {
+  outcome_ = {0, 0, 0};
+  level_ = level;
   find_moments(choice);
   run_forward();
   run_backward();
@@ -198,7 +197,7 @@ void Step::run_forward() {
   kept_ = 0;
   for (Index operation = 0; operation < forward_; ++operation) {
     kept_ += change_[at(operation)];
-    raise(forward_base_[at(operation)] + kept_, false, operation);
+    look(forward_base_[at(operation)] + kept_);
   }
   kept_ += change_[at(forward_)];
 }
@@ -215,14 +214,14 @@ void Step::run_backward() {
     for (Index operation = bucket_[at(moment)]; operation != kNone;
          operation = next_[at(operation)]) {
       const std::size_t row = at(operation);
-      raise(living + between_base_[at(moment)] + again_bytes_[row], true, moment);
+      look(living + between_base_[at(moment)] + again_bytes_[row]);
       for (Index i = writes_.begin[row]; i < writes_.begin[row + 1]; ++i) {
         const std::size_t value = at(writes_.items[at(i)]);
         if (needed_[value] < backward_) living += size_[value];
       }
       let_go(reads_, row, point(moment, operation));
     }
-    raise(living + backward_base_[at(moment)], true, moment);
+    look(living + backward_base_[at(moment)]);
     let_go(backward_reads_, at(moment), point(moment, forward_));
   }
 }

@@ -16,6 +16,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -45,7 +46,8 @@ struct Columns {
 
 struct Outcome {
   Bytes peak;
-  double cost;  // of what runs twice
+  double cost;   // of what runs twice
+  Bytes excess;  // above a level, summed over the steps
 };
 
 using Choice = std::vector<std::uint8_t>;  // for each forward operation: whether it is forgotten
@@ -59,28 +61,15 @@ class Step {
   double cost(Index operation) const { return cost_[static_cast<std::size_t>(operation)]; }
 
   // Not safe to call from two threads on one object: it uses its scratch.
-  Outcome evaluate(const Choice& choice);
-
-  // Of the last evaluation: whether the peak is in the backward pass, and the operation before or
-  // at which it is, counted from the first of its pass.
-  bool peak_in_backward() const { return peak_in_backward_; }
-  Index peak_at() const { return peak_at_; }
-
-  // Of the last evaluation: whether the operation ran twice.
-  bool ran_twice(Index operation) const {
-    return moment_[static_cast<std::size_t>(operation)] < backward_;
-  }
+  Outcome evaluate(const Choice& choice, Bytes level = 0);
 
  private:
   void find_moments(const Choice& choice);
   void run_forward();
   void run_backward();
-  void raise(Bytes live, bool backward, Index at) {
-    if (live > outcome_.peak) {
-      outcome_.peak = live;
-      peak_in_backward_ = backward;
-      peak_at_ = at;
-    }
+  void look(Bytes live) {
+    outcome_.peak = std::max(outcome_.peak, live);
+    outcome_.excess += std::max<Bytes>(0, live - level_);
   }
 
   // A point of the backward pass: an operation that runs again before operation `moment`, or that
@@ -111,9 +100,8 @@ class Step {
   std::vector<Bytes> change_;
   std::vector<std::uint8_t> forgotten_;  // of each value
   Bytes kept_ = 0;
+  Bytes level_ = 0;
   Outcome outcome_{};
-  bool peak_in_backward_ = false;
-  Index peak_at_ = 0;
 };
 
 }  // namespace pgmo::recompute

@@ -7,8 +7,8 @@ The package itself is the function, and has `forget`, which marks a region of a 
 `graph` and the planners know nothing of PyTorch.
 """
 
-import sys
+from pgmo.recompute import package as _package  # makes this module callable
 
-from pgmo.recompute.package import Package
+__all__ = ["backend", "forget", "segments"]
 
-sys.modules[__name__].__class__ = Package
+del _package

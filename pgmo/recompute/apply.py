@@ -10,9 +10,8 @@ from torch import Tensor, nn
 from pgmo.errors import BudgetError, OptionError
 from pgmo.recompute.compat import flatten
 from pgmo.recompute.dispatch import Recomputing
-from pgmo.recompute.execute import Planner, Settings
+from pgmo.recompute.execute import Planner, Settings, find_planner
 from pgmo.recompute.outcome import RecomputePlan
-from pgmo.recompute.planning import plan_choice
 from pgmo.units import format_bytes, parse_bytes
 
 M = TypeVar("M", bound=nn.Module)
@@ -25,7 +24,7 @@ def recompute(
     *,
     counts: Literal["step", "all"] = "step",
     costs: Literal["model", "measured"] = "model",
-    planner: Planner = plan_choice,
+    planner: str | Planner = "search",
     measure: bool = True,
     check: bool = True,
 ) -> tuple[M, RecomputePlan]:
@@ -54,8 +53,8 @@ def recompute(
         counts: "step" for what a step allocates, "all" to count what is there before it, too.
         costs: "model" reckons an operator's time from its arithmetic and its traffic, "measured"
             runs each operator of the step.
-        planner: finds the operations to forget in a graph for a budget; the local search by
-            default.
+        planner: "search" improves the best choice of all others by local search; "min-cut",
+            "chen" and "kusumoto" take the best of their own; or a function of a graph and a budget.
         measure: run the operators that may need workspace, by themselves, to learn how much.
         check: measure the first real step, warn when its peak is more than 2 % off, and plan
             again with what its operators took.
@@ -84,7 +83,7 @@ def recompute(
     arguments, keywords = _call(example_inputs)
     resident = _resident(model, (arguments, keywords))
     limit = _limit(budget, resident if counts == "all" else 0)
-    settings = Settings(limit, planner, costs, measure, check)
+    settings = Settings(limit, find_planner(planner), costs, measure, check)
     made = copy.copy(model)  # shares all parameters, buffers and submodules
     forward = model.__dict__.get("forward") or functools.partial(type(model).forward, made)
     recomputing = Recomputing(made, forward, settings)

@@ -225,6 +225,7 @@ def capture(
         GraphError: sizes are not fixed.
     """
     joint.graph.eliminate_dead_code()
+    _unite_items(joint.graph)
     grouping = _Grouping(joint, outputs, 512 if _on_cuda(joint) else 1)
     drafts, values = grouping.drafts, grouping.value_of
     order = sorted(range(len(drafts)), key=lambda index: drafts[index].backward)
@@ -285,6 +286,17 @@ def capture(
         frozenset(grouping.backward),
         _insides(graph, {number[old]: drafts[old].node.meta.get(FORGET) for old in order}),
     )
+
+
+def _unite_items(graph: fx.Graph) -> None:
+    """Leaves one node for each item of a tuple: what is saved is then found by all who read it."""
+    first: dict[tuple[object, object], fx.Node] = {}
+    for node in list(graph.nodes):
+        if node.target is operator.getitem:
+            same = first.setdefault((node.args[0], node.args[1]), node)
+            if same is not node:
+                node.replace_all_uses_with(same)
+                graph.erase_node(node)
 
 
 def _insides(graph: Graph, regions: dict[int, int | None]) -> frozenset[int]:

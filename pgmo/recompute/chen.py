@@ -89,7 +89,7 @@ def square_root(dag: Dag) -> Segments:
 
 
 def sweep(dag: Dag, count: int = 16) -> Iterator[Segments]:
-    """The square root, and limits from the finest to one that leaves a single segment; each once."""
+    """The square root, and limits from the finest segments to a single one; each once."""
     seen: set[tuple[int, ...]] = set()
     whole = float(dag.size.sum())
     finest = max(1.0, float(cut(dag, 0).largest) / 4)

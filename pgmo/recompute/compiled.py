@@ -6,8 +6,7 @@ from typing import Any, Literal
 from torch import fx
 
 from pgmo.recompute import compat
-from pgmo.recompute.execute import Planner, Settings, Step
-from pgmo.recompute.planning import plan_choice
+from pgmo.recompute.execute import Planner, Settings, Step, find_planner
 from pgmo.units import parse_bytes
 
 
@@ -15,7 +14,7 @@ def backend(
     budget: int | str | None = "min",
     *,
     costs: Literal["model", "measured"] = "model",
-    planner: Planner = plan_choice,
+    planner: str | Planner = "search",
     measure: bool = True,
 ) -> Callable[..., Any]:
     """A backend for `torch.compile`: operators run as they are, and recompute within a budget.
@@ -34,7 +33,7 @@ def backend(
         >>> model = torch.compile(model, backend=backend, dynamic=False)  # doctest: +SKIP
     """
     limit: Any = parse_bytes(budget) if budget not in (None, "min") else budget
-    settings = Settings(limit, planner, costs, measure, check=False)
+    settings = Settings(limit, find_planner(planner), costs, measure, check=False)
 
     def partition(joint: fx.GraphModule, inputs: object, **options: Any) -> Any:
         return Step(settings).partition(joint, inputs, **options)

@@ -15,18 +15,47 @@ from typing import Any, Literal
 import torch
 from torch import fx
 
+from pgmo.errors import BudgetError, OptionError
 from pgmo.recompute import workspaces
 from pgmo.recompute.capture import Captured, capture
 from pgmo.recompute.compat import Runner, boxed, fakes, is_tangent, mark_boxed
 from pgmo.recompute.costs import modelled
 from pgmo.recompute.graph import Graph
 from pgmo.recompute.meter import Meter, Section, meter
-from pgmo.recompute.planning import Choice, plan_choice
+from pgmo.recompute.planning import PLANNERS, Choice, plan_choice, propose, rank
 from pgmo.recompute.rewrite import split
 from pgmo.recompute.schedule import Schedule, simulate
+from pgmo.units import format_bytes
 
 Budget = int | Literal["min"] | None
 Planner = Callable[[Graph, int | Literal["min"]], Choice]
+
+
+def find_planner(name: str | Planner) -> Planner:
+    """A planner by its name: "search", or one of `PLANNERS`, whose best choice is taken.
+
+    Raises:
+        OptionError: there is none of that name.
+    """
+    if not isinstance(name, str):
+        return name
+    if name == "search":
+        return plan_choice
+    if name not in PLANNERS:
+        raise OptionError(f"no planner is called {name!r}; there are search, {', '.join(PLANNERS)}")
+
+    def plan(graph: Graph, budget: int | Literal["min"]) -> Choice:
+        limit = None if budget == "min" else budget
+        found = propose(graph, planners=[name])
+        best = min(found, key=lambda one: rank(one, limit))
+        if limit is not None and best.peak > limit:
+            raise BudgetError(
+                f"the planner {name} finds nothing within {format_bytes(limit)}: its least peak "
+                f"is {format_bytes(best.peak)} ({best.peak} bytes). Give that, or planner='search'"
+            )
+        return Choice(best.recomputed, best.peak, best.overhead, best.planner)
+
+    return plan
 
 
 @dataclass(frozen=True)
@@ -116,8 +145,9 @@ class Step:
             if measuring is None:
                 return run(arguments)
             with measuring:
-                _own_gradients(module, arguments)
+                held = _own_gradients(module, arguments)
                 result = _Metered(module, measuring).boxed_run(arguments)
+            del held  # what was not seen to come shall not be seen to go
             setattr(self, name, measuring.whole)
             self._learn(module, measuring)
             return result
@@ -140,9 +170,9 @@ def plan_step(joint: fx.GraphModule, outputs: int, settings: Settings) -> Planne
         GraphError: the graph cannot be planned for.
     """
     timed = settings.costs == "measured"
-    if settings.measure:
+    if settings.measure or timed:
         nodes = [node for node in joint.graph.nodes if node.op == "call_function"]
-        workspaces.measure(nodes, times=timed, least=_least(nodes))
+        workspaces.measure(nodes, least=_least(nodes))
     captured = capture(
         joint,
         outputs,
@@ -174,11 +204,15 @@ def _device(module: fx.GraphModule) -> torch.device:
     return torch.device("cpu")
 
 
-def _own_gradients(module: fx.GraphModule, arguments: list[Any]) -> None:
-    """Copies the gradients of the outputs: their memory, taken before, is then seen, too."""
-    for index, node in enumerate(module.graph.find_nodes(op="placeholder")):
-        if is_tangent(node) and isinstance(arguments[index], torch.Tensor):
+def _own_gradients(module: fx.GraphModule, arguments: list[Any]) -> list[Any]:
+    """Copies the gradients of the outputs, so that their memory is seen; returns the originals."""
+    before = list(arguments)
+    places = module.graph.find_nodes(op="placeholder")
+    tangents = [index for index, node in enumerate(places) if is_tangent(node)]
+    for index in tangents:
+        if isinstance(arguments[index], torch.Tensor):
             arguments[index] = arguments[index].clone()
+    return [before[index] for index in tangents]
 
 
 class _Metered(fx.Interpreter):

@@ -25,7 +25,7 @@ def explain(planned: Planned, budget: int | str | None, measured: int | None, re
             f"{100 * abs(difference):.1f} % {'more' if difference > 0 else 'less'} than predicted."
         )
     if not schedule.recomputed:
-        lines.append("Nothing is recomputed: the step fits as it is.")
+        lines += ["Nothing is recomputed.", "", _peak(planned)]
         return "\n".join(lines)
     lines.append(
         f"{len(schedule.recomputed)} of {graph.forward} operations of the forward pass run twice: "

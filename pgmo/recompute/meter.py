@@ -4,6 +4,7 @@ On the CPU a profile of memory events, on CUDA the allocator's own statistics, w
 for it.
 """
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -16,6 +17,7 @@ from torch.autograd.profiler import profile, record_function
 from pgmo.recompute.compat import is_profiling, memory_changes
 
 _PREFIX = "pgmo: "
+_LEVEL = "KINETO_LOG_LEVEL"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,8 @@ def meter(device: torch.device) -> Meter | None:
 class _CpuMeter(Meter):
     def __enter__(self) -> Meter:
         self._profile = profile(use_cpu=True, profile_memory=True)
-        self._profile.__enter__()  # type: ignore[no-untyped-call]
+        with _quiet():
+            self._profile.__enter__()  # type: ignore[no-untyped-call]
         return self
 
     def section(self, label: str) -> AbstractContextManager[None]:
@@ -117,6 +120,18 @@ class _CpuMeter(Meter):
         self.sections.append(
             Section(label[len(_PREFIX) :], start, peak - start, level - start, nanoseconds / 1e9)
         )
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """The profiler's library says on standard error when it starts, if its first use is loud."""
+    before = os.environ.get(_LEVEL)
+    os.environ.setdefault(_LEVEL, "6")
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_LEVEL]
 
 
 class _CudaMeter(Meter):

@@ -9,6 +9,7 @@ from pgmo.recompute.explain import explain
 from pgmo.units import format_bytes
 
 if TYPE_CHECKING:
+    from pgmo.recompute.capture import Captured
     from pgmo.recompute.graph import Graph
     from pgmo.recompute.schedule import Schedule
 
@@ -31,6 +32,11 @@ class RecomputePlan:
     @property
     def _planned(self) -> Planned:
         return self._call.planned  # another one when the step was planned again
+
+    @property
+    def captured(self) -> "Captured":
+        """The graph, and the nodes of AOTAutograd's that it was made of."""
+        return self._planned.captured
 
     @property
     def graph(self) -> "Graph":

@@ -1,11 +1,12 @@
 """Makes the package callable: `pgmo.recompute(model, ...)` beside `pgmo.recompute.forget()`."""
 
 import importlib
+import sys
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
-    from pgmo.recompute.apply import recompute
+    from pgmo.recompute.apply import recompute as _recompute
     from pgmo.recompute.compiled import backend
     from pgmo.recompute.fallback import segments
     from pgmo.recompute.region import forget
@@ -22,7 +23,7 @@ class Package(ModuleType):
     """The type of the module `pgmo.recompute`."""
 
     if TYPE_CHECKING:
-        __call__ = staticmethod(recompute)
+        __call__ = staticmethod(_recompute)
         forget = forget
         backend = staticmethod(backend)
         segments = staticmethod(segments)
@@ -43,3 +44,8 @@ class Package(ModuleType):
 
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *HOMES})
+
+
+package = sys.modules["pgmo.recompute"]
+package.__class__ = Package
+recompute = cast("Package", package)

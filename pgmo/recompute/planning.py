@@ -9,13 +9,14 @@ from pgmo.recompute import chen, kusumoto, min_cut
 from pgmo.recompute.evaluator import Candidate, Evaluator, Found
 from pgmo.recompute.graph import Graph
 from pgmo.recompute.lower_sets import Dag, ancestor_sets
+from pgmo.recompute.schedule import simulate
 from pgmo.units import format_bytes
 
 PLANNERS = ("min-cut", "chen", "kusumoto")
 """What proposes where the search begins."""
 
-EVALUATIONS = 100_000
-"""Choices that a search tries; about a second for a thousand operations."""
+EVALUATIONS = 200_000
+"""Choices that a search tries; a second or two for a thousand operations."""
 
 _FACTORS = (1.0, 1.1, 1.25, 1.5, 2.0, 3.0)  # of the least budget of the dynamic program
 _TIME_UNITS = 1500  # of its time axis: what it proposes is evaluated anyway
@@ -106,7 +107,58 @@ def plan_choice(
             raise _cannot(limit, best, known[0])
     if best.overhead > 0:
         best = search(best, limit)
-    return Choice(best.recomputed, best.peak, best.overhead, best.planner, tuple(trace))
+    return _choice(graph, best, trace)
+
+
+def curve(
+    graph: Graph,
+    *,
+    points: int = 16,
+    evaluations: int = EVALUATIONS,
+    time_limit: float = 10.0,
+    seed: int = 0,
+) -> tuple[Choice, ...]:
+    """What each amount of memory costs: choices from the least peak to no recomputation.
+
+    Args:
+        graph: the step.
+        points: budgets that are planned for, evenly spaced, from 2.
+        evaluations: choices that the search tries for each of them.
+        time_limit: seconds for each of them.
+        seed: of the search.
+
+    Returns:
+        Choices of ascending peak and descending overhead, none of which another one beats in both.
+
+    Raises:
+        OptionError: an option has a value that cannot be used.
+    """
+    if points < 2:
+        raise OptionError(f"a curve of {points} points has no ends; give 2 or more")
+    known = propose(graph)
+    found = [_choice(graph, one) for one in known]
+
+    def plan(budget: int | Literal["min"]) -> Choice:
+        choice = plan_choice(
+            graph,
+            budget,
+            evaluations=evaluations,
+            time_limit=time_limit,
+            seed=seed,
+            candidates=known,
+        )
+        found.append(choice)
+        known.append(Candidate(choice.recomputed, choice.peak, choice.overhead, choice.planner))
+        return choice
+
+    least, most = plan("min").peak, known[0].peak
+    for point in range(1, points - 1):
+        plan(least + (most - least) * point // (points - 1))
+    best: list[Choice] = []
+    for choice in sorted(found, key=lambda one: (one.peak, one.overhead)):
+        if not best or choice.overhead < best[-1].overhead:
+            best.append(choice)
+    return tuple(best)
 
 
 def propose(
@@ -152,6 +204,12 @@ def _dynamic_programs(dag: Dag) -> Iterator[tuple[frozenset[int], str]]:
         for sequence, strategy in zip(sequences, ("time", "memory"), strict=True):
             for last in (False, True):
                 yield sequence.forgotten(last=last), f"kusumoto-{strategy}"
+
+
+def _choice(graph: Graph, best: Candidate, trace: Sequence[Found] = ()) -> Choice:
+    # Without what is chosen and never needed, such as what only a pinned value was needed of.
+    recomputed = simulate(graph, best.recomputed).recomputed
+    return Choice(recomputed, best.peak, best.overhead, best.planner, tuple(trace))
 
 
 def rank(one: Candidate, budget: int | None) -> tuple[float, float, float]:

@@ -9,7 +9,7 @@ left to AOTAutograd is to cut between the passes: what the second part reads of 
 from torch import fx
 
 from pgmo.recompute.capture import Captured
-from pgmo.recompute.compat import split_joint
+from pgmo.recompute.compat import is_backward, split_joint
 from pgmo.recompute.schedule import Schedule, is_forgotten
 
 
@@ -25,7 +25,21 @@ def split(captured: Captured, schedule: Schedule) -> tuple[fx.GraphModule, fx.Gr
     """
     writer = _Writer(captured, schedule)
     joint = fx.GraphModule(captured.joint, writer.graph)
-    return split_joint(joint, list(writer.saved), captured.outputs)
+    forward, backward = split_joint(joint, list(writer.saved), captured.outputs)
+    _prune(backward.graph)
+    backward.recompile()
+    return forward, backward
+
+
+def _prune(graph: fx.Graph) -> None:
+    """Takes out what the forward pass computes and nothing here reads.
+
+    Newer versions of PyTorch leave random operators in, as if they had effects: fused attention
+    would be run again for nothing, and a dropout would draw again.
+    """
+    for node in reversed(graph.nodes):
+        if node.op == "call_function" and not node.users and not is_backward(node):
+            graph.erase_node(node)
 
 
 class _Writer:

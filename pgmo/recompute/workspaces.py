@@ -6,6 +6,7 @@ itself, on tensors of its shapes: the memory that this takes is what one operato
 """
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +14,8 @@ import torch
 from torch import Tensor, fx
 
 from pgmo.recompute.compat import fakes, flatten, unflatten, without_tracing
-from pgmo.recompute.costs import example_arguments, is_random, modelled
-from pgmo.recompute.meter import meter
+from pgmo.recompute.costs import example_arguments, modelled
+from pgmo.recompute.meter import Meter, Section, meter
 
 Signature = tuple[object, ...]
 
@@ -64,14 +65,13 @@ def correct(node: fx.Node, bytes_: int) -> bool:
     return bytes_ > 0
 
 
-def measure(nodes: Iterable[fx.Node], times: bool = False, least: int = 1 << 16) -> int:
+def measure(nodes: Iterable[fx.Node], least: int = 1 << 16) -> int:
     """Runs the operators that were not measured yet, one at a time.
 
-    Random ones draw from a generator that is put back.
+    Random ones draw from generators that are put back.
 
     Args:
         nodes: of a traced graph.
-        times: measure those that compute each element by itself, too: they need no workspace.
         least: bytes that an operator has to move to be worth it.
 
     Returns:
@@ -79,58 +79,58 @@ def measure(nodes: Iterable[fx.Node], times: bool = False, least: int = 1 << 16)
     """
     todo: dict[Signature, fx.Node] = {}
     for node in nodes:
-        if _worth(node, times, least):
+        if _worth(node, least):
             key = signature(node)
             if key not in _known:
                 todo.setdefault(key, node)
-    count = 0
-    for key, node in todo.items():
-        measured = _run(node)
-        if measured is not None:
-            _known[key] = measured
-            count += 1
-    return count
+    known = len(_known)
+    for device in dict.fromkeys(_device(node) for node in todo.values()):
+        measuring = meter(device)
+        if measuring is not None:
+            ours = {key: node for key, node in todo.items() if _device(node) == device}
+            _run_all(ours, device, measuring)
+    return len(_known) - known
 
 
-def _worth(node: fx.Node, times: bool, least: int) -> bool:
+def _worth(node: fx.Node, least: int) -> bool:
     target = node.target
     if not isinstance(target, torch._ops.OpOverload) or target.namespace != "aten":
         return False  # what an operator of someone else's does with made-up numbers is unknown
-    if target._schema.is_mutable or (not times and torch.Tag.pointwise in target.tags):
-        return False
-    if not _owned(node.meta.get("val"), node):
+    if target._schema.is_mutable or not _owned(node.meta.get("val"), node):
         return False
     tensors = fakes((example_arguments(node), node.meta.get("val")))
     return sum(one.untyped_storage().nbytes() for one in tensors) >= least
 
 
-def _run(node: fx.Node) -> Measured | None:
-    assert callable(node.target)
-    device = next(one.device for one in fakes((example_arguments(node), node.meta.get("val"))))
-    measuring = meter(device)
-    if measuring is None:
-        return None
+def _run_all(todo: dict[Signature, fx.Node], device: torch.device, measuring: Meter) -> None:
     devices = [device] if device.type == "cuda" else []
-    try:
-        with (
-            without_tracing(),
-            torch.no_grad(),
-            torch.random.fork_rng(devices, enabled=is_random(node)),
-        ):
-            arguments, keywords = _real(example_arguments(node))
-            with measuring:
-                for _ in range(_REPEATS):
-                    with measuring.section("operator"):
-                        result = node.target(*arguments, **keywords)
-                    del result
-    except (RuntimeError, IndexError, ValueError, NotImplementedError):
-        return None  # zeros were no input for it
-    best = measuring.sections
-    if not best:
-        return Measured(0, modelled(node))
-    return Measured(
-        max(0, max(one.peak for one in best) - written(node)), min(one.seconds for one in best)
-    )
+    with without_tracing(), torch.no_grad(), torch.random.fork_rng(devices), measuring:
+        for index, node in enumerate(todo.values()):
+            # An operator that has no use for made-up numbers is left unknown.
+            with suppress(RuntimeError, IndexError, ValueError, NotImplementedError):
+                _run(node, measuring, str(index))
+    seen: dict[str, list[Section]] = {}
+    for section in measuring.sections:
+        seen.setdefault(section.label, []).append(section)
+    for index, (key, node) in enumerate(todo.items()):
+        runs = seen.get(str(index), [])
+        if len(runs) == _REPEATS:
+            peak = max(run.peak for run in runs)
+            seconds = min(run.seconds for run in runs)
+            _known[key] = Measured(max(0, peak - written(node)), seconds)
+
+
+def _run(node: fx.Node, measuring: Meter, label: str) -> None:
+    assert callable(node.target)
+    arguments, keywords = _real(example_arguments(node))
+    for _ in range(_REPEATS):
+        with measuring.section(label):
+            result = node.target(*arguments, **keywords)
+        del result
+
+
+def _device(node: fx.Node) -> torch.device:
+    return fakes((node.meta.get("val"), example_arguments(node)))[0].device
 
 
 def written(node: fx.Node) -> int:

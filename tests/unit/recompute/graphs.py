@@ -7,16 +7,20 @@ from hypothesis import strategies as st
 from pgmo.recompute.graph import Graph, Operation, Value
 
 
-def chain(length: int, *, size: int = 10, cost: float = 1.0) -> Graph:
-    """Operations one after the other; the backward one of each reads its output and a gradient."""
-    operations = [Operation(f"f{i}", (i,), (i + 1,), cost) for i in range(length)]
+def chain(length: int, *, size: int = 10, costs: tuple[float, ...] = (1.0,)) -> Graph:
+    """Operations one after the other; the backward one of each reads its output and a gradient.
+
+    `costs` are those of the operations in turn.
+    """
+    cost = [costs[i % len(costs)] for i in range(length)]
+    operations = [Operation(f"f{i}", (i,), (i + 1,), cost[i]) for i in range(length)]
     values = [Value(size, -1), *(Value(size, i) for i in range(length))]
     gradient = None
     for i in reversed(range(length)):
         reads = (i + 1,) if gradient is None else (i + 1, gradient)
         gradient = len(values)
         values.append(Value(size, len(operations), result=i == 0))
-        operations.append(Operation(f"b{i}", tuple(sorted(reads)), (gradient,), cost))
+        operations.append(Operation(f"b{i}", tuple(sorted(reads)), (gradient,), cost[i]))
     return Graph(tuple(operations), tuple(values), length)
 
 
