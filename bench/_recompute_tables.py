@@ -13,9 +13,7 @@ def tables(result: Mapping[str, Any]) -> str:
     """What meets a budget at which cost, what each way did, and what became of all of them."""
     rows = result["rows"]
     names = list(dict.fromkeys(row["network"] for row in rows))
-    return "\n\n".join(
-        [_shares(rows, names), _steps(rows, names), _verdicts(result["verdicts"])]
-    )
+    return "\n\n".join([_shares(rows, names), _steps(rows, names), _verdicts(result["verdicts"])])
 
 
 def _shares(rows: Sequence[Row], names: Sequence[str]) -> str:

@@ -13,10 +13,13 @@ with the plain model), and whether loss, gradients and buffers are the same bits
 import argparse
 import json
 import os
+import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # else each profile is announced
@@ -28,11 +31,15 @@ from _step_ways import MemoryBudget, Outcome, Plain, Planned, Way, peak
 from workloads.step import NAMES, create
 
 import pgmo
+from pgmo.recompute.planning import plan_choice
 from pgmo.units import format_bytes
 
 FRACTIONS = (0.8, 0.6, 0.5, 0.4)
-SWEEP = (0.9, 0.8, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05)
+SWEEP = (0.8, 0.5, 0.3, 0.2, 0.1)
 """Values of `activation_memory_budget`: its plans are not in the order of their peaks."""
+
+FEW = {"gpt_dropout": ((0.5,), (0.5, 0.3))}
+"""Fractions and values of the network that is there for the sake of its bits."""
 
 
 def measure(name: str, repetitions: int, small: bool) -> list[dict[str, Any]]:
@@ -45,13 +52,14 @@ def measure(name: str, repetitions: int, small: bool) -> list[dict[str, Any]]:
     ways: list[Way] = [plain]
     failed: list[dict[str, Any]] = []
     captured = Planned(model, inputs, None, "capture")
-    for setting in (*FRACTIONS, "min"):
+    fractions, values = FEW.get(name, (FRACTIONS, SWEEP))
+    for setting in (*fractions, "min"):
         budget = setting if setting == "min" else int(setting * captured.plan.default_peak)
         try:
             ways.append(Planned(model, inputs, budget, setting))
         except pgmo.BudgetError as error:
             failed.append(_row(name, "pgmo", setting) | {"failed": str(error)})
-    ways += [MemoryBudget(model, inputs, setting) for setting in SWEEP]
+    ways += [MemoryBudget(model, inputs, setting) for setting in values]
     blocks, _ = create(name, recompute=True, small=small)
     ways.append(Plain("checkpoint", "each block", blocks, inputs))
     rows = [
@@ -107,11 +115,11 @@ def _without_workspace(name: str, small: bool) -> Iterator[dict[str, Any]]:
     """Plans alone, with no regard to what operators take while they run, as in the literature."""
     model, inputs = create(name, small=small)
     _, plan = pgmo.recompute(model, inputs, budget=None, measure=False, check=False)
-    for fraction in FRACTIONS:
+    for fraction in FEW.get(name, (FRACTIONS, SWEEP))[0]:
         row = _row(name, "pgmo, workspaces not counted", fraction)
         budget = int(fraction * plan.default_peak)
         try:
-            _, found = pgmo.recompute(model, inputs, budget=budget, measure=False, check=False)
+            found = plan_choice(plan.graph, budget)
         except pgmo.BudgetError as error:
             yield row | {"failed": str(error)}
         else:
@@ -161,7 +169,8 @@ def main() -> None:
     """Measures all networks and writes the result."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--networks", nargs="+", choices=NAMES, default=NAMES)
-    parser.add_argument("--repetitions", type=int, default=5)
+    parser.add_argument("--repetitions", type=int, default=3)
+    parser.add_argument("--jobs", type=int, default=1, help="networks that are measured at once")
     parser.add_argument("--quick", action="store_true", help="tiny networks, to try it out")
     parser.add_argument("--table", action="store_true", help="print the tables of the results")
     parser.add_argument("--output", type=Path)
@@ -170,11 +179,12 @@ def main() -> None:
         text = (arguments.output or RESULTS / "recompute.json").read_text(encoding="utf-8")
         print(tables(json.loads(text)))
         return
-    warnings.simplefilter("ignore")  # a plan that was made again: the second one is measured
     torch.set_num_threads(1)
-    rows: list[dict[str, Any]] = []
-    for name in arguments.networks:
-        rows += measure(name, arguments.repetitions, arguments.quick)
+    if len(arguments.networks) == 1:
+        warnings.simplefilter("ignore")  # a plan that was made again: the second one is measured
+        rows = measure(arguments.networks[0], arguments.repetitions, arguments.quick)
+    else:
+        rows = _in_processes(arguments)
     result = {
         "torch": torch.__version__,
         "threads": torch.get_num_threads(),
@@ -183,6 +193,22 @@ def main() -> None:
     }
     write_result("recompute", result, output=arguments.output)
     print(tables(result))
+
+
+def _in_processes(arguments: argparse.Namespace) -> list[dict[str, Any]]:
+    """The rows of all networks, each measured by a process of its own."""
+    with TemporaryDirectory() as folder, ThreadPoolExecutor(arguments.jobs) as pool:
+
+        def run(name: str) -> list[dict[str, Any]]:
+            output = Path(folder) / f"{name}.json"
+            command = [sys.executable, __file__, "--networks", name, "--output", str(output)]
+            command += ["--repetitions", str(arguments.repetitions)]
+            command += ["--quick"] if arguments.quick else []
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+            rows: list[dict[str, Any]] = json.loads(output.read_text(encoding="utf-8"))["rows"]
+            return rows
+
+        return [row for rows in pool.map(run, arguments.networks) for row in rows]
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Networks of real depth at reduced width, each with its loss inside: one training step on a CPU.
 
-    module, inputs = create("unet")
-    module(*inputs).backward()
+module, inputs = create("unet")
+module(*inputs).backward()
 """
 
 import torch

@@ -2,13 +2,17 @@
 
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from pgmo.recompute.curve import Curve, trade_off
 from pgmo.recompute.dispatch import CapturedCall
 from pgmo.recompute.execute import Planned, Settings
 from pgmo.recompute.explain import explain
+from pgmo.recompute.step_profile import step_profile
 from pgmo.units import format_bytes
 
 if TYPE_CHECKING:
+    from pgmo.profiler.profile import Profile
     from pgmo.recompute.capture import Captured
     from pgmo.recompute.graph import Graph
     from pgmo.recompute.schedule import Schedule
@@ -94,6 +98,15 @@ class RecomputePlan:
             points: number of budgets to plan for, from 2; each takes as long as the plan did.
         """
         return trade_off(self.graph, self._settings.planner, points)
+
+    def profile(self) -> "Profile":
+        """The planned step as a profile: to pack, to save, or to show; see `step_profile`."""
+        return step_profile(
+            self.schedule,
+            model=self._call.model,
+            device=self._call.device,
+            framework_version=str(torch.__version__),
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """The numbers, for JSON."""
