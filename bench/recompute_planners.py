@@ -11,7 +11,7 @@ For each network at the paper's batch, on graphs of its training step (`_paper_n
 - `exact`: the same over all lower sets, where there are at most 4,000.
 - `min-cut`, `chen`: the lowest peak of each over its sweep.
 - `search`: the lowest peak that `plan_choice` finds, and the least overhead at the peak of the
-  program; seconds for all planners and the search.
+  program; seconds for all planners and the search, and microseconds for each choice that it tries.
 
 Seconds are of processor time, for one of these programs at a time.
 
@@ -121,6 +121,13 @@ class Case:
         as_candidate = [
             Candidate(one.recomputed, one.peak, one.overhead, "search") for one in (least, same)
         ]
+        trials = 20_000
+        half = self.default.peak // 2
+        _, searching = timed(
+            lambda: self.evaluator.search(
+                self.default, half, evaluations=trials, time_limit=60, seed=0
+            )
+        )
         return {
             "network": self.name,
             "forward_operations": self.graph.forward,
@@ -132,6 +139,7 @@ class Case:
             "min_cut": self.lowest(proposed, "min-cut"),
             "chen": self.lowest(proposed, "chen"),
             "proposing_seconds": proposing,
+            "evaluation_microseconds": 1e6 * searching / trials,
             "search": {**self.row(as_candidate[0]), "seconds": proposing + seconds},
             "search_at_program": {**self.row(as_candidate[1]), "seconds": proposing + at_same},
         }

@@ -139,7 +139,6 @@ Step::Step(const Columns& columns)
     again_bytes_.push_back(again);
   }
 
-  moment_.resize(at(forward_));
   needed_.resize(at(values_));
   last_.resize(at(values_));
   forgotten_.resize(at(values_));
@@ -164,7 +163,6 @@ void Step::find_moments(const Choice& choice) {
   std::fill(bucket_.begin(), bucket_.end(), kNone);
   for (Index operation = forward_; operation-- > 0;) {
     const std::size_t row = at(operation);
-    moment_[row] = backward_;
     if (choice[row] == 0) continue;
     Index moment = backward_;
     for (Index i = writes_.begin[row]; i < writes_.begin[row + 1]; ++i) {
@@ -173,7 +171,6 @@ void Step::find_moments(const Choice& choice) {
       moment = std::min(moment, needed_[value]);
     }
     if (moment == backward_) continue;
-    moment_[row] = moment;
     // From the last to the first: each at the head of its list leaves them ascending.
     next_[row] = bucket_[at(moment)];
     bucket_[at(moment)] = operation;

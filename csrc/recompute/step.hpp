@@ -60,7 +60,8 @@ class Step {
   Index forward() const { return forward_; }
   double cost(Index operation) const { return cost_[static_cast<std::size_t>(operation)]; }
 
-  // Not safe to call from two threads on one object: it uses its scratch.
+  // The excess is counted from `level`. Not safe to call from two threads on one object: it uses
+  // its scratch.
   Outcome evaluate(const Choice& choice, Bytes level = 0);
 
  private:
@@ -93,7 +94,6 @@ class Step {
   std::vector<Bytes> again_bytes_;        // what a forward operation takes when it runs again
 
   // Scratch.
-  std::vector<Index> moment_;         // when each forward operation runs again; backward_: never
   std::vector<Index> needed_;         // when each value is first needed
   std::vector<std::int64_t> last_;    // the point after which each value is gone
   std::vector<Index> bucket_, next_;  // operations that run again at each moment, ascending

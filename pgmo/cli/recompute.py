@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from pgmo.errors import OptionError
 
 if TYPE_CHECKING:
-    from pgmo.recompute.curve import Curve
     from pgmo.recompute.outcome import RecomputePlan
 
 
@@ -54,6 +53,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="plan for so many budgets, too, and show the whole trade-off (default: 0, do not)",
     )
     parser.add_argument(
+        "--picture", metavar="FILE", help="draw the trade-off (needs --points and matplotlib)"
+    )
+    parser.add_argument(
         "-o", "--output", metavar="PROFILE", help="write the planned step as a .pgmoprof file"
     )
     parser.add_argument("-f", "--force", action="store_true", help="overwrite what is there")
@@ -67,8 +69,12 @@ def run(arguments: argparse.Namespace) -> int:
     target = _target(arguments)
     if arguments.points == 1 or arguments.points < 0:
         raise OptionError(f"--points is {arguments.points}; give 0, or 2 or more")
+    if arguments.picture and not arguments.points:
+        raise OptionError("--picture draws the plans of --points; give --points 9, say")
     plan = _plan(arguments)
     curve = plan.curve(arguments.points) if arguments.points else None
+    if curve is not None and arguments.picture:
+        curve.plot(arguments.picture)
     if target is not None:
         plan.profile().save(target)
     if arguments.json:
@@ -84,12 +90,14 @@ def run(arguments: argparse.Namespace) -> int:
         out = console()
         print_text(out, plan.explain())
         if curve is not None:
-            print_text(out, "\n" + _table(curve))
+            print_text(out, f"\nThe whole trade-off, one plan a line:\n{curve}")
+        print_text(out, f"\n{_call(plan, arguments.counts)}")
+    pictures = [arguments.picture] if arguments.picture else []
     if target is not None:
-        print_wrote([target], as_command("pgmo report", target))
+        print_wrote([*pictures, target], as_command("pgmo report", target))
     else:
         again = ("--budget", arguments.budget, "-o", "step.pgmoprof")
-        print_wrote([], as_command("pgmo recompute", arguments.factory, *again))
+        print_wrote(pictures, as_command("pgmo recompute", arguments.factory, *again))
     return 0
 
 
@@ -131,8 +139,16 @@ def _share(budget: str) -> float | None:
     return None
 
 
-def _table(curve: "Curve") -> str:
-    return f"The whole trade-off, one plan a line:\n{curve}"
+def _call(plan: "RecomputePlan", counts: str) -> str:
+    """What a program says for the same."""
+    from pgmo.units import format_bytes
+
+    size = plan.peak + (plan.resident if counts == "all" else 0)
+    option = ', counts="all"' if counts == "all" else ""
+    return (
+        f"In the program: model, plan = pgmo.recompute(model, inputs, budget={size}{option})"
+        f"  # {format_bytes(size)}"
+    )
 
 
 def _target(arguments: argparse.Namespace) -> Path | None:

@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from pgmo.recompute.curve import Curve, trade_off
+from pgmo.recompute import planning
+from pgmo.recompute.curve import Curve
 from pgmo.recompute.dispatch import CapturedCall
 from pgmo.recompute.execute import Planned, Settings
 from pgmo.recompute.explain import explain
@@ -91,13 +92,14 @@ class RecomputePlan:
         """What is recomputed, module by module, and where the peak lies."""
         return explain(self._planned, self.budget, self.measured_peak, self.resident)
 
-    def curve(self, points: int = 9) -> Curve:
+    def curve(self, points: int = 9, time_limit: float = 10.0) -> Curve:
         """The whole trade-off of peak against overhead, from the least peak to the default one.
 
         Args:
-            points: number of budgets to plan for, from 2; each takes as long as the plan did.
+            points: number of budgets to plan for, from 2.
+            time_limit: seconds for each of them.
         """
-        return trade_off(self.graph, self._settings.planner, points)
+        return Curve(planning.curve(self.graph, points=points, time_limit=time_limit))
 
     def profile(self) -> "Profile":
         """The planned step as a profile: to pack, to save, or to show; see `step_profile`."""

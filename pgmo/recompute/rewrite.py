@@ -96,8 +96,7 @@ class _Writer:
         value = self.captured.value_of.get(node)
         pinned = value is not None and not is_forgotten(self.captured.graph, self.choice, value)
         if node not in self.captured.backward and (value is None or pinned):
-            if value is not None:
-                self._save(value)
+            self._save(node)
             return self.first[node]
         if node not in self.second:
             # A view of what is there already: it costs nothing and is made where it is needed.
@@ -105,10 +104,18 @@ class _Writer:
             self.second[node].meta["partitioner_tag"] = "is_backward"
         return self.second[node]
 
-    def _save(self, value: int) -> None:
-        root = self.first[self.captured.root_of[value]]
-        if root.op != "get_attr":
-            self.saved[root] = None
+    def _save(self, node: fx.Node) -> None:
+        """Hands the backward pass what a node is a view of."""
+        value = self.captured.value_of.get(node)
+        if value is not None and self.captured.graph.values[value].producer >= 0:
+            node = self.captured.root_of[value]
+        elif node in self.captured.views:
+            # Several inputs may share a storage: it is the one that is looked at that is needed.
+            for one in node.all_input_nodes:
+                self._save(one)
+            return
+        if node.op != "get_attr":
+            self.saved[self.first[node]] = None
 
     def _finish(self) -> None:
         (last,) = self.captured.joint.graph.find_nodes(op="output")

@@ -115,7 +115,7 @@ class Schedule:
     def __repr__(self) -> str:
         return (
             f"Schedule({len(self.operations)} steps, peak {format_bytes(self.peak)}, "
-            f"overhead {self.overhead:.1%})".replace("%)", " %)")
+            f"overhead {100 * self.overhead:.1f} %)"
         )
 
 

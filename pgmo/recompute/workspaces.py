@@ -26,10 +26,10 @@ _REPEATS = 2  # the first run fills the caches of libraries
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Of one operator: workspace in bytes, and seconds."""
+    """Of one operator: workspace in bytes, and seconds if it was timed."""
 
     workspace: int
-    seconds: float
+    seconds: float | None
 
 
 def workspace(node: fx.Node) -> int:
@@ -41,7 +41,7 @@ def workspace(node: fx.Node) -> int:
 def seconds(node: fx.Node) -> float:
     """Seconds that the operator of a node was seen to take, else those of the model."""
     found = _known.get(signature(node))
-    return found.seconds if found else modelled(node)
+    return modelled(node) if found is None or found.seconds is None else found.seconds
 
 
 def signature(node: fx.Node) -> Signature:
@@ -61,7 +61,7 @@ def correct(node: fx.Node, bytes_: int) -> bool:
     found = _known.get(key)
     if found is not None and found.workspace >= bytes_:
         return False
-    _known[key] = Measured(bytes_, found.seconds if found else modelled(node))
+    _known[key] = Measured(bytes_, found.seconds if found else None)
     return bytes_ > 0
 
 
@@ -81,15 +81,15 @@ def measure(nodes: Iterable[fx.Node], least: int = 1 << 16) -> int:
     for node in nodes:
         if _worth(node, least):
             key = signature(node)
-            if key not in _known:
+            if key not in _known or _known[key].seconds is None:
                 todo.setdefault(key, node)
-    known = len(_known)
+    count = 0
     for device in dict.fromkeys(_device(node) for node in todo.values()):
         measuring = meter(device)
         if measuring is not None:
             ours = {key: node for key, node in todo.items() if _device(node) == device}
-            _run_all(ours, device, measuring)
-    return len(_known) - known
+            count += _run_all(ours, device, measuring)
+    return count
 
 
 def _worth(node: fx.Node, least: int) -> bool:
@@ -102,7 +102,8 @@ def _worth(node: fx.Node, least: int) -> bool:
     return sum(one.untyped_storage().nbytes() for one in tensors) >= least
 
 
-def _run_all(todo: dict[Signature, fx.Node], device: torch.device, measuring: Meter) -> None:
+def _run_all(todo: dict[Signature, fx.Node], device: torch.device, measuring: Meter) -> int:
+    count = 0
     devices = [device] if device.type == "cuda" else []
     with without_tracing(), torch.no_grad(), torch.random.fork_rng(devices), measuring:
         for index, node in enumerate(todo.values()):
@@ -117,7 +118,10 @@ def _run_all(todo: dict[Signature, fx.Node], device: torch.device, measuring: Me
         if len(runs) == _REPEATS:
             peak = max(run.peak for run in runs)
             seconds = min(run.seconds for run in runs)
-            _known[key] = Measured(max(0, peak - written(node)), seconds)
+            real = _known[key].workspace if key in _known else 0  # what a step was seen to take
+            _known[key] = Measured(max(real, peak - written(node)), seconds)
+            count += 1
+    return count
 
 
 def _run(node: fx.Node, measuring: Meter, label: str) -> None:

@@ -15,7 +15,8 @@ from torch import nn
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
-        self.layers = nn.Sequential(*(nn.Sequential(nn.Linear(32, 32), nn.Tanh()) for _ in range(6)))
+        layers = (nn.Sequential(nn.Linear(32, 32), nn.Tanh()) for _ in range(6))
+        self.layers = nn.Sequential(*layers)
 
     def forward(self, x):
         return self.layers(x).square().mean()
@@ -63,6 +64,7 @@ def test_a_share_of_the_peak_is_kept_to_and_the_profile_shows_what_runs_again(
     shown = capsys.readouterr()
     assert "operations of the forward pass run twice" in shown.out
     assert "layers." in shown.out
+    assert "pgmo.recompute(model, inputs, budget=" in shown.out
     assert shown.err == f"Wrote {target}\nNext: pgmo report {target}\n"
     profile = Profile.load(target)
     assert "recompute" in {tag.phase for tag in profile.tags}
@@ -106,6 +108,7 @@ def test_a_module_on_the_path_and_the_next_command(model, monkeypatch, capsys):
         ("make", ["--budget", "120%"], "a share of the peak is above 0"),
         ("make", ["--planner", "luck"], "no planner is called 'luck'"),
         ("make", ["--points", "1"], "--points is 1"),
+        ("make", ["--picture", "curve.png"], "give --points 9"),
         ("make", ["-o", "step.txt"], "the suffix is not .pgmoprof"),
         ("make", ["-o", "no/such/step.pgmoprof"], "there is no folder"),
         ("make_nothing", [], "returned a Net; it must return a tuple"),
