@@ -61,6 +61,17 @@ class CapturedCall:
         self.step = step
         self.planned: Planned = step.planned
 
+    @property
+    def model(self) -> str:
+        """Name of the model's class."""
+        return type(self._flat.module).__name__
+
+    @property
+    def device(self) -> str:
+        """Where the model's parameters are, such as "cuda:0"."""
+        first = next(self._flat.module.parameters(), None)
+        return "cpu" if first is None else str(first.device)
+
     def release(self) -> None:
         """Lets go of the example: what is captured needs its looks only."""
         self._tensors = []

@@ -2,14 +2,18 @@
 
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from pgmo.recompute import planning
 from pgmo.recompute.curve import Curve
 from pgmo.recompute.dispatch import CapturedCall
 from pgmo.recompute.execute import Planned, Settings
 from pgmo.recompute.explain import explain
+from pgmo.recompute.step_profile import step_profile
 from pgmo.units import format_bytes
 
 if TYPE_CHECKING:
+    from pgmo.profiler.profile import Profile
     from pgmo.recompute.capture import Captured
     from pgmo.recompute.graph import Graph
     from pgmo.recompute.schedule import Schedule
@@ -96,6 +100,15 @@ class RecomputePlan:
             time_limit: seconds for each of them.
         """
         return Curve(planning.curve(self.graph, points=points, time_limit=time_limit))
+
+    def profile(self) -> "Profile":
+        """The planned step as a profile: to pack, to save, or to show; see `step_profile`."""
+        return step_profile(
+            self.schedule,
+            model=self._call.model,
+            device=self._call.device,
+            framework_version=str(torch.__version__),
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """The numbers, for JSON."""
