@@ -75,6 +75,7 @@ def measure(name: str, repetitions: int, small: bool) -> list[dict[str, Any]]:
         row["step_seconds_fastest"] = min(way.seconds)
         row["step_seconds_slowest"] = max(way.seconds)
         row["time_against_plain"] = row["step_seconds"] / Seconds.of(plain.seconds).median
+        row["fastest_against_plain"] = min(way.seconds) / min(plain.seconds)
         _show(row)
     return rows + failed + list(_without_workspace(name, small))
 
