@@ -128,7 +128,7 @@ def _without_workspace(name: str, small: bool) -> Iterator[dict[str, Any]]:
 
 
 def verdicts(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """For each network: are peaks monotone in the budget, how far above, all bits the same."""
+    """For each network: are peaks monotone in the budget and within it, are all bits the same."""
     found = []
     for name in dict.fromkeys(row["network"] for row in rows):
         ours = [row for row in rows if (row["network"], row["way"]) == (name, "pgmo")]
