@@ -4,9 +4,9 @@
 
 `optimize` does all three. `Profile` and `Plan` are what it records and computes, `plan` computes
 one from the other, or a `Packing` of a bare `Problem`, `extrapolate` tells the profile of a large
-batch from those of small ones, and every error is a `PgmoError`. `torch_allocator`,
-`cupy_allocator` and `cupy_torch_allocator` are for those who exchange a framework's allocator
-themselves, `memory_stats` for those who watch it.
+batch from those of small ones, `recompute` makes a model's step fit in a budget, and every error is
+a `PgmoError`. `torch_allocator`, `cupy_allocator` and `cupy_torch_allocator` are for those who
+exchange a framework's allocator themselves, `memory_stats` for those who watch it.
 
 Names are imported when they are first used (PEP 562): `import pgmo` and `pgmo --help` load neither
 numpy nor the native module.
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from pgmo.profiler.extrapolate import extrapolate
     from pgmo.profiler.extrapolation import Extrapolation
     from pgmo.profiler.profile import Profile
+    from pgmo.recompute.package import recompute
 
 __all__ = [
     "AdapterError",
@@ -70,6 +71,7 @@ __all__ = [
     "memory_stats",
     "optimize",
     "plan",
+    "recompute",
     "torch_allocator",
 ]
 
@@ -88,6 +90,7 @@ _HOMES = {
     "memory_stats": "pgmo.allocator.memory_stats",
     "optimize": "pgmo.allocator.optimize",
     "plan": "pgmo.packing.portfolio",
+    "recompute": "pgmo.recompute.package",
     "torch_allocator": "pgmo.allocator.torch_cuda",
 }
 
