@@ -6,7 +6,7 @@
 one from the other, or a `Packing` of a bare `Problem`, `extrapolate` tells the profile of a large
 batch from those of small ones, and every error is a `PgmoError`. `torch_allocator` and
 `cupy_allocator` are for those who exchange a framework's allocator themselves, `memory_stats` for
-those who watch it.
+those who watch it. `managed` is for models that do not fit.
 
 Names are imported when they are first used (PEP 562): `import pgmo` and `pgmo --help` load neither
 numpy nor the native module.
@@ -31,6 +31,7 @@ from pgmo.version import __version__
 TYPE_CHECKING = False  # typing's own takes longer to import than all that is imported here
 if TYPE_CHECKING:
     from pgmo.allocator.cupy import cupy_allocator
+    from pgmo.allocator.managed.context import managed
     from pgmo.allocator.memory_stats import memory_stats
     from pgmo.allocator.optimize import optimize
     from pgmo.allocator.session import Session
@@ -63,6 +64,7 @@ __all__ = [
     "__version__",
     "cupy_allocator",
     "extrapolate",
+    "managed",
     "memory_stats",
     "optimize",
     "plan",
@@ -79,6 +81,7 @@ _HOMES = {
     "Session": "pgmo.allocator.session",
     "cupy_allocator": "pgmo.allocator.cupy",
     "extrapolate": "pgmo.profiler.extrapolate",
+    "managed": "pgmo.allocator.managed.context",
     "memory_stats": "pgmo.allocator.memory_stats",
     "optimize": "pgmo.allocator.optimize",
     "plan": "pgmo.packing.portfolio",

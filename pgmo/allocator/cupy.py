@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from pgmo import _core
-from pgmo.allocator.cupy_allocator import CupyAllocator, Route, StreamNumbers
+from pgmo.allocator.cupy_allocator import CupyAllocator, Route, StreamNumbers, exchange
 from pgmo.allocator.framework import Memory
 from pgmo.errors import AdapterError
 
@@ -86,7 +86,7 @@ class Cupy:
                 allocator = current
             else:
                 allocator = CupyAllocator(self._cuda, current)
-                self._exchange(allocator)
+                exchange(self._cuda, allocator)
             if self._allocator is not allocator:
                 self._detach()
                 # A new process, or a new session, begins to count anew.
@@ -111,20 +111,12 @@ class Cupy:
                     "on this thread; pgmo leaves it as it is, and passes on whatever still reaches "
                     "it"
                 )
-            self._exchange(allocator.upstream)
+            exchange(self._cuda, allocator.upstream)
 
     def _detach(self) -> None:
         if self._allocator is not None:
             self._allocator.detach(self.index)
             self._allocator = None
-
-    def _exchange(self, allocator: Callable[[int], Any]) -> None:
-        """Replaces the current allocator, where it is: of this thread, or of all of them."""
-        memory = self._cuda.memory
-        if memory._get_thread_local_allocator() is None:
-            self._cuda.set_allocator(allocator)
-        else:
-            memory._set_thread_local_allocator(allocator)
 
     def take_arena(self, size: int, stream: int) -> Memory | None:
         """Takes one block of `size` bytes on a stream from the allocator beneath.

@@ -18,6 +18,23 @@ FRAMEWORKS = ("torch", "cupy")
 _DEVICE = re.compile(r"None|cpu|cuda(:\d+)?")
 
 
+def check_framework(framework: str, device: object) -> None:
+    """Checks whose memory is meant.
+
+    Raises:
+        OptionError: when there is no such framework, or no device of that name.
+
+    Example:
+        >>> check_framework("torch", "cuda:0")
+    """
+    if not _DEVICE.fullmatch(str(device)):
+        raise OptionError(f"device={device!r} is not supported; use 'cpu', 'cuda' or 'cuda:0'")
+    if framework not in FRAMEWORKS:
+        raise OptionError(f"framework={framework!r} is not one of {', '.join(FRAMEWORKS)}")
+    if framework == "cupy" and str(device) == "cpu":
+        raise OptionError("device='cpu': CuPy's arrays are on CUDA devices; use 'cuda'")
+
+
 @dataclass(frozen=True, eq=False)
 class Options:
     """Checked options of a session; the meaning of each is told at `pgmo.optimize`.
@@ -48,14 +65,7 @@ class Options:
     record_only: bool = False
 
     def __post_init__(self) -> None:
-        if not _DEVICE.fullmatch(str(self.device)):
-            raise OptionError(
-                f"device={self.device!r} is not supported; use 'cpu', 'cuda' or 'cuda:0'"
-            )
-        if self.framework not in FRAMEWORKS:
-            raise OptionError(f"framework={self.framework!r} is not one of {', '.join(FRAMEWORKS)}")
-        if self.framework == "cupy" and str(self.device) == "cpu":
-            raise OptionError("device='cpu': CuPy's arrays are on CUDA devices; use 'cuda'")
+        check_framework(self.framework, self.device)
         if self.compact not in (None, True, False):
             raise OptionError(f"compact={self.compact!r} must be True, False or None")
         if self.plan is not None and not isinstance(self.plan, Plan | str | os.PathLike):
