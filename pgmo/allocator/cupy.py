@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 from pgmo import _core
 from pgmo.allocator.cupy_allocator import CupyAllocator, Route, StreamNumbers, exchange
 from pgmo.allocator.framework import Memory
+from pgmo.allocator.managed.card import CONCURRENT_MANAGED_ACCESS, Card
+from pgmo.allocator.managed.hints import Hints
 from pgmo.errors import AdapterError
 
 if TYPE_CHECKING:
@@ -145,6 +147,23 @@ class Cupy:
             self._cuda.get_current_stream().synchronize()
             return memory
 
+    def take_spill(self, size: int) -> Memory:
+        """Takes one block of unified memory, which stays on the host.
+
+        Raises:
+            AdapterError: when the device cannot use any beyond its own, or there is not so much.
+        """
+        cupy_card(self._cuda, self.index).require_managed()
+        device = self._cuda.Device(self.index)
+        with device:
+            try:
+                taken = self._cuda.malloc_managed(size)
+            except (MemoryError, self._cuda.runtime.CUDARuntimeError) as error:
+                raise AdapterError(f"no unified memory can be had: {error}") from None
+            memory = self._hold(taken, size, device.synchronize)
+        Hints(self.index).keep_on_host(memory.base, memory.bytes)
+        return memory
+
     def _take(self, size: int, before: Callable[[], object] | None) -> Memory:
         upstream = self._allocator.upstream if self._allocator else self._cuda.get_allocator()
         try:
@@ -153,6 +172,9 @@ class Cupy:
                 taken = upstream(size + ALIGNMENT)
         except (MemoryError, self._cuda.runtime.CUDARuntimeError) as error:
             raise AdapterError(f"CuPy's allocator: {error}") from None
+        return self._hold(taken, size, before)
+
+    def _hold(self, taken: Any, size: int, before: Callable[[], object] | None) -> Memory:
         context = next(_contexts)
         _held[context] = (taken, before)
         return Memory(
@@ -180,6 +202,23 @@ class Cupy:
     def advise(self, text: str) -> None:
         """What out-of-memory errors say besides, as a note (PEP 678)."""
         self._route.advice = text
+
+
+def cupy_card(cuda: Any, index: int) -> Card:
+    """The memory of one of CuPy's devices.
+
+    Args:
+        cuda: the module `cupy.cuda`.
+        index: of the device.
+
+    Example:
+        >>> cupy_card(cupy.cuda, 0).concurrent  # doctest: +SKIP
+        True
+    """
+    with cuda.Device(index):
+        free, total = cuda.runtime.memGetInfo()
+    concurrent = cuda.runtime.deviceGetAttribute(CONCURRENT_MANAGED_ACCESS, index)
+    return Card(f"cuda:{index}", free=int(free), total=int(total), concurrent=bool(concurrent))
 
 
 _frameworks: dict[int, Cupy] = {}

@@ -39,7 +39,7 @@ class Layout:
     def __init__(self, plans: Sequence[Plan]) -> None:
         sizes: dict[int, int] = {}
         for plan in plans:
-            for stream, (low, high) in _extents(plan).items():
+            for stream, (low, high) in extents(plan).items():
                 sizes[stream] = max(sizes.get(stream, 0), high - low)
         self.ranges: dict[int, Range] = {}
         begin = 0
@@ -58,15 +58,22 @@ class Layout:
     def place(self, plan: Plan) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """A plan's offsets and alternates in this layout."""
         offset, alternate = plan.offset.copy(), plan.alternate.copy()
-        for stream, (low, _) in _extents(plan).items():
+        for stream, (low, _) in extents(plan).items():
             shift = self.ranges[stream].begin - low
             for column in (offset, alternate):
                 column[(plan.stream == stream) & (column != UNPLANNED)] += shift
         return offset, alternate
 
 
-def _extents(plan: Plan) -> dict[int, tuple[int, int]]:
-    """Lowest offset and end of each stream's slots."""
+def extents(plan: Plan) -> dict[int, tuple[int, int]]:
+    """Lowest offset and end of each stream's slots.
+
+    Example:
+        >>> from pgmo.packing.portfolio import plan
+        >>> from pgmo.profiler.profile import Profile
+        >>> extents(plan(Profile.from_columns(size=[64], start=[0], end=[1], ticks=1)))
+        {0: (0, 64)}
+    """
     size = -(-plan.size // plan.alignment) * plan.alignment
     extents = {}
     for stream in np.unique(plan.stream[plan.offset != UNPLANNED]):

@@ -38,6 +38,8 @@ class OptionFields(TypedDict, total=False):
     max_plans: int
     compact: bool | None
     record_only: bool
+    memory: str
+    budget: str | int | None
 
 
 def framework_of(device: object, framework: str = "torch") -> Callable[[], Framework]:
@@ -54,6 +56,12 @@ def framework_of(device: object, framework: str = "torch") -> Callable[[], Frame
     if name == "cpu" or (device is None and not _has_cuda()):
         return torch_cpu
     return functools.partial(torch_cuda, int(index) if index else None)
+
+
+def _unified(find: Callable[[], Framework], options: Options) -> Framework:
+    from pgmo.allocator.managed.unified import unified
+
+    return unified(find, options.framework, options.device)
 
 
 def _has_cuda() -> bool:
@@ -111,6 +119,13 @@ def optimize(
             an iteration, so that they do not pin half-empty memory. Only what nobody else can hold
             an address of is moved; the summary tells what stayed. By default on CUDA devices.
         record_only: stop at the profile: nothing is planned, and nothing served (default: False).
+        memory: "device" (default), or "managed": all that is requested while the session is open
+            comes from unified memory, the arena included, as in `pgmo.managed`. For profiles of
+            models that do not fit, and for running one anyway, slowly.
+        budget: device memory for what an iteration requests, as "12 GiB": blocks of longest idle
+            time are placed in an arena of unified memory that stays on the host, as far as that is
+            necessary; see `pgmo.plan`. What was there before the session, as parameters, is not
+            counted.
 
     Raises:
         OptionError: when an option cannot be used. Opening the session raises `AdapterError`
@@ -136,6 +151,8 @@ def optimize(
         )
     chosen = Options(**options)
     found = framework_of(chosen.device, chosen.framework)
+    if chosen.memory == "managed":
+        found = functools.partial(_unified, found, chosen)
     if function is None:
         return Session(chosen, found)
     if not callable(function):

@@ -1,8 +1,7 @@
 """What a card says of itself: how much room there is, and whether unified memory works on it.
 
-    room                          managed bytes
-    ├── fits ──────────────┤
-    ├──────────────────────┼── oversubscribed: pages move to and fro over the bus ──┤
+managed   |####################################|
+card      |######################|                    1.6 times its room: pages move over the bus
 """
 
 from dataclasses import dataclass

@@ -107,6 +107,15 @@ def make_managed(framework: str = "torch", device: object = None) -> Managed:
     return Managed(CupyManaged(number) if framework == "cupy" else TorchManaged(number))
 
 
+def in_use(framework: str, device: str) -> Managed | None:
+    """What a framework uses of unified memory on a device, inside of `managed`.
+
+    Example:
+        >>> in_use("torch", "cuda:0")
+    """
+    return _active.get(f"{framework}/{device}")
+
+
 @contextmanager
 def managed(*, framework: str = "torch", device: object = None) -> Iterator[Managed]:
     """Serves what a framework requests from unified memory, which may exceed the card.

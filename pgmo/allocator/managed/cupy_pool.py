@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from pgmo.allocator.cupy import cupy_framework
+from pgmo.allocator.cupy import cupy_card, cupy_framework
 from pgmo.allocator.cupy_allocator import CupyAllocator, exchange
-from pgmo.allocator.managed.card import CONCURRENT_MANAGED_ACCESS, Card
+from pgmo.allocator.managed.card import Card
 
 
 class CupyManaged:
@@ -35,11 +35,7 @@ class CupyManaged:
 
     def card(self) -> Card:
         """The device's memory now."""
-        runtime = self._cuda.runtime
-        with self._cuda.Device(self.index):
-            free, total = runtime.memGetInfo()
-        concurrent = runtime.deviceGetAttribute(CONCURRENT_MANAGED_ACCESS, self.index)
-        return Card(self.device, free=int(free), total=int(total), concurrent=bool(concurrent))
+        return cupy_card(self._cuda, self.index)
 
     def begin(self) -> None:
         """Puts the pool in the place of the current allocator, or beneath ours."""

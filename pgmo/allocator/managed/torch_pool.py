@@ -4,7 +4,6 @@ import ctypes
 from functools import cache
 from typing import Any
 
-from pgmo.allocator.library import AdapterLibrary
 from pgmo.allocator.managed.card import Card
 from pgmo.allocator.torch_cuda import adapter_library, torch_cuda
 from pgmo.allocator.torch_plugin import TorchPlugin
@@ -99,9 +98,8 @@ def _allocator() -> Any:
     """Of all pools, and kept for good: blocks of a pool outlive it."""
     import torch
 
-    library: AdapterLibrary = adapter_library()
     return torch.cuda.memory.CUDAPluggableAllocator(
-        str(library.path), "pgmo_managed_alloc", "pgmo_managed_free"
+        str(adapter_library().path), "pgmo_managed_alloc", "pgmo_managed_free"
     )
 
 
