@@ -70,6 +70,7 @@ class Episode {
     }
     sizes_ = style.sizes;
     layout_ = lay_out(random_, plans_, style);
+    if (layout_.apart && random_.chance(0.5)) spill(random_, plans_, layout_);
   }
 
   void add_plans() {
@@ -105,16 +106,22 @@ class Episode {
     }
     while (client_.attached() && !client_.detach()) {
     }
-    while (!client_.attached()) {
+    while (layout_.spill != 0 && !add_spill()) {
+    }
+    for (bool any = false; !any;) {
       for (std::uint32_t stream = 0; stream < kMostStreams; ++stream) {
-        if (random_.chance(0.7)) add_arena(stream);
+        if (random_.chance(0.7)) any |= add_arena(stream);
       }
     }
   }
 
-  void add_arena(std::uint32_t stream) {
-    client_.add_arena(stream, layout_.begins[stream],
-                      static_cast<std::uint64_t>(layout_.bytes[stream]), alignment_);
+  bool add_arena(std::uint32_t stream) {
+    return client_.add_arena(stream, layout_.begins[stream],
+                             static_cast<std::uint64_t>(layout_.bytes[stream]), alignment_);
+  }
+
+  bool add_spill() {
+    return client_.add_spill(layout_.spill, static_cast<std::uint64_t>(layout_.spill), alignment_);
   }
 
   const RandomPlan& next_plan() {
@@ -263,6 +270,11 @@ class Episode {
         if (added_) return serve_from_others();
         return;
       case 4:  // anywhere: most likely refused
+        if (random_.chance(0.3)) {
+          client_.add_spill(random_.between(0, static_cast<Bytes>(room())), any_size(5000),
+                            alignment_);
+          return;
+        }
         client_.add_arena(static_cast<std::uint32_t>(random_.between(0, kMostStreams - 1)),
                           random_.between(0, static_cast<Bytes>(room())), any_size(5000),
                           alignment_);
