@@ -102,6 +102,10 @@ class FirstIteration:
         if not options.record_only:
             alignment = self._course.framework.alignment
             plan = make_plan(
-                profile, solver=options.solver, alignment=alignment, effort=options.effort
+                profile,
+                solver=options.solver,
+                alignment=alignment,
+                effort=options.effort,
+                budget=options.budget_bytes,
             )
             installer.opening = Planned(plan, profile)

@@ -51,4 +51,10 @@ def _profile(given: Profile | str | os.PathLike[str]) -> Profile:
 
 
 def _planned(profile: Profile, options: Options, alignment: int) -> Plan:
-    return make_plan(profile, solver=options.solver, alignment=alignment, effort=options.effort)
+    return make_plan(
+        profile,
+        solver=options.solver,
+        alignment=alignment,
+        effort=options.effort,
+        budget=options.budget_bytes,
+    )

@@ -95,8 +95,8 @@ class IterationStatistics:
 class Summary:
     """What a session did. `str` gives the text that people read.
 
-    `managed` are the most bytes of unified memory that were held, `card_room` those that the card
-    had free before.
+    `spilled` are the bytes of the arena that are in unified memory, on the host; `managed` the most
+    bytes of unified memory that were held, `card_room` those that the card had free before.
 
     Example:
         >>> print(Summary(iterations=0, recorded=0, replayed=0))
@@ -121,6 +121,7 @@ class Summary:
     replans: int = 0
     peak_slot_bytes: int = 0
     peak_fallback_bytes: int = 0
+    spilled: int = 0
     managed: int = 0
     card_room: int = 0
     notes: tuple[str, ...] = ()
@@ -183,6 +184,11 @@ class Summary:
             lines.append(
                 f"  peak       {format_bytes(self.peak_slot_bytes)} in slots, "
                 f"{format_bytes(self.peak_fallback_bytes)} outside the plan"
+            )
+        if self.spilled:
+            lines.append(
+                f"  spilled    {format_bytes(self.spilled)} of the arena are in unified memory, on "
+                "the host"
             )
         if self.managed:
             lines.append(
