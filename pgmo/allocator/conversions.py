@@ -1,9 +1,8 @@
-"""A plan seen as what it was made from: as requests to compare with, as a profile to plan again."""
+"""A plan seen as the requests that it was made from, to compare others with."""
 
 import numpy as np
 
 from pgmo.packing.plan import Plan
-from pgmo.profiler.profile import Profile
 from pgmo.profiler.recording import ALIVE, Iteration
 
 
@@ -12,6 +11,7 @@ def requests_of(plan: Plan) -> Iteration:
 
     Example:
         >>> from pgmo.packing.portfolio import plan
+        >>> from pgmo.profiler.profile import Profile
         >>> one = plan(Profile.from_columns(size=[64], start=[0], end=[1], ticks=1))
         >>> requests_of(one).size.tolist()
         [64]
@@ -26,26 +26,4 @@ def requests_of(plan: Plan) -> Iteration:
         tag=np.full(rows, -1, np.int32),
         gone=np.full(rows, ALIVE, np.int64),
         shared=plan.shared,
-    )
-
-
-def profile_of(plan: Plan) -> Profile:
-    """The part of its profile that a plan retains; tags and threads are lost.
-
-    Example:
-        >>> from pgmo.packing.portfolio import plan
-        >>> one = plan(Profile.from_columns(size=[64], start=[0], end=[1], ticks=1))
-        >>> profile_of(one).fingerprint == one.fingerprint
-        True
-    """
-    return Profile.from_columns(
-        size=plan.size,
-        start=plan.start,
-        end=plan.end,
-        stream=plan.stream,
-        varying=plan.varying,
-        shared=plan.shared,
-        ticks=plan.ticks,
-        circular=plan.circular,
-        meta=plan.meta,
     )

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from pgmo.allocator.conversions import profile_of, requests_of
+from pgmo.allocator.conversions import requests_of
 from pgmo.allocator.plan_set import Planned
 from pgmo.allocator.planning import make_plan
 from pgmo.packing.plan import Plan
@@ -168,7 +168,7 @@ def learn(
             return None
         if np.all((growth == 1) | (plan.varying & (growth < 1))):
             break  # it should have fit: sizes must have been confused
-        known = plans[number].profile or profile_of(plan)
+        known = plans[number].profile or plan.profile()
         # Since it was seen last, that is, not by what it exceeds the headroom left then: that would
         # be little, and ever less would be left.
         share, grown = plans[number].headroom, 0.0
@@ -185,7 +185,7 @@ def learn(
         )
         return Lesson([*plans[:number], new, *plans[number + 1 :]], number, grown)
     base = plans[max(0, followed)]
-    known = base.profile or profile_of(base.plan)
+    known = base.profile or base.plan.profile()
     profile = profile_iteration(iteration, known, requests_of(base.plan))
     if not np.any(profile.turns > 0):
         return None

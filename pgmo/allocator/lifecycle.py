@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 import numpy as np
 
 from pgmo.allocator import advice
-from pgmo.allocator.conversions import profile_of, requests_of
+from pgmo.allocator.conversions import requests_of
 from pgmo.allocator.course import Course
 from pgmo.allocator.first_iteration import FirstIteration
 from pgmo.allocator.framework import Framework
@@ -180,7 +180,7 @@ class Lifecycle:
         if match.kind != "none":
             steady = steady_of(requests_of(plan), iterations)
             living = self._engine.living()
-            rows = rows_by_address(living, iterations, steady, profile_of(plan))
+            rows = rows_by_address(living, iterations, steady, plan.profile())
             self._recorder.stop()
             self._install(self._given(), 0, rows)
         elif self._recorder.iterations >= self._options.max_record_iterations:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pgmo.allocator.conversions import profile_of
 from pgmo.allocator.course import Course
 from pgmo.allocator.installer import Installer
 from pgmo.allocator.learning import learn, rows_of_iteration
@@ -208,7 +207,7 @@ class Watch:
         missing = statistics.skipped / len(planned.plan)
         if min(statistics.known_rate, 1 - missing) < self._course.options.min_hit_rate:
             return False  # another structure, whose sizes say nothing about this one
-        profile = planned.profile or profile_of(planned.plan)
+        profile = planned.profile or planned.plan.profile()
         size = profile.size.copy()
         for ordinal, larger in grown:
             size[ordinal] = max(size[ordinal], larger)

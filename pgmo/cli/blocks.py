@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs `pgmo blocks`."""
-    from pgmo.cli.output import console, print_json, print_wrote
+    from pgmo.cli.output import as_command, console, print_json, print_wrote
     from pgmo.profiler.profile import Profile
 
     if arguments.top < 1:
@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     _print(console(), fields)
     if not arguments.by:
-        print_wrote([], next_command=f"pgmo blocks {path} --at-peak --by module")
+        print_wrote([], as_command("pgmo blocks", path, "--at-peak", "--by", "module"))
     return 0
 
 

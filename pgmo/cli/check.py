@@ -29,7 +29,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Runs `pgmo check`."""
     from dataclasses import asdict
 
-    from pgmo.cli.output import print_json
+    from pgmo.cli.output import as_command, print_json, print_wrote
     from pgmo.packing.audit import audit
     from pgmo.packing.plan_file import read_plan
     from pgmo.profiler.profile import Profile
@@ -58,4 +58,10 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"{verdict}  {check.name}{where}: {check.detail}")
     failed = sum(not check.passed for check in checks)
     print(f"{arguments.plan}: {f'{failed} of {len(checks)} checks FAILED' if failed else 'valid'}")
-    return FAILED if failed else 0
+    if failed:
+        if arguments.profile:
+            again = ("pgmo plan", arguments.profile, "-o", arguments.plan, "--force")
+            print_wrote([], as_command(*again))
+        return FAILED
+    print_wrote([], as_command("pgmo run --plan", arguments.plan, "train.py"))
+    return 0

@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _with_pytorch(arguments: argparse.Namespace, profile: "Profile | Plan") -> int:
     """One profile beside what the framework would do with it."""
-    from pgmo.cli.output import print_json, print_wrote
+    from pgmo.cli.output import as_command, print_json, print_wrote
     from pgmo.packing.plan import Plan
     from pgmo.packing.portfolio import plan
     from pgmo.report.summary import explain, plain
@@ -70,7 +70,7 @@ def _with_pytorch(arguments: argparse.Namespace, profile: "Profile | Plan") -> i
         print_json({"file": arguments.file, **{key: plain(getattr(told, key)) for key in parts}})
         return 0
     print("\n".join(reserved_lines(told)))
-    print_wrote([], next_command=f"pgmo plan {arguments.file}")
+    print_wrote([], as_command("pgmo plan", arguments.file))
     return 0
 
 

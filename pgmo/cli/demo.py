@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Runs `pgmo demo`."""
     from pgmo.cli.demo_report import print_comparisons, shortcomings
-    from pgmo.cli.output import print_json, print_wrote, refuse_to_overwrite
+    from pgmo.cli.output import as_command, print_json, print_wrote, refuse_to_overwrite
     from pgmo.cli.progress import ComparisonProgress
 
     _require_torch()
@@ -80,7 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
     for comparison in comparisons:
         for shortcoming in shortcomings(comparison):
             print(f"Warning: {shortcoming}", file=sys.stderr)
-    print_wrote(saved, next_command=f"pgmo stats {saved[0]}")
+    print_wrote(saved, as_command("pgmo stats", saved[0]))
     return 0 if all(comparison.identical for comparison in comparisons) else 1
 
 

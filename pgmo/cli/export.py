@@ -112,8 +112,10 @@ def _write(source: "Profile | Plan", out: TextIO, arguments: argparse.Namespace)
 
 
 def _next(to: str, path: Path, target: Path) -> str:
+    from pgmo.cli.output import as_command
+
     if to == "minimalloc":
-        return f"pgmo plan {target}"
+        return as_command("pgmo plan", target)
     if to == "perfetto":
         return f"open {target} in https://ui.perfetto.dev (it stays on your machine)"
-    return f"pgmo stats {path}"
+    return as_command("pgmo stats", path)

@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs `pgmo leaks`."""
-    from pgmo.cli.output import console, print_json, print_text, print_wrote
+    from pgmo.cli.output import as_command, console, print_json, print_text, print_wrote
     from pgmo.profiler.profile import Profile
     from pgmo.report.leaks import compare_leaks, find_leaks
     from pgmo.report.summary import plain
@@ -46,7 +46,8 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         print_text(console(), "\n".join(leak_lines(leaks, memory)))
         if leaks.found:
-            print_wrote([], next_command=f"pgmo blocks {arguments.files[-1]} --by {_best(leaks)}")
+            command = as_command("pgmo blocks", arguments.files[-1], "--by", _best(leaks))
+            print_wrote([], command)
     return _CHECK_FAILED if arguments.check and leaks.found else 0
 
 

@@ -29,7 +29,7 @@ def run(arguments: argparse.Namespace) -> int:
         profile_lines,
     )
     from pgmo.cli.holders import print_holders
-    from pgmo.cli.output import console, print_json, print_text
+    from pgmo.cli.output import as_command, console, print_json, print_text, print_wrote
     from pgmo.cli.source import read_profile_or_plan
     from pgmo.packing.plan import Plan
 
@@ -52,4 +52,5 @@ def run(arguments: argparse.Namespace) -> int:
         print_holders(out, fields["peak"])
         for line in hint_lines(fields):
             print_text(out, line)
+        print_wrote([], as_command("pgmo report", path))
     return 0

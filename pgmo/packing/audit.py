@@ -142,16 +142,7 @@ def _bound(name: str, plan: Plan) -> Check:
 
 def _fingerprint(name: str, plan: Plan) -> Check:
     try:
-        own = Profile.from_columns(
-            size=plan.size,
-            start=plan.start,
-            end=plan.end,
-            stream=plan.stream,
-            varying=plan.varying,
-            shared=plan.shared,
-            ticks=plan.ticks,
-            circular=plan.circular,
-        ).fingerprint
+        own = plan.profile().fingerprint
     except ProfileError as error:
         return Check(name, "fingerprint", False, str(error))
     if own != plan.fingerprint:

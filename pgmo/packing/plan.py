@@ -14,7 +14,7 @@ from pgmo.packing.result import Incumbent
 from pgmo.units import format_bytes
 
 if TYPE_CHECKING:
-    from pgmo.profiler.profile import ProfileMeta
+    from pgmo.profiler.profile import Profile, ProfileMeta
     from pgmo.report.notebook import Frame
 
 UNPLANNED = -1
@@ -132,6 +132,29 @@ class Plan:
                     "a plan of the same program has such plans itself; pass all of them to one plan"
                 )
 
+    def profile(self) -> "Profile":
+        """As much of the profile as a plan retains: sizes and lifetimes, without tags and threads.
+
+        Raises:
+            ProfileError: when the plan's blocks are none that a profile can have.
+
+        Example:
+            >>> from pgmo.packing.portfolio import plan
+            >>> from pgmo.profiler.profile import Profile
+            >>> profile = Profile.from_columns(size=[64], start=[0], end=[1], ticks=1)
+            >>> plan(profile).profile().fingerprint == profile.fingerprint
+            True
+        """
+        from pgmo.profiler.profile import Profile
+
+        columns = ("size", "start", "end", "stream", "varying", "shared")
+        return Profile.from_columns(
+            **{name: getattr(self, name) for name in columns},
+            ticks=self.ticks,
+            circular=self.circular,
+            meta=self.meta,
+        )
+
     @property
     def gap(self) -> float:
         """How far the arena is above the max load: 0.01 is one per cent; 0.0 when empty.
@@ -188,9 +211,9 @@ class Plan:
         Example:
             >>> plan.show()  # doctest: +SKIP
         """
-        from pgmo.report.notebook import profile_of, show
+        from pgmo.report.notebook import show
 
-        return show(profile_of(self), self, height=height)
+        return show(self.profile(), self, height=height)
 
     def _outside(self) -> str:
         return f", {format_bytes(self.spilled)} of it spilled" if self.spilled else ""

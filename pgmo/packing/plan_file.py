@@ -22,7 +22,7 @@ from pgmo.archive_fields import Fields, refuse
 from pgmo.errors import FileError, PgmoError
 from pgmo.packing.plan import COLUMNS, Plan
 from pgmo.packing.validator import validate
-from pgmo.profiler.profile import MAX_TICKS, Profile
+from pgmo.profiler.profile import MAX_TICKS
 from pgmo.profiler.profile_file import meta_from_json, meta_to_json
 
 FORMAT = "pgmoplan"
@@ -169,9 +169,7 @@ def _plan(
 
 def _check_bound(path: Path, plan: Plan) -> None:
     """Refuses a lower bound or a fingerprint that the blocks do not have."""
-    names = ("size", "start", "end", "stream", "varying", "shared")
-    columns = {name: getattr(plan, name) for name in names}
-    profile = Profile.from_columns(**columns, ticks=plan.ticks, circular=plan.circular)
+    profile = plan.profile()
     load = profile.max_load(plan.alignment)
     if plan.max_load != load:
         refuse(path, f"declares a max load of {plan.max_load} bytes, its blocks have {load}")

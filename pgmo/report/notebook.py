@@ -141,25 +141,3 @@ def show(profile: Profile, plan: Plan | None = None, *, height: int = 900) -> Fr
     from pgmo.report.html import render
 
     return Frame(render(profile, plan), height)
-
-
-def profile_of(plan: Plan) -> Profile:
-    """As much of the profile as a plan knows: sizes and lifetimes, without the tags.
-
-    Example:
-        >>> from pgmo.packing.portfolio import plan
-        >>> profile = Profile.from_columns(size=[64], start=[0], end=[1], ticks=1)
-        >>> profile_of(plan(profile)).fingerprint == profile.fingerprint
-        True
-    """
-    return Profile.from_columns(
-        size=plan.size,
-        start=plan.start,
-        end=plan.end,
-        stream=plan.stream,
-        varying=plan.varying,
-        shared=plan.shared,
-        ticks=plan.ticks,
-        circular=plan.circular,
-        meta=plan.meta,
-    )

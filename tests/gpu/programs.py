@@ -1,5 +1,7 @@
 """Small programs that train on the device: a GPT, a ResNet, an LSTM, a perceptron."""
 
+from abc import ABC, abstractmethod
+
 import torch
 from torch import nn
 from torch.nn import functional
@@ -7,7 +9,7 @@ from torch.nn import functional
 VOCABULARY, WIDTH, LENGTH = 512, 128, 64
 
 
-class Training:
+class Training(ABC):
     """A model, its optimizer, and batches made on the host from the index of the step."""
 
     def __init__(self, model: nn.Module, optimizer: str = "AdamW") -> None:
@@ -24,8 +26,9 @@ class Training:
         self.optimizer.step()
         return loss
 
+    @abstractmethod
     def batch(self, index: int) -> tuple[torch.Tensor, ...]:
-        raise NotImplementedError
+        """What one iteration trains on."""
 
     def loss(self, batch: list[torch.Tensor]) -> torch.Tensor:
         inputs, targets = batch

@@ -1,5 +1,6 @@
 """A trace replayed under a model of PyTorch's allocator, as it was configured or otherwise."""
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -68,7 +69,7 @@ def simulate_trace(
     return _Retelling(trace, allocator, segments).run()
 
 
-class _Replay:
+class _Replay(ABC):
     """What all replays share; `blocks` are those alive, by their address in the trace."""
 
     def __init__(self, trace: Trace, allocator: CachingAllocator) -> None:
@@ -125,17 +126,17 @@ class _Replay:
         elif (block := self.blocks.pop(address, None)) is not None:
             self.allocator.free(block)
 
+    @abstractmethod
     def begin(self) -> None:
         """Restores what was there before the trace."""
-        raise NotImplementedError
 
+    @abstractmethod
     def give_back(self, row: int) -> None:
         """The allocator gave memory back to the driver."""
-        raise NotImplementedError
 
+    @abstractmethod
     def out_of_memory(self, row: int) -> None:
         """A request was not served."""
-        raise NotImplementedError
 
 
 class _Retelling(_Replay):

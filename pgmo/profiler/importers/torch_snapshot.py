@@ -10,7 +10,7 @@
 
 from array import array
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from pgmo.errors import FileError, ProfileError
 from pgmo.profiler.importers.beginning import Rows, complete, with_marks
+from pgmo.profiler.importers.circumstances import private_pools, settings_of
 from pgmo.profiler.importers.contents import contents
 from pgmo.profiler.importers.frames import Frame, Labels, tag_of
 from pgmo.profiler.importers.imported import Imported
@@ -155,7 +156,7 @@ class _Reader:
                 f"{self.path}: has nothing of device {device}; give one of these: {there}"
             )
         wanted = sorted(numbers) if device is None else [device]
-        settings = _settings(value.get("allocator_settings"))
+        settings = settings_of(value.get("allocator_settings"))
         annotations = value.get("external_annotations") or []
         made = []
         for number in wanted:
@@ -216,7 +217,7 @@ class _Reader:
         if last:
             self._forget()
         marks = find_marks(time, note, list(self.notes), annotations, number)
-        notes = self._notes(rows, kind, size, seen) | _private_pools(segments)
+        notes = self._notes(rows, kind, size, seen) | private_pools(segments)
         plain, pages, blocks = self._segments(segments)
         if any(segment.get("is_expandable") for segment in segments):
             settings = {"expandable_segments": "True", **settings}
@@ -378,17 +379,6 @@ def _view(column: "array[int]", dtype: type[Any]) -> NDArray[Any]:
     return np.frombuffer(column, dtype) if len(column) else np.empty(0, dtype)
 
 
-def _private_pools(segments: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """A note where graphs or `MemPool`s have segments of their own, which no model knows."""
-    private = [segment for segment in segments if any(segment.get("segment_pool_id") or ())]
-    if not private:
-        return {}
-    held = format_bytes(sum(int(segment.get("total_size", 0)) for segment in private))
-    count = f"{len(private)} segment{'s' if len(private) > 1 else ''}"
-    told = f"{count} of {held} belong to graphs or pools; the model of PyTorch does not know these"
-    return {"private pools": told}
-
-
 def _told(rows: Rows, before: int) -> Rows:
     """The rows, with `_NO_TAG` where an empty stack tells nothing.
 
@@ -404,15 +394,3 @@ def _told(rows: Rows, before: int) -> Rows:
 def _is_made(rows: Rows) -> NDArray[np.bool_]:
     made: NDArray[np.bool_] = (rows.kind == Event.ALLOC) | (rows.kind == Event.OOM)
     return made
-
-
-def _settings(found: Any) -> dict[str, str]:
-    """Settings as text; nested ones in the form of `PYTORCH_CUDA_ALLOC_CONF`."""
-    if not isinstance(found, dict):
-        return {}
-    return {
-        str(name): "[" + ",".join(f"{key}:{own}" for key, own in value.items()) + "]"
-        if isinstance(value, dict)
-        else str(value)
-        for name, value in found.items()
-    }

@@ -6,7 +6,9 @@ import pytest
 from pgmo.errors import PlanError
 from pgmo.packing.plan import UNPLANNED, Plan
 from pgmo.packing.portfolio import plan
+from pgmo.packing.validator import validate
 from pgmo.profiler.profile import Profile
+from tests.unit.profiler.examples import small_profile
 
 
 @pytest.fixture
@@ -75,3 +77,21 @@ def test_plans_inside_have_none_inside(small):
                 replace(small, **change)
     with pytest.raises(PlanError, match=r"'a\.pgmoplan' is given as a plan .*; pass a Plan"):
         replace(small, others=("a.pgmoplan",))
+
+
+def test_a_plan_made_again_keeps_the_same_blocks_out():
+    first = plan(small_profile())
+    profile = first.profile()
+    assert profile.shared.tolist() == small_profile().shared.tolist()
+    again = plan(profile.widened(profile.size + 64))
+    validate(again)
+    out = first.offset == UNPLANNED
+    assert np.flatnonzero(out).tolist() == [3, 5]
+    assert np.array_equal(out, again.offset == UNPLANNED)
+
+
+def test_a_plan_knows_sizes_and_lifetimes_of_its_profile():
+    profile = small_profile()
+    known = plan(profile).profile()
+    assert known.fingerprint == profile.fingerprint
+    assert known.load_curve().tolist() == profile.load_curve().tolist()

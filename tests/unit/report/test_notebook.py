@@ -10,7 +10,7 @@ import pytest
 import pgmo
 from pgmo.profiler.profile import ProfileMeta
 from pgmo.profiler.tag import Tag
-from pgmo.report.notebook import Frame, profile_of
+from pgmo.report.notebook import Frame
 
 EVIL = "<script>alert(1)</script>&\"'"
 
@@ -101,10 +101,3 @@ def test_show_has_the_whole_report() -> None:
     for frame in (profile.show(plan, height=300), plan.show(height=300)):
         assert frame.page.startswith("<!doctype html>")
         assert frame.height == 300
-
-
-def test_a_plan_knows_sizes_and_lifetimes_of_its_profile() -> None:
-    profile = large(100)
-    known = profile_of(pgmo.plan(profile))
-    assert known.fingerprint == profile.fingerprint
-    assert known.load_curve().tolist() == profile.load_curve().tolist()

@@ -1,9 +1,8 @@
-"""What the watcher sees of programs; each in a process of its own, for it stays in torch."""
-
-import subprocess
-import sys
+"""What the watcher sees of programs; each in a process of its own, as it stays in torch."""
 
 import pytest
+
+from tests import forked
 
 pytest.importorskip("torch")
 
@@ -34,11 +33,9 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 
 
 def seen(program):
-    done = subprocess.run(
-        [sys.executable, "-c", PRELUDE + program], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.split("\n")[:-1]
+    ended = forked.run(PRELUDE + program)
+    assert ended.exit_code == 0, ended.errors
+    return ended.output.split("\n")[:-1]
 
 
 def test_training_begins_with_the_first_forward_pass_that_needs_gradients():

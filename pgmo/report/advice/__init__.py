@@ -1,0 +1,39 @@
+"""What would help, with figures: each rule looks at the facts and says something or nothing."""
+
+from collections.abc import Callable
+
+from pgmo.report.advice import left_over, peak, placement, trouble
+from pgmo.report.advice.facts import Facts, Hint
+
+__all__ = ["RULES", "Facts", "Hint", "advise"]
+
+RULES: tuple[Callable[[Facts], Hint | None], ...] = (
+    trouble.ran_out,
+    trouble.leaking,
+    trouble.numbers_kept,
+    placement.fragmented,
+    left_over.gradients_held,
+    left_over.held_over,
+    placement.two_slots,
+    peak.activations,
+    peak.logits,
+    peak.optimizer_state,
+    peak.optimizer_temporaries,
+    peak.workspace,
+    placement.several_streams,
+    trouble.varying_sizes,
+)
+"""All rules; each is asked."""
+
+
+def advise(facts: Facts) -> tuple[Hint, ...]:
+    """The hints that apply, the one about most bytes first.
+
+    Example:
+        >>> from pgmo.profiler.profile import Profile
+        >>> from pgmo.report.summary import explain
+        >>> explain(Profile.from_columns(size=[8], start=[0], end=[1], ticks=1)).hints
+        ()
+    """
+    hints = [hint for rule in RULES if (hint := rule(facts)) is not None]
+    return tuple(sorted(hints, key=lambda hint: -hint.bytes))

@@ -1,0 +1,113 @@
+"""What the rules of the advice look at, and what they answer."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pgmo.profiler.profile import Profile
+from pgmo.report.attribution import OTHERS, Peak, alive, hold
+from pgmo.report.drift import Drift
+from pgmo.report.failures import Failure
+from pgmo.report.fragmentation import Fragmentation
+from pgmo.report.leaks import Leaks
+from pgmo.report.origins import UNTAGGED
+from pgmo.report.reserved import Reservation
+from pgmo.report.residents import Residents
+from pgmo.report.streams import StreamUse
+from pgmo.units import format_bytes
+
+
+@dataclass(frozen=True)
+class Hint:
+    """A piece of advice that applies.
+
+    Args:
+        title: a few words.
+        text: what was seen, its figures, and what to do.
+        bytes: that it is about; what is saved is at most this.
+
+    Example:
+        >>> Hint("Loss kept", "...", 4).bytes
+        4
+    """
+
+    title: str
+    text: str
+    bytes: int
+
+
+@dataclass(frozen=True, eq=False)
+class Facts:
+    """What the rules look at; see `pgmo.report.summary.Explanation` for the fields."""
+
+    profile: Profile
+    peak: Peak
+    residents: Residents
+    leaks: Leaks
+    drift: Drift
+    streams: tuple[StreamUse, ...]
+    reserved: dict[str, Reservation]
+    fragmentation: Fragmentation | None
+    failures: tuple[Failure, ...]
+    arena: int | None
+
+    @cached_property
+    def copies(self) -> NDArray[np.int64]:
+        """How often each block is alive at the peak, shape (n,)."""
+        return alive(self.profile, self.peak.tick)
+
+    @property
+    def before(self) -> NDArray[np.int64]:
+        """How many of these copies earlier iterations than the peak's requested, shape (n,)."""
+        return np.asarray(self.copies - (self.copies > 0) * self._own, np.int64)
+
+    @property
+    def _own(self) -> NDArray[np.int64]:
+        tick = self.peak.tick
+        return np.asarray((self.profile.start <= tick) & (tick < self.profile.end), np.int64)
+
+    def born(self, phase: str) -> NDArray[np.bool_]:
+        """Which blocks are requested in a phase, shape (n,)."""
+        return self.matches(lambda row: row == phase, "phase")
+
+    def matches(self, wanted: Callable[[str], bool], field: str) -> NDArray[np.bool_]:
+        """Which blocks have a tag whose field is as wanted, shape (n,)."""
+        good = np.array([wanted(getattr(tag, field)) for tag in self.profile.tags] + [False])
+        return np.asarray(good[self.profile.tag], np.bool_)  # a tag of -1 is the last entry
+
+    def size(self, copies: NDArray[np.int64]) -> int:
+        """Bytes of so many copies of each block."""
+        return int((self.profile.size * copies).sum())
+
+    def share(self, size: int) -> float:
+        """A part of the peak."""
+        return size / self.peak.size if self.peak.size else 0.0
+
+    def matters(self, size: int, least: float) -> bool:
+        """Whether it is that part of the peak, and a hundredth of all known memory.
+
+        Beside a large model, what an iteration needs may be next to nothing.
+        """
+        known = self.peak.size + self.residents.size
+        return bool(self.peak.size) and self.share(size) >= least and size >= known / 100
+
+    @property
+    def is_expandable(self) -> bool:
+        """Whether the trace was recorded with expandable segments."""
+        trace = self.profile.trace
+        if trace is None:
+            return False
+        told = [str(value) for value in trace.settings.values()]
+        own = trace.settings.get("expandable_segments") == "True"
+        return own or any("expandable_segments:True" in text for text in told)
+
+    def largest(self, copies: NDArray[np.int64]) -> str:
+        """The module or line that holds most of these copies, as " (most: NAME, 3 MiB)"."""
+        for by in ("file", "module", "op"):
+            for holder in hold(self.profile, copies, by, top=1):
+                if holder.name not in (UNTAGGED, OTHERS):
+                    return f" (most of it: {holder.name}, {format_bytes(holder.size)})"
+        return ""

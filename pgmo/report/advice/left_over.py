@@ -1,0 +1,36 @@
+"""Rules about what the iteration before leaves at the peak."""
+
+from pgmo.report.advice.facts import Facts, Hint
+from pgmo.units import format_bytes
+
+
+def gradients_held(facts: Facts) -> Hint | None:
+    """Applies if gradients of the iteration before take a twentieth of the peak or more."""
+    held = facts.before * facts.born("backward")
+    size = facts.size(held)
+    if not facts.matters(size, 0.05):
+        return None
+    return Hint(
+        "Gradients of the last iteration at the peak",
+        f"{format_bytes(size)} ({facts.share(size):.0%}) of the peak are gradients of the "
+        f"iteration before{facts.largest(held)}. Call optimizer.zero_grad(set_to_none=True) "
+        "right after optimizer.step(), not after the next forward pass.",
+        size,
+    )
+
+
+def held_over(facts: Facts) -> Hint | None:
+    """Applies if a fiftieth of the peak or more is data of the iteration before."""
+    held = facts.before * ~facts.born("backward")
+    size = facts.size(held)
+    if not facts.matters(size, 0.02):
+        return None
+    double = facts.size(held * (facts.copies > 1))
+    twice = f", {format_bytes(double)} of it beside its own successor" if double else ""
+    return Hint(
+        "The last iteration's data at the peak",
+        f"{format_bytes(size)} ({facts.share(size):.0%}) of the peak belong to the iteration before"
+        f"{twice}{facts.largest(held)}: a name such as batch, output or loss holds them until it "
+        "is assigned again. Write `del batch, output, loss` at the end of the loop's body.",
+        size,
+    )

@@ -1,0 +1,95 @@
+"""Rules about what this iteration holds at its peak."""
+
+import numpy as np
+
+from pgmo.report.advice.facts import Facts, Hint
+from pgmo.report.idle import find_idle
+from pgmo.units import format_bytes
+
+_WORKSPACE_LIFE = 3
+"""Requests within which a block of a convolution is gone again if it is a workspace."""
+
+_LOSS = ("log_softmax", "cross_entropy", "nll_loss", "softmax_backward")
+"""Parts of the names of operators whose results are as large as the logits."""
+
+
+def activations(facts: Facts) -> Hint | None:
+    """Applies if two fifths of the peak or more were saved for the backward pass."""
+    saved = np.zeros(len(facts.profile), np.int64)
+    for block in find_idle(facts.profile, facts.peak.tick, top=None):
+        if block.saved:
+            saved[block.row] = facts.copies[block.row]
+    size = facts.size(saved)
+    if not facts.matters(size, 0.4):
+        return None
+    return Hint(
+        "Activations make the peak",
+        f"{format_bytes(size)} ({facts.share(size):.0%}) of the peak were requested in the forward "
+        f"pass and are freed in the backward pass{facts.largest(saved)}. Recompute them: "
+        "torch.utils.checkpoint around repeated blocks, or a smaller batch with gradient "
+        "accumulation.",
+        size,
+    )
+
+
+def logits(facts: Facts) -> Hint | None:
+    """Applies if a fifth of the peak or more are results of the loss over classes or words."""
+    held = facts.copies * facts.matches(lambda op: any(one in op for one in _LOSS), "op")
+    size = facts.size(held)
+    if not facts.matters(size, 0.2):
+        return None
+    return Hint(
+        "The loss's own tensors make the peak",
+        f"{format_bytes(size)} ({facts.share(size):.0%}) of the peak are log-probabilities and "
+        f"their gradients{facts.largest(held)}. Compute the loss over chunks of the batch or of "
+        "the sequence, each with its own part of the last layer, or use a fused linear "
+        "cross-entropy.",
+        size,
+    )
+
+
+def optimizer_state(facts: Facts) -> Hint | None:
+    """Applies if three tenths or more of all known memory are optimizer state."""
+    size = sum(one.size for one in facts.residents.phases if one.name == "optimizer")
+    total = facts.peak.size + facts.residents.size
+    if not total or size / total < 0.3:
+        return None
+    return Hint(
+        "Much of it is optimizer state",
+        f"{format_bytes(size)} of {format_bytes(total)} in use at the peak are optimizer state. "
+        "An optimizer with less of it helps: SGD with momentum has half of Adam's, 8-bit Adam a "
+        "quarter; with several devices, shard it (ZeroRedundancyOptimizer, FSDP).",
+        size,
+    )
+
+
+def optimizer_temporaries(facts: Facts) -> Hint | None:
+    """Applies if a fifth of the peak or more are temporaries of the optimizer's own step."""
+    held = (facts.copies - facts.before) * facts.born("optimizer")
+    size = facts.size(held)
+    if not facts.matters(size, 0.2):
+        return None
+    return Hint(
+        "The optimizer's temporaries make the peak",
+        f"{format_bytes(size)} ({facts.share(size):.0%}) of the peak are requested within "
+        "optimizer.step(). Pass fused=True, which needs none, or foreach=False, which needs those "
+        "of one parameter at a time.",
+        size,
+    )
+
+
+def workspace(facts: Facts) -> Hint | None:
+    """Applies if a tenth of the peak or more are short-lived blocks of convolutions."""
+    profile = facts.profile
+    short = (profile.end - profile.start <= _WORKSPACE_LIFE) & ~profile.persistent
+    held = facts.copies * short * facts.matches(lambda op: "conv" in op, "op")
+    size = facts.size(held)
+    if not facts.matters(size, 0.1):
+        return None
+    return Hint(
+        "A convolution's workspace at the peak",
+        f"{format_bytes(size)} ({facts.share(size):.0%}) of the peak live for {_WORKSPACE_LIFE} "
+        f"requests at most within a convolution{facts.largest(held)}: most likely a workspace. "
+        "torch.backends.cudnn.benchmark = False, or channels_last, may choose a kernel with less.",
+        size,
+    )

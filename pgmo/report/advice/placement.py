@@ -1,0 +1,74 @@
+"""Rules about where blocks lie: fragments, two slots, several streams."""
+
+import numpy as np
+
+from pgmo.report.advice.facts import Facts, Hint
+from pgmo.units import format_bytes
+
+
+def fragmented(facts: Facts) -> Hint | None:
+    """Applies if a tenth and 16 MiB or more of what the framework reserves holds no block."""
+    seen, told = facts.fragmentation, facts.reserved.get("default")
+    if facts.profile.meta.device.startswith("cpu"):
+        return None  # its allocator gives each block back to the system
+    if seen is not None:
+        reserved, used, how = seen.peak_reserved, seen.live_then, "reserved"
+    elif told is not None and told.failed is None:
+        reserved, used, how = told.peak, told.active, "would reserve"
+    else:
+        return None
+    waste = reserved - used
+    if waste < max(reserved // 10, 16 * 2**20):
+        return None
+    other = facts.reserved.get("expandable")
+    expandable = ""
+    if seen is None and other is not None and other.failed is None:
+        expandable = f" (with expandable_segments:True {format_bytes(other.peak)})"
+    arena = ""
+    if facts.arena is not None:
+        arena = f" The plan puts this iteration's blocks into {format_bytes(facts.arena)}."
+    return Hint(
+        "Fragmentation",
+        f"PyTorch {how} {format_bytes(reserved)}{expandable} while blocks took "
+        f"{format_bytes(used)}: {waste / reserved:.0%} lay unused.{arena} Run the script with "
+        "`pgmo run`, or wrap the loop in pgmo.optimize().",
+        waste,
+    )
+
+
+def two_slots(facts: Facts) -> Hint | None:
+    """Applies if a plan is a fiftieth above the bound and blocks outlive an iteration."""
+    double = facts.profile.turns == 2
+    over = 0 if facts.arena is None else facts.arena - facts.peak.size
+    if not double.any() or not facts.matters(over, 0.02):
+        return None
+    size = facts.size(double.astype(np.int64))
+    return Hint(
+        "Blocks that outlive an iteration",
+        f"The plan is {format_bytes(over)} above the largest load: {int(double.sum())} blocks of "
+        f"{format_bytes(size)} are still alive when the next iteration requests them again"
+        f"{facts.largest(double.astype(np.int64))}, and need two places each. Write `del` for the "
+        "names that hold them at the end of the loop's body, and call zero_grad right after "
+        "optimizer.step().",
+        min(over, size),
+    )
+
+
+def several_streams(facts: Facts) -> Hint | None:
+    """Applies if blocks that cannot share memory across streams cost a fiftieth of the peak."""
+    if len(facts.streams) < 2:
+        return None
+    apart = sum(use.max_load for use in facts.streams) - facts.peak.size
+    shared = sum(use.shared_size for use in facts.streams)
+    if not facts.matters(apart + shared, 0.02):
+        return None
+    used = ""
+    if shared:
+        used = f"; {format_bytes(shared)} are used on several streams and stay with the framework"
+    return Hint(
+        "Several streams",
+        f"{len(facts.streams)} streams request memory. They take none of each other's, which costs "
+        f"{format_bytes(apart)}{used}. Fewer side streams, or tensors allocated on the stream that "
+        "uses them, help.",
+        apart + shared,
+    )

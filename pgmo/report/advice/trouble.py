@@ -1,0 +1,78 @@
+"""Rules about what goes wrong over iterations: leaks, failures, sizes that vary."""
+
+from pgmo.report.advice.facts import Facts, Hint
+from pgmo.units import format_bytes
+
+_SCALAR = 1024
+"""Bytes up to which a block that is kept is taken for a number: a loss, an accuracy."""
+
+
+def leaking(facts: Facts) -> Hint | None:
+    """Applies if blocks accumulate that are more than single numbers."""
+    found = [leak for leak in facts.leaks.found if leak.size > _SCALAR * leak.blocks]
+    if not found:
+        return None
+    growth = sum(leak.growth for leak in found)
+    return Hint(
+        "Memory leaks",
+        f"{format_bytes(growth)} stay behind in each {facts.leaks.per}, most of it from "
+        f"{found[0].origin}. Look for a list, a cache or a closure that keeps these tensors, and "
+        "keep a detached copy on the CPU or nothing instead.",
+        round(growth),
+    )
+
+
+def numbers_kept(facts: Facts) -> Hint | None:
+    """Applies if small blocks accumulate: losses that are summed or listed as tensors."""
+    found = [leak for leak in facts.leaks.found if leak.size <= _SCALAR * leak.blocks]
+    if not found:
+        return None
+    growth = sum(leak.growth for leak in found)
+    return Hint(
+        "A number is kept as a tensor",
+        f"{format_bytes(growth)} in small blocks stay behind in each {facts.leaks.per}, from "
+        f"{found[0].origin}. If it is a loss that is summed or put into a list, use loss.item() "
+        "or loss.detach(): a loss that is not detached keeps its whole graph.",
+        round(growth),
+    )
+
+
+def ran_out(facts: Facts) -> Hint | None:
+    """Applies if a request of the trace ran out of memory."""
+    if not facts.failures:
+        return None
+    one = facts.failures[0]
+    asked = f" of {format_bytes(one.size)}" if one.size else ""
+    unused = ""
+    if one.reserved:
+        unused = f" and {format_bytes(one.unused)} reserved in no block"
+    remedy = "The other hints say what holds the memory"
+    if one.size and one.unused >= one.size:
+        remedy = "That would have been enough in one piece: run the script with `pgmo run`"
+        if not facts.is_expandable:
+            remedy += ", or set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
+    return Hint(
+        "Out of memory",
+        f"A request{asked} from {one.origin} failed with {format_bytes(one.live)} in blocks"
+        f"{unused}. {remedy}.",
+        one.size or one.live,
+    )
+
+
+def varying_sizes(facts: Facts) -> Hint | None:
+    """Applies if blocks vary in size, or most iterations differ from the one before."""
+    drift = facts.drift
+    restless = len(drift.steps) > 1 and drift.changed > len(drift.steps) // 2
+    if not drift.varying and not restless:
+        return None
+    seen = []
+    if drift.varying:
+        seen.append(f"{drift.varying} blocks, {format_bytes(drift.varying_size)}, vary in size")
+    if restless:
+        seen.append(f"{drift.changed} of {len(drift.steps)} iterations differ from the one before")
+    return Hint(
+        "Iterations differ",
+        f"{'; '.join(seen)}. Pad or bucket batches to few lengths: each length then has a plan, "
+        "and the framework's cache finds blocks of the right size.",
+        drift.varying_size,
+    )
