@@ -90,8 +90,8 @@ def _one_behind_the_other(sizes: dict[int, int], begin: int) -> tuple[dict[int, 
 
 def _slots(plan: Plan, spilled: bool) -> NDArray[np.bool_]:
     """The rows with slots in device memory, or with those that are spilled."""
-    above = plan.offset >= plan.resident
-    return np.logical_and(plan.offset != UNPLANNED, above == spilled)
+    low, high = (plan.resident, plan.arena) if spilled else (0, plan.resident)
+    return (plan.offset >= low) & (plan.offset < high)
 
 
 def extents(plan: Plan, *, spilled: bool = False) -> dict[int, tuple[int, int]]:

@@ -121,7 +121,7 @@ class Plan:
                 )
         if self.bound < 0:
             object.__setattr__(self, "bound", self.arena if self.optimal else self.max_load)
-        if self.resident < 0:
+        if not 0 <= self.resident < self.arena:
             object.__setattr__(self, "resident", self.arena)
         object.__setattr__(self, "others", tuple(self.others))
         for inner in self.inner:

@@ -138,7 +138,7 @@ def _plan(
             bound = own.integer("bound", 0, _MAX_ARENA)
         resident = arena
         if archive.version >= _RESIDENT_SINCE:
-            resident = own.integer("resident", 0, arena)
+            resident = own.integer("resident", 0, _MAX_ARENA)
         columns: dict[str, Any] = archive.columns
         plan = Plan(
             **columns,
@@ -160,6 +160,8 @@ def _plan(
         if check:
             validate(plan)
             _check_bound(archive.path, plan)
+            if resident > arena:
+                refuse(archive.path, f"has {resident} bytes of an arena of {arena} on the device")
     except FileError:
         raise
     except PgmoError as error:

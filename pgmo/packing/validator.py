@@ -51,8 +51,6 @@ def _check_rows(plan: Plan) -> None:
     size, start, end, arena = plan.size, plan.start, plan.end, plan.arena
     if plan.alignment < 1:
         _fail(f"the alignment is {plan.alignment}; it must be above 0")
-    if not 0 <= plan.resident <= arena:
-        _fail(f"{plan.resident} of the arena's {arena} bytes are device memory")
     if plan.arena < 0 or plan.ticks < 0:
         _fail(f"the arena has {arena} bytes and the iteration {plan.ticks} ticks")
     _need(size > 0, "size", size, "above 0")
