@@ -9,6 +9,19 @@ from pgmo.profiler.profile import Profile
 from pgmo.units import format_bytes
 
 
+def opening_budget(budget: int | None, profile: Profile, alignment: int) -> int | None:
+    """The budget of the first iteration: what it leaves behind for good comes on top.
+
+    Later iterations find that there, and it is not counted in them either.
+
+    Example:
+        >>> profile = Profile.from_columns(size=[64, 32], start=[0, 1], end=[1, -1], ticks=2)
+        >>> opening_budget(100, profile, alignment=1)
+        132
+    """
+    return None if budget is None else budget + least_budget(profile, alignment)
+
+
 def make_plan(
     profile: Profile,
     *,

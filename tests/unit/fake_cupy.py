@@ -38,6 +38,7 @@ class Runtime:
         self.living = {}  # address: (device, size, kind)
         self.log = []
         self.capturing = set()
+        self.concurrent = True  # whether unified memory may exceed the card
 
     def getDeviceCount(self):  # noqa: N802
         if not self.devices:
@@ -50,11 +51,24 @@ class Runtime:
     def setDevice(self, device):  # noqa: N802
         self._local.device = device
 
-    def used(self, device=0):
-        return sum(size for on, size, _ in self.living.values() if on == device)
+    def used(self, device=0, kind=None):
+        """Bytes of the card; or of one kind of memory, which for unified memory is on no card."""
+        return sum(
+            size
+            for on, size, of in self.living.values()
+            if on == device and (of == kind if kind else of != "managed")
+        )
+
+    def memGetInfo(self):  # noqa: N802
+        return self.limit - self.used(self.getDevice()), self.limit
+
+    def deviceGetAttribute(self, attribute, device):  # noqa: N802
+        assert attribute == 89  # cudaDevAttrConcurrentManagedAccess
+        assert device < self.devices
+        return int(self.concurrent)
 
     def malloc(self, size, kind="device"):
-        if self.used(self.getDevice()) + size > self.limit:
+        if kind != "managed" and self.used(self.getDevice()) + size > self.limit:
             raise CUDARuntimeError(2, "cudaErrorMemoryAllocation: out of memory")
         address = next(self._addresses)
         self.living[address] = (self.getDevice(), size, kind)
@@ -171,6 +185,7 @@ def make(**options):
         def __init__(self, allocator=None):
             self._allocator = allocator or _malloc
             self.free = defaultdict(list)
+            self._living = weakref.WeakSet()
 
         def malloc(self, size):
             rounded = -(-size // UNIT) * UNIT
@@ -182,6 +197,7 @@ def make(**options):
                 key = device, get_current_stream().ptr, rounded
                 mem = self.free[key].pop() if self.free[key] else self._fresh(rounded)
                 pointer = MemoryPointer(PooledMemory(mem, self, key), 0)
+                self._living.add(pointer.mem)
             tell(
                 "malloc_postprocess",
                 device_id=device,
@@ -191,6 +207,10 @@ def make(**options):
                 pmem_id=id(pointer.mem),
             )
             return pointer
+
+        def total_bytes(self):
+            cached = sum(mem.size for free in self.free.values() for mem in free)
+            return cached + sum(mem.size for mem in self._living)
 
         def free_all_blocks(self, stream=None):
             for key in [key for key in self.free if key[0] == runtime.getDevice()]:

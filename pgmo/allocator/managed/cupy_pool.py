@@ -55,7 +55,7 @@ class CupyManaged:
             current.upstream = self._before
         elif current == self._pool.malloc:
             exchange(self._cuda, self._before)
-        self._pool.free_all_blocks()  # arrays that live keep theirs
+        self._pool = None  # blocks that live keep theirs
 
     def renew(self) -> None:
         """Gives back what the pool has cached."""
@@ -66,7 +66,7 @@ class CupyManaged:
 
         CuPy tells no peak, so it is that of the moments at which this was called.
         """
-        now = int(self._pool.total_bytes()) if self._pool is not None else 0
+        now = int(self._pool.total_bytes()) if self._pool is not None else 0  # 0: it has ended
         self._most = max(self._most, now)
         most = self._most
         if reset:

@@ -74,6 +74,8 @@ class Hints:
         return location
 
     def _try(self, name: str, *arguments: Any) -> None:
+        if self._driver is None:
+            return
         function = _newest(self._driver, name)
         try:
             (result,) = function(*arguments)
