@@ -144,7 +144,7 @@ class TorchCuda:
         """
         from pgmo.allocator.managed.torch_pool import torch_card
 
-        torch_card(self.index).require_managed()
+        torch_card(self.library, self.index).require_managed()
         memory = Memory()
         self.library.call(
             "pgmo_take_spill", self.index, ctypes.c_size_t(size), ctypes.byref(memory)

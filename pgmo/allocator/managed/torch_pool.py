@@ -2,12 +2,15 @@
 
 import ctypes
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pgmo.allocator.managed.card import Card
 from pgmo.allocator.torch_cuda import adapter_library, torch_cuda
 from pgmo.allocator.torch_plugin import TorchPlugin
 from pgmo.errors import AdapterError
+
+if TYPE_CHECKING:
+    from pgmo.allocator.library import AdapterLibrary
 
 
 class TorchManaged:
@@ -48,7 +51,7 @@ class TorchManaged:
 
     def card(self) -> Card:
         """The device's memory now."""
-        return torch_card(self.index)
+        return torch_card(self._library, self.index)
 
     def begin(self) -> None:
         """Sends requests to a new pool."""
@@ -78,18 +81,22 @@ class TorchManaged:
         return now.value, peak.value
 
 
-def torch_card(index: int) -> Card:
+def torch_card(library: "AdapterLibrary", index: int) -> Card:
     """The memory of one of PyTorch's CUDA devices.
 
+    Args:
+        library: the adapter.
+        index: of the device.
+
     Raises:
-        AdapterError: when the adapter cannot be had, or the device does not answer.
+        AdapterError: when the device does not answer.
 
     Example:
-        >>> torch_card(0).concurrent  # doctest: +SKIP
+        >>> torch_card(adapter_library(), 0).concurrent  # doctest: +SKIP
         True
     """
     out = (ctypes.c_uint64 * 3)()
-    adapter_library().call("pgmo_card", index, out)
+    library.call("pgmo_card", index, out)
     return Card(f"cuda:{index}", free=out[0], total=out[1], concurrent=bool(out[2]))
 
 
