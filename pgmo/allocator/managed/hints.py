@@ -12,7 +12,7 @@ from typing import Any
 from pgmo.errors import AdapterError
 
 MISSING = (
-    "unified memory is neither advised nor prefetched: that needs cuda-bindings 12.8 or later "
+    "unified memory is neither advised nor prefetched: that needs cuda-bindings 12.9 or later "
     "(pip install 'pgmo[managed]')"
 )
 

@@ -78,9 +78,18 @@ class UnifiedFramework:
         if memory is not None:
             self._arenas[stream] = (memory.base, memory.bytes)
             self._moves = None
-            if sum(held for _, held in self._arenas.values()) <= self.managed.card.free:
+            if self._fits:
                 self.hints.keep_on_device(memory.base, memory.bytes)
         return memory
+
+    @property
+    def arenas(self) -> list[tuple[int, int]]:
+        """Address and bytes of each."""
+        return list(self._arenas.values())
+
+    @property
+    def _fits(self) -> bool:
+        return sum(size for _, size in self.arenas) <= self.managed.card.free
 
     def take_region(self, size: int) -> Memory:
         """Takes a block for long-lived blocks."""
@@ -119,18 +128,18 @@ class UnifiedFramework:
         Returns:
             What there is to say; "" mostly.
         """
-        fits = sum(size for _, size in self._arenas.values()) <= self.managed.card.free
-        if self._moves is None or self._moves[0] is not plan:
-            self._moves = (plan, moves(plan, self.managed.card.free))
-            self._prefetch(*self._moves)
-        elif not fits:  # else all of it is there since the first time
-            self._prefetch(*self._moves)
+        known = self._moves is not None and self._moves[0] is plan
+        if not (known and self._fits):  # else all of it is there since the first time
+            self.prefetch(plan)
         self.peak()
         return self.pressure.after_replay(self.managed.pool.held(reset=True)[1])
 
-    def _prefetch(self, plan: Plan, due: Moves) -> None:
-        """To the host first, which makes room."""
-        for stream, (low, high) in extents(plan).items():
+    def prefetch(self, plan: Plan) -> None:
+        """Moves what an iteration needs first to the device, and what it does not to the host."""
+        if self._moves is None or self._moves[0] is not plan:
+            self._moves = (plan, moves(plan, self.managed.card.free))
+        due = self._moves[1]
+        for stream, (low, high) in extents(plan).items():  # to the host first, which makes room
             base, size = self._arenas.get(stream, (0, 0))
             high = min(high, low + size)
             for begin, end in _within(due.to_host, low, high):

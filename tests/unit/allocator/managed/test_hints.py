@@ -70,4 +70,4 @@ def test_without_the_bindings_nothing_is_told(monkeypatch):
 def test_bindings_that_know_no_locations_are_too_old(driver):
     module, _ = driver()
     del module.CUmemLocation
-    assert "12.8 or later" in Hints(0).note
+    assert "12.9 or later" in Hints(0).note
