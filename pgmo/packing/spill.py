@@ -103,7 +103,7 @@ def choose(problem: Problem, group: NDArray[np.int64], room: int) -> _Mask:
     size = -(-problem.size // problem.alignment) * problem.alignment
     load = _Load(numbered, size)
     life = problem.upper - problem.lower
-    order = np.lexsort((-size, -life))
+    order = np.lexsort((size, -life))
     entries = _entries_of(group)
     taken: list[int] = []
     seen: set[int] = set()
