@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--budget",
         metavar="SIZE",
-        help="device memory for what an iteration requests; blocks of longest idle time are spilled",
+        help="device memory for what an iteration requests: what is idle for longest is spilled",
     )
     parser.add_argument("--json", metavar="FILE", help="write what was counted to FILE")
     parser.add_argument("-f", "--force", action="store_true", help="overwrite what is there")
