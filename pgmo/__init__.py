@@ -4,9 +4,9 @@
 
 `optimize` does all three. `Profile` and `Plan` are what it records and computes, `plan` computes
 one from the other, or a `Packing` of a bare `Problem`, `extrapolate` tells the profile of a large
-batch from those of small ones, and every error is a `PgmoError`. `torch_allocator` and
-`cupy_allocator` are for those who exchange a framework's allocator themselves, `memory_stats` for
-those who watch it. `managed` is for models that do not fit.
+batch from those of small ones, and every error is a `PgmoError`. `torch_allocator`,
+`cupy_allocator` and `cupy_torch_allocator` are for those who exchange a framework's allocator
+themselves, `memory_stats` for those who watch it. `managed` is for models that do not fit.
 
 Names are imported when they are first used (PEP 562): `import pgmo` and `pgmo --help` load neither
 numpy nor the native module.
@@ -31,6 +31,8 @@ from pgmo.version import __version__
 TYPE_CHECKING = False  # typing's own takes longer to import than all that is imported here
 if TYPE_CHECKING:
     from pgmo.allocator.cupy import cupy_allocator
+    from pgmo.allocator.cupy_through_torch import cupy_torch_allocator
+    from pgmo.allocator.joint import JointSession
     from pgmo.allocator.managed.context import managed
     from pgmo.allocator.memory_stats import memory_stats
     from pgmo.allocator.optimize import optimize
@@ -50,6 +52,7 @@ __all__ = [
     "Extrapolation",
     "FileError",
     "GraphError",
+    "JointSession",
     "OptionError",
     "Packing",
     "PgmoError",
@@ -63,6 +66,7 @@ __all__ = [
     "SessionError",
     "__version__",
     "cupy_allocator",
+    "cupy_torch_allocator",
     "extrapolate",
     "managed",
     "memory_stats",
@@ -74,12 +78,14 @@ __all__ = [
 # Where each name comes from: the same as the imports above, which only type checkers read.
 _HOMES = {
     "Extrapolation": "pgmo.profiler.extrapolation",
+    "JointSession": "pgmo.allocator.joint",
     "Packing": "pgmo.packing.result",
     "Plan": "pgmo.packing.plan",
     "Problem": "pgmo.packing.problem",
     "Profile": "pgmo.profiler.profile",
     "Session": "pgmo.allocator.session",
     "cupy_allocator": "pgmo.allocator.cupy",
+    "cupy_torch_allocator": "pgmo.allocator.cupy_through_torch",
     "extrapolate": "pgmo.profiler.extrapolate",
     "managed": "pgmo.allocator.managed.context",
     "memory_stats": "pgmo.allocator.memory_stats",

@@ -46,6 +46,16 @@ _give_back = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(_return_memory)
 ctypes.pythonapi.Py_IncRef(ctypes.py_object(_give_back))
 
 
+class _Handle:
+    """A stream as the protocol of CUDA's Python packages has it: version and handle."""
+
+    def __init__(self, handle: int) -> None:
+        self._handle = handle
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self._handle
+
+
 class Cupy:
     """The engine under CuPy's allocator, for one device. See `cupy_framework`.
 
@@ -61,7 +71,7 @@ class Cupy:
     yields = True
 
     def __init__(self, index: int) -> None:
-        cupy = _cupy()
+        cupy = imported_cupy()
         self.index = index
         self.device = f"cuda:{index}"
         self.version = str(cupy.__version__)
@@ -129,10 +139,17 @@ class Cupy:
         handle = self._route.streams.handle(stream)
         if handle is None:
             return None
-        cuda = self._cuda
-        stream_of = cuda.ExternalStream(handle) if handle else cuda.Stream.null
-        with cuda.Device(self.index), stream_of:
+        with self._cuda.Device(self.index), self._stream_of(handle):
             return self._take(size, None)
+
+    def _stream_of(self, handle: int) -> Any:
+        """What can be entered to make a stream the current one."""
+        stream = self._cuda.Stream
+        if not handle:
+            return stream.null
+        if hasattr(stream, "from_external"):  # since CuPy 14, where the other one is deprecated
+            return stream.from_external(_Handle(handle))
+        return self._cuda.ExternalStream(handle)
 
     def take_region(self, size: int) -> Memory:
         """Takes one block of `size` bytes that every stream may use at once.
@@ -237,7 +254,7 @@ def cupy_framework(index: int | None = None) -> Cupy:
         >>> cupy_framework(0).device  # doctest: +SKIP
         'cuda:0'
     """
-    runtime = _cupy().cuda.runtime
+    runtime = imported_cupy().cuda.runtime
     try:
         count = int(runtime.getDeviceCount())
     except runtime.CUDARuntimeError as error:
@@ -270,18 +287,23 @@ def cupy_allocator() -> CupyAllocator:
     Example:
         >>> cupy.cuda.set_allocator(pgmo.cupy_allocator())  # doctest: +SKIP
     """
-    cuda = _cupy().cuda
+    cuda = imported_cupy().cuda
     current = cuda.get_allocator()
     allocator = current if isinstance(current, CupyAllocator) else CupyAllocator(cuda, current)
     allocator.stays = True
     return allocator
 
 
-def _cupy() -> Any:
+def imported_cupy() -> Any:
+    """The module.
+
+    Raises:
+        AdapterError: when it is missing.
+    """
     try:
         import cupy
     except ImportError as error:
         raise AdapterError(
-            "framework=\"cupy\" needs CuPy, which is not installed: pip install 'pgmo[cupy]'"
+            "CuPy, which this needs, is not installed: pip install 'pgmo[cupy]'"
         ) from error
     return cupy

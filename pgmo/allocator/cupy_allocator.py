@@ -19,10 +19,13 @@ from pgmo.units import format_bytes
 MOST_STREAMS = 64
 """Streams of a device that are told apart; what others request goes to the allocator beneath."""
 
-_LEGACY = 1
+LEGACY = 1
 """CUDA's other handle of the default stream, besides 0."""
 
-_PER_THREAD = 2
+_NO_MEMORY = 2
+"""CUDA's `cudaErrorMemoryAllocation`, which CuPy has no name for."""
+
+PER_THREAD = 2
 """CUDA's handle of the per-thread default stream: one handle for a stream in each thread."""
 
 # CuPy may be gone when the interpreter has ended, and the memory goes anyway.
@@ -72,9 +75,9 @@ class StreamNumbers:
         That is while its work is captured, for a graph keeps the addresses; on the per-thread
         default stream; and when there are too many streams.
         """
-        if handle <= _LEGACY:
+        if handle <= LEGACY:
             return 0
-        if handle == _PER_THREAD or self._is_capturing(handle):
+        if handle == PER_THREAD or self._is_capturing(handle):
             return None
         number = self._numbers.get(handle)
         return self._add(handle) if number is None else number
@@ -145,7 +148,6 @@ class CupyAllocator:
         self._stream: Callable[[int], Any] = cuda.get_current_stream
         self._pointer, self._memory = cuda.MemoryPointer, cuda.UnownedMemory
         self._exhausted = (MemoryError, cuda.runtime.CUDARuntimeError)
-        self._no_memory = cuda.runtime.errorMemoryAllocation
 
     @property
     def serves(self) -> bool:
@@ -206,4 +208,4 @@ class CupyAllocator:
 
     def _is_out_of_memory(self, error: BaseException) -> bool:
         # Without a pool, CuPy passes the runtime's own error on.
-        return isinstance(error, MemoryError) or getattr(error, "status", 0) == self._no_memory
+        return isinstance(error, MemoryError) or getattr(error, "status", 0) == _NO_MEMORY

@@ -2,13 +2,15 @@
 
 import functools
 import os
-from collections.abc import Callable
-from typing import ParamSpec, TypedDict, TypeVar, Unpack, overload
+from collections.abc import Callable, Mapping
+from typing import Any, ParamSpec, Required, TypedDict, TypeVar, Unpack, overload
 
 from pgmo.allocator.cupy import cupy_framework
 from pgmo.allocator.framework import Framework
+from pgmo.allocator.joint import JointSession, joint_session
+from pgmo.allocator.optimized import Optimized
 from pgmo.allocator.options import Options
-from pgmo.allocator.session import Optimized, Session
+from pgmo.allocator.session import Session
 from pgmo.allocator.torch_cpu import torch_cpu
 from pgmo.allocator.torch_cuda import torch_cuda
 from pgmo.errors import OptionError
@@ -19,14 +21,10 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class OptionFields(TypedDict, total=False):
+class CommonFields(TypedDict, total=False):
     """The options of `optimize`, for type checkers; `Options` has the defaults."""
 
-    plan: Plan | str | os.PathLike[str] | None
-    profile: Profile | str | os.PathLike[str] | None
-    opening: Profile | str | os.PathLike[str] | None
     save: str | os.PathLike[str] | None
-    framework: str
     device: object
     model_name: str
     solver: str
@@ -40,6 +38,31 @@ class OptionFields(TypedDict, total=False):
     record_only: bool
     memory: str
     budget: str | int | None
+
+
+class OptionFields(CommonFields, total=False):
+    """Those for one framework."""
+
+    plan: Plan | str | os.PathLike[str] | None
+    profile: Profile | str | os.PathLike[str] | None
+    opening: Profile | str | os.PathLike[str] | None
+    framework: str
+
+
+class JointFields(CommonFields, total=False):
+    """Those for several frameworks; plans and profiles by the framework's name."""
+
+    plan: Mapping[str, Plan | str | os.PathLike[str]] | None
+    profile: Mapping[str, Profile | str | os.PathLike[str]] | None
+    opening: Mapping[str, Profile | str | os.PathLike[str]] | None
+    framework: Required[tuple[str, ...] | list[str]]
+
+
+class _Fields(CommonFields, total=False):
+    plan: Any
+    profile: Any
+    opening: Any
+    framework: Any
 
 
 def framework_of(device: object, framework: str = "torch") -> Callable[[], Framework]:
@@ -73,14 +96,14 @@ def _has_cuda() -> bool:
 
 
 @overload
-def optimize(function: Callable[P, R], /) -> Optimized[P, R]: ...
+def optimize(function: Callable[P, R], /) -> Optimized[P, R, Session]: ...
 @overload
 def optimize(**options: Unpack[OptionFields]) -> Session: ...
+@overload
+def optimize(**options: Unpack[JointFields]) -> JointSession: ...
 def optimize(
-    function: Callable[P, R] | None = None,
-    /,
-    **options: Unpack[OptionFields],
-) -> Session | Optimized[P, R]:
+    function: Callable[P, R] | None = None, /, **options: Unpack[_Fields]
+) -> Session | JointSession | Optimized[P, R, Session]:
     """Serves a loop's memory from one arena, after watching a few of its iterations.
 
     The result is a context manager, and a decorator that makes each call of a function an
@@ -98,7 +121,9 @@ def optimize(
             go with `profile`. With it that iteration is served, too.
         save: directory for the profile and the plan (`<model_name>.pgmoprof`, `.pgmoplan`); those
             of further structures get a number.
-        framework: whose memory: "torch" (default) or "cupy".
+        framework: whose memory: "torch" (default) or "cupy". A tuple of both opens a session of
+            each, with a plan and an arena of its own, whose iterations begin and end together
+            (`JointSession`); `plan`, `profile` and `opening` are dictionaries by framework then.
         device: whose tensors: "cpu", "cuda", "cuda:1", or a `torch.device`. By default the current
             CUDA device where there is one, else the CPU. Sessions of different devices may be open
             at the same time.
@@ -149,6 +174,8 @@ def optimize(
             f"there is no option {sorted(unknown)[0]!r}; pgmo.optimize() has "
             f"{', '.join(OptionFields.__annotations__)}"
         )
+    if not isinstance(options.get("framework", ""), str):
+        return joint_session(options, framework_of)
     chosen = Options(**options)
     found = framework_of(chosen.device, chosen.framework)
     if chosen.memory == "managed":

@@ -9,19 +9,19 @@ Whatever the program does, requests that are not in the plan go to the framework
 a wrong plan costs memory and never correctness.
 """
 
-import functools
 import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from types import MethodType, TracebackType
-from typing import Any, Generic, ParamSpec, Self, TypeVar
+from types import TracebackType
+from typing import ParamSpec, Self, TypeVar
 
 from pgmo.allocator.framework import Framework
 from pgmo.allocator.lifecycle import Lifecycle
 from pgmo.allocator.managed.unified import UnifiedFramework
+from pgmo.allocator.optimized import Optimized
 from pgmo.allocator.options import Options
 from pgmo.allocator.statistics import IterationStatistics, Phase, Summary
 from pgmo.errors import AdapterError, SessionError
@@ -258,7 +258,7 @@ class Session:
 
     # --- as a decorator -------------------------------------------------------------------------
 
-    def __call__(self, function: Callable[P, R]) -> "Optimized[P, R]":
+    def __call__(self, function: Callable[P, R]) -> Optimized[P, R, Self]:
         """Makes every call of `function` an iteration; the session opens at the first call."""
         return Optimized(self, function)
 
@@ -306,41 +306,3 @@ class Session:
             course.warn(text)
         if framework.hints.note and framework.hints.note not in course.notes:
             course.notes.append(framework.hints.note)
-
-
-class Optimized(Generic[P, R]):
-    """A function each call of which is an iteration of a session.
-
-    Attributes:
-        session: the session, for its summary and its plan.
-
-    Example:
-        >>> @pgmo.optimize()  # doctest: +SKIP
-        ... def train_step(batch): ...
-        >>> for batch in loader:  # doctest: +SKIP
-        ...     train_step(batch)
-        >>> print(train_step.session.summary())  # doctest: +SKIP
-        >>> train_step.close()  # doctest: +SKIP
-    """
-
-    def __init__(self, session: Session, function: Callable[P, R]) -> None:
-        self.session = session
-        self._function = function
-        self._opened = False
-        functools.update_wrapper(self, function)
-
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Runs one iteration; opens the session before the first."""
-        if not self._opened:
-            self.session.__enter__()
-            self._opened = True
-        with self.session.iteration():
-            return self._function(*args, **kwargs)
-
-    def __get__(self, instance: object, owner: type | None = None) -> Any:
-        """Binds like a function, so that methods can be decorated."""
-        return self if instance is None else MethodType(self, instance)
-
-    def close(self) -> None:
-        """Closes the session; further calls raise `SessionError`."""
-        self.session.close()

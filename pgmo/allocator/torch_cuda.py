@@ -203,7 +203,7 @@ def torch_cuda(index: int | None = None) -> "TorchCuda | TorchPlugin":
         >>> torch_cuda(0).device  # doctest: +SKIP
         'cuda:0'
     """
-    torch = _torch_with_cuda()
+    torch = torch_with_cuda()
     if index is None:
         index = int(torch.cuda.current_device())
     if not 0 <= index < torch.cuda.device_count():
@@ -321,7 +321,12 @@ def _torch() -> Any:
     return torch
 
 
-def _torch_with_cuda() -> Any:
+def torch_with_cuda() -> Any:
+    """The module.
+
+    Raises:
+        AdapterError: when it is missing, or finds no CUDA device.
+    """
     torch = _torch()
     if torch.version.cuda is None:
         raise AdapterError(

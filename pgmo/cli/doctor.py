@@ -1,8 +1,9 @@
 """Say what this machine has, what is in the way, and what to do.
 
-Looks at versions, GPUs, the compiler, the adapters that are compiled or can be, the cache folder,
-memory, and settings of PyTorch's allocators. PyTorch is started in a process of its own, so that a
-broken CUDA does no harm. Exit code 0 when pgmo can serve at least one framework, else 1.
+Looks at versions, GPUs, CuPy, the compiler, the adapters that are compiled or can be, the cache
+folder, memory, and settings of the frameworks' allocators. These are started in a process of their
+own, so that a broken CUDA does no harm. Exit code 0 when pgmo can serve at least one framework,
+else 1.
 """
 
 import argparse
@@ -61,8 +62,12 @@ def _lines(found: "Examination") -> Iterator[str]:
         told = f"{format_bytes(found.memory)}, {format_bytes(found.available)} available"
         yield _line("memory", told)
     torch = found.frameworks.get("torch", {})
+    cupy = found.frameworks.get("cupy", {})
     for name, text in versions.items():
-        yield _line(name, text + (_cuda(torch) if name == "torch" else ""))
+        aside = _cuda(torch) if name == "torch" else _package(cupy) if name == "cupy" else ""
+        yield _line(name, text + aside)
+    if not cupy and found.driver:
+        yield _line("cupy", "not installed; pip install 'pgmo[cupy]' if you use it")
     yield _line("driver", found.driver or "none")
     for device in found.frameworks.get("devices", ()):
         yield _line(
@@ -88,6 +93,11 @@ def _lines(found: "Examination") -> Iterator[str]:
 
 def _line(name: str, text: str) -> str:
     return f"{name:<10}  {text}"
+
+
+def _package(cupy: dict[str, Any]) -> str:
+    packages = ", ".join(cupy.get("packages", ()))
+    return f" ({packages})" if packages else ""
 
 
 def _cuda(torch: dict[str, Any]) -> str:

@@ -1,5 +1,6 @@
 """Everything about this machine at once, and the problems that follow from it."""
 
+import os
 import platform
 import shutil
 import subprocess
@@ -12,6 +13,7 @@ from typing import Any
 from pgmo.doctor import probe
 from pgmo.doctor.cache import Cache, look_at_cache
 from pgmo.doctor.compiler import Compiler, try_compiler
+from pgmo.doctor.cupy import cupy_problems, cupy_works
 from pgmo.doctor.machine import memory, settings_in_the_way, short_of_memory
 from pgmo.doctor.problem import Problem
 from pgmo.version import __version__
@@ -64,6 +66,7 @@ def examine(*, build: bool = False) -> Examination:
     problems = [
         *framework_problems(frameworks, driver),
         *adapter_problems(frameworks, compiler, cache),
+        *cupy_problems(frameworks.get("cupy", {}), driver, os.environ),
         *settings_in_the_way(),
         *short_of_memory(available),
     ]
@@ -128,6 +131,8 @@ def served(frameworks: Mapping[str, Any], compiler: Compiler, cache: Cache) -> I
             yield "PyTorch on CUDA"
         else:
             yield "PyTorch on CUDA, through the prebuilt plug-in only (pgmo.torch_allocator)"
+    if cupy_works(frameworks.get("cupy", {})):
+        yield "CuPy"
 
 
 def framework_problems(frameworks: Mapping[str, Any], driver: str) -> Iterator[Problem]:
@@ -153,7 +158,11 @@ def framework_problems(frameworks: Mapping[str, Any], driver: str) -> Iterator[P
         )
     elif not torch:
         if not failed:
-            yield Problem("error", "PyTorch is not installed", "pip install 'pgmo[torch]'")
+            yield Problem(
+                "warning" if cupy_works(frameworks.get("cupy", {})) else "error",
+                "PyTorch is not installed",
+                "pip install 'pgmo[torch]'",
+            )
     elif torch["cuda"] is None:
         if driver:
             yield Problem(

@@ -14,6 +14,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pgmo.doctor.cupy import cupy_packages, look_at_cupy
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -85,9 +87,16 @@ def main(build: bool) -> None:
         import cupy
     except Exception as error:
         if not isinstance(error, ModuleNotFoundError) or error.name != "cupy":
-            _say(cupy={"error": f"{type(error).__name__}: {error}"})
+            told = {"error": f"{type(error).__name__}: {error}", "packages": cupy_packages()}
+            _say(cupy=told)
     else:
-        _say(cupy={"version": str(cupy.__version__), "path": os.path.dirname(cupy.__file__)})
+        about = {
+            "version": str(cupy.__version__),
+            "path": os.path.dirname(cupy.__file__),
+            "packages": cupy_packages(),
+        }
+        _say(cupy=about)
+        _say(cupy={**about, **look_at_cupy(cupy)})  # here CUDA may fail
 
 
 def _torch(torch: Any, build: bool) -> None:

@@ -1,45 +1,16 @@
-"""Whole sessions: what is recorded is replayed from slots."""
-
-import numpy as np
-import pytest
+"""Whole sessions, and what the allocator beneath sees of them; the rest is in the suite."""
 
 from pgmo.allocator.statistics import Phase
 from pgmo.profiler.recording import FREE, REQUEST, STREAM
 from tests.adapters.world import Slot, in_thread, serve
-from tests.unit.allocator.simulated import LAYERS, Loop, Oracle, open_session, run
+from tests.conformance.subjects import TorchCudaWorld
+from tests.unit.allocator.simulated import LAYERS, Loop, open_session, run
 
 
-class Program:
-    """What `Loop` needs: requests by address. Every block is filled, and intact at its end."""
-
-    def __init__(self, world):
-        self._world = world
-        self._blocks = {}
-        self._oracle = Oracle()
-
-    def request(self, size):
-        block = self._world.allocate(size)
-        assert block.address % 512 == 0
-        self._oracle.add(block.address, size)
-        block.fill(len(self._blocks) % 251)
-        self._blocks[block.address] = block, len(self._blocks) % 251
-        return block.address
-
-    def free(self, address):
-        block, value = self._blocks.pop(address)
-        assert block.holds(value)
-        self._oracle.remove(address)
-        block.free()
-
-    @property
-    def addresses(self):
-        return list(self._blocks)
-
-
-def test_records_then_serves_everything_from_slots(world, framework_of):
-    program = Program(world)
-    loop = Loop(program, LAYERS)
-    with open_session_of(framework_of) as session:
+def test_records_then_serves_everything_from_slots(world, framework):
+    subject = TorchCudaWorld(world, framework)
+    loop = Loop(subject, LAYERS)
+    with subject.session() as session:
         run(loop, session, 6)
         world.log()
         run(loop, session, 2)
@@ -52,46 +23,16 @@ def test_records_then_serves_everything_from_slots(world, framework_of):
     assert world.current == world.upstream()
 
 
-def test_blocks_that_live_on_give_the_arena_back_with_the_last_of_them(world, framework_of):
-    program = Program(world)
-    loop = Loop(program, LAYERS)
-    with open_session_of(framework_of) as session:
+def test_blocks_that_live_on_give_the_arena_back_with_the_last_of_them(world, framework):
+    subject = TorchCudaWorld(world, framework)
+    loop = Loop(subject, LAYERS)
+    with subject.session() as session:
         run(loop, session, 8)
         arena = session.plan.arena
     assert world.used() >= arena
     loop.drop()
     assert world.living() == len(loop.state)
     loop.finish()
-    assert world.living() == 0
-    assert program.addresses == []
-
-
-def test_a_second_session_serves_again(world, framework_of):
-    framework = framework_of(0)
-    framework.uninstall()
-    program = Program(world)
-    for _ in range(2):
-        loop = Loop(program, LAYERS)
-        with open_session(framework) as session:
-            run(loop, session, 6)
-            assert session.history[-1].hit_rate == 1
-            loop.finish()
-    assert world.living() == 0
-
-
-def test_a_pause_delegates(world, framework_of):
-    program = Program(world)
-    loop = Loop(program, LAYERS)
-    with open_session_of(framework_of) as session:
-        run(loop, session, 6)
-        with session.pause():
-            world.log()
-            evaluation = world.allocate(LAYERS[0])
-            assert world.log() == [f"beneath: allocate({LAYERS[0]})"]
-        run(loop, session, 1)
-        assert session.history[-1].hit_rate == 1
-        evaluation.free()
-        loop.finish()
     assert world.living() == 0
 
 
@@ -136,28 +77,6 @@ def test_a_block_that_other_streams_use_is_not_planned(world, framework_of):
     assert world.living() == 0
 
 
-def test_slots_of_each_stream_are_in_its_own_arena(world, framework_of):
-    framework = framework_of(0)
-    seen = {}
-
-    def iteration():
-        for stream in (0, 3, 5):
-            with world.on(stream=stream):
-                block = world.allocate(3000)
-                seen[stream] = block.address
-                block.free()
-
-    with open_session(framework) as session:
-        for _ in range(6):
-            with session.iteration():
-                iteration()
-        assert session.history[-1].hit_rate == 1
-        assert session.plan.arena == 3 * 3072
-        assert len(set(seen.values())) == 3
-        assert np.unique(session.plan.stream).tolist() == [0, 1, 2]
-    assert world.living() == 0
-
-
 def test_the_profiler_is_told_of_slots(world, framework):
     serve(framework, [Slot(1000, 0, end=1)])
     world.ask("profile", 1)
@@ -177,22 +96,3 @@ def test_the_profiler_is_told_of_slots(world, framework):
     world.ask("profile", 0)
     world.allocate(1000).free()
     assert [line for line in world.log() if line.startswith("profiler")] == []
-
-
-@pytest.mark.parametrize("size", [1, 511, 512, 513])
-def test_slots_keep_to_the_alignment_of_torch(world, framework_of, size):
-    framework = framework_of(0)
-    with open_session(framework) as session:
-        for _ in range(6):
-            with session.iteration():
-                blocks = [world.allocate(size) for _ in range(3)]
-                addresses = [block.address for block in blocks]
-                for block in blocks:
-                    block.free()
-        assert session.history[-1].hit_rate == 1
-    assert all(address % 512 == 0 for address in addresses)
-    assert len(set(addresses)) == 3
-
-
-def open_session_of(framework_of):
-    return open_session(framework_of(0))

@@ -5,7 +5,8 @@
 Builds pgmo in place with the Python that runs this, runs the tests of this folder (one process per
 file, at the same time) and every benchmark in bench/gpu within its share of the time, and writes
 what they print and measure to the folder of results. A step that fails does not stop the others;
-the exit code says at the end whether any did. Without a GPU it says so and ends well.
+the exit code says at the end whether any did. Without a GPU it says so and ends well;
+with CuPy alone, what is CuPy's.
 """
 
 import argparse
@@ -44,6 +45,9 @@ PACKAGES = (
     "platformdirs",
     "filelock",
 )
+CUPYS = ("build", "test_adapters", "test_cupy", "cupy_loops")
+"""Steps that need no PyTorch."""
+
 TAIL = 40
 
 
@@ -163,9 +167,10 @@ def what_to_carry(missing: Sequence[str]) -> str:
     )
 
 
-def why_no_gpu() -> str:
+def why_no_gpu(framework: str) -> str:
     """Asks another process, so that this one holds no memory of the device."""
-    probe = "from tests.gpu.device import why_not; print(why_not())"
+    function = {"torch": "why_not", "cupy": "why_not_cupy"}[framework]
+    probe = f"from tests.gpu.device import {function} as why; print(why())"
     answer = subprocess.run(
         [sys.executable, "-c", probe], cwd=ROOT, capture_output=True, text=True, check=False
     )
@@ -178,11 +183,12 @@ def main() -> int:
     parser.add_argument("--results", type=Path, default=ROOT / "bench" / "results" / "gpu")
     parser.add_argument("--only", action="append", help="a step's name; repeat for more")
     arguments = parser.parse_args()
-    reason = why_no_gpu()
-    if reason:
+    reason = why_no_gpu("torch")
+    cupy_alone = bool(reason) and not why_no_gpu("cupy")
+    if reason and not cupy_alone:
         print(f"gpu-check: {reason}; nothing to do.")
         return 0
-    missing = missing_packages()
+    missing = [name for name in missing_packages() if name != "torch" or not cupy_alone]
     if missing:
         print(f"gpu-check: {what_to_carry(missing)}")
         return 1
@@ -190,6 +196,9 @@ def main() -> int:
     results.mkdir(parents=True, exist_ok=True)
     begin = time.monotonic()
     groups = plan(results)
+    if cupy_alone:
+        print(f"gpu-check: {reason}; only what is CuPy's.")
+        groups = [[step for step in group if step.name in CUPYS] for group in groups]
     if arguments.only:
         groups = [[step for step in group if step.name in arguments.only] for group in groups]
     outcomes = run(groups, results)

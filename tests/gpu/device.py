@@ -26,6 +26,21 @@ def why_not() -> str:
     return ""
 
 
+def why_not_cupy() -> str:
+    """Why CuPy cannot be tested here; empty when it finds a CUDA device."""
+    if STUB:
+        return "CuPy does not run on the stub"
+    if importlib.util.find_spec("cupy") is None:
+        return "CuPy is not installed"
+    try:
+        import cupy
+
+        count = cupy.cuda.runtime.getDeviceCount()
+    except Exception as error:  # whatever the driver says, or a library that is missing
+        return f"CuPy finds no CUDA device: {error}"
+    return "" if count else "there is no CUDA device"
+
+
 def make_deterministic() -> None:
     """Makes the same program compute the same bits each time, as far as torch can."""
     import torch

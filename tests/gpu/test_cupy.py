@@ -7,18 +7,14 @@ from pathlib import Path
 import pytest
 
 import pgmo
-from tests.gpu.device import STUB
-
-try:
-    import cupy
-except ImportError:
-    cupy = None
-
 from pgmo.profiler.cupy_hook import cupy_recorder
+from tests.gpu.device import why_not_cupy
 
-pytestmark = pytest.mark.skipif(
-    STUB or cupy is None, reason="CuPy is not installed, or there is no real device"
-)
+REASON = why_not_cupy()
+if not REASON:
+    import cupy
+
+pytestmark = pytest.mark.skipif(bool(REASON), reason=REASON)
 
 
 def load(name):
@@ -60,6 +56,9 @@ def after(program, times):
 
 @pytest.fixture(autouse=True)
 def the_usual_allocator():
+    if REASON:
+        yield
+        return
     before = cupy.cuda.get_allocator()
     yield
     assert cupy.cuda.get_allocator() == before

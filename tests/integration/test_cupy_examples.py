@@ -1,6 +1,6 @@
-"""The examples for CuPy compute what they should, with NumPy in the place of CuPy's arrays.
+"""The examples and the benchmark for CuPy, with NumPy in the place of CuPy's arrays.
 
-tests/gpu/test_cupy.py has them on a device, and under pgmo.
+tests/gpu/test_cupy.py has the examples on a device, and under pgmo.
 """
 
 import importlib.util
@@ -14,12 +14,12 @@ import pytest
 from pgmo.allocator import cupy as adapter
 from tests.unit import fake_cupy
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
 def example(monkeypatch):
-    """Loads an example by its name."""
+    """Loads a script by its path."""
     cupy = types.ModuleType("cupy")
     cupy.cuda, cupy.__version__ = fake_cupy.make().cuda, "14.0.0"
     cupy.__getattr__ = lambda name: getattr(np, name)
@@ -27,8 +27,10 @@ def example(monkeypatch):
     monkeypatch.setattr(adapter, "_frameworks", {})
 
     def load(name):
-        spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+        spec = importlib.util.spec_from_file_location(Path(name).stem, ROOT / f"{name}.py")
         module = importlib.util.module_from_spec(spec)
+        monkeypatch.setitem(sys.modules, spec.name, module)  # which dataclasses look up
+        monkeypatch.setattr(sys, "path", list(sys.path))
         spec.loader.exec_module(module)
         return module
 
@@ -36,7 +38,7 @@ def example(monkeypatch):
 
 
 def test_the_network_learns(example):
-    network = example("cupy_mlp").Network(batch=64, hidden=128)
+    network = example("examples/cupy_mlp").Network(batch=64, hidden=128)
     network.step()
     before = float(network.loss)
     for _ in range(50):
@@ -46,6 +48,19 @@ def test_the_network_learns(example):
 
 @pytest.mark.filterwarnings("ignore:.*allocate nothing:UserWarning")  # NumPy's arrays are its own
 def test_conjugate_gradients_solve_the_system(example, capsys):
-    residual = example("cupy_conjugate_gradient").main(60, size=200)
+    residual = example("examples/cupy_conjugate_gradient").main(60, size=200)
     assert residual < 1e-8
     assert "60 iterations" in capsys.readouterr().out
+
+
+def test_the_benchmark_looks_at_the_pool(example, monkeypatch):
+    bench = example("bench/gpu/cupy_loops")
+    monkeypatch.setattr(bench, "ARRAYS", 30)
+    found = {}
+    for who in ("cupy", "pgmo"):
+        found[who] = bench.measure(who, bench.pools()[who](), bench.Arrays)
+    assert found["cupy"].held == found["cupy"].peak == sum(bench.SIZES)  # a block of each size
+    # Two arrays are alive at a time, at most. While recording, all is as without pgmo.
+    assert found["pgmo"].held == sum(bench.SIZES[1:])
+    assert found["pgmo"].peak == sum(bench.SIZES)
+    assert found["cupy"].digest == found["pgmo"].digest

@@ -102,18 +102,6 @@ def test_switching_on_and_off_with_tensors_alive(plain):
     gc.collect()
 
 
-def test_blocks_are_aligned_and_empty_tensors_work():
-    with pgmo.optimize() as session:
-        for _ in range(7):
-            tensors = [torch.empty(size, dtype=torch.uint8) for size in (0, 1, 63, 64, 65, 1 << 16)]
-            assert tensors[0].data_ptr() == 0
-            assert all(tensor.data_ptr() % 64 == 0 for tensor in tensors)
-            tensors[5].resize_(1 << 17)
-            del tensors
-            session.step()
-    assert session.history[-1].hit_rate == 1
-
-
 def test_out_of_memory_is_typed_and_says_what_pgmo_holds():
     with pgmo.optimize() as session:
         for _ in range(6):
@@ -143,23 +131,6 @@ def test_slots_are_reported_to_the_profiler():
         assert session.statistics["hits"] > 0
     allocations = [event.self_cpu_memory_usage for event in profile.key_averages()]
     assert sum(size for size in allocations if size > 0) >= 400_000
-
-
-def test_tensors_freed_on_another_thread_and_after_the_session():
-    kept = []
-    with pgmo.optimize() as session:
-        for _ in range(8):
-            kept.append(torch.full((1000,), 7.0))
-            if len(kept) > 1:
-                victim = kept.pop(0)
-                holder = [victim]
-                del victim
-                thread = threading.Thread(target=holder.clear)
-                thread.start()
-                thread.join()
-            session.step()
-    assert session.history[-1].requests > 0
-    assert all(torch.equal(tensor, torch.full((1000,), 7.0)) for tensor in kept)
 
 
 def test_storage_keeps_its_allocator_after_the_session():
@@ -274,19 +245,3 @@ def test_decorator_without_parentheses_and_options_by_position():
         pgmo.optimize("x.pgmoplan")
     with pytest.raises(pgmo.OptionError, match="there is no option 'plann'"):
         pgmo.optimize(plann="x.pgmoplan")
-
-
-def test_interpreter_exit_with_an_open_session():
-    script = """
-import pgmo, torch
-session = pgmo.optimize()
-session.__enter__()
-tensors = []
-for _ in range(7):
-    tensors = [torch.ones(1000) for _ in range(5)]
-    session.step()
-print(session.history[-1].hits)
-"""
-    command = [sys.executable, "-W", "ignore", "-c", script]
-    result = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert int(result.stdout) > 0

@@ -28,7 +28,6 @@ class Runtime:
     """`cupy.cuda.runtime`."""
 
     CUDARuntimeError = CUDARuntimeError
-    errorMemoryAllocation = 2  # noqa: N815
 
     def __init__(self, devices=2, limit=1 << 40):
         self._local = threading.local()
@@ -179,13 +178,30 @@ def make(**options):
                 pool.free[self._key].append(self._mem)
             tell("free_postprocess", **about)
 
+    class PythonFunctionAllocatorMemory(BaseMemory):
+        def __init__(self, size, malloc, free, device):
+            self.size, self.device_id, self._free = size, device, free
+            self.ptr = malloc(size, device) if size > 0 else 0
+
+        def __del__(self):
+            if self.ptr:
+                self._free(self.ptr, self.device_id)
+
+    class PythonFunctionAllocator:
+        def __init__(self, malloc_func, free_func):
+            self._functions = malloc_func, free_func
+
+        def malloc(self, size):
+            memory = PythonFunctionAllocatorMemory(size, *self._functions, runtime.getDevice())
+            return MemoryPointer(memory, 0)
+
     class MemoryPool:
         """Keeps freed blocks for requests of the same rounded size, device and stream."""
 
         def __init__(self, allocator=None):
             self._allocator = allocator or _malloc
             self.free = defaultdict(list)
-            self._living = weakref.WeakSet()
+            self._taken = 0
 
         def malloc(self, size):
             rounded = -(-size // UNIT) * UNIT
@@ -197,7 +213,6 @@ def make(**options):
                 key = device, get_current_stream().ptr, rounded
                 mem = self.free[key].pop() if self.free[key] else self._fresh(rounded)
                 pointer = MemoryPointer(PooledMemory(mem, self, key), 0)
-                self._living.add(pointer.mem)
             tell(
                 "malloc_postprocess",
                 device_id=device,
@@ -208,23 +223,24 @@ def make(**options):
             )
             return pointer
 
-        def total_bytes(self):
-            cached = sum(mem.size for free in self.free.values() for mem in free)
-            return cached + sum(mem.size for mem in self._living)
-
         def free_all_blocks(self, stream=None):
             for key in [key for key in self.free if key[0] == runtime.getDevice()]:
-                del self.free[key]
+                self._taken -= sum(mem.size for mem in self.free.pop(key))
+
+        def total_bytes(self):
+            return self._taken
 
         def _fresh(self, size):
             try:
-                return self._allocator(size).mem
+                mem = self._allocator(size).mem
             except CUDARuntimeError:
                 self.free_all_blocks()
-            try:
-                return self._allocator(size).mem
-            except CUDARuntimeError:
-                raise OutOfMemoryError(f"Out of memory allocating {size:,} bytes") from None
+                try:
+                    mem = self._allocator(size).mem
+                except CUDARuntimeError:
+                    raise OutOfMemoryError(f"Out of memory allocating {size:,} bytes") from None
+            self._taken += size
+            return mem
 
     class Device:
         def __init__(self, device=None):
@@ -254,6 +270,12 @@ def make(**options):
 
         def synchronize(self):
             runtime.log.append(f"synchronize stream {self.ptr}")
+
+        @classmethod
+        def from_external(cls, other):
+            version, handle = other.__cuda_stream__()
+            assert version == 0
+            return cls(handle)
 
     Stream.null = Stream(0)
 
@@ -287,7 +309,7 @@ def make(**options):
     cuda = types.ModuleType("cupy.cuda")
     for each in (
         *(MemoryPointer, UnownedMemory, Memory, ManagedMemory, MemoryPool, MemoryHook, Device),
-        *(Stream, malloc_managed, malloc_async, get_current_stream),
+        *(PythonFunctionAllocator, Stream, malloc_managed, malloc_async, get_current_stream),
         *(set_allocator, get_allocator, using_allocator),
     ):
         setattr(cuda, each.__name__, each)

@@ -1,10 +1,5 @@
 """Whole sessions over CuPy, whose driver is replaced."""
 
-import os
-import subprocess
-import sys
-import threading
-
 import pytest
 
 import pgmo
@@ -49,16 +44,6 @@ def test_the_arena_goes_back_with_the_last_array_of_it(cupy):
     loop.finish()
 
 
-def test_a_second_session_and_a_plan_of_the_first_serve_again(cupy, tmp_path):
-    for plan in (None, tmp_path / "loop.pgmoplan"):
-        loop = Loop(Program(cupy), LAYERS)
-        where = {"save": tmp_path, "model_name": "loop"} if plan is None else {"plan": plan}
-        with pgmo.optimize(framework="cupy", **where) as session:
-            run(loop, session, 7)
-            assert session.history[-1].hit_rate == 1
-            loop.finish()
-
-
 def test_slots_of_each_stream_are_in_an_arena_of_that_stream(cupy):
     seen = {}
 
@@ -78,48 +63,6 @@ def test_slots_of_each_stream_are_in_an_arena_of_that_stream(cupy):
         kinds = sorted(kind for _, _, kind in cupy.runtime.living.values())
         assert kinds == ["async on 0", "async on 4096", "async on 8192"]
     assert len(set(seen.values())) == 3
-
-
-def test_threads_share_the_arena_and_free_each_others_blocks(cupy):
-    loop = Loop(Program(cupy), LAYERS)
-
-    def in_thread():
-        thread = threading.Thread(target=loop)
-        thread.start()
-        thread.join()
-
-    with pgmo.optimize(framework="cupy") as session:
-        for turn in range(8):
-            with session.iteration():
-                in_thread() if turn % 2 else loop()
-        assert session.history[-1].hit_rate == session.history[-2].hit_rate == 1
-        loop.finish()
-
-
-def test_many_threads_at_once_get_no_memory_that_another_has(cupy):
-    """The engine's own map of living blocks aborts the process on an overlap."""
-    failed = []
-
-    def work():
-        try:
-            for turn in range(300):
-                kept = [alloc(cupy, LAYERS[(turn + at) % len(LAYERS)]) for at in range(3)]
-                assert len({block.ptr for block in kept}) == 3
-        except BaseException as error:
-            failed.append(error)
-
-    loop = Loop(Program(cupy), LAYERS)
-    with pgmo.optimize(framework="cupy") as session:
-        run(loop, session, 6)
-        with session.iteration():
-            threads = [threading.Thread(target=work) for _ in range(4)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-        assert session.history[-1].requests == 4 * 300 * 3
-        loop.finish()
-    assert failed == []
 
 
 def test_recorded_blocks_are_as_large_as_those_beneath(cupy):
@@ -169,18 +112,6 @@ def test_each_device_has_a_session_of_its_own(cupy):
     with cupy.cuda.Device(1):
         loops[1].finish()
         cupy.pool.free_all_blocks()
-
-
-def test_a_pause_delegates(cupy):
-    loop = Loop(Program(cupy), LAYERS)
-    with pgmo.optimize(framework="cupy") as session:
-        run(loop, session, 6)
-        with session.pause():
-            evaluation = alloc(cupy, LAYERS[0])
-            assert type(evaluation.mem).__name__ == "PooledMemory"
-        run(loop, session, 1)
-        assert session.history[-1].hit_rate == 1
-        loop.finish()
 
 
 @pytest.mark.parametrize("handle", [4096, 2])
@@ -306,30 +237,3 @@ def test_a_block_ends_before_the_memory_beneath_it():
     engine.stop_recording()
     assert engine.adopt_block(4096, 100, 0, Memory()) is None
     assert engine.allocate_block(100, 0) is None
-
-
-def test_arrays_that_outlive_the_interpreter():
-    """In a process of its own: slots, foreign blocks and an open session are alive at its end."""
-    program = (
-        "import sys\n"
-        "from tests.unit import fake_cupy\n"
-        "cupy = sys.modules['cupy'] = fake_cupy.make()\n"
-        "import pgmo\n"
-        "session = pgmo.optimize(framework='cupy').__enter__()\n"
-        "for _ in range(7):\n"
-        "    with session.iteration():\n"
-        "        fake_cupy.alloc(cupy, 1000)\n"
-        "assert session.history[-1].hit_rate == 1\n"
-        "slot, foreign = fake_cupy.alloc(cupy, 1000), fake_cupy.alloc(cupy, 5000)\n"
-        "class Late: pass\n"
-        "sys.late = [slot, foreign, Late()]\n"
-        "print('end')\n"
-    )
-    ended = subprocess.run(
-        [sys.executable, "-c", program],
-        env={**os.environ, "PYTHONPATH": os.getcwd()},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "end\n", "")

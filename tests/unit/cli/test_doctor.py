@@ -65,6 +65,16 @@ def test_whether_unified_memory_works(machine, capsys, unified, told):
     assert told in capsys.readouterr().out
 
 
+def test_a_machine_with_cupy_alone(machine, capsys):
+    cupy = {"version": "14.2.0", "packages": ["cupy-cuda13x"], "devices": 1, "hip": False}
+    machine({"cupy": cupy}, "no C++20")
+    assert main(["doctor"]) == 0
+    shown = capsys.readouterr().out
+    assert "cupy        14.2.0 (cupy-cuda13x)\n" in shown
+    assert "Warning: PyTorch is not installed\n" in shown
+    assert shown.endswith("pgmo works here with CuPy.\n")
+
+
 def test_a_machine_on_which_nothing_works(machine, capsys):
     machine({}, "no C++20")
     assert main(["doctor"]) == 1

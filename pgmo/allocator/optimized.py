@@ -1,0 +1,63 @@
+"""A function as a loop: each of its calls is an iteration of a session."""
+
+import functools
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from types import MethodType
+from typing import Any, Generic, ParamSpec, Protocol, TypeVar
+
+
+class Iterating(Protocol):
+    """What opens, has iterations, and is closed: a session, or several as one."""
+
+    def __enter__(self) -> object:
+        """Opens it."""
+
+    def iteration(self) -> AbstractContextManager[None]:
+        """Marks one iteration."""
+
+    def close(self) -> None:
+        """Closes it."""
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+S = TypeVar("S", bound=Iterating)
+
+
+class Optimized(Generic[P, R, S]):
+    """A function each call of which is an iteration of a session.
+
+    Attributes:
+        session: the session, for its summary and its plan.
+
+    Example:
+        >>> @pgmo.optimize()  # doctest: +SKIP
+        ... def train_step(batch): ...
+        >>> for batch in loader:  # doctest: +SKIP
+        ...     train_step(batch)
+        >>> print(train_step.session.summary())  # doctest: +SKIP
+        >>> train_step.close()  # doctest: +SKIP
+    """
+
+    def __init__(self, session: S, function: Callable[P, R]) -> None:
+        self.session = session
+        self._function = function
+        self._opened = False
+        functools.update_wrapper(self, function)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Runs one iteration; opens the session before the first."""
+        if not self._opened:
+            self.session.__enter__()
+            self._opened = True
+        with self.session.iteration():
+            return self._function(*args, **kwargs)
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        """Binds like a function, so that methods can be decorated."""
+        return self if instance is None else MethodType(self, instance)
+
+    def close(self) -> None:
+        """Closes the session; further calls raise `SessionError`."""
+        self.session.close()

@@ -1,0 +1,112 @@
+"""CuPy: which of its packages is installed, and whether it finds a device."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import distributions
+from typing import Any
+
+from pgmo.doctor.problem import Problem
+
+_PACKAGE = re.compile(r"(amd-)?cupy(-cuda\d+x?|-rocm[-\d]+)?")
+
+
+def cupy_packages() -> list[str]:
+    """Names of the installed packages that bring the module `cupy`, such as "cupy-cuda13x".
+
+    Example:
+        >>> cupy_packages()  # doctest: +SKIP
+        ['cupy-cuda13x']
+    """
+    names = {str(one.metadata["Name"]).lower().replace("_", "-") for one in distributions()}
+    return sorted(name for name in names if _PACKAGE.fullmatch(name))
+
+
+def look_at_cupy(cupy: Any) -> dict[str, Any]:
+    """What CuPy says of itself and of its devices; for `pgmo.doctor.probe`.
+
+    Example:
+        >>> look_at_cupy(cupy)  # doctest: +SKIP
+        {'devices': 1, 'built_for': 13020}
+    """
+    runtime = cupy.cuda.runtime
+    found: dict[str, Any] = {"hip": bool(runtime.is_hip)}
+    try:
+        found["built_for"] = int(runtime.runtimeGetVersion())
+        found["devices"] = int(runtime.getDeviceCount())
+    except Exception as error:  # whatever the driver says, or a library that is missing
+        found |= {"devices": 0, "why": str(error)}
+    return found
+
+
+def cupy_works(found: Mapping[str, Any]) -> bool:
+    """Whether pgmo can serve it.
+
+    Example:
+        >>> cupy_works({"version": "14.2.0", "devices": 1, "hip": False})
+        True
+    """
+    return bool(found.get("devices")) and not found.get("hip")
+
+
+def cupy_problems(
+    found: Mapping[str, Any], driver: str, environment: Mapping[str, str]
+) -> Iterator[Problem]:
+    """Problems with CuPy; none where it is not installed.
+
+    Args:
+        found: what `probe.ask` says of it; empty when it is not installed.
+        driver: version of NVIDIA's driver; "" when there is none.
+        environment: variables.
+
+    Example:
+        >>> [problem.what for problem in cupy_problems({"error": "OSError: no"}, "", {})]
+        ['CuPy cannot be imported: OSError: no']
+    """
+    packages: Sequence[str] = found.get("packages", ())
+    if len(packages) > 1:
+        yield Problem(
+            "warning",
+            f"{len(packages)} packages bring CuPy, each over the other: {', '.join(packages)}",
+            f"pip uninstall {' '.join(packages)}; then install the one for your version of CUDA",
+        )
+    if found.get("error"):
+        yield Problem(
+            "warning",
+            f"CuPy cannot be imported: {found['error'].partition(chr(10))[0]}",
+            f"reinstall it: pip install --force-reinstall {packages[0] if packages else 'cupy'}",
+        )
+        return
+    if found.get("hip"):
+        yield Problem(
+            "warning",
+            "this CuPy is built for ROCm, with which pgmo was never tried",
+            "use a CUDA build (cupy-cuda12x, cupy-cuda13x) on an NVIDIA GPU",
+        )
+    elif "version" in found and not found.get("devices"):
+        yield _no_device(found, driver)
+    elif found.get("devices") and environment.get("CUPY_CUDA_PTDS") == "1":
+        yield Problem(
+            "warning",
+            "CUPY_CUDA_PTDS=1: arrays on the per-thread default stream go to CuPy's own allocator",
+            "unset CUPY_CUDA_PTDS, or use streams of your own (cupy.cuda.Stream)",
+        )
+
+
+def _no_device(found: Mapping[str, Any], driver: str) -> Problem:
+    name = f"CuPy {found['version']}"
+    why = found.get("why", "it counts 0 devices").partition("\n")[0]
+    if not driver:
+        return Problem(
+            "warning",
+            f"{name} is installed, but there is no GPU driver: {why}",
+            "none is needed to read, plan and compare profiles; in a container see that GPUs are "
+            "passed on (--gpus all)",
+        )
+    if "InsufficientDriver" in why and found.get("built_for"):
+        major = found["built_for"] // 1000
+        return Problem(
+            "warning",
+            f"{name} is built for CUDA {major}, which the driver {driver} is too old for",
+            f"update the driver, or install CuPy for an older CUDA (cupy-cuda{major - 1}x)",
+        )
+    return Problem("warning", f"{name} finds no GPU: {why}", "check the driver with nvidia-smi")

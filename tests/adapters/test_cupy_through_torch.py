@@ -1,0 +1,158 @@
+"""CuPy through PyTorch's CUDA allocator, both replaced, and the real adapter in between."""
+
+import gc
+import os
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+import pgmo
+from pgmo.allocator.cupy_through_torch import quick_request
+from pgmo.errors import AdapterError, SessionError
+from tests.unit import fake_cupy
+from tests.unit.allocator.simulated import open_session
+from tests.unit.fake_cupy import alloc
+
+torch = pytest.importorskip("torch")
+
+
+@pytest.fixture
+def cupy(world, monkeypatch):
+    """CuPy that allocates through the world's PyTorch."""
+    made = fake_cupy.make()
+    monkeypatch.setitem(sys.modules, "cupy", made)
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+
+    def request(size, device, stream):
+        return world.raw_alloc_with_stream(size, stream, device)
+
+    monkeypatch.setattr(torch.cuda, "caching_allocator_alloc", request)
+    monkeypatch.setattr(torch.cuda, "caching_allocator_delete", world.raw_delete)
+    made.cuda.set_allocator(pgmo.cupy_torch_allocator())
+    yield made
+    gc.collect()
+    assert world.living() == 0
+    assert made.runtime.log == []  # nothing reached the driver but through torch
+
+
+def test_one_plan_serves_both(cupy, world, framework):
+    framework.uninstall()
+    seen = {}
+
+    def iteration():
+        tensor, array = world.allocate(5000), alloc(cupy, 3000)
+        with cupy.cuda.Stream(4):
+            elsewhere = alloc(cupy, 7000)
+        seen.update(tensor=tensor.address, array=array.ptr, elsewhere=elsewhere.ptr)
+        tensor.free()
+
+    with open_session(framework) as session:
+        for _ in range(7):
+            with session.iteration():
+                iteration()
+        assert session.history[-1].requests == session.history[-1].hits == 3
+        assert session.plan.arena == 5120 + 3072 + 7168
+        assert session.plan.stream.tolist() == [0, 0, 1]
+        assert sorted(session.plan.size.tolist()) == [3000, 5000, 7000]
+        assert abs(seen["array"] - seen["tensor"]) in (3072, 5120)  # side by side
+    assert world.current == world.upstream()
+
+
+def test_arrays_live_on_after_the_session(cupy, world, framework):
+    framework.uninstall()
+    with open_session(framework) as session:
+        for _ in range(6):
+            with session.iteration():
+                kept = [alloc(cupy, 3000)]
+        assert session.history[-1].hit_rate == 1
+    after = alloc(cupy, 3000)
+    assert after.ptr != kept[0].ptr
+    assert world.living() == 2  # the arena, and the one from after
+    kept.clear()
+    assert world.living() == 1
+    del after
+
+
+def test_it_is_an_allocator_without_a_session_too(cupy, world):
+    block = alloc(cupy, 3000)
+    assert block.mem.size == 3000
+    assert world.living() == 1
+    assert alloc(cupy, 0).ptr == 0
+    with cupy.cuda.Stream(1):  # the other handle of the default stream
+        assert alloc(cupy, 100).ptr
+    assert world.log()[-2].startswith("beneath: raw_alloc_with_stream(100, 0")
+    del block
+
+
+def test_the_per_thread_default_stream_is_refused(cupy):
+    with cupy.cuda.Stream(2), pytest.raises(AdapterError, match="unset CUPY_CUDA_PTDS"):
+        alloc(cupy, 100)
+
+
+def test_out_of_memory_is_that_of_torch(cupy, world):
+    world.limit(4096)
+    with pytest.raises(Exception, match="out of memory"):
+        alloc(cupy, 1 << 20)
+    assert alloc(cupy, 512).ptr
+
+
+def test_what_is_missing_is_told(cupy, monkeypatch):
+    monkeypatch.setattr(torch.version, "cuda", None)
+    with pytest.raises(AdapterError, match="was built without CUDA"):
+        pgmo.cupy_torch_allocator()
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    with pytest.raises(AdapterError, match=r"pip install 'pgmo\[cupy\]'"):
+        pgmo.cupy_torch_allocator()
+
+
+def test_the_device_is_made_current_only_where_it_is_not():
+    native = SimpleNamespace(
+        _cuda_cudaCachingAllocator_raw_alloc=lambda size, stream: ("bare", size, stream),
+        _cuda_getDevice=lambda: 1,
+    )
+
+    def thorough(size, device, stream):
+        return "thorough", size, device, stream
+
+    known = SimpleNamespace(_C=native, cuda=SimpleNamespace(caching_allocator_alloc=thorough))
+    assert quick_request(known)(100, 1, 7) == ("bare", 100, 7)
+    assert quick_request(known)(100, 0, 7) == ("thorough", 100, 0, 7)
+    known._C = None  # a torch that has no such functions
+    assert quick_request(known) is thorough
+
+
+def test_a_plan_for_each_makes_no_sense_then(cupy, world):
+    before = cupy.cuda.get_allocator()
+    with pytest.raises(SessionError, match='use framework="torch" alone'):
+        pgmo.optimize(framework=("torch", "cupy"), device="cuda:0").__enter__()
+    assert cupy.cuda.get_allocator() == before
+    assert world.current == world.upstream()
+
+
+def test_arrays_that_outlive_the_interpreter():
+    program = (
+        "import sys, torch\n"
+        "from tests.unit import fake_cupy\n"
+        "cupy = sys.modules['cupy'] = fake_cupy.make()\n"
+        "torch.version.cuda, torch.cuda.is_available = '13.0', lambda: True\n"
+        "torch.cuda.init = lambda: None\n"
+        "torch.cuda.caching_allocator_alloc = lambda size, device, stream: 4096\n"
+        "torch.cuda.caching_allocator_delete = lambda address: print('freed', address)\n"
+        "import pgmo\n"
+        "cupy.cuda.set_allocator(pgmo.cupy_torch_allocator())\n"
+        "del torch\n"
+        "fake_cupy.alloc(cupy, 1000)\n"
+        "class Late: pass\n"
+        "sys.late = [fake_cupy.alloc(cupy, 1000), Late()]\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONPATH": os.getcwd()},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "freed 4096\n", "")

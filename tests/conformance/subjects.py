@@ -1,0 +1,217 @@
+"""Adapters with their frameworks, as the suite sees them: blocks by address, and sessions."""
+
+import contextlib
+import ctypes
+from contextlib import AbstractContextManager
+from typing import Any
+
+import pgmo
+from tests.unit.allocator.simulated import Oracle, open_session
+
+
+class Subject:
+    """A program that allocates through one framework.
+
+    Every block is compared with all that are alive, and filled; its bytes are intact at its end.
+
+    Attributes:
+        alignment: of every address, in bytes.
+        streams: handles to allocate on; the first is the default stream.
+        program: Python code that makes the same subject in a process of its own, as `subject`;
+            "" where a process that ends frees nothing.
+        memory: whether there are bytes behind the addresses.
+    """
+
+    alignment: int
+    streams: tuple[Any, ...] = (0,)
+    program = ""
+    memory = True
+
+    def __init__(self) -> None:
+        self._oracle = Oracle()
+        self._blocks: dict[int, tuple[Any, int, int]] = {}
+        self._made = 0
+
+    # --- what differs ---------------------------------------------------------------------------
+
+    def session(self, **options: Any) -> Any:
+        """A session that is not open yet."""
+        raise NotImplementedError
+
+    def on(self, stream: Any) -> AbstractContextManager[object]:
+        """Another current stream."""
+        return contextlib.nullcontext()
+
+    def allocate(self, size: int) -> Any:
+        """What a tensor or an array is made of."""
+        raise NotImplementedError
+
+    def address(self, block: Any) -> int:
+        """Where it is; 0 for a block of no bytes."""
+        raise NotImplementedError
+
+    def let_go(self, block: Any) -> None:
+        """Ends it, where it does not end by itself with the last reference."""
+
+    # --- for programs ---------------------------------------------------------------------------
+
+    def request(self, size: int, stream: Any = None) -> int:
+        """Requests a block; returns its address."""
+        with contextlib.nullcontext() if stream is None else self.on(stream):
+            block = self.allocate(size)
+        address = self.address(block)
+        assert address % self.alignment == 0
+        self._oracle.add(address, size)
+        self._made += 1
+        value = self._made % 251
+        if self.memory:
+            ctypes.memset(address, value, size)
+        self._blocks[address] = block, size, value
+        return address
+
+    def free(self, address: int) -> None:
+        """Ends a block."""
+        block, size, value = self._blocks.pop(address)
+        if self.memory:
+            assert ctypes.string_at(address, size) == bytes([value]) * size
+        self._oracle.remove(address)
+        self.let_go(block)
+
+    def free_all(self) -> None:
+        """Ends whatever is alive."""
+        for address in list(self._blocks):
+            self.free(address)
+
+
+class TorchCpu(Subject):
+    """Tensors on the CPU."""
+
+    alignment = 64
+    program = "from tests.conformance.subjects import TorchCpu\nsubject = TorchCpu()\n"
+
+    def session(self, **options: Any) -> Any:
+        return pgmo.optimize(device="cpu", tags=False, **options)
+
+    def allocate(self, size: int) -> Any:
+        import torch
+
+        return torch.empty(size, dtype=torch.uint8)
+
+    def address(self, block: Any) -> int:
+        return int(block.data_ptr())
+
+
+class TorchCuda(TorchCpu):
+    """Tensors on a CUDA device, or on the stub of its runtime."""
+
+    alignment = 512
+    memory = False  # not of the host
+    program = "from tests.conformance.subjects import TorchCuda\nsubject = TorchCuda()\n"
+
+    def __init__(self) -> None:
+        import torch
+
+        super().__init__()
+        self.streams = (torch.cuda.default_stream(), torch.cuda.Stream(), torch.cuda.Stream())
+
+    def session(self, **options: Any) -> Any:
+        return pgmo.optimize(device="cuda", tags=False, **options)
+
+    def on(self, stream: Any) -> AbstractContextManager[object]:
+        import torch
+
+        return torch.cuda.stream(stream)
+
+    def allocate(self, size: int) -> Any:
+        import torch
+
+        return torch.empty(size, dtype=torch.uint8, device="cuda")
+
+
+class TorchCudaWorld(Subject):
+    """The CUDA adapter over a replaced PyTorch (tests/adapters)."""
+
+    alignment = 512
+    streams = (0, 3, 5)
+
+    def __init__(self, world: Any, framework: Any) -> None:
+        super().__init__()
+        framework.uninstall()  # sessions install it
+        self._world, self._framework = world, framework
+
+    def session(self, **options: Any) -> Any:
+        return open_session(self._framework, **options)
+
+    def on(self, stream: Any) -> AbstractContextManager[object]:
+        return self._world.on(stream=stream)
+
+    def allocate(self, size: int) -> Any:
+        return self._world.allocate(size)
+
+    def address(self, block: Any) -> int:
+        return int(block.address)
+
+    def let_go(self, block: Any) -> None:
+        block.free()
+
+
+class Cupy(Subject):
+    """CuPy, itself or replaced.
+
+    Args:
+        cupy: the module.
+        streams: handles to allocate on.
+    """
+
+    alignment = 512
+    memory = False
+    program = (
+        "import cupy\n"
+        "from tests.conformance.subjects import Cupy\n"
+        "subject = Cupy(cupy, (cupy.cuda.Stream.null,))\n"
+    )
+
+    def __init__(self, cupy: Any, streams: tuple[Any, ...]) -> None:
+        super().__init__()
+        self._cupy, self.streams = cupy, streams
+
+    def session(self, **options: Any) -> Any:
+        return pgmo.optimize(framework="cupy", tags=False, **options)
+
+    def on(self, stream: Any) -> AbstractContextManager[object]:
+        return stream
+
+    def allocate(self, size: int) -> Any:
+        return self._cupy.cuda.get_allocator()(size)
+
+    def address(self, block: Any) -> int:
+        return int(block.ptr)
+
+
+class FakeCupy(Cupy):
+    """CuPy with its driver replaced."""
+
+    program = (
+        "import sys\n"
+        "from tests.conformance.subjects import FakeCupy\n"
+        "from tests.unit import fake_cupy\n"
+        "sys.modules['cupy'] = fake_cupy.make()\n"
+        "subject = FakeCupy(sys.modules['cupy'])\n"
+    )
+
+    def __init__(self, cupy: Any) -> None:
+        super().__init__(cupy, tuple(map(cupy.cuda.Stream, (0, 4096, 8192))))
+
+
+class CupyThroughTorch(Cupy):
+    """CuPy, replaced, through PyTorch's CUDA allocator, replaced as well: pgmo is under that."""
+
+    program = ""
+
+    def __init__(self, cupy: Any, framework: Any) -> None:
+        super().__init__(cupy, tuple(map(cupy.cuda.Stream, (0, 3, 5))))
+        framework.uninstall()
+        self._framework = framework
+
+    def session(self, **options: Any) -> Any:
+        return open_session(self._framework, **options)

@@ -1,0 +1,116 @@
+"""PyTorch and CuPy in one process on a real device: results stay the same, bit for bit."""
+
+import gc
+
+import pytest
+
+import pgmo
+from tests.gpu.device import why_not, why_not_cupy
+
+REASON = why_not() or why_not_cupy()
+if not REASON:
+    import cupy
+    import torch
+
+pytestmark = pytest.mark.skipif(bool(REASON), reason=REASON)
+
+SIZE = 1 << 20
+
+
+@pytest.fixture
+def through_torch():
+    """CuPy over PyTorch's allocator."""
+    before = cupy.cuda.get_allocator()
+    cupy.cuda.set_allocator(pgmo.cupy_torch_allocator())
+    yield
+    gc.collect()
+    cupy.cuda.set_allocator(before)
+
+
+class Both:
+    """A loss by PyTorch, with an update by CuPy on the same memory."""
+
+    def __init__(self):
+        torch.manual_seed(0)
+        self.weight = torch.randn(512, 512, device="cuda", requires_grad=True)
+        self.inputs = torch.randn(256, 512, device="cuda")
+
+    def step(self):
+        loss = torch.relu(self.inputs @ self.weight).square().mean()
+        loss.backward()
+        # On one stream, so that each side sees what the other has done.
+        with cupy.cuda.ExternalStream(torch.cuda.current_stream().cuda_stream):
+            gradient = cupy.from_dlpack(self.weight.grad.detach())
+            weight = cupy.from_dlpack(self.weight.detach())
+            momentum = gradient * cupy.float32(0.9) + cupy.sign(gradient) * cupy.float32(0.1)
+            weight -= cupy.float32(0.01) * momentum
+            back = torch.from_dlpack(momentum)
+        self.weight.grad = None
+        return float(back.sum())
+
+
+def trained(session=None):
+    program = Both()
+    results = []
+    for _ in range(14):
+        results.append(program.step())
+        if session is not None:
+            session.step()
+    return results, program.weight.detach().cpu()
+
+
+def assert_same(plain, other):
+    assert plain[0] == other[0]
+    assert torch.equal(plain[1], other[1])
+
+
+@pytest.mark.filterwarnings("ignore:ExternalStream is deprecated")
+def test_a_plan_for_each_with_one_boundary():
+    plain = trained()
+    with pgmo.optimize(framework=("torch", "cupy"), device="cuda") as session:
+        assert_same(plain, trained(session))
+        for name in session.frameworks:
+            assert session[name].history[-1].hit_rate >= 0.99
+
+
+@pytest.mark.filterwarnings("ignore:ExternalStream is deprecated")
+def test_one_plan_for_both(through_torch):
+    plain = trained()
+    with pgmo.optimize(device="cuda") as session:
+        assert_same(plain, trained(session))
+        assert session.history[-1].hit_rate >= 0.99
+    before = torch.cuda.memory_allocated()
+    array = cupy.empty(SIZE, cupy.uint8)
+    assert torch.cuda.memory_allocated() - before == SIZE
+    del array
+    assert torch.cuda.memory_allocated() == before
+
+
+def test_a_tensor_holds_the_slot_of_an_array():
+    with pgmo.optimize(framework="cupy") as session:
+        for _ in range(7):
+            with session.iteration():
+                cupy.ones(SIZE, cupy.uint8)
+        with session.iteration():
+            tensor = torch.from_dlpack(cupy.full(SIZE, 7, cupy.uint8))
+        live = session.statistics["live_slot_bytes"]
+        for _ in range(2):
+            with session.iteration():
+                cupy.ones(SIZE, cupy.uint8)
+    assert live >= SIZE
+    assert bool((tensor == 7).all())
+
+
+def test_an_array_holds_the_slot_of_a_tensor():
+    with pgmo.optimize(device="cuda") as session:
+        for _ in range(7):
+            with session.iteration():
+                torch.ones(SIZE, dtype=torch.uint8, device="cuda")
+        with session.iteration():
+            array = cupy.from_dlpack(torch.full((SIZE,), 7, dtype=torch.uint8, device="cuda"))
+        live = session.statistics["live_slot_bytes"]
+        for _ in range(2):
+            with session.iteration():
+                torch.ones(SIZE, dtype=torch.uint8, device="cuda")
+    assert live >= SIZE
+    assert bool((array == 7).all())
