@@ -81,10 +81,18 @@ def framework_of(device: object, framework: str = "torch") -> Callable[[], Frame
     return functools.partial(torch_cuda, int(index) if index else None)
 
 
-def _unified(find: Callable[[], Framework], options: Options) -> Framework:
+def _framework_for(chosen: Options) -> Callable[[], Framework]:
+    """Finds the adapter that a session with these options needs."""
+    found = framework_of(chosen.device, chosen.framework)
+    if chosen.memory == "managed":
+        return functools.partial(_unified, found, chosen)
+    return found
+
+
+def _unified(find: Callable[[], Framework], chosen: Options) -> Framework:
     from pgmo.allocator.managed.unified import unified
 
-    return unified(find, options.framework, options.device)
+    return unified(find, chosen.framework, chosen.device)
 
 
 def _has_cuda() -> bool:
@@ -175,11 +183,9 @@ def optimize(
             f"{', '.join(OptionFields.__annotations__)}"
         )
     if not isinstance(options.get("framework", ""), str):
-        return joint_session(options, framework_of)
+        return joint_session(options, _framework_for)
     chosen = Options(**options)
-    found = framework_of(chosen.device, chosen.framework)
-    if chosen.memory == "managed":
-        found = functools.partial(_unified, found, chosen)
+    found = _framework_for(chosen)
     if function is None:
         return Session(chosen, found)
     if not callable(function):

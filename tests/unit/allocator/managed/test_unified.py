@@ -103,6 +103,17 @@ def test_a_program_that_uses_unified_memory_itself_goes_on_to(cupy, told):
     assert session.history[-1].hit_rate == 1
 
 
+def test_so_are_sessions_of_several_frameworks(cupy, told):
+    loop = Loop(Program(cupy), LAYERS)
+    with pgmo.optimize(framework=("cupy",), memory="managed") as sessions:
+        for _ in range(7):
+            with sessions.iteration():
+                loop()
+        assert cupy.runtime.used() == 0
+        loop.finish()
+    assert sessions["cupy"].summary().managed > 0
+
+
 def test_where_the_card_cannot_no_session_opens(cupy):
     cupy.runtime.concurrent = False
     allocator = cupy.cuda.get_allocator()
