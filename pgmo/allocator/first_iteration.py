@@ -9,7 +9,7 @@ from pgmo.allocator.course import Course
 from pgmo.allocator.installer import Installer
 from pgmo.allocator.openings import openings
 from pgmo.allocator.plan_set import Planned, opening_size
-from pgmo.allocator.planning import make_plan
+from pgmo.allocator.planning import make_plan, opening_budget
 from pgmo.allocator.statistics import IterationStatistics, Phase
 from pgmo.errors import AdapterError, PlanError
 from pgmo.packing.plan import Plan
@@ -104,6 +104,10 @@ class FirstIteration:
         if not options.record_only:
             alignment = self._course.framework.alignment
             plan = make_plan(
-                profile, solver=options.solver, alignment=alignment, effort=options.effort
+                profile,
+                solver=options.solver,
+                alignment=alignment,
+                effort=options.effort,
+                budget=opening_budget(options.budget_bytes, profile, alignment),
             )
             installer.opening = Planned(plan, profile)
