@@ -45,8 +45,7 @@ def cupy_torch_allocator() -> Any:
     cuda = imported_cupy().cuda
     torch = torch_with_cuda()
     torch.cuda.init()
-    current_stream, request = cuda.get_current_stream, torch.cuda.caching_allocator_alloc
-
+    current_stream, request = cuda.get_current_stream, quick_request(torch)
     give_back = torch.cuda.caching_allocator_delete
     ended: list[bool] = []
     atexit.register(ended.append, True)  # torch may be gone then, and the memory goes anyway
