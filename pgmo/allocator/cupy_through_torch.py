@@ -12,10 +12,10 @@ import atexit
 from collections.abc import Callable
 from typing import Any
 
-from pgmo.allocator.cupy import imported_cupy
 from pgmo.allocator.cupy_allocator import LEGACY, PER_THREAD, CupyAllocator
 from pgmo.allocator.torch_cuda import torch_with_cuda
 from pgmo.errors import AdapterError
+from pgmo.profiler.cupy_module import imported_cupy
 
 _made: list[Any] = []
 """CuPy's side of each allocator that was made."""
