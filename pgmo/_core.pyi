@@ -1,5 +1,5 @@
 """
-Native parts of pgmo: the packers and the engine.
+Native parts of pgmo: the packers, the engine and the search for recomputation.
 """
 
 from __future__ import annotations
@@ -12,9 +12,12 @@ __all__: list[str] = [
     "Block",
     "Engine",
     "OPENING",
+    "Step",
+    "UNCUTTABLE",
     "end_blocks",
     "engine_api",
     "max_load",
+    "min_cut",
     "pack",
     "packers",
     "set_tag",
@@ -253,6 +256,48 @@ class Engine:
     @property
     def selected_plan(self) -> int: ...
 
+class Step:
+    """
+    One training step as flat columns; evaluates choices.
+    """
+    def __init__(
+        self,
+        forward: typing.SupportsInt | typing.SupportsIndex,
+        reads_begin: typing.Annotated[numpy.typing.ArrayLike, numpy.int32],
+        reads: typing.Annotated[numpy.typing.ArrayLike, numpy.int32],
+        writes_begin: typing.Annotated[numpy.typing.ArrayLike, numpy.int32],
+        writes: typing.Annotated[numpy.typing.ArrayLike, numpy.int32],
+        cost: typing.Annotated[numpy.typing.ArrayLike, numpy.float64],
+        workspace: typing.Annotated[numpy.typing.ArrayLike, numpy.int64],
+        size: typing.Annotated[numpy.typing.ArrayLike, numpy.int64],
+        producer: typing.Annotated[numpy.typing.ArrayLike, numpy.int32],
+        result: typing.Annotated[numpy.typing.ArrayLike, numpy.uint8],
+        pinned: typing.Annotated[numpy.typing.ArrayLike, numpy.uint8],
+    ) -> None: ...
+    def evaluate(
+        self, choice: typing.Annotated[numpy.typing.ArrayLike, numpy.uint8]
+    ) -> tuple[int, float]:
+        """
+        Peak in bytes and cost of what runs twice, for a choice (forward,) of 0 and 1.
+        """
+    def search(
+        self,
+        candidates: typing.Annotated[numpy.typing.ArrayLike, numpy.int32],
+        start: typing.Annotated[numpy.typing.ArrayLike, numpy.uint8],
+        budget: typing.SupportsInt | typing.SupportsIndex,
+        evaluations: typing.SupportsInt | typing.SupportsIndex,
+        time_limit: typing.SupportsFloat | typing.SupportsIndex,
+        seed: typing.SupportsInt | typing.SupportsIndex,
+    ) -> tuple:
+        """
+        Improves the choice `start` (forward,): cheapest with a peak within `budget` bytes,
+        or the least peak for a budget of -1.
+
+        Returns choice, peak, cost, evaluations, and (evaluations, peak, cost) for each
+        improvement. The same for the same seed unless `time_limit` seconds pass. Releases the
+        GIL; not to be called from two threads on one object.
+        """
+
 def end_blocks(on: bool = True) -> None:
     """
     From now on blocks end without being released: the interpreter is ending.
@@ -272,6 +317,19 @@ def max_load(
 ) -> int:
     """
     Largest sum of aligned sizes alive at one tick, in bytes.
+    """
+
+def min_cut(
+    nodes: typing.SupportsInt | typing.SupportsIndex,
+    tail: typing.Annotated[numpy.typing.ArrayLike, numpy.int32],
+    head: typing.Annotated[numpy.typing.ArrayLike, numpy.int32],
+    capacity: typing.Annotated[numpy.typing.ArrayLike, numpy.int64],
+    source: typing.SupportsInt | typing.SupportsIndex,
+    sink: typing.SupportsInt | typing.SupportsIndex,
+) -> tuple[int, numpy.typing.NDArray[numpy.uint8]]:
+    """
+    Least capacity between two nodes of a graph with edges (m,), and the nodes on the
+    side of the source (nodes,).
     """
 
 def pack(
@@ -324,3 +382,4 @@ def solve(
     """
 
 OPENING: int = 1152921504606846976
+UNCUTTABLE: int = 2305843009213693951

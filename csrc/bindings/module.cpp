@@ -3,8 +3,9 @@
 #include "bindings/module.hpp"
 
 PYBIND11_MODULE(_core, module) {
-  module.doc() = "Native parts of pgmo: the packers and the engine.";
+  module.doc() = "Native parts of pgmo: the packers, the engine and the search for recomputation.";
   pgmo::bind_packing(module);
   pgmo::bind_block(module);
   pgmo::bind_engine(module);
+  pgmo::bind_recompute(module);
 }

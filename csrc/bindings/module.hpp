@@ -9,5 +9,6 @@ namespace pgmo {
 void bind_packing(pybind11::module_& module);
 void bind_block(pybind11::module_& module);
 void bind_engine(pybind11::module_& module);
+void bind_recompute(pybind11::module_& module);
 
 }  // namespace pgmo

@@ -1,4 +1,4 @@
-# Tests of the engine and of exact packing: plain C++20, no framework, nothing but a compiler.
+# Tests of the engine, of exact packing and of recomputation: plain C++20, nothing but a compiler.
 #
 #   make native-test     build with -O2 and run everything, the attacks in full length included
 #   make sanitize        the same under AddressSanitizer + UBSan and under ThreadSanitizer
@@ -17,6 +17,7 @@ NATIVE_FUZZES = fuzz_replay fuzz_threads
 NATIVE_ENGINE = $(patsubst csrc/engine/%.cpp,%,$(sort $(wildcard csrc/engine/*.cpp)))
 
 NATIVE_PACKING = $(patsubst csrc/packing/%.cpp,%,$(sort $(wildcard csrc/packing/*.cpp)))
+NATIVE_RECOMPUTE = $(patsubst csrc/recompute/%.cpp,%,$(sort $(wildcard csrc/recompute/*.cpp)))
 
 # Events of the attacks under a sanitizer, which makes them ten times slower.
 SANITIZE_EVENTS ?= 1500000
@@ -29,6 +30,9 @@ $(NATIVE_OUT)/$(1)/engine/%.o: csrc/engine/%.cpp
 $(NATIVE_OUT)/$(1)/packing/%.o: csrc/packing/%.cpp
 	@mkdir -p $$(@D)
 	$(CXX) $(filter-out -Wconversion,$(NATIVE_BASE)) $(2) $(NATIVE_INCLUDES) -c $$< -o $$@
+$(NATIVE_OUT)/$(1)/recompute/%.o: csrc/recompute/%.cpp
+	@mkdir -p $$(@D)
+	$(CXX) $(NATIVE_BASE) $(2) $(NATIVE_INCLUDES) -c $$< -o $$@
 $(NATIVE_OUT)/$(1)/%.o: tests/native/%.cpp
 	@mkdir -p $$(@D)
 	$(CXX) $(NATIVE_BASE) $(2) $(NATIVE_INCLUDES) -c $$< -o $$@
@@ -36,10 +40,11 @@ $(NATIVE_TESTS:%=$(NATIVE_OUT)/$(1)/%) $(NATIVE_FUZZES:%=$(NATIVE_OUT)/$(1)/%): 
   $(NATIVE_OUT)/$(1)/%: $(NATIVE_OUT)/$(1)/%.o $(NATIVE_ENGINE:%=$(NATIVE_OUT)/$(1)/engine/%.o)
 	$(CXX) -pthread $(2) $$^ -o $$@
 $(NATIVE_OUT)/$(1)/test_exact_packing: $(NATIVE_PACKING:%=$(NATIVE_OUT)/$(1)/packing/%.o)
+$(NATIVE_OUT)/$(1)/test_recompute: $(NATIVE_RECOMPUTE:%=$(NATIVE_OUT)/$(1)/recompute/%.o)
 .PHONY: native-$(1)
 native-$(1): $(NATIVE_TESTS:%=$(NATIVE_OUT)/$(1)/%) $(NATIVE_FUZZES:%=$(NATIVE_OUT)/$(1)/%)
 -include $(wildcard $(NATIVE_OUT)/$(1)/*.d $(NATIVE_OUT)/$(1)/engine/*.d \
-  $(NATIVE_OUT)/$(1)/packing/*.d)
+  $(NATIVE_OUT)/$(1)/packing/*.d $(NATIVE_OUT)/$(1)/recompute/*.d)
 endef
 
 $(eval $(call native_build,release,-O2))

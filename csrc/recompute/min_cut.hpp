@@ -1,0 +1,27 @@
+// The least capacity that separates a source from a sink.
+
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace pgmo::recompute {
+
+constexpr std::int64_t kUncuttable = INT64_MAX / 4;  // more than all other capacities together
+
+struct Edge {
+  std::int32_t tail, head;
+  std::int64_t capacity;  // from 0
+};
+
+struct Cut {
+  std::int64_t capacity;
+  std::vector<std::uint8_t> source_side;  // of each node; the smallest such set
+};
+
+// Blocking flows on layers (Dinic 1970): O(V^2 E), far less on graphs such as these.
+// Throws std::invalid_argument when an edge is out of range.
+Cut min_cut(std::int32_t nodes, const std::vector<Edge>& edges, std::int32_t source,
+            std::int32_t sink);
+
+}  // namespace pgmo::recompute
