@@ -15,11 +15,18 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from pgmo import _core
-from pgmo.allocator.cupy_allocator import CupyAllocator, Route, StreamNumbers, exchange
+from pgmo.allocator.cupy_allocator import (
+    CupyAllocator,
+    Route,
+    StreamNumbers,
+    exchange,
+    is_out_of_memory,
+)
 from pgmo.allocator.framework import Memory
 from pgmo.allocator.managed.card import CONCURRENT_MANAGED_ACCESS, Card
 from pgmo.allocator.managed.hints import Hints
 from pgmo.errors import AdapterError
+from pgmo.profiler.cupy_module import cupy_device, imported_cupy
 
 if TYPE_CHECKING:
     from pgmo.allocator.relocation import Relocation
@@ -187,7 +194,10 @@ class Cupy:
             taken = upstream(size)
             if taken.ptr % ALIGNMENT:  # RMM aligns to less
                 taken = upstream(size + ALIGNMENT)
-        except (MemoryError, self._cuda.runtime.CUDARuntimeError) as error:
+        except (MemoryError, RuntimeError) as error:
+            known = isinstance(error, self._cuda.runtime.CUDARuntimeError)
+            if not known and not is_out_of_memory(error):
+                raise
             raise AdapterError(f"CuPy's allocator: {error}") from None
         return self._hold(taken, size, before)
 
@@ -254,17 +264,7 @@ def cupy_framework(index: int | None = None) -> Cupy:
         >>> cupy_framework(0).device  # doctest: +SKIP
         'cuda:0'
     """
-    runtime = imported_cupy().cuda.runtime
-    try:
-        count = int(runtime.getDeviceCount())
-    except runtime.CUDARuntimeError as error:
-        raise AdapterError(
-            f"CuPy finds no CUDA device ({error}); check the driver (nvidia-smi)"
-        ) from error
-    if index is None:
-        index = int(runtime.getDevice())
-    if not 0 <= index < count:
-        raise AdapterError(f"there is no device cuda:{index}; this machine has {count}")
+    index = cupy_device(imported_cupy(), index)
     with _installing:
         if index not in _frameworks:
             _frameworks[index] = Cupy(index)
@@ -292,18 +292,3 @@ def cupy_allocator() -> CupyAllocator:
     allocator = current if isinstance(current, CupyAllocator) else CupyAllocator(cuda, current)
     allocator.stays = True
     return allocator
-
-
-def imported_cupy() -> Any:
-    """The module.
-
-    Raises:
-        AdapterError: when it is missing.
-    """
-    try:
-        import cupy
-    except ImportError as error:
-        raise AdapterError(
-            "CuPy, which this needs, is not installed: pip install 'pgmo[cupy]'"
-        ) from error
-    return cupy

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
-from pgmo.allocator.cupy import imported_cupy
 from pgmo.allocator.cupy_through_torch import allocates_through_torch
 from pgmo.allocator.framework import Framework
 from pgmo.allocator.optimized import Optimized
@@ -24,6 +23,7 @@ from pgmo.allocator.options import FRAMEWORKS, Options
 from pgmo.allocator.session import Session
 from pgmo.allocator.statistics import Phase, Summary
 from pgmo.errors import OptionError, SessionError
+from pgmo.profiler.cupy_module import imported_cupy
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -173,6 +173,9 @@ def joint_session(
         ('torch', 'cupy')
     """
     names = options["framework"]
+    for name in names if isinstance(names, tuple | list) else ():
+        if name not in FRAMEWORKS:
+            raise OptionError(f"framework={name!r} is not one of {', '.join(FRAMEWORKS)}")
     if not isinstance(names, tuple | list) or not names or len(set(names)) != len(names):
         raise OptionError(
             f"framework={names!r} is neither one of {', '.join(FRAMEWORKS)} nor a tuple of "

@@ -111,7 +111,7 @@ def optimize(**options: Unpack[OptionFields]) -> Session: ...
 def optimize(**options: Unpack[JointFields]) -> JointSession: ...
 def optimize(
     function: Callable[P, R] | None = None, /, **options: Unpack[_Fields]
-) -> Session | JointSession | Optimized[P, R, Session]:
+) -> Session | JointSession | Optimized[P, R, Session] | Optimized[P, R, JointSession]:
     """Serves a loop's memory from one arena, after watching a few of its iterations.
 
     The result is a context manager, and a decorator that makes each call of a function an
@@ -184,15 +184,17 @@ def optimize(
             f"there is no option {sorted(unknown)[0]!r}; pgmo.optimize() has "
             f"{', '.join(OptionFields.__annotations__)}"
         )
-    if not isinstance(options.get("framework", ""), str):
-        return joint_session(options, _framework_for)
-    chosen = Options(**options)
-    found = _framework_for(chosen)
+    session: Session | JointSession
+    if isinstance(options.get("framework", ""), str):
+        chosen = Options(**options)
+        session = Session(chosen, _framework_for(chosen))
+    else:
+        session = joint_session(options, _framework_for)
     if function is None:
-        return Session(chosen, found)
+        return session
     if not callable(function):
         raise OptionError(
             f"pgmo.optimize({function!r}): options go by name; to start from a saved plan write "
             f"pgmo.optimize(plan={function!r})"
         )
-    return Session(chosen, found)(function)
+    return session(function)
