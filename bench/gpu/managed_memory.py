@@ -32,6 +32,7 @@ def copies(free: int) -> dict[str, Any]:
     size = min(1 << 30, free // 8)
     found: dict[str, Any] = {}
     for framework in ("torch", "cupy"):
+        tidy_up()
         try:
             measured = slowdown(size, framework=framework)
         except Exception as error:  # CuPy raises whatever the driver says
@@ -39,6 +40,7 @@ def copies(free: int) -> dict[str, Any]:
             continue
         print(f"{framework}: {measured}")
         found[framework] = {"factor": measured.factor, "bytes": size}
+    tidy_up()
     return found
 
 
@@ -112,6 +114,8 @@ def tidy_up() -> None:
 
     gc.collect()
     torch.cuda.empty_cache()
+    if "cupy" in sys.modules:
+        sys.modules["cupy"].get_default_memory_pool().free_all_blocks()
 
 
 def unified_steps(free: int) -> dict[str, float]:

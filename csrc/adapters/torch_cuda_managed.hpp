@@ -80,10 +80,26 @@ void begin_managed(int index, c10::cuda::MempoolId_t pool) {
       });
 }
 
+// Also gives up the pool for torch.cuda.MemPool, which Python never destroys: while another pool is
+// in use or a graph is captured, that destructor ends the process, because emptyCache throws in it.
 void end_managed(int index, c10::cuda::MempoolId_t pool) {
   auto* upstream = current_adapter()->upstream();
-  upstream->endAllocateToPool(static_cast<c10::DeviceIndex>(index), pool);
-  upstream->releasePool(static_cast<c10::DeviceIndex>(index), pool);
+  const auto device = static_cast<c10::DeviceIndex>(index);
+  upstream->endAllocateToPool(device, pool);
+  upstream->releasePool(device, pool);
+  upstream->releasePool(device, pool);
+  const auto empty = [pool](auto* allocator) {
+    if constexpr (requires { allocator->emptyCache(pool); }) {
+      allocator->emptyCache(pool);
+    } else {
+      allocator->emptyCache();  // torch 2.6 and before
+    }
+  };
+  try {
+    empty(upstream);
+  } catch (const c10::Error&) {
+    // What is cached goes back when the cache is emptied next.
+  }
 }
 
 // An arena for what a plan spills. Blocks of any stream lie in it.

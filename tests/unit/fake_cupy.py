@@ -201,7 +201,7 @@ def make(**options):
         def __init__(self, allocator=None):
             self._allocator = allocator or _malloc
             self.free = defaultdict(list)
-            self._taken = 0
+            self._taken = defaultdict(int)
 
         def malloc(self, size):
             rounded = -(-size // UNIT) * UNIT
@@ -225,10 +225,10 @@ def make(**options):
 
         def free_all_blocks(self, stream=None):
             for key in [key for key in self.free if key[0] == runtime.getDevice()]:
-                self._taken -= sum(mem.size for mem in self.free.pop(key))
+                self._taken[key[0]] -= sum(mem.size for mem in self.free.pop(key))
 
         def total_bytes(self):
-            return self._taken
+            return self._taken[runtime.getDevice()]
 
         def _fresh(self, size):
             try:
@@ -239,7 +239,7 @@ def make(**options):
                     mem = self._allocator(size).mem
                 except CUDARuntimeError:
                     raise OutOfMemoryError(f"Out of memory allocating {size:,} bytes") from None
-            self._taken += size
+            self._taken[runtime.getDevice()] += size
             return mem
 
     class Device:

@@ -54,7 +54,8 @@ class Managed:
         self.pool = pool
         self.card = pool.card()
         self.card.require_managed()
-        self._ended: tuple[int, int] | None = None
+        self._most = 0
+        self._ended = False
 
     @property
     def bytes(self) -> int:
@@ -64,7 +65,7 @@ class Managed:
     @property
     def peak(self) -> int:
         """The most that was held."""
-        return self._ended[1] if self._ended else self.pool.held()[1]
+        return self._most if self._ended else max(self._most, self.pool.held()[1])
 
     @property
     def oversubscription(self) -> float:
@@ -79,7 +80,14 @@ class Managed:
     def close(self) -> None:
         """Sends them where they went before."""
         self.pool.end()
-        self._ended = self.pool.held()
+        self.lap()
+        self._ended = True
+
+    def lap(self) -> int:
+        """The most that was held since this was called before; `peak` remembers all of them."""
+        lap = self.pool.held(reset=True)[1]
+        self._most = max(self._most, lap)
+        return lap
 
     def __str__(self) -> str:
         return (

@@ -59,14 +59,20 @@ class CupyManaged:
 
     def renew(self) -> None:
         """Gives back what the pool has cached."""
-        self._pool.free_all_blocks()
+        if self._pool is None:  # the program's own block has ended, and a session in it goes on
+            return
+        with self._cuda.Device(self.index):
+            self._pool.free_all_blocks()
 
     def held(self, *, reset: bool = False) -> tuple[int, int]:
         """Bytes that the pool holds now, and the most that was seen since the last reset.
 
         CuPy tells no peak, so it is that of the moments at which this was called.
         """
-        now = int(self._pool.total_bytes()) if self._pool is not None else 0  # 0: it has ended
+        now = 0  # when it has ended
+        if self._pool is not None:
+            with self._cuda.Device(self.index):  # a pool counts by device
+                now = int(self._pool.total_bytes())
         self._most = max(self._most, now)
         most = self._most
         if reset:

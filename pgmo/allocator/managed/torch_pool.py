@@ -59,16 +59,21 @@ class TorchManaged:
 
         with torch.cuda.device(self.index):
             pool = torch.cuda.MemPool(_allocator().allocator())
+        # Never destroyed: that ends the process while another pool is in use. The adapter gives the
+        # pool up instead.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(pool))
         self._library.call("pgmo_managed_begin", self.index, *_number(pool))
         self._pool = pool
 
     def end(self) -> None:
         """Sends them where they went before. What is cached goes back; what lives stays."""
-        self._library.call("pgmo_managed_end", self.index, *_number(self._pool))
-        self._pool = None  # torch keeps it until its last block is freed
+        pool, self._pool = self._pool, None  # torch keeps it until its last block is freed
+        self._library.call("pgmo_managed_end", self.index, *_number(pool))
 
     def renew(self) -> None:
         """Gives back what the pool has cached: torch empties no pool that is in use."""
+        if self._pool is None:  # the program's own block has ended, and a session in it goes on
+            return
         self.end()
         self.begin()
 

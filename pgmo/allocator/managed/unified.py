@@ -47,7 +47,6 @@ class UnifiedFramework:
         self.managed = self._given or managed
         self.pressure = Pressure(self.managed.card)
         self.hints = Hints(managed.pool.index)
-        self._most = 0
         self._arenas: dict[int, tuple[int, int]] = {}  # of each stream: address and bytes
         self._moves: tuple[Plan, Moves] | None = None
 
@@ -119,8 +118,7 @@ class UnifiedFramework:
 
     def peak(self) -> int:
         """The most bytes of unified memory that were held so far."""
-        self._most = max(self._most, self.managed.peak)
-        return self._most
+        return self.managed.peak
 
     def after_replay(self, plan: Plan) -> str:
         """Prefetches for the next iteration, which follows the plan.
@@ -131,8 +129,7 @@ class UnifiedFramework:
         known = self._moves is not None and self._moves[0] is plan
         if not (known and self._fits):  # else all of it is there since the first time
             self.prefetch(plan)
-        self.peak()
-        return self.pressure.after_replay(self.managed.pool.held(reset=True)[1])
+        return self.pressure.after_replay(self.managed.lap())
 
     def prefetch(self, plan: Plan) -> None:
         """Moves what an iteration needs first to the device, and what it does not to the host."""

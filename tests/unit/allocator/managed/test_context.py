@@ -39,6 +39,33 @@ def test_more_than_the_card_has_can_be_had_and_is_told(cupy):
     del held
 
 
+def test_each_device_counts_for_itself_whichever_is_current(cupy):
+    with pgmo.managed(framework="cupy", device="cuda:1") as memory:
+        here = alloc(cupy, MIB)
+        with cupy.cuda.Device(1):
+            there = alloc(cupy, 4 * MIB)
+        assert memory.bytes == 4 * MIB
+        del there
+        memory.pool.renew()
+        assert memory.bytes == 0
+        del here
+    assert memory.peak == 4 * MIB
+
+
+def test_the_peak_remembers_what_was_before_a_lap(cupy):
+    with pgmo.managed(framework="cupy") as memory:
+        block = alloc(cupy, 4 * MIB)
+        del block
+        assert memory.lap() == 4 * MIB
+        memory.pool.renew()
+        assert memory.lap() == 4 * MIB  # held when it began
+        block = alloc(cupy, MIB)
+        assert memory.lap() == MIB
+        assert memory.peak == 4 * MIB
+        del block
+    assert memory.peak == 4 * MIB
+
+
 def test_the_allocator_that_was_there_is_back_also_after_an_error(cupy):
     allocator = cupy.cuda.get_allocator()
     with pytest.raises(ZeroDivisionError), pgmo.managed(framework="cupy"):

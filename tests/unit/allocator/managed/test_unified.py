@@ -101,6 +101,20 @@ def test_a_program_that_uses_unified_memory_itself_goes_on_to(cupy, told):
         assert held > 0
         loop.finish()
     assert session.history[-1].hit_rate == 1
+    # The recording is forgotten by nobody.
+    assert memory.peak >= session.summary().managed > session.plan.arena
+
+
+def test_a_session_that_outlives_the_program_s_own_block_goes_on(cupy, told):
+    loop = Loop(Program(cupy), LAYERS)
+    outer = pgmo.managed(framework="cupy")
+    outer.__enter__()
+    with pgmo.optimize(framework="cupy", memory="managed") as session:
+        run(loop, session, 2)
+        outer.__exit__(None, None, None)
+        run(loop, session, 6)
+        loop.finish()
+    assert session.history[-1].hit_rate == 1
 
 
 def test_so_are_sessions_of_several_frameworks(cupy, told):
