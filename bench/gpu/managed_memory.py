@@ -23,6 +23,7 @@ from _launch import ROOT, Budget, device_or_exit, write_gpu_result
 sys.path.insert(0, str(ROOT))
 
 STEPS, WARM_UP = 9, 8
+BATCH = 256  # an arena of hundreds of MiB: with a small one only launches are timed
 
 
 def copies(free: int) -> dict[str, Any]:
@@ -59,6 +60,21 @@ def median_step(work: Callable[[], object], before: Callable[[], object]) -> flo
     return statistics.median(samples)
 
 
+def wide_gpt() -> Any:
+    """The GPT of the tests, at a batch whose activations count."""
+    import torch
+
+    from tests.gpu.programs import GPT, LENGTH, VOCABULARY
+
+    class Wide(GPT):
+        def batch(self, index: int) -> tuple[torch.Tensor, ...]:
+            start = torch.randint(VOCABULARY, (BATCH, 1))
+            tokens = (start + torch.arange(LENGTH + 1)) % VOCABULARY
+            return tokens[:, :-1], tokens[:, 1:]
+
+    return Wide()
+
+
 class Trained:
     """A GPT that a session replays.
 
@@ -68,9 +84,8 @@ class Trained:
 
     def __init__(self, **options: Any) -> None:
         import pgmo
-        from tests.gpu.programs import GPT
 
-        self.program = GPT()
+        self.program = wide_gpt()
         self.session = pgmo.optimize(device="cuda", **options)
         self.session.__enter__()
         for index in range(WARM_UP):
@@ -83,19 +98,19 @@ class Trained:
         with self.session.iteration():
             self.program.step(index)
 
-    def close(self) -> int:
-        """Ends the session; bytes of its arena."""
-        assert self.session.plan is not None
-        arena = self.session.plan.arena
+    def close(self) -> tuple[int, int]:
+        """Ends the session; bytes of its arena, and of what is spilled of it."""
+        plan = self.session.plan
+        assert plan is not None
         self.session.close()
-        return arena
+        return plan.arena, plan.spilled
 
 
-def steps(free: int) -> dict[str, float]:
-    """Seconds of a step, by where its memory is."""
+def steps(free: int) -> tuple[dict[str, float], dict[str, int]]:
+    """Seconds of a step by where its memory is, and bytes of the arena."""
     device = Trained()
     found = {"device": median_step(device.step, lambda: None)}
-    arena = device.close()
+    arena, _ = device.close()
     del device
     tidy_up()
     if 8 * arena > free:
@@ -104,8 +119,8 @@ def steps(free: int) -> dict[str, float]:
     tidy_up()
     half = Trained(budget=arena // 2)
     found["half spilled"] = median_step(half.step, lambda: None)
-    half.close()
-    return found
+    _, spilled = half.close()
+    return found, {"arena": arena, "spilled": spilled}
 
 
 def tidy_up() -> None:
@@ -171,13 +186,20 @@ def main() -> None:
     taken = 0.0
     while len(rounds) < 5 and (not rounds or budget.left > 1.3 * taken):
         before = budget.left
-        rounds.append(steps(card.free))
+        seconds, sizes = steps(card.free)
+        rounds.append(seconds)
         taken = before - budget.left
     figures = {name: statistics.median(one[name] for one in rounds) for name in rounds[0]}
     for name, seconds in figures.items():
         print(f"{name:42}{seconds * 1e3:9.3f} ms   {seconds / figures['device']:6.2f}")
     torch.cuda.synchronize()
-    result = {"copies": copied, "rounds": len(rounds), "seconds_per_step": figures}
+    result = {
+        "copies": copied,
+        "rounds": len(rounds),
+        "batch": BATCH,
+        "bytes": sizes,
+        "seconds_per_step": figures,
+    }
     write_gpu_result("managed_memory", result, arguments.output)
 
 
