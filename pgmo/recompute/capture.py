@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, fx
 
 from pgmo.errors import GraphError
+from pgmo.recompute import dropout
 from pgmo.recompute.compat import fakes, flatten, is_backward, is_tangent
 from pgmo.recompute.costs import is_random, modelled, operator_name
 from pgmo.recompute.graph import Graph, Operation, Value
@@ -89,6 +90,7 @@ class _Draft:
     node: fx.Node
     writes: list[int]
     backward: bool
+    applies: bool = False  # the mask of a dropout
     reads: set[int] = field(default_factory=set)
     items: list[fx.Node] = field(default_factory=list)
 
@@ -170,7 +172,7 @@ class _Grouping:
                 self.draft_of[node] = number
                 self.drafts[number].items.append(node)
                 value = self.value_of.get(node)
-                if value is not None and self.producers[value] == number:
+                if value is not None:
                     self.root_of.setdefault(value, node)
             else:
                 self.views.add(node)
@@ -188,6 +190,11 @@ class _Grouping:
             if one in self.value_of:
                 draft.reads.add(self.value_of[one])
         self.drafts.append(draft)
+        if not draft.backward and len(made) == 2 and dropout.is_dropout(node):
+            result, mask = made
+            draft.writes = [mask]
+            self.producers[result] = len(self.drafts)
+            self.drafts.append(_Draft(node, [result], False, True, {*draft.reads, mask}))
 
 
 def _tensors(example: object) -> list[Tensor | None]:
@@ -242,23 +249,29 @@ def capture(
         node = draft.node
         name = operator_name(node)
         writes = tuple(draft.writes)
-        operations.append(
-            Operation(
-                name=name,
-                reads=tuple(sorted(draft.reads)),
-                writes=writes,
-                cost=costs(node),
-                workspace=workspaces(node) if workspaces else 0,
-                pinned=(
-                    _has_effect(node)
-                    or _is_collective(node)
-                    or is_random(node)
-                    or (name not in _NORMALISATIONS and not mutated.isdisjoint(draft.reads))
-                ),
-                module=modules.get(node, ""),
-            )
+        operation = Operation(
+            name=name,
+            reads=tuple(sorted(draft.reads)),
+            writes=writes,
+            cost=costs(node),
+            workspace=workspaces(node) if workspaces else 0,
+            pinned=(
+                _has_effect(node)
+                or _is_collective(node)
+                or is_random(node)
+                or (name not in _NORMALISATIONS and not mutated.isdisjoint(draft.reads))
+            ),
+            module=modules.get(node, ""),
         )
-    nodes = [(drafts[old].node, *drafts[old].items) for old in order]
+        if draft.applies:
+            operation = dropout.applied(node, operation, grouping.sizes[draft.writes[0]])
+        elif old + 1 < len(drafts) and drafts[old + 1].applies:
+            operation = dropout.drawn(operation, grouping.sizes[drafts[old + 1].writes[0]])
+        operations.append(operation)
+    nodes = [
+        dropout.items(draft.node)[:1] if draft.applies else (draft.node, *draft.items)
+        for draft in (drafts[old] for old in order)
+    ]
     if grouping.tangents:
         gradients = Operation(
             "gradients of the outputs", (), tuple(grouping.tangents), 0.0, 0, True

@@ -8,6 +8,7 @@ left to AOTAutograd is to cut between the passes: what the second part reads of 
 
 from torch import fx
 
+from pgmo.recompute import dropout
 from pgmo.recompute.capture import Captured
 from pgmo.recompute.compat import is_backward, split_joint
 from pgmo.recompute.schedule import Schedule, is_forgotten
@@ -80,6 +81,11 @@ class _Writer:
 
     def _operation(self, index: int, again: bool) -> None:
         nodes = self.captured.nodes[index]
+        if self.captured.graph.operations[index].name == dropout.APPLIED:
+            node, x, mask = dropout.parts(nodes[0])
+            read = (self._of_backward(x), self._of_backward(mask))
+            self.second[nodes[0]] = dropout.apply_again(self.graph, node, *read)
+            return
         for position, node in enumerate(nodes):
             other = self.captured.replaced(node) if again and position == 0 else {}
             arguments = {

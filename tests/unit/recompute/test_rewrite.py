@@ -2,8 +2,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from torch import nn  # noqa: E402
+from torch import fx, nn  # noqa: E402
+from torch.nn import functional  # noqa: E402
 
+from pgmo.recompute import dropout  # noqa: E402
 from pgmo.recompute.rewrite import split  # noqa: E402
 from pgmo.recompute.schedule import simulate  # noqa: E402
 from tests.unit.recompute.traced import Normed, by_name, captured  # noqa: E402
@@ -62,3 +64,29 @@ def test_a_random_operator_stays_out_of_the_backward_half():
         forward, backward = split(step, simulate(step.graph, choice))
         assert called(forward).count("aten.native_dropout") == 1
         assert "aten.native_dropout" not in called(backward)
+
+
+def test_a_dropout_that_runs_again_applies_the_mask_that_was_saved():
+    class Net(nn.Linear):
+        def forward(self, x):
+            return functional.dropout(super().forward(x), 0.25).sigmoid().exp()
+
+    step = captured(Net(64, 64), torch.ones(8, 64))
+    (index,) = [
+        number for number, one in enumerate(step.graph.operations) if one.name == dropout.APPLIED
+    ]
+    choice = {index, *by_name(step.graph, "sigmoid")}
+    schedule = simulate(step.graph, choice)
+    _, backward = split(step, schedule)
+    assert [name for name in called(backward) if name != "aten.detach"][1:4] == [
+        "aten.mul",
+        "aten.mul",
+        "aten.sigmoid",
+    ]
+    x = torch.randn(16, 64)
+    (node,) = step.nodes[index - 1][:1]
+    result, mask = torch.ops.aten.native_dropout(x, *node.args[1:])
+    graph = fx.Graph()
+    given = graph.placeholder("x"), graph.placeholder("mask")
+    graph.output(dropout.apply_again(graph, node, *given))
+    assert torch.equal(fx.GraphModule({}, graph)(x, mask), result)
