@@ -15,8 +15,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from pgmo import _core
-from pgmo.allocator.cupy_allocator import CupyAllocator, Route, StreamNumbers
+from pgmo.allocator.cupy_allocator import CupyAllocator, Route, StreamNumbers, exchange
 from pgmo.allocator.framework import Memory
+from pgmo.allocator.managed.card import CONCURRENT_MANAGED_ACCESS, Card
+from pgmo.allocator.managed.hints import Hints
 from pgmo.errors import AdapterError
 
 if TYPE_CHECKING:
@@ -96,7 +98,7 @@ class Cupy:
                 allocator = current
             else:
                 allocator = CupyAllocator(self._cuda, current)
-                self._exchange(allocator)
+                exchange(self._cuda, allocator)
             if self._allocator is not allocator:
                 self._detach()
                 # A new process, or a new session, begins to count anew.
@@ -121,20 +123,12 @@ class Cupy:
                     "on this thread; pgmo leaves it as it is, and passes on whatever still reaches "
                     "it"
                 )
-            self._exchange(allocator.upstream)
+            exchange(self._cuda, allocator.upstream)
 
     def _detach(self) -> None:
         if self._allocator is not None:
             self._allocator.detach(self.index)
             self._allocator = None
-
-    def _exchange(self, allocator: Callable[[int], Any]) -> None:
-        """Replaces the current allocator, where it is: of this thread, or of all of them."""
-        memory = self._cuda.memory
-        if memory._get_thread_local_allocator() is None:
-            self._cuda.set_allocator(allocator)
-        else:
-            memory._set_thread_local_allocator(allocator)
 
     def take_arena(self, size: int, stream: int) -> Memory | None:
         """Takes one block of `size` bytes on a stream from the allocator beneath.
@@ -170,6 +164,23 @@ class Cupy:
             self._cuda.get_current_stream().synchronize()
             return memory
 
+    def take_spill(self, size: int) -> Memory:
+        """Takes one block of unified memory, which stays on the host.
+
+        Raises:
+            AdapterError: when the device cannot use any beyond its own, or there is not so much.
+        """
+        cupy_card(self._cuda, self.index).require_managed()
+        device = self._cuda.Device(self.index)
+        with device:
+            try:
+                taken = self._cuda.malloc_managed(size)
+            except (MemoryError, self._cuda.runtime.CUDARuntimeError) as error:
+                raise AdapterError(f"no unified memory can be had: {error}") from None
+            memory = self._hold(taken, size, device.synchronize)
+        Hints(self.index).keep_on_host(memory.base, memory.bytes)
+        return memory
+
     def _take(self, size: int, before: Callable[[], object] | None) -> Memory:
         upstream = self._allocator.upstream if self._allocator else self._cuda.get_allocator()
         try:
@@ -178,6 +189,9 @@ class Cupy:
                 taken = upstream(size + ALIGNMENT)
         except (MemoryError, self._cuda.runtime.CUDARuntimeError) as error:
             raise AdapterError(f"CuPy's allocator: {error}") from None
+        return self._hold(taken, size, before)
+
+    def _hold(self, taken: Any, size: int, before: Callable[[], object] | None) -> Memory:
         context = next(_contexts)
         _held[context] = (taken, before)
         return Memory(
@@ -205,6 +219,23 @@ class Cupy:
     def advise(self, text: str) -> None:
         """What out-of-memory errors say besides, as a note (PEP 678)."""
         self._route.advice = text
+
+
+def cupy_card(cuda: Any, index: int) -> Card:
+    """The memory of one of CuPy's devices.
+
+    Args:
+        cuda: the module `cupy.cuda`.
+        index: of the device.
+
+    Example:
+        >>> cupy_card(cupy.cuda, 0).concurrent  # doctest: +SKIP
+        True
+    """
+    with cuda.Device(index):
+        free, total = cuda.runtime.memGetInfo()
+    concurrent = cuda.runtime.deviceGetAttribute(CONCURRENT_MANAGED_ACCESS, index)
+    return Card(f"cuda:{index}", free=int(free), total=int(total), concurrent=bool(concurrent))
 
 
 _frameworks: dict[int, Cupy] = {}

@@ -32,6 +32,23 @@ PER_THREAD = 2
 atexit.register(_core.end_blocks)
 
 
+def exchange(cuda: Any, allocator: Callable[[int], Any]) -> None:
+    """Replaces CuPy's current allocator, where it is: of this thread, or of all of them.
+
+    Args:
+        cuda: the module `cupy.cuda`.
+        allocator: the new one.
+
+    Example:
+        >>> exchange(cupy.cuda, pool.malloc)  # doctest: +SKIP
+    """
+    memory = cuda.memory
+    if memory._get_thread_local_allocator() is None:
+        cuda.set_allocator(allocator)
+    else:
+        memory._set_thread_local_allocator(allocator)
+
+
 class StreamNumbers:
     """Small numbers for the streams of a device, in order of first use; 0 is the default stream.
 

@@ -156,19 +156,20 @@ class JointSession:
 
 
 def joint_session(
-    options: Mapping[str, Any], find: Callable[[object, str], Callable[[], Framework]]
+    options: Mapping[str, Any], find: Callable[[Options], Callable[[], Framework]]
 ) -> JointSession:
     """Makes it of the options of `pgmo.optimize`.
 
     Args:
         options: as given; `framework` is a sequence of names.
-        find: the adapter of a device and a framework's name.
+        find: the adapter for the options of one framework.
 
     Raises:
         OptionError: when an option cannot be used.
 
     Example:
-        >>> joint_session({"framework": ("torch", "cupy")}, framework_of).frameworks
+        >>> names = {"framework": ("torch", "cupy")}
+        >>> joint_session(names, lambda chosen: lambda: None).frameworks
         ('torch', 'cupy')
     """
     names = options["framework"]
@@ -190,5 +191,5 @@ def joint_session(
         own = {option: (options.get(option) or {}).get(name) for option in OF_EACH}
         own["model_name"] = f"{model}-{name}" if model else ""  # files of their own
         chosen = Options(**{**options, **own, "framework": name})
-        sessions[name] = Session(chosen, find(chosen.device, name))
+        sessions[name] = Session(chosen, find(chosen))
     return JointSession(sessions)
