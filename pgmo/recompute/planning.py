@@ -133,8 +133,8 @@ def plan_choices(
 ) -> tuple[Choice, ...]:
     """A choice for each of several budgets: the larger one is never dearer, nor lower its peak.
 
-    They are planned for from the smallest upwards, each with what was found before, and each gets
-    the cheapest of all that fits.
+    Each budget is planned for by itself and then gets the cheapest of all choices that fits, which
+    is never worse than what `plan_choice` finds for it.
 
     Args:
         graph: the step.
@@ -152,19 +152,23 @@ def plan_choices(
         OptionError: an option has a value that cannot be used.
     """
     limits = [_check(budget, evaluations, time_limit, seed) for budget in budgets]
-    known = [*(propose(graph) if candidates is None else candidates)]
+    known = propose(graph) if candidates is None else candidates
     found: list[Choice] = []
     for limit in sorted({-1 if one is None else one for one in limits}):
-        choice = plan_choice(
-            graph,
-            "min" if limit < 0 else limit,
-            evaluations=evaluations,
-            time_limit=time_limit,
-            seed=seed,
-            candidates=known,
-        )
-        found.append(choice)
-        known.append(Candidate(choice.recomputed, choice.peak, choice.overhead, choice.planner))
+        try:
+            choice = plan_choice(
+                graph,
+                "min" if limit < 0 else limit,
+                evaluations=evaluations,
+                time_limit=time_limit,
+                seed=seed,
+                candidates=known,
+            )
+        except BudgetError:
+            if all(one.peak > limit for one in found):
+                raise
+        else:
+            found.append(choice)
     front = _front(found)
     return tuple(
         front[0] if limit is None else [one for one in front if one.peak <= limit][-1]
@@ -210,6 +214,7 @@ def curve(
         )
 
     (low,) = plan("min")
+    # So that every budget can be met, even where time is short.
     known.append(Candidate(low.recomputed, low.peak, low.overhead, low.planner))
     most = known[0].peak
     budgets = (low.peak + (most - low.peak) * i // (points - 1) for i in range(1, points - 1))

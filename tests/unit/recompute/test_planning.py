@@ -129,7 +129,18 @@ def test_choices_for_several_budgets() -> None:
     assert (most.peak, most.overhead) == (410, 0)
     with pytest.raises(pgmo.BudgetError, match="the least peak found is"):
         plan_choices(graph, [400, 10], evaluations=100)
+    with pytest.raises(pgmo.BudgetError, match="the least peak found is"):
+        plan_choices(graph, ["min", 10], evaluations=100)
     assert plan_choices(graph, []) == ()
+
+
+def test_several_budgets_are_met_as_well_as_one() -> None:
+    graph = random_graph(7, forward=60, backward=60)
+    low, high = plan_choice(graph, "min", evaluations=500).peak, simulate(graph).peak
+    budgets = [low + (high - low) * i // 8 for i in range(1, 8)]
+    alone = [plan_choice(graph, budget, evaluations=500) for budget in budgets]
+    for one, together in zip(alone, plan_choices(graph, budgets, evaluations=500), strict=True):
+        assert together.overhead <= one.overhead
 
 
 def test_candidates_are_judged_anew() -> None:
