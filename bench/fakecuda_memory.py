@@ -23,15 +23,17 @@ import argparse
 import itertools
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from _machine import RESULTS, write_result
+from workloads.command import without_paths
 from workloads.job import CONTENDERS, Job, Outcome
 from workloads.launch import ROOT, Stub, WorkerError
+from workloads.search import largest
 from workloads.table import tables
 
 GIB = 1 << 30
@@ -129,20 +131,6 @@ def progress(row: dict[str, Any]) -> str:
     )
 
 
-def largest(fits: Callable[[int], bool], guess: int) -> int:
-    """The largest number that fits, and whose successor does not; 0 if 1 does not fit."""
-    low, high = 0, guess
-    while fits(high):
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        if fits(middle):
-            low = middle
-        else:
-            high = middle
-    return low
-
-
 def largest_batches(
     stub: Stub, case: Job, contenders: Iterable[str], card: int
 ) -> list[dict[str, Any]]:
@@ -195,14 +183,6 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--table", action="store_true", help="print the tables of an earlier run")
     parser.add_argument("-o", "--output", type=Path, default=RESULTS / "fakecuda_memory.json")
     return parser.parse_args()
-
-
-def without_paths(arguments: list[str]) -> list[str]:
-    """The arguments without those that are about this machine only."""
-    kept = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    for names in (("--python",), ("--stub",), ("-o", "--output")):
-        kept.add_argument(*names)
-    return kept.parse_known_args(arguments)[1]
 
 
 def main() -> None:

@@ -4,9 +4,10 @@
 
 `optimize` does all three. `Profile` and `Plan` are what it records and computes, `plan` computes
 one from the other, or a `Packing` of a bare `Problem`, `extrapolate` tells the profile of a large
-batch from those of small ones, and every error is a `PgmoError`. `torch_allocator`,
-`cupy_allocator` and `cupy_torch_allocator` are for those who exchange a framework's allocator
-themselves, `memory_stats` for those who watch it.
+batch from those of small ones, `recompute` makes a model's step fit in a budget, and every error is
+a `PgmoError`. `torch_allocator`, `cupy_allocator` and `cupy_torch_allocator` are for those who
+exchange a framework's allocator themselves, `memory_stats` for those who watch it.
+`managed` is for models that do not fit.
 
 Names are imported when they are first used (PEP 562): `import pgmo` and `pgmo --help` load neither
 numpy nor the native module.
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from pgmo.allocator.cupy import cupy_allocator
     from pgmo.allocator.cupy_through_torch import cupy_torch_allocator
     from pgmo.allocator.joint import JointSession
+    from pgmo.allocator.managed.context import managed
     from pgmo.allocator.memory_stats import memory_stats
     from pgmo.allocator.optimize import optimize
     from pgmo.allocator.session import Session
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from pgmo.profiler.extrapolate import extrapolate
     from pgmo.profiler.extrapolation import Extrapolation
     from pgmo.profiler.profile import Profile
+    from pgmo.recompute.package import recompute
 
 __all__ = [
     "AdapterError",
@@ -67,9 +70,11 @@ __all__ = [
     "cupy_allocator",
     "cupy_torch_allocator",
     "extrapolate",
+    "managed",
     "memory_stats",
     "optimize",
     "plan",
+    "recompute",
     "torch_allocator",
 ]
 
@@ -85,9 +90,11 @@ _HOMES = {
     "cupy_allocator": "pgmo.allocator.cupy",
     "cupy_torch_allocator": "pgmo.allocator.cupy_through_torch",
     "extrapolate": "pgmo.profiler.extrapolate",
+    "managed": "pgmo.allocator.managed.context",
     "memory_stats": "pgmo.allocator.memory_stats",
     "optimize": "pgmo.allocator.optimize",
     "plan": "pgmo.packing.portfolio",
+    "recompute": "pgmo.recompute.package",
     "torch_allocator": "pgmo.allocator.torch_cuda",
 }
 

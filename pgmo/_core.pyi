@@ -83,6 +83,17 @@ class Engine:
         """
         Memory for blocks that live long; returns its number.
         """
+    def add_spill(
+        self,
+        begin: typing.SupportsInt | typing.SupportsIndex,
+        base: typing.SupportsInt | typing.SupportsIndex,
+        bytes: typing.SupportsInt | typing.SupportsIndex,
+        give_back: typing.SupportsInt | typing.SupportsIndex = 0,
+        context: typing.SupportsInt | typing.SupportsIndex = 0,
+    ) -> None:
+        """
+        An arena for slots of every stream whose offsets lie behind all others, from `begin` on; it comes before the others.
+        """
     def adopt(
         self,
         pointer: typing.SupportsInt | typing.SupportsIndex,

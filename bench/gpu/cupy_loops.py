@@ -65,7 +65,10 @@ PROGRAMS: dict[str, Callable[[], Any]] = {
 
 
 def pools() -> dict[str, Callable[[], Any]]:
-    """How to make each contestant's pool; pgmo's is CuPy's own."""
+    """How to make each contestant's pool; pgmo's is CuPy's own.
+
+    Those that this machine cannot have (`malloc_async` on some virtual GPUs) are left out.
+    """
     import cupy
 
     found: dict[str, Callable[[], Any]] = {
@@ -75,6 +78,12 @@ def pools() -> dict[str, Callable[[], Any]]:
     }
     if importlib.util.find_spec("rmm") is not None:
         found["rmm"] = RmmPool
+    for who in sorted(found.keys() - {"cupy", "pgmo"}):
+        try:
+            found[who]().malloc(512)
+        except Exception as error:  # whatever the driver or the library says
+            print(f"{who} is left out: {error}", file=sys.stderr)
+            del found[who]
     return found
 
 
@@ -85,7 +94,9 @@ class RmmPool:
         import rmm
         from rmm.allocators.cupy import rmm_cupy_allocator
 
-        self._resource = rmm.mr.PoolMemoryResource(rmm.mr.CudaMemoryResource())
+        # By default it begins with half of the device's memory.
+        beneath = rmm.mr.CudaMemoryResource()
+        self._resource = rmm.mr.PoolMemoryResource(beneath, initial_pool_size=1 << 20)
         rmm.mr.set_current_device_resource(self._resource)
         self.malloc = rmm_cupy_allocator
 
@@ -190,12 +201,13 @@ def main() -> None:
         print(f"Nothing measured: {error}", file=sys.stderr)
         return
     if not count:
+        print("Nothing measured: there is no CUDA device", file=sys.stderr)
         return
+    contestants = list(pools().items())
     end = time.monotonic() + arguments.seconds
     samples: dict[str, dict[str, list[Outcome]]] = {}
     rounds = 0
     while rounds == 0 or (rounds < 9 and time.monotonic() < end - (arguments.seconds / 5)):
-        contestants = list(pools().items())
         for name, make in PROGRAMS.items():
             for who, pool in contestants if rounds % 2 == 0 else reversed(contestants):
                 outcome = measure(who, pool(), make)

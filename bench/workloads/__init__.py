@@ -10,13 +10,15 @@ read. Only the standard library is needed until `create`, which imports torch.
 import importlib
 import random
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from workloads.training import Training
 
 CLASSES = {"gpt": "GPT", "resnet": "ResNet", "unet": "UNet", "seq2seq": "Seq2Seq"}
 NAMES = tuple(CLASSES)
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -27,11 +29,19 @@ class Shape:
         batch: samples per iteration.
         recompute: whether blocks recompute their activations in the backward pass.
         small: a few thin layers instead of the real network, for tests.
+        reduced: all layers, but thin ones, for a CPU.
+        dropout: share of values that dropout sets to zero, where a network has any.
     """
 
     batch: int
     recompute: bool = False
     small: bool = False
+    reduced: bool = False
+    dropout: float = 0.1
+
+    def choose(self, real: T, reduced: T, small: T) -> T:
+        """What belongs to this size of a network."""
+        return small if self.small else reduced if self.reduced else real
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,10 @@ from typing import Any
 from workloads import LENGTHS, Lengths, Shape
 
 CONTENDERS = ("default", "expandable", "pgmo", "pgmo_saved_plan")
+EXTRAPOLATED = "pgmo_extrapolated"
+"""Records at small batches on the same card, and begins at the batch of the job from what those
+foretell."""
+
 SMALL_GPT = Lengths(64, 16, 128, 8, (16, 32, 48, 64, 96, 128))
 
 
@@ -19,11 +23,14 @@ class Job:
         recompute: whether blocks recompute their activations in the backward pass.
         batch: samples per iteration.
         iterations: how many are trained.
-        contender: one of `CONTENDERS`.
+        contender: one of `CONTENDERS`, or `EXTRAPOLATED`.
         card: bytes of device memory.
-        plan: the saved plan's file, for `pgmo_saved_plan`.
-        save: a folder: this is the run that records the plan, before the one that is measured.
+        plan: the saved plan's file, for `pgmo_saved_plan`; for `EXTRAPOLATED` the folder of the
+            profiles.
+        save: a folder: this is the run that records the plan, or the profiles of one batch, before
+            the one that is measured.
         small: a tiny network, for tests.
+        recorded_at: the batches of `EXTRAPOLATED`.
     """
 
     network: str
@@ -36,6 +43,7 @@ class Job:
     plan: str = ""
     save: str = ""
     small: bool = False
+    recorded_at: tuple[int, ...] = (2, 4, 8)
 
     @property
     def shape(self) -> Shape:
@@ -84,6 +92,7 @@ class Outcome:
         error: what it said, and
         trained: the iterations before that.
         hit_bytes_rate: bytes served from slots, from the second replayed iteration on.
+        first_hit_bytes_rate: the same of the program's first iteration.
         replans: how many plans took the place of another.
         gap: how far the arena is above the largest sum of planned blocks.
         notes: what the session has to say.
@@ -100,6 +109,7 @@ class Outcome:
     reserved_replaying: int | None = None
     replaying_from: int | None = None
     hit_bytes_rate: float | None = None
+    first_hit_bytes_rate: float | None = None
     replans: int | None = None
     gap: float | None = None
     notes: list[str] = field(default_factory=list)

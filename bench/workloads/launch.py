@@ -9,7 +9,7 @@ import threading
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from workloads.job import Job, Outcome
+from workloads.job import EXTRAPOLATED, Job, Outcome
 
 ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "tests/fakecuda/build.py"
@@ -39,11 +39,13 @@ class Stub:
         """Trains, and returns what the worker reports.
 
         Jobs with a saved plan record it first, in a process of its own on a card with more memory
-        than they have.
+        than they have. Extrapolated ones record at small batches, on the card that they have.
 
         Raises:
             WorkerError: when a worker ends with an error other than out of memory.
         """
+        if job.contender == EXTRAPOLATED:
+            return self._extrapolated(job)
         if job.contender != "pgmo_saved_plan":
             return self._train(job)
         with tempfile.TemporaryDirectory() as folder:
@@ -53,6 +55,14 @@ class Stub:
             if recorded.out_of_memory or not plan.exists():
                 raise WorkerError(f"no plan was saved for {job}: {recorded.error}")
             return self._train(replace(job, plan=str(plan)))
+
+    def _extrapolated(self, job: Job) -> Outcome:
+        with tempfile.TemporaryDirectory() as folder:
+            for batch in job.recorded_at:
+                recorded = self._train(replace(job, batch=batch, save=folder, iterations=3))
+                if recorded.out_of_memory:
+                    raise WorkerError(f"batch {batch} cannot be recorded: {recorded.error}")
+            return self._train(replace(job, plan=folder))
 
     def _train(self, job: Job) -> Outcome:
         """Asks this thread's worker for that configuration of PyTorch's allocator."""

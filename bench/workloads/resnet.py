@@ -39,28 +39,35 @@ class Bottleneck(nn.Module):
         return functional.relu(self.body(x) + self.shortcut(x), inplace=True)
 
 
+def network(shape: Shape) -> nn.Module:
+    """Stem, four stages of bottlenecks, classifier of a thousand."""
+    counts, width = shape.choose(
+        ((3, 4, 6, 3), 64), reduced=((3, 4, 6, 3), 32), small=((1, 1, 1, 1), 8)
+    )
+    layers: list[nn.Module] = [
+        nn.Conv2d(3, width, 7, 2, padding=3, bias=False),
+        nn.BatchNorm2d(width),
+        nn.ReLU(inplace=True),
+        nn.MaxPool2d(3, 2, padding=1),
+    ]
+    inputs = width
+    for stage, count in enumerate(counts):
+        for index in range(count):
+            stride = 2 if stage and not index else 1
+            layers.append(recomputing(Bottleneck(inputs, width << stage, stride), shape))
+            inputs = _WIDENING * width << stage
+    layers += [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inputs, 1000)]
+    return nn.Sequential(*layers)
+
+
 class ResNet(Training):
     """Tells a thousand classes apart."""
 
     optimizer = functools.partial(optim.SGD, lr=0.1, momentum=0.9)
 
     def build(self, shape: Shape) -> nn.Module:
-        """Stem, four stages of bottlenecks, classifier."""
-        counts, width = ((1, 1, 1, 1), 8) if shape.small else ((3, 4, 6, 3), 64)
-        layers: list[nn.Module] = [
-            nn.Conv2d(3, width, 7, 2, padding=3, bias=False),
-            nn.BatchNorm2d(width),
-            nn.ReLU(inplace=True),
-            nn.MaxPool2d(3, 2, padding=1),
-        ]
-        inputs = width
-        for stage, count in enumerate(counts):
-            for index in range(count):
-                stride = 2 if stage and not index else 1
-                layers.append(recomputing(Bottleneck(inputs, width << stage, stride), shape))
-                inputs = _WIDENING * width << stage
-        layers += [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inputs, 1000)]
-        return nn.Sequential(*layers)
+        """See `network`."""
+        return network(shape)
 
     def batch(self, length: int) -> tuple[Tensor, ...]:
         """Images (batch, 3, side, side) and classes (batch,)."""

@@ -13,13 +13,14 @@ import os
 import sys
 import tempfile
 import traceback
+from pathlib import Path
 from typing import Any
 
 import torch
 import torch._dynamo  # what optimizers import in their first step
 
 from workloads import create
-from workloads.job import Job, Outcome
+from workloads.job import EXTRAPOLATED, Job, Outcome
 
 
 def serve() -> None:
@@ -94,6 +95,8 @@ def run(job: Job) -> Outcome:
                     session.step()
                 trained += 1
             peaks.look()
+        if job.contender == EXTRAPOLATED and job.save:
+            save_profiles(session, job)
     except torch.OutOfMemoryError as problem:
         error = str(problem)
         peaks.look()
@@ -117,9 +120,32 @@ def open_session(job: Job) -> Any:
         return contextlib.nullcontext()
     import pgmo
 
+    if job.contender == EXTRAPOLATED:
+        return open_extrapolated(job)
     if job.save:
         return pgmo.optimize(device="cuda", save=job.save, model_name=job.network)
     return pgmo.optimize(device="cuda", plan=job.plan or None)
+
+
+def open_extrapolated(job: Job) -> Any:
+    """A session that records, or one that begins from what the recordings foretell."""
+    import pgmo
+
+    if job.save:
+        return pgmo.optimize(device="cuda", record_only=True)
+    folder, batches = Path(job.plan), job.recorded_at
+    foretold = [
+        pgmo.extrapolate([folder / f"{name}-{batch}" for batch in batches], batch=batches)
+        for name in ("steady", "opening")
+    ]
+    steady, opening = (one.at(batch=job.batch) for one in foretold)
+    return pgmo.optimize(device="cuda", profile=steady, opening=opening)
+
+
+def save_profiles(session: Any, job: Job) -> None:
+    """For `open_extrapolated`."""
+    for name, profile in (("steady", session.profile), ("opening", session.opening)):
+        profile.save(Path(job.save) / f"{name}-{job.batch}")
 
 
 def about(session: Any) -> dict[str, Any]:
@@ -128,6 +154,7 @@ def about(session: Any) -> dict[str, Any]:
     replayed = [one for one in session.history if one.phase.value == "replay"][1:]
     asked = sum(one.bytes_requested for one in replayed)
     return {
+        "first_hit_bytes_rate": session.history[0].hit_bytes_rate if session.history else None,
         "hit_bytes_rate": sum(one.bytes_hit for one in replayed) / asked if asked else None,
         "replans": summary.replans,
         "gap": summary.gap if session.plan is not None else None,

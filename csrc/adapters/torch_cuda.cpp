@@ -18,6 +18,7 @@
 
 #include "adapters/torch_cuda_adapter.hpp"
 #include "adapters/torch_cuda_arenas.hpp"
+#include "adapters/torch_cuda_managed.hpp"
 #include "adapters/torch_storage.hpp"
 
 namespace c10::cuda::CUDACachingAllocator::pgmo {
@@ -152,6 +153,71 @@ int pgmo_take_region(int device, size_t bytes, pgmo_arena* out, char* message, s
     adapter::hold(std::make_unique<adapter::Holding>(upstream, block, &one,
                                                      adapter::absences.load(), true, pool),
                   bytes, out);
+  });
+}
+
+// Of a card: its free bytes, all of its bytes, and whether it and the host may use one page of
+// unified memory at the same time, which moves between them when it is touched.
+int pgmo_card(int device, uint64_t out[3], char* message, size_t capacity) {
+  return guarded(message, capacity, [&] {
+    (void)adapter::device_at(device);
+    const OnDevice on(device);
+    size_t available = 0, total = 0;
+    int concurrent = 0;
+    C10_CUDA_CHECK(cudaMemGetInfo(&available, &total));
+    C10_CUDA_CHECK(cudaDeviceGetAttribute(&concurrent, cudaDevAttrConcurrentManagedAccess, device));
+    out[0] = available;
+    out[1] = total;
+    out[2] = static_cast<uint64_t>(concurrent);
+  });
+}
+
+// For torch.cuda.memory.CUDAPluggableAllocator: the segments of a pool of unified memory.
+void* pgmo_managed_alloc(ssize_t bytes, int device, cudaStream_t) {
+  if (bytes < 0 || device < 0 || device >= adapter::kMostDevices) return nullptr;
+  return adapter::take_managed(static_cast<size_t>(bytes), device);
+}
+
+void pgmo_managed_free(void* block, ssize_t, int, cudaStream_t) {
+  adapter::drop_managed(block);
+}
+
+// Sends requests of all threads to the pool, until `pgmo_managed_end`.
+int pgmo_managed_begin(int device, uint64_t first, uint64_t second, char* message,
+                       size_t capacity) {
+  return guarded(message, capacity, [&] {
+    (void)adapter::device_at(device);
+    adapter::begin_managed(device, {first, second});
+  });
+}
+
+int pgmo_managed_end(int device, uint64_t first, uint64_t second, char* message, size_t capacity) {
+  return guarded(message, capacity, [&] { adapter::end_managed(device, {first, second}); });
+}
+
+// Bytes of unified memory that are held for a device, and the most since the last call with
+// `reset`.
+void pgmo_managed_bytes(int device, int reset, uint64_t* now, uint64_t* peak) {
+  adapter::Managed& all = adapter::managed();
+  const std::lock_guard guard(all.mutex);
+  *now = all.now[device];
+  *peak = all.peak[device];
+  if (reset != 0) all.peak[device] = all.now[device];
+}
+
+int pgmo_take_spill(int device, size_t bytes, pgmo_arena* out, char* message, size_t capacity) {
+  return guarded(message, capacity, [&] {
+    adapter::Device& one = adapter::device_at(device);
+    const OnDevice on(device);
+    auto spilled = std::make_unique<adapter::Spilled>(&one, nullptr);
+    spilled->block = adapter::take_managed(bytes, device);
+    TORCH_CHECK(spilled->block != nullptr, "no ", binary_units(static_cast<double>(bytes)),
+                " of unified memory can be had");
+    *out = {.base = spilled->block,
+            .bytes = bytes,
+            .give_back = adapter::give_spilled_back,
+            .context = spilled.get()};
+    (void)spilled.release();
   });
 }
 

@@ -174,6 +174,16 @@ void bind_engine(py::module_& module) {
           py::arg("stream"), py::arg("begin"), py::arg("base"), py::arg("bytes"),
           py::arg("give_back") = 0, py::arg("context") = 0,
           "One more arena, of this stream, for the offsets from `begin` on.")
+      .def(
+          "add_spill",
+          [](Engine& engine, Offset begin, std::uintptr_t base, std::size_t bytes,
+             std::uintptr_t give_back, std::uintptr_t context) {
+            engine.add_spill(begin, read_arena(base, bytes, give_back, context));
+          },
+          py::arg("begin"), py::arg("base"), py::arg("bytes"), py::arg("give_back") = 0,
+          py::arg("context") = 0,
+          "An arena for slots of every stream whose offsets lie behind all others, from `begin` "
+          "on; it comes before the others.")
       .def_property_readonly(
           "busy",
           [](Engine& engine) { return __atomic_load_n(engine.mode(), __ATOMIC_RELAXED) != 0; },

@@ -17,8 +17,15 @@ std::optional<std::uint32_t> Arenas::stream_at(std::uintptr_t address) const noe
   return std::nullopt;
 }
 
+const Arenas::Segment* Arenas::spilled() const noexcept {
+  const auto found = std::find_if(segments_.begin(), segments_.end(),
+                                  [](const Segment& segment) { return segment.spilled; });
+  return found == segments_.end() ? nullptr : &*found;
+}
+
 const Arenas::Segment* Arenas::of(std::uint32_t stream_index) const noexcept {
   for (const Segment& segment : segments_) {
+    if (segment.spilled) continue;
     if (segment.stream_index == kEveryStream || segment.stream_index == stream_index) {
       return &segment;
     }
@@ -29,12 +36,18 @@ const Arenas::Segment* Arenas::of(std::uint32_t stream_index) const noexcept {
 Bytes Arenas::extent() const noexcept {
   if (segments_.empty()) return 0;
   const Segment& first = segments_.front();
-  if (first.stream_index != kEveryStream) return std::numeric_limits<Bytes>::max();
+  if (first.stream_index != kEveryStream || spilled() != nullptr)
+    return std::numeric_limits<Bytes>::max();
   return static_cast<Bytes>(first.arena.bytes);
 }
 
 bool Arenas::has_room(std::uint32_t stream_index, Offset offset, Bytes bytes) const noexcept {
+  if (const Segment* const spill = spilled(); spill && offset + bytes > spill->begin) {
+    return offset >= spill->begin &&
+           offset - spill->begin + bytes <= static_cast<Bytes>(spill->arena.bytes);
+  }
   for (const Segment& segment : segments_) {
+    if (segment.spilled) continue;
     if (segment.stream_index != kEveryStream && segment.stream_index != stream_index) continue;
     return offset >= segment.begin &&
            offset - segment.begin + bytes <= static_cast<Bytes>(segment.arena.bytes);
@@ -51,12 +64,20 @@ void Arenas::add(const Segment& segment) {
                                 " bytes is not a range of memory");
   }
   const bool every = segment.stream_index == kEveryStream;
+  if (segment.spilled && !every) {
+    throw std::invalid_argument("what is spilled is of every stream");
+  }
   if (!every && segment.stream_index >= kMostStreams) {
     throw std::invalid_argument("more than " + std::to_string(kMostStreams) + " streams");
   }
   for (const Segment& other : segments_) {
-    if (every || other.stream_index == kEveryStream || other.stream_index == segment.stream_index) {
+    const bool same =
+        every || other.stream_index == kEveryStream || other.stream_index == segment.stream_index;
+    if (segment.spilled == other.spilled && same) {
       throw std::invalid_argument("the stream has an arena already");
+    }
+    if (segment.spilled != other.spilled && segment.spilled != (segment.begin > other.begin)) {
+      throw std::invalid_argument("what is spilled lies behind all arenas");
     }
     if (segment.begin < other.begin + static_cast<Bytes>(other.arena.bytes) &&
         other.begin < segment.begin + static_cast<Bytes>(arena.bytes)) {
@@ -65,7 +86,10 @@ void Arenas::add(const Segment& segment) {
   }
   segments_.push_back(segment);
   const std::uintptr_t bias = address_of(arena.base) - static_cast<std::uintptr_t>(segment.begin);
-  if (every) {
+  if (segment.spilled) {
+    spill_begin_ = segment.begin;
+    spill_bias_ = bias;
+  } else if (every) {
     every_ = bias;
     without_ = 0;
   } else {
@@ -94,6 +118,8 @@ std::vector<pgmo_arena> Arenas::retire(LateSet& late) {
   late = LateSet{};
   segments_.clear();
   every_ = 0;
+  spill_begin_ = std::numeric_limits<Offset>::max();
+  spill_bias_ = 0;
   std::fill(std::begin(biases_), std::end(biases_), 0);
   without_ = ~std::uint64_t{0};
   return empty;

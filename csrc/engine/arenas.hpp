@@ -4,6 +4,9 @@
 //               ├─ stream 0 ─┼─ stream 1 ─┼─ stream 2 ─┤
 //     memory    ▓▓▓▓▓▓░░░░    ▓▓▓░          (no arena yet: its requests go to the framework)
 //
+//     spilled   offsets from d on, behind all others: one block for the slots of every stream that
+//               plans keep apart, as those in unified memory. Guests do not come here.
+//
 //     retired   ░░░▓░░░       only late blocks; given back when the last of them has died
 //
 // Blocks of different streams are not ordered in time, so they never share an arena. A framework
@@ -12,6 +15,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <vector>
@@ -32,6 +36,7 @@ class Arenas {
     std::uint32_t stream_index;  // or kEveryStream
     Offset begin;
     pgmo_arena arena;
+    bool spilled = false;  // then of every stream
   };
 
   struct Released {
@@ -45,6 +50,8 @@ class Arenas {
   const std::uint64_t& without() const noexcept { return without_; }
 
   std::uintptr_t address(std::uint32_t stream_index, Offset offset) const noexcept {
+    if (offset >= spill_begin_) [[unlikely]]
+      return spill_bias_ + static_cast<std::uintptr_t>(offset);
     const std::uintptr_t bias = every_ != 0 ? every_ : biases_[stream_index % kBiases];
     return bias + static_cast<std::uintptr_t>(offset);
   }
@@ -62,7 +69,10 @@ class Arenas {
   // The stream of the current arena that an address lies in, or kEveryStream.
   std::optional<std::uint32_t> stream_at(std::uintptr_t address) const noexcept;
 
-  // The current arena of a stream, or nullptr.
+  // The arena of what is spilled, or nullptr.
+  const Segment* spilled() const noexcept;
+
+  // The current arena of a stream, or nullptr; never the spilled one.
   const Segment* of(std::uint32_t stream_index) const noexcept;
 
   template <typename Visit>
@@ -77,7 +87,7 @@ class Arenas {
   bool has_room(std::uint32_t stream_index, Offset offset, Bytes bytes) const noexcept;
 
   // Throws std::invalid_argument, and changes nothing, when a segment is not a range of memory, its
-  // stream has one already, or its offsets are taken.
+  // stream has one already, its offsets are taken, or there are some behind the spilled ones.
   void add(const Segment& segment);
 
   // The current arenas serve no more. The late blocks stay with them until they die; returned are
@@ -119,6 +129,8 @@ class Arenas {
 
   std::vector<Segment> segments_;
   std::uintptr_t every_ = 0;
+  Offset spill_begin_ = std::numeric_limits<Offset>::max();
+  std::uintptr_t spill_bias_ = 0;
   std::uintptr_t biases_[kBiases] = {};
   std::uint64_t without_ = ~std::uint64_t{0};
   std::vector<Retired> retired_;

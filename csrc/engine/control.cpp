@@ -171,14 +171,23 @@ void Engine::attach_arena(const pgmo_arena& arena) {
 void Engine::add_arena(std::uint64_t stream, Offset begin, const pgmo_arena& arena) {
   const std::vector<std::uint32_t> index = indices_of({&stream, 1});
   const Guard guard(lock_);
-  const Arenas::Segment segment{index[0], begin, arena};
-  Arenas alone;
-  alone.add(segment);
-  check_plans(alone);
+  add_segment({index[0], begin, arena});
+}
+
+void Engine::add_spill(Offset begin, const pgmo_arena& arena) {
+  const Guard guard(lock_);
+  add_segment({Arenas::kEveryStream, begin, arena, /*spilled=*/true});
+}
+
+void Engine::add_segment(const Arenas::Segment& segment) {
+  Arenas checked;  // plans are checked before anything changes
+  if (const Arenas::Segment* const spill = arenas_.spilled()) checked.add(*spill);
+  checked.add(segment);
+  check_plans(checked);
   arenas_.add(segment);
   guests_.forget();
   here_.without_arena = arenas_.without();
-  forget_unseen_in(arena);
+  forget_unseen_in(segment.arena);
 }
 
 bool Engine::has_arena() {

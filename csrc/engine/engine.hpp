@@ -113,6 +113,10 @@ class Engine {
 
   // Besides the arenas that are there one more, of this stream, for the offsets from `begin` on.
   void add_arena(std::uint64_t stream, Offset begin, const pgmo_arena& arena);
+
+  // And one for slots of every stream, for the offsets from `begin` on, which lies behind all
+  // others: to be added first, as plans that use it are checked with each arena.
+  void add_spill(Offset begin, const pgmo_arena& arena);
   bool has_arena();
 
   // Lets go of the arena in an iteration that has outgrown its plan from the start, so that the
@@ -183,6 +187,7 @@ class Engine {
   bool release_slot(std::uintptr_t address, pgmo_arena& empty) noexcept;
   [[nodiscard]] std::vector<pgmo_arena> retire_arenas();
   bool is_idle() noexcept;
+  void add_segment(const Arenas::Segment& segment);
   void check_plans(const Arenas& arenas) const;
   void check_slots(const ReplayPlan& plan, const Arenas& arenas) const;
   void check_opening(const ReplayPlan& plan) const;

@@ -85,6 +85,9 @@ class ReplayPlan {
   bool planned(SlotIndex index) const noexcept { return slots_[index].place != kNowhere; }
   SlotIndex first_varying() const noexcept { return varying_.empty() ? kNoSlot : varying_.front(); }
   bool varying(SlotIndex index) const noexcept { return is_varying_[index]; }
+
+  // Whether it is of a program whose shapes vary, rather than one with a few odd requests.
+  bool varies_much() const noexcept { return varying_.size() * kVaryingShare >= requests(); }
   // Where a request of the opening has its place for good, or kUnplanned.
   Offset place_for_good(SlotIndex index) const noexcept {
     const auto found = for_good_.find(index);
@@ -143,6 +146,7 @@ class ReplayPlan {
 
  private:
   static constexpr Bytes kLargeShare = 32;
+  static constexpr std::size_t kVaryingShare = 16;
   static constexpr std::uint32_t kNowhere = ~std::uint32_t{0};
   static constexpr Offset kNoOffset = -1;
   static constexpr std::size_t kSentinels = 16;  // at least kAhead + 1

@@ -140,7 +140,9 @@ Replayer::Match Replayer::resynchronise(RequestKey key) {
   }
   if (larger) return too_large(key);
   if (!known) {
-    const SlotIndex until = std::min(plan_.requests(), cursor_ + kVaryingWindow);
+    // Where few vary, as in a plan that was foretold, one that is far away proves nothing.
+    const SlotIndex window = plan_.varies_much() ? kVaryingWindow : kNearWindow;
+    const SlotIndex until = std::min(plan_.requests(), cursor_ + window);
     if (const auto request = plan_.next_varying(key, cursor_, until)) return advance_to(*request);
   }
   return {kNoSlot, Miss::kUnknown};

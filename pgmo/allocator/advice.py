@@ -91,7 +91,9 @@ def _remedies(plan: Plan) -> list[str]:
     if bool(np.any(plan.varying)):
         remedies.append("shorter sequences: the longest ones set the peak")
     if bool(np.any(plan.end[plan.offset >= 0] > plan.start[plan.offset >= 0] + plan.ticks // 2)):
-        remedies.append("torch.utils.checkpoint, for blocks of the forward pass live long")
+        remedies.append(
+            "pgmo.recompute or torch.utils.checkpoint, for blocks of the forward pass live long"
+        )
     if plan.gap > 0.02:
         remedies.append("another solver=, for this plan wastes some of the arena")
     return remedies

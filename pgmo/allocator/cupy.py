@@ -15,9 +15,18 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from pgmo import _core
-from pgmo.allocator.cupy_allocator import CupyAllocator, Route, StreamNumbers
+from pgmo.allocator.cupy_allocator import (
+    CupyAllocator,
+    Route,
+    StreamNumbers,
+    exchange,
+    is_out_of_memory,
+)
 from pgmo.allocator.framework import Memory
+from pgmo.allocator.managed.card import CONCURRENT_MANAGED_ACCESS, Card
+from pgmo.allocator.managed.hints import Hints
 from pgmo.errors import AdapterError
+from pgmo.profiler.cupy_module import cupy_device, imported_cupy
 
 if TYPE_CHECKING:
     from pgmo.allocator.relocation import Relocation
@@ -96,7 +105,7 @@ class Cupy:
                 allocator = current
             else:
                 allocator = CupyAllocator(self._cuda, current)
-                self._exchange(allocator)
+                exchange(self._cuda, allocator)
             if self._allocator is not allocator:
                 self._detach()
                 # A new process, or a new session, begins to count anew.
@@ -121,20 +130,12 @@ class Cupy:
                     "on this thread; pgmo leaves it as it is, and passes on whatever still reaches "
                     "it"
                 )
-            self._exchange(allocator.upstream)
+            exchange(self._cuda, allocator.upstream)
 
     def _detach(self) -> None:
         if self._allocator is not None:
             self._allocator.detach(self.index)
             self._allocator = None
-
-    def _exchange(self, allocator: Callable[[int], Any]) -> None:
-        """Replaces the current allocator, where it is: of this thread, or of all of them."""
-        memory = self._cuda.memory
-        if memory._get_thread_local_allocator() is None:
-            self._cuda.set_allocator(allocator)
-        else:
-            memory._set_thread_local_allocator(allocator)
 
     def take_arena(self, size: int, stream: int) -> Memory | None:
         """Takes one block of `size` bytes on a stream from the allocator beneath.
@@ -170,14 +171,37 @@ class Cupy:
             self._cuda.get_current_stream().synchronize()
             return memory
 
+    def take_spill(self, size: int) -> Memory:
+        """Takes one block of unified memory, which stays on the host.
+
+        Raises:
+            AdapterError: when the device cannot use any beyond its own, or there is not so much.
+        """
+        cupy_card(self._cuda, self.index).require_managed()
+        device = self._cuda.Device(self.index)
+        with device:
+            try:
+                taken = self._cuda.malloc_managed(size)
+            except (MemoryError, self._cuda.runtime.CUDARuntimeError) as error:
+                raise AdapterError(f"no unified memory can be had: {error}") from None
+            memory = self._hold(taken, size, device.synchronize)
+        Hints(self.index).keep_on_host(memory.base, memory.bytes)
+        return memory
+
     def _take(self, size: int, before: Callable[[], object] | None) -> Memory:
         upstream = self._allocator.upstream if self._allocator else self._cuda.get_allocator()
         try:
             taken = upstream(size)
             if taken.ptr % ALIGNMENT:  # RMM aligns to less
                 taken = upstream(size + ALIGNMENT)
-        except (MemoryError, self._cuda.runtime.CUDARuntimeError) as error:
+        except (MemoryError, RuntimeError) as error:
+            known = isinstance(error, self._cuda.runtime.CUDARuntimeError)
+            if not known and not is_out_of_memory(error):
+                raise
             raise AdapterError(f"CuPy's allocator: {error}") from None
+        return self._hold(taken, size, before)
+
+    def _hold(self, taken: Any, size: int, before: Callable[[], object] | None) -> Memory:
         context = next(_contexts)
         _held[context] = (taken, before)
         return Memory(
@@ -207,6 +231,23 @@ class Cupy:
         self._route.advice = text
 
 
+def cupy_card(cuda: Any, index: int) -> Card:
+    """The memory of one of CuPy's devices.
+
+    Args:
+        cuda: the module `cupy.cuda`.
+        index: of the device.
+
+    Example:
+        >>> cupy_card(cupy.cuda, 0).concurrent  # doctest: +SKIP
+        True
+    """
+    with cuda.Device(index):
+        free, total = cuda.runtime.memGetInfo()
+    concurrent = cuda.runtime.deviceGetAttribute(CONCURRENT_MANAGED_ACCESS, index)
+    return Card(f"cuda:{index}", free=int(free), total=int(total), concurrent=bool(concurrent))
+
+
 _frameworks: dict[int, Cupy] = {}
 
 
@@ -223,17 +264,7 @@ def cupy_framework(index: int | None = None) -> Cupy:
         >>> cupy_framework(0).device  # doctest: +SKIP
         'cuda:0'
     """
-    runtime = imported_cupy().cuda.runtime
-    try:
-        count = int(runtime.getDeviceCount())
-    except runtime.CUDARuntimeError as error:
-        raise AdapterError(
-            f"CuPy finds no CUDA device ({error}); check the driver (nvidia-smi)"
-        ) from error
-    if index is None:
-        index = int(runtime.getDevice())
-    if not 0 <= index < count:
-        raise AdapterError(f"there is no device cuda:{index}; this machine has {count}")
+    index = cupy_device(imported_cupy(), index)
     with _installing:
         if index not in _frameworks:
             _frameworks[index] = Cupy(index)
@@ -261,18 +292,3 @@ def cupy_allocator() -> CupyAllocator:
     allocator = current if isinstance(current, CupyAllocator) else CupyAllocator(cuda, current)
     allocator.stays = True
     return allocator
-
-
-def imported_cupy() -> Any:
-    """The module.
-
-    Raises:
-        AdapterError: when it is missing.
-    """
-    try:
-        import cupy
-    except ImportError as error:
-        raise AdapterError(
-            "CuPy, which this needs, is not installed: pip install 'pgmo[cupy]'"
-        ) from error
-    return cupy

@@ -32,6 +32,23 @@ PER_THREAD = 2
 atexit.register(_core.end_blocks)
 
 
+def exchange(cuda: Any, allocator: Callable[[int], Any]) -> None:
+    """Replaces CuPy's current allocator, where it is: of this thread, or of all of them.
+
+    Args:
+        cuda: the module `cupy.cuda`.
+        allocator: the new one.
+
+    Example:
+        >>> exchange(cupy.cuda, pool.malloc)  # doctest: +SKIP
+    """
+    memory = cuda.memory
+    if memory._get_thread_local_allocator() is None:
+        cuda.set_allocator(allocator)
+    else:
+        memory._set_thread_local_allocator(allocator)
+
+
 class StreamNumbers:
     """Small numbers for the streams of a device, in order of first use; 0 is the default stream.
 
@@ -130,7 +147,6 @@ class CupyAllocator:
         self._device: Callable[[], int] = cuda.runtime.getDevice
         self._stream: Callable[[int], Any] = cuda.get_current_stream
         self._pointer, self._memory = cuda.MemoryPointer, cuda.UnownedMemory
-        self._exhausted = (MemoryError, cuda.runtime.CUDARuntimeError)
 
     @property
     def serves(self) -> bool:
@@ -176,19 +192,29 @@ class CupyAllocator:
         """Asks the allocator beneath, a second time where an arena could be spared for it."""
         try:
             return self.upstream(size)
-        except self._exhausted as error:
-            if not self._is_out_of_memory(error):
+        except (MemoryError, RuntimeError) as error:
+            if not is_out_of_memory(error):
                 raise
             if not route.engine.yield_idle():
                 error.add_note(route.note())
                 raise
         try:
             return self.upstream(size)
-        except self._exhausted as error:
-            if self._is_out_of_memory(error):
+        except (MemoryError, RuntimeError) as error:
+            if is_out_of_memory(error):
                 error.add_note(route.note())
             raise
 
-    def _is_out_of_memory(self, error: BaseException) -> bool:
-        # Without a pool, CuPy passes the runtime's own error on.
-        return isinstance(error, MemoryError) or getattr(error, "status", 0) == _NO_MEMORY
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether that is what an allocator says, be it a pool, CUDA without one, or PyTorch.
+
+    Example:
+        >>> is_out_of_memory(MemoryError()), is_out_of_memory(RuntimeError())
+        (True, False)
+    """
+    return (
+        isinstance(error, MemoryError)
+        or getattr(error, "status", 0) == _NO_MEMORY
+        or type(error).__name__ == "OutOfMemoryError"  # of torch, which need not be there
+    )

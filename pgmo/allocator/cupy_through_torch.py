@@ -12,10 +12,10 @@ import atexit
 from collections.abc import Callable
 from typing import Any
 
-from pgmo.allocator.cupy import imported_cupy
 from pgmo.allocator.cupy_allocator import LEGACY, PER_THREAD, CupyAllocator
 from pgmo.allocator.torch_cuda import torch_with_cuda
 from pgmo.errors import AdapterError
+from pgmo.profiler.cupy_module import imported_cupy
 
 _made: list[Any] = []
 """CuPy's side of each allocator that was made."""
@@ -45,8 +45,7 @@ def cupy_torch_allocator() -> Any:
     cuda = imported_cupy().cuda
     torch = torch_with_cuda()
     torch.cuda.init()
-    current_stream, request = cuda.get_current_stream, torch.cuda.caching_allocator_alloc
-
+    current_stream, request = cuda.get_current_stream, quick_request(torch)
     give_back = torch.cuda.caching_allocator_delete
     ended: list[bool] = []
     atexit.register(ended.append, True)  # torch may be gone then, and the memory goes anyway

@@ -9,7 +9,7 @@ from pgmo.allocator.course import Course
 from pgmo.allocator.installer import Installer
 from pgmo.allocator.openings import openings
 from pgmo.allocator.plan_set import Planned, opening_size
-from pgmo.allocator.planning import make_plan
+from pgmo.allocator.planning import make_plan, opening_budget
 from pgmo.allocator.statistics import IterationStatistics, Phase
 from pgmo.errors import AdapterError, PlanError
 from pgmo.packing.plan import Plan
@@ -57,8 +57,10 @@ class FirstIteration:
         self._plans = openings(opening, [planned.plan for planned in steady])
         size = max(opening_size(one) for one in self._plans)
         framework = self._course.framework
-        relocation = self._installer.relocation
-        # State that was loaded before is not born again.
+        # Also where memory does not fragment, and so nothing is moved: what is placed as it is born
+        # costs nothing. State that was loaded before is not born again.
+        allowed = self._course.options.compact is not False
+        relocation = framework.relocation() if allowed else None
         wanted = size and relocation is not None and not relocation.state_exists()
         try:
             region = framework.take_region(size) if wanted else None
@@ -102,6 +104,10 @@ class FirstIteration:
         if not options.record_only:
             alignment = self._course.framework.alignment
             plan = make_plan(
-                profile, solver=options.solver, alignment=alignment, effort=options.effort
+                profile,
+                solver=options.solver,
+                alignment=alignment,
+                effort=options.effort,
+                budget=opening_budget(options.budget_bytes, profile, alignment),
             )
             installer.opening = Planned(plan, profile)

@@ -76,6 +76,13 @@ class Framework(Protocol):
             AdapterError: when there is not so much memory.
         """
 
+    def take_spill(self, size: int) -> Memory:
+        """Takes a block of unified memory for what plans spill; any stream may use it.
+
+        Raises:
+            AdapterError: when there is not so much, or the device has none beyond its own.
+        """
+
     def relocation(self) -> "Relocation | None":
         """What moves tensors of this framework; None where that cannot be done."""
 

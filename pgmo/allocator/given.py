@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from pgmo.allocator.options import Options
 from pgmo.allocator.plan_set import check_replayable
-from pgmo.allocator.planning import make_plan
+from pgmo.allocator.planning import make_plan, opening_budget
 from pgmo.allocator.store import find_profile
 from pgmo.packing.plan import Plan
 from pgmo.profiler.profile import Profile
@@ -36,9 +36,11 @@ def load_given(options: Options, alignment: int) -> tuple[Plan, Profile | None] 
         profile = find_profile(options.plan, plan)
     elif options.profile is not None:
         profile = _profile(options.profile)
-        plan = _planned(profile, options, alignment)
+        plan = _planned(profile, options, alignment, options.budget_bytes)
         if options.opening is not None:
-            plan = replace(plan, opening=_planned(_profile(options.opening), options, alignment))
+            first = _profile(options.opening)
+            budget = opening_budget(options.budget_bytes, first, alignment)
+            plan = replace(plan, opening=_planned(first, options, alignment, budget))
     else:
         return None
     for one in (plan, *plan.others):
@@ -50,5 +52,11 @@ def _profile(given: Profile | str | os.PathLike[str]) -> Profile:
     return given if isinstance(given, Profile) else Profile.load(given)
 
 
-def _planned(profile: Profile, options: Options, alignment: int) -> Plan:
-    return make_plan(profile, solver=options.solver, alignment=alignment, effort=options.effort)
+def _planned(profile: Profile, options: Options, alignment: int, budget: int | None) -> Plan:
+    return make_plan(
+        profile,
+        solver=options.solver,
+        alignment=alignment,
+        effort=options.effort,
+        budget=budget,
+    )

@@ -103,7 +103,13 @@ class Installer:
         """
         options = self._course.options
         alignment = self._course.framework.alignment
-        plan = make_plan(profile, solver=options.solver, alignment=alignment, effort=options.effort)
+        plan = make_plan(
+            profile,
+            solver=options.solver,
+            alignment=alignment,
+            effort=options.effort,
+            budget=options.budget_bytes,
+        )
         plans = self.plans.with_replaced(number, Planned(plan, profile))
         if not self.affordable(plans):
             return False
@@ -196,7 +202,11 @@ class Installer:
             alignment = self._course.framework.alignment
             plans = [
                 self.seen.without_headroom(
-                    planned, solver=options.solver, alignment=alignment, effort=options.effort
+                    planned,
+                    solver=options.solver,
+                    alignment=alignment,
+                    effort=options.effort,
+                    budget=options.budget_bytes,
                 )
                 for planned in self.plans.all
             ]

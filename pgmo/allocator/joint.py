@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
-from pgmo.allocator.cupy import imported_cupy
 from pgmo.allocator.cupy_through_torch import allocates_through_torch
 from pgmo.allocator.framework import Framework
 from pgmo.allocator.optimized import Optimized
@@ -24,6 +23,7 @@ from pgmo.allocator.options import FRAMEWORKS, Options
 from pgmo.allocator.session import Session
 from pgmo.allocator.statistics import Phase, Summary
 from pgmo.errors import OptionError, SessionError
+from pgmo.profiler.cupy_module import imported_cupy
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -156,22 +156,26 @@ class JointSession:
 
 
 def joint_session(
-    options: Mapping[str, Any], find: Callable[[object, str], Callable[[], Framework]]
+    options: Mapping[str, Any], find: Callable[[Options], Callable[[], Framework]]
 ) -> JointSession:
     """Makes it of the options of `pgmo.optimize`.
 
     Args:
         options: as given; `framework` is a sequence of names.
-        find: the adapter of a device and a framework's name.
+        find: the adapter for the options of one framework.
 
     Raises:
         OptionError: when an option cannot be used.
 
     Example:
-        >>> joint_session({"framework": ("torch", "cupy")}, framework_of).frameworks
+        >>> names = {"framework": ("torch", "cupy")}
+        >>> joint_session(names, lambda chosen: lambda: None).frameworks
         ('torch', 'cupy')
     """
     names = options["framework"]
+    for name in names if isinstance(names, tuple | list) else ():
+        if name not in FRAMEWORKS:
+            raise OptionError(f"framework={name!r} is not one of {', '.join(FRAMEWORKS)}")
     if not isinstance(names, tuple | list) or not names or len(set(names)) != len(names):
         raise OptionError(
             f"framework={names!r} is neither one of {', '.join(FRAMEWORKS)} nor a tuple of "
@@ -190,5 +194,5 @@ def joint_session(
         own = {option: (options.get(option) or {}).get(name) for option in OF_EACH}
         own["model_name"] = f"{model}-{name}" if model else ""  # files of their own
         chosen = Options(**{**options, **own, "framework": name})
-        sessions[name] = Session(chosen, find(chosen.device, name))
+        sessions[name] = Session(chosen, find(chosen))
     return JointSession(sessions)

@@ -26,7 +26,13 @@ class Range:
 
 
 class Layout:
-    """One range for each stream that any of the plans uses.
+    """One range for each stream that any of the plans uses; then the same for what they spill.
+
+    Attributes:
+        ranges: of device memory, by stream. A stream all of whose slots are spilled has a little.
+        spilled: behind all of these, in unified memory, by stream.
+        resident: bytes of `ranges`.
+        size: bytes of both.
 
     Example:
         >>> from pgmo.packing.portfolio import plan
@@ -37,40 +43,71 @@ class Layout:
     """
 
     def __init__(self, plans: Sequence[Plan]) -> None:
-        sizes: dict[int, int] = {}
+        device: dict[int, int] = {}
+        host: dict[int, int] = {}
         for plan in plans:
-            for stream, (low, high) in _extents(plan).items():
-                sizes[stream] = max(sizes.get(stream, 0), high - low)
-        self.ranges: dict[int, Range] = {}
-        begin = 0
-        for stream in sorted(sizes):
-            self.ranges[stream] = Range(begin, sizes[stream])
-            begin += sizes[stream]
-        self.size = begin
+            for stream, (low, high) in extents(plan).items():
+                device[stream] = max(device.get(stream, 0), high - low)
+            for stream, (low, high) in extents(plan, spilled=True).items():
+                host[stream] = max(host.get(stream, 0), high - low)
+                device[stream] = max(device.get(stream, 0), plan.alignment)
+        self.ranges, self.resident = _one_behind_the_other(device, 0)
+        self.spilled, self.size = _one_behind_the_other(host, self.resident)
+
+    @property
+    def spill_size(self) -> int:
+        """Bytes of unified memory."""
+        return self.size - self.resident
 
     def covers(self, other: "Layout") -> bool:
         """Whether plans made for another layout find room in this one."""
         return all(
-            stream in self.ranges and self.ranges[stream].size >= needed.size
-            for stream, needed in other.ranges.items()
+            stream in own and own[stream].size >= needed.size
+            for own, theirs in ((self.ranges, other.ranges), (self.spilled, other.spilled))
+            for stream, needed in theirs.items()
         )
 
     def place(self, plan: Plan) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """A plan's offsets and alternates in this layout."""
         offset, alternate = plan.offset.copy(), plan.alternate.copy()
-        for stream, (low, _) in _extents(plan).items():
-            shift = self.ranges[stream].begin - low
-            for column in (offset, alternate):
-                column[(plan.stream == stream) & (column != UNPLANNED)] += shift
+        for ranges, spilled in ((self.ranges, False), (self.spilled, True)):
+            for stream, (low, _) in extents(plan, spilled=spilled).items():
+                rows = (plan.stream == stream) & _slots(plan, spilled)
+                shift = ranges[stream].begin - low
+                offset[rows] += shift
+                alternate[rows & (plan.alternate != UNPLANNED)] += shift
         return offset, alternate
 
 
-def _extents(plan: Plan) -> dict[int, tuple[int, int]]:
-    """Lowest offset and end of each stream's slots."""
+def _one_behind_the_other(sizes: dict[int, int], begin: int) -> tuple[dict[int, Range], int]:
+    """A range for each stream, and where the last one ends."""
+    ranges = {}
+    for stream in sorted(sizes):
+        ranges[stream] = Range(begin, sizes[stream])
+        begin += sizes[stream]
+    return ranges, begin
+
+
+def _slots(plan: Plan, spilled: bool) -> NDArray[np.bool_]:
+    """The rows with slots in device memory, or with those that are spilled."""
+    low, high = (plan.resident, plan.arena) if spilled else (0, plan.resident)
+    return (plan.offset >= low) & (plan.offset < high)
+
+
+def extents(plan: Plan, *, spilled: bool = False) -> dict[int, tuple[int, int]]:
+    """Lowest offset and end of each stream's slots in device memory, or of those spilled.
+
+    Example:
+        >>> from pgmo.packing.portfolio import plan
+        >>> from pgmo.profiler.profile import Profile
+        >>> extents(plan(Profile.from_columns(size=[64], start=[0], end=[1], ticks=1)))
+        {0: (0, 64)}
+    """
     size = -(-plan.size // plan.alignment) * plan.alignment
     extents = {}
-    for stream in np.unique(plan.stream[plan.offset != UNPLANNED]):
-        rows = (plan.stream == stream) & (plan.offset != UNPLANNED)
+    slots = _slots(plan, spilled)
+    for stream in np.unique(plan.stream[slots]):
+        rows = (plan.stream == stream) & slots
         low = int(plan.offset[rows].min())
         high = int((plan.offset + size)[rows].max())
         second = rows & (plan.alternate != UNPLANNED)

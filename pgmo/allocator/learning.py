@@ -51,6 +51,7 @@ def merge(
     solver: str,
     alignment: int,
     effort: str = "fast",
+    budget: int | None = None,
 ) -> tuple[list[Planned], int]:
     """Plans a profile, in the place of a plan of the same structure or behind the others.
 
@@ -65,7 +66,10 @@ def merge(
             both = envelope(profile, planned.plan)
             profile = both if np.any(both.turns > 0) else profile
             break
-    new = Planned(make_plan(profile, solver=solver, alignment=alignment, effort=effort), profile)
+    new = Planned(
+        make_plan(profile, solver=solver, alignment=alignment, effort=effort, budget=budget),
+        profile,
+    )
     return [*plans[:number], new, *plans[number + 1 :]], number
 
 
@@ -128,6 +132,7 @@ def learn(
     alignment: int,
     headroom: float,
     effort: str = "fast",
+    budget: int | None = None,
 ) -> Lesson | None:
     """Makes of an iteration that no plan served well a plan that does.
 
@@ -142,6 +147,7 @@ def learn(
         alignment: of offsets, in bytes.
         headroom: share by which requests that have grown are planned larger still.
         effort: as in `pgmo.plan`.
+        budget: of device memory, in bytes; as in `pgmo.plan`.
 
     Returns:
         None when there is nothing to learn: a plan has these requests at these sizes.
@@ -173,7 +179,9 @@ def learn(
         if not np.any(profile.turns > 0):
             return None  # all of it is used on several streams by now
         new = Planned(
-            make_plan(profile, solver=solver, alignment=alignment, effort=effort), profile, share
+            make_plan(profile, solver=solver, alignment=alignment, effort=effort, budget=budget),
+            profile,
+            share,
         )
         return Lesson([*plans[:number], new, *plans[number + 1 :]], number, grown)
     base = plans[max(0, followed)]
@@ -181,7 +189,10 @@ def learn(
     profile = profile_iteration(iteration, known, requests_of(base.plan))
     if not np.any(profile.turns > 0):
         return None
-    new = Planned(make_plan(profile, solver=solver, alignment=alignment, effort=effort), profile)
+    new = Planned(
+        make_plan(profile, solver=solver, alignment=alignment, effort=effort, budget=budget),
+        profile,
+    )
     return Lesson([*plans, new], len(plans), 0.0)
 
 

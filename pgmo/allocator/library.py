@@ -24,6 +24,7 @@ class AdapterLibrary:
     """
 
     def __init__(self, path: Path, what: str) -> None:
+        self.path = path
         try:
             self._library = ctypes.CDLL(str(path))
         except OSError as error:

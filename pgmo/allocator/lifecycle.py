@@ -288,6 +288,7 @@ class Lifecycle:
                     reference,
                     solver=self._options.solver,
                     effort=self._options.effort,
+                    budget=self._options.budget_bytes,
                     alignment=self._framework.alignment,
                 )
         last = plans[shown]

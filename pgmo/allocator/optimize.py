@@ -36,6 +36,8 @@ class CommonFields(TypedDict, total=False):
     max_plans: int
     compact: bool | None
     record_only: bool
+    memory: str
+    budget: str | int | None
 
 
 class OptionFields(CommonFields, total=False):
@@ -79,6 +81,20 @@ def framework_of(device: object, framework: str = "torch") -> Callable[[], Frame
     return functools.partial(torch_cuda, int(index) if index else None)
 
 
+def _framework_for(chosen: Options) -> Callable[[], Framework]:
+    """Finds the adapter that a session with these options needs."""
+    found = framework_of(chosen.device, chosen.framework)
+    if chosen.memory == "managed":
+        return functools.partial(_unified, found, chosen)
+    return found
+
+
+def _unified(find: Callable[[], Framework], chosen: Options) -> Framework:
+    from pgmo.allocator.managed.unified import unified
+
+    return unified(find, chosen.framework, chosen.device)
+
+
 def _has_cuda() -> bool:
     try:
         import torch
@@ -95,7 +111,7 @@ def optimize(**options: Unpack[OptionFields]) -> Session: ...
 def optimize(**options: Unpack[JointFields]) -> JointSession: ...
 def optimize(
     function: Callable[P, R] | None = None, /, **options: Unpack[_Fields]
-) -> Session | JointSession | Optimized[P, R, Session]:
+) -> Session | JointSession | Optimized[P, R, Session] | Optimized[P, R, JointSession]:
     """Serves a loop's memory from one arena, after watching a few of its iterations.
 
     The result is a context manager, and a decorator that makes each call of a function an
@@ -135,7 +151,16 @@ def optimize(
         compact: move long-lived blocks (optimizer state, gradients) together, once, at the end of
             an iteration, so that they do not pin half-empty memory. Only what nobody else can hold
             an address of is moved; the summary tells what stayed. By default on CUDA devices.
+            False also leaves the state that a saved plan's first iteration gives birth to to the
+            framework.
         record_only: stop at the profile: nothing is planned, and nothing served (default: False).
+        memory: "device" (default), or "managed": all that is requested while the session is open
+            comes from unified memory, the arena included, as in `pgmo.managed`. For profiles of
+            models that do not fit, and for running one anyway, slowly.
+        budget: device memory for what an iteration requests, as "12 GiB": blocks of longest idle
+            time are placed in an arena of unified memory that stays on the host, as far as that is
+            necessary; see `pgmo.plan`. What was there before the session, as parameters, is not
+            counted.
 
     Raises:
         OptionError: when an option cannot be used. Opening the session raises `AdapterError`
@@ -159,15 +184,17 @@ def optimize(
             f"there is no option {sorted(unknown)[0]!r}; pgmo.optimize() has "
             f"{', '.join(OptionFields.__annotations__)}"
         )
-    if not isinstance(options.get("framework", ""), str):
-        return joint_session(options, framework_of)
-    chosen = Options(**options)
-    found = framework_of(chosen.device, chosen.framework)
+    session: Session | JointSession
+    if isinstance(options.get("framework", ""), str):
+        chosen = Options(**options)
+        session = Session(chosen, _framework_for(chosen))
+    else:
+        session = joint_session(options, _framework_for)
     if function is None:
-        return Session(chosen, found)
+        return session
     if not callable(function):
         raise OptionError(
             f"pgmo.optimize({function!r}): options go by name; to start from a saved plan write "
             f"pgmo.optimize(plan={function!r})"
         )
-    return Session(chosen, found)(function)
+    return session(function)

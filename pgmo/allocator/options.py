@@ -12,10 +12,29 @@ from pgmo.packing.plan import Plan
 from pgmo.packing.portfolio import SOLVERS
 from pgmo.packing.schedule import EFFORTS
 from pgmo.profiler.profile import Profile
+from pgmo.units import parse_bytes
 
 FRAMEWORKS = ("torch", "cupy")
+MEMORIES = ("device", "managed")
 
 _DEVICE = re.compile(r"None|cpu|cuda(:\d+)?")
+
+
+def check_framework(framework: str, device: object) -> None:
+    """Checks whose memory is meant.
+
+    Raises:
+        OptionError: when there is no such framework, or no device of that name.
+
+    Example:
+        >>> check_framework("torch", "cuda:0")
+    """
+    if not _DEVICE.fullmatch(str(device)):
+        raise OptionError(f"device={device!r} is not supported; use 'cpu', 'cuda' or 'cuda:0'")
+    if framework not in FRAMEWORKS:
+        raise OptionError(f"framework={framework!r} is not one of {', '.join(FRAMEWORKS)}")
+    if framework == "cupy" and str(device) == "cpu":
+        raise OptionError("device='cpu': CuPy's arrays are on CUDA devices; use 'cuda'")
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,21 +65,17 @@ class Options:
     max_plans: int = 48
     compact: bool | None = None
     record_only: bool = False
+    memory: str = "device"
+    budget: str | int | None = None
 
     def __post_init__(self) -> None:
-        if not _DEVICE.fullmatch(str(self.device)):
-            raise OptionError(
-                f"device={self.device!r} is not supported; use 'cpu', 'cuda' or 'cuda:0'"
-            )
-        if self.framework not in FRAMEWORKS:
-            raise OptionError(f"framework={self.framework!r} is not one of {', '.join(FRAMEWORKS)}")
-        if self.framework == "cupy" and str(self.device) == "cpu":
-            raise OptionError("device='cpu': CuPy's arrays are on CUDA devices; use 'cuda'")
+        check_framework(self.framework, self.device)
         if self.compact not in (None, True, False):
             raise OptionError(f"compact={self.compact!r} must be True, False or None")
         if self.plan is not None and not isinstance(self.plan, Plan | str | os.PathLike):
             raise OptionError(f"plan={self.plan!r} is neither a Plan nor the path of one")
         self._check_profiles()
+        self._check_memory()
         if self.solver not in SOLVERS:
             raise OptionError(f"solver={self.solver!r} is not one of {', '.join(SOLVERS)}")
         if self.effort not in EFFORTS:
@@ -84,6 +99,23 @@ class Options:
             raise OptionError(
                 "opening= is the first iteration of what profile= shows; give that, too"
             )
+
+    def _check_memory(self) -> None:
+        if self.memory not in MEMORIES:
+            raise OptionError(f"memory={self.memory!r} is not one of {', '.join(MEMORIES)}")
+        if self.memory == "managed" and str(self.device) == "cpu":
+            raise OptionError(
+                "memory='managed': unified memory is for CUDA devices, not for device='cpu'"
+            )
+        if self.budget is not None:
+            parse_bytes(self.budget)
+            if str(self.device) == "cpu":
+                raise OptionError("budget= is for CUDA devices: device='cpu' has nothing to spill")
+
+    @property
+    def budget_bytes(self) -> int | None:
+        """Bytes of device memory that plans may need; None for any number."""
+        return None if self.budget is None else parse_bytes(self.budget)
 
     def _check_numbers(self) -> None:
         for name in ("max_record_iterations", "patience", "max_plans"):

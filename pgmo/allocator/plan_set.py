@@ -24,6 +24,9 @@ _LITTLE, _LARGE_ARENA = 1024, 32 << 20
 framework: arenas that are exchanged would wait for it, so that two of them are held. And bytes of
 an arena from which on that matters."""
 
+_SPILL = -1
+"""In the place of a stream: the arena of what plans spill."""
+
 _SHRINK = 0.9
 """Arenas are exchanged for smaller ones only if those need less than this share of them."""
 
@@ -195,13 +198,17 @@ class PlanSet:
     def _attach(self, layout: Layout) -> None:
         self._layout = Layout([])
         taken = self._take(layout)
-        if all(memory is None for memory in taken.values()):
+        if all(memory is None for stream, memory in taken.items() if stream != _SPILL):
+            if (spill := taken.get(_SPILL)) is not None:
+                spill.return_now()
             raise AdapterError("none of its streams has been used yet")
         self._hand_over(layout, taken)
 
     def _take(self, layout: Layout) -> dict[int, Memory | None]:
         taken: dict[int, Memory | None] = {}
         try:
+            if layout.spill_size:
+                taken[_SPILL] = self._framework.take_spill(layout.spill_size)
             for stream, range_ in layout.ranges.items():
                 taken[stream] = self._framework.take_arena(range_.size, stream)
         except AdapterError:
@@ -214,6 +221,9 @@ class PlanSet:
     def _hand_over(self, layout: Layout, taken: dict[int, Memory | None]) -> None:
         self._layout = layout
         self._missing = {}
+        spill = taken.pop(_SPILL, None)
+        if spill is not None:  # first: with each arena, plans are checked against all there is
+            self._engine.add_spill(layout.resident, spill.base, spill.bytes, *spill.owner)
         for stream, memory in taken.items():
             begin = layout.ranges[stream].begin
             if memory is None:

@@ -66,7 +66,13 @@ class Seen:
         return before is None or bool(np.any(sizes > before))
 
     def without_headroom(
-        self, planned: Planned, *, solver: str, alignment: int, effort: str = "fast"
+        self,
+        planned: Planned,
+        *,
+        solver: str,
+        alignment: int,
+        effort: str = "fast",
+        budget: int | None = None,
     ) -> Planned:
         """The plan for the sizes that were seen; the same one where nothing is known of them."""
         sizes = self._sizes.get(planned.key)
@@ -76,5 +82,6 @@ class Seen:
         size = np.where(planned.profile.varying, np.minimum(own, sizes), own)
         profile = replace(planned.profile, size=size)
         return Planned(
-            make_plan(profile, solver=solver, alignment=alignment, effort=effort), profile
+            make_plan(profile, solver=solver, alignment=alignment, effort=effort, budget=budget),
+            profile,
         )

@@ -13,12 +13,14 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import ParamSpec, Self, TypeVar
 
 from pgmo.allocator.framework import Framework
 from pgmo.allocator.lifecycle import Lifecycle
+from pgmo.allocator.managed.unified import UnifiedFramework
 from pgmo.allocator.optimized import Optimized
 from pgmo.allocator.options import Options
 from pgmo.allocator.statistics import IterationStatistics, Phase, Summary
@@ -70,6 +72,7 @@ class Session:
         self._open = False
         self._inside_iteration = False
         self._paused = 0
+        self._unified: UnifiedFramework | None = None
         self._key = ""
         # For whoever opens sessions in other people's programs: called, to close this one, when the
         # program opens one of its own.
@@ -138,7 +141,7 @@ class Session:
             return self._summary
         if self._lifecycle is None:
             return Summary(iterations=0, recorded=0, replayed=0)
-        return self._lifecycle.summary()
+        return self._with_memory(self._lifecycle.summary())
 
     @property
     def history(self) -> list[IterationStatistics]:
@@ -196,6 +199,8 @@ class Session:
                 "this session was used before; call pgmo.optimize() again for another one"
             )
         framework = self._find_framework()
+        if isinstance(framework, UnifiedFramework):
+            self._unified = framework
         self._key = f"{framework.name}/{framework.device}"
         other = _active.get(self._key)
         if other is not None and other.give_way is not None:
@@ -234,7 +239,7 @@ class Session:
             return
         self._open = False
         lifecycle = self._running
-        self._summary = lifecycle.summary()
+        self._summary = self._with_memory(lifecycle.summary())
         with _opening:
             lifecycle.stop()
             _active.pop(self._key, None)
@@ -258,6 +263,13 @@ class Session:
         return Optimized(self, function)
 
     # --- parts ----------------------------------------------------------------------------------
+
+    def _with_memory(self, summary: Summary) -> Summary:
+        if self._unified is None:
+            return summary
+        return replace(
+            summary, managed=self._unified.peak(), card_room=self._unified.managed.card.free
+        )
 
     @property
     def _running(self) -> Lifecycle:
@@ -283,3 +295,14 @@ class Session:
     def _end_iteration(self, complete: bool) -> None:
         self._require_running("end")
         self._running.end_iteration(complete)
+        if self._unified is not None:
+            self._after_unified(self._unified)
+
+    def _after_unified(self, framework: UnifiedFramework) -> None:
+        """Prepares the next iteration's memory, where it is unified."""
+        course = self._running.course
+        plan = course.plan if course.phase is Phase.REPLAY else None
+        if plan is not None and (text := framework.after_replay(plan)):
+            course.warn(text)
+        if framework.hints.note and framework.hints.note not in course.notes:
+            course.notes.append(framework.hints.note)

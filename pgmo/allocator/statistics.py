@@ -95,6 +95,9 @@ class IterationStatistics:
 class Summary:
     """What a session did. `str` gives the text that people read.
 
+    `spilled` are the bytes of the arena that are in unified memory, on the host; `managed` the most
+    bytes of unified memory that were held, `card_room` those that the card had free before.
+
     Example:
         >>> print(Summary(iterations=0, recorded=0, replayed=0))
         pgmo: no iteration was seen; call session.step() at the end of each.
@@ -118,6 +121,9 @@ class Summary:
     replans: int = 0
     peak_slot_bytes: int = 0
     peak_fallback_bytes: int = 0
+    spilled: int = 0
+    managed: int = 0
+    card_room: int = 0
     notes: tuple[str, ...] = ()
 
     @property
@@ -135,6 +141,11 @@ class Summary:
         """Share of the bytes of replayed iterations that arenas served, from slots or gaps."""
         inside = self.bytes_hit + self.bytes_guests
         return inside / self.bytes_requested if self.bytes_requested else 0.0
+
+    @property
+    def oversubscription(self) -> float:
+        """Unified memory against the card's room: above 1, pages had to move over the bus."""
+        return self.managed / self.card_room if self.card_room else 0.0
 
     @property
     def gap(self) -> float:
@@ -173,6 +184,16 @@ class Summary:
             lines.append(
                 f"  peak       {format_bytes(self.peak_slot_bytes)} in slots, "
                 f"{format_bytes(self.peak_fallback_bytes)} outside the plan"
+            )
+        if self.spilled:
+            lines.append(
+                f"  spilled    {format_bytes(self.spilled)} of the arena are in unified memory, on "
+                "the host"
+            )
+        if self.managed:
+            lines.append(
+                f"  unified    {format_bytes(self.managed)} at most, {self.oversubscription:.2f} "
+                f"times the {format_bytes(self.card_room)} that the card had free"
             )
         lines.extend(f"  note       {note}" for note in self.notes)
         return "\n".join(lines)

@@ -110,6 +110,7 @@ class Tally:
             blocks=int(np.count_nonzero(plan.offset >= 0)) if plan else 0,
             arena=plan.arena if plan else 0,
             max_load=plan.max_load if plan else 0,
+            spilled=plan.spilled if plan else 0,
             solver=plan.solver if plan else "",
             plans=plans,
             replans=replans,

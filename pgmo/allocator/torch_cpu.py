@@ -88,6 +88,14 @@ class TorchCpu:
         """Moves tensors on the CPU."""
         return Relocation(self, StorageMover(self._library, 0), lambda: False)
 
+    def take_spill(self, size: int) -> Memory:
+        """There is no other memory than the host's.
+
+        Raises:
+            AdapterError: always.
+        """
+        raise AdapterError("the CPU's memory is the host's: there is nowhere to spill to")
+
     def empty_cache(self) -> None:
         """Returns freed memory to the system, so that recording and replay never hold both."""
         with contextlib.suppress(AttributeError):  # no such call outside of glibc

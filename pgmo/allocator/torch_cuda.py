@@ -16,6 +16,7 @@ from pgmo.allocator.cuda_headers import cuda_include
 from pgmo.allocator.forwarders import forwarders
 from pgmo.allocator.framework import Memory
 from pgmo.allocator.library import AdapterLibrary
+from pgmo.allocator.managed.hints import Hints
 from pgmo.allocator.relocation import Relocation
 from pgmo.allocator.storage import StorageMover
 from pgmo.allocator.torch_plugin import TorchPlugin, plugin_allocator, plugin_started, torch_plugin
@@ -133,6 +134,22 @@ class TorchCuda:
         self.library.call(
             "pgmo_take_region", self.index, ctypes.c_size_t(size), ctypes.byref(memory)
         )
+        return memory
+
+    def take_spill(self, size: int) -> Memory:
+        """Takes one block of unified memory, which stays on the host.
+
+        Raises:
+            AdapterError: when the device cannot use any beyond its own, or there is not so much.
+        """
+        from pgmo.allocator.managed.torch_pool import torch_card
+
+        torch_card(self.library, self.index).require_managed()
+        memory = Memory()
+        self.library.call(
+            "pgmo_take_spill", self.index, ctypes.c_size_t(size), ctypes.byref(memory)
+        )
+        Hints(self.index).keep_on_host(memory.base, memory.bytes)
         return memory
 
     def empty_cache(self) -> None:

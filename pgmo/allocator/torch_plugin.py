@@ -135,6 +135,17 @@ class TorchPlugin:
     def relocation(self) -> None:
         """None: tensors cannot be moved without torch's headers."""
 
+    def take_spill(self, size: int) -> Memory:
+        """The plug-in takes memory from the driver's pool alone.
+
+        Raises:
+            AdapterError: always.
+        """
+        raise AdapterError(
+            "plans that spill need the compiled adapter, not the prebuilt plug-in: "
+            "`pgmo doctor` tells what it lacks"
+        )
+
     def empty_cache(self) -> None:
         """Returns the driver's unused memory to the system, after waiting for the device."""
         self._library.ask("pgmo_plugin_empty_cache", self.index)

@@ -144,6 +144,7 @@ class Watch:
             statistics.plan,
             solver=self._course.options.solver,
             effort=self._course.options.effort,
+            budget=self._course.options.budget_bytes,
             alignment=self._course.framework.alignment,
             headroom=_HEADROOM if self._growths >= _GROWTHS_WITHOUT_HEADROOM else 0.0,
         )

@@ -43,6 +43,10 @@ COMMANDS = {
         "import_file",
     ),
     "plan": Command("plan", "Compute where every block of a profile goes, and save the plan"),
+    "recompute": Command(
+        "plan",
+        "Plan what a model computes again, so that a training step fits in a budget of memory",
+    ),
     "stats": Command("look", "Show the blocks, the max load and the peak of a profile or plan"),
     "blocks": Command("look", "List the blocks of a profile, or who holds them"),
     "leaks": Command(

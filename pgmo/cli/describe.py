@@ -116,6 +116,7 @@ def describe_plan(plan: "Plan") -> dict[str, Any]:
         "max_load": plan.max_load,
         "bound": plan.bound,
         "arena": plan.arena,
+        "spilled": plan.spilled,
         "gap": plan.gap,
         "optimal": plan.optimal,
         "solver": plan.solver,
@@ -136,6 +137,16 @@ def plan_lines(fields: Mapping[str, Any]) -> list[str]:
         f"blocks      {fields['planned']} of {fields['blocks']} planned, "
         f"{fields['two_slots']} with two slots; {fields['varying']} vary in size",
         *_solution(fields),
+        *_spill(fields),
+    ]
+
+
+def _spill(fields: Mapping[str, Any]) -> list[str]:
+    if not fields["spilled"]:
+        return []
+    return [
+        f"spilled     {format_bytes(fields['spilled'])} of the arena, to unified memory on the "
+        f"host; {format_bytes(fields['arena'] - fields['spilled'])} stay on the device"
     ]
 
 

@@ -21,6 +21,11 @@ _STATES = {
     "impossible": "cannot be built",
     "broken": "cannot be loaded",
 }
+_UNIFIED = {
+    None: "",
+    True: ", unified memory beyond the card",
+    False: ", no unified memory beyond the card (memory='managed' and budget= cannot be used)",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -68,7 +73,7 @@ def _lines(found: "Examination") -> Iterator[str]:
         yield _line(
             f"cuda:{device['index']}",
             f"{device['name']}, {format_bytes(device['memory'])}, "
-            f"compute capability {device['capability']}",
+            f"compute capability {device['capability']}{_UNIFIED[device.get('unified')]}",
         )
     yield _line("compiler", found.compiler.version or found.compiler.command or "none")
     yield _line("cache", str(found.cache.folder))

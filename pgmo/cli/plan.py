@@ -55,6 +55,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         help="of a profile's plan (default: 512 for CUDA devices, else 64)",
     )
+    parser.add_argument(
+        "--budget",
+        metavar="SIZE",
+        help="device memory for a profile's blocks, as 12GiB: what is idle for longest is spilled",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -159,6 +164,7 @@ def _solve(what: "Profile | Problem", arguments: argparse.Namespace) -> "Plan | 
             threads=arguments.threads,
             seed=arguments.seed,
             alignment=arguments.alignment,
+            budget=arguments.budget,
             observer=line.show,
         )
     return made

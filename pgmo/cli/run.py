@@ -38,6 +38,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--device", help="cpu, cuda or cuda:N (default: where the optimizers' parameters are)"
     )
+    parser.add_argument(
+        "--memory",
+        default="device",
+        help="device (default), or managed: unified memory, for models that do not fit",
+    )
+    parser.add_argument(
+        "--budget",
+        metavar="SIZE",
+        help="device memory for what an iteration requests: what is idle for longest is spilled",
+    )
     parser.add_argument("--json", metavar="FILE", help="write what was counted to FILE")
     parser.add_argument("-f", "--force", action="store_true", help="overwrite what is there")
     parser.add_argument(
@@ -62,6 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pgmo.runner.ranks import of_rank, rank
     from pgmo.runner.supervision import Supervision, Wishes
     from pgmo.runner.watcher import Watcher
+    from pgmo.units import parse_bytes
 
     program = Program(arguments.script, arguments.is_module, tuple(arguments.arguments))
     program.check()
@@ -72,6 +83,8 @@ def run(arguments: argparse.Namespace) -> int:
         device=arguments.device,
         profile_only=arguments.profile_only,
         start=Path.cwd(),
+        memory=arguments.memory,
+        budget=None if arguments.budget is None else parse_bytes(arguments.budget),
     )
     _check(wishes)
     folder = "." if wishes.profile_only and wishes.save is None else wishes.save
@@ -104,7 +117,12 @@ def _check(wishes: "Wishes") -> None:
     from pgmo.allocator.options import Options
     from pgmo.packing.plan import Plan
 
-    Options(device=wishes.device, model_name=wishes.name)
+    Options(
+        device=wishes.device,
+        model_name=wishes.name,
+        memory=wishes.memory,
+        budget=wishes.budget,
+    )
     if wishes.plan is not None:
         if wishes.profile_only:
             raise OptionError("--profile-only replays nothing, so it cannot be used with --plan")

@@ -34,7 +34,12 @@ def look_at_cupy(cupy: Any) -> dict[str, Any]:
         found["built_for"] = int(runtime.runtimeGetVersion())
         found["devices"] = int(runtime.getDeviceCount())
     except Exception as error:  # whatever the driver says, or a library that is missing
-        found |= {"devices": 0, "why": str(error)}
+        return found | {"devices": 0, "why": str(error)}
+    try:  # CuPy's packages have no libraries of CUDA with them, and load each when it is needed
+        cupy.cuda.nvrtc.getVersion()
+        _ = cupy.cuda.cublas
+    except Exception as error:
+        found["lacks"] = str(error)
     return found
 
 
@@ -84,7 +89,14 @@ def cupy_problems(
         )
     elif "version" in found and not found.get("devices"):
         yield _no_device(found, driver)
-    elif found.get("devices") and environment.get("CUPY_CUDA_PTDS") == "1":
+    elif found.get("lacks"):
+        extra = f"{packages[0]}[ctk]" if packages else "cupy-cuda13x[ctk]"
+        yield Problem(
+            "warning",
+            f"CuPy finds a GPU, but not CUDA's libraries: {found['lacks'].partition(chr(10))[0]}",
+            f"pip install '{extra}' (CuPy 14), or install the CUDA toolkit and set CUDA_PATH",
+        )
+    if found.get("devices") and environment.get("CUPY_CUDA_PTDS") == "1":
         yield Problem(
             "warning",
             "CUPY_CUDA_PTDS=1: arrays on the per-thread default stream go to CuPy's own allocator",

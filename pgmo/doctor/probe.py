@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pgmo.allocator.compile import AdapterSource
 
 _SECONDS = 180
+_CONCURRENT_MANAGED_ACCESS = 89  # CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS
 
 
 def ask(*, build: bool = False, seconds: float = _SECONDS) -> dict[str, Any]:
@@ -134,9 +135,24 @@ def _torch(torch: Any, build: bool) -> None:
                 "name": given.name,
                 "memory": given.total_memory,
                 "capability": f"{given.major}.{given.minor}",
+                "unified": _unified(index),
             }
         )
     _say(cuda={}, devices=devices)
+
+
+def _unified(index: int) -> bool | None:
+    """Whether unified memory may exceed the card (`concurrentManagedAccess`); None: not known."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return None
+    value, device = ctypes.c_int(), ctypes.c_int()
+    if driver.cuInit(0) or driver.cuDeviceGet(ctypes.byref(device), index):
+        return None
+    if driver.cuDeviceGetAttribute(ctypes.byref(value), _CONCURRENT_MANAGED_ACCESS, device):
+        return None
+    return bool(value.value)
 
 
 def _adapter(source: "Callable[[], AdapterSource]", build: bool) -> dict[str, Any]:

@@ -70,6 +70,8 @@ class Plan:
         trace: the first plan, and each that was smaller or proved a higher bound, in order. Not
             kept in files.
         interrupted: whether Ctrl-C ended the search early. Not kept in files.
+        resident: bytes of the arena that are device memory. Slots that lie above are spilled: they
+            are in unified memory, which stays on the host. If left out, all of the arena.
 
     Raises:
         PlanError: when the columns differ in length or hold something else than whole numbers, or
@@ -106,6 +108,7 @@ class Plan:
     bound: int = -1
     trace: tuple[Incumbent, ...] = ()
     interrupted: bool = False
+    resident: int = -1
 
     def __post_init__(self) -> None:
         for name, dtype in COLUMNS.items():
@@ -118,6 +121,8 @@ class Plan:
                 )
         if self.bound < 0:
             object.__setattr__(self, "bound", self.arena if self.optimal else self.max_load)
+        if not 0 <= self.resident < self.arena:
+            object.__setattr__(self, "resident", self.arena)
         object.__setattr__(self, "others", tuple(self.others))
         for inner in self.inner:
             if not isinstance(inner, Plan):
@@ -163,6 +168,19 @@ class Plan:
         return self.arena / self.max_load - 1 if self.max_load else 0.0
 
     @property
+    def spilled(self) -> int:
+        """Bytes of the arena that are in unified memory, on the host; 0 without a budget.
+
+        Example:
+            >>> from pgmo.packing.portfolio import plan
+            >>> from pgmo.profiler.profile import Profile
+            >>> profile = Profile.from_columns(size=[512, 512], start=[0, 1], end=[2, 2], ticks=2)
+            >>> plan(profile, alignment=512, budget=512).spilled
+            512
+        """
+        return self.arena - self.resident
+
+    @property
     def inner(self) -> "tuple[Plan, ...]":
         """The plans that this one brings along: the others, then the opening."""
         return self.others if self.opening is None else (*self.others, self.opening)
@@ -174,7 +192,7 @@ class Plan:
         placed = int(np.count_nonzero(self.offset != UNPLANNED))
         return (
             f"Plan({placed} of {len(self)} blocks in {format_bytes(self.arena)}, max load "
-            f"{format_bytes(self.max_load)}, gap {100 * self.gap:.2f} %, "
+            f"{format_bytes(self.max_load)}{self._outside()}, gap {100 * self.gap:.2f} %, "
             f"{'optimal, ' if self.optimal else ''}by {self.solver}{self._company()})"
         )
 
@@ -196,6 +214,9 @@ class Plan:
         from pgmo.report.notebook import show
 
         return show(self.profile(), self, height=height)
+
+    def _outside(self) -> str:
+        return f", {format_bytes(self.spilled)} of it spilled" if self.spilled else ""
 
     def _company(self) -> str:
         others = f"; {len(self.others)} more inside" if self.others else ""

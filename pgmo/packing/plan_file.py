@@ -26,10 +26,11 @@ from pgmo.profiler.profile import MAX_TICKS
 from pgmo.profiler.profile_file import meta_from_json, meta_to_json
 
 FORMAT = "pgmoplan"
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 _SINCE = {"shared": 2}  # the format version that brought a column
 _NESTS_SINCE = 2  # the one that brought plans inside of a plan
 _BOUND_SINCE = 3  # the one that brought the bound that is proved
+_RESIDENT_SINCE = 4  # the one that brought slots in unified memory
 _OPENING = "opening"
 _MAX_ARENA = 2**61
 
@@ -102,6 +103,7 @@ def _fields(plan: Plan) -> dict[str, object]:
         "arena": int(plan.arena),
         "max_load": int(plan.max_load),
         "bound": int(plan.bound),
+        "resident": int(plan.resident),
         "optimal": bool(plan.optimal),
         "solver": str(plan.solver),
         "alignment": int(plan.alignment),
@@ -122,6 +124,7 @@ def _plan(
         *("arena", "max_load", "optimal", "solver", "alignment", "ticks", "circular"),
         *("fingerprint", "seconds", "meta"),
         *(("bound",) if archive.version >= _BOUND_SINCE else ()),
+        *(("resident",) if archive.version >= _RESIDENT_SINCE else ()),
     )
     ticks = own.integer("ticks", 0, MAX_TICKS)
     if ticks > 1024 * (archive.rows + 1024):
@@ -133,12 +136,16 @@ def _plan(
         bound = arena if optimal else max_load
         if archive.version >= _BOUND_SINCE:
             bound = own.integer("bound", 0, _MAX_ARENA)
+        resident = arena
+        if archive.version >= _RESIDENT_SINCE:
+            resident = own.integer("resident", 0, _MAX_ARENA)
         columns: dict[str, Any] = archive.columns
         plan = Plan(
             **columns,
             arena=arena,
             max_load=max_load,
             bound=bound,
+            resident=resident,
             optimal=optimal,
             solver=own.text("solver"),
             alignment=own.integer("alignment", 1, 2**40),
@@ -153,6 +160,8 @@ def _plan(
         if check:
             validate(plan)
             _check_bound(archive.path, plan)
+            if resident > arena:
+                refuse(archive.path, f"has {resident} bytes of an arena of {arena} on the device")
     except FileError:
         raise
     except PgmoError as error:

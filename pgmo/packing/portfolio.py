@@ -9,16 +9,21 @@ improve            --at the lower bound, or proved, or out of time-->  done
 """
 
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pgmo.errors import OptionError
 from pgmo.packing.best_known import Observer
 from pgmo.packing.crew import SOLVERS, Crew
+from pgmo.packing.packer import PACKERS
 from pgmo.packing.plan import UNPLANNED, Plan
 from pgmo.packing.problem import Problem
 from pgmo.packing.result import Packing
+from pgmo.packing.spill import fit, room_for_slots
+from pgmo.units import parse_bytes
 
 if TYPE_CHECKING:
     from pgmo.profiler.profile import Profile
@@ -36,6 +41,7 @@ def plan(
     threads: int | None = None,
     seed: int = 0,
     alignment: int | None = None,
+    budget: str | int | None = None,
     observer: Observer | None = None,
 ) -> Packing: ...
 @overload
@@ -48,6 +54,7 @@ def plan(
     threads: int | None = None,
     seed: int = 0,
     alignment: int | None = None,
+    budget: str | int | None = None,
     observer: Observer | None = None,
 ) -> Plan: ...
 def plan(
@@ -59,6 +66,7 @@ def plan(
     threads: int | None = None,
     seed: int = 0,
     alignment: int | None = None,
+    budget: str | int | None = None,
     observer: Observer | None = None,
 ) -> Plan | Packing:
     """Computes an offset for every block, in an arena as small as can be found in the time.
@@ -88,6 +96,10 @@ def plan(
             as far as solvers end before the time limit.
         alignment: of offsets, in bytes; by default that of the profile's device, see
             `Profile.alignment`. A problem has one already.
+        budget: device memory for a profile's blocks, those without a slot included, as "12 GiB".
+            Where the arena would need more, the blocks that lie idle for longest are spilled: their
+            slots are behind all others, in unified memory that stays on the host
+            (`pgmo.packing.spill`).
         observer: is called with an `Incumbent` at each better packing and each higher bound.
 
     Returns:
@@ -97,6 +109,7 @@ def plan(
     Raises:
         OptionError: when an option has a value that cannot be used, or OR-Tools is missing.
         ProblemError: when the alignment is not a positive whole number.
+        BudgetError: when blocks that have no slot exceed the budget, with the least one.
 
     Example:
         >>> from pgmo.profiler.profile import Profile
@@ -119,6 +132,8 @@ def plan(
                 f"alignment={alignment} was given for a problem that has {what.alignment}; "
                 "make the problem with the alignment wanted"
             )
+        if budget is not None:
+            raise OptionError("budget= is for profiles: a bare problem has no other memory")
         (best,), trace, interrupted = crew.solve([what], begin, observer)
         assert best.offset is not None
         return Packing(
@@ -135,27 +150,50 @@ def plan(
     if not hasattr(what, "turns"):
         raise OptionError(f"{what!r} is neither a Profile nor a Problem; load or make one first")
     alignment = what.alignment if alignment is None else alignment
-    return _plan_profile(what, alignment, crew, begin, observer)
+    whole = _plan_profile(what, alignment, crew, begin, observer)
+    if budget is None:
+        return whole
+    room = room_for_slots(what, parse_bytes(budget), alignment)
+    if whole.arena <= room:
+        return whole
+    problem, rows = Problem.from_profile(what, alignment)
+    quick = crew if solver in PACKERS else Crew("auto", time_limit, "fast", threads, seed)
+
+    def needed(parts: Sequence[Problem]) -> int:
+        bests, _, interrupted = quick.solve(parts, time.perf_counter())
+        if interrupted:
+            raise KeyboardInterrupt
+        return sum(best.arena for best in bests)
+
+    spilled = fit(problem, rows, what.stream[rows], room, needed)
+    parted = _plan_profile(what, alignment, crew, begin, observer, spilled)
+    if parted.resident <= room:
+        return parted
+    return _plan_profile(what, alignment, quick, begin, observer, spilled)
 
 
 def _plan_profile(
-    profile: "Profile", alignment: int, crew: "Crew", begin: float, observer: Observer | None
+    profile: "Profile",
+    alignment: int,
+    crew: "Crew",
+    begin: float,
+    observer: Observer | None,
+    spilled: NDArray[np.bool_] | None = None,
 ) -> Plan:
+    """Plans each stream apart; what is spilled, of the problem's entries, apart from the rest."""
     problem, rows = Problem.from_profile(profile, alignment)
-    stream = profile.stream[rows]
-    keys = np.unique(stream)
-    if len(keys) > 1:
-        parts = [np.flatnonzero(stream == key) for key in keys]
-        bests, trace, interrupted = crew.solve([problem.part(p) for p in parts], begin, observer)
-    else:
-        parts = [np.arange(len(problem))]
-        bests, trace, interrupted = crew.solve([problem], begin, observer)
+    if spilled is None:
+        spilled = np.zeros(len(problem), bool)
+    parts = _parts(profile.stream[rows], spilled)
+    bests, trace, interrupted = crew.solve([problem.part(p) for p in parts], begin, observer)
     place = np.zeros(len(problem), np.int64)
-    arena = 0
+    arena = resident = 0
     for part, best in zip(parts, bests, strict=True):
         assert best.offset is not None
         place[part] = best.offset + arena
         arena += best.arena
+        if not spilled[part].any():
+            resident = arena
     offset = np.full(len(profile), UNPLANNED, np.int64)
     alternate = offset.copy()
     # Rows are ascending: the first entry of a row is its slot, a second one its alternate.
@@ -163,7 +201,9 @@ def _plan_profile(
     second[1:] = rows[1:] == rows[:-1]
     offset[rows[~second]] = place[~second]
     alternate[rows[second]] = place[second]
-    bound = sum(best.bound for best in bests)
+    load = profile.max_load(alignment)
+    # With other blocks spilled the two parts might need less in sum.
+    bound = load if spilled.any() else sum(best.bound for best in bests)
     return Plan(
         size=profile.size,
         start=profile.start,
@@ -174,7 +214,7 @@ def _plan_profile(
         offset=offset,
         alternate=alternate,
         arena=arena,
-        max_load=profile.max_load(alignment),
+        max_load=load,
         optimal=arena == bound,
         solver="+".join(dict.fromkeys(best.solver for best in bests)),
         alignment=alignment,
@@ -186,4 +226,15 @@ def _plan_profile(
         bound=bound,
         trace=trace,
         interrupted=interrupted,
+        resident=resident,
     )
+
+
+def _parts(stream: NDArray[np.uint64], spilled: NDArray[np.bool_]) -> list[NDArray[np.intp]]:
+    """Entries that are packed together, in the order of their ranges of the arena."""
+    parts = [
+        np.flatnonzero((stream == key) & (spilled == where))
+        for where in (False, True)
+        for key in np.unique(stream)
+    ]
+    return [part for part in parts if len(part)] or [np.arange(0)]

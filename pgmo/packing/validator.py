@@ -18,7 +18,8 @@ def validate(plan: Plan) -> None:
     """Checks that no two live blocks share a byte, and everything else that replay relies on.
 
     Every slot is inside of the arena at a multiple of the alignment; persistent and shared blocks
-    have no slot, blocks that outlive a period two and all others one; streams use disjoint ranges;
+    have no slot, blocks that outlive a period two and all others one; no slot is partly spilled;
+    streams use disjoint ranges in device memory, and in what is spilled;
     and over two turns of the iteration, at no tick do two live blocks overlap. O(n log n) for most
     plans, about 3 seconds for a million blocks.
 
@@ -69,11 +70,23 @@ def _check_rows(plan: Plan) -> None:
         _need(~needed | inside, name, column, f"within the arena of {arena} bytes")
         aligned = column % plan.alignment == 0
         _need(~needed | aligned, name, column, f"a multiple of the alignment {plan.alignment}")
+        whole = (column >= plan.resident) | (column + size <= plan.resident)
+        _need(
+            ~needed | whole,
+            name,
+            column,
+            f"wholly below or above {plan.resident}, not spilled in part",
+        )
 
 
 def _check_streams(plan: Plan) -> None:
     """Streams are not ordered in time with one another, so their ranges must not meet at all."""
-    planned = plan.offset != UNPLANNED
+    slots = plan.offset != UNPLANNED
+    for planned in (slots & (plan.offset < plan.resident), slots & (plan.offset >= plan.resident)):
+        _check_part(plan, planned)
+
+
+def _check_part(plan: Plan, planned: NDArray[np.bool_]) -> None:
     streams = np.unique(plan.stream[planned])
     if len(streams) < 2:
         return

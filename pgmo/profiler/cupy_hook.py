@@ -18,7 +18,8 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self
 
-from pgmo.errors import AdapterError, ProfileError, SessionError
+from pgmo.errors import ProfileError, SessionError
+from pgmo.profiler.cupy_module import cupy_device, imported_cupy
 from pgmo.profiler.from_trace import profile_of
 from pgmo.profiler.profile import Profile, ProfileMeta
 from pgmo.profiler.trace import Event, Trace
@@ -52,7 +53,7 @@ class CupyRecorder:
 
     def __enter__(self) -> Self:
         if self._owner:
-            raise SessionError("this recorder is in use already; make another one")
+            raise SessionError("this recorder has been entered already; make another one")
         self._hook.__enter__()
         self._owner = threading.get_ident()
         self._begin = time.perf_counter_ns()
@@ -141,7 +142,7 @@ def cupy_recorder(device: int | None = None, *, model_name: str = "") -> CupyRec
         model_name: for the profile.
 
     Raises:
-        AdapterError: when CuPy is missing.
+        AdapterError: when CuPy or the device is missing.
 
     Example:
         >>> with cupy_recorder() as recorder:  # doctest: +SKIP
@@ -150,14 +151,8 @@ def cupy_recorder(device: int | None = None, *, model_name: str = "") -> CupyRec
         ...         recorder.step()
         >>> recorder.profile().save("loop.pgmoprof")  # doctest: +SKIP
     """
-    try:
-        import cupy
-    except ImportError as error:
-        raise AdapterError(
-            "profiling CuPy needs CuPy, which is not installed: pip install 'pgmo[cupy]'"
-        ) from error
-    index = int(cupy.cuda.runtime.getDevice()) if device is None else device
-    return CupyRecorder(cupy, index, model_name)
+    cupy = imported_cupy()
+    return CupyRecorder(cupy, cupy_device(cupy, device), model_name)
 
 
 def _hook(cupy: Any, recorder: CupyRecorder) -> Any:

@@ -9,13 +9,12 @@ import os
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pgmo.errors import OptionError, ProfileError
-from pgmo.profiler.correspondence import check_correspondence
 from pgmo.profiler.extrapolation import Extrapolation
-from pgmo.profiler.profile import CUDA_ALIGNMENT, Profile
-from pgmo.profiler.size_laws import Point, fit
+from pgmo.profiler.profile import Profile
+from pgmo.profiler.row_laws import tell_apart
+from pgmo.profiler.size_laws import Point
 
 
 def extrapolate(
@@ -23,10 +22,11 @@ def extrapolate(
 ) -> Extrapolation:
     """Learns how each request of a loop follows from the batch size, the length, or both.
 
-    Requests correspond by their number. The size of each is fitted in exact arithmetic: constant,
-    affine in the parameters, or with products and squares of them, where the profiles demand it.
-    Sizes that follow no such law, as workspaces do, get an estimate from above. Lifetimes,
-    persistent blocks and origins come along.
+    Requests are paired by operator, size and lifetime. The size of each is fitted in exact
+    arithmetic: constant, affine in the parameters, or with products and squares of them, where the
+    profiles demand it. Sizes that follow no such law, as workspaces do, get an estimate from above.
+    Requests that only some of the profiles have are optional: those of the largest one count.
+    Lifetimes, persistent blocks and origins come along.
 
     Args:
         profiles: of the same program, or paths of them. One more than there are parameters at
@@ -55,20 +55,8 @@ def extrapolate(
     given = [one if isinstance(one, Profile) else Profile.load(one) for one in profiles]
     names = tuple(parameters)
     points = _points(len(given), parameters)
-    # The first is the one that the others are compared with, the last gives what is not fitted.
     order = sorted(range(len(given)), key=lambda at: points[at])
-    given, points = [given[at] for at in order], [points[at] for at in order]
-    check_correspondence(given, [_name(names, point) for point in points])
-    sizes = np.stack([profile.size for profile in given], axis=1)
-    distinct, row = np.unique(sizes, axis=0, return_inverse=True)
-    return Extrapolation(
-        names=names,
-        points=tuple(points),
-        profiles=tuple(given),
-        laws=tuple(fit(points, distinct)),
-        row=row.reshape(-1),
-        unit=_unit(given[-1], distinct),
-    )
+    return Extrapolation.learn(names, [points[at] for at in order], [given[at] for at in order])
 
 
 def _points(count: int, parameters: dict[str, Sequence[int]]) -> list[Point]:
@@ -88,9 +76,8 @@ def _points(count: int, parameters: dict[str, Sequence[int]]) -> list[Point]:
     points = [
         tuple(int(value) for value in point) for point in zip(*parameters.values(), strict=True)
     ]
-    matrix = np.array([(1, *point) for point in points], np.float64).reshape(count, -1)
     least = len(parameters) + 1
-    if count < least or np.linalg.matrix_rank(matrix) < least:
+    if not tell_apart(points):
         raise OptionError(
             f"{count} profiles at {', '.join(map(str, points)) or 'no point'} do not tell apart "
             f"what depends on {' and '.join(parameters)}; record {least} at least, in which each "
@@ -99,13 +86,3 @@ def _points(count: int, parameters: dict[str, Sequence[int]]) -> list[Point]:
     if len(set(points)) < count:
         raise OptionError("two profiles are of the same point; give one for each")
     return points
-
-
-def _name(names: tuple[str, ...], point: Point) -> str:
-    return ", ".join(f"{name}={value}" for name, value in zip(names, point, strict=True))
-
-
-def _unit(profile: Profile, sizes: NDArray[np.int64]) -> int:
-    """What recorded sizes are rounded to: some logs have what was taken, not what was asked for."""
-    rounded = profile.meta.device.startswith("cuda") and not np.any(sizes % CUDA_ALIGNMENT)
-    return CUDA_ALIGNMENT if rounded else 1

@@ -1,15 +1,20 @@
 """What was learned from profiles at small sizes, and what it says about larger ones."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pgmo.errors import OptionError, ProfileError
-from pgmo.profiler.profile import NEVER, Profile
-from pgmo.profiler.size_laws import Point, SizeLaw, fit
+from pgmo.profiler.correspondence import correspond, extra_rows
+from pgmo.profiler.counterparts import ABSENT, Counterparts
+from pgmo.profiler.profile import CUDA_ALIGNMENT, NEVER, Profile
+from pgmo.profiler.row_laws import laws_of, tell_apart
+from pgmo.profiler.size_laws import Point, SizeLaw
 
 _SEMAPHORES = 2
 """Ticks that a workspace of a reduction lives on a GPU: it asks for semaphores, too."""
@@ -22,7 +27,8 @@ class Extrapolation:
     Args:
         names: of the parameters.
         points: their values in each profile, in ascending order.
-        profiles: what was recorded there.
+        profiles: what was recorded there. The last one's requests are the ones that are foretold.
+        pairs: for each profile which of its requests is which of the last one's.
         laws: the simplest laws of each distinct combination of sizes.
         row: for each request its place in `laws`, shape (n,).
         unit: sizes are rounded up to a multiple of it, in bytes.
@@ -40,9 +46,34 @@ class Extrapolation:
     names: tuple[str, ...]
     points: tuple[Point, ...]
     profiles: tuple[Profile, ...]
+    pairs: tuple[Counterparts, ...]
     laws: tuple[tuple[SizeLaw, ...], ...]
     row: NDArray[np.intp]
     unit: int = 1
+
+    @classmethod
+    def learn(
+        cls, names: tuple[str, ...], points: Sequence[Point], profiles: Sequence[Profile]
+    ) -> Self:
+        """Pairs the requests of these profiles and fits their sizes.
+
+        Args:
+            names: of the parameters.
+            points: their values in each profile, in ascending order.
+            profiles: what was recorded there.
+
+        Raises:
+            ProfileError: when the profiles do not correspond.
+        """
+        called = [_called(names, point) for point in points]
+        pairs = correspond(profiles, points, called)
+        sizes = np.stack(
+            [one.of(profile.size) for one, profile in zip(pairs, profiles, strict=True)], axis=1
+        )
+        threads = not profiles[-1].meta.device.startswith("cuda")
+        laws, row = laws_of(points, sizes, threads=threads)
+        unit = _unit(profiles[-1], sizes)
+        return cls(names, tuple(points), tuple(profiles), tuple(pairs), tuple(laws), row, unit)
 
     def __len__(self) -> int:
         return len(self.row)
@@ -50,16 +81,18 @@ class Extrapolation:
     def __repr__(self) -> str:
         counted = Counter(self.kinds.tolist())
         parts = [f"{counted[kind]} {kind}" for kind in _KINDS if counted[kind]]
-        if self.ambiguous.any():
-            parts.append(f"{int(self.ambiguous.sum())} ambiguous")
-        if not self.checked.all():
-            unchecked = int(np.sum(~self.checked & (self.kinds != "upper")))
-            parts += [f"{unchecked} unchecked"] if unchecked else []
+        unchecked = ~self.checked & (self.kinds != "upper")
+        for what, rows in (
+            ("ambiguous", self.ambiguous),
+            ("unchecked", unchecked),
+            ("optional", self.optional),
+        ):
+            parts += [f"{int(rows.sum())} {what}"] if rows.any() else []
         if self.held_out is not None:
             total = int(self.profiles[-1].size.sum())
-            off = int(np.abs(self.held_out).sum()) / max(1, total)
+            off = (int(np.abs(self.held_out).sum()) + self.left_over[-2]) / max(1, total)
             told = "exactly" if not off else f"but for {off:.2%} of its bytes"
-            parts[-1] += f"; {self._name(self.points[-1])} foretold {told}"
+            parts[-1] += f"; {_called(self.names, self.points[-1])} foretold {told}"
         return f"Extrapolation({len(self)} requests over {', '.join(self.names)}: " + (
             f"{', '.join(parts)})"
         )
@@ -84,15 +117,31 @@ class Extrapolation:
         return np.array([len(laws) > 1 for laws in self.laws], np.bool_)[self.row]
 
     @cached_property
+    def optional(self) -> NDArray[np.bool_]:
+        """Whether some of the profiles lack the request, shape (n,), as kernels' workspaces."""
+        return _any([pairs.row == ABSENT for pairs in self.pairs])
+
+    @cached_property
+    def left_over(self) -> tuple[int, ...]:
+        """Bytes in each profile of requests that the largest one lacks: these are not foretold."""
+        return tuple(
+            int(profile.size[extra_rows(profile, pairs)].sum())
+            for profile, pairs in zip(self.profiles, self.pairs, strict=True)
+        )
+
+    @cached_property
     def residuals(self) -> NDArray[np.int64]:
         """Fitted less recorded size of each request in each profile, bytes, shape (profiles, n).
 
-        All zero but for estimates from above; `held_out` shows more.
+        All zero but for estimates from above, and for optional requests where they were not made;
+        `held_out` shows more.
         """
         return np.stack(
             [
-                self._sizes(point) - profile.size
-                for point, profile in zip(self.points, self.profiles, strict=True)
+                self._sizes(point) - pairs.of(profile.size)
+                for point, pairs, profile in zip(
+                    self.points, self.pairs, self.profiles, strict=True
+                )
             ]
         )
 
@@ -100,27 +149,26 @@ class Extrapolation:
     def held_out(self) -> NDArray[np.int64] | None:
         """What the other profiles foretell of the largest one's sizes, less what they are.
 
-        Bytes, shape (n,): the honest measure of what is to be expected further out. None where
-        these are too few.
+        Bytes, shape (n,): the honest measure of what is to be expected further out. A request that
+        the next smaller one lacks counts with its whole size. None where these are too few, or do
+        not correspond without the largest one.
         """
-        points = self.points[:-1]
-        design = np.array([(1, *point) for point in points], np.float64)
-        if len(points) <= len(self.names) or np.linalg.matrix_rank(design) <= len(self.names):
+        if not tell_apart(self.points[:-1]):
             return None
-        sizes = np.stack([profile.size for profile in self.profiles[:-1]], axis=1)
-        distinct, row = np.unique(sizes, axis=0, return_inverse=True)
-        laws = fit(points, distinct)
-        told = replace(self, points=points, laws=tuple(laws), row=row.reshape(-1))
-        return told._sizes(self.points[-1]) - self.profiles[-1].size
+        try:
+            told = type(self).learn(self.names, self.points[:-1], self.profiles[:-1])
+        except ProfileError:
+            return None
+        return self.pairs[-2].of(told._sizes(self.points[-1])) - self.profiles[-1].size
 
     def at(self, **values: int) -> Profile:
         """The profile that would be recorded there.
 
-        Its requests are those of the largest recorded profile. What was not fitted exactly is
-        `varying`, so that its slot also serves what turns out to be smaller, and so is what depends
-        on a parameter and is gone at the next request, or on CUDA at the second of its operator, as
-        workspaces are. Where recorded
-        lifetimes differ, the longest counts.
+        Its requests are those of the largest recorded profile, also those that smaller ones lack.
+        What was not fitted exactly is `varying`, so that its slot also serves what turns out to be
+        smaller, and so is what depends on a parameter and is gone at the next request, or on CUDA
+        at the second of its operator, as workspaces are. Where recorded lifetimes differ, the
+        longest counts.
 
         Args:
             **values: one for each parameter, such as `batch=64`.
@@ -132,6 +180,33 @@ class Extrapolation:
         Example:
             >>> guess.at(batch=64).save("large.pgmoprof")  # doctest: +SKIP
         """
+        point = self._point(values)
+        last = self.profiles[-1]
+        size = self._sizes(point)
+        if np.any(size < 1):
+            at = int(np.argmax(size < 1))
+            recorded = ", ".join(_called(self.names, one) for one in self.points)
+            raise ProfileError(
+                f"request {at} would have {size[at]} bytes at {_called(self.names, point)}: it "
+                f"shrinks over {recorded}; record closer to it"
+            )
+        recorded = "; ".join(_called(self.names, one) for one in self.points)
+        told = f"to {_called(self.names, point)} from {recorded}"
+        end = self._ends()
+        varying = self._anywhere("varying") | (self.kinds == "upper") | self.ambiguous
+        return replace(
+            last,
+            size=size,
+            end=end,
+            varying=varying | self._scratch(end),
+            shared=self._anywhere("shared"),
+            address=np.zeros(len(self), np.int64),
+            steady=all(profile.steady for profile in self.profiles),
+            meta=replace(last.meta, notes={**last.meta.notes, "extrapolated": told}),
+            trace=None,
+        )
+
+    def _point(self, values: dict[str, int]) -> Point:
         if set(values) != set(self.names):
             raise OptionError(
                 f"at() was given {', '.join(values) or 'nothing'}; it needs {', '.join(self.names)}"
@@ -139,39 +214,7 @@ class Extrapolation:
         for name, value in values.items():
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
                 raise OptionError(f"{name}={value!r} must be a whole number above 0")
-        point = tuple(int(values[name]) for name in self.names)
-        last = self.profiles[-1]
-        size = self._sizes(point)
-        if np.any(size < 1):
-            at = int(np.argmax(size < 1))
-            raise ProfileError(
-                f"request {at} would have {size[at]} bytes at {self._name(point)}: it shrinks "
-                f"over {', '.join(self._name(one) for one in self.points)}; record closer to it"
-            )
-        ends = np.stack([profile.end for profile in self.profiles])
-        varying = np.any([profile.varying for profile in self.profiles], axis=0)
-        shared = np.any([profile.shared for profile in self.profiles], axis=0)
-        # What a kernel works in, and may want less of, is gone as soon as it has been launched.
-        end = np.where(np.any(ends == NEVER, axis=0), NEVER, ends.max(axis=0))
-        life = np.where(end == NEVER, 0, end - last.start)
-        brief = life == 1
-        if last.meta.device.startswith("cuda"):
-            together = last.tag == np.append(last.tag[1:], -1)  # with the next one's operator
-            brief |= (life == _SEMAPHORES) & together
-        scratch = (self.kinds != "constant") & brief
-        recorded = "; ".join(self._name(one) for one in self.points)
-        notes = {**last.meta.notes, "extrapolated": f"to {self._name(point)} from {recorded}"}
-        return replace(
-            last,
-            size=size,
-            end=end,
-            varying=varying | (self.kinds == "upper") | self.ambiguous | scratch,
-            shared=shared,
-            address=np.zeros(len(self), np.int64),
-            steady=all(profile.steady for profile in self.profiles),
-            meta=replace(last.meta, notes=notes),
-            trace=None,
-        )
+        return tuple(int(values[name]) for name in self.names)
 
     def _sizes(self, point: Point) -> NDArray[np.int64]:
         sizes = [max(law.at(point) for law in laws) for laws in self.laws]
@@ -179,8 +222,48 @@ class Extrapolation:
         # Too large for a profile in any case, but not to be wrapped around on the way there.
         return np.array([min(size, 2**62) for size in rounded], np.int64)[self.row]
 
-    def _name(self, point: Point) -> str:
-        return ", ".join(f"{name}={value}" for name, value in zip(self.names, point, strict=True))
+    def _ends(self) -> NDArray[np.int64]:
+        """The longest of the recorded lifetimes, by the clock of the largest profile."""
+        last = self.profiles[-1]
+        ends = [last.end]
+        for profile, pairs in zip(self.profiles[:-1], self.pairs[:-1], strict=True):
+            ends.append(pairs.ends(profile))
+        never = _any([end == NEVER for end in ends])
+        longest = np.minimum(np.max(ends, axis=0), last.start + 2 * last.ticks)
+        return np.where(never, NEVER, longest if last.circular else np.minimum(longest, last.ticks))
+
+    def _anywhere(self, column: str) -> NDArray[np.bool_]:
+        """Whether one of the profiles says so of the request."""
+        return _any(
+            [
+                pairs.of(getattr(profile, column))
+                for profile, pairs in zip(self.profiles, self.pairs, strict=True)
+            ]
+        )
+
+    def _scratch(self, end: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """What a kernel works in, and may want less of, is gone as soon as it has been launched."""
+        last = self.profiles[-1]
+        life = np.where(end == NEVER, 0, end - last.start)
+        brief = life == 1
+        if last.meta.device.startswith("cuda"):
+            together = last.tag == np.append(last.tag[1:], -1)  # with the next one's operator
+            brief |= (life == _SEMAPHORES) & together
+        return np.asarray((self.kinds != "constant") & brief, np.bool_)
+
+
+def _any(columns: Sequence[NDArray[np.bool_]]) -> NDArray[np.bool_]:
+    return np.asarray(np.any(np.stack(columns), axis=0), np.bool_)
+
+
+def _called(names: Sequence[str], point: Point) -> str:
+    return ", ".join(f"{name}={value}" for name, value in zip(names, point, strict=True))
+
+
+def _unit(profile: Profile, sizes: NDArray[np.int64]) -> int:
+    """What recorded sizes are rounded to: some logs have what was taken, not what was asked for."""
+    rounded = profile.meta.device.startswith("cuda") and not np.any(sizes % CUDA_ALIGNMENT)
+    return CUDA_ALIGNMENT if rounded else 1
 
 
 _KINDS = ("constant", "affine", "quadratic", "upper")

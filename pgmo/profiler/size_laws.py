@@ -197,6 +197,9 @@ def _exact(points: Sequence[Point], powers: tuple[Point, ...], sizes: list[int])
     curved = not checked and not plain
     if not whole and (curved or not plain):
         return None
+    grows = all(f > 0 for f, term in zip(factors, powers, strict=True) if any(term))
+    if not checked and not grows:
+        return None  # a workspace of another kernel: it may not shrink on
     if curved and _bend(powers, factors, points[-1]) < sizes[-1] * _BENDS:
         return None
     return Polynomial(powers, tuple(factors), checked)

@@ -22,6 +22,7 @@ from pgmo.profiler.operator_mode import OperatorMode
 from pgmo.profiler.tag import Tag
 
 FORWARD, BACKWARD, OPTIMIZER, OTHER = "forward", "backward", "optimizer", "other"
+RECOMPUTE = "recompute"
 
 
 class _Thread(threading.local):
@@ -129,7 +130,7 @@ class Tagger(AbstractContextManager["Tagger"]):
         backward = self._private.in_backward()
         if thread.modules:
             # Entered during the backward pass: a checkpoint computes its forward part again.
-            module, phase = thread.modules[-1][1], BACKWARD if backward else FORWARD
+            module, phase = thread.modules[-1][1], RECOMPUTE if backward else FORWARD
         elif backward:
             module, phase = self._of_running_node(), BACKWARD
         elif thread.optimizers:

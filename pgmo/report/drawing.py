@@ -30,6 +30,7 @@ _TINTS = (1, 0.7, 0.85)
 PHASES: Mapping[str, str] = {
     "forward": "#4477aa",
     "backward": "#ee6677",
+    "recompute": "#aa3377",
     "optimizer": "#228833",
     "other": "#bbbbbb",
 }

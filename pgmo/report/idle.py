@@ -53,7 +53,7 @@ class Idle:
     @property
     def saved(self) -> bool:
         """Whether it looks like an activation saved for the backward pass."""
-        return self.born == "forward" and self.dies == "backward"
+        return self.born == "forward" and self.dies in ("backward", "recompute")
 
 
 def find_idle(profile: Profile, tick: int, top: int | None = 10) -> tuple[Idle, ...]:

@@ -28,6 +28,8 @@ class Wishes:
         device: the only one to serve; None for those on which the optimizers' parameters are.
         profile_only: record, save the profile, and do nothing more.
         start: the directory in which relative paths begin: programs may change to another one.
+        memory: "managed" for unified memory on CUDA devices; see `pgmo.optimize`.
+        budget: of device memory on CUDA devices, in bytes; None for any.
 
     Example:
         >>> Wishes("train").profile_only
@@ -40,6 +42,8 @@ class Wishes:
     device: str | None = None
     profile_only: bool = False
     start: Path = Path()
+    memory: str = "device"
+    budget: int | None = None
 
     def shown(self, path: Path) -> Path:
         """A path as seen from where the program was started.
@@ -162,6 +166,8 @@ class Supervision:
             save=None if wishes.profile_only or not wishes.save else wishes.start / wishes.save,
             model_name=name,
             record_only=wishes.profile_only,
+            memory="device" if device == "cpu" else wishes.memory,
+            budget=None if device == "cpu" else wishes.budget,
         )
         session.__enter__()
         session.give_way = self._give_way

@@ -108,6 +108,24 @@ def test_what_is_missing_is_told(cupy, monkeypatch):
         pgmo.cupy_torch_allocator()
 
 
+def test_a_request_on_the_current_device_takes_the_quick_way(cupy, world, monkeypatch):
+    taken = []
+
+    def bare(size, stream):
+        taken.append((size, stream))
+        return world.raw_alloc_with_stream(size, stream, 0)
+
+    monkeypatch.setattr(torch._C, "_cuda_getDevice", lambda: 0, raising=False)
+    monkeypatch.setattr(torch._C, "_cuda_cudaCachingAllocator_raw_alloc", bare, raising=False)
+    cupy.cuda.set_allocator(pgmo.cupy_torch_allocator())
+    with cupy.cuda.Stream(4):
+        block = alloc(cupy, 3000)
+    with cupy.cuda.Device(1):
+        other = alloc(cupy, 100)
+    assert taken == [(3000, 4)]
+    del block, other
+
+
 def test_the_device_is_made_current_only_where_it_is_not():
     native = SimpleNamespace(
         _cuda_cudaCachingAllocator_raw_alloc=lambda size, stream: ("bare", size, stream),
@@ -150,7 +168,7 @@ def test_arrays_that_outlive_the_interpreter():
     )
     ended = subprocess.run(
         [sys.executable, "-c", program],
-        env={**os.environ, "PYTHONPATH": os.getcwd()},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
         text=True,
         check=False,

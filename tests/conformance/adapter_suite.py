@@ -334,7 +334,7 @@ def test_blocks_may_outlive_the_interpreter(subject):
     ended = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", subject.program + AT_EXIT],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
         capture_output=True,
         text=True,
         check=False,

@@ -16,6 +16,8 @@ _stub.fakecuda_hold.argtypes = [ctypes.c_void_p]
 _stub.fakecuda_release.argtypes = [ctypes.c_void_p]
 _stub.fakecuda_used.argtypes = [ctypes.c_int]
 _stub.fakecuda_used.restype = ctypes.c_size_t
+_stub.fakecuda_managed.restype = ctypes.c_size_t
+_stub.fakecuda_hint.argtypes = [ctypes.c_size_t, ctypes.c_void_p]
 _stub.fakecuda_has_context.argtypes = [ctypes.c_int]
 
 
@@ -42,6 +44,21 @@ def held(stream: torch.cuda.Stream) -> Iterator[None]:
 def used(device: int = 0) -> int:
     """Bytes of the card that are taken."""
     return int(_stub.fakecuda_used(device))
+
+
+def managed() -> int:
+    """Bytes of unified memory that programs hold, on all cards."""
+    return int(_stub.fakecuda_managed())
+
+
+def hints() -> list[tuple[int, int, int, int]]:
+    """What the driver was told of unified memory so far: advice (-1: prefetch), address, bytes, and
+    the device (-1: the host)."""
+    found = []
+    out = (ctypes.c_int64 * 4)()
+    while _stub.fakecuda_hint(len(found), out):
+        found.append((out[0], out[1], out[2], out[3]))
+    return found
 
 
 def has_context(device: int) -> bool:

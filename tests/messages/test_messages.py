@@ -40,6 +40,19 @@ CASES = {
         lambda: Options(compact="no"),
         "compact='no' must be True, False or None",
     ),
+    "memory of another kind": (
+        lambda: Options(memory="host"),
+        "memory='host' is not one of device, managed",
+    ),
+    "unified memory of the CPU": (
+        lambda: Options(memory="managed", device="cpu"),
+        "memory='managed': unified memory is for CUDA devices, not for device='cpu'",
+    ),
+    "a budget that cannot be met": (
+        lambda: pgmo.plan(profile(end=[2, -1]), alignment=64, budget=100),
+        "the budget of 100 B cannot be met: blocks that are never freed, or that several streams "
+        "share, have no slot and need 128 B by themselves; the least budget is 128 bytes",
+    ),
     "too few iterations": (
         lambda: Options(max_record_iterations=2),
         "max_record_iterations=2 is too few: two iterations are compared and one more shows what "

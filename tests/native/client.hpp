@@ -191,6 +191,15 @@ class Client {
     return accepted;
   }
 
+  bool add_spill(Offset begin, std::uint64_t bytes, std::uint64_t alignment) {
+    const bool fits = ground_.has_room_for_spill(begin) && holds_spill(begin, bytes);
+    const pgmo_arena arena = ground_.take(bytes, Oracle::kArena);
+    const bool accepted = accepts([&] { engine_.add_spill(begin, arena); }, arena);
+    require(accepted ? fits : !fits || ran_out_, "the spilled arena is refused, or wrongly not");
+    if (accepted) ground_.set_spill(begin, arena, alignment);
+    return accepted;
+  }
+
   bool detach() {
     serving_ = false;
     if (!survives([&] { engine_.detach_arena(); })) return false;
@@ -357,7 +366,29 @@ class Client {
       for (const PlannedRequest& row : plan.rows) {
         if (row.stream_index != stream || row.offset >= Regions::kOpening) continue;
         for (const Offset offset : {row.offset, row.alternate}) {
-          if (offset != kUnplanned && (offset < begin || offset + row.bytes > end)) return false;
+          if (offset == kUnplanned || is_spilled(offset, row.bytes)) continue;
+          if (offset < begin || offset + row.bytes > end) return false;
+        }
+      }
+    }
+    return true;
+  }
+
+  bool is_spilled(Offset offset, Bytes bytes) const {
+    const Ground::Arena& spill = ground_.spill();
+    return spill.base != 0 && offset >= spill.begin &&
+           offset + bytes <= spill.begin + static_cast<Bytes>(spill.bytes);
+  }
+
+  // Whether every plan's slots lie within these offsets or below.
+  bool holds_spill(Offset begin, std::uint64_t bytes) const {
+    const Offset end = begin + static_cast<Offset>(bytes);
+    for (const RandomPlan& plan : plans_) {
+      for (const PlannedRequest& row : plan.rows) {
+        if (row.offset >= Regions::kOpening) continue;
+        for (const Offset offset : {row.offset, row.alternate}) {
+          if (offset == kUnplanned || offset + row.bytes <= begin) continue;
+          if (offset < begin || offset + row.bytes > end) return false;
         }
       }
     }

@@ -70,6 +70,7 @@ class Episode {
     }
     sizes_ = style.sizes;
     layout_ = lay_out(random_, plans_, style);
+    if (layout_.apart && random_.chance(0.5)) spill(random_, plans_, layout_);
   }
 
   void add_plans() {
@@ -90,6 +91,8 @@ class Episode {
     return static_cast<std::uint64_t>(most + (random_.chance(0.5) ? 0 : random_.between(0, 4000)));
   }
 
+  Offset any_offset() { return random_.between(0, static_cast<Bytes>(room())); }
+
   std::uint64_t opening_bytes() const {
     Bytes most = 1;
     for (const RandomPlan& plan : plans_) most = std::max(most, plan.opening);
@@ -105,16 +108,19 @@ class Episode {
     }
     while (client_.attached() && !client_.detach()) {
     }
-    while (!client_.attached()) {
+    const auto spilled = static_cast<std::uint64_t>(layout_.spill);
+    while (spilled != 0 && !client_.add_spill(layout_.spill, spilled, alignment_)) {
+    }
+    for (bool any = false; !any;) {
       for (std::uint32_t stream = 0; stream < kMostStreams; ++stream) {
-        if (random_.chance(0.7)) add_arena(stream);
+        if (random_.chance(0.7)) any |= add_arena(stream);
       }
     }
   }
 
-  void add_arena(std::uint32_t stream) {
-    client_.add_arena(stream, layout_.begins[stream],
-                      static_cast<std::uint64_t>(layout_.bytes[stream]), alignment_);
+  bool add_arena(std::uint32_t stream) {
+    return client_.add_arena(stream, layout_.begins[stream],
+                             static_cast<std::uint64_t>(layout_.bytes[stream]), alignment_);
   }
 
   const RandomPlan& next_plan() {
@@ -263,9 +269,12 @@ class Episode {
         if (added_) return serve_from_others();
         return;
       case 4:  // anywhere: most likely refused
+        if (random_.chance(0.3)) {
+          static_cast<void>(client_.add_spill(any_offset(), any_size(5000), alignment_));
+          return;
+        }
         client_.add_arena(static_cast<std::uint32_t>(random_.between(0, kMostStreams - 1)),
-                          random_.between(0, static_cast<Bytes>(room())), any_size(5000),
-                          alignment_);
+                          any_offset(), any_size(5000), alignment_);
         return;
       default:
         if (layout_.apart) add_any_arena();

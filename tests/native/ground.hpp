@@ -3,6 +3,7 @@
 //     stream 0   [──── arena ────]                       an arena for each stream, one for all
 //     stream 1            [─ arena ─]                    of them, or none; in offsets, which
 //     stream 2                          (none yet)       is what they may not share
+//     all                                   [─ spilled ─]
 //
 //     regions    0 [────]   1 [───────]   the opening's
 //
@@ -57,16 +58,18 @@ class Ground {
     for (const Arena& arena : arenas_) {
       if (arena.base != 0) return true;
     }
-    return false;
+    return spill_.base != 0;
   }
   bool has_arena(std::uint32_t stream) const { return arenas_[stream].base != 0; }
 
   void let_go() {
     arenas_.fill({});
+    spill_ = {};
     for_all_ = false;
   }
   void set_for_all(const pgmo_arena& arena, std::uint64_t alignment) {
     arenas_.fill({address_of(arena.base), 0, arena.bytes});
+    spill_ = {};
     for_all_ = true;
     alignment_ = alignment;
   }
@@ -78,6 +81,7 @@ class Ground {
   // Whether a stream's arena for these offsets gets into the way of none that is there.
   bool has_room_for(std::uint32_t stream, Offset begin, std::uint64_t bytes) const {
     if (for_all_ || has_arena(stream)) return false;
+    if (spill_.base != 0 && begin + static_cast<Offset>(bytes) > spill_.begin) return false;
     for (const Arena& other : arenas_) {
       if (other.base != 0 && begin < other.begin + static_cast<Offset>(other.bytes) &&
           other.begin < begin + static_cast<Offset>(bytes)) {
@@ -87,12 +91,31 @@ class Ground {
     return true;
   }
 
+  const Arena& spill() const { return spill_; }
+  void set_spill(Offset begin, const pgmo_arena& arena, std::uint64_t alignment) {
+    spill_ = {address_of(arena.base), begin, arena.bytes};
+    alignment_ = alignment;
+  }
+  bool has_room_for_spill(Offset begin) const {
+    if (spill_.base != 0) return false;
+    for (const Arena& other : arenas_) {
+      if (other.base != 0 && begin < other.begin + static_cast<Offset>(other.bytes)) return false;
+    }
+    return true;
+  }
+
   std::uintptr_t address(std::uint32_t stream, Offset offset) const {
-    const Arena& arena = arenas_[stream];
+    const bool spilled = spill_.base != 0 && offset >= spill_.begin;
+    const Arena& arena = spilled ? spill_ : arenas_[stream];
     return arena.base + static_cast<std::uintptr_t>(offset - arena.begin);
   }
 
   void served_from_arena(std::uintptr_t address, std::uint64_t bytes, std::uint32_t stream) {
+    if (spill_.base != 0 && address - spill_.base < spill_.bytes) {
+      require(stream < kMostStreams && has_arena(stream),
+              "a spilled slot is served to a stream that has no arena");
+      return oracle_.served(address, bytes, spill_.base, alignment_);
+    }
     host(address, bytes, stream, alignment_);
   }
   void host(std::uintptr_t address, std::uint64_t bytes, std::uint32_t stream,
@@ -141,6 +164,7 @@ class Ground {
   PretendedMemory memory_;
   std::deque<Token> tokens_;
   std::array<Arena, kMostStreams> arenas_{};
+  Arena spill_;
   bool for_all_ = false;
   std::uint64_t alignment_ = 1;
   std::vector<KnownRegion> regions_;

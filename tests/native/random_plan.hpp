@@ -180,11 +180,12 @@ struct Layout {
   bool apart;
   std::array<Offset, kMostStreams> begins;
   std::array<Bytes, kMostStreams> bytes;
+  Bytes spill = 0;  // of the spilled range, which begins at as many; 0: there is none
 };
 
 // Puts the streams' parts one behind the other, with a gap now and then.
 inline Layout lay_out(Random& random, std::vector<RandomPlan>& plans, const PlanStyle& style) {
-  Layout layout{style.apart, {}, {}};
+  Layout layout{style.apart, {}, {}, 0};
   if (!style.apart) return layout;
   Bytes all = 0;
   for (std::uint32_t stream = 0; stream < kMostStreams; ++stream) {
@@ -204,6 +205,21 @@ inline Layout lay_out(Random& random, std::vector<RandomPlan>& plans, const Plan
     }
   }
   return layout;
+}
+
+// Spills some rows: to where they lie, in a second range of offsets that is as large as the first.
+inline void spill(Random& random, std::vector<RandomPlan>& plans, Layout& layout) {
+  layout.spill = plans.front().arena;
+  const double share = random.chance(0.2) ? 1 : 0.3;
+  for (RandomPlan& plan : plans) {
+    plan.arena *= 2;
+    for (PlannedRequest& row : plan.rows) {
+      if (row.offset == kUnplanned || row.offset >= Regions::kOpening) continue;
+      if (!random.chance(share)) continue;
+      row.offset += layout.spill;
+      if (row.alternate != kUnplanned) row.alternate += layout.spill;
+    }
+  }
 }
 
 }  // namespace pgmo::test

@@ -157,6 +157,14 @@ TEST(an_unknown_size_finds_the_next_varying_slot) {
   CHECK_EQ(f.serve(70), 1000);
 }
 
+TEST(where_few_vary_one_that_is_far_away_is_not_taken_for_it) {
+  std::vector<PlannedRequest> rows = disjoint(std::vector<Bytes>(40, 10));
+  rows.push_back(varying(100, 41, 50'000));
+  Fixture f(rows);
+  CHECK_EQ(f.serve(70), kUnplanned);
+  CHECK_EQ(f.serve(10), 0);
+}
+
 TEST(a_persistent_request_misses_and_is_passed) {
   Fixture f({persistent(10), slot(20, 2, 0)});
   CHECK_EQ(f.serve(10), kUnplanned);

@@ -37,6 +37,7 @@ class Runtime:
         self.living = {}  # address: (device, size, kind)
         self.log = []
         self.capturing = set()
+        self.concurrent = True  # whether unified memory may exceed the card
 
     def getDeviceCount(self):  # noqa: N802
         if not self.devices:
@@ -49,11 +50,24 @@ class Runtime:
     def setDevice(self, device):  # noqa: N802
         self._local.device = device
 
-    def used(self, device=0):
-        return sum(size for on, size, _ in self.living.values() if on == device)
+    def used(self, device=0, kind=None):
+        """Bytes of the card; or of one kind of memory, which for unified memory is on no card."""
+        return sum(
+            size
+            for on, size, of in self.living.values()
+            if on == device and (of == kind if kind else of != "managed")
+        )
+
+    def memGetInfo(self):  # noqa: N802
+        return self.limit - self.used(self.getDevice()), self.limit
+
+    def deviceGetAttribute(self, attribute, device):  # noqa: N802
+        assert attribute == 89  # cudaDevAttrConcurrentManagedAccess
+        assert device < self.devices
+        return int(self.concurrent)
 
     def malloc(self, size, kind="device"):
-        if self.used(self.getDevice()) + size > self.limit:
+        if kind != "managed" and self.used(self.getDevice()) + size > self.limit:
             raise CUDARuntimeError(2, "cudaErrorMemoryAllocation: out of memory")
         address = next(self._addresses)
         self.living[address] = (self.getDevice(), size, kind)

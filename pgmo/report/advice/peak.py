@@ -25,8 +25,9 @@ def activations(facts: Facts) -> Hint | None:
     return Hint(
         "Activations make the peak",
         f"{format_bytes(size)} ({facts.share(size):.0%}) of the peak were requested in the forward "
-        f"pass and are freed in the backward pass{facts.largest(saved)}. Recompute them: "
-        "torch.utils.checkpoint around repeated blocks, or a smaller batch with gradient "
+        f"pass and are freed in the backward pass{facts.largest(saved)}. Recompute some of them: "
+        "pgmo.recompute plans which, for a budget (`pgmo recompute` shows what it would cost); or "
+        "torch.utils.checkpoint around repeated blocks; or a smaller batch with gradient "
         "accumulation.",
         size,
     )

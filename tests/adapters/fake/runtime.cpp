@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -29,6 +31,7 @@ std::mutex mutex;
 std::string lines;
 std::string complaints;
 std::map<std::uint64_t, Stream> streams;
+std::set<void*> unified;
 int living_events = 0;
 int calls = 0;
 std::array<bool, kDevices> contexts{};
@@ -269,6 +272,34 @@ cudaError_t cudaDeviceSynchronize() {
 
 cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
   *free_bytes = *total_bytes = 0;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
+  *value = attribute == cudaDevAttrConcurrentManagedAccess && device == 0;
+  return cudaSuccess;
+}
+
+// Unified memory is memory of the host here, and never more than 1 GiB at once.
+cudaError_t cudaMallocManaged(void** memory, size_t bytes, unsigned flags) {
+  const std::lock_guard guard(mutex);
+  if (flags != cudaMemAttachGlobal) fake::complain_locked("memory attached to a stream");
+  *memory =
+      bytes <= size_t{1} << 30 ? std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096) : nullptr;
+  if (*memory == nullptr) return fake::fail(cudaErrorMemoryAllocation);
+  fake::unified.insert(*memory);
+  fake::lines += "cudaMallocManaged(" + std::to_string(bytes) + ")\n";
+  return cudaSuccess;
+}
+
+cudaError_t cudaFree(void* memory) {
+  const std::lock_guard guard(mutex);
+  if (fake::unified.erase(memory) == 0) {
+    fake::complain_locked("cudaFree of what was not there");
+    return fake::fail(cudaErrorInvalidValue);
+  }
+  fake::lines += "cudaFree()\n";
+  std::free(memory);
   return cudaSuccess;
 }
 

@@ -116,6 +116,11 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
     case cudaDevAttrComputeCapabilityMinor:
       *value = 0;
       break;
+    case cudaDevAttrConcurrentManagedAccess: {
+      const char* text = std::getenv("FAKECUDA_MANAGED");
+      *value = text == nullptr || std::atoi(text) != 0;
+      break;
+    }
     default:
       *value = 1;  // nearly all others ask whether something is supported
   }

@@ -76,12 +76,12 @@ cudaError_t give_back(void* address) {
   const Guard guard(everything());
   if (!address) return cudaSuccess;
   auto found = ranges().find(reinterpret_cast<uintptr_t>(address));
-  if (found == ranges().end() || found->second.type != cudaMemoryTypeDevice)
+  if (found == ranges().end() || found->second.type == cudaMemoryTypeHost)
     return fail(cudaErrorInvalidValue);
   const Range range = found->second;
   ranges().erase(found);
   unmap_pages(address, range.bytes);
-  refund(range.device, range.bytes);
+  if (range.type == cudaMemoryTypeDevice) refund(range.device, range.bytes);
   return cudaSuccess;
 }
 
@@ -138,6 +138,12 @@ void forget_range(void* begin) {
   ranges().erase(reinterpret_cast<uintptr_t>(begin));
 }
 
+bool is_managed(uintptr_t begin, size_t bytes) {
+  const auto* found = find_range(reinterpret_cast<const void*>(begin));
+  return found && found->second.type == cudaMemoryTypeManaged &&
+         begin + bytes <= found->first + found->second.bytes;
+}
+
 }  // namespace fakecuda
 
 using namespace fakecuda;
@@ -145,6 +151,17 @@ using namespace fakecuda;
 cudaError_t cudaMalloc(void** address, size_t bytes) {
   if (breaks_capture()) return fail(cudaErrorStreamCaptureUnsupported);
   return take(address, bytes);
+}
+
+// Unified memory takes nothing of the card for good: its pages move, which is not imitated here.
+cudaError_t cudaMallocManaged(void** address, size_t bytes, unsigned) {
+  if (breaks_capture()) return fail(cudaErrorStreamCaptureUnsupported);
+  const Guard guard(everything());
+  *address = bytes == 0 ? nullptr : map_pages(bytes, PROT_READ | PROT_WRITE);
+  if (!*address) return fail(bytes == 0 ? cudaErrorInvalidValue : cudaErrorMemoryAllocation);
+  use_context(current_device());
+  know_range(*address, bytes, cudaMemoryTypeManaged, current_device());
+  return cudaSuccess;
 }
 
 cudaError_t cudaFree(void* address) {
@@ -299,4 +316,13 @@ cudaError_t cudaIpcOpenEventHandle(cudaEvent_t*, cudaIpcEventHandle_t) {
 extern "C" size_t fakecuda_used(int device) {
   const Guard guard(everything());
   return charged(device);
+}
+
+extern "C" size_t fakecuda_managed() {
+  const Guard guard(everything());
+  size_t sum = 0;
+  for (const auto& [begin, range] : ranges()) {
+    if (range.type == cudaMemoryTypeManaged) sum += range.bytes;
+  }
+  return sum;
 }

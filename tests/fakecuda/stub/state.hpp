@@ -12,6 +12,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -54,6 +55,9 @@ void unmap_pages(void* address, size_t bytes);
 // Makes a range known to cudaPointerGetAttributes, or forgets the one that begins there.
 void know_range(void* begin, size_t bytes, cudaMemoryType type, int device);
 void forget_range(void* begin);
+
+// Whether a range lies within one block of unified memory.
+bool is_managed(uintptr_t begin, size_t bytes);
 
 // --- streams ------------------------------------------------------------------------------------
 

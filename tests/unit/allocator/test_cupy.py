@@ -185,6 +185,35 @@ def test_no_memory_for_the_arena_is_told_and_the_loop_goes_on(cupy):
             loop.finish()
 
 
+def test_out_of_memory_as_torch_has_it(cupy):
+    """Beneath is PyTorch's allocator, whose error is neither CuPy's nor a `MemoryError`."""
+
+    class OutOfMemoryError(RuntimeError):
+        pass
+
+    def beneath(size):
+        if size > most:
+            raise OutOfMemoryError("CUDA out of memory")
+        return cupy.pool.malloc(size)
+
+    def iteration():
+        first, second = alloc(cupy, 3000), alloc(cupy, 3000)
+        del first, second
+
+    most = 1 << 20
+    cupy.cuda.set_allocator(beneath)
+    with pytest.warns(UserWarning, match="CuPy's allocator: CUDA out of memory"):
+        with pgmo.optimize(framework="cupy") as session:
+            for turn in range(8):
+                most = 5000 if turn == 1 else most  # less than the arena takes
+                with session.iteration():
+                    iteration()
+            assert session.phase is Phase.BYPASS
+            with pytest.raises(OutOfMemoryError) as caught:
+                alloc(cupy, 8000)
+    assert caught.value.__notes__[0].startswith("pgmo: arenas hold 0 B")
+
+
 def test_an_arena_may_go_back_while_an_exception_is_on_its_way(cupy):
     """The last array dies with the call that fails: what gives the arena back is Python, too."""
     with pgmo.optimize(framework="cupy") as session:

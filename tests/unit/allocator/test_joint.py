@@ -130,7 +130,18 @@ def test_calls_of_a_function_are_iterations(step):
     train.close()
 
 
+def test_a_function_may_come_before_the_options(step):
+    train = pgmo.optimize(step, framework=BOTH)
+    assert [train() for _ in range(6)] == [1000.0] * 6
+    assert [len(train.session[name].history) for name in BOTH] == [6, 6]
+    train.close()
+
+
 def test_options_that_make_no_sense():
+    with pytest.raises(OptionError, match="options go by name"):
+        pgmo.optimize("net.pgmoplan", framework=BOTH)
+    with pytest.raises(OptionError, match="is not one of"):
+        pgmo.optimize(framework=(["torch"],))
     with pytest.raises(OptionError, match="different ones"):
         pgmo.optimize(framework=("torch", "torch"))
     with pytest.raises(OptionError, match="framework='numpy' is not one of"):

@@ -1,5 +1,7 @@
 """Streams next to each other in one range of offsets."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -108,3 +110,34 @@ def test_a_stream_of_which_nothing_is_planned_has_no_range():
 def test_covers(there, needed, covers):
     layout = Layout([planned(*there)])
     assert layout.covers(Layout([planned(*needed)] if needed else [])) is covers
+
+
+def spilling(*blocks, resident):
+    """A plan of blocks that are all alive at once: (bytes, stream, offset)."""
+    sizes, streams, offsets = zip(*blocks, strict=True)
+    ticks = len(blocks)
+    profile = Profile.from_columns(
+        size=sizes, start=range(ticks), end=[ticks] * ticks, stream=streams, ticks=ticks
+    )
+    arena = max(offset + size for size, _, offset in blocks)
+    return replace(make_plan(profile), offset=offsets, arena=arena, resident=resident)
+
+
+def test_what_is_spilled_lies_behind_all_of_the_devices_memory():
+    one = spilling((64, 0, 0), (64, 1, 64), (128, 0, 128), (64, 1, 256), resident=128)
+    other = spilling((192, 0, 0), (64, 0, 192), resident=192)
+    layout = Layout([one, other])
+    assert layout.ranges == {0: Range(0, 192), 1: Range(192, 64)}
+    assert layout.spilled == {0: Range(256, 128), 1: Range(384, 64)}
+    assert (layout.resident, layout.size, layout.spill_size) == (256, 448, 192)
+    assert layout.place(one)[0].tolist() == [0, 192, 256, 384]
+    assert layout.place(other)[0].tolist() == [0, 256]
+    assert layout.covers(Layout([one]))
+    assert not Layout([one]).covers(layout)
+    assert not Layout([planned((512, 0))]).covers(Layout([other]))
+
+
+def test_a_stream_that_is_spilled_wholly_has_an_arena_all_the_same():
+    layout = Layout([spilling((64, 3, 0), (64, 3, 64), resident=0)])
+    assert layout.ranges == {3: Range(0, 64)}
+    assert layout.spilled == {3: Range(64, 128)}

@@ -52,6 +52,19 @@ def test_a_machine_with_a_gpu(machine, capsys):
     assert not any(line.startswith(("Error", "Warning")) for line in lines)
 
 
+@pytest.mark.parametrize(
+    ("unified", "told"),
+    [
+        (True, "9.0, unified memory beyond the card"),
+        (False, "9.0, no unified memory beyond the card (memory='managed' and budget= cannot be"),
+    ],
+)
+def test_whether_unified_memory_works(machine, capsys, unified, told):
+    machine({**FOUND, "devices": [{**FOUND["devices"][0], "unified": unified}]})
+    assert main(["doctor"]) == 0
+    assert told in capsys.readouterr().out
+
+
 def test_a_machine_with_cupy_alone(machine, capsys):
     cupy = {"version": "14.2.0", "packages": ["cupy-cuda13x"], "devices": 1, "hip": False}
     machine({"cupy": cupy}, "no C++20")

@@ -46,6 +46,16 @@ def test_json_and_another_place(source, tmp_path, capsys):
     assert fields["interrupted"] is False
 
 
+def test_within_a_budget(source, capsys):
+    assert main(["plan", str(source), "--budget", "3 KiB"]) == 0  # the smaller block leaves
+    made = Plan.load(source.with_suffix(".pgmoplan"))
+    assert (made.resident, made.spilled) == (3008, 1024)
+    told = "spilled     1.00 KiB of the arena, to unified memory on the host; "
+    assert told + "2.94 KiB stay on the device" in capsys.readouterr().out.splitlines()
+    assert main(["stats", str(source.with_suffix(".pgmoplan")), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["spilled"] == made.spilled
+
+
 def test_an_old_plan_is_kept_unless_forced(source, capsys):
     target = source.with_suffix(".pgmoplan")
     target.write_text("precious")

@@ -46,6 +46,12 @@ def test_no_device():
     assert "nvidia-smi" in hidden.remedy
 
 
+def test_without_the_libraries_of_cuda():
+    lacking = problem({"lacks": "CuPy failed to load libnvrtc.so.13: no such file\nmore"})
+    assert lacking.what.endswith("libraries: CuPy failed to load libnvrtc.so.13: no such file")
+    assert "pip install 'cupy-cuda13x[ctk]'" in lacking.remedy
+
+
 def test_rocm_is_not_served():
     assert not cupy_works({**WORKS, "hip": True})
     assert "ROCm" in problem({"hip": True}).what
@@ -59,9 +65,14 @@ def test_the_per_thread_default_stream():
 def test_devices_are_counted(devices):
     runtime = fake_cupy.make(devices=devices).runtime
     runtime.is_hip, runtime.runtimeGetVersion = False, lambda: 13020
-    found = look_at_cupy(SimpleNamespace(cuda=SimpleNamespace(runtime=runtime)))
+    nvrtc = SimpleNamespace(getVersion=lambda: (13, 2))
+    cuda = SimpleNamespace(runtime=runtime, nvrtc=nvrtc, cublas=object())
+    found = look_at_cupy(SimpleNamespace(cuda=cuda))
+    assert "lacks" not in found
     assert (found["devices"], found["built_for"], found["hip"]) == (devices, 13020, False)
     assert ("why" in found) == (devices == 0)
+    del cuda.cublas
+    assert ("lacks" in look_at_cupy(SimpleNamespace(cuda=cuda))) == (devices > 0)
 
 
 def test_packages_are_found_by_their_names(monkeypatch):

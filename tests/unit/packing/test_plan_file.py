@@ -12,6 +12,7 @@ from pgmo.errors import FileError
 from pgmo.packing.plan import COLUMNS, Plan
 from pgmo.packing.plan_file import FORMAT_VERSION
 from pgmo.packing.portfolio import plan as make_plan
+from pgmo.packing.spill import least_budget
 from pgmo.profiler.profile import Profile
 from tests.unit.profiler.examples import profiles, small_profile
 
@@ -36,7 +37,8 @@ def _own_fields(path):
 
 
 def _old_fields(path):
-    return {name: value for name, value in _own_fields(path).items() if name != "bound"}
+    fields = _own_fields(path)
+    return {name: value for name, value in fields.items() if name not in ("bound", "resident")}
 
 
 def _assert_same(one, other):
@@ -46,6 +48,7 @@ def _assert_same(one, other):
         "arena",
         "max_load",
         "bound",
+        "resident",
         "optimal",
         "solver",
         "alignment",
@@ -134,6 +137,9 @@ def test_an_overlapping_plan_is_refused(plan, fields, tmp_path):
         ({"bound": 64}, "declares a bound of 64 bytes, must be from"),
         ({"bound": 2**40}, "declares a bound of 1099511627776 bytes, must be from"),
         ({"bound": None}, "'bound' is None, must be a whole number"),
+        ({"resident": -1}, "'resident' is -1"),
+        ({"resident": 2**40}, "has 1099511627776 bytes of an arena of"),
+        ({"resident": 100}, "wholly below or above 100, not spilled in part"),
         ({"optimal": False}, "is not optimal, with"),
         ({"optimal": "yes"}, "'optimal' is 'yes', must be true or false"),
         ({"solver": None}, "'solver' is None, must be a string"),
@@ -148,6 +154,21 @@ def test_fields_that_are_wrong(plan, fields, tmp_path, changes, message):
     write(tmp_path / "bad", "pgmoplan", FORMAT_VERSION, columns, {**fields, **changes})
     with pytest.raises(FileError, match=message):
         Plan.load(tmp_path / "bad")
+
+
+def test_what_is_spilled_is_kept(tmp_path):
+    spilling = make_plan(small_profile(), alignment=64, budget=least_budget(small_profile(), 64))
+    assert spilling.spilled > 0
+    spilling.save(tmp_path / "plan")
+    _assert_same(Plan.load(tmp_path / "plan"), spilling)
+
+
+def test_files_before_version_4_spill_nothing(plan, tmp_path):
+    columns = {name: getattr(plan, name) for name in COLUMNS}
+    plan.save(tmp_path / "new")
+    fields = {k: v for k, v in _own_fields(tmp_path / "new").items() if k != "resident"}
+    write(tmp_path / "old", "pgmoplan", 3, columns, fields)
+    assert Plan.load(tmp_path / "old").spilled == 0
 
 
 def test_files_of_version_1_have_no_shared_blocks(tmp_path):

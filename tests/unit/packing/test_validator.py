@@ -178,3 +178,17 @@ def test_notices_one_block_moved_onto_another(family):
         offset[second] = offset[first]
         with pytest.raises(PlanError, match="overlap"):
             validate(replace(good, offset=offset, arena=good.arena + int(good.size[second])))
+
+
+def test_what_is_spilled():
+    rows = [(8, 0, 5, 0, UNPLANNED, 0), (8, 0, 5, 8, UNPLANNED, 1), (8, 0, 5, 16, UNPLANNED, 0)]
+    plan = made(rows)
+    with pytest.raises(PlanError, match="streams 0 and 1 share bytes"):
+        validate(plan)
+    validate(replace(plan, resident=16))  # stream 0 has a range on either side
+    with pytest.raises(PlanError, match="row 1: offset is 8, must be wholly below or above 12"):
+        validate(replace(plan, resident=12))
+    rows[2] = (8, 0, 5, 20, UNPLANNED, 0)
+    rows.append((8, 0, 5, 24, UNPLANNED, 1))
+    with pytest.raises(PlanError, match="streams 0 and 1 share bytes"):
+        validate(replace(made(rows), resident=16))

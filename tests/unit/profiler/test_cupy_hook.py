@@ -149,8 +149,10 @@ def test_without_pools_there_is_nothing_to_see(cupy):
 
 
 def test_a_recorder_is_used_once(cupy):
-    with cupy_recorder() as recorder, pytest.raises(SessionError, match="in use already"):
+    with cupy_recorder() as recorder, pytest.raises(SessionError, match="entered already"):
         recorder.__enter__()
+    with pytest.raises(SessionError, match="make another one"), recorder:
+        pass
 
 
 def test_without_cupy_the_reason_is_told(monkeypatch):

@@ -122,8 +122,46 @@ def test_sizes_that_a_log_has_rounded_stay_rounded():
     assert 64000 <= large.size[1] <= 1.06 * 64000
 
 
+def many(batch, extra=0):
+    """The four requests a dozen times over, and workspaces that are asked for in between."""
+    sizes, tags = [640, 64 * batch, 32 * batch, 96] * 12, [0, 0, 1, 1] * 12
+    for size in [64 * batch, 5][:extra]:
+        sizes.insert(30, size)
+        tags.insert(30, 1)
+    count = len(sizes)
+    return profile(
+        batch,
+        size=sizes,
+        tag=tags,
+        start=range(count),
+        end=[count + 2, *range(2, count + 1)],
+        ticks=count,
+    )
+
+
+def test_optional_requests_are_those_of_the_largest_profile():
+    guess = pgmo.extrapolate([many(2), many(4), many(8, extra=2)], batch=[2, 4, 8])
+    assert np.flatnonzero(guess.optional).tolist() == [30, 31]
+    assert "1 unchecked, 2 optional" in repr(guess)  # one has the size of a tensor
+    large = guess.at(batch=64)
+    assert large.size[30:32].tolist() == [5, 64 * 64]
+    assert np.array_equal(large.size, many(64, extra=2).size)
+    assert large.end[0] == large.ticks + 2
+    # Where it was not asked for, its whole size is off.
+    assert guess.residuals[:, 30].tolist() == [5, 5, 0]
+    assert guess.held_out[30] == -5
+    assert guess.left_over == (0, 0, 0)
+
+
+def test_what_only_small_profiles_have_is_left_over():
+    guess = pgmo.extrapolate([many(2, extra=1), many(4), many(8)], batch=[2, 4, 8])
+    assert not guess.optional.any()
+    assert guess.left_over == (128, 0, 0)
+    assert np.array_equal(guess.at(batch=64).size, many(64).size)
+
+
 def test_profiles_of_another_program_are_refused():
-    other = profile(4, tags=(TAGS[0], Tag("Net.c", "aten.mm", "forward")))
+    other = profile(4, tags=(TAGS[0], Tag("Net.c", "aten.gelu_", "forward")))
     with pytest.raises(ProfileError, match=r"request 2: .*Net\.b.*batch=2.*Net\.c.*batch=4"):
         pgmo.extrapolate([profile(2), other], batch=[2, 4])
 

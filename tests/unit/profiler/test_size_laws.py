@@ -36,6 +36,11 @@ def test_a_size_that_shrinks_is_followed_down():
     assert law_of(BATCHES, lambda batch: 1000 - 10 * batch).at((64,)) == 360
 
 
+def test_a_size_that_shrinks_between_two_points_stays_the_larger_one():
+    law = law_of(BATCHES[:2], lambda batch: 1000 - 10 * batch)
+    assert (law.kind, law.at((64,))) == ("upper", 980)
+
+
 @pytest.mark.parametrize(
     "function",
     [lambda x: 12 * x * x, lambda x: 100 + 8 * x * x, lambda x: 64 * x + 4 * x * x],

@@ -48,6 +48,7 @@ def test_activations_that_live_into_the_backward_pass():
     assert hint.bytes == 70
     assert "70 B (70%) of the peak" in hint.text
     assert "most of it: Net.body, 70 B" in hint.text
+    assert "pgmo.recompute" in hint.text
     assert "torch.utils.checkpoint" in hint.text
     few = [(10, 0, 3, FORWARD), (30, 1, 2, FORWARD), (90, 2, 4, BACKWARD), (1, 3, 4, BACKWARD)]
     assert title not in hints(profile(*few))

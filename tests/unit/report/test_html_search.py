@@ -2,6 +2,10 @@
 
 import pytest
 
+from pgmo.recompute.schedule import simulate
+from pgmo.recompute.step_profile import step_profile
+from pgmo.report.html import write_report
+from tests.unit.recompute.graphs import chain
 from tests.unit.report.browser import Report
 from tests.unit.report.pointing import click, point_at
 from tests.unit.report.profiles import HOSTILE
@@ -83,6 +87,19 @@ def test_colours_tell_what_was_chosen(report, by, names):
     for name in names:
         assert name in legend
     assert report.view().get("by") == by
+
+
+def test_what_runs_again_has_a_colour_of_its_own(browser, tmp_path):
+    schedule = simulate(chain(8, size=4096), {1, 2, 4})
+    path = write_report(step_profile(schedule, model="Net"), tmp_path / "report.html")
+    opened = Report(browser, path, "#by=phase")
+    assert opened.text("#legend").split()[:1] == ["forward"]
+    entry = opened.page.locator("#legend").get_by_text("recompute", exact=True)
+    assert entry.count() == 1
+    matches(opened, "phase:recompute")
+    assert opened.text("#found").startswith("3 blocks, 12.0 KiB")
+    assert opened.problems == []
+    opened.close()
 
 
 def test_pytorchs_places_can_be_seen_instead(report):

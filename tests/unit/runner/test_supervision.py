@@ -53,6 +53,19 @@ def test_the_device_that_was_asked_for_is_the_only_one(frameworks):
     assert list(frameworks) == ["cpu"]
 
 
+def test_unified_memory_and_budgets_are_for_cuda_devices(frameworks, monkeypatch):
+    opened = {}
+    open_session = module.optimize
+
+    def optimize(**options):
+        opened[options["device"]] = (options.pop("memory"), options.pop("budget"))
+        return open_session(**options)
+
+    monkeypatch.setattr(module, "optimize", optimize)
+    Supervision(Wishes("train", memory="managed", budget=1 << 30)).begin(["cpu", "cuda:0"])
+    assert opened == {"cpu": ("device", None), "cuda:0": ("managed", 1 << 30)}
+
+
 def test_a_device_without_adapter_is_noted(frameworks):
     supervision = Supervision(Wishes("train"))
     supervision.begin(["mps:0"])

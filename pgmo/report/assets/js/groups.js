@@ -40,7 +40,7 @@ const SIZES = [
   "#482878",
 ];
 const GREY = { light: "#b9bcc1", dark: "#6b7078" };
-const PHASES = ["forward", "backward", "optimizer"];
+const PHASES = ["forward", "backward", "optimizer", "recompute"];
 
 export function palette(by, dark) {
   const colours = by === "size" ? (dark ? [...SIZES].reverse() : SIZES) : dark ? DARK : LIGHT;

@@ -1,0 +1,234 @@
+"""Ways to run a training step with less memory, behind one interface, and what each is measured by.
+
+plain = Plain("plain", None, model, inputs)
+ours = Planned(model, inputs, budget, 0.5)
+peak(ours), ours.outcome(buffers).same(plain.outcome(buffers))
+"""
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from functorch.compile import min_cut_rematerialization_partition
+from torch import Tensor, fx, nn
+from torch._functorch import config as functorch_config
+from torch.profiler import ProfilerActivity, profile
+from torch.utils.checkpoint import CheckpointPolicy
+
+import pgmo
+from pgmo.recompute.capture import capture
+from pgmo.recompute.compat import Runner, boxed, compile_joint
+
+SEED = 1
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a step computes: a loss, the gradients, the buffers."""
+
+    loss: Tensor
+    gradients: Sequence[Tensor]
+    buffers: Sequence[Tensor]
+
+    def same(self, other: "Outcome") -> dict[str, bool]:
+        """Whether each is the same bits as in another outcome."""
+        return {
+            "loss": torch.equal(self.loss, other.loss),
+            "gradients": all(map(torch.equal, self.gradients, other.gradients)),
+            "buffers": all(map(torch.equal, self.buffers, other.buffers)),
+        }
+
+    def error(self, other: "Outcome") -> float:
+        """Of all gradients the largest difference from another's, over its largest element."""
+        return max(
+            float((mine - its).abs().max() / its.abs().max().clamp_min(1e-30))
+            for mine, its in zip(self.gradients, other.gradients, strict=True)
+        )
+
+
+class Way(ABC):
+    """One way to run the step.
+
+    Args:
+        name: who does it.
+        setting: what it was told, such as a budget.
+        model: whose parameters get the gradients.
+        inputs: of a step.
+    """
+
+    def __init__(
+        self, name: str, setting: float | str | None, model: nn.Module, inputs: Sequence[Tensor]
+    ) -> None:
+        self.name, self.setting, self.model, self.inputs = name, setting, model, inputs
+        self.seconds: list[float] = []
+
+    @abstractmethod
+    def forward(self) -> Tensor:
+        """The loss."""
+
+    @property
+    def share(self) -> float | None:
+        """Cost of what runs twice, as a share of the forward pass, by the model of `pgmo`."""
+        return None
+
+    def step(self) -> Tensor:
+        """One step from the same beginning, without the optimizer; returns the loss."""
+        for parameter in self.model.parameters():
+            parameter.grad = None
+        torch.manual_seed(SEED)
+        loss = self.forward()
+        loss.backward()
+        return loss.detach()
+
+    def time(self) -> None:
+        """Runs a step and notes how long it took."""
+        begin = time.perf_counter()
+        self.step()
+        self.seconds.append(time.perf_counter() - begin)
+
+    def outcome(self, buffers: Sequence[Tensor]) -> Outcome:
+        """Runs a step from the given buffers and copies what it computes."""
+        for buffer, before in zip(self.model.buffers(), buffers, strict=True):
+            buffer.copy_(before)
+        loss = self.step()
+        gradients = [one.grad.clone() for one in self.model.parameters() if one.grad is not None]
+        return Outcome(loss, gradients, [buffer.clone() for buffer in self.model.buffers()])
+
+
+class Plain(Way):
+    """The model as it is, or with the checkpoints that were built into it."""
+
+    def forward(self) -> Tensor:
+        """Calls the model."""
+        loss: Tensor = self.model(*self.inputs)
+        return loss
+
+
+class Planned(Way):
+    """`pgmo.recompute`.
+
+    Raises:
+        BudgetError: the budget cannot be met.
+    """
+
+    def __init__(
+        self, model: nn.Module, inputs: Sequence[Tensor], budget: int | str | None, setting: Any
+    ) -> None:
+        super().__init__("pgmo", setting, model, inputs)
+        begin = time.perf_counter()
+        self._planned, self.plan = pgmo.recompute(model, tuple(inputs), budget=budget)
+        self.planning = time.perf_counter() - begin
+
+    @property
+    def share(self) -> float | None:
+        """As planned."""
+        return self.plan.overhead
+
+    def forward(self) -> Tensor:
+        """Calls the model that recomputes."""
+        loss: Tensor = self._planned(*self.inputs)
+        return loss
+
+
+class MemoryBudget(Way):
+    """PyTorch's `activation_memory_budget`: operators run as they are, the partitioner is its own.
+
+    Args:
+        budget: from 0, recompute everything, to 1, what a compiled step saves by itself.
+    """
+
+    def __init__(self, model: nn.Module, inputs: Sequence[Tensor], budget: float) -> None:
+        super().__init__("activation_memory_budget", budget, model, inputs)
+        self._share = 0.0
+        with functorch_config.patch(activation_memory_budget=budget):
+            self._compiled = compile_joint(
+                _Tupled(model), inputs, self._partition, self._as_it_is, self._as_it_is
+            )
+            self.step()
+
+    @property
+    def share(self) -> float | None:
+        """Of the operations that the backward graph has, too."""
+        return self._share
+
+    def _partition(self, joint: fx.GraphModule, inputs: Any, **options: Any) -> Any:
+        captured = capture(joint, options["num_fwd_outputs"])
+        graph = captured.graph
+        costs = {
+            nodes[0].name: operation.cost
+            for operation, nodes in zip(
+                graph.operations[: graph.forward], captured.nodes, strict=False
+            )
+        }
+        _copy_statistics(joint)
+        parts = min_cut_rematerialization_partition(joint, inputs, **options)
+        again = sum(
+            costs.get(node.name, 0.0) for node in parts[1].graph.nodes if node.op == "call_function"
+        )
+        self._share = again / graph.forward_cost
+        return parts
+
+    def forward(self) -> Tensor:
+        """Calls the compiled model."""
+        return self._compiled(*self.inputs)[0]
+
+    @staticmethod
+    def _as_it_is(module: fx.GraphModule, _inputs: object) -> Runner:
+        return boxed(module)
+
+
+class _Tupled(nn.Module):
+    """AOTAutograd wants tuples of tensors."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, *tensors: Tensor) -> tuple[Tensor]:
+        """What the module gives, in a tuple."""
+        return (self.module(*tensors),)
+
+
+def _copy_statistics(joint: fx.GraphModule) -> None:
+    """Gives batch normalisations copies of their running statistics, which are saved.
+
+    PyTorch's partitioner saves the statistics themselves for those that it recomputes; they are
+    overwritten meanwhile, and the backward pass raises an error.
+    """
+    for node in list(joint.graph.nodes):
+        if "batch_norm" not in str(node.target) or "backward" in str(node.target):
+            continue
+        arguments = list(node.args)
+        for place in (3, 4):
+            source = arguments[place]
+            if not isinstance(source, fx.Node):
+                continue
+            with joint.graph.inserting_before(node):
+                copied = joint.graph.call_function(torch.ops.aten.clone.default, (source,))
+            copied.meta = {**node.meta, "val": source.meta["val"]}
+            copied.meta["recompute"] = CheckpointPolicy.MUST_SAVE
+            arguments[place] = copied
+        node.args = tuple(arguments)
+    joint.recompile()
+
+
+def peak(way: Way) -> int:
+    """Most bytes that a step holds at once, above what is there before it: allocator events."""
+    for parameter in way.model.parameters():
+        parameter.grad = None
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as recorded:
+        way.step()
+    assert recorded.profiler is not None
+    events = [
+        (event.start_ns(), event.nbytes())
+        for event in recorded.profiler.kineto_results.events()
+        if event.name() == "[memory]"
+    ]
+    level = highest = 0
+    for _, change in sorted(events, key=lambda event: event[0]):
+        level += change
+        highest = max(highest, level)
+    return highest

@@ -1,0 +1,181 @@
+"""What unified memory costs where everything fits, and what prefetching an arena saves.
+
+    python bench/gpu/managed_memory.py --seconds 60
+
+First copies in unified memory against copies in device memory (`pgmo.allocator.managed.probe`).
+Then a step of a GPT in replay: in device memory; in unified memory, with all pages on the card;
+with the whole arena on the host before each step, as if others had needed the card, once moved back
+page by page as it is touched and once prefetched in the order of the plan; and with half of the
+arena spilled for good. Never is more unified memory asked for than the card has free.
+"""
+
+import argparse
+import gc
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from _launch import ROOT, Budget, device_or_exit, write_gpu_result
+
+sys.path.insert(0, str(ROOT))
+
+STEPS, WARM_UP = 9, 8
+
+
+def copies(free: int) -> dict[str, Any]:
+    """The probe's figures, by framework."""
+    from pgmo.allocator.managed.probe import slowdown
+
+    size = min(1 << 30, free // 8)
+    found: dict[str, Any] = {}
+    for framework in ("torch", "cupy"):
+        try:
+            measured = slowdown(size, framework=framework)
+        except Exception as error:  # CuPy raises whatever the driver says
+            print(f"{framework}: not measured ({error})", file=sys.stderr)
+            continue
+        print(f"{framework}: {measured}")
+        found[framework] = {"factor": measured.factor, "bytes": size}
+    return found
+
+
+def median_step(work: Callable[[], object], before: Callable[[], object]) -> float:
+    """Seconds of a step, its preparation not counted."""
+    import torch
+
+    samples = []
+    for _ in range(STEPS):
+        before()
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        work()
+        torch.cuda.synchronize()
+        samples.append(time.perf_counter() - begin)
+    return statistics.median(samples)
+
+
+class Trained:
+    """A GPT that a session replays.
+
+    Args:
+        options: of the session.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        import pgmo
+        from tests.gpu.programs import GPT
+
+        self.program = GPT()
+        self.session = pgmo.optimize(device="cuda", **options)
+        self.session.__enter__()
+        for index in range(WARM_UP):
+            self.step(index)
+        if self.session.phase != "replay":
+            sys.exit(f"the session does not replay: {self.session.summary()}")
+
+    def step(self, index: int = 0) -> None:
+        """One iteration."""
+        with self.session.iteration():
+            self.program.step(index)
+
+    def close(self) -> int:
+        """Ends the session; bytes of its arena."""
+        assert self.session.plan is not None
+        arena = self.session.plan.arena
+        self.session.close()
+        return arena
+
+
+def steps(free: int) -> dict[str, float]:
+    """Seconds of a step, by where its memory is."""
+    device = Trained()
+    found = {"device": median_step(device.step, lambda: None)}
+    arena = device.close()
+    del device
+    tidy_up()
+    if 8 * arena > free:
+        sys.exit("the card has too little free for a comparison in which everything fits")
+    found |= unified_steps(free)
+    tidy_up()
+    half = Trained(budget=arena // 2)
+    found["half spilled"] = median_step(half.step, lambda: None)
+    half.close()
+    return found
+
+
+def tidy_up() -> None:
+    """Gives back what nobody uses any more."""
+    import torch
+
+    gc.collect()
+    torch.cuda.empty_cache()
+
+
+def unified_steps(free: int) -> dict[str, float]:
+    """Seconds of a step in unified memory, by where its pages are when it begins."""
+    from pgmo.allocator.managed.unified import UnifiedFramework
+
+    unified = Trained(memory="managed")
+    framework = unified.session._unified
+    assert isinstance(framework, UnifiedFramework)
+    if framework.peak() > free:
+        sys.exit("more unified memory was held than the card had free: nothing was compared")
+    found = {"managed": median_step(unified.step, lambda: None)}
+    plan = unified.session.plan
+    assert plan is not None
+
+    def evict() -> None:
+        for address, size in framework.arenas:
+            framework.hints.prefetch(address, size, to_device=False)
+
+    def prefetched() -> None:
+        framework.prefetch(plan)
+        unified.step()
+
+    if framework.hints.note:
+        print(framework.hints.note, file=sys.stderr)
+    else:
+        found["managed, arena on the host"] = median_step(unified.step, evict)
+        found["managed, arena on the host, prefetched"] = median_step(prefetched, evict)
+    unified.close()
+    return found
+
+
+def main() -> None:
+    """Measures as long as there is time, and writes the result."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--output", type=Path)
+    arguments = parser.parse_args()
+    device_or_exit()
+    import torch
+
+    from pgmo.allocator.managed.context import make_managed
+    from pgmo.errors import AdapterError
+
+    budget = Budget(arguments.seconds)
+    try:
+        card = make_managed().card
+    except AdapterError as error:
+        print(f"Nothing measured: {error}", file=sys.stderr)
+        return
+    copied = copies(card.free)
+    rounds: list[dict[str, float]] = []
+    taken = 0.0
+    while len(rounds) < 5 and (not rounds or budget.left > 1.3 * taken):
+        before = budget.left
+        rounds.append(steps(card.free))
+        taken = before - budget.left
+    figures = {name: statistics.median(one[name] for one in rounds) for name in rounds[0]}
+    for name, seconds in figures.items():
+        print(f"{name:42}{seconds * 1e3:9.3f} ms   {seconds / figures['device']:6.2f}")
+    torch.cuda.synchronize()
+    result = {"copies": copied, "rounds": len(rounds), "seconds_per_step": figures}
+    write_gpu_result("managed_memory", result, arguments.output)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,255 @@
+"""Recomputation on a GPU: peak, time of a step and largest batch, beside PyTorch's own means.
+
+    python bench/gpu/recompute.py --seconds 300
+
+ResNet-50, U-Net and GPT-2 medium, each way in a fresh process: as they are, with
+`torch.utils.checkpoint` around each block, with `activation_memory_budget`, and with
+`pgmo.recompute` at half of the peak and at the least. A step is forward, backward and AdamW. The
+largest batch is looked for under a limit on memory, by growing it until a step fails. What was not
+begun when the time is over is left out.
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from _launch import Budget, device_or_exit, environment, write_gpu_result
+
+WORKLOADS = {"resnet50": 64, "unet": 16, "gpt2_medium": 4}
+"""Samples in the batch of each."""
+
+WAYS: tuple[tuple[str, float | str | None], ...] = (
+    ("plain", None),
+    ("pgmo", 0.5),
+    ("checkpoint", "each block"),
+    ("activation_memory_budget", 0.5),
+    ("pgmo", "min"),
+    ("activation_memory_budget", 0.2),
+)
+WARM, TIMED = 3, 8
+GROWTH = 1.25
+LONGEST = 120
+
+
+@dataclass(frozen=True)
+class Job:
+    """One process: a workload, a way to run it, what to find out.
+
+    Args:
+        workload: a name in `WORKLOADS`.
+        way: who keeps memory low.
+        setting: what it is told.
+        samples: in a batch, or in the first that is tried.
+        limit: bytes that torch may reserve while the largest batch is looked for; 0 to measure.
+    """
+
+    workload: str
+    way: str
+    setting: float | str | None
+    samples: int
+    limit: int = 0
+
+
+def jobs(limit: int, samples: int) -> Iterator[Job]:
+    """Measurements first, then searches for the largest batch."""
+    for name, usual in WORKLOADS.items():
+        for way, setting in WAYS:
+            yield Job(name, way, setting, samples or usual)
+    for name, usual in WORKLOADS.items():
+        for way, setting in WAYS:
+            yield Job(name, way, setting, samples or usual, limit)
+
+
+def work(job: Job) -> dict[str, Any]:
+    """What a process finds out."""
+    import torch
+    from _worker import STUB
+
+    if STUB:
+        torch.backends.cudnn.enabled = False  # the stub has none
+        torch.backends.cuda.enable_cudnn_sdp(False)
+    from pgmo.errors import BudgetError
+
+    try:
+        return _largest(job) if job.limit else _measure(job)
+    except BudgetError as error:
+        return {"cannot": str(error)}
+
+
+def _largest(job: Job) -> dict[str, Any]:
+    """The largest batch of those tried that trains within the limit; 0 if not even the first."""
+    import torch
+    from _worker import STUB
+
+    total = torch.cuda.get_device_properties(0).total_memory
+    torch.cuda.set_per_process_memory_fraction(min(1.0, job.limit / total))
+    largest, batch = 0, job.samples
+    while True:
+        try:
+            _train(job, batch, steps=2)
+        except torch.OutOfMemoryError:
+            break
+        largest, batch = batch, max(batch + 1, int(GROWTH * batch))
+        torch.cuda.empty_cache()
+        if STUB and largest >= 4 * job.samples:
+            break  # a step takes no time there, but capturing it does
+    return {"largest_batch": largest}
+
+
+def _measure(job: Job) -> dict[str, Any]:
+    import torch
+
+    before, way, seconds = _train(job, job.samples, steps=WARM + TIMED)
+    found: dict[str, Any] = {
+        "allocated": torch.cuda.max_memory_allocated(),
+        "reserved": torch.cuda.max_memory_reserved(),
+        "resident": before,
+        "step_seconds": statistics.median(seconds[WARM:]),
+        "share": way.share,
+    }
+    if hasattr(way, "plan"):
+        found |= {
+            "predicted": way.plan.peak,
+            "default_predicted": way.plan.default_peak,
+            "planning_seconds": way.planning,
+        }
+    return found
+
+
+def _train(job: Job, samples: int, steps: int) -> tuple[int, Any, list[float]]:
+    """Bytes there before the first step, the way, and seconds of each step."""
+    import torch
+    from _networks import Bottleneck, UNet
+    from _step_ways import MemoryBudget, Plain, Planned
+    from _workloads import WORKLOADS as MODELS
+    from torch import nn
+    from workloads.step import WithLoss
+
+    program = MODELS[job.workload].create(samples)
+    inputs = [one.contiguous() for one in program.batch(0)]
+    if job.way == "checkpoint":
+        for module in program.model.modules():
+            whole = isinstance(module, Bottleneck) or type(module).__name__ == "Block"
+            parts = [*module.down, *module.merge] if isinstance(module, UNet) else []
+            for block in [module] * whole + parts:
+                _checkpoint(block)
+    model: nn.Module = _Autocast(WithLoss(program.model))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_allocated()
+    way: Any
+    if job.way == "pgmo":
+        budget: Any = job.setting
+        if isinstance(job.setting, float):
+            _, found = _recomputed(model, inputs, None)
+            budget = int(job.setting * found.default_peak)
+        way = Planned(model, inputs, budget, job.setting)
+    elif job.way == "activation_memory_budget":
+        assert isinstance(job.setting, float)
+        way = MemoryBudget(model, inputs, job.setting)
+    else:
+        way = Plain(job.way, job.setting, model, inputs)
+    seconds = []
+    for step in range(steps):
+        if step == min(WARM, steps - 1):
+            torch.cuda.empty_cache()
+            torch.cuda.reset_peak_memory_stats()
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        way.step()
+        optimizer.step()
+        torch.cuda.synchronize()
+        seconds.append(time.perf_counter() - begin)
+    return before, way, seconds
+
+
+def _recomputed(model: Any, inputs: Any, budget: Any) -> Any:
+    import pgmo
+
+    return pgmo.recompute(model, tuple(inputs), budget=budget)
+
+
+def _checkpoint(block: Any) -> None:
+    from torch.utils.checkpoint import checkpoint
+
+    forward = block.forward
+    block.forward = lambda *inputs: checkpoint(forward, *inputs, use_reentrant=False)
+
+
+def _Autocast(module: Any) -> Any:  # noqa: N802, a class that is made when torch is there
+    import torch
+    from torch import nn
+
+    class Autocast(nn.Module):
+        """Mixed precision inside of the forward pass, where it is captured."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.module = module
+
+        def forward(self, *inputs: Any) -> Any:
+            with torch.autocast("cuda", torch.bfloat16):
+                return self.module(*inputs)
+
+    return Autocast()
+
+
+def launch(job: Job, budget: Budget) -> dict[str, Any]:
+    """Runs a job in a fresh process; what it found, or why there is nothing."""
+    timeout = min(LONGEST, budget.left)
+    if timeout < 10:
+        return {"left_out": "the time was over"}
+    command = [sys.executable, __file__, "--job", json.dumps(asdict(job))]
+    try:
+        done = subprocess.run(
+            command,
+            env=environment("default"),
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return {"left_out": f"it took longer than {timeout:.0f} s"}
+    try:
+        found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    except (IndexError, ValueError):
+        return {"failed": " | ".join(done.stderr.splitlines()[-3:])}
+    return found
+
+
+def main() -> None:
+    """Runs everything within the time and writes the result."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--seconds", type=float, default=600)
+    parser.add_argument("--limit", type=float, default=16, help="GiB, for the largest batch")
+    parser.add_argument("--samples", type=int, default=0, help="in a batch, to try it out")
+    parser.add_argument("--workloads", nargs="+", choices=WORKLOADS)
+    parser.add_argument("--output", type=Path)
+    parser.add_argument("--job", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    device_or_exit()
+    if arguments.job:
+        print(json.dumps(work(Job(**json.loads(arguments.job)))), flush=True)
+        return
+    budget = Budget(arguments.seconds)
+    rows = []
+    for job in jobs(int(arguments.limit * 2**30), arguments.samples):
+        if arguments.workloads and job.workload not in arguments.workloads:
+            continue
+        rows.append(asdict(job) | launch(job, budget))
+        print(rows[-1], file=sys.stderr, flush=True)
+    write_gpu_result("recompute", {"rows": rows}, arguments.output)
+    if any("failed" in row for row in rows):
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

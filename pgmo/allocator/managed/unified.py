@@ -1,0 +1,171 @@
+"""A framework whose requests are in unified memory, its arenas included: `memory="managed"`.
+
+session ──▶ UnifiedFramework ──▶ the framework's adapter ──▶ a pool of unified memory
+                └─ at the end of each iteration: what the next one needs first is prefetched
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from pgmo.allocator.framework import Framework, Memory
+from pgmo.allocator.layout import extents
+from pgmo.allocator.managed.context import Managed, in_use, make_managed
+from pgmo.allocator.managed.hints import Hints
+from pgmo.allocator.managed.prefetch import Moves, moves
+from pgmo.allocator.managed.pressure import Pressure
+from pgmo.packing.plan import Plan
+
+if TYPE_CHECKING:
+    from pgmo.allocator.relocation import Relocation
+
+
+class UnifiedFramework:
+    """An adapter that keeps what it serves, and what it takes, in unified memory.
+
+    Nothing is moved together in it: a page that nobody touches takes no room on the card.
+
+    Args:
+        framework: the adapter.
+        managed: its unified memory; not in use yet, unless the program uses it itself.
+
+    Example:
+        >>> framework = UnifiedFramework(torch_cuda(0), make_managed())  # doctest: +SKIP
+    """
+
+    fragments = False
+
+    def __init__(self, framework: Framework, managed: Managed) -> None:
+        self._framework = framework
+        self.name = framework.name
+        self.version = framework.version
+        self.device = framework.device
+        self.alignment = framework.alignment
+        self.engine = framework.engine
+        self.hosts_guests = framework.hosts_guests
+        self.yields = framework.yields
+        self._given = in_use(framework.name, framework.device)
+        self.managed = self._given or managed
+        self.pressure = Pressure(self.managed.card)
+        self.hints = Hints(managed.pool.index)
+        self._most = 0
+        self._arenas: dict[int, tuple[int, int]] = {}  # of each stream: address and bytes
+        self._moves: tuple[Plan, Moves] | None = None
+
+    def install(self) -> None:
+        """Puts the engine over unified memory."""
+        if self._given is None:
+            self.managed.open()
+        try:
+            self._framework.install()
+        except BaseException:
+            self._close()
+            raise
+
+    def uninstall(self) -> None:
+        """Takes both away again."""
+        try:
+            self._framework.uninstall()
+        finally:
+            self._close()
+
+    def _close(self) -> None:
+        if self._given is None:
+            self.managed.close()
+
+    def take_arena(self, size: int, stream: int) -> Memory | None:
+        """Takes a block for an arena, to be kept on the device as far as it fits."""
+        memory = self._framework.take_arena(size, stream)
+        if memory is not None:
+            self._arenas[stream] = (memory.base, memory.bytes)
+            self._moves = None
+            if self._fits:
+                self.hints.keep_on_device(memory.base, memory.bytes)
+        return memory
+
+    @property
+    def arenas(self) -> list[tuple[int, int]]:
+        """Address and bytes of each."""
+        return list(self._arenas.values())
+
+    @property
+    def _fits(self) -> bool:
+        return sum(size for _, size in self.arenas) <= self.managed.card.free
+
+    def take_region(self, size: int) -> Memory:
+        """Takes a block for long-lived blocks."""
+        return self._framework.take_region(size)
+
+    def take_spill(self, size: int) -> Memory:
+        """Takes a block for what a plan spills."""
+        return self._framework.take_spill(size)
+
+    def relocation(self) -> "Relocation | None":
+        """What moves tensors, where the program wants that in any case."""
+        return self._framework.relocation()
+
+    def empty_cache(self) -> None:
+        """Gives back what is cached, so that recording and replay never hold both."""
+        self._arenas.clear()
+        self.managed.pool.renew()
+        self._framework.empty_cache()
+
+    def spare_memory(self, on: bool) -> None:
+        """As the framework does."""
+        self._framework.spare_memory(on)
+
+    def advise(self, text: str) -> None:
+        """What to say besides, when memory runs out."""
+        self._framework.advise(text)
+
+    def peak(self) -> int:
+        """The most bytes of unified memory that were held so far."""
+        self._most = max(self._most, self.managed.peak)
+        return self._most
+
+    def after_replay(self, plan: Plan) -> str:
+        """Prefetches for the next iteration, which follows the plan.
+
+        Returns:
+            What there is to say; "" mostly.
+        """
+        known = self._moves is not None and self._moves[0] is plan
+        if not (known and self._fits):  # else all of it is there since the first time
+            self.prefetch(plan)
+        self.peak()
+        return self.pressure.after_replay(self.managed.pool.held(reset=True)[1])
+
+    def prefetch(self, plan: Plan) -> None:
+        """Moves what an iteration needs first to the device, and what it does not to the host."""
+        if self._moves is None or self._moves[0] is not plan:
+            self._moves = (plan, moves(plan, self.managed.card.free))
+        due = self._moves[1]
+        for stream, (low, high) in extents(plan).items():  # to the host first, which makes room
+            base, size = self._arenas.get(stream, (0, 0))
+            high = min(high, low + size)
+            for begin, end in _within(due.to_host, low, high):
+                self.hints.prefetch(base + begin - low, end - begin, to_device=False)
+            for begin, end in _within(due.to_device, low, high):
+                self.hints.prefetch(base + begin - low, end - begin, to_device=True)
+
+
+def _within(ranges: tuple[tuple[int, int], ...], low: int, high: int) -> list[tuple[int, int]]:
+    cut = [(max(begin, low), min(end, high)) for begin, end in ranges]
+    return [(begin, end) for begin, end in cut if begin < end]
+
+
+def unified(find: Callable[[], Framework], framework: str, device: object) -> UnifiedFramework:
+    """The adapter of a device over unified memory.
+
+    Args:
+        find: the adapter.
+        framework: "torch" or "cupy".
+        device: the device's name, or None.
+
+    Raises:
+        OptionError, AdapterError: as `pgmo.managed`.
+
+    Example:
+        >>> unified(torch_cuda, "torch", "cuda").device  # doctest: +SKIP
+        'cuda:0'
+    """
+    return UnifiedFramework(find(), make_managed(framework, device))

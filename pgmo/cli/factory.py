@@ -1,0 +1,105 @@
+"""A model and example inputs from a function that the user names: MODULE:FACTORY."""
+
+import importlib
+import importlib.util
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from pgmo.errors import OptionError
+
+if TYPE_CHECKING:
+    from torch import nn
+
+_HOW = "give MODULE:FACTORY or FILE.py:FACTORY, such as train.py:make_model"
+
+
+def call_factory(text: str) -> "tuple[nn.Module, Any]":
+    """Imports the module or file and calls the function in it.
+
+    Modules are looked for in the current folder, too, and a file's imports in its own.
+
+    Args:
+        text: "package.module:function" or "folder/file.py:function".
+
+    Returns:
+        The model and the example inputs that the function gives.
+
+    Raises:
+        OptionError: there is no such function, it fails, or it gives something else.
+    """
+    where, _, name = text.rpartition(":")
+    if not where or not name:
+        raise OptionError(f"{text!r} names no function; {_HOW}")
+    os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # before torch: each measurement is a profile
+    if importlib.util.find_spec("torch") is None:
+        raise OptionError("PyTorch is not installed here; recomputation plans PyTorch models")
+    factory: Callable[[], Any] = _find(_import(where), where, name)
+    try:
+        made = factory()
+    except Exception as error:
+        raise OptionError(f"{text} raised {_told(error)}") from error
+    from torch import nn
+
+    if not (isinstance(made, tuple) and len(made) == 2 and isinstance(made[0], nn.Module)):
+        raise OptionError(
+            f"{text} returned {_kind(made)}; it must return a tuple of a torch.nn.Module and its "
+            "example inputs: a tuple of arguments, a dictionary, or one tensor"
+        )
+    return made
+
+
+def _import(where: str) -> ModuleType:
+    if not where.endswith(".py"):
+        sys.path.insert(0, os.getcwd())
+        try:
+            return importlib.import_module(where)
+        except ModuleNotFoundError as error:
+            if error.name is not None and (where + ".").startswith(error.name + "."):
+                raise OptionError(f"there is no module {where!r}; {_HOW}") from error
+            raise OptionError(f"{where} could not be imported: {error}") from error
+        except Exception as error:
+            raise OptionError(f"{where} could not be imported: {_told(error)}") from error
+    path = Path(where)
+    if not path.is_file():
+        raise OptionError(f"there is no file {where}; {_HOW}")
+    sys.path.insert(0, str(path.resolve().parent))
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise OptionError(f"{where} could not be run: {_told(error)}") from error
+    return module
+
+
+def _find(module: ModuleType, where: str, name: str) -> Callable[[], Any]:
+    found: Any = module
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    if not callable(found):
+        raise OptionError(f"{where} has no function {name!r}; {_HOW}")
+    return found  # type: ignore[no-any-return]
+
+
+def _told(error: Exception) -> str:
+    """The error, and the line of the user's that raised it."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    where = ""
+    if trace is not None:
+        where = f" ({Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno})"
+    return f"{type(error).__name__}: {error}{where}"
+
+
+def _kind(made: object) -> str:
+    if isinstance(made, tuple):
+        return f"a tuple of {', '.join(type(one).__name__ for one in made) or 'nothing'}"
+    return f"a {type(made).__name__}"

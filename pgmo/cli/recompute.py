@@ -1,0 +1,166 @@
+"""Plan what a model computes again, so that a training step fits in a budget of memory.
+
+FACTORY is a function without arguments that returns a model and example inputs for it; it is found
+in a module (MODULE:FACTORY) or in a file (FILE.py:FACTORY). With the loss inside of the model's
+forward, all of the step is planned. Nothing is trained: the step is captured without memory for its
+tensors, and operators that may need workspace are run once each. With -o the planned step is
+written as a .pgmoprof file, in which recomputed blocks have the phase "recompute".
+"""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pgmo.errors import OptionError
+
+if TYPE_CHECKING:
+    from pgmo.recompute.outcome import RecomputePlan
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of `pgmo recompute`."""
+    parser.add_argument("factory", metavar="MODULE:FACTORY", help="or FILE.py:FACTORY")
+    parser.add_argument(
+        "--budget",
+        metavar="SIZE",
+        default="min",
+        help="bytes, such as 8GiB; a share of the peak without recomputation, such as 0.5 or 50%%; "
+        "or min (default), the least peak that is found",
+    )
+    parser.add_argument(
+        "--counts",
+        choices=("step", "all"),
+        default="step",
+        help="what the budget is for: what a step allocates (default), or parameters, buffers and "
+        "inputs, too",
+    )
+    parser.add_argument(
+        "--costs",
+        choices=("model", "measured"),
+        default="model",
+        help="an operator's time: from its arithmetic and traffic (default), or measured here",
+    )
+    parser.add_argument(
+        "--planner",
+        default="search",
+        help="search (default), min-cut, chen or kusumoto",
+    )
+    parser.add_argument(
+        "--points",
+        metavar="N",
+        type=int,
+        default=0,
+        help="plan for so many budgets, too, and show the whole trade-off (default: 0, do not)",
+    )
+    parser.add_argument(
+        "--picture", metavar="FILE", help="draw the trade-off (needs --points and matplotlib)"
+    )
+    parser.add_argument(
+        "-o", "--output", metavar="PROFILE", help="write the planned step as a .pgmoprof file"
+    )
+    parser.add_argument("-f", "--force", action="store_true", help="overwrite what is there")
+    parser.add_argument("--json", action="store_true", help="print one object, no text")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Runs `pgmo recompute`."""
+    from pgmo.cli.output import as_command, console, print_json, print_text, print_wrote
+
+    target = _target(arguments)
+    if arguments.points == 1 or arguments.points < 0:
+        raise OptionError(f"--points is {arguments.points}; give 0, or 2 or more")
+    if arguments.picture and not arguments.points:
+        raise OptionError("--picture draws the plans of --points; give --points 9, say")
+    plan = _plan(arguments)
+    curve = plan.curve(arguments.points) if arguments.points else None
+    if curve is not None and arguments.picture:
+        curve.plot(arguments.picture)
+    if target is not None:
+        plan.profile().save(target)
+    if arguments.json:
+        print_json(
+            {
+                "factory": arguments.factory,
+                "file": None if target is None else str(target),
+                **plan.as_dict(),
+                "curve": None if curve is None else curve.as_rows(),
+            }
+        )
+    else:
+        out = console()
+        print_text(out, plan.explain())
+        if curve is not None:
+            print_text(out, f"\nThe whole trade-off, one plan a line:\n{curve}")
+        print_text(out, f"\n{_call(plan, arguments.counts)}")
+    pictures = [arguments.picture] if arguments.picture else []
+    if target is not None:
+        print_wrote([*pictures, target], as_command("pgmo report", target))
+    else:
+        again = ("--budget", arguments.budget, "-o", "step.pgmoprof")
+        print_wrote(pictures, as_command("pgmo recompute", arguments.factory, *again))
+    return 0
+
+
+def _plan(arguments: argparse.Namespace) -> "RecomputePlan":
+    from pgmo.cli.factory import call_factory
+
+    model, inputs = call_factory(arguments.factory)
+    from pgmo.recompute.apply import recompute
+
+    options: dict[str, Any] = {
+        "counts": arguments.counts,
+        "costs": arguments.costs,
+        "planner": arguments.planner,
+    }
+    share = _share(arguments.budget)
+    if share is None:
+        return recompute(model, inputs, arguments.budget, **options)[1]
+    _, whole = recompute(model, inputs, None, **options)
+    resident = whole.resident if arguments.counts == "all" else 0
+    return recompute(model, inputs, int(share * (whole.default_peak + resident)), **options)[1]
+
+
+def _share(budget: str) -> float | None:
+    """What part of the peak a budget is; None where it is bytes or "min".
+
+    Example:
+        >>> _share("50%"), _share("0.5"), _share("8GiB")
+        (0.5, 0.5, None)
+    """
+    text = budget.strip()
+    try:
+        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        return None
+    if 0 < share <= 1:
+        return share
+    if text.endswith("%") or share <= 0:
+        raise OptionError(f"--budget {budget}: a share of the peak is above 0 and at most 1, 100%")
+    return None
+
+
+def _call(plan: "RecomputePlan", counts: str) -> str:
+    """What a program says for the same."""
+    from pgmo.units import format_bytes
+
+    size = plan.peak + (plan.resident if counts == "all" else 0)
+    option = ', counts="all"' if counts == "all" else ""
+    return (
+        f"In the program: model, plan = pgmo.recompute(model, inputs, budget={size}{option})"
+        f"  # {format_bytes(size)}"
+    )
+
+
+def _target(arguments: argparse.Namespace) -> Path | None:
+    """Sooner than after the planning."""
+    from pgmo.cli.output import refuse_to_overwrite
+
+    if not arguments.output:
+        return None
+    target = Path(arguments.output)
+    if target.suffix != ".pgmoprof":
+        raise OptionError(f"{target}: the suffix is not .pgmoprof; add it")
+    if not target.parent.is_dir():
+        raise OptionError(f"{target}: there is no folder {target.parent}; create it first")
+    refuse_to_overwrite([target], force=arguments.force)
+    return target

@@ -1,0 +1,206 @@
+"""Plans within a budget: which blocks leave the device's memory, and where they go.
+
+              offsets
+budget  ---------------------------------  the rest of the blocks: device memory
+              [   resident   |  spilled  ]
+                               the blocks that lie idle for longest: unified memory, on the host
+
+A block that is spilled is written once and read once over the bus, whatever its lifetime; so per
+byte that is moved, one that lives long frees the device for longest. What is alive when too much
+is alive leaves, longest lifetime first, until the load of the rest is within the budget, and then
+whoever turned out to be unnecessary comes back. The rest is packed; where that takes more than
+its load, a little more is spilled.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pgmo.errors import BudgetError
+from pgmo.packing.lower_bound import max_load
+from pgmo.packing.problem import Problem
+from pgmo.units import format_bytes
+
+if TYPE_CHECKING:
+    from pgmo.profiler.profile import Profile
+
+_Mask = NDArray[np.bool_]
+
+
+def least_budget(profile: "Profile", alignment: int) -> int:
+    """Bytes of device memory without which an iteration cannot be: its blocks without a slot.
+
+    Those that are persistent stay, and those that several streams share are not planned.
+
+    Example:
+        >>> from pgmo.profiler.profile import Profile
+        >>> profile = Profile.from_columns(size=[64, 32], start=[0, 1], end=[1, -1], ticks=2)
+        >>> least_budget(profile, alignment=1)
+        32
+    """
+    size = -(-profile.size // alignment) * alignment
+    shared = profile.shared & ~profile.persistent
+    load = 0
+    if shared.any():
+        # A block that lives on into the second next iteration is there twice.
+        lives = np.minimum(profile.end[shared] - profile.start[shared], profile.ticks)
+        problem = Problem(
+            size[shared],
+            profile.start[shared],
+            profile.start[shared] + lives,
+            period=profile.ticks if profile.circular else 0,
+        )
+        over = profile.end[shared] - profile.start[shared] > profile.ticks
+        load = max_load(problem) + int(size[shared][over].sum())
+    return int(size[profile.persistent].sum()) + load
+
+
+def room_for_slots(profile: "Profile", budget: int, alignment: int) -> int:
+    """What a budget leaves for the blocks that have slots, in bytes.
+
+    Raises:
+        BudgetError: when it is below `least_budget`.
+
+    Example:
+        >>> from pgmo.profiler.profile import Profile
+        >>> profile = Profile.from_columns(size=[64, 32], start=[0, 1], end=[1, -1], ticks=2)
+        >>> room_for_slots(profile, budget=64, alignment=1)
+        32
+    """
+    least = least_budget(profile, alignment)
+    if budget < least:
+        raise BudgetError(
+            f"the budget of {format_bytes(budget)} cannot be met: blocks that are never freed, or "
+            f"that several streams share, have no slot and need {format_bytes(least)} by "
+            f"themselves; the least budget is {least} bytes"
+        )
+    return budget - least
+
+
+def choose(problem: Problem, group: NDArray[np.int64], room: int) -> _Mask:
+    """Which blocks to spill, so that the load of the others is at most `room`.
+
+    Args:
+        problem: entries, shape (m,).
+        group: of each entry, shape (m,): entries of one group are spilled together, as the two
+            slots of a block that outlives a period are.
+        room: in bytes.
+
+    Returns:
+        Shape (m,); True for those that are spilled.
+
+    Example:
+        >>> problem = Problem([4, 4, 4], [0, 1, 2], [4, 3, 3])
+        >>> choose(problem, np.arange(3), room=8).tolist()
+        [True, False, False]
+    """
+    spilled = np.zeros(len(problem), bool)
+    if not len(problem):
+        return spilled
+    numbered = problem.numbered()
+    size = -(-problem.size // problem.alignment) * problem.alignment
+    load = _Load(numbered, size)
+    life = problem.upper - problem.lower
+    order = np.lexsort((size, -life))
+    entries = _entries_of(group)
+    taken: list[int] = []
+    seen: set[int] = set()
+    for entry in order.tolist():
+        if load.most <= room:
+            break
+        one = int(group[entry])
+        if one in seen:
+            continue
+        seen.add(one)
+        if max(load.highest(at) for at in entries[one]) > room:
+            for at in entries[one]:
+                load.change(at, -1)
+            taken.append(one)
+    # Largest first: those save the most traffic by coming back.
+    for one in sorted(taken, key=lambda one: -int(size[entries[one]].sum())):
+        for at in entries[one]:
+            load.change(at, 1)
+        if max(load.highest(at) for at in entries[one]) > room:
+            spilled[entries[one]] = True
+            for at in entries[one]:
+                load.change(at, -1)
+    return spilled
+
+
+def fit(
+    problem: Problem,
+    group: NDArray[np.int64],
+    stream: NDArray[np.uint64],
+    room: int,
+    pack: Callable[[Sequence[Problem]], int],
+) -> _Mask:
+    """Which entries to spill, so that the others can be packed in `room` bytes.
+
+    Args:
+        problem: entries, shape (m,).
+        group: of each entry, shape (m,); as in `choose`.
+        stream: of each entry, shape (m,): streams are packed apart.
+        room: in bytes.
+        pack: the bytes that problems need together.
+
+    Example:
+        >>> problem = Problem([4, 4, 4], [0, 1, 2], [4, 3, 3])
+        >>> one = np.zeros(3, np.uint64)
+        >>> fit(problem, np.arange(3), one, 8, lambda parts: sum(map(max_load, parts))).tolist()
+        [True, False, False]
+    """
+    parts = [np.flatnonzero(stream == key) for key in np.unique(stream)]
+    loads = [max_load(problem.part(part)) for part in parts]
+    target = room
+    while True:
+        spilled = np.zeros(len(problem), bool)
+        for part, load in zip(parts, loads, strict=True):
+            # Streams are not ordered in time, so each has a share of the room for itself.
+            share = target * load // max(1, sum(loads))
+            spilled[part] = choose(problem.part(part), group[part], share)
+        rests = [part[~spilled[part]] for part in parts]
+        need = pack([problem.part(rest) for rest in rests if len(rest)])
+        if need <= room:
+            return spilled
+        target = min(target - (need - room), target * 31 // 32) if target > 0 else 0
+        target = max(0, target)
+
+
+def _entries_of(group: NDArray[np.int64]) -> dict[int, list[int]]:
+    entries: dict[int, list[int]] = {}
+    for entry, one in enumerate(group.tolist()):
+        entries.setdefault(one, []).append(entry)
+    return entries
+
+
+class _Load:
+    """Live bytes at each tick, as blocks go and come back."""
+
+    def __init__(self, problem: Problem, size: NDArray[np.int64]) -> None:
+        self._problem, self._size = problem, size
+        last = problem.period or int(problem.upper.max())
+        self._load = np.zeros(last, np.int64)
+        for entry in range(len(problem)):
+            self.change(entry, 1)
+
+    @property
+    def most(self) -> int:
+        return int(self._load.max(initial=0))
+
+    def highest(self, entry: int) -> int:
+        """The largest load while a block lives."""
+        return max(int(piece.max(initial=0)) for piece in self._pieces(entry))
+
+    def change(self, entry: int, sign: int) -> None:
+        """A block leaves, or comes back."""
+        for piece in self._pieces(entry):
+            piece += sign * int(self._size[entry])
+
+    def _pieces(self, entry: int) -> list[NDArray[np.int64]]:
+        lower, upper = int(self._problem.lower[entry]), int(self._problem.upper[entry])
+        period = self._problem.period
+        if not period or upper <= period:
+            return [self._load[lower:upper]]
+        return [self._load[lower:], self._load[: upper - period]]

@@ -1,0 +1,56 @@
+"""CuPy, imported where it is needed, and its devices; every failure says what to do."""
+
+from typing import Any
+
+from pgmo.errors import AdapterError
+
+
+def imported_cupy() -> Any:
+    """The module.
+
+    Raises:
+        AdapterError: when it is missing, or is there and cannot be imported.
+    """
+    try:
+        import cupy
+    except ImportError as error:
+        if not isinstance(error, ModuleNotFoundError) or error.name != "cupy":
+            raise AdapterError(
+                f"CuPy is installed and cannot be imported: {error}\n`pgmo doctor` says more"
+            ) from error
+        raise AdapterError(
+            "CuPy, which this needs, is not installed: pip install 'pgmo[cupy]'"
+        ) from error
+    return cupy
+
+
+def cupy_device(cupy: Any, index: int | None = None) -> int:
+    """The number of a device that CuPy finds.
+
+    Args:
+        cupy: the module.
+        index: of the device; None for the current one.
+
+    Raises:
+        AdapterError: when there is no such device.
+
+    Example:
+        >>> cupy_device(cupy)  # doctest: +SKIP
+        0
+    """
+    runtime = cupy.cuda.runtime
+    try:
+        count = int(runtime.getDeviceCount())
+        current = int(runtime.getDevice())
+    except runtime.CUDARuntimeError as error:
+        raise AdapterError(
+            f"CuPy finds no CUDA device ({error}); check the driver (nvidia-smi)"
+        ) from error
+    if index is None:
+        return current
+    if not isinstance(index, int) or not 0 <= index < count:
+        name = f"cuda:{index}" if isinstance(index, int) else repr(index)
+        raise AdapterError(
+            f"there is no device {name}; this machine has {count}, and CuPy numbers them from 0"
+        )
+    return index

@@ -1,0 +1,121 @@
+"""`pgmo.recompute`: from a model and a budget to a model that keeps to it."""
+
+import copy
+import functools
+from collections.abc import Mapping
+from typing import Any, Literal, TypeVar
+
+from torch import Tensor, nn
+
+from pgmo.errors import BudgetError, OptionError
+from pgmo.recompute.compat import flatten
+from pgmo.recompute.dispatch import Recomputing
+from pgmo.recompute.execute import Planner, Settings, find_planner
+from pgmo.recompute.outcome import RecomputePlan
+from pgmo.units import format_bytes, parse_bytes
+
+M = TypeVar("M", bound=nn.Module)
+
+
+def recompute(
+    model: M,
+    example_inputs: object,
+    budget: int | str | None = "min",
+    *,
+    counts: Literal["step", "all"] = "step",
+    costs: Literal["model", "measured"] = "model",
+    planner: str | Planner = "search",
+    measure: bool = True,
+    check: bool = True,
+) -> tuple[M, RecomputePlan]:
+    """Makes a model forget activations and compute them again, so that a step fits in a budget.
+
+    The forward and the backward pass of the example call are captured without running them, what
+    to forget is planned for the budget, and the model that is returned runs the planned schedule:
+    the same operators on the same numbers, so that losses, gradients and buffers are the same bits.
+    Random and effectful operators never run twice.
+
+    The budget counts what a step allocates between the beginning of the model's forward and the
+    end of its backward pass, at the moment when that is most: activations, results, gradients
+    (those of the parameters, too) and the workspaces of operators. What is there before it is not
+    counted, unless `counts="all"`: parameters, buffers and inputs. The optimizer's state, and what
+    the program computes from the model's results outside of it, such as a loss, come on top; put
+    the loss into the model's forward to have it planned, too.
+
+    Args:
+        model: a module. It is not changed; the returned one shares its parameters, buffers and
+            submodules, so its `state_dict` is the same and either may be given to an optimizer.
+        example_inputs: what the model is called with: a tuple of positional arguments, a
+            dictionary of keyword arguments, or one argument. Other shapes, types and modes are
+            captured and planned when they first come.
+        budget: bytes, such as `"8 GiB"`; `"min"` for the least peak that is found; None to
+            recompute only what lies in `with pgmo.recompute.forget():`.
+        counts: "step" for what a step allocates, "all" to count what is there before it, too.
+        costs: "model" reckons an operator's time from its arithmetic and its traffic, "measured"
+            runs each operator of the step.
+        planner: "search" improves the best choice of all others by local search; "min-cut",
+            "chen" and "kusumoto" take the best of their own; or a function of a graph and a budget.
+        measure: run the operators that may need workspace, by themselves, to learn how much.
+        check: measure the first real step, warn when its peak is more than 2 % off, and plan
+            again with what its operators took.
+
+    Returns:
+        The model that recomputes, and the plan.
+
+    Raises:
+        BudgetError: the budget cannot be met; the message has the least peak that can.
+        GraphError: the model cannot be captured as a graph.
+        OptionError: an option has a value that cannot be used.
+
+    Example:
+        >>> model, plan = pgmo.recompute(model, batch, budget="8 GiB")  # doctest: +SKIP
+        >>> print(plan.explain())  # doctest: +SKIP
+
+    Source:
+        Kusumoto et al., "A Graph Theoretic Framework of Recomputation Algorithms for
+        Memory-Efficient Backpropagation" (2019), arXiv 1905.11722, for the problem; the search and
+        the schedule that it is measured on are described in docs/design.md.
+    """
+    if costs not in ("model", "measured"):
+        raise OptionError(f'costs is {costs!r}; give "model" or "measured"')
+    if counts not in ("step", "all"):
+        raise OptionError(f'counts is {counts!r}; give "step" or "all"')
+    arguments, keywords = _call(example_inputs)
+    resident = _resident(model, (arguments, keywords))
+    limit = _limit(budget, resident if counts == "all" else 0)
+    settings = Settings(limit, find_planner(planner), costs, measure, check)
+    made = copy.copy(model)  # shares all parameters, buffers and submodules
+    forward = model.__dict__.get("forward") or functools.partial(type(model).forward, made)
+    recomputing = Recomputing(made, forward, settings)
+    call = recomputing.capture(*arguments, **keywords)
+    made.__dict__["forward"] = recomputing
+    return made, RecomputePlan(call, settings, resident)
+
+
+def _call(example: object) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    if isinstance(example, Mapping):
+        return (), {str(key): value for key, value in example.items()}
+    if isinstance(example, (tuple, list)):
+        return tuple(example), {}
+    return (example,), {}
+
+
+def _limit(budget: int | str | None, resident: int) -> int | Literal["min"] | None:
+    if budget is None:
+        return None
+    if budget == "min":
+        return "min"
+    size = parse_bytes(budget)
+    if size < resident:
+        raise BudgetError(
+            f"a step cannot be run within {format_bytes(size)}: the parameters, the buffers and "
+            f"the inputs alone take {format_bytes(resident)}. Give more, or a smaller batch"
+        )
+    return size - resident
+
+
+def _resident(model: nn.Module, call: object) -> int:
+    tensors = [*model.parameters(), *model.buffers()]
+    tensors += [leaf for leaf in flatten(call)[0] if isinstance(leaf, Tensor)]
+    storages = {one.untyped_storage()._cdata: one.untyped_storage().nbytes() for one in tensors}
+    return sum(storages.values())

@@ -1,0 +1,394 @@
+"""From AOTAutograd's joint graph to the operations and values that planners work on.
+
+    nodes       convolution   batch_norm   getitem 0, 1, ...   relu   view   t(weight)
+    operations  convolution   batch_norm                       relu
+    values      convolution   out, mean, rstd                  relu          (a parameter's view)
+
+A value is a storage: views and aliases of it, and the items of a tuple, are nodes of its producer,
+cost nothing and take nothing. The nodes were traced with fake tensors, which share storages as the
+real ones will.
+"""
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, fx
+
+from pgmo.errors import GraphError
+from pgmo.recompute import dropout
+from pgmo.recompute.compat import fakes, flatten, is_backward, is_tangent
+from pgmo.recompute.costs import is_random, modelled, operator_name
+from pgmo.recompute.graph import Graph, Operation, Value
+
+MODULE, FORGET = "pgmo_module", "pgmo_forget"
+"""Keys of a node's `meta`: path of the module that made it; number of the region it lies in."""
+
+SMALL = 64 * 1024
+"""Bytes up to which a second result, such as the statistics of a normalisation, is always saved."""
+
+_TANGENT = -2  # stands for the producer of the gradients of the outputs
+
+_NORMALISATIONS = {
+    "aten._native_batch_norm_legit_functional",
+    "aten._batch_norm_with_update_functional",
+}
+"""They read running statistics in training only to write new ones: arguments 3 and 4, and the
+last two results."""
+
+
+@dataclass(frozen=True, eq=False)
+class Captured:
+    """A graph and where its parts are in the joint graph.
+
+    Args:
+        graph: what planners work on.
+        joint: what AOTAutograd traced.
+        outputs: number of outputs of the forward pass.
+        nodes: of each operation, the node that computes and those that take items from it; none
+            for the operation that stands for the gradients of the outputs.
+        value_of: the value that each node is, or is a view of.
+        root_of: the node of each value that is no view; a placeholder for what is given.
+        views: nodes that compute nothing.
+        backward: nodes of the backward pass.
+        forgotten: operations inside of regions marked with `forget()`.
+    """
+
+    graph: Graph
+    joint: fx.GraphModule
+    outputs: int
+    nodes: tuple[tuple[fx.Node, ...], ...]
+    value_of: dict[fx.Node, int]
+    root_of: dict[int, fx.Node]
+    views: frozenset[fx.Node]
+    backward: frozenset[fx.Node]
+    forgotten: frozenset[int]
+
+    def replaced(self, node: fx.Node) -> dict[fx.Node, fx.Node]:
+        """What a node reads in the place of a buffer when it runs again.
+
+        Batch normalisation has overwritten its running statistics by then. In training mode they
+        make no difference to what it computes, and it is given the new ones, as in the formula of
+        its derivative.
+        """
+        if operator_name(node) not in _NORMALISATIONS:
+            return {}
+        items = {user.args[1]: user for user in node.users if user.target is operator.getitem}
+        last = len(node.meta["val"])
+        return {
+            argument: items[last - 2 + index]
+            for index, argument in enumerate(node.args[3:5])
+            if isinstance(argument, fx.Node) and last - 2 + index in items
+        }
+
+
+@dataclass(slots=True)
+class _Draft:
+    """An operation in the making."""
+
+    node: fx.Node
+    writes: list[int]
+    backward: bool
+    applies: bool = False  # the mask of a dropout
+    reads: set[int] = field(default_factory=set)
+    items: list[fx.Node] = field(default_factory=list)
+
+
+class _Grouping:
+    """Goes through the nodes of a joint graph in order."""
+
+    def __init__(self, joint: fx.GraphModule, outputs: int, alignment: int) -> None:
+        self.joint, self.outputs, self.alignment = joint, outputs, alignment
+        self.sizes: list[int] = []
+        self.producers: list[int] = []
+        self.pinned: list[bool] = []
+        self.values: dict[int, int] = {}  # of storages
+        self.value_of: dict[fx.Node, int] = {}
+        self.root_of: dict[int, fx.Node] = {}
+        self.drafts: list[_Draft] = []
+        self.draft_of: dict[fx.Node, int] = {}
+        self.views: set[fx.Node] = set()
+        self.backward: set[fx.Node] = set()
+        tangents: list[int] = []
+        begun = False
+        for node in joint.graph.nodes:
+            if is_tangent(node):
+                self.backward.add(node)
+                tangents += self._new_values(node, _TANGENT, alone=True)
+        for node in joint.graph.nodes:
+            if node.op in ("placeholder", "get_attr"):
+                if not is_tangent(node):
+                    self._new_values(node, -1, alone=True)
+            elif node.op == "call_function":
+                marked = is_backward(node)
+                after = begun or any(one in self.backward for one in node.all_input_nodes)
+                begun = after if marked is None else begun or marked
+                if begun:
+                    self.backward.add(node)
+                self._add(node)
+        self.tangents = tangents
+
+    def _new_values(self, node: fx.Node, producer: int, alone: bool = False) -> list[int]:
+        example = node.meta.get("val")
+        if example is not None and not isinstance(example, (Tensor, tuple, list)):
+            if alone and isinstance(example, (torch.SymInt, torch.SymFloat)):
+                raise GraphError(
+                    "the graph has sizes that are not fixed; capture it for the sizes of an "
+                    "example, or with torch.compile(dynamic=False)"
+                )
+            return []
+        found = []
+        for position, one in enumerate(_tensors(example)):
+            if one is None:
+                continue
+            storage = one.untyped_storage()
+            key = int(storage._cdata)
+            if key in self.values:
+                continue
+            index = len(self.sizes)
+            size = int(storage.nbytes())
+            self.values[key] = index
+            self.sizes.append(-(-size // self.alignment) * self.alignment)
+            self.producers.append(producer)
+            self.pinned.append(position > 0 and size <= SMALL)
+            found.append(index)
+        if found and isinstance(example, Tensor):
+            self.root_of[found[0]] = node
+        self._note(node)
+        return found
+
+    def _note(self, node: fx.Node) -> None:
+        for one in fakes(node.meta.get("val"))[:1]:
+            self.value_of[node] = self.values[int(one.untyped_storage()._cdata)]
+
+    def _add(self, node: fx.Node) -> None:
+        if node.target is operator.getitem:
+            source = node.args[0]
+            assert isinstance(source, fx.Node)
+            self._note(node)
+            if source in self.draft_of:
+                number = self.draft_of[source]
+                self.draft_of[node] = number
+                self.drafts[number].items.append(node)
+                value = self.value_of.get(node)
+                if value is not None:
+                    self.root_of.setdefault(value, node)
+            else:
+                self.views.add(node)
+            return
+        made = self._new_values(node, len(self.drafts))
+        if not made and node in self.value_of and not _has_effect(node):
+            self.views.add(node)
+            return
+        if not made and not fakes(node.meta.get("val")) and not _has_effect(node):
+            self.views.add(node)  # a number
+            return
+        self.draft_of[node] = len(self.drafts)
+        draft = _Draft(node, made, node in self.backward)
+        for one in node.all_input_nodes:
+            if one in self.value_of:
+                draft.reads.add(self.value_of[one])
+        self.drafts.append(draft)
+        if not draft.backward and len(made) == 2 and dropout.is_dropout(node):
+            result, mask = made
+            draft.writes = [mask]
+            self.producers[result] = len(self.drafts)
+            self.drafts.append(_Draft(node, [result], False, True, {*draft.reads, mask}))
+
+
+def _tensors(example: object) -> list[Tensor | None]:
+    if isinstance(example, Tensor):
+        return [example]
+    if isinstance(example, (tuple, list)):
+        return [one if isinstance(one, Tensor) else None for one in flatten(example)[0]]
+    return []
+
+
+def _has_effect(node: fx.Node) -> bool:
+    schema = getattr(node.target, "_schema", None)
+    return schema is None or bool(schema.is_mutable)
+
+
+def _is_collective(node: fx.Node) -> bool:
+    return getattr(node.target, "namespace", "") in ("_c10d_functional", "c10d", "c10d_functional")
+
+
+def capture(
+    joint: fx.GraphModule,
+    outputs: int,
+    costs: Callable[[fx.Node], float] = modelled,
+    workspaces: Callable[[fx.Node], int] | None = None,
+) -> Captured:
+    """Groups the nodes of a joint graph into operations on values.
+
+    Args:
+        joint: the graph of forward and backward pass, without mutations.
+        outputs: number of outputs of the forward pass.
+        costs: seconds of a node's operator.
+        workspaces: bytes that it takes and returns while it runs; none by default.
+
+    Raises:
+        GraphError: sizes are not fixed.
+    """
+    joint.graph.eliminate_dead_code()
+    _unite_items(joint.graph)
+    grouping = _Grouping(joint, outputs, 512 if _on_cuda(joint) else 1)
+    drafts, values = grouping.drafts, grouping.value_of
+    order = sorted(range(len(drafts)), key=lambda index: drafts[index].backward)
+    forward = sum(not draft.backward for draft in drafts)
+    number = {
+        old: new + (new >= forward and bool(grouping.tangents)) for new, old in enumerate(order)
+    }
+    result = _results(grouping)
+    mutated = _mutated(grouping)
+    modules = _modules(joint)
+    operations = []
+    for old in order:
+        draft = drafts[old]
+        node = draft.node
+        name = operator_name(node)
+        writes = tuple(draft.writes)
+        operation = Operation(
+            name=name,
+            reads=tuple(sorted(draft.reads)),
+            writes=writes,
+            cost=costs(node),
+            workspace=workspaces(node) if workspaces else 0,
+            pinned=(
+                _has_effect(node)
+                or _is_collective(node)
+                or is_random(node)
+                or (name not in _NORMALISATIONS and not mutated.isdisjoint(draft.reads))
+            ),
+            module=modules.get(node, ""),
+        )
+        if draft.applies:
+            operation = dropout.applied(node, operation, grouping.sizes[draft.writes[0]])
+        elif old + 1 < len(drafts) and drafts[old + 1].applies:
+            operation = dropout.drawn(operation, grouping.sizes[drafts[old + 1].writes[0]])
+        operations.append(operation)
+    nodes = [
+        dropout.items(draft.node)[:1] if draft.applies else (draft.node, *draft.items)
+        for draft in (drafts[old] for old in order)
+    ]
+    if grouping.tangents:
+        gradients = Operation(
+            "gradients of the outputs", (), tuple(grouping.tangents), 0.0, 0, True
+        )
+        operations.insert(forward, gradients)
+        nodes.insert(forward, ())
+    graph = Graph(
+        tuple(operations),
+        tuple(
+            Value(size, _producer(producer, number, forward), index in result, pinned)
+            for index, (size, producer, pinned) in enumerate(
+                zip(grouping.sizes, grouping.producers, grouping.pinned, strict=True)
+            )
+        ),
+        forward,
+    )
+    return Captured(
+        graph,
+        joint,
+        outputs,
+        tuple(nodes),
+        values,
+        grouping.root_of,
+        frozenset(grouping.views),
+        frozenset(grouping.backward),
+        _insides(graph, {number[old]: drafts[old].node.meta.get(FORGET) for old in order}),
+    )
+
+
+def _unite_items(graph: fx.Graph) -> None:
+    """Leaves one node for each item of a tuple: what is saved is then found by all who read it."""
+    first: dict[tuple[object, object], fx.Node] = {}
+    for node in list(graph.nodes):
+        if node.target is operator.getitem:
+            same = first.setdefault((node.args[0], node.args[1]), node)
+            if same is not node:
+                node.replace_all_uses_with(same)
+                graph.erase_node(node)
+
+
+def _insides(graph: Graph, regions: dict[int, int | None]) -> frozenset[int]:
+    """What lies in a region marked with `forget()` and is not read outside of it.
+
+    What is read outside stays: else all regions would be computed again, from the first on, for
+    the sake of the last.
+    """
+    marked = {index for index in graph.candidates() if regions.get(index) is not None}
+    for index, operation in enumerate(graph.operations[: graph.forward]):
+        for value in operation.reads:
+            producer = graph.values[value].producer
+            if producer in marked and regions.get(index) != regions[producer]:
+                marked.discard(producer)
+    return frozenset(marked)
+
+
+def _producer(producer: int, number: dict[int, int], forward: int) -> int:
+    return forward if producer == _TANGENT else number.get(producer, -1)
+
+
+def _results(grouping: _Grouping) -> set[int]:
+    last = next(iter(grouping.joint.graph.find_nodes(op="output")))
+    return {grouping.value_of[node] for node in last.all_input_nodes if node in grouping.value_of}
+
+
+def _mutated(grouping: _Grouping) -> set[int]:
+    """The given values that are overwritten between the forward and the backward pass.
+
+    Newer versions of PyTorch say which. Elsewhere it is every input with a result of the forward
+    pass in its shape and type that may be its successor; parameters are not overwritten.
+    """
+    graph = grouping.joint.graph
+    last = next(iter(graph.find_nodes(op="output")))
+    given = [node for node in graph.find_nodes(op="placeholder") if not is_tangent(node)]
+    marks = flatten(last.meta.get("desc", ()))[0]
+    if any(mark is not None for mark in marks):
+        inputs = [mark.mutated_input for mark in marks if hasattr(mark, "mutated_input")]
+        return {
+            grouping.value_of[node]
+            for node in given
+            if node in grouping.value_of and node.meta.get("desc") in inputs
+        }
+    results = flatten(last.args)[0][: grouping.outputs]
+    looks = {_look(node) for node in results if isinstance(node, fx.Node)}
+    return {
+        grouping.value_of[node]
+        for node in given
+        if node in grouping.value_of
+        and _look(node) in looks
+        and not isinstance(node.meta["val"], torch.nn.Parameter)
+    }
+
+
+def _look(node: fx.Node) -> tuple[object, ...]:
+    return tuple((tuple(one.shape), one.dtype) for one in fakes(node.meta.get("val")))
+
+
+def _modules(joint: fx.GraphModule) -> dict[fx.Node, str]:
+    """Paths of the modules that made the nodes; backward nodes belong to their forward node's."""
+    found: dict[fx.Node, str] = {}
+    by_sequence: dict[object, str] = {}
+    for node in joint.graph.nodes:
+        path = node.meta.get(MODULE)
+        if path is None and node.meta.get("nn_module_stack"):
+            path = str(list(node.meta["nn_module_stack"].values())[-1][0])
+        sequence = node.meta.get("seq_nr")
+        if path is None:
+            path = by_sequence.get(sequence)
+        if path is not None:
+            found[node] = path
+            if sequence is not None:
+                by_sequence.setdefault(sequence, path)
+    return found
+
+
+def _on_cuda(joint: fx.GraphModule) -> bool:
+    return any(
+        one.device.type == "cuda"
+        for node in joint.graph.find_nodes(op="placeholder")
+        for one in fakes(node.meta.get("val"))
+    )

@@ -1,0 +1,170 @@
+"""Everything of PyTorch that recomputation needs and that has no public name; for torch 2.6 on.
+
+    here                torch 2.6                              later
+    compile_joint       aot_module_simplified                  the same
+    split_joint         _extract_fwd_bwd_modules               more keywords, none needed
+    backend             dynamo's aot_autograd                  the same
+    traced_graph        get_proxy_mode                         the same
+    memory_changes      kineto_results.events()                the same
+
+Partition functions are handed more keywords from version to version: ours takes any.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, cast
+
+import torch
+from torch import Tensor, fx, nn
+from torch._functorch import partitioners
+from torch._functorch.aot_autograd import aot_module_simplified
+from torch.autograd.profiler import profile
+from torch.fx.experimental.proxy_tensor import get_proxy_mode
+from torch.fx.graph import _BoxedCodeGen
+from torch.utils import _pytree
+from torch.utils._python_dispatch import _disable_current_modes
+
+Runner = Callable[[list[Any]], Any]
+"""A compiled graph: takes its inputs as a list, which it empties, so that they can die early."""
+
+Compiler = Callable[[fx.GraphModule, Sequence[Any]], Runner]
+Partitioner = Callable[..., tuple[fx.GraphModule, fx.GraphModule]]
+Spec = Any
+
+
+def flatten(tree: object) -> tuple[list[Any], Spec]:
+    """The leaves of nested tuples, lists and dictionaries, and what they were nested in."""
+    return _pytree.tree_flatten(tree)
+
+
+def unflatten(leaves: Sequence[Any], spec: Spec) -> Any:
+    """Undoes `flatten`."""
+    return _pytree.tree_unflatten(list(leaves), spec)
+
+
+def compile_joint(
+    module: nn.Module,
+    tensors: Sequence[Tensor],
+    partitioner: Partitioner,
+    forward: Compiler,
+    backward: Compiler,
+) -> Callable[..., Sequence[Tensor]]:
+    """Compiles a module that maps tensors to a tuple of tensors, without running it.
+
+    Args:
+        module: called with `tensors`; its parameters and buffers become inputs of the graphs.
+        tensors: examples; their shapes, types and devices are what the result is good for.
+        partitioner: splits the joint graph of forward and backward pass in two.
+        forward: compiles the first part.
+        backward: compiles the second.
+    """
+    compiled: Callable[..., Sequence[Tensor]] = aot_module_simplified(
+        module,  # type: ignore[arg-type]  # any module has always been taken
+        list(tensors),
+        fw_compiler=cast("Any", forward),
+        bw_compiler=cast("Any", backward),
+        partition_fn=partitioner,
+    )
+    return compiled
+
+
+def backend(partitioner: Partitioner, forward: Compiler, backward: Compiler) -> Callable[..., Any]:
+    """A backend for `torch.compile` that does the same with the graphs that it finds."""
+    from torch._dynamo.backends.common import aot_autograd
+
+    made: Callable[..., Any] = aot_autograd(
+        fw_compiler=forward, bw_compiler=backward, partition_fn=partitioner
+    )
+    return made
+
+
+def split_joint(
+    joint: fx.GraphModule, saved: list[fx.Node], outputs: int
+) -> tuple[fx.GraphModule, fx.GraphModule]:
+    """Splits a joint graph: the second part begins with the saved nodes and the tangents.
+
+    Args:
+        joint: the graph of forward and backward pass.
+        saved: nodes that the first part hands to the second.
+        outputs: number of outputs of the forward pass.
+    """
+    return partitioners._extract_fwd_bwd_modules(
+        joint, saved, saved_sym_nodes=[], num_fwd_outputs=outputs
+    )
+
+
+def boxed(module: fx.GraphModule) -> Runner:
+    """Runs the operators of a graph as they are; values die with their last use, inputs too."""
+    module.graph.set_codegen(_BoxedCodeGen())
+    module.recompile()
+    return mark_boxed(module.forward)
+
+
+def mark_boxed(run: Runner) -> Runner:
+    """Tells AOTAutograd that a function takes its inputs as a list."""
+
+    def boxed_run(arguments: list[Any]) -> Any:
+        return run(arguments)
+
+    boxed_run._boxed_call = True  # type: ignore[attr-defined]
+    return boxed_run
+
+
+def traced_graph() -> fx.Graph | None:
+    """The graph to which operators are being added now, if any."""
+    mode = get_proxy_mode()
+    tracer = getattr(mode, "tracer", None)
+    graph = getattr(tracer, "graph", None)
+    return graph if isinstance(graph, fx.Graph) else None
+
+
+def without_tracing() -> AbstractContextManager[Any]:
+    """Inside, tensors are real, even while a graph is being captured."""
+    return _disable_current_modes()
+
+
+def is_tangent(node: fx.Node) -> bool:
+    """Whether a node is the gradient of an output, an input of the backward pass."""
+    return node.op == "placeholder" and "tangents" in str(node.target)
+
+
+def is_backward(node: fx.Node) -> bool | None:
+    """Whether a node was traced in the backward pass; None when it is not marked."""
+    mark = node.meta.get("partitioner_tag")
+    return None if mark is None else mark in ("is_backward", "must_be_in_backward")
+
+
+def is_profiling() -> bool:
+    """Whether a profile is being taken: there can be only one."""
+    return bool(torch._C._autograd._profiler_enabled())
+
+
+def memory_changes(finished: profile) -> list[tuple[str, int, int, int]]:
+    """What a profile with `profile_memory` holds, in order of time.
+
+    Returns:
+        Name, start and duration in nanoseconds, and bytes; the last is 0 for all events that are
+        not called "[memory]", and negative where memory was freed.
+    """
+    results: Any = finished.kineto_results
+    rows = [
+        (
+            str(event.name()),
+            int(event.start_ns()),
+            int(event.duration_ns()),
+            int(event.nbytes()) if event.name() == "[memory]" else 0,
+        )
+        for event in results.events()
+    ]
+    return sorted(rows, key=lambda row: row[1])
+
+
+def fakes(example: object) -> list[Tensor]:
+    """The tensors in a node's example value, which may be nested."""
+    return [leaf for leaf in flatten(example)[0] if isinstance(leaf, Tensor)]
+
+
+def version() -> tuple[int, int]:
+    """PyTorch's, without the patch level."""
+    major, minor = torch.__version__.split(".")[:2]
+    return int(major), int(minor)

@@ -1,0 +1,44 @@
+"""The same plans under `torch.compile`, which captures models that AOTAutograd alone cannot."""
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+from torch import fx
+
+from pgmo.recompute import compat
+from pgmo.recompute.execute import Planner, Settings, Step, find_planner
+from pgmo.units import parse_bytes
+
+
+def backend(
+    budget: int | str | None = "min",
+    *,
+    costs: Literal["model", "measured"] = "model",
+    planner: str | Planner = "search",
+    measure: bool = True,
+) -> Callable[..., Any]:
+    """A backend for `torch.compile`: operators run as they are, and recompute within a budget.
+
+    Each graph that is found gets the whole budget: a model with graph breaks has several. Sizes
+    must be fixed: `torch.compile(model, backend=..., dynamic=False)`.
+
+    Args:
+        budget: as for `pgmo.recompute`.
+        costs: as for `pgmo.recompute`.
+        planner: as for `pgmo.recompute`.
+        measure: as for `pgmo.recompute`.
+
+    Example:
+        >>> backend = pgmo.recompute.backend("2 GiB")  # doctest: +SKIP
+        >>> model = torch.compile(model, backend=backend, dynamic=False)  # doctest: +SKIP
+    """
+    limit: Any = parse_bytes(budget) if budget not in (None, "min") else budget
+    settings = Settings(limit, find_planner(planner), costs, measure, check=False)
+
+    def partition(joint: fx.GraphModule, inputs: object, **options: Any) -> Any:
+        return Step(settings).partition(joint, inputs, **options)
+
+    def run(module: fx.GraphModule, _inputs: object) -> compat.Runner:
+        return compat.boxed(module)
+
+    return compat.backend(partition, run, run)

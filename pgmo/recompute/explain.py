@@ -1,0 +1,117 @@
+"""A plan for recomputation in words: what is computed again, where, why, and what it saves."""
+
+from collections import Counter, defaultdict
+
+from pgmo.recompute.execute import Planned
+from pgmo.recompute.graph import Graph
+from pgmo.units import format_bytes
+
+_MODULES = 12  # that are listed
+
+
+def explain(planned: Planned, budget: int | str | None, measured: int | None, resident: int) -> str:
+    """Several lines: the peaks, the cost, the modules with most to forget, the peak's place."""
+    schedule, graph = planned.schedule, planned.captured.graph
+    lines = [
+        f"Peak of a step: {format_bytes(schedule.peak)}, instead of "
+        f"{format_bytes(planned.default.peak)} without recomputation"
+        f" ({schedule.peak / max(planned.default.peak, 1):.0%} of it). {_budget(budget)}",
+        f"Parameters, buffers and inputs take another {format_bytes(resident)}.",
+    ]
+    if measured is not None:
+        difference = measured / max(schedule.peak, 1) - 1
+        lines.append(
+            f"The first real step took {format_bytes(measured)} at its peak: "
+            f"{100 * abs(difference):.1f} % {'more' if difference > 0 else 'less'} than predicted."
+        )
+    if not schedule.recomputed:
+        lines += ["Nothing is recomputed.", "", _peak(planned)]
+        return "\n".join(lines)
+    lines.append(
+        f"{len(schedule.recomputed)} of {graph.forward} operations of the forward pass run twice: "
+        f"{100 * schedule.overhead:.1f} % of its time. Found by {planned.planner}."
+    )
+    lines += ["", *_modules(planned), "", _peak(planned)]
+    lines += _pinned(graph)
+    return "\n".join(lines)
+
+
+def _budget(budget: int | str | None) -> str:
+    if budget is None:
+        return "Only marked regions are forgotten."
+    if budget == "min":
+        return "That is the least that was found."
+    return f"The budget is {format_bytes(int(budget))}."
+
+
+def _modules(planned: Planned) -> list[str]:
+    graph = planned.captured.graph
+    names: dict[str, Counter[str]] = defaultdict(Counter)
+    sizes: Counter[str] = Counter()
+    costs: Counter[str] = Counter()
+    marked = {graph.operations[index].module for index in planned.captured.forgotten}
+    for index in planned.schedule.recomputed:
+        operation = graph.operations[index]
+        names[operation.module][operation.name.removeprefix("aten.").lstrip("_")] += 1
+        sizes[operation.module] += sum(
+            graph.values[value].size
+            for value in operation.writes
+            if not graph.values[value].pinned and not graph.values[value].result
+        )
+        costs[operation.module] += 1e6 * operation.cost  # type: ignore[assignment]
+    whole = 1e6 * graph.forward_cost or 1.0
+    lines = ["Computed again, by module: results forgotten, share of the forward pass, operations"]
+    for module, size in sizes.most_common(_MODULES):
+        share = 100 * costs[module] / whole
+        operations = ", ".join(
+            f"{name}" + (f" x{count}" if count > 1 else "")
+            for name, count in names[module].most_common(4)
+        )
+        reason = " (in a region marked with forget)" if module in marked else ""
+        lines.append(
+            f"  {module or '(outside of modules)'}: {format_bytes(size)}, {share:.1f} %, "
+            f"{operations}{reason}"
+        )
+    if len(sizes) > _MODULES:
+        rest = list(sizes)
+        others = sum(sizes[one] for one in rest) - sum(n for _, n in sizes.most_common(_MODULES))
+        lines.append(f"  {len(sizes) - _MODULES} more modules: {format_bytes(others)}")
+    return lines
+
+
+def _peak(planned: Planned) -> str:
+    schedule, graph = planned.schedule, planned.captured.graph
+    step = schedule.peak_step
+    operation = graph.operations[schedule.peak_operation]
+    phase = "forward" if schedule.peak_operation < graph.forward else "backward"
+    again = ", run again for the backward pass" if schedule.again[step] else ""
+    where = f" of {operation.module}" if operation.module else ""
+    largest = []
+    for block in schedule.alive(step)[:3]:
+        size = format_bytes(int(schedule.size[block]))
+        value = int(schedule.value[block])
+        if value < 0:
+            largest.append(f"{size} of workspace")
+        else:
+            producer = graph.operations[graph.values[value].producer]
+            owner = f" of {producer.module}" if producer.module else ""
+            largest.append(f"{size} written by {producer.name.removeprefix('aten.')}{owner}")
+    return (
+        f"The peak lies at {operation.name.removeprefix('aten.')}{where} ({phase} pass{again}). "
+        f"The largest blocks there: {'; '.join(largest)}."
+    )
+
+
+def _pinned(graph: Graph) -> list[str]:
+    pinned = [one for one in graph.operations[: graph.forward] if one.pinned]
+    kept = sum(graph.values[value].size for one in pinned for value in one.writes)
+    if not kept:
+        return []
+    names = ", ".join(
+        name.removeprefix("aten.").lstrip("_")
+        for name, _ in Counter(one.name for one in pinned).most_common(3)
+    )
+    return [
+        f"{len(pinned)} operations are never run twice, since they draw random numbers, have "
+        f"effects or read what is overwritten ({names}): {format_bytes(kept)}."
+    ]

@@ -1,0 +1,136 @@
+"""A module's call with its nesting taken off: tensors in, a tuple of tensors out.
+
+While it is traced it also writes into each node which submodule made it.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from pgmo.recompute.capture import MODULE
+from pgmo.recompute.compat import Spec, flatten, traced_graph, unflatten
+
+Forward = Callable[..., Any]
+
+
+class FlatModule(nn.Module):
+    """Calls a module's forward with tensors only; what else it was called with is fixed.
+
+    Args:
+        module: whose parameters, buffers and submodules are used.
+        forward: its forward method.
+        arguments: positional and keyword arguments of an example call.
+    """
+
+    def __init__(
+        self, module: nn.Module, forward: Forward, arguments: tuple[tuple[Any, ...], dict[str, Any]]
+    ) -> None:
+        super().__init__()
+        self.module = module
+        self._forward = forward
+        leaves, self._spec = flatten(arguments)
+        self._fixed = [None if isinstance(leaf, Tensor) else leaf for leaf in leaves]
+        self._places = [place for place, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
+        self.result: tuple[list[Any], Spec] | None = None
+
+    def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
+        """The tensors in what the module's forward returns."""
+        leaves = list(self._fixed)
+        for place, tensor in zip(self._places, tensors, strict=True):
+            leaves[place] = tensor
+        arguments, keywords = unflatten(leaves, self._spec)
+        with _noting_modules(self.module):
+            returned = self._forward(*arguments, **keywords)
+        found, spec = flatten(returned)
+        self.result = ([None if isinstance(one, Tensor) else one for one in found], spec)
+        self._tensor_places = [place for place, one in enumerate(found) if isinstance(one, Tensor)]
+        return tuple(one for one in found if isinstance(one, Tensor))
+
+    def nested(self, tensors: Any) -> Any:
+        """What the module's forward returns, made of its tensors again."""
+        assert self.result is not None
+        leaves = list(self.result[0])
+        for place, tensor in zip(self._tensor_places, tensors, strict=True):
+            leaves[place] = tensor
+        return unflatten(leaves, self.result[1])
+
+
+@contextmanager
+def _noting_modules(module: nn.Module) -> Iterator[None]:
+    """Hooks on all submodules, for as long as a forward pass is traced."""
+    if traced_graph() is None:
+        yield
+        return
+    stack: list[str] = [""]
+    seen = [len_of_graph()]
+
+    def note() -> None:
+        seen[0] = mark_nodes(seen[0], MODULE, stack[-1])
+
+    handles = []
+    for path, one in module.named_modules():
+        if not path:
+            continue
+
+        def enter(_module: nn.Module, _arguments: Any, path: str = path) -> None:
+            note()
+            stack.append(path)
+
+        def leave(_module: nn.Module, _arguments: Any, _result: Any) -> None:
+            note()
+            stack.pop()
+
+        handles.append(one.register_forward_pre_hook(enter))
+        handles.append(one.register_forward_hook(leave, always_call=True))
+    try:
+        yield
+    finally:
+        note()
+        for handle in handles:
+            handle.remove()
+
+
+def len_of_graph() -> int:
+    """Number of nodes in the graph that is being traced; 0 when none is."""
+    graph = traced_graph()
+    return 0 if graph is None else len(graph.nodes)
+
+
+def mark_nodes(first: int, key: str, value: object) -> int:
+    """Writes into the `meta` of the nodes added since there were `first`; returns how many are."""
+    graph = traced_graph()
+    if graph is None:
+        return 0
+    count = len(graph.nodes)
+    for node, _ in zip(reversed(graph.nodes), range(count - first), strict=False):
+        node.meta.setdefault(key, value)
+    return count
+
+
+def signature(module: nn.Module, tree: object) -> tuple[object, ...]:
+    """What a captured call is good for: equal signatures can share one.
+
+    Shapes, strides, types, devices and whether gradients are wanted of all tensors, all other
+    arguments, the mode of each submodule, and autocast.
+    """
+    leaves, spec = flatten(tree)
+    return (
+        str(spec),
+        tuple(_look(leaf) for leaf in leaves),
+        tuple(one.training for one in module.modules()),
+        tuple((id(one), one.requires_grad) for one in module.parameters()),
+        tuple(id(one) for one in module.buffers()),
+        tuple(
+            (torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind))
+            for kind in ("cpu", "cuda")
+        ),
+    )
+
+
+def _look(leaf: object) -> object:
+    if not isinstance(leaf, Tensor):
+        return (type(leaf), repr(leaf))
+    return (tuple(leaf.shape), leaf.stride(), leaf.dtype, leaf.device, leaf.requires_grad)

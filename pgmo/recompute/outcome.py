@@ -1,0 +1,140 @@
+"""What `pgmo.recompute` decided, in numbers and in words."""
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from pgmo.recompute import planning
+from pgmo.recompute.curve import Curve
+from pgmo.recompute.dispatch import CapturedCall
+from pgmo.recompute.execute import Planned, Settings
+from pgmo.recompute.explain import explain
+from pgmo.recompute.step_profile import step_profile
+from pgmo.units import format_bytes
+
+if TYPE_CHECKING:
+    from pgmo.profiler.profile import Profile
+    from pgmo.recompute.capture import Captured
+    from pgmo.recompute.graph import Graph
+    from pgmo.recompute.schedule import Schedule
+
+
+class RecomputePlan:
+    """What is recomputed in a step, and what the step then takes.
+
+    All sizes count what the step allocates: activations, gradients (those of parameters, too),
+    results and workspaces. Parameters, buffers and inputs are there before it: `resident`.
+
+    Example:
+        >>> model, plan = pgmo.recompute(model, batch, budget="8 GiB")  # doctest: +SKIP
+        >>> print(plan.explain())  # doctest: +SKIP
+        >>> plan.curve().plot("curve.png")  # doctest: +SKIP
+    """
+
+    def __init__(self, call: CapturedCall, settings: Settings, resident: int) -> None:
+        self._call, self._settings, self.resident = call, settings, resident
+
+    @property
+    def _planned(self) -> Planned:
+        return self._call.planned  # another one when the step was planned again
+
+    @property
+    def captured(self) -> "Captured":
+        """The graph, and the nodes of AOTAutograd's that it was made of."""
+        return self._planned.captured
+
+    @property
+    def graph(self) -> "Graph":
+        """The step as planners see it."""
+        return self._planned.captured.graph
+
+    @property
+    def schedule(self) -> "Schedule":
+        """The step as it runs."""
+        return self._planned.schedule
+
+    @property
+    def peak(self) -> int:
+        """Bytes that the step takes at once, predicted."""
+        return self.schedule.peak
+
+    @property
+    def default_peak(self) -> int:
+        """Bytes that it would take at once if nothing were recomputed."""
+        return self._planned.default.peak
+
+    @property
+    def overhead(self) -> float:
+        """Time of what is recomputed, as a share of the forward pass."""
+        return self.schedule.overhead
+
+    @property
+    def recomputed(self) -> frozenset[int]:
+        """Operations of `graph` that run twice."""
+        return self.schedule.recomputed
+
+    @property
+    def planner(self) -> str:
+        """What found the choice."""
+        return self._planned.planner
+
+    @property
+    def budget(self) -> int | str | None:
+        """Bytes that the peak was not to exceed, "min", or None: only marked regions."""
+        return self._settings.budget
+
+    @property
+    def measured_peak(self) -> int | None:
+        """Bytes that the first real step took at once; None before it, or if nothing measured."""
+        return self._call.step.measured
+
+    def explain(self) -> str:
+        """What is recomputed, module by module, and where the peak lies."""
+        return explain(self._planned, self.budget, self.measured_peak, self.resident)
+
+    def curve(self, points: int = 9, time_limit: float = 10.0) -> Curve:
+        """The whole trade-off of peak against overhead, from the least peak to the default one.
+
+        Args:
+            points: number of budgets to plan for, from 2.
+            time_limit: seconds for each of them.
+        """
+        return Curve(planning.curve(self.graph, points=points, time_limit=time_limit))
+
+    def profile(self) -> "Profile":
+        """The planned step as a profile: to pack, to save, or to show; see `step_profile`."""
+        return step_profile(
+            self.schedule,
+            model=self._call.model,
+            device=self._call.device,
+            framework_version=str(torch.__version__),
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """The numbers, for JSON."""
+        operations = self.graph.operations
+        return {
+            "budget": self.budget,
+            "peak": self.peak,
+            "default_peak": self.default_peak,
+            "measured_peak": self.measured_peak,
+            "resident": self.resident,
+            "overhead": self.overhead,
+            "planner": self.planner,
+            "forward_operations": self.graph.forward,
+            "recomputed": [
+                {
+                    "operation": index,
+                    "name": operations[index].name,
+                    "module": operations[index].module,
+                    "share": operations[index].cost / (self.graph.forward_cost or 1.0),
+                }
+                for index in sorted(self.recomputed)
+            ],
+        }
+
+    def __repr__(self) -> str:
+        return (
+            f"RecomputePlan(peak {format_bytes(self.peak)} instead of "
+            f"{format_bytes(self.default_peak)}, overhead {100 * self.overhead:.1f} %)"
+        )

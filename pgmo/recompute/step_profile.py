@@ -1,0 +1,81 @@
+"""A planned step as a profile, so that it can be packed and looked at like a recorded one.
+
+schedule   step 0: conv writes a     step 1: relu writes b, 4 KiB of workspace    ...
+profile    tick 0: a                 tick 1: b    tick 2: workspace               ...
+"""
+
+import numpy as np
+
+from pgmo.profiler.profile import Profile, ProfileMeta
+from pgmo.profiler.tag import Tag
+from pgmo.recompute.schedule import Schedule
+from pgmo.units import format_bytes
+from pgmo.version import __version__
+
+
+def step_profile(
+    schedule: Schedule, *, model: str = "", device: str = "cpu", framework_version: str = ""
+) -> Profile:
+    """The blocks of a schedule, one row a block, tagged with module, operator and phase.
+
+    What runs again has the phase "recompute". Parameters, buffers and inputs are not in it.
+
+    Args:
+        schedule: of a step.
+        model: name of the model's class, with which paths of modules begin.
+        device: whose memory it is, such as "cuda:0".
+        framework_version: of PyTorch.
+
+    Returns:
+        A profile whose max load is the schedule's peak.
+
+    Example:
+        >>> from pgmo.recompute.graph import Graph, Operation, Value
+        >>> from pgmo.recompute.schedule import simulate
+        >>> graph = Graph(
+        ...     operations=(
+        ...         Operation("exp", (0,), (1,)),
+        ...         Operation("sum", (1,), (2,)),
+        ...         Operation("exp_backward", (1, 2), (3,)),
+        ...     ),
+        ...     values=(Value(64, -1), Value(64, 0), Value(4, 1), Value(64, 2, result=True)),
+        ...     forward=2,
+        ... )
+        >>> [tag.phase for tag in step_profile(simulate(graph, {0})).tags]
+        ['forward', 'forward', 'recompute', 'backward']
+    """
+    graph = schedule.graph
+    solid = np.flatnonzero(schedule.size > 0)
+    order = solid[np.argsort(schedule.start[solid], kind="stable")]
+    start = schedule.start[order]
+    numbers: dict[Tag, int] = {}
+    tags = np.empty(len(order), np.int32)
+    for row, step in enumerate(start.tolist()):
+        index = int(schedule.operations[step])
+        operation = graph.operations[index]
+        phase = "forward" if index < graph.forward else "backward"
+        module = ".".join(part for part in (model, operation.module) if part)
+        tag = Tag(module, operation.name, "recompute" if schedule.again[step] else phase)
+        tags[row] = numbers.setdefault(tag, len(numbers))
+    notes = {
+        "step": "planned by pgmo recompute, not recorded",
+        "recomputed": f"{len(schedule.recomputed)} of {graph.forward} forward operations, "
+        f"{100 * schedule.overhead:.1f} % of the forward pass",
+        "peak": format_bytes(schedule.peak),
+    }
+    return Profile.from_columns(
+        size=schedule.size[order],
+        start=np.arange(len(order)),
+        end=np.searchsorted(start, schedule.end[order], "left"),
+        tag=tags,
+        ticks=len(order),
+        tags=tuple(numbers),
+        meta=ProfileMeta(
+            framework="torch",
+            framework_version=framework_version,
+            pgmo_version=__version__,
+            device=device,
+            model=model,
+            notes=notes,
+        ),
+    )

@@ -1,0 +1,82 @@
+// What programs tell the driver about unified memory: noted, so that tests can read it.
+//
+// Pages do not move here: a block of unified memory is host memory, and whoever touches it finds
+// it.
+
+#include <cuda.h>
+#include <dlfcn.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "state.hpp"
+
+namespace fakecuda {
+namespace {
+
+constexpr int kPrefetch = -1;  // where others have the number of the advice
+
+struct Hint {
+  int advice;
+  uint64_t address;
+  uint64_t bytes;
+  int device;  // -1: the host
+};
+
+std::vector<Hint>& hints() {
+  static auto* all = new std::vector<Hint>;
+  return *all;
+}
+
+CUresult note(int advice, CUdeviceptr address, size_t bytes, CUmemLocation location) {
+  const Guard guard(everything());
+  if (!is_managed(address, bytes)) return CUDA_ERROR_INVALID_VALUE;
+  const bool device = location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+  if (device && (location.id < 0 || location.id >= device_count()))
+    return CUDA_ERROR_INVALID_DEVICE;
+  hints().push_back({advice, address, bytes, device ? location.id : -1});
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+}  // namespace fakecuda
+
+using namespace fakecuda;
+
+#if CUDA_VERSION >= 13000
+CUresult cuMemAdvise(CUdeviceptr address, size_t bytes, CUmem_advise advice,
+                     CUmemLocation location) {
+  return note(static_cast<int>(advice), address, bytes, location);
+}
+
+CUresult cuMemPrefetchAsync(CUdeviceptr address, size_t bytes, CUmemLocation location, unsigned,
+                            CUstream) {
+  return note(kPrefetch, address, bytes, location);
+}
+#endif
+
+// Functions by name, for cuda-bindings. A second version, where there is one, is the one of today.
+CUresult cuGetProcAddress(const char* name, void** function, int, cuuint64_t,
+                          CUdriverProcAddressQueryResult* found) {
+  *function = dlsym(RTLD_DEFAULT, (std::string(name) + "_v2").c_str());
+  if (*function == nullptr) *function = dlsym(RTLD_DEFAULT, name);
+  if (found != nullptr) {
+    *found =
+        *function != nullptr ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+  }
+  return *function != nullptr ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+}
+
+// The hint at an index: advice (-1 for a prefetch), address, bytes, device (-1 for the host). Zero:
+// there is none.
+extern "C" int fakecuda_hint(size_t at, int64_t* out) {
+  const Guard guard(everything());
+  if (at >= hints().size()) return 0;
+  const Hint& hint = hints()[at];
+  out[0] = hint.advice;
+  out[1] = static_cast<int64_t>(hint.address);
+  out[2] = static_cast<int64_t>(hint.bytes);
+  out[3] = hint.device;
+  return 1;
+}

@@ -1,0 +1,77 @@
+"""Unified memory on a device: results stay the same, wherever pages are.
+
+Everything here fits into the card: nothing asks for more than it has free.
+"""
+
+import gc
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import pgmo  # noqa: E402
+from pgmo.allocator.managed.context import make_managed  # noqa: E402
+from pgmo.allocator.managed.probe import slowdown  # noqa: E402
+from pgmo.errors import AdapterError  # noqa: E402
+from tests.gpu.device import STUB  # noqa: E402
+from tests.gpu.programs import GPT  # noqa: E402
+from tests.gpu.running import assert_replayed, assert_same, run  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def supported():
+    try:
+        make_managed()
+    except AdapterError as error:
+        pytest.skip(str(error))
+
+
+def test_tensors_made_inside_are_unified_and_stay_valid():
+    allocated = torch.cuda.memory_allocated()
+    before = torch.full((1 << 20,), 2.0, device="cuda")
+    with pgmo.managed() as memory:
+        inside = torch.full((1 << 20,), 3.0, device="cuda")
+        assert memory.bytes >= 4 << 20
+        assert memory.oversubscription < 1
+    after = before * inside
+    if not STUB:
+        assert (after == 6).all()
+        assert (inside == 3).all()
+    del before, inside, after
+    gc.collect()
+    torch.cuda.empty_cache()
+    assert torch.cuda.memory_allocated() == allocated
+    assert memory.pool.held()[0] == 0
+
+
+def test_a_session_in_unified_memory_computes_the_same():
+    plain = run(GPT)
+    with pgmo.optimize(device="cuda", memory="managed") as session:
+        under_pgmo = run(GPT, session)
+    assert_same(plain, under_pgmo)
+    assert_replayed(session)
+    summary = session.summary()
+    assert session.plan is not None
+    assert summary.managed >= session.plan.arena
+    assert summary.oversubscription < 1
+
+
+def test_a_plan_that_spills_computes_the_same():
+    plain = run(GPT)
+    with pgmo.optimize(device="cuda") as session:
+        run(GPT, session)
+    assert session.plan is not None
+    half = session.plan.arena // 2
+    with pgmo.optimize(device="cuda", budget=half) as session:
+        under_pgmo = run(GPT, session)
+    assert_same(plain, under_pgmo)
+    assert_replayed(session)
+    assert session.plan is not None
+    assert session.plan.resident <= half
+    assert session.plan.spilled > 0
+
+
+def test_the_probe_measures_at_a_size_that_fits():
+    found = slowdown("8 MiB")
+    assert found.factor > 0
+    assert found.bytes == 8 << 20

@@ -1,0 +1,119 @@
+"""Networks that recompute give the bits of those that do not, at the peak that was predicted."""
+
+import copy
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import pgmo  # noqa: E402
+from pgmo.allocator.statistics import Phase  # noqa: E402
+from pgmo.recompute.execute import find_planner  # noqa: E402
+from pgmo.recompute.planning import PLANNERS, plan_choice  # noqa: E402
+from pgmo.recompute.rewrite import split  # noqa: E402
+from pgmo.recompute.schedule import simulate  # noqa: E402
+from tests.integration.networks import MAKERS, make  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def trained(model, batch, steps=2):
+    """Losses, gradients of the last step, parameters and buffers after some steps."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    losses = []
+    for step in range(steps):
+        torch.manual_seed(step)
+        optimizer.zero_grad()
+        loss = model(*batch)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+    return [*losses, *(one.grad for one in model.parameters()), *model.state_dict().values()]
+
+
+def assert_same(one, other):
+    assert len(one) == len(other)
+    for left, right in zip(one, other, strict=True):
+        assert torch.equal(left, right)
+
+
+def quick(graph, budget):
+    return plan_choice(graph, budget, evaluations=2000)
+
+
+def halves_run(captured, choice, given):
+    """Results and gradients of a schedule, both halves run by hand."""
+    forward, backward = split(captured, simulate(captured.graph, choice))
+    torch.manual_seed(0)
+    names = [node.name for node in forward.graph.find_nodes(op="placeholder")]
+    with torch.no_grad():
+        made = forward(*(given[name] for name in names))
+        gradients = backward(*made[captured.outputs :], torch.ones(()))
+    return [one for one in (*made[: captured.outputs], *gradients) if one is not None]
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_the_same_bits_at_the_predicted_peak(name):
+    plain, batch = make(name)
+    model, plan = pgmo.recompute(copy.deepcopy(plain), batch, "min", planner=quick)
+    assert plan.peak < plan.default_peak
+    assert plan.recomputed
+    assert_same(trained(model, batch), trained(plain, batch))
+    assert plan.measured_peak == pytest.approx(plan.peak, rel=0.02)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_the_same_bits_whatever_the_planner_forgets(name):
+    plain, batch = make(name)
+    _, plan = pgmo.recompute(plain, batch, None)
+    captured = plan.captured
+    buffers = [one.clone() for one in plain.buffers()]
+    tensors = [*plain.parameters(), *buffers, *batch]
+    names = [node.name for node in captured.joint.graph.find_nodes(op="placeholder")]
+    given = dict(zip(names, tensors, strict=False))  # the gradient of the loss comes last
+    default = halves_run(captured, (), given)
+    torch.manual_seed(0)
+    plain(*batch).backward()
+    gradients = [one.grad for one in plain.parameters()]
+    assert_same(default[captured.outputs :], gradients)
+    for planner in PLANNERS:
+        best = find_planner(planner)(plan.graph, "min").recomputed
+        assert_same(halves_run(captured, best, given), default)
+    assert_same(halves_run(captured, frozenset(plan.graph.candidates()), given), default)
+
+
+@pytest.mark.parametrize("share", [0.85, 0.7])
+def test_a_budget_in_bytes_is_kept_by_real_steps(share):
+    plain, batch = make("unet")
+    _, default = pgmo.recompute(plain, batch, None)
+    budget = int(share * default.peak)
+    model, plan = pgmo.recompute(plain, batch, budget, planner=quick)
+    trained(model, batch, steps=1)
+    assert plan.peak <= budget
+    assert plan.measured_peak <= 1.02 * budget
+    assert 0 < plan.overhead < 1
+
+
+def test_what_optimize_packs_is_the_recomputed_schedule():
+    plain, batch = make("unet")
+    model, plan = pgmo.recompute(plain, batch, "min", planner=quick)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loss = model(*batch)  # the first step, which is measured operator by operator
+    loss.backward()
+    with pgmo.optimize(device="cpu") as session:
+        for _ in range(6):
+            with session.iteration():
+                optimizer.zero_grad()
+                model(*batch).backward()
+                optimizer.step()
+    last = session.history[-1]
+    assert last.phase is Phase.REPLAY
+    assert last.hits >= 0.99 * last.requests
+    assert session.plan.max_load == pytest.approx(plan.peak, rel=0.05)
+    assert session.plan.arena <= 1.05 * plan.peak

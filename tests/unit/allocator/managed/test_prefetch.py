@@ -1,0 +1,102 @@
+"""What is moved before an iteration."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pgmo.allocator.managed.prefetch import moves
+from pgmo.packing.plan import UNPLANNED
+from pgmo.packing.portfolio import plan
+from pgmo.profiler.profile import NEVER, Profile
+
+
+def bytes_of(ranges):
+    return {byte for begin, end in ranges for byte in range(begin, end)}
+
+
+def slots(made):
+    for row in range(len(made)):
+        for offset in (int(made.offset[row]), int(made.alternate[row])):
+            if offset != UNPLANNED:
+                yield row, offset, offset + int(made.size[row])
+
+
+@st.composite
+def small_profiles(draw):
+    """One request a tick, of few bytes, which are counted one by one."""
+    rows = draw(
+        st.lists(st.tuples(st.integers(1, 30), st.integers(0, 24)), min_size=1, max_size=12)
+    )
+    size, life = np.array(rows).T
+    start = np.arange(len(rows))
+    life = np.minimum(life, 2 * len(rows))
+    return Profile.from_columns(
+        size=size, start=start, end=np.where(life == 0, NEVER, start + life), ticks=len(rows)
+    )
+
+
+@settings(max_examples=80, deadline=None)
+@given(small_profiles(), st.integers(0, 300), st.integers(0, 30))
+def test_as_much_as_there_is_room_for_in_the_order_of_need(profile, room, tick):
+    made = plan(profile, alignment=1, effort="fast")
+    tick %= max(1, made.ticks)
+    due = moves(made, room, tick)
+    there, back = bytes_of(due.to_device), bytes_of(due.to_host)
+    assert len(there) == sum(end - begin for begin, end in due.to_device) <= room
+    assert len(back) == sum(end - begin for begin, end in due.to_host)
+    assert not there & back
+    alive = {
+        byte
+        for row, begin, end in slots(made)
+        for byte in range(begin, end)
+        if 0 < (tick - made.start[row]) % made.ticks < made.end[row] - made.start[row]
+    }
+    assert back == alive - there
+    if room >= made.arena:
+        assert there == {byte for _, begin, end in slots(made) for byte in range(begin, end)}
+
+
+def made_by_hand():
+    """Four slots one above the other; the first one wraps, and ends last."""
+    profile = Profile.from_columns(
+        size=[10, 10, 10, 10], start=[0, 1, 2, 3], end=[3, 4, 4, 7], ticks=4
+    )
+    return plan(profile, alignment=1)
+
+
+def test_births_and_ends_tell_when_a_slot_is_needed():
+    made = made_by_hand()
+    at = {row: (begin, end) for row, begin, end in slots(made)}
+    assert moves(made, 10).to_device == (at[0],)
+    assert moves(made, 10).to_host == (at[3],)  # alive, until tick 3
+    assert bytes_of(moves(made, 20).to_device) == bytes_of((at[0], at[1]))
+    assert moves(made, 10, tick=2).to_device == (at[0],)  # ends at 3
+    assert moves(made, 5).to_device == ()
+
+
+def test_ranges_that_touch_become_one_and_come_when_the_first_of_them_is_needed():
+    made = made_by_hand()
+    assert len(moves(made, made.arena).to_device) == 1
+    assert moves(made, made.arena).to_host == ()
+    assert "to the device in 1 ranges" in repr(moves(made, made.arena))
+
+
+def test_nothing_is_planned():
+    profile = Profile.from_columns(size=[8], start=[0], end=[-1], ticks=1)
+    empty = moves(plan(profile, alignment=1), 100)
+    assert empty.to_device == empty.to_host == ()
+
+
+def test_many_slots():
+    rng = np.random.default_rng(1)
+    start = np.arange(5000)
+    profile = Profile.from_columns(
+        size=rng.integers(1, 1000, 5000),
+        start=start,
+        end=start + 1 + rng.integers(0, 4000, 5000),
+        ticks=5000,
+    )
+    made = plan(profile, alignment=1, effort="fast")
+    due = moves(made, made.arena // 2)
+    there = sum(end - begin for begin, end in due.to_device)
+    assert 0.45 * made.arena < there <= made.arena // 2

@@ -1,0 +1,140 @@
+"""`pgmo recompute` on a model of a file."""
+
+import json
+
+import pytest
+
+from pgmo.cli.main import main
+from pgmo.profiler.profile import Profile
+
+MODEL = """
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        layers = (nn.Sequential(nn.Linear(32, 32), nn.Tanh()) for _ in range(6))
+        self.layers = nn.Sequential(*layers)
+
+    def forward(self, x):
+        return self.layers(x).square().mean()
+
+
+def make():
+    return Net(), torch.randn(512, 32)
+
+
+def make_nothing():
+    return Net()
+
+
+def fail():
+    raise KeyError("where is it")
+
+
+def frozen():
+    model, inputs = make()
+    return model.requires_grad_(False), inputs
+
+
+number = 3
+"""
+
+
+@pytest.fixture
+def model(tmp_path):
+    pytest.importorskip("torch")
+    path = tmp_path / "net_to_recompute.py"
+    path.write_text(MODEL)
+    return path
+
+
+def told(capsys, *arguments):
+    assert main(["recompute", *map(str, arguments), "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_a_share_of_the_peak_is_kept_to_and_the_profile_shows_what_runs_again(
+    model, tmp_path, capsys
+):
+    target = tmp_path / "step.pgmoprof"
+    assert main(["recompute", f"{model}:make", "--budget", "0.7", "-o", str(target)]) == 0
+    shown = capsys.readouterr()
+    assert "operations of the forward pass run twice" in shown.out
+    assert "layers." in shown.out
+    assert "pgmo.recompute(model, inputs, budget=" in shown.out
+    assert shown.err == f"Wrote {target}\nNext: pgmo report {target}\n"
+    profile = Profile.load(target)
+    assert "recompute" in {tag.phase for tag in profile.tags}
+    assert {tag.module.split(".")[0] for tag in profile.tags if tag.module} == {"Net"}
+    fields = told(capsys, f"{model}:make", "--budget", "70%")
+    assert fields["peak"] == profile.max_load() <= 0.7 * fields["default_peak"]
+    assert fields["recomputed"]
+    assert fields["curve"] is None
+
+
+def test_bytes_the_least_peak_and_the_whole_trade_off(model, capsys):
+    least = told(capsys, f"{model}:make", "--points", "3")
+    peaks = [point["peak"] for point in least["curve"]]
+    assert peaks
+    assert least["default_peak"] in peaks
+    assert least["peak"] in peaks
+    whole = told(capsys, f"{model}:make", "--budget", "1GiB")
+    assert whole["peak"] == whole["default_peak"] > least["peak"]
+    assert whole["overhead"] == 0
+    everything = told(
+        capsys, f"{model}:make", "--budget", whole["peak"] + whole["resident"], "--counts", "all"
+    )
+    assert everything["budget"] == whole["peak"]
+
+
+def test_a_module_on_the_path_and_the_next_command(model, monkeypatch, capsys):
+    monkeypatch.chdir(model.parent)
+    assert main(["recompute", "net_to_recompute:make"]) == 0
+    shown = capsys.readouterr()
+    assert shown.err == (
+        "Next: pgmo recompute net_to_recompute:make --budget min -o step.pgmoprof\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("function", "options", "message"),
+    [
+        ("make", ["--budget", "1KiB"], "no recomputation was found that keeps the step within"),
+        ("make", ["--budget", "many"], "cannot read 'many' as a size"),
+        ("make", ["--budget", "0"], "a share of the peak is above 0"),
+        ("make", ["--budget", "120%"], "a share of the peak is above 0"),
+        ("make", ["--planner", "luck"], "no planner is called 'luck'"),
+        ("make", ["--points", "1"], "--points is 1"),
+        ("make", ["--picture", "curve.png"], "give --points 9"),
+        ("make", ["-o", "step.txt"], "the suffix is not .pgmoprof"),
+        ("make", ["-o", "no/such/step.pgmoprof"], "there is no folder"),
+        ("make_nothing", [], "returned a Net; it must return a tuple"),
+        ("fail", [], "raised KeyError: 'where is it' (net_to_recompute.py:"),
+        ("frozen", [], "nothing in the model needs gradients"),
+        ("number", [], "has no function 'number'"),
+        ("none", [], "has no function 'none'"),
+    ],
+)
+def test_what_is_wrong_is_said_with_exit_code_1(model, capsys, function, options, message):
+    assert main(["recompute", f"{model}:{function}", *options]) == 1
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["nothing", "no_such_module_at_all:make", "none.py:make"])
+def test_what_is_not_there(capsys, name):
+    pytest.importorskip("torch")
+    assert main(["recompute", name]) == 1
+    assert "FILE.py:FACTORY" in capsys.readouterr().err
+
+
+def test_nothing_is_overwritten_unasked(model, tmp_path, capsys):
+    target = tmp_path / "step.pgmoprof"
+    target.write_text("mine")
+    assert main(["recompute", f"{model}:make", "-o", str(target)]) == 1
+    assert "--force" in capsys.readouterr().err
+    assert target.read_text() == "mine"
+    assert main(["recompute", f"{model}:make", "-o", str(target), "--force"]) == 0
+    assert len(Profile.load(target))

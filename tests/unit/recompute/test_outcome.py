@@ -1,0 +1,64 @@
+import json
+from itertools import pairwise
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+
+import pgmo  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def plan():
+    layers = [nn.Linear(8, 64), nn.Sigmoid(), nn.Dropout(), nn.Linear(64, 64), nn.GELU()]
+    model = nn.Sequential(*layers, nn.Linear(64, 64), nn.Sigmoid(), nn.Linear(64, 1))
+    model, plan = pgmo.recompute(model, torch.ones(256, 8), "min")
+    model(torch.ones(256, 8)).sum().backward()
+    return plan
+
+
+def test_the_numbers_fit_together(plan):
+    numbers = json.loads(json.dumps(plan.as_dict()))
+    assert numbers["peak"] == plan.schedule.peak < numbers["default_peak"]
+    assert numbers["measured_peak"] == plan.measured_peak
+    assert numbers["budget"] == "min"
+    assert {one["operation"] for one in numbers["recomputed"]} == set(plan.recomputed)
+    assert sum(one["share"] for one in numbers["recomputed"]) == pytest.approx(plan.overhead)
+    assert numbers["forward_operations"] == plan.graph.forward
+
+
+def test_the_explanation_names_modules_peaks_and_pinned_operators(plan):
+    text = plan.explain()
+    assert "without recomputation" in text
+    assert "The first real step took" in text
+    modules = {plan.graph.operations[index].module for index in plan.recomputed}
+    assert all(f"  {module}: " in text for module in modules)
+    assert "The peak lies at" in text
+    assert "native_dropout" in text
+    assert f"{100 * plan.overhead:.1f} % of its time" in text
+
+
+def test_the_curve_falls(plan):
+    curve = plan.curve(points=3, time_limit=0.5)
+    rows = curve.as_rows()
+    assert rows[-1]["peak"] == plan.default_peak
+    assert rows[-1]["overhead"] == 0
+    assert all(
+        one["peak"] < other["peak"] and one["overhead"] > other["overhead"]
+        for one, other in pairwise(rows)
+    )
+    assert len(str(curve).splitlines()) == len(rows) + 1
+
+
+def test_the_curve_can_be_drawn(plan, tmp_path):
+    pytest.importorskip("matplotlib")
+    picture = tmp_path / "curve.png"
+    figure = plan.curve(points=2, time_limit=0.2).plot(picture)
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert "peak" in figure.axes[0].get_xlabel()
+
+
+def test_it_prints_itself(plan):
+    assert repr(plan).startswith("RecomputePlan(peak ")
