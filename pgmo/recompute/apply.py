@@ -111,6 +111,11 @@ def _limit(budget: int | str | None, resident: int) -> int | Literal["min"] | No
         return None
     if budget == "min":
         return "min"
+    if isinstance(budget, float) and 0 < budget < 1:
+        raise OptionError(
+            f"budget is {budget} bytes; for a share of the peak give int({budget} * "
+            "plan.default_peak) of a plan made with budget=None"
+        )
     size = parse_bytes(budget)
     if size < resident:
         raise BudgetError(

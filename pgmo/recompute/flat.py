@@ -43,6 +43,12 @@ class FlatModule(nn.Module):
         self._forward = forward
         leaves, self._spec = flatten(arguments)
         _refuse_opaque(leaves, "is called with")
+        for path, one in module.named_modules():
+            if isinstance(one, nn.RNNBase) and one.training and one.dropout and one.num_layers > 1:
+                raise GraphError(
+                    f"the dropout inside of {path or type(one).__name__} draws other numbers when "
+                    "it is captured; use one module a layer, with nn.Dropout between them"
+                )
         self._fixed = [None if isinstance(leaf, Tensor) else leaf for leaf in leaves]
         self._places = [place for place, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
         self.result: tuple[list[Any], Spec] | None = None

@@ -78,6 +78,7 @@ def test_an_impossible_budget_names_the_least_peak(planner):
         ({"counts": "some"}, "counts is 'some'"),
         ({"planner": "oracle"}, "no planner is called 'oracle'"),
         ({"budget": "much"}, "cannot read 'much'"),
+        ({"budget": 0.5}, "for a share of the peak"),
     ],
 )
 def test_options_that_cannot_be_used(options, message):
@@ -142,6 +143,7 @@ class Array(nn.Linear):
         (Packs(8, 8), X, "returns a Batch"),
         (Array(8, 8), (X, X.numpy()), "is called with a ndarray"),
         (nn.LSTM(8, 8), X[None], "LSTM of oneDNN"),
+        (nn.GRU(8, 8, 2, dropout=0.5), X[None], "dropout inside of GRU"),
     ],
 )
 def test_what_a_capture_would_get_wrong_is_refused(model, example, message):
