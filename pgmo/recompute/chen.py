@@ -5,7 +5,7 @@ later depends on everything before; only what is there is kept. With segments of
 root of the whole, so are the kept values and one segment.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import sqrt
 
@@ -54,16 +54,16 @@ def articulation_points(dag: Dag) -> tuple[int, ...]:
     return tuple(np.flatnonzero((edge.sum(axis=1) == 1) & edge.diagonal()).tolist())
 
 
-def cut(dag: Dag, limit: float) -> Segments:
+def cut(dag: Dag, limit: float, points: Sequence[int] | None = None) -> Segments:
     """Cuts at the first articulation point at which a segment has more than `limit` bytes.
 
-    Algorithm 3 of the paper.
+    Algorithm 3 of the paper. `points` are the articulation points, where they are known already.
     """
     ancestors = dag.ancestors
     cuts: list[int] = []
     done = np.zeros(len(dag), np.bool_)
     kept = largest = 0
-    for point in articulation_points(dag):
+    for point in articulation_points(dag) if points is None else points:
         if cuts and not ancestors[point, cuts[-1]]:
             continue  # of another branch, which is of no use to the later ones
         size = int(dag.size[ancestors[point] & ~done].sum())
@@ -84,17 +84,25 @@ def square_root(dag: Dag) -> Segments:
         >>> len(square_root(Dag(reads, np.full(100, 8), np.ones(100))).cuts)
         9
     """
-    finest = cut(dag, 0)
-    return cut(dag, sqrt(finest.kept * finest.largest))
+    return _square_root(dag, articulation_points(dag))
+
+
+def _square_root(dag: Dag, points: Sequence[int]) -> Segments:
+    finest = cut(dag, 0, points)
+    return cut(dag, sqrt(finest.kept * finest.largest), points)
 
 
 def sweep(dag: Dag, count: int = 16) -> Iterator[Segments]:
     """The square root, and limits from the finest segments to a single one; each once."""
     seen: set[tuple[int, ...]] = set()
     whole = float(dag.size.sum())
-    finest = max(1.0, float(cut(dag, 0).largest) / 4)
+    points = articulation_points(dag)
+    finest = max(1.0, float(cut(dag, 0, points).largest) / 4)
     limits = np.geomspace(finest, max(finest, whole), count)
-    for segments in (square_root(dag), *(cut(dag, float(limit)) for limit in limits)):
+    for segments in (
+        _square_root(dag, points),
+        *(cut(dag, float(limit), points) for limit in limits),
+    ):
         if segments.cuts not in seen:
             seen.add(segments.cuts)
             yield segments

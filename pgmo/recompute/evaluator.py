@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from pgmo import _core
 from pgmo.recompute.graph import Graph
+from pgmo.recompute.schedule import check_choice
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,7 @@ class Evaluator:
         operations, values = graph.operations, graph.values
         self.graph = graph
         self.candidates: NDArray[np.int32] = np.fromiter(graph.candidates(), np.int32)
+        self._allowed = frozenset(self.candidates.tolist())
         self._whole = graph.forward_cost or 1.0
         self._step = _core.Step(
             graph.forward,
@@ -80,13 +82,17 @@ class Evaluator:
         )
 
     def evaluate(self, choice: Collection[int]) -> tuple[int, float]:
-        """Peak in bytes and overhead as a share of the forward pass."""
+        """Peak in bytes and overhead as a share of the forward pass.
+
+        Raises:
+            GraphError: the choice names an operation that is no candidate.
+        """
         peak, cost = self._step.evaluate(self._mask(choice))
         return peak, cost / self._whole
 
     def candidate(self, choice: Collection[int], planner: str) -> Candidate:
         """The choice with its peak and overhead; operations that are no candidates are left out."""
-        within = frozenset(choice).intersection(self.candidates.tolist())
+        within = self._allowed.intersection(choice)
         return Candidate(within, *self.evaluate(within), planner)
 
     def search(
@@ -129,6 +135,8 @@ class Evaluator:
         return Candidate(chosen, peak, cost / self._whole, planner), found
 
     def _mask(self, choice: Collection[int]) -> NDArray[np.uint8]:
+        if not self._allowed.issuperset(choice):
+            check_choice(self.graph, choice)
         mask = np.zeros(self.graph.forward, np.uint8)
         mask[list(choice)] = 1
         return mask

@@ -6,6 +6,8 @@ in them: a graph can be captured on one machine and planned for on another.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
+from math import inf
 
 from pgmo.errors import GraphError
 
@@ -64,7 +66,8 @@ class Graph:
         forward: number of operations of the forward pass, n.
 
     Raises:
-        GraphError: a value is read before it is written, is written twice, or is not there.
+        GraphError: a value is read before it is written, is written twice, or is not there; reads
+            are not ascending; bytes or a cost are below 0, or a cost is not finite.
 
     Example:
         >>> graph = Graph(
@@ -125,6 +128,21 @@ class Graph:
 def _check(graph: Graph) -> None:
     written = {index for index, value in enumerate(graph.values) if value.producer == -1}
     for index, operation in enumerate(graph.operations):
+        if any(one >= other for one, other in pairwise(operation.reads)):
+            raise GraphError(
+                f"operation {index} ({operation.name}) reads the values {operation.reads}; give "
+                "them ascending, each once"
+            )
+        if len({*operation.writes}) < len(operation.writes):
+            raise GraphError(
+                f"operation {index} ({operation.name}) writes the values {operation.writes}; give "
+                "each once"
+            )
+        if not 0 <= operation.cost < inf or operation.workspace < 0:
+            raise GraphError(
+                f"operation {index} ({operation.name}) has the cost {operation.cost} and a "
+                f"workspace of {operation.workspace} bytes; both are finite and from 0"
+            )
         for value in operation.reads:
             if value not in written:
                 raise GraphError(
@@ -143,3 +161,5 @@ def _check(graph: Graph) -> None:
             raise GraphError(f"value {index} has {one.size} bytes")
         if index not in written:
             raise GraphError(f"value {index}: operation {one.producer} does not write it")
+    if graph.forward_cost == inf:
+        raise GraphError("the costs of the forward pass are too large to be added up")

@@ -211,5 +211,5 @@ def _on_axis(cost: NDArray[np.float64], most: int) -> NDArray[np.int64]:
     whole = np.rint(cost).astype(np.int64)
     if np.array_equal(whole, cost) and whole.sum() <= most:
         return whole
-    rounded: NDArray[np.int64] = np.rint(cost * (most / cost.sum())).astype(np.int64)
+    rounded: NDArray[np.int64] = np.rint(cost / cost.sum() * most).astype(np.int64)
     return rounded

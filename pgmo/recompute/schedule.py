@@ -130,7 +130,7 @@ def simulate(graph: Graph, choice: Collection[int] = frozenset()) -> Schedule:
         GraphError: the choice names an operation that is no candidate.
     """
     forgotten = frozenset(choice)
-    _check(graph, forgotten)
+    check_choice(graph, forgotten)
     operations, again = _order(graph, forgotten)
     steps = len(operations)
     blocks: list[list[int]] = []  # value, start, end
@@ -175,6 +175,25 @@ def is_forgotten(graph: Graph, choice: Collection[int], value: int) -> bool:
     return one.producer in choice and not one.pinned and not one.result
 
 
+def check_choice(graph: Graph, choice: Collection[int]) -> None:
+    """Raises GraphError when a choice names an operation that is no candidate."""
+    wrong = sorted(frozenset(choice).difference(graph.candidates()))
+    if not wrong:
+        return
+    index = wrong[0]
+    if not 0 <= index < graph.forward:
+        raise GraphError(
+            f"operation {index} cannot be forgotten: the forward pass has the operations 0 to "
+            f"{graph.forward - 1}"
+        )
+    operation = graph.operations[index]
+    reason = "it is pinned" if operation.pinned else "the backward pass never needs it again"
+    raise GraphError(
+        f"operation {index} ({operation.name}) cannot be forgotten: {reason}; "
+        "choose from graph.candidates()"
+    )
+
+
 def _order(graph: Graph, choice: frozenset[int]) -> tuple[list[int], list[bool]]:
     operations = list(range(graph.forward))
     again = [False] * graph.forward
@@ -196,21 +215,3 @@ def _order(graph: Graph, choice: frozenset[int]) -> tuple[list[int], list[bool]]
         operations += [*sorted(missing), index]
         again += [True] * len(missing) + [False]
     return operations, again
-
-
-def _check(graph: Graph, choice: frozenset[int]) -> None:
-    wrong = sorted(choice.difference(graph.candidates()))
-    if not wrong:
-        return
-    index = wrong[0]
-    if not 0 <= index < graph.forward:
-        raise GraphError(
-            f"operation {index} cannot be forgotten: the forward pass has the operations 0 to "
-            f"{graph.forward - 1}"
-        )
-    operation = graph.operations[index]
-    reason = "it is pinned" if operation.pinned else "the backward pass never needs it again"
-    raise GraphError(
-        f"operation {index} ({operation.name}) cannot be forgotten: {reason}; "
-        "choose from graph.candidates()"
-    )

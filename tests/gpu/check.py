@@ -28,8 +28,16 @@ sys.path.insert(0, str(ROOT))
 
 ALL_SECONDS = 525
 BUILD_SECONDS, TEST_SECONDS = 240, 170
-SECONDS = {"overhead": 55, "memory": 150, "largest_batch": 120, "recompute": 60}
-"""A benchmark's time; what was not begun by then is left out, and said to be."""
+SECONDS = {
+    "overhead": 45,
+    "memory": 90,
+    "recompute": 70,
+    "largest_batch": 60,
+    "cupy_loops": 40,
+    "managed_memory": 40,
+}
+"""A benchmark's time, in the order in which they run; what was not begun by then is left out, and
+said to be. Together with a build and the tests, they are to stay below `ALL_SECONDS`."""
 
 OTHER_SECONDS = 60
 GRACE = 20

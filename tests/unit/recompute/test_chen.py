@@ -58,3 +58,11 @@ def test_skip_connection_is_not_cut() -> None:
     skip = Dag(((), (0,), (1,), (0, 2), (3,)), np.full(5, 10), np.ones(5))
     assert articulation_points(skip) == (0, 3)
     assert cut(skip, 0).cuts == (0, 3)
+
+
+@settings(max_examples=40)
+@given(dags())
+def test_cuts_are_the_same_with_known_points(dag: Dag) -> None:
+    points = articulation_points(dag)
+    for limit in (0, 5, 20):
+        assert cut(dag, limit, points).cuts == cut(dag, limit).cuts

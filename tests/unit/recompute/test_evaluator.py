@@ -5,6 +5,7 @@ import random
 import pytest
 from hypothesis import given, settings
 
+from pgmo.errors import GraphError
 from pgmo.recompute.evaluator import Evaluator
 from pgmo.recompute.graph import Graph
 from pgmo.recompute.schedule import simulate
@@ -43,8 +44,11 @@ def test_chain_of_a_thousand() -> None:
 
 
 def test_choices_beyond_the_graph_are_an_error() -> None:
-    with pytest.raises(IndexError):
-        Evaluator(chain(3)).evaluate({7})
+    evaluator = Evaluator(chain(3))
+    for wrong in (7, 3, -1):
+        with pytest.raises(GraphError, match=f"operation {wrong} cannot be forgotten"):
+            evaluator.evaluate({wrong})
+    assert evaluator.candidate({0, 7}, "mine").recomputed == {0}
 
 
 def _agrees(graph: Graph, choice: frozenset[int]) -> None:

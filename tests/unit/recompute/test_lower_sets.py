@@ -102,3 +102,15 @@ def test_results_have_no_bytes_that_could_be_forgotten() -> None:
     graph = chain(3)
     assert Dag.of(graph).size.tolist() == [10, 10, 10]
     assert Dag.of(graph).reads == ((), (0,), (1,))
+
+
+def test_wide_graphs_are_refused_before_their_sets_are_made() -> None:
+    # Three thousand nodes that nothing connects: 4.5 million sets of two of them.
+    wide = Dag(((),) * 3000, np.ones(3000, np.int64), np.ones(3000))
+    with pytest.raises(pgmo.GraphError, match="more than 4000 lower sets"):
+        all_lower_sets(wide)
+
+
+def test_no_nodes_have_one_lower_set() -> None:
+    empty = Dag((), np.zeros(0, np.int64), np.zeros(0))
+    assert ancestor_sets(empty).shape == all_lower_sets(empty).shape == (1, 0)

@@ -1,17 +1,24 @@
 """Planning for a budget: what is promised, and how near it comes to the best there is."""
 
 import itertools
+import signal
+import threading
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pgmo
 from pgmo.recompute.evaluator import Candidate, Evaluator
-from pgmo.recompute.graph import Graph
-from pgmo.recompute.planning import PLANNERS, curve, plan_choice, propose, rank
+from pgmo.recompute.graph import Graph, Operation, Value
+from pgmo.recompute.planning import PLANNERS, curve, plan_choice, plan_choices, propose, rank
 from pgmo.recompute.schedule import simulate
 from tests.unit.recompute.graphs import chain, graphs, random_graph
+
+
+def _first(pair: tuple[int, object]) -> int:
+    return pair[0]
 
 
 def every_outcome(graph: Graph) -> list[tuple[int, float]]:
@@ -99,6 +106,100 @@ def test_chain_needs_twice_the_square_root() -> None:
     assert plan_choice(chain(100, size=1), "min", evaluations=50_000).peak <= 20
 
 
+@settings(max_examples=20)
+@given(graphs(most=12, backward=12), st.integers(0, 3))
+def test_larger_budgets_are_never_dearer(graph: Graph, seed: int) -> None:
+    low, high = plan_choice(graph, "min", evaluations=200, seed=seed).peak, simulate(graph).peak
+    budgets = [high, *(low + (high - low) * i // 5 for i in (3, 1, 2, 5, 4, 3))]
+    choices = plan_choices(graph, budgets, evaluations=100, seed=seed)
+    assert len(choices) == len(budgets)
+    for budget, choice in zip(budgets, choices, strict=True):
+        assert simulate(graph, choice.recomputed).peak == choice.peak <= budget
+    ascending = [choice for _, choice in sorted(zip(budgets, choices, strict=True), key=_first)]
+    for one, larger in itertools.pairwise(ascending):
+        assert larger.overhead <= one.overhead
+        assert larger.peak >= one.peak
+
+
+def test_choices_for_several_budgets() -> None:
+    graph = chain(40)
+    least, half, most = plan_choices(graph, ["min", 200, 410], evaluations=3000)
+    assert least.peak == plan_choice(graph, "min", evaluations=3000).peak
+    assert least.peak < half.peak <= 200
+    assert (most.peak, most.overhead) == (410, 0)
+    with pytest.raises(pgmo.BudgetError, match="the least peak found is"):
+        plan_choices(graph, [400, 10], evaluations=100)
+    with pytest.raises(pgmo.BudgetError, match="the least peak found is"):
+        plan_choices(graph, ["min", 10], evaluations=100)
+    assert plan_choices(graph, []) == ()
+
+
+def test_several_budgets_are_met_as_well_as_one() -> None:
+    graph = random_graph(0, forward=60, backward=60)
+    known = propose(graph, planners=["chen"])
+    low = plan_choice(graph, "min", evaluations=300, candidates=known).peak
+    high = simulate(graph).peak
+    budgets = [low + (high - low) * i // 16 for i in range(1, 16)]
+    alone = [
+        plan_choice(graph, budget, evaluations=300, candidates=known).overhead for budget in budgets
+    ]
+    choices = plan_choices(graph, budgets, evaluations=300, candidates=known)
+    together = [choice.overhead for choice in choices]
+    assert alone != sorted(alone, reverse=True)  # such a short search is not always the best
+    assert together == sorted(together, reverse=True)
+    assert all(one <= other for one, other in zip(together, alone, strict=True))
+
+
+def test_candidates_are_judged_anew() -> None:
+    graph = chain(20)
+    lie = Candidate(frozenset({3, 900}), peak=1, overhead=0.0, planner="lie")
+    choice = plan_choice(graph, 150, evaluations=2000, candidates=[lie])
+    assert simulate(graph, choice.recomputed).peak == choice.peak <= 150
+    assert plan_choice(graph, 150, evaluations=2000, candidates=[]).peak <= 150
+
+
+def test_search_that_is_cut_short_still_keeps_its_promises() -> None:
+    graph = chain(60)
+    budget = simulate(graph).peak // 2
+    for wanted in ("min", budget):
+        choice = plan_choice(graph, wanted, evaluations=10**9, time_limit=1e-6)  # type: ignore[arg-type]
+        assert simulate(graph, choice.recomputed).peak == choice.peak <= budget
+
+
+def test_interrupt_ends_the_search() -> None:
+    # The handler is Python's own, whatever the tests run under.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    timer = threading.Timer(
+        0.5, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT)
+    )
+    try:
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            plan_choice(chain(100), "min", evaluations=10**9, time_limit=30)
+    finally:
+        timer.join()
+        signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        Graph((), (), 0),
+        Graph((), (Value(8, -1),), 0),
+        Graph((Operation("f", (0,), (1,)),), (Value(8, -1), Value(8, 0)), 0),
+        Graph((Operation("f", (0,), (1,)),), (Value(8, -1), Value(8, 0)), 1),
+        chain(5, size=0),
+        chain(5, costs=(0.0,)),
+    ],
+    ids=["nothing", "given only", "no forward", "no backward", "no bytes", "no cost"],
+)
+def test_graphs_with_nothing_to_gain(graph: Graph) -> None:
+    peak = simulate(graph).peak
+    assert plan_choice(graph, "min", evaluations=100).overhead == 0
+    assert plan_choice(graph, peak, evaluations=100).overhead == 0
+    assert curve(graph, points=3, evaluations=100)[-1].overhead == 0
+
+
 def test_curve_falls() -> None:
     graph = chain(60)
     points = curve(graph, points=6, evaluations=3000)
@@ -127,16 +228,25 @@ def test_tiny_graphs_can_be_planned(graph: Graph) -> None:
     assert curve(graph, points=2, evaluations=50)[-1].overhead == 0
 
 
+@pytest.mark.parametrize("kind", [int, np.int64, np.uint32])
+def test_any_whole_number_is_a_budget(kind: type) -> None:
+    assert plan_choice(chain(10), kind(80), evaluations=500).peak <= 80
+
+
+def test_budget_beyond_all_bytes_is_met() -> None:
+    assert plan_choice(chain(10), 2**80).overhead == 0
+
+
 def test_budget_that_cannot_be_met_says_the_least_peak() -> None:
     graph = chain(40, size=1024)
-    least = plan_choice(graph, "min").peak
+    least = plan_choice(graph, "min", evaluations=50_000).peak
     with pytest.raises(pgmo.BudgetError) as raised:
-        plan_choice(graph, 4096)
+        plan_choice(graph, 4096, evaluations=50_000)
     message = str(raised.value)
     assert "keeps the step within 4.00 KiB" in message
     assert "without recomputation it is 41.0 KiB" in message
     assert f"Give a budget of {least} bytes or more" in message
-    assert plan_choice(graph, least).peak == least
+    assert plan_choice(graph, least, evaluations=50_000).peak == least
 
 
 @pytest.mark.parametrize(
@@ -144,11 +254,16 @@ def test_budget_that_cannot_be_met_says_the_least_peak() -> None:
     [
         ({"budget": -1}, 'the budget is -1; give a number of bytes, or "min"'),
         ({"budget": "max"}, "the budget is 'max'"),
+        ({"budget": 80.0}, "the budget is 80.0"),
+        ({"budget": True}, "the budget is True"),
+        ({"budget": None}, "the budget is None"),
+        ({"budget": 1, "seed": -1}, "the seed is -1; give a number from 0"),
+        ({"budget": 1, "seed": 2**64}, "the seed is 18446744073709551616"),
         ({"budget": 1, "evaluations": 0}, "evaluations is 0; give 1 or more"),
         ({"budget": 1, "time_limit": 0}, "the time limit is 0 seconds; give more than 0"),
     ],
 )
-def test_options_that_cannot_be_used(options: dict[str, int], message: str) -> None:
+def test_options_that_cannot_be_used(options: dict[str, object], message: str) -> None:
     with pytest.raises(pgmo.OptionError, match=message):
         plan_choice(chain(3), **options)  # type: ignore[arg-type]
 
