@@ -5,10 +5,11 @@ import functools
 from collections.abc import Mapping
 from typing import Any, Literal, TypeVar
 
+import torch
 from torch import Tensor, nn
 
 from pgmo.errors import BudgetError, OptionError
-from pgmo.recompute.compat import flatten
+from pgmo.recompute.compat import flatten, storage_key
 from pgmo.recompute.dispatch import Recomputing
 from pgmo.recompute.execute import Planner, Settings, find_planner
 from pgmo.recompute.outcome import RecomputePlan
@@ -65,7 +66,7 @@ def recompute(
     Raises:
         BudgetError: the budget cannot be met; the message has the least peak that can.
         GraphError: the model cannot be captured as a graph.
-        OptionError: an option has a value that cannot be used.
+        OptionError: an option has a value that cannot be used, or `model` is no module.
 
     Example:
         >>> model, plan = pgmo.recompute(model, batch, budget="8 GiB")  # doctest: +SKIP
@@ -76,6 +77,8 @@ def recompute(
         Memory-Efficient Backpropagation" (2019), arXiv 1905.11722, for the problem; the search and
         the schedule that it is measured on are described in docs/design.md.
     """
+    if not isinstance(model, nn.Module):
+        raise OptionError(f"model is a {type(model).__name__}; give a torch.nn.Module")
     if costs not in ("model", "measured"):
         raise OptionError(f'costs is {costs!r}; give "model" or "measured"')
     if counts not in ("step", "all"):
@@ -86,8 +89,11 @@ def recompute(
     settings = Settings(limit, find_planner(planner), costs, measure, check)
     made = copy.copy(model)  # shares all parameters, buffers and submodules
     forward = model.__dict__.get("forward") or functools.partial(type(model).forward, made)
+    if isinstance(forward, Recomputing):
+        forward = forward.plain  # planned anew
     recomputing = Recomputing(made, forward, settings)
-    call = recomputing.capture(*arguments, **keywords)
+    with torch.enable_grad():
+        call = recomputing.capture(*arguments, **keywords)
     made.__dict__["forward"] = recomputing
     return made, RecomputePlan(call, settings, resident)
 
@@ -105,6 +111,11 @@ def _limit(budget: int | str | None, resident: int) -> int | Literal["min"] | No
         return None
     if budget == "min":
         return "min"
+    if isinstance(budget, float) and 0 < budget < 1:
+        raise OptionError(
+            f"budget is {budget} bytes; for a share of the peak give int({budget} * "
+            "plan.default_peak) of a plan made with budget=None"
+        )
     size = parse_bytes(budget)
     if size < resident:
         raise BudgetError(
@@ -117,5 +128,5 @@ def _limit(budget: int | str | None, resident: int) -> int | Literal["min"] | No
 def _resident(model: nn.Module, call: object) -> int:
     tensors = [*model.parameters(), *model.buffers()]
     tensors += [leaf for leaf in flatten(call)[0] if isinstance(leaf, Tensor)]
-    storages = {one.untyped_storage()._cdata: one.untyped_storage().nbytes() for one in tensors}
+    storages = {storage_key(one): one.untyped_storage().nbytes() for one in tensors}
     return sum(storages.values())

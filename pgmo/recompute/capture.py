@@ -18,7 +18,7 @@ from torch import Tensor, fx
 
 from pgmo.errors import GraphError
 from pgmo.recompute import dropout
-from pgmo.recompute.compat import fakes, flatten, is_backward, is_tangent
+from pgmo.recompute.compat import fakes, flatten, is_backward, is_tangent, storage_key
 from pgmo.recompute.costs import is_random, modelled, operator_name
 from pgmo.recompute.graph import Graph, Operation, Value
 
@@ -143,7 +143,7 @@ class _Grouping:
             if one is None:
                 continue
             storage = one.untyped_storage()
-            key = int(storage._cdata)
+            key = storage_key(one)
             if key in self.values:
                 continue
             index = len(self.sizes)
@@ -160,7 +160,7 @@ class _Grouping:
 
     def _note(self, node: fx.Node) -> None:
         for one in fakes(node.meta.get("val"))[:1]:
-            self.value_of[node] = self.values[int(one.untyped_storage()._cdata)]
+            self.value_of[node] = self.values[storage_key(one)]
 
     def _add(self, node: fx.Node) -> None:
         if node.target is operator.getitem:
@@ -248,6 +248,12 @@ def capture(
         draft = drafts[old]
         node = draft.node
         name = operator_name(node)
+        if name == "aten.mkldnn_rnn_layer_backward":
+            raise GraphError(
+                "the LSTM of oneDNN cannot be captured: its forward pass keeps what the backward "
+                "pass needs only if gradients are recorded. Use PyTorch's own: run and capture the "
+                "model in `with torch.backends.mkldnn.flags(enabled=False):`"
+            )
         writes = tuple(draft.writes)
         operation = Operation(
             name=name,

@@ -5,17 +5,22 @@
     split_joint         _extract_fwd_bwd_modules               more keywords, none needed
     backend             dynamo's aot_autograd                  the same
     traced_graph        get_proxy_mode                         the same
+    plain_backward      nothing: none is needed                _functorch.config, from 2.10 on
+    storage_key         UntypedStorage._cdata                  the same
+    version_of          Tensor._version                        the same
+    hook_numbers        Module._forward_hooks                  the same
     memory_changes      kineto_results.events()                the same
 
 Partition functions are handed more keywords from version to version: ours takes any.
 """
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, cast
 
 import torch
 from torch import Tensor, fx, nn
+from torch._functorch import config as functorch_config
 from torch._functorch import partitioners
 from torch._functorch.aot_autograd import aot_module_simplified
 from torch.autograd.profiler import profile
@@ -58,14 +63,23 @@ def compile_joint(
         forward: compiles the first part.
         backward: compiles the second.
     """
-    compiled: Callable[..., Sequence[Tensor]] = aot_module_simplified(
-        module,  # type: ignore[arg-type]  # any module has always been taken
-        list(tensors),
-        fw_compiler=cast("Any", forward),
-        bw_compiler=cast("Any", backward),
-        partition_fn=partitioner,
-    )
+    with _plain_backward():
+        compiled: Callable[..., Sequence[Tensor]] = aot_module_simplified(
+            module,  # type: ignore[arg-type]  # any module has always been taken
+            list(tensors),
+            fw_compiler=cast("Any", forward),
+            bw_compiler=cast("Any", backward),
+            partition_fn=partitioner,
+        )
     return compiled
+
+
+def _plain_backward() -> AbstractContextManager[Any]:
+    """Inside, the backward pass is traced without autocast, as it runs after `loss.backward()`."""
+    if hasattr(functorch_config, "backward_pass_autocast"):
+        made: AbstractContextManager[Any] = functorch_config.patch(backward_pass_autocast="off")
+        return made
+    return nullcontext()
 
 
 def backend(partitioner: Partitioner, forward: Compiler, backward: Compiler) -> Callable[..., Any]:
@@ -116,6 +130,27 @@ def traced_graph() -> fx.Graph | None:
     tracer = getattr(mode, "tracer", None)
     graph = getattr(tracer, "graph", None)
     return graph if isinstance(graph, fx.Graph) else None
+
+
+def is_capturing() -> bool:
+    """Whether AOTAutograd runs a forward pass now, to trace it or to look what it does."""
+    key = torch._C._TorchDispatchModeKey.FUNCTIONAL
+    return traced_graph() is not None or torch._C._get_dispatch_mode(key) is not None
+
+
+def storage_key(tensor: Tensor) -> int:
+    """Equal for two tensors while they live in the same storage."""
+    return int(tensor.untyped_storage()._cdata)
+
+
+def version_of(tensor: Tensor) -> int:
+    """How often a tensor, or a view of the same memory, was written in place."""
+    return 0 if tensor.is_inference() else int(tensor._version)
+
+
+def hook_numbers(module: nn.Module) -> tuple[int, ...]:
+    """The numbers of the hooks that run around a module's forward method."""
+    return (*module._forward_pre_hooks, *module._forward_hooks)
 
 
 def without_tracing() -> AbstractContextManager[Any]:

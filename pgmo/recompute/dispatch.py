@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from pgmo.errors import BudgetError, GraphError, PgmoError
-from pgmo.recompute.compat import compile_joint, flatten, traced_graph
+from pgmo.recompute.compat import compile_joint, flatten, is_capturing
 from pgmo.recompute.execute import Planned, Settings, Step
 from pgmo.recompute.flat import FlatModule, Forward, signature
 from pgmo.units import format_bytes
@@ -17,7 +17,8 @@ TOLERANCE = 0.02
 
 _LIMITS = (
     "A step is captured by running the forward pass on tensors without contents: it cannot depend "
-    "on values of tensors (.item(), `if x.sum() > 0`). Compile the model with "
+    "on values of tensors (.item(), `if x.sum() > 0`), and the model's own tensors must be "
+    "parameters or buffers. Compile the model with "
     "torch.compile(model, backend=pgmo.recompute.backend(budget)), which captures what lies "
     "between such places, or use pgmo.recompute.segments"
 )
@@ -89,14 +90,15 @@ class CapturedCall:
         if abs(measured - predicted) <= TOLERANCE * max(predicted, 1):
             return
         again = self.step.news and self._settings.measure
+        if again:
+            advice = "It is planned again with what its operators took"
+        elif measured > predicted:
+            advice = "Give a smaller budget if that is too much"
+        else:
+            advice = "A plan for a larger budget may recompute less, and fit as well"
         warnings.warn(
             f"a step took {format_bytes(measured)} at its peak; {format_bytes(predicted)} were "
-            "predicted. "
-            + (
-                "It is planned again with what its operators took"
-                if again
-                else "Give a smaller budget if that is too much"
-            ),
+            f"predicted. {advice}",
             stacklevel=4,
         )
         if not again:
@@ -119,23 +121,27 @@ class Recomputing:
     """
 
     def __init__(self, module: nn.Module, forward: Forward, settings: Settings) -> None:
-        self._module, self._forward, self._settings = module, forward, settings
+        self._module, self.plain, self._settings = module, forward, settings
         self.calls: dict[tuple[object, ...], CapturedCall] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For copies, also those in files: they have other parameters, and capture anew."""
+        return {**self.__dict__, "calls": {}}
 
     def capture(self, *arguments: Any, **keywords: Any) -> CapturedCall:
         """Captures and plans a call, unless one like it was before."""
         key = signature(self._module, (arguments, keywords))
         if key not in self.calls:
             self.calls[key] = CapturedCall(
-                self._module, self._forward, (arguments, keywords), self._settings
+                self._module, self.plain, (arguments, keywords), self._settings
             )
             self.calls[key].release()
         return self.calls[key]
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Calls the model."""
-        if not torch.is_grad_enabled() or torch.compiler.is_compiling() or traced_graph():
-            return self._forward(*arguments, **keywords)
+        if not torch.is_grad_enabled() or torch.compiler.is_compiling() or is_capturing():
+            return self.plain(*arguments, **keywords)
         leaves = flatten((arguments, keywords))[0]
         tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
         return self.capture(*arguments, **keywords)(tensors)

@@ -8,6 +8,7 @@ The first time that each half runs it is measured, operator by operator. Where t
 what was predicted, what the operators took is noted, and the step can be planned again.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -43,19 +44,19 @@ def find_planner(name: str | Planner) -> Planner:
         return plan_choice
     if name not in PLANNERS:
         raise OptionError(f"no planner is called {name!r}; there are search, {', '.join(PLANNERS)}")
+    return functools.partial(_best_of, name)  # which can be pickled, as the model with it
 
-    def plan(graph: Graph, budget: int | Literal["min"]) -> Choice:
-        limit = None if budget == "min" else budget
-        found = propose(graph, planners=[name])
-        best = min(found, key=lambda one: rank(one, limit))
-        if limit is not None and best.peak > limit:
-            raise BudgetError(
-                f"the planner {name} finds nothing within {format_bytes(limit)}: its least peak "
-                f"is {format_bytes(best.peak)} ({best.peak} bytes). Give that, or planner='search'"
-            )
-        return Choice(best.recomputed, best.peak, best.overhead, best.planner)
 
-    return plan
+def _best_of(name: str, graph: Graph, budget: int | Literal["min"]) -> Choice:
+    limit = None if budget == "min" else budget
+    found = propose(graph, planners=[name])
+    best = min(found, key=lambda one: rank(one, limit))
+    if limit is not None and best.peak > limit:
+        raise BudgetError(
+            f"the planner {name} finds nothing within {format_bytes(limit)}: its least peak "
+            f"is {format_bytes(best.peak)} ({best.peak} bytes). Give that, or planner='search'"
+        )
+    return Choice(best.recomputed, best.peak, best.overhead, best.planner)
 
 
 @dataclass(frozen=True)

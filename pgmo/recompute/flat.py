@@ -5,15 +5,25 @@ While it is traced it also writes into each node which submodule made it.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from enum import Enum
+from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from pgmo.errors import GraphError
 from pgmo.recompute.capture import MODULE
-from pgmo.recompute.compat import Spec, flatten, traced_graph, unflatten
+from pgmo.recompute.compat import Spec, flatten, hook_numbers, traced_graph, unflatten
 
 Forward = Callable[..., Any]
+
+_PLAIN = (
+    *(type(None), bool, int, float, complex, str, bytes, slice, range, type(...), type, Enum),
+    *(Tensor, torch.dtype, torch.device, torch.layout, torch.memory_format),
+    *(FunctionType, BuiltinFunctionType),
+)
+"""What a call may have beside its tensors: two of them with one `repr` mean the same."""
 
 
 class FlatModule(nn.Module):
@@ -32,6 +42,13 @@ class FlatModule(nn.Module):
         self.module = module
         self._forward = forward
         leaves, self._spec = flatten(arguments)
+        _refuse_opaque(leaves, "is called with")
+        for path, one in module.named_modules():
+            if isinstance(one, nn.RNNBase) and one.training and one.dropout and one.num_layers > 1:
+                raise GraphError(
+                    f"the dropout inside of {path or type(one).__name__} draws other numbers when "
+                    "it is captured; use one module a layer, with nn.Dropout between them"
+                )
         self._fixed = [None if isinstance(leaf, Tensor) else leaf for leaf in leaves]
         self._places = [place for place, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
         self.result: tuple[list[Any], Spec] | None = None
@@ -42,9 +59,17 @@ class FlatModule(nn.Module):
         for place, tensor in zip(self._places, tensors, strict=True):
             leaves[place] = tensor
         arguments, keywords = unflatten(leaves, self._spec)
+        registered = _registered(self.module)
         with _noting_modules(self.module):
             returned = self._forward(*arguments, **keywords)
+        for name, tensor in _registered(self.module).items():
+            if tensor is not registered.get(name):
+                raise GraphError(
+                    f"the forward pass puts another tensor in the place of {name}, which a "
+                    "captured one cannot; write into it, as in self.mean.copy_(mean)"
+                )
         found, spec = flatten(returned)
+        _refuse_opaque(found, "returns")
         self.result = ([None if isinstance(one, Tensor) else one for one in found], spec)
         self._tensor_places = [place for place, one in enumerate(found) if isinstance(one, Tensor)]
         return tuple(one for one in found if isinstance(one, Tensor))
@@ -56,6 +81,24 @@ class FlatModule(nn.Module):
         for place, tensor in zip(self._tensor_places, tensors, strict=True):
             leaves[place] = tensor
         return unflatten(leaves, self.result[1])
+
+
+def _registered(module: nn.Module) -> dict[str, Tensor]:
+    return {
+        **dict(module.named_parameters(remove_duplicate=False)),
+        **dict(module.named_buffers(remove_duplicate=False)),
+    }
+
+
+def _refuse_opaque(leaves: list[Any], verb: str) -> None:
+    """A captured step knows no tensors inside of other objects, and no contents of arrays."""
+    for leaf in leaves:
+        if not isinstance(leaf, _PLAIN):
+            raise GraphError(
+                f"the model {verb} a {type(leaf).__name__}, whose contents cannot be captured. "
+                "Tensors may be alone or in tuples, lists, dictionaries and what else "
+                "torch.utils._pytree knows; register the type there"
+            )
 
 
 @contextmanager
@@ -113,16 +156,17 @@ def mark_nodes(first: int, key: str, value: object) -> int:
 def signature(module: nn.Module, tree: object) -> tuple[object, ...]:
     """What a captured call is good for: equal signatures can share one.
 
-    Shapes, strides, types, devices and whether gradients are wanted of all tensors, all other
-    arguments, the mode of each submodule, and autocast.
+    Shapes, strides, types, devices and whether gradients are wanted of all tensors, parameters
+    and buffers too, all other arguments, each submodule's mode and hooks, the options of PyTorch's
+    own modules (a dropout's rate may follow a schedule), and autocast.
     """
     leaves, spec = flatten(tree)
     return (
         str(spec),
         tuple(_look(leaf) for leaf in leaves),
-        tuple(one.training for one in module.modules()),
-        tuple((id(one), one.requires_grad) for one in module.parameters()),
-        tuple(id(one) for one in module.buffers()),
+        tuple((one.training, hook_numbers(one), _options(one)) for one in module.modules()),
+        tuple((id(one), one.requires_grad, *_kind(one)) for one in module.parameters()),
+        tuple((id(one), *_kind(one)) for one in module.buffers()),
         tuple(
             (torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind))
             for kind in ("cpu", "cuda")
@@ -133,4 +177,16 @@ def signature(module: nn.Module, tree: object) -> tuple[object, ...]:
 def _look(leaf: object) -> object:
     if not isinstance(leaf, Tensor):
         return (type(leaf), repr(leaf))
-    return (tuple(leaf.shape), leaf.stride(), leaf.dtype, leaf.device, leaf.requires_grad)
+    return (leaf.stride(), leaf.requires_grad, *_kind(leaf))
+
+
+def _kind(tensor: Tensor) -> tuple[object, ...]:
+    return (tensor.shape, tensor.dtype, tensor.device)
+
+
+def _options(module: nn.Module) -> tuple[object, ...]:
+    """Numbers and words of a module of PyTorch's; those of others may be anything, counters too."""
+    if not type(module).__module__.startswith("torch.nn.modules."):
+        return ()
+    found = vars(module).values()
+    return tuple(one for one in found if isinstance(one, (bool, int, float, str)))

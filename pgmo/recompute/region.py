@@ -7,7 +7,7 @@ from types import TracebackType
 import torch
 
 from pgmo.recompute.capture import FORGET
-from pgmo.recompute.compat import traced_graph
+from pgmo.recompute.compat import is_capturing, traced_graph
 from pgmo.recompute.flat import len_of_graph, mark_nodes
 from pgmo.recompute.tape import Tape
 
@@ -39,7 +39,8 @@ class forget(ContextDecorator):  # noqa: N801  (it is used like a function)
 
     def __enter__(self) -> "forget":
         stack = ExitStack()
-        if traced_graph() is None and torch.is_grad_enabled() and not torch.compiler.is_compiling():
+        captured = is_capturing() or torch.compiler.is_compiling()
+        if torch.is_grad_enabled() and not captured:
             tape = Tape()
             stack.enter_context(torch.autograd.graph.saved_tensors_hooks(tape.pack, tape.unpack))
             stack.enter_context(tape)

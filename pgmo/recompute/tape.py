@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from pgmo.recompute.compat import fakes, flatten, unflatten
+from pgmo.recompute.compat import fakes, flatten, storage_key, unflatten, version_of
 
 _NORMALISATIONS = ("aten.native_batch_norm", "aten.cudnn_batch_norm", "aten.miopen_batch_norm")
 """They write their arguments 3 and 4 in training without saying so, and do not read them then."""
@@ -44,7 +44,7 @@ class _Place:
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """A tensor that is there anyway, and how often it had been written if it is from outside."""
+    """A tensor that is there anyway, and how often it had been written if known."""
 
     tensor: Tensor
     version: int | None
@@ -85,10 +85,10 @@ class Tape(TorchDispatchMode):  # type: ignore[no-untyped-call]
         written = _written(func, args, kwargs or {})
         made: list[int | None] = []
         for one in fakes(result):
-            key = one.untyped_storage()._cdata
-            old = any(key == given.untyped_storage()._cdata for given in fakes((args, kwargs)))
+            key = storage_key(one)
+            old = any(key == storage_key(given) for given in fakes((args, kwargs)))
             made.append(None if old else self._new(key))
-        touched = {self._number.get(one.untyped_storage()._cdata) for one in written}
+        touched = {self._number.get(storage_key(one)) for one in written}
         touched.discard(None)
         if not touched and all(number is None for number in made):
             return result
@@ -98,7 +98,7 @@ class Tape(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._calls.append(_Call(func, noted, spec, made))
         if torch.Tag.nondeterministic_seeded in getattr(func, "tags", ()):
             for one in (*fakes(result), *written):
-                number = self._number.get(one.untyped_storage()._cdata)
+                number = self._number.get(storage_key(one))
                 if number is not None:
                     self._storages[number].held = one.untyped_storage()
         return result
@@ -109,11 +109,15 @@ class Tape(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return self._number[key]
 
     def _note(self, tensor: Tensor) -> _Place | _Given:
-        number = self._number.get(tensor.untyped_storage()._cdata)
+        number = self._number.get(storage_key(tensor))
         if number is None:
-            return _Given(tensor, tensor._version)
+            return _Given(tensor, version_of(tensor))
         if self._storages[number].held is not None:
-            return _Given(tensor.detach(), None)  # without what computed it, which holds the tape
+            if tensor.is_leaf:
+                return _Given(tensor, version_of(tensor))
+            # Without what computed it, which holds the tape; below autograd such a tensor counts
+            # versions of its own.
+            return _Given(tensor.detach(), None)
         return _Place(
             number,
             len(self._storages[number].writers),
@@ -129,7 +133,8 @@ class Tape(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return tensor
         place = self._note(tensor)
         if isinstance(place, _Given):
-            return tensor if tensor.is_leaf else tensor.detach()
+            kept = tensor if tensor.is_leaf else tensor.detach()
+            return _Given(kept, version_of(tensor))
         self._packed.append(place)
         return len(self._packed) - 1
 
@@ -137,6 +142,9 @@ class Tape(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """The tensor again; the first time, all that were packed are computed."""
         if isinstance(packed, Tensor):
             return packed
+        if isinstance(packed, _Given):
+            _check([packed])  # autograd leaves that to who has packed it
+            return packed.tensor
         if packed not in self._again:
             self._again = self._replay()
         return self._again.pop(packed)
@@ -188,7 +196,7 @@ def _real(leaf: Any, storages: dict[int, torch.UntypedStorage]) -> Any:
 
 def _check(leaves: list[Any]) -> None:
     for leaf in leaves:
-        if isinstance(leaf, _Given) and leaf.version not in (None, leaf.tensor._version):
+        if isinstance(leaf, _Given) and leaf.version not in (None, version_of(leaf.tensor)):
             raise RuntimeError(_MODIFIED)
 
 

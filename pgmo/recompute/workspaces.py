@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 
-from pgmo.recompute.compat import fakes, flatten, unflatten, without_tracing
+from pgmo.recompute.compat import fakes, flatten, storage_key, unflatten, without_tracing
 from pgmo.recompute.costs import example_arguments, modelled
 from pgmo.recompute.meter import Meter, Section, meter
 
@@ -144,10 +144,10 @@ def written(node: fx.Node) -> int:
 
 def _owned(example: object, node: fx.Node) -> list[Tensor]:
     """The results with storages of their own, each storage once."""
-    given = {one.untyped_storage()._cdata for one in fakes(example_arguments(node))}
+    given = {storage_key(one) for one in fakes(example_arguments(node))}
     found: dict[int, Tensor] = {}
     for one in fakes(example):
-        key = one.untyped_storage()._cdata
+        key = storage_key(one)
         if key not in given:
             found.setdefault(key, one)
     return list(found.values())

@@ -1,4 +1,5 @@
 import copy
+from dataclasses import dataclass
 
 import pytest
 
@@ -77,6 +78,7 @@ def test_an_impossible_budget_names_the_least_peak(planner):
         ({"counts": "some"}, "counts is 'some'"),
         ({"planner": "oracle"}, "no planner is called 'oracle'"),
         ({"budget": "much"}, "cannot read 'much'"),
+        ({"budget": 0.5}, "for a share of the peak"),
     ],
 )
 def test_options_that_cannot_be_used(options, message):
@@ -99,6 +101,65 @@ def test_what_cannot_be_captured_says_what_to_do():
         pgmo.recompute(Looks(8, 8), X)
     with pytest.raises(pgmo.GraphError, match="nothing in the model needs gradients"):
         pgmo.recompute(network().requires_grad_(False), X)
+
+
+@dataclass
+class Batch:
+    x: torch.Tensor
+
+
+class Replaces(nn.Linear):
+    """Puts a tensor in the place of a buffer: it would be lost."""
+
+    def __init__(self):
+        super().__init__(8, 8)
+        self.register_buffer("mean", torch.zeros(8))
+
+    def forward(self, x):
+        self.mean = 0.9 * self.mean + x.mean(0)
+        return super().forward(x) + self.mean
+
+
+class Opens(nn.Linear):
+    def forward(self, batch):
+        return super().forward(batch.x)
+
+
+class Packs(nn.Linear):
+    def forward(self, x):
+        return Batch(super().forward(x))
+
+
+class Array(nn.Linear):
+    def forward(self, x, array):
+        return super().forward(x) * torch.from_numpy(array)
+
+
+@pytest.mark.parametrize(
+    ("model", "example", "message"),
+    [
+        (Replaces(), X, "puts another tensor in the place of mean"),
+        (Opens(8, 8), (Batch(X),), "is called with a Batch"),
+        (Packs(8, 8), X, "returns a Batch"),
+        (Array(8, 8), (X, X.numpy()), "is called with a ndarray"),
+        (nn.LSTM(8, 8), X[None], "LSTM of oneDNN"),
+        (nn.GRU(8, 8, 2, dropout=0.5), X[None], "dropout inside of GRU"),
+    ],
+)
+def test_what_a_capture_would_get_wrong_is_refused(model, example, message):
+    with pytest.raises(pgmo.GraphError, match=message):
+        pgmo.recompute(model, example, measure=False)
+
+
+def test_gradients_need_not_be_enabled_when_it_is_planned():
+    with torch.no_grad():
+        _, plan = recomputed()
+    assert plan.recomputed
+
+
+def test_only_modules_can_be_given():
+    with pytest.raises(pgmo.OptionError, match="model is a function"):
+        pgmo.recompute(lambda x: x, X)
 
 
 def test_a_model_may_be_trained_beside_its_original():

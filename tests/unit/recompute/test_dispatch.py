@@ -1,3 +1,4 @@
+import copy
 import warnings
 
 import pytest
@@ -34,6 +35,15 @@ def test_each_kind_of_call_is_captured_once():
     model(torch.ones(4, 64)).backward()
     assert len(calls) == 4
     assert model.first.weight.grad is not None  # of the calls before
+    model.drop.p = 0.25
+    model(torch.ones(4, 64)).backward()
+    assert len(calls) == 5
+    model.bfloat16()
+    model(torch.ones(4, 64, dtype=torch.bfloat16)).backward()
+    assert len(calls) == 6
+    model.last.register_forward_hook(lambda module, given, result: 2 * result)
+    model(torch.ones(4, 64, dtype=torch.bfloat16)).backward()
+    assert len(calls) == 7
 
 
 def test_without_gradients_the_model_runs_as_it_is():
@@ -53,6 +63,72 @@ def test_autocast_is_another_kind_of_call():
     loss.backward()
     assert len(model.forward.calls) == 2
     assert model.first.weight.grad.dtype == torch.float32
+
+
+class CastByHand(torch.autograd.Function):
+    """Its backward pass has a product that autocast would round."""
+
+    @staticmethod
+    def forward(ctx, x, weight):
+        ctx.save_for_backward(x.float(), weight)
+        return (x @ weight).float()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        x, weight = ctx.saved_tensors
+        return gradient @ weight.t(), x.t() @ gradient
+
+
+def test_the_backward_pass_is_captured_without_autocast():
+    class Product(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.randn(16, 16))
+
+        def forward(self, x):
+            return CastByHand.apply(x.sigmoid(), self.weight).square().mean()
+
+    torch.manual_seed(0)
+    plain, x = Product(), torch.randn(8, 16)
+    other = copy.deepcopy(plain)
+    with torch.autocast("cpu", torch.bfloat16):
+        model, _ = pgmo.recompute(other, x, measure=False)
+        losses = [plain(x), model(x)]
+    for loss in losses:
+        loss.backward()
+    assert torch.equal(plain.weight.grad, other.weight.grad)
+
+
+def test_a_copy_captures_anew(tmp_path):
+    plain = Net()
+    model, _ = pgmo.recompute(plain, torch.ones(4, 64), measure=False)
+    torch.save(model, tmp_path / "model.pt")
+    copies = copy.deepcopy(model), torch.load(tmp_path / "model.pt", weights_only=False)
+    for one in (model, *copies):
+        torch.manual_seed(0)
+        one(torch.ones(4, 64)).backward()
+    for one in copies:
+        assert len(one.forward.calls) == 1
+        assert one.first.weight is not model.first.weight
+        assert torch.equal(one.first.weight.grad, model.first.weight.grad)
+
+
+def test_models_that_recompute_can_be_parts_and_can_be_planned_anew():
+    x = torch.ones(4, 64)
+    inner, _ = pgmo.recompute(Net(), x, measure=False)
+    again, _ = pgmo.recompute(inner, x, None, measure=False)
+    outer, _ = pgmo.recompute(nn.Sequential(nn.Linear(64, 64), inner), x, measure=False)
+    for one in (again, outer):
+        one(x).backward()
+    assert not inner.forward.calls[next(iter(inner.forward.calls))].step.measured
+
+
+def test_a_plan_that_was_too_careful_is_said_to_be_so(monkeypatch):
+    monkeypatch.setattr(workspaces, "workspace", lambda node: 1 << 20)
+    model, _ = pgmo.recompute(Net(), torch.ones(64, 64), None)
+    model(torch.ones(64, 64)).backward()
+    with pytest.warns(UserWarning, match="may recompute less"):
+        model(torch.ones(64, 64)).backward()
 
 
 def test_a_peak_that_was_not_predicted_leads_to_another_plan(monkeypatch):

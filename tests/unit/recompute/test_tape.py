@@ -79,6 +79,16 @@ def test_a_change_in_place_is_an_error_as_without_a_region():
         loss.backward()
 
 
+def test_so_is_a_change_of_what_is_only_saved():
+    weight = torch.ones(3, requires_grad=True)
+    other = torch.ones(3)
+    with pgmo.recompute.forget():
+        loss = (weight * other).sum()
+    other.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
 def test_without_gradients_a_region_does_nothing():
     with torch.no_grad(), pgmo.recompute.forget():
         assert torch.equal(torch.ones(2) + 1, torch.full((2,), 2.0))
