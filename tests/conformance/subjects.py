@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -9,7 +10,7 @@ import pgmo
 from tests.unit.allocator.simulated import Oracle, open_session
 
 
-class Subject:
+class Subject(ABC):
     """A program that allocates through one framework.
 
     Every block is compared with all that are alive, and filled; its bytes are intact at its end.
@@ -34,23 +35,23 @@ class Subject:
 
     # --- what differs ---------------------------------------------------------------------------
 
+    @abstractmethod
     def session(self, **options: Any) -> Any:
         """A session that is not open yet."""
-        raise NotImplementedError
 
     def on(self, stream: Any) -> AbstractContextManager[object]:
         """Another current stream."""
         return contextlib.nullcontext()
 
+    @abstractmethod
     def allocate(self, size: int) -> Any:
         """What a tensor or an array is made of."""
-        raise NotImplementedError
 
+    @abstractmethod
     def address(self, block: Any) -> int:
         """Where it is; 0 for a block of no bytes."""
-        raise NotImplementedError
 
-    def let_go(self, block: Any) -> None:
+    def let_go(self, block: Any) -> None:  # noqa: B027 (most blocks need none)
         """Ends it, where it does not end by itself with the last reference."""
 
     # --- for programs ---------------------------------------------------------------------------

@@ -87,15 +87,15 @@ print(json.dumps({"seen": seen, "hits": session.history[-1].hit_bytes_rate}))
 """
 
 
-OTHER_DEVICE = """
+PERCEPTRON = """
 import json, pgmo, torch
-from tests.fakecuda.control import has_context, used
 
-layers = [torch.nn.Linear(512, 512, device="cuda:1") for _ in range(4)]
+layers = [torch.nn.Linear(512, 512, device=device) for _ in range(4)]
 optimizer = torch.optim.Adam([p for one in layers for p in one.parameters()])
-with pgmo.optimize(device="cuda:1") as session:
+
+def train(session):
     for _ in range(12):
-        x = torch.randn(4096, 512, device="cuda:1")
+        x = torch.randn(4096, 512, device=device)
         for one in layers:
             x = torch.relu(one(x))
         x.sum().backward()
@@ -103,24 +103,24 @@ with pgmo.optimize(device="cuda:1") as session:
         optimizer.zero_grad()
         del x
         session.step()
+"""
+
+OTHER_DEVICE = f"""
+device = "cuda:1"
+{PERCEPTRON}
+from tests.fakecuda.control import has_context, used
+
+with pgmo.optimize(device=device) as session:
+    train(session)
     found = [session.phase, session.history[-1].hit_bytes_rate]
 print(json.dumps([*found, used(0), has_context(0), torch.cuda.memory_reserved(0), has_context(1)]))
 """
 
-OVER_THE_DRIVERS_POOL = """
-import json, torch, pgmo
-layers = [torch.nn.Linear(512, 512, device="cuda") for _ in range(4)]
-optimizer = torch.optim.Adam([p for one in layers for p in one.parameters()])
+OVER_THE_DRIVERS_POOL = f"""
+device = "cuda"
+{PERCEPTRON}
 with pgmo.optimize(device="cuda", compact=compact) as session:
-    for _ in range(12):
-        x = torch.randn(4096, 512, device="cuda")
-        for one in layers:
-            x = torch.relu(one(x))
-        x.sum().backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        del x
-        session.step()
+    train(session)
     found = [session.phase, session.history[-1].hit_rate]
 assert torch.cuda.memory.get_allocator_backend() == "cudaMallocAsync"
 print(json.dumps([*found, session.summary().notes]))
