@@ -21,6 +21,7 @@ from pgmo.recompute import workspaces
 from pgmo.recompute.capture import Captured, capture
 from pgmo.recompute.compat import Runner, boxed, fakes, is_tangent, mark_boxed
 from pgmo.recompute.costs import modelled
+from pgmo.recompute.divide import CONVOLUTION_BACKWARD, dividable, divide, needed
 from pgmo.recompute.graph import Graph
 from pgmo.recompute.meter import Meter, Section, meter
 from pgmo.recompute.planning import PLANNERS, Choice, plan_choice, propose, rank
@@ -87,12 +88,14 @@ class Planned:
         schedule: of the chosen operations.
         default: schedule in which nothing is forgotten.
         planner: name of what found the choice.
+        finest: the step in the smallest operations (`divide`), as the planner saw it.
     """
 
     captured: Captured
     schedule: Schedule
     default: Schedule
     planner: str
+    finest: Graph
 
 
 @dataclass
@@ -170,26 +173,50 @@ def plan_step(joint: fx.GraphModule, outputs: int, settings: Settings) -> Planne
         BudgetError: the budget cannot be met.
         GraphError: the graph cannot be planned for.
     """
+    whole = _capture(joint, outputs, settings)
+    default = simulate(whole.graph)
+    if settings.budget is None:
+        schedule = simulate(whole.graph, whole.forgotten)
+        return Planned(whole, schedule, default, "marked regions", whole.graph)
+    captured = finest = whole
+    names = dividable(joint)
+    tight = settings.budget == "min" or settings.budget < default.peak
+    if names and tight:
+        captured = finest = _capture(divide(joint, names), outputs, settings)
+    choice = settings.planner(finest.graph, settings.budget)
+    schedule = simulate(finest.graph, choice.recomputed)
+    limit = schedule.peak if settings.budget == "min" else settings.budget
+    if finest is not whole:
+        kept = needed(finest, schedule, limit, _workspaces(whole, settings))
+        less = _capture(divide(joint, kept), outputs, settings) if kept else whole
+        again = simulate(less.graph, choice.recomputed)
+        if again.peak <= limit:
+            captured, schedule = less, again
+    both = simulate(captured.graph, choice.recomputed | captured.forgotten)
+    if captured.forgotten and both.peak <= limit:
+        schedule = both
+    return Planned(captured, schedule, default, choice.planner, finest.graph)
+
+
+def _capture(joint: fx.GraphModule, outputs: int, settings: Settings) -> Captured:
     timed = settings.costs == "measured"
     if settings.measure or timed:
         nodes = [node for node in joint.graph.nodes if node.op == "call_function"]
         workspaces.measure(nodes, least=_least(nodes))
-    captured = capture(
+    return capture(
         joint,
         outputs,
         workspaces.seconds if timed else modelled,
         workspaces.workspace if settings.measure else None,
     )
-    graph = captured.graph
-    default = simulate(graph)
-    if settings.budget is None:
-        return Planned(captured, simulate(graph, captured.forgotten), default, "marked regions")
-    choice = settings.planner(graph, settings.budget)
-    schedule = simulate(graph, choice.recomputed)
-    both = simulate(graph, choice.recomputed | captured.forgotten)
-    if captured.forgotten and (settings.budget == "min" or both.peak <= settings.budget):
-        schedule = both
-    return Planned(captured, schedule, default, choice.planner)
+
+
+def _workspaces(captured: Captured, settings: Settings) -> dict[str, int]:
+    """Bytes by the names of nodes."""
+    if not settings.measure:
+        return {}
+    nodes = captured.joint.graph.find_nodes(op="call_function", target=CONVOLUTION_BACKWARD)
+    return {node.name: workspaces.workspace(node) for node in nodes}
 
 
 def _least(nodes: list[fx.Node]) -> int:

@@ -45,7 +45,7 @@ class RecomputePlan:
 
     @property
     def graph(self) -> "Graph":
-        """The step as planners see it."""
+        """The step as it runs, in operations and values."""
         return self._planned.captured.graph
 
     @property
@@ -99,7 +99,7 @@ class RecomputePlan:
             points: number of budgets to plan for, from 2.
             time_limit: seconds for each of them.
         """
-        return Curve(planning.curve(self.graph, points=points, time_limit=time_limit))
+        return Curve(planning.curve(self._planned.finest, points=points, time_limit=time_limit))
 
     def profile(self) -> "Profile":
         """The planned step as a profile: to pack, to save, or to show; see `step_profile`."""
