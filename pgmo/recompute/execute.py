@@ -18,6 +18,7 @@ from torch import fx
 
 from pgmo.errors import BudgetError, OptionError
 from pgmo.recompute import workspaces
+from pgmo.recompute.budget import Budget, Share
 from pgmo.recompute.capture import Captured, capture
 from pgmo.recompute.compat import Runner, boxed, fakes, is_tangent, mark_boxed
 from pgmo.recompute.costs import modelled
@@ -29,7 +30,6 @@ from pgmo.recompute.rewrite import split
 from pgmo.recompute.schedule import Schedule, simulate
 from pgmo.units import format_bytes
 
-Budget = int | Literal["min"] | None
 Planner = Callable[[Graph, int | Literal["min"]], Choice]
 
 
@@ -65,7 +65,7 @@ class Settings:
     """How steps are planned.
 
     Args:
-        budget: bytes of peak, "min" for the least, None to forget only what is marked.
+        budget: of the peak.
         planner: finds what to forget in a graph for a budget.
         costs: "model" or "measured".
         measure: run operators on the device to learn their workspaces.
@@ -89,6 +89,7 @@ class Planned:
         default: schedule in which nothing is forgotten.
         planner: name of what found the choice.
         finest: the step in the smallest operations (`divide`), as the planner saw it.
+        budget: bytes that the peak was not to exceed, "min", or None.
     """
 
     captured: Captured
@@ -96,6 +97,7 @@ class Planned:
     default: Schedule
     planner: str
     finest: Graph
+    budget: int | Literal["min"] | None
 
 
 @dataclass
@@ -175,17 +177,20 @@ def plan_step(joint: fx.GraphModule, outputs: int, settings: Settings) -> Planne
     """
     whole = _capture(joint, outputs, settings)
     default = simulate(whole.graph)
-    if settings.budget is None:
+    budget = settings.budget
+    if isinstance(budget, Share):
+        budget = budget.of(default.peak)
+    if budget is None:
         schedule = simulate(whole.graph, whole.forgotten)
-        return Planned(whole, schedule, default, "marked regions", whole.graph)
+        return Planned(whole, schedule, default, "marked regions", whole.graph, None)
     captured = finest = whole
     names = dividable(joint)
-    tight = settings.budget == "min" or settings.budget < default.peak
+    tight = budget == "min" or budget < default.peak
     if names and tight:
         captured = finest = _capture(divide(joint, names), outputs, settings)
-    choice = settings.planner(finest.graph, settings.budget)
+    choice = settings.planner(finest.graph, budget)
     schedule = simulate(finest.graph, choice.recomputed)
-    limit = schedule.peak if settings.budget == "min" else settings.budget
+    limit = schedule.peak if budget == "min" else budget
     if finest is not whole:
         kept = needed(finest, schedule, limit, _workspaces(whole, settings))
         less = _capture(divide(joint, kept), outputs, settings) if kept else whole
@@ -195,7 +200,7 @@ def plan_step(joint: fx.GraphModule, outputs: int, settings: Settings) -> Planne
     both = simulate(captured.graph, choice.recomputed | captured.forgotten)
     if captured.forgotten and both.peak <= limit:
         schedule = both
-    return Planned(captured, schedule, default, choice.planner, finest.graph)
+    return Planned(captured, schedule, default, choice.planner, finest.graph, budget)
 
 
 def _capture(joint: fx.GraphModule, outputs: int, settings: Settings) -> Captured:

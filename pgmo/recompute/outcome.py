@@ -7,7 +7,7 @@ import torch
 from pgmo.recompute import planning
 from pgmo.recompute.curve import Curve
 from pgmo.recompute.dispatch import CapturedCall
-from pgmo.recompute.execute import Planned, Settings
+from pgmo.recompute.execute import Planned
 from pgmo.recompute.explain import explain
 from pgmo.recompute.step_profile import step_profile
 from pgmo.units import format_bytes
@@ -31,8 +31,8 @@ class RecomputePlan:
         >>> plan.curve().plot("curve.png")  # doctest: +SKIP
     """
 
-    def __init__(self, call: CapturedCall, settings: Settings, resident: int) -> None:
-        self._call, self._settings, self.resident = call, settings, resident
+    def __init__(self, call: CapturedCall, resident: int) -> None:
+        self._call, self.resident = call, resident
 
     @property
     def _planned(self) -> Planned:
@@ -81,7 +81,7 @@ class RecomputePlan:
     @property
     def budget(self) -> int | str | None:
         """Bytes that the peak was not to exceed, "min", or None: only marked regions."""
-        return self._settings.budget
+        return self._planned.budget
 
     @property
     def measured_peak(self) -> int | None:
