@@ -6,6 +6,7 @@ from typing import Any, Literal
 from torch import fx
 
 from pgmo.recompute import compat
+from pgmo.recompute.announce import announced
 from pgmo.recompute.budget import parse_budget
 from pgmo.recompute.execute import Planner, Settings, Step, find_planner
 
@@ -38,6 +39,6 @@ def backend(
         return Step(settings).partition(joint, inputs, **options)
 
     def run(module: fx.GraphModule, _inputs: object) -> compat.Runner:
-        return compat.boxed(module)
+        return announced(module)
 
     return compat.backend(partition, run, run)

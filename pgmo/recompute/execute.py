@@ -18,9 +18,10 @@ from torch import fx
 
 from pgmo.errors import BudgetError, OptionError
 from pgmo.recompute import workspaces
+from pgmo.recompute.announce import announced
 from pgmo.recompute.budget import Budget, Share
 from pgmo.recompute.capture import Captured, capture
-from pgmo.recompute.compat import Runner, boxed, fakes, is_tangent, mark_boxed
+from pgmo.recompute.compat import Runner, fakes, is_tangent, mark_boxed
 from pgmo.recompute.costs import modelled
 from pgmo.recompute.divide import CONVOLUTION_BACKWARD, dividable, divide, needed
 from pgmo.recompute.graph import Graph
@@ -140,7 +141,7 @@ class Step:
         return max(self.forward.peak, self.forward.net + self.backward.peak)
 
     def _runner(self, module: fx.GraphModule, name: Literal["forward", "backward"]) -> Runner:
-        run = boxed(module)
+        run = announced(module)
         if not self.settings.check:
             return run
 
