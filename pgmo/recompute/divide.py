@@ -112,6 +112,12 @@ def _stand_in(graph: fx.Graph, gradient: fx.Node, x: fx.Node) -> fx.Node:
     return made
 
 
+def divided(captured: Captured) -> int:
+    """How many convolutions' backward passes are two nodes each."""
+    halves = {node.meta[_HALF] for nodes in captured.nodes for node in nodes if _HALF in node.meta}
+    return len(halves)
+
+
 def needed(
     captured: Captured, schedule: Schedule, limit: int, workspace: Mapping[str, int]
 ) -> frozenset[str]:

@@ -100,6 +100,8 @@ def test_an_input_that_nobody_reads_later_dies_with_the_first_half(monkeypatch):
     (value,) = plan.graph.operations[cat].writes
     assert value in plan.graph.operations[first].reads
     assert value not in plan.graph.operations[second].reads
+    assert "1 convolution computes its gradients" in plan.explain()
+    assert "one after the other" not in plain.explain()
     assert plan.peak < 0.9 * plan_choice(plain.graph, "min").peak
     expected = torch.autograd.grad(model(X), list(model.parameters()))
     found = torch.autograd.grad(made(X), list(made.parameters()))
