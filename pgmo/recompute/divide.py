@@ -9,10 +9,12 @@ PyTorch computes the two one after the other in any case, by the same kernels, s
 the same. The second half needs no more of the convolution's input than its shape: where nobody else
 reads it later, it is gone by then, and a single number stands in its place, as PyTorch itself does
 in `torch.nn.grad.conv2d_input`. Each half prepares the gradient that it is given, which on a CPU is
-copied for it: so only what does not fit in one piece is divided.
+copied for it, and may take more than the whole: so only what takes less in two pieces, and does not
+fit in one, is divided.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from itertools import chain, pairwise
 from operator import getitem
 from typing import cast
 
@@ -29,12 +31,17 @@ _MASK = 10  # argument: whether to compute the gradients of input, weights and b
 _COPYING = {"cpu"}  # devices whose kernels lay the input out anew even where they do not read it
 
 
-def dividable(joint: fx.GraphModule) -> frozenset[str]:
-    """The names of the nodes that compute both gradients."""
+def dividable(captured: Captured) -> frozenset[str]:
+    """The names of the nodes that compute both gradients.
+
+    Not those of a forward pass that differentiates something itself: choices of what is forgotten
+    number the operations of the forward pass, which therefore are the same in all divided graphs.
+    """
+    nodes = captured.joint.graph.find_nodes(op="call_function", target=CONVOLUTION_BACKWARD)
     return frozenset(
         node.name
-        for node in joint.graph.find_nodes(op="call_function", target=CONVOLUTION_BACKWARD)
-        if node.args[_MASK][0] and any(node.args[_MASK][1:])
+        for node in nodes
+        if node in captured.backward and node.args[_MASK][0] and any(node.args[_MASK][1:])
     )
 
 
@@ -93,12 +100,20 @@ def _last_readers(graph: fx.Graph) -> dict[int, fx.Node]:
 def _is_last(node: fx.Node, last: dict[int, fx.Node]) -> bool:
     """Whether a convolution's input is gone after its backward pass, and its shape enough for it.
 
-    A single number has no memory format: all have to be in the usual one.
+    A single number has no memory format: all have to be in the usual one. Their strides say so:
+    with one channel, or one pixel, a tensor in `channels_last` is contiguous, too, and PyTorch
+    takes another kernel for it, with other bits.
     """
     _, x, weight = (cast("fx.Node", one).meta["val"] for one in node.args[:3])
-    if x.device.type in _COPYING or not (x.is_contiguous() and weight.is_contiguous()):
+    if x.device.type in _COPYING or not (_is_usual(x) and _is_usual(weight)):
         return False
     return last[storage_key(x)] is node
+
+
+def _is_usual(tensor: torch.Tensor) -> bool:
+    """Whether a tensor has elements, and the strides that a new one of its shape has."""
+    usual = torch.empty(tensor.shape, device="meta").stride()
+    return tensor.numel() > 0 and tensor.stride() == usual
 
 
 def _stand_in(graph: fx.Graph, gradient: fx.Node, x: fx.Node) -> fx.Node:
@@ -118,10 +133,30 @@ def divided(captured: Captured) -> int:
     return len(halves)
 
 
+def helpful(captured: Captured, workspace: Mapping[str, int]) -> frozenset[str]:
+    """What takes less in two pieces than in one, of a graph in which everything was divided.
+
+    Args:
+        captured: the divided graph.
+        workspace: bytes that a node takes undivided, by its name; 0 where there is none.
+    """
+    operations, values = captured.graph.operations, captured.graph.values
+    found = set()
+    for name, index in _pairs(captured):
+        first, second = operations[index : index + 2]
+        weights, both = _written(captured, index), _written(captured, index, index + 1)
+        gone = {one for one in first.reads if values[one].producer >= 0 and not values[one].result}
+        gone.difference_update(second.reads)
+        less = both + second.workspace - sum(values[one].size for one in gone)
+        if max(weights + first.workspace, less) < both + workspace.get(name, 0):
+            found.add(name)
+    return frozenset(found)
+
+
 def needed(
     captured: Captured, schedule: Schedule, limit: int, workspace: Mapping[str, int]
 ) -> frozenset[str]:
-    """What does not fit in one piece, of a graph in which everything was divided.
+    """What does not fit in one piece, of a divided graph.
 
     Args:
         captured: the divided graph.
@@ -131,15 +166,25 @@ def needed(
     """
     found = set()
     steps = {int(one): step for step, one in enumerate(schedule.operations)}
-    for index, nodes in enumerate(captured.nodes[:-1]):
-        name = nodes[0].meta.get(_HALF) if nodes else None
-        following = captured.nodes[index + 1]
-        if name is None or not following or following[0].meta.get(_HALF) != name:
-            continue
+    for name, index in _pairs(captured):
         first, second = steps[index], steps[index + 1]
-        operations = captured.graph.operations
-        held = int(schedule.live[first]) - operations[index].workspace
-        held += sum(captured.graph.values[value].size for value in operations[index + 1].writes)
+        held = int(schedule.live[first]) - captured.graph.operations[index].workspace
+        held += _written(captured, index + 1)
         if second != first + 1 or held + workspace.get(name, 0) > limit:
             found.add(name)
     return frozenset(found)
+
+
+def _pairs(captured: Captured) -> Iterator[tuple[str, int]]:
+    """What was divided, by its name, and the operation that is the first half of it."""
+    for index, (nodes, following) in enumerate(pairwise(captured.nodes)):
+        name = nodes[0].meta.get(_HALF) if nodes else None
+        if name is not None and following and following[0].meta.get(_HALF) == name:
+            yield name, index
+
+
+def _written(captured: Captured, *operations: int) -> int:
+    """Bytes of all that operations write."""
+    values = captured.graph.values
+    writes = (captured.graph.operations[index].writes for index in operations)
+    return sum(values[one].size for one in chain.from_iterable(writes))

@@ -23,7 +23,7 @@ from pgmo.recompute.budget import Budget, Share
 from pgmo.recompute.capture import Captured, capture
 from pgmo.recompute.compat import Runner, fakes, is_tangent, mark_boxed
 from pgmo.recompute.costs import modelled
-from pgmo.recompute.divide import CONVOLUTION_BACKWARD, dividable, divide, needed
+from pgmo.recompute.divide import CONVOLUTION_BACKWARD, dividable, divide, helpful, needed
 from pgmo.recompute.graph import Graph
 from pgmo.recompute.meter import Meter, Section, meter
 from pgmo.recompute.planning import PLANNERS, Choice, plan_choice, propose, rank
@@ -89,7 +89,7 @@ class Planned:
         schedule: of the chosen operations.
         default: schedule in which nothing is forgotten.
         planner: name of what found the choice.
-        finest: the step in the smallest operations (`divide`), as the planner saw it.
+        finest: gives the step in the smallest operations (`divide`), as planners see it.
         budget: bytes that the peak was not to exceed, "min", or None.
     """
 
@@ -97,7 +97,7 @@ class Planned:
     schedule: Schedule
     default: Schedule
     planner: str
-    finest: Graph
+    finest: Callable[[], Captured]
     budget: int | Literal["min"] | None
 
 
@@ -181,14 +181,11 @@ def plan_step(joint: fx.GraphModule, outputs: int, settings: Settings) -> Planne
     budget = settings.budget
     if isinstance(budget, Share):
         budget = budget.of(default.peak)
+    fine = functools.cache(functools.partial(_finest, whole, settings))
     if budget is None:
         schedule = simulate(whole.graph, whole.forgotten)
-        return Planned(whole, schedule, default, "marked regions", whole.graph, None)
-    captured = finest = whole
-    names = dividable(joint)
-    tight = budget == "min" or budget < default.peak
-    if names and tight:
-        captured = finest = _capture(divide(joint, names), outputs, settings)
+        return Planned(whole, schedule, default, "marked regions", fine, None)
+    captured = finest = fine() if budget == "min" or budget < default.peak else whole
     choice = settings.planner(finest.graph, budget)
     schedule = simulate(finest.graph, choice.recomputed)
     limit = schedule.peak if budget == "min" else budget
@@ -201,7 +198,19 @@ def plan_step(joint: fx.GraphModule, outputs: int, settings: Settings) -> Planne
     both = simulate(captured.graph, choice.recomputed | captured.forgotten)
     if captured.forgotten and both.peak <= limit:
         schedule = both
-    return Planned(captured, schedule, default, choice.planner, finest.graph, budget)
+    return Planned(captured, schedule, default, choice.planner, fine, budget)
+
+
+def _finest(whole: Captured, settings: Settings) -> Captured:
+    """A step in which all is divided that takes less in two pieces; itself if there is none."""
+    names = dividable(whole)
+    divided = _capture(divide(whole.joint, names), whole.outputs, settings) if names else whole
+    less = helpful(divided, _workspaces(whole, settings))
+    if not less:
+        return whole
+    if less == names:
+        return divided
+    return _capture(divide(whole.joint, less), whole.outputs, settings)
 
 
 def _capture(joint: fx.GraphModule, outputs: int, settings: Settings) -> Captured:

@@ -99,7 +99,9 @@ class RecomputePlan:
             points: number of budgets to plan for, from 2.
             time_limit: seconds for each of them.
         """
-        return Curve(planning.curve(self._planned.finest, points=points, time_limit=time_limit))
+        return Curve(
+            planning.curve(self._planned.finest().graph, points=points, time_limit=time_limit)
+        )
 
     def profile(self) -> "Profile":
         """The planned step as a profile: to pack, to save, or to show; see `step_profile`."""
