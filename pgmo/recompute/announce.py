@@ -24,6 +24,10 @@ def announced(module: fx.GraphModule) -> Runner:
 
 
 class _Announcing(fx.Interpreter):
+    def __init__(self, module: fx.GraphModule) -> None:
+        super().__init__(module)
+        self.extra_traceback = False  # errors say the same whether somebody records or not
+
     def run_node(self, n: fx.Node) -> Any:
         place = n.meta.get(ORIGIN)
         if place is None:

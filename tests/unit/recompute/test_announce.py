@@ -3,8 +3,10 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 import pgmo  # noqa: E402
+from pgmo.profiler import origin  # noqa: E402
 from pgmo.profiler.tags import Tagger  # noqa: E402
 from pgmo.recompute.planning import Choice  # noqa: E402
 from tests.unit.profiler.networks import Log  # noqa: E402
@@ -67,3 +69,21 @@ def test_a_recorded_step_has_the_bits_of_one_that_is_not():
             made(X).sum().backward()
         found.append([one.grad.clone() for one in made.parameters()])
     assert all(map(torch.equal, *found))
+
+
+class NoSigmoid(TorchDispatchMode):
+    def __torch_dispatch__(self, operator, types, arguments=(), keywords=None):
+        if operator is torch.ops.aten.sigmoid.default:
+            raise KeyError("no sigmoid")
+        return operator(*arguments, **(keywords or {}))
+
+
+def test_an_error_in_a_recorded_step_is_the_same_error():
+    made, _ = pgmo.recompute(network(), X, planner=forget_all, measure=False)
+    made(X).sum().backward()
+    with pytest.raises(KeyError) as raised, Tagger(Log()), NoSigmoid():
+        made(X)
+    assert raised.value.args == ("no sigmoid",)
+    assert origin.said() is None
+    assert not origin.listening()
+    assert any(tag.phase == "recompute" for tag in tags_of_a_step(made))
