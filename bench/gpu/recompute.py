@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,8 @@ WAYS: tuple[tuple[str, float | str | None], ...] = (
     ("activation_memory_budget", 0.2),
 )
 WARM, TIMED = 3, 8
-TRIES = 8
+TRIES = 12
+PACKED = 9  # steps in which a session warms up, records and replays
 LONGEST = 120
 
 
@@ -49,6 +51,7 @@ class Job:
         setting: what it is told.
         samples: in a batch, or in the first that is tried.
         limit: bytes that torch may reserve while the largest batch is looked for; 0 to measure.
+        packed: whether steps are recorded, packed and replayed by `pgmo.optimize`, too.
     """
 
     workload: str
@@ -56,6 +59,7 @@ class Job:
     setting: float | str | None
     samples: int
     limit: int = 0
+    packed: bool = False
 
 
 def jobs(limit: int, samples: int) -> Iterator[Job]:
@@ -115,7 +119,7 @@ def _reserved(job: Job, batch: int) -> int | None:
 
     torch.cuda.reset_peak_memory_stats()
     try:
-        _train(job, batch, steps=2)
+        _train(job, batch, steps=PACKED if job.packed else 2)
         return int(torch.cuda.max_memory_reserved())
     except torch.OutOfMemoryError:
         return None
@@ -171,6 +175,9 @@ def _train(job: Job, samples: int, steps: int) -> tuple[int, Any, list[float]]:
     from torch import nn
     from workloads.step import WithLoss
 
+    import pgmo
+    from pgmo.allocator.statistics import Phase
+
     program = MODELS[job.workload].create(samples)
     inputs = [one.contiguous() for one in program.batch(0)]
     if job.way == "checkpoint":
@@ -196,16 +203,20 @@ def _train(job: Job, samples: int, steps: int) -> tuple[int, Any, list[float]]:
     else:
         way = Plain(job.way, job.setting, model, inputs)
     seconds = []
-    for step in range(steps):
-        if step == min(WARM, steps - 1):
-            torch.cuda.empty_cache()
-            torch.cuda.reset_peak_memory_stats()
-        torch.cuda.synchronize()
-        begin = time.perf_counter()
-        way.step()
-        optimizer.step()
-        torch.cuda.synchronize()
-        seconds.append(time.perf_counter() - begin)
+    with pgmo.optimize(device="cuda") if job.packed else nullcontext() as session:
+        for step in range(steps):
+            if step == min(WARM, steps - 1) and not job.packed:
+                torch.cuda.empty_cache()
+                torch.cuda.reset_peak_memory_stats()
+            torch.cuda.synchronize()
+            begin = time.perf_counter()
+            with session.iteration() if session else nullcontext():
+                way.step()
+                optimizer.step()
+            torch.cuda.synchronize()
+            seconds.append(time.perf_counter() - begin)
+        if session and session.history[-1].phase is not Phase.REPLAY:
+            raise RuntimeError("the steps were not packed: " + session.summary())
     return before, way, seconds
 
 
