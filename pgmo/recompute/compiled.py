@@ -8,13 +8,14 @@ from torch import fx
 
 from pgmo.errors import OptionError
 from pgmo.recompute import compat
+from pgmo.recompute.announce import announced
+from pgmo.recompute.budget import parse_budget
 from pgmo.recompute.execute import Planner, Settings, Step, find_planner
-from pgmo.units import parse_bytes
 from pgmo.version import __version__
 
 
 def backend(
-    budget: int | str | None = "min",
+    budget: int | float | str | None = "min",
     *,
     costs: Literal["model", "measured"] = "model",
     planner: str | Planner = "search",
@@ -46,8 +47,7 @@ def backend(
         >>> backend = pgmo.recompute.backend("2 GiB")  # doctest: +SKIP
         >>> model = torch.compile(model, backend=backend, dynamic=False)  # doctest: +SKIP
     """
-    limit: Any = parse_bytes(budget) if budget not in (None, "min") else budget
-    settings = Settings(limit, find_planner(planner), costs, measure, check=False)
+    settings = Settings(parse_budget(budget), find_planner(planner), costs, measure, check=False)
 
     def partition(joint: fx.GraphModule, inputs: object, **options: Any) -> Any:
         return Step(settings).partition(joint, inputs, **options)
@@ -58,7 +58,7 @@ def backend(
         raise OptionError(f'kernels is {kernels!r}; give "torch" or "inductor"')
 
     def run(module: fx.GraphModule, _inputs: object) -> compat.Runner:
-        return compat.boxed(module)
+        return announced(module)
 
     return compat.backend(partition, run, run)
 
@@ -67,4 +67,4 @@ def _identity(settings: Settings, planner: str | Planner) -> str:
     """Equal where the same graph is split in the same way: what inductor compiled is used again."""
     if not isinstance(planner, str):
         planner = uuid4().hex  # what it does is not known
-    return f"pgmo {__version__} {settings.budget} {settings.costs} {settings.measure} {planner}"
+    return f"pgmo {__version__} {settings.budget!r} {settings.costs} {settings.measure} {planner}"
