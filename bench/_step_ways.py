@@ -118,7 +118,7 @@ class Planned(Way):
         self,
         model: nn.Module,
         inputs: Sequence[Tensor],
-        budget: int | str | None,
+        budget: int | float | str | None,
         setting: Any,
         **options: Any,
     ) -> None:

@@ -72,13 +72,13 @@ def main() -> None:
     parser.add_argument("-o", "--output", type=Path, default=RESULTS / "fakecuda_recompute.json")
     arguments = parser.parse_args()
     stub = Stub.build(arguments.python, arguments.stub.resolve())
+    sys.argv = [sys.argv[0], *without_paths(sys.argv[1:])]  # the result tells the command
     rows = []
     for name in arguments.ways:
         rows.append(found(stub, name, arguments.samples, arguments.longest))
         largest, fails = rows[-1]["largest_batch"], rows[-1]["least_that_fails"]
         print(f"{name:12} largest batch {largest}; {fails} fails", file=sys.stderr)
-    sys.argv = [sys.argv[0], *without_paths(sys.argv[1:])]  # the result tells the command
-    write_result("fakecuda_recompute", {"card": CARD, "rows": rows}, arguments.output)
+        write_result("fakecuda_recompute", {"card": CARD, "rows": rows}, arguments.output)
 
 
 if __name__ == "__main__":

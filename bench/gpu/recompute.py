@@ -193,10 +193,7 @@ def _train(job: Job, samples: int, steps: int) -> tuple[int, Any, list[float]]:
     way: Any
     if job.way == "pgmo":
         # A search for the largest batch captures many steps, each once.
-        options: dict[str, Any] = {"check": not job.limit}
-        if isinstance(job.setting, float):
-            options["planner"] = _share(job.setting)
-        way = Planned(model, inputs, "min", job.setting, **options)
+        way = Planned(model, inputs, job.setting, job.setting, check=not job.limit)
     elif job.way == "activation_memory_budget":
         assert isinstance(job.setting, float)
         way = MemoryBudget(model, inputs, job.setting)
@@ -218,14 +215,6 @@ def _train(job: Job, samples: int, steps: int) -> tuple[int, Any, list[float]]:
         if session and session.history[-1].phase is not Phase.REPLAY:
             raise RuntimeError("the steps were not packed: " + session.summary())
     return before, way, seconds
-
-
-def _share(share: float) -> Any:
-    """A planner for that share of the peak without recomputation, which the graph tells."""
-    from pgmo.recompute.planning import plan_choice
-    from pgmo.recompute.schedule import simulate
-
-    return lambda graph, _budget: plan_choice(graph, int(share * simulate(graph).peak))
 
 
 def _checkpoint(block: Any) -> None:
