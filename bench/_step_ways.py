@@ -108,18 +108,23 @@ class Plain(Way):
 
 
 class Planned(Way):
-    """`pgmo.recompute`.
+    """`pgmo.recompute`, with its `options`.
 
     Raises:
         BudgetError: the budget cannot be met.
     """
 
     def __init__(
-        self, model: nn.Module, inputs: Sequence[Tensor], budget: int | str | None, setting: Any
+        self,
+        model: nn.Module,
+        inputs: Sequence[Tensor],
+        budget: int | float | str | None,
+        setting: Any,
+        **options: Any,
     ) -> None:
         super().__init__("pgmo", setting, model, inputs)
         begin = time.perf_counter()
-        self._planned, self.plan = pgmo.recompute(model, tuple(inputs), budget=budget)
+        self._planned, self.plan = pgmo.recompute(model, tuple(inputs), budget=budget, **options)
         self.planning = time.perf_counter() - begin
 
     @property

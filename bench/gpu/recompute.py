@@ -5,17 +5,19 @@
 ResNet-50, U-Net and GPT-2 medium, each way in a fresh process: as they are, with
 `torch.utils.checkpoint` around each block, with `activation_memory_budget`, and with
 `pgmo.recompute` at half of the peak and at the least. A step is forward, backward and AdamW. The
-largest batch is looked for under a limit on memory, by growing it until a step fails. What was not
-begun when the time is over is left out.
+largest batch is looked for under a limit on memory, until a step fails. What was not begun when
+the time is over is left out.
 """
 
 import argparse
+import gc
 import json
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -34,7 +36,8 @@ WAYS: tuple[tuple[str, float | str | None], ...] = (
     ("activation_memory_budget", 0.2),
 )
 WARM, TIMED = 3, 8
-GROWTH = 1.25
+TRIES = 12
+PACKED = 9  # steps in which a session warms up, records and replays
 LONGEST = 120
 
 
@@ -48,6 +51,7 @@ class Job:
         setting: what it is told.
         samples: in a batch, or in the first that is tried.
         limit: bytes that torch may reserve while the largest batch is looked for; 0 to measure.
+        packed: whether steps are recorded, packed and replayed by `pgmo.optimize`, too.
     """
 
     workload: str
@@ -55,6 +59,7 @@ class Job:
     setting: float | str | None
     samples: int
     limit: int = 0
+    packed: bool = False
 
 
 def jobs(limit: int, samples: int) -> Iterator[Job]:
@@ -84,23 +89,61 @@ def work(job: Job) -> dict[str, Any]:
 
 
 def _largest(job: Job) -> dict[str, Any]:
-    """The largest batch of those tried that trains within the limit; 0 if not even the first."""
+    """The largest batch of those tried that trains within the limit, and the least that does not.
+
+    What two batches reserve foretells the next to try. The answer is right to a tenth, or to what
+    `TRIES` allow.
+    """
     import torch
-    from _worker import STUB
 
     total = torch.cuda.get_device_properties(0).total_memory
     torch.cuda.set_per_process_memory_fraction(min(1.0, job.limit / total))
-    largest, batch = 0, job.samples
-    while True:
-        try:
-            _train(job, batch, steps=2)
-        except torch.OutOfMemoryError:
+    seen: list[tuple[int, int]] = []
+    fails, batch = 0, job.samples
+    for _ in range(TRIES):
+        reserved = _reserved(job, batch)
+        if reserved is None:
+            fails = batch
+        else:
+            seen.append((batch, reserved))
+        works = seen[-1][0] if seen else 0
+        if fails and fails - works <= max(1, fails // 10):
             break
-        largest, batch = batch, max(batch + 1, int(GROWTH * batch))
+        batch = next_batch(seen, fails, job.limit)
+    return {"largest_batch": works, "least_that_fails": fails or None, "reserved": dict(seen)}
+
+
+def _reserved(job: Job, batch: int) -> int | None:
+    """The most that torch reserved in two steps; None when that was not enough."""
+    import torch
+
+    torch.cuda.reset_peak_memory_stats()
+    try:
+        _train(job, batch, steps=PACKED if job.packed else 2)
+        return int(torch.cuda.max_memory_reserved())
+    except torch.OutOfMemoryError:
+        return None
+    finally:
+        gc.collect()
         torch.cuda.empty_cache()
-        if STUB and largest >= 4 * job.samples:
-            break  # a step takes no time there, but capturing it does
-    return {"largest_batch": largest}
+
+
+def next_batch(seen: list[tuple[int, int]], fails: int, limit: int) -> int:
+    """The batch to try next.
+
+    Args:
+        seen: batches that trained and what they reserved, each larger than the one before.
+        fails: the least batch that did not; 0 when none was found.
+        limit: bytes.
+    """
+    works, reserved = seen[-1] if seen else (0, 0)
+    if fails:
+        return (works + fails) // 2
+    if len(seen) < 2:
+        return 2 * works
+    before, less = seen[-2]
+    slope = max(1.0, (reserved - less) / (works - before))
+    return min(8 * works, works + max(1, int((limit - reserved) / slope)))
 
 
 def _measure(job: Job) -> dict[str, Any]:
@@ -132,6 +175,9 @@ def _train(job: Job, samples: int, steps: int) -> tuple[int, Any, list[float]]:
     from torch import nn
     from workloads.step import WithLoss
 
+    import pgmo
+    from pgmo.allocator.statistics import Phase
+
     program = MODELS[job.workload].create(samples)
     inputs = [one.contiguous() for one in program.batch(0)]
     if job.way == "checkpoint":
@@ -146,34 +192,29 @@ def _train(job: Job, samples: int, steps: int) -> tuple[int, Any, list[float]]:
     before = torch.cuda.memory_allocated()
     way: Any
     if job.way == "pgmo":
-        budget: Any = job.setting
-        if isinstance(job.setting, float):
-            _, found = _recomputed(model, inputs, None)
-            budget = int(job.setting * found.default_peak)
-        way = Planned(model, inputs, budget, job.setting)
+        # A search for the largest batch captures many steps, each once.
+        way = Planned(model, inputs, job.setting, job.setting, check=not job.limit)
     elif job.way == "activation_memory_budget":
         assert isinstance(job.setting, float)
         way = MemoryBudget(model, inputs, job.setting)
     else:
         way = Plain(job.way, job.setting, model, inputs)
     seconds = []
-    for step in range(steps):
-        if step == min(WARM, steps - 1):
-            torch.cuda.empty_cache()
-            torch.cuda.reset_peak_memory_stats()
-        torch.cuda.synchronize()
-        begin = time.perf_counter()
-        way.step()
-        optimizer.step()
-        torch.cuda.synchronize()
-        seconds.append(time.perf_counter() - begin)
+    with pgmo.optimize(device="cuda") if job.packed else nullcontext() as session:
+        for step in range(steps):
+            if step == min(WARM, steps - 1) and not job.packed:
+                torch.cuda.empty_cache()
+                torch.cuda.reset_peak_memory_stats()
+            torch.cuda.synchronize()
+            begin = time.perf_counter()
+            with session.iteration() if session else nullcontext():
+                way.step()
+                optimizer.step()
+            torch.cuda.synchronize()
+            seconds.append(time.perf_counter() - begin)
+        if session and session.history[-1].phase is not Phase.REPLAY:
+            raise RuntimeError("the steps were not packed: " + session.summary())
     return before, way, seconds
-
-
-def _recomputed(model: Any, inputs: Any, budget: Any) -> Any:
-    import pgmo
-
-    return pgmo.recompute(model, tuple(inputs), budget=budget)
 
 
 def _checkpoint(block: Any) -> None:
@@ -201,9 +242,9 @@ def _Autocast(module: Any) -> Any:  # noqa: N802, a class that is made when torc
     return Autocast()
 
 
-def launch(job: Job, budget: Budget) -> dict[str, Any]:
+def launch(job: Job, budget: Budget, longest: float) -> dict[str, Any]:
     """Runs a job in a fresh process; what it found, or why there is nothing."""
-    timeout = min(LONGEST, budget.left)
+    timeout = min(longest, budget.left)
     if timeout < 10:
         return {"left_out": "the time was over"}
     command = [sys.executable, __file__, "--job", json.dumps(asdict(job))]
@@ -231,6 +272,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--limit", type=float, default=16, help="GiB, for the largest batch")
     parser.add_argument("--samples", type=int, default=0, help="in a batch, to try it out")
+    parser.add_argument("--longest", type=float, default=LONGEST, help="seconds of a process")
     parser.add_argument("--workloads", nargs="+", choices=WORKLOADS)
     parser.add_argument("--output", type=Path)
     parser.add_argument("--job", help=argparse.SUPPRESS)
@@ -244,7 +286,7 @@ def main() -> None:
     for job in jobs(int(arguments.limit * 2**30), arguments.samples):
         if arguments.workloads and job.workload not in arguments.workloads:
             continue
-        rows.append(asdict(job) | launch(job, budget))
+        rows.append(asdict(job) | launch(job, budget, arguments.longest))
         print(rows[-1], file=sys.stderr, flush=True)
     write_gpu_result("recompute", {"rows": rows}, arguments.output)
     if any("failed" in row for row in rows):

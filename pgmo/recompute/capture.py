@@ -346,7 +346,7 @@ def _mutated(grouping: _Grouping) -> set[int]:
     """The given values that are overwritten between the forward and the backward pass.
 
     Newer versions of PyTorch say which. Elsewhere it is every input with a result of the forward
-    pass in its shape and type that may be its successor; parameters are not overwritten.
+    pass in its shape and type that may be its successor; what gets a gradient is not overwritten.
     """
     graph = grouping.joint.graph
     last = next(iter(graph.find_nodes(op="output")))
@@ -359,14 +359,14 @@ def _mutated(grouping: _Grouping) -> set[int]:
             for node in given
             if node in grouping.value_of and node.meta.get("desc") in inputs
         }
-    results = flatten(last.args)[0][: grouping.outputs]
-    looks = {_look(node) for node in results if isinstance(node, fx.Node)}
+    results = flatten(last.args)[0]
+    looks = {_look(node) for node in results[: grouping.outputs] if isinstance(node, fx.Node)}
+    gradients = results[grouping.outputs :]  # one for each input, or None
+    trained = {node for node, made in zip(given, gradients, strict=False) if made is not None}
     return {
         grouping.value_of[node]
         for node in given
-        if node in grouping.value_of
-        and _look(node) in looks
-        and not isinstance(node.meta["val"], torch.nn.Parameter)
+        if node in grouping.value_of and _look(node) in looks and node not in trained
     }
 
 

@@ -4,8 +4,10 @@
     compile_joint       aot_module_simplified                  the same
     split_joint         _extract_fwd_bwd_modules               more keywords, none needed
     backend             dynamo's aot_autograd                  the same
+    inductor            nothing: its partitioner is fixed      custom_partitioner_fn, from 2.10 on
+    boxed               CodeGen.gen_fn_def                     a keyword more
     traced_graph        get_proxy_mode                         the same
-    plain_backward      nothing: none is needed                _functorch.config, from 2.10 on
+    plain backward      _cast_forward                          _functorch.config, from 2.10 on
     storage_key         UntypedStorage._cdata                  the same
     version_of          Tensor._version                        the same
     hook_numbers        Module._forward_hooks                  the same
@@ -15,7 +17,7 @@ Partition functions are handed more keywords from version to version: ours takes
 """
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any, cast
 
 import torch
@@ -25,9 +27,11 @@ from torch._functorch import partitioners
 from torch._functorch.aot_autograd import aot_module_simplified
 from torch.autograd.profiler import profile
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
-from torch.fx.graph import _BoxedCodeGen
+from torch.fx.graph import CodeGen
 from torch.utils import _pytree
 from torch.utils._python_dispatch import _disable_current_modes
+
+from pgmo.errors import OptionError
 
 Runner = Callable[[list[Any]], Any]
 """A compiled graph: takes its inputs as a list, which it empties, so that they can die early."""
@@ -63,23 +67,65 @@ def compile_joint(
         forward: compiles the first part.
         backward: compiles the second.
     """
-    with _plain_backward():
-        compiled: Callable[..., Sequence[Tensor]] = aot_module_simplified(
-            module,  # type: ignore[arg-type]  # any module has always been taken
-            list(tensors),
-            fw_compiler=cast("Any", forward),
-            bw_compiler=cast("Any", backward),
-            partition_fn=partitioner,
-        )
+    if not hasattr(functorch_config, "backward_pass_autocast"):
+        return _cast_forward(module, tensors, partitioner, forward, backward)
+    with functorch_config.patch(backward_pass_autocast="off"):
+        return _compile(module, tensors, partitioner, forward, backward)
+
+
+def _compile(
+    module: nn.Module,
+    tensors: Sequence[Tensor],
+    partitioner: Partitioner,
+    forward: Compiler,
+    backward: Compiler,
+) -> Callable[..., Sequence[Tensor]]:
+    compiled: Callable[..., Sequence[Tensor]] = aot_module_simplified(
+        module,  # type: ignore[arg-type]  # any module has always been taken
+        list(tensors),
+        fw_compiler=cast("Any", forward),
+        bw_compiler=cast("Any", backward),
+        partition_fn=partitioner,
+    )
     return compiled
 
 
-def _plain_backward() -> AbstractContextManager[Any]:
-    """Inside, the backward pass is traced without autocast, as it runs after `loss.backward()`."""
-    if hasattr(functorch_config, "backward_pass_autocast"):
-        made: AbstractContextManager[Any] = functorch_config.patch(backward_pass_autocast="off")
-        return made
-    return nullcontext()
+def _cast_forward(module: nn.Module, *others: Any) -> Callable[..., Sequence[Tensor]]:
+    """As `_compile`, with autocast in the forward pass only.
+
+    Older versions trace the backward pass under the autocast of the forward pass, while it runs
+    after `loss.backward()`, usually without. So all is traced without, and the module is given it.
+    """
+    wanted = [
+        torch.autocast(kind, torch.get_autocast_dtype(kind))
+        for kind in ("cpu", "cuda")
+        if torch.is_autocast_enabled(kind)
+    ]
+    if not wanted:
+        return _compile(module, *others)
+    plain = torch._C._DisableAutocast
+    with plain():
+        compiled = _compile(_Cast(module, wanted), *others)
+
+    def run(*tensors: Tensor) -> Sequence[Tensor]:
+        with plain():  # what is to be cast was captured with it
+            return compiled(*tensors)
+
+    return run
+
+
+class _Cast(nn.Module):
+    """Runs a module under autocast."""
+
+    def __init__(self, module: nn.Module, wanted: Sequence[AbstractContextManager[Any]]) -> None:
+        super().__init__()
+        self.module, self._wanted = module, wanted
+
+    def forward(self, *tensors: Tensor) -> Any:
+        with ExitStack() as stack:
+            for one in self._wanted:
+                stack.enter_context(one)
+            return self.module(*tensors)
 
 
 def backend(partitioner: Partitioner, forward: Compiler, backward: Compiler) -> Callable[..., Any]:
@@ -90,6 +136,57 @@ def backend(partitioner: Partitioner, forward: Compiler, backward: Compiler) -> 
         fw_compiler=forward, bw_compiler=backward, partition_fn=partitioner
     )
     return made
+
+
+def inductor(partitioner: Partitioner, identity: str) -> Callable[..., Any]:
+    """A backend for `torch.compile`: inductor with another partitioner.
+
+    Args:
+        partitioner: splits joint graphs, after inductor has rewritten them.
+        identity: of all that its decisions depend on; compiled code is kept under it.
+
+    Raises:
+        OptionError: inductor has no place for it.
+    """
+    try:
+        from torch._inductor.custom_graph_pass import CustomPartitionerFn
+    except ImportError:
+        raise OptionError(
+            f'kernels="inductor" needs PyTorch 2.10 or later; this is {torch.__version__}'
+        ) from None
+
+    class Partitioning(CustomPartitionerFn):
+        def __call__(self, gm: fx.GraphModule, joint_inputs: object, **options: Any) -> Any:
+            return partitioner(gm, joint_inputs, **options)
+
+        def uuid(self) -> str:
+            return identity
+
+        # Inductor copies and pickles its settings, to compare them. A partitioner that holds what
+        # cannot be copied, such as a fake tensor, fails there: it looks like a failed compilation.
+
+        def __deepcopy__(self, _memo: object) -> "Partitioning":
+            return self
+
+        def __reduce__(self) -> tuple[type, tuple[str]]:
+            return str, (identity,)
+
+    patches = {"custom_partitioner_fn": Partitioning()}
+
+    def compile_graph(
+        module: fx.GraphModule,
+        inputs: Sequence[Any],
+        *,
+        mode: str | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> Any:
+        from torch._inductor import list_mode_options
+        from torch._inductor.compile_fx import compile_fx
+
+        chosen = {**list_mode_options(mode or "default"), **(options or {}), **patches}
+        return compile_fx(module, list(inputs), config_patches=chosen)
+
+    return compile_graph
 
 
 def split_joint(
@@ -109,9 +206,23 @@ def split_joint(
 
 def boxed(module: fx.GraphModule) -> Runner:
     """Runs the operators of a graph as they are; values die with their last use, inputs too."""
-    module.graph.set_codegen(_BoxedCodeGen())
+    module.graph.set_codegen(_FromList())
     module.recompile()
     return mark_boxed(module.forward)
+
+
+class _FromList(CodeGen):
+    """Writes functions that take a list and empty it; fx has one of its own from 2.9 on."""
+
+    def gen_fn_def(
+        self, free_vars: list[str], maybe_return_annotation: str, **_more: object
+    ) -> str:
+        names = [one.partition(":")[0].partition("=")[0].strip() for one in free_vars]
+        inputs = [name for name in names if name != "self"]
+        lines = [f"def {self._func_name}(self, _given){maybe_return_annotation}:"]
+        if inputs:
+            lines += [f"    {', '.join(inputs)}, = _given", "    _given.clear()"]
+        return "\n".join(lines)
 
 
 def mark_boxed(run: Runner) -> Runner:

@@ -10,7 +10,7 @@ what was predicted, what the operators took is noted, and the step can be planne
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import torch
@@ -155,18 +155,27 @@ class Step:
                 held = _own_gradients(module, arguments)
                 result = _Metered(module, measuring).boxed_run(arguments)
             del held  # what was not seen to come shall not be seen to go
-            setattr(self, name, measuring.whole)
-            self._learn(module, measuring)
+            setattr(self, name, self._learn(module, measuring))
             return result
 
         return mark_boxed(watched)
 
-    def _learn(self, module: fx.GraphModule, measured: Meter) -> None:
+    def _learn(self, module: fx.GraphModule, measured: Meter) -> Section:
+        """Notes what operators took; returns the whole without what libraries keep for good.
+
+        In the first step of a thread cuBLAS allocates a workspace, which is there from then on.
+        """
         nodes = {node.name: node for node in module.graph.nodes}
+        kept = peak = 0
         for section in measured.sections:
             node = nodes[section.label]
-            taken = section.peak - workspaces.written(node)
-            self.news |= workspaces.correct(node, max(0, taken))
+            written = workspaces.written(node)
+            stays = max(0, section.net - written)
+            kept += stays
+            peak = max(peak, section.start + section.peak - kept)
+            self.news |= workspaces.correct(node, max(0, section.peak - written - stays))
+        whole = measured.whole
+        return replace(whole, peak=peak, net=whole.net - kept) if kept else whole
 
 
 def plan_step(joint: fx.GraphModule, outputs: int, settings: Settings) -> Planned:

@@ -21,7 +21,7 @@ Signature = tuple[object, ...]
 
 _known: dict[Signature, "Measured"] = {}
 
-_REPEATS = 2  # the first run fills the caches of libraries
+_REPEATS = 2  # in the first run libraries make what they keep, as cuBLAS its workspace
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ def _run_all(todo: dict[Signature, fx.Node], device: torch.device, measuring: Me
     for index, (key, node) in enumerate(todo.items()):
         runs = seen.get(str(index), [])
         if len(runs) == _REPEATS:
-            peak = max(run.peak for run in runs)
+            peak = runs[-1].peak
             seconds = min(run.seconds for run in runs)
             real = _known[key].workspace if key in _known else 0  # what a step was seen to take
             _known[key] = Measured(max(real, peak - written(node)), seconds)
@@ -138,8 +138,13 @@ def _device(node: fx.Node) -> torch.device:
 
 
 def written(node: fx.Node) -> int:
-    """Bytes of the storages that an operator makes."""
-    return sum(one.untyped_storage().nbytes() for one in _owned(node.meta.get("val"), node))
+    """Bytes of the storages that an operator makes, as the device's allocator counts them."""
+    return sum(_allocated(one) for one in _owned(node.meta.get("val"), node))
+
+
+def _allocated(tensor: Tensor) -> int:
+    grain = 512 if tensor.device.type == "cuda" else 1
+    return -(-tensor.untyped_storage().nbytes() // grain) * grain
 
 
 def _owned(example: object, node: fx.Node) -> list[Tensor]:

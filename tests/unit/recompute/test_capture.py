@@ -76,7 +76,7 @@ def test_attention_is_random_with_dropout_only(dropout):
             x = super().forward(x)
             return functional.scaled_dot_product_attention(x, x, x, dropout_p=dropout)
 
-    graph = captured(Attention(8, 8), torch.ones(1, 2, 4, 8)).graph
+    graph = captured(Attention(8, 4), torch.ones(1, 2, 4, 8)).graph
     random = {one.name for one in graph.operations[: graph.forward] if one.pinned}
     fused = "aten._scaled_dot_product_flash_attention_for_cpu"
     assert bool(random) == bool(dropout)

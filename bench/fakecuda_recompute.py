@@ -1,0 +1,85 @@
+"""The largest batch of a card by recomputation, beside PyTorch's own means of it.
+
+Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of tests/fakecuda.
+
+    python bench/fakecuda_recompute.py --python .venv-fakecuda/bin/python
+    python bench/fakecuda_recompute.py --python .venv-fakecuda/bin/python --ways plain checkpoint
+
+GPT-2 medium (512 tokens, bfloat16 autocast, AdamW) on a 16 GiB card, each way in a process of its
+own that runs a job of `bench/gpu/recompute.py`: it looks for the largest batch of which two steps
+can be run, and says which is the least that fails. "packed" is `pgmo.recompute` under
+`pgmo.optimize`: nine steps, of which the last ones are replayed. All ways have expandable segments.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from _machine import RESULTS, write_result
+from workloads.command import without_paths
+from workloads.launch import ROOT, Stub
+
+CARD = 16 << 30
+SCRIPT = ROOT / "bench/gpu/recompute.py"
+
+WAYS: dict[str, dict[str, Any]] = {
+    "plain": {"way": "plain", "setting": None},
+    "checkpoint": {"way": "checkpoint", "setting": "each block"},
+    "budget 0.5": {"way": "activation_memory_budget", "setting": 0.5},
+    "budget 0.2": {"way": "activation_memory_budget", "setting": 0.2},
+    "pgmo": {"way": "pgmo", "setting": "min"},
+    "pgmo packed": {"way": "pgmo", "setting": "min", "packed": True},
+}
+
+
+def found(stub: Stub, name: str, samples: int, longest: float) -> dict[str, Any]:
+    """What the job of a way finds out, and how long that took."""
+    job = {"workload": "gpt2_medium", "samples": samples, "limit": CARD, **WAYS[name]}
+    begin = time.monotonic()
+    done = subprocess.run(
+        [str(stub.out / "run"), stub.python, str(SCRIPT), "--job", json.dumps(job)],
+        env=os.environ
+        | {
+            "FAKECUDA_BYTES": str(CARD),
+            "FAKECUDA_COPY_LIMIT": str(1 << 20),
+            "PGMO_FAKECUDA": str(stub.out),
+            "PYTHONPATH": str(ROOT),
+            "PYTHONWARNINGS": "ignore",
+            "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",
+        },
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=longest,
+        check=True,
+    )
+    row: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return {"name": name} | job | row | {"seconds": time.monotonic() - begin}
+
+
+def main() -> None:
+    """Looks for the largest batch of each way and writes the result."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    parser.add_argument("--python", default=sys.executable, help="one with the CUDA torch")
+    parser.add_argument("--stub", type=Path, default=ROOT / "build/fakecuda")
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
+    parser.add_argument("--samples", type=int, default=4, help="in the first batch (default: 4)")
+    parser.add_argument("--longest", type=float, default=600, help="seconds of a way")
+    parser.add_argument("-o", "--output", type=Path, default=RESULTS / "fakecuda_recompute.json")
+    arguments = parser.parse_args()
+    stub = Stub.build(arguments.python, arguments.stub.resolve())
+    sys.argv = [sys.argv[0], *without_paths(sys.argv[1:])]  # the result tells the command
+    rows = []
+    for name in arguments.ways:
+        rows.append(found(stub, name, arguments.samples, arguments.longest))
+        largest, fails = rows[-1]["largest_batch"], rows[-1]["least_that_fails"]
+        print(f"{name:12} largest batch {largest}; {fails} fails", file=sys.stderr)
+        write_result("fakecuda_recompute", {"card": CARD, "rows": rows}, arguments.output)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""Recomputation keeps every bit and its budget, on CUDA's kernels and in its allocator."""
+
+import copy
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+
+import pgmo  # noqa: E402
+from pgmo.recompute.planning import plan_choice  # noqa: E402
+from tests.gpu.device import STUB  # noqa: E402
+from tests.integration.networks import make  # noqa: E402
+
+NETWORKS = ["unet", "resnet", "densenet", "gpt"]
+
+
+class Unread(nn.Module):
+    """The input of the second convolution is large, and nobody else reads it."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Conv2d(4, 16, 3, padding=1)
+        self.second = nn.Conv2d(64, 4, 3, padding=1)
+
+    def forward(self, x):
+        h = self.first(x).sigmoid()
+        return self.second(torch.cat([h] * 4, 1)).square().mean()
+
+
+def on_device(name):
+    if name == "unread":
+        torch.manual_seed(0)
+        return Unread().cuda(), (torch.rand(8, 4, 64, 64, device="cuda"),)
+    model, batch = make(name)
+    return model.cuda(), tuple(one.cuda() for one in batch)
+
+
+def quick(graph, budget):
+    return plan_choice(graph, budget, evaluations=5000)
+
+
+def step(model, batch):
+    """Loss, gradients and buffers of a step, and the bytes that it took at its peak."""
+    for one in model.parameters():
+        one.grad = None
+    torch.manual_seed(0)
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    loss = model(*batch)
+    loss.backward()
+    torch.cuda.synchronize()
+    peak = torch.cuda.max_memory_allocated() - before
+    gradients = [one.grad.clone() for one in model.parameters()]
+    return [loss.detach(), *gradients, *(one.clone() for one in model.buffers())], peak
+
+
+@pytest.mark.parametrize("name", [*NETWORKS, "unread"])
+def test_the_same_bits_within_the_budget(name):
+    plain, batch = on_device(name)
+    model, plan = pgmo.recompute(copy.deepcopy(plain), batch, "min", planner=quick)
+    assert plan.recomputed
+    step(model, batch)  # it measures itself, and may plan again
+    model.load_state_dict(plain.state_dict())
+    expected, default = step(plain, batch)
+    found, peak = step(model, batch)
+    if not STUB:
+        assert all(map(torch.equal, found, expected))
+    assert peak < default
+    assert peak == pytest.approx(plan.peak, rel=0.02, abs=64 * 512)
+
+
+def test_what_runs_again_is_packed_and_replayed():
+    plain, batch = on_device("gpt")
+    model, _ = pgmo.recompute(plain, batch, "min", planner=quick)
+    step(model, batch)
+    with pgmo.optimize(device="cuda") as session:
+        for _ in range(6):
+            with session.iteration():
+                step(model, batch)
+    assert session.history[-1].hit_bytes_rate >= 0.99
+    assert {tag.phase for tag in session.profile.tags if tag} >= {"recompute"}
