@@ -2,6 +2,7 @@
 
 import operator
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Literal
 
 from pgmo.errors import BudgetError, OptionError
@@ -70,8 +71,8 @@ def _share(budget: object) -> float | None:
             part = float(budget.strip().removesuffix("%")) / 100
         except ValueError:
             return None
-    elif isinstance(budget, float):
-        part = budget
+    elif isinstance(budget, Real) and not isinstance(budget, Integral):
+        part = float(budget)  # numpy's, too
     else:
         return None
     if not 0 < part <= 1:

@@ -15,6 +15,7 @@ from pgmo.recompute.budget import Share, parse_budget
         (" 60 % ", Share(0.6)),
         (0.25, Share(0.25)),
         (np.float64(0.25), Share(0.25)),
+        (np.float32(0.25), Share(0.25)),
         ("min", "min"),
         (None, None),
     ],
