@@ -1,4 +1,4 @@
-"""The attack notices every deliberately broken engine, and finds nothing wrong with the sound one."""
+"""The attack notices every broken engine, and finds nothing wrong with the sound one."""
 
 import re
 from pathlib import Path
