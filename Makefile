@@ -33,8 +33,7 @@ demo: $(READY)  ## train four real networks out of one arena each, on the CPU
 	$(RUN)/pgmo demo --force
 
 test: lint  ## run every test that needs no GPU
-	$(RUN)/python -m pytest $(PARALLEL)
-	$(RUN)/python -m pytest --nbmake notebooks
+	$(RUN)/python -m pytest $(PARALLEL) --nbmake tests notebooks
 
 lint: $(READY)  ## check style and types
 	$(RUN)/ruff check .

@@ -50,8 +50,11 @@ def _redirected(files: list[Path], work: Callable[..., None], *arguments: object
         os.dup2(os.open(file, os.O_WRONLY), stream)
     try:
         work(*arguments)
+    except Exception as error:
+        sys.excepthook(type(error), error, error.__traceback__)
+        sys.exit(1)
     finally:
-        atexit._run_exitfuncs()  # which such a process leaves out
+        atexit._run_exitfuncs()  # such a process leaves them out, and the hook as well
 
 
 def _execute(program: str) -> None:
