@@ -75,6 +75,12 @@ def repeat(work: Callable[[], object], times: int = 5) -> Seconds:
     return Seconds.of(samples)
 
 
+def _script() -> str:
+    """The running program's path in the project."""
+    path, root = Path(sys.argv[0]).resolve(), Path(__file__).resolve().parents[1]
+    return path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name
+
+
 def write_result(name: str, result: Mapping[str, Any], output: Path | None = None) -> Path:
     """Writes `result` with the date, the machine and the command as JSON; returns where.
 
@@ -87,7 +93,7 @@ def write_result(name: str, result: Mapping[str, Any], output: Path | None = Non
     header = {
         "benchmark": name,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": " ".join(["python", f"bench/{Path(sys.argv[0]).name}", *sys.argv[1:]]),
+        "command": " ".join(["python", _script(), *sys.argv[1:]]),
         "machine": asdict(Machine.here()),
     }
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -69,7 +69,15 @@ class JointSession:
         self._sessions = dict(sessions)
 
     def __getitem__(self, framework: str) -> Session:
-        """The session of one framework."""
+        """The session of one framework.
+
+        Raises:
+            OptionError: there is none of that name.
+        """
+        if framework not in self._sessions:
+            raise OptionError(
+                f"no session of {framework!r} here, only of {' and '.join(self._sessions)}"
+            )
         return self._sessions[framework]
 
     @property

@@ -9,7 +9,7 @@ written as a .pgmoprof file, in which recomputed blocks have the phase "recomput
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pgmo.errors import OptionError
 
@@ -107,36 +107,28 @@ def _plan(arguments: argparse.Namespace) -> "RecomputePlan":
     model, inputs = call_factory(arguments.factory)
     from pgmo.recompute.apply import recompute
 
-    options: dict[str, Any] = {
-        "counts": arguments.counts,
-        "costs": arguments.costs,
-        "planner": arguments.planner,
-    }
-    share = _share(arguments.budget)
-    if share is None:
-        return recompute(model, inputs, arguments.budget, **options)[1]
-    _, whole = recompute(model, inputs, None, **options)
-    resident = whole.resident if arguments.counts == "all" else 0
-    return recompute(model, inputs, int(share * (whole.default_peak + resident)), **options)[1]
+    return recompute(
+        model,
+        inputs,
+        _budget(arguments.budget),
+        counts=arguments.counts,
+        costs=arguments.costs,
+        planner=arguments.planner,
+    )[1]
 
 
-def _share(budget: str) -> float | None:
-    """What part of the peak a budget is; None where it is bytes or "min".
+def _budget(text: str) -> float | str:
+    """A share without a sign is a number, which a text is not in Python.
 
     Example:
-        >>> _share("50%"), _share("0.5"), _share("8GiB")
-        (0.5, 0.5, None)
+        >>> _budget("0.5"), _budget("50%"), _budget("8GiB")
+        (0.5, '50%', '8GiB')
     """
-    text = budget.strip()
     try:
-        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+        number = float(text)
     except ValueError:
-        return None
-    if 0 < share <= 1:
-        return share
-    if text.endswith("%") or share <= 0:
-        raise OptionError(f"--budget {budget}: a share of the peak is above 0 and at most 1, 100%")
-    return None
+        return text
+    return number if number <= 1 else text
 
 
 def _call(plan: "RecomputePlan", counts: str) -> str:

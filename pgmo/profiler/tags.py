@@ -17,6 +17,7 @@ from contextlib import AbstractContextManager, ExitStack
 from types import TracebackType
 from typing import Any
 
+from pgmo.profiler import origin
 from pgmo.profiler.module_paths import ModulePaths
 from pgmo.profiler.operator_mode import OperatorMode
 from pgmo.profiler.tag import Tag
@@ -82,6 +83,7 @@ class Tagger(AbstractContextManager["Tagger"]):
                 optimizer.register_optimizer_step_post_hook(self._leave_optimizer),
             ):
                 undo.callback(handle.remove)
+            undo.enter_context(origin.listen())
             undo.enter_context(OperatorMode(self._around))
             self._active = undo.pop_all()
         return self
@@ -140,6 +142,9 @@ class Tagger(AbstractContextManager["Tagger"]):
         made = self._note_nodes(module)
         if made and phase is OTHER:
             phase = FORWARD  # a loss written without a module belongs to the forward pass
+        said = origin.said()
+        if said is not None:  # a captured step, which enters no modules
+            module, phase = ".".join(filter(None, (module, said[0]))), said[1]
         return module, phase
 
     def _note_nodes(self, module: str) -> int:

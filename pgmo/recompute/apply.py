@@ -8,12 +8,12 @@ from typing import Any, Literal, TypeVar
 import torch
 from torch import Tensor, nn
 
-from pgmo.errors import BudgetError, OptionError
+from pgmo.errors import OptionError
+from pgmo.recompute.budget import parse_budget
 from pgmo.recompute.compat import flatten, storage_key
 from pgmo.recompute.dispatch import Recomputing
 from pgmo.recompute.execute import Planner, Settings, find_planner
 from pgmo.recompute.outcome import RecomputePlan
-from pgmo.units import format_bytes, parse_bytes
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -21,7 +21,7 @@ M = TypeVar("M", bound=nn.Module)
 def recompute(
     model: M,
     example_inputs: object,
-    budget: int | str | None = "min",
+    budget: int | float | str | None = "min",
     *,
     counts: Literal["step", "all"] = "step",
     costs: Literal["model", "measured"] = "model",
@@ -49,8 +49,9 @@ def recompute(
         example_inputs: what the model is called with: a tuple of positional arguments, a
             dictionary of keyword arguments, or one argument. Other shapes, types and modes are
             captured and planned when they first come.
-        budget: bytes, such as `"8 GiB"`; `"min"` for the least peak that is found; None to
-            recompute only what lies in `with pgmo.recompute.forget():`.
+        budget: bytes, such as `"8 GiB"`; a share of the peak without recomputation, such as
+            `"60%"` or 0.6; `"min"` for the least peak that is found; None to recompute only what
+            lies in `with pgmo.recompute.forget():`.
         counts: "step" for what a step allocates, "all" to count what is there before it, too.
         costs: "model" reckons an operator's time from its arithmetic and its traffic, "measured"
             runs each operator of the step.
@@ -85,7 +86,7 @@ def recompute(
         raise OptionError(f'counts is {counts!r}; give "step" or "all"')
     arguments, keywords = _call(example_inputs)
     resident = _resident(model, (arguments, keywords))
-    limit = _limit(budget, resident if counts == "all" else 0)
+    limit = parse_budget(budget, resident if counts == "all" else 0)
     settings = Settings(limit, find_planner(planner), costs, measure, check)
     made = copy.copy(model)  # shares all parameters, buffers and submodules
     forward = model.__dict__.get("forward") or functools.partial(type(model).forward, made)
@@ -95,7 +96,7 @@ def recompute(
     with torch.enable_grad():
         call = recomputing.capture(*arguments, **keywords)
     made.__dict__["forward"] = recomputing
-    return made, RecomputePlan(call, settings, resident)
+    return made, RecomputePlan(call, resident)
 
 
 def _call(example: object) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -104,25 +105,6 @@ def _call(example: object) -> tuple[tuple[Any, ...], dict[str, Any]]:
     if isinstance(example, (tuple, list)):
         return tuple(example), {}
     return (example,), {}
-
-
-def _limit(budget: int | str | None, resident: int) -> int | Literal["min"] | None:
-    if budget is None:
-        return None
-    if budget == "min":
-        return "min"
-    if isinstance(budget, float) and 0 < budget < 1:
-        raise OptionError(
-            f"budget is {budget} bytes; for a share of the peak give int({budget} * "
-            "plan.default_peak) of a plan made with budget=None"
-        )
-    size = parse_bytes(budget)
-    if size < resident:
-        raise BudgetError(
-            f"a step cannot be run within {format_bytes(size)}: the parameters, the buffers and "
-            f"the inputs alone take {format_bytes(resident)}. Give more, or a smaller batch"
-        )
-    return size - resident
 
 
 def _resident(model: nn.Module, call: object) -> int:

@@ -6,12 +6,13 @@ from typing import Any, Literal
 from torch import fx
 
 from pgmo.recompute import compat
+from pgmo.recompute.announce import announced
+from pgmo.recompute.budget import parse_budget
 from pgmo.recompute.execute import Planner, Settings, Step, find_planner
-from pgmo.units import parse_bytes
 
 
 def backend(
-    budget: int | str | None = "min",
+    budget: int | float | str | None = "min",
     *,
     costs: Literal["model", "measured"] = "model",
     planner: str | Planner = "search",
@@ -32,13 +33,12 @@ def backend(
         >>> backend = pgmo.recompute.backend("2 GiB")  # doctest: +SKIP
         >>> model = torch.compile(model, backend=backend, dynamic=False)  # doctest: +SKIP
     """
-    limit: Any = parse_bytes(budget) if budget not in (None, "min") else budget
-    settings = Settings(limit, find_planner(planner), costs, measure, check=False)
+    settings = Settings(parse_budget(budget), find_planner(planner), costs, measure, check=False)
 
     def partition(joint: fx.GraphModule, inputs: object, **options: Any) -> Any:
         return Step(settings).partition(joint, inputs, **options)
 
     def run(module: fx.GraphModule, _inputs: object) -> compat.Runner:
-        return compat.boxed(module)
+        return announced(module)
 
     return compat.backend(partition, run, run)

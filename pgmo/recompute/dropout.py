@@ -52,12 +52,14 @@ def applied(node: fx.Node, operation: Operation, size: int) -> Operation:
     return replace(operation, name=APPLIED, cost=cost, workspace=size, pinned=False)
 
 
-def apply_again(graph: fx.Graph, node: fx.Node, x: fx.Node, mask: fx.Node) -> fx.Node:
-    """Adds nodes that compute the result of a dropout from its mask."""
+def apply_again(
+    graph: fx.Graph, node: fx.Node, x: fx.Node, mask: fx.Node
+) -> tuple[fx.Node, fx.Node]:
+    """Adds nodes that compute the result of a dropout from its mask; the last one is it."""
     kept = graph.call_function(torch.ops.aten.mul.Tensor, (x, mask))
     scale = 1.0 / (1.0 - float(str(node.args[1])))
     result = graph.call_function(torch.ops.aten.mul.Tensor, (kept, scale))
     for made in (kept, result):
         made.meta.update(items(node)[0].meta)
         made.meta["partitioner_tag"] = "is_backward"
-    return result
+    return kept, result

@@ -18,9 +18,12 @@ from torch import fx
 
 from pgmo.errors import BudgetError, OptionError
 from pgmo.recompute import workspaces
+from pgmo.recompute.announce import announced
+from pgmo.recompute.budget import Budget, Share
 from pgmo.recompute.capture import Captured, capture
-from pgmo.recompute.compat import Runner, boxed, fakes, is_tangent, mark_boxed
+from pgmo.recompute.compat import Runner, fakes, is_tangent, mark_boxed
 from pgmo.recompute.costs import modelled
+from pgmo.recompute.divide import CONVOLUTION_BACKWARD, dividable, divide, needed
 from pgmo.recompute.graph import Graph
 from pgmo.recompute.meter import Meter, Section, meter
 from pgmo.recompute.planning import PLANNERS, Choice, plan_choice, propose, rank
@@ -28,7 +31,6 @@ from pgmo.recompute.rewrite import split
 from pgmo.recompute.schedule import Schedule, simulate
 from pgmo.units import format_bytes
 
-Budget = int | Literal["min"] | None
 Planner = Callable[[Graph, int | Literal["min"]], Choice]
 
 
@@ -64,7 +66,7 @@ class Settings:
     """How steps are planned.
 
     Args:
-        budget: bytes of peak, "min" for the least, None to forget only what is marked.
+        budget: of the peak.
         planner: finds what to forget in a graph for a budget.
         costs: "model" or "measured".
         measure: run operators on the device to learn their workspaces.
@@ -87,12 +89,16 @@ class Planned:
         schedule: of the chosen operations.
         default: schedule in which nothing is forgotten.
         planner: name of what found the choice.
+        finest: the step in the smallest operations (`divide`), as the planner saw it.
+        budget: bytes that the peak was not to exceed, "min", or None.
     """
 
     captured: Captured
     schedule: Schedule
     default: Schedule
     planner: str
+    finest: Graph
+    budget: int | Literal["min"] | None
 
 
 @dataclass
@@ -135,7 +141,7 @@ class Step:
         return max(self.forward.peak, self.forward.net + self.backward.peak)
 
     def _runner(self, module: fx.GraphModule, name: Literal["forward", "backward"]) -> Runner:
-        run = boxed(module)
+        run = announced(module)
         if not self.settings.check:
             return run
 
@@ -170,26 +176,53 @@ def plan_step(joint: fx.GraphModule, outputs: int, settings: Settings) -> Planne
         BudgetError: the budget cannot be met.
         GraphError: the graph cannot be planned for.
     """
+    whole = _capture(joint, outputs, settings)
+    default = simulate(whole.graph)
+    budget = settings.budget
+    if isinstance(budget, Share):
+        budget = budget.of(default.peak)
+    if budget is None:
+        schedule = simulate(whole.graph, whole.forgotten)
+        return Planned(whole, schedule, default, "marked regions", whole.graph, None)
+    captured = finest = whole
+    names = dividable(joint)
+    tight = budget == "min" or budget < default.peak
+    if names and tight:
+        captured = finest = _capture(divide(joint, names), outputs, settings)
+    choice = settings.planner(finest.graph, budget)
+    schedule = simulate(finest.graph, choice.recomputed)
+    limit = schedule.peak if budget == "min" else budget
+    if finest is not whole:
+        kept = needed(finest, schedule, limit, _workspaces(whole, settings))
+        less = _capture(divide(joint, kept), outputs, settings) if kept else whole
+        again = simulate(less.graph, choice.recomputed)
+        if again.peak <= limit:
+            captured, schedule = less, again
+    both = simulate(captured.graph, choice.recomputed | captured.forgotten)
+    if captured.forgotten and both.peak <= limit:
+        schedule = both
+    return Planned(captured, schedule, default, choice.planner, finest.graph, budget)
+
+
+def _capture(joint: fx.GraphModule, outputs: int, settings: Settings) -> Captured:
     timed = settings.costs == "measured"
     if settings.measure or timed:
         nodes = [node for node in joint.graph.nodes if node.op == "call_function"]
         workspaces.measure(nodes, least=_least(nodes))
-    captured = capture(
+    return capture(
         joint,
         outputs,
         workspaces.seconds if timed else modelled,
         workspaces.workspace if settings.measure else None,
     )
-    graph = captured.graph
-    default = simulate(graph)
-    if settings.budget is None:
-        return Planned(captured, simulate(graph, captured.forgotten), default, "marked regions")
-    choice = settings.planner(graph, settings.budget)
-    schedule = simulate(graph, choice.recomputed)
-    both = simulate(graph, choice.recomputed | captured.forgotten)
-    if captured.forgotten and (settings.budget == "min" or both.peak <= settings.budget):
-        schedule = both
-    return Planned(captured, schedule, default, choice.planner)
+
+
+def _workspaces(captured: Captured, settings: Settings) -> dict[str, int]:
+    """Bytes by the names of nodes."""
+    if not settings.measure:
+        return {}
+    nodes = captured.joint.graph.find_nodes(op="call_function", target=CONVOLUTION_BACKWARD)
+    return {node.name: workspaces.workspace(node) for node in nodes}
 
 
 def _least(nodes: list[fx.Node]) -> int:

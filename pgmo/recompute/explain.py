@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 
+from pgmo.recompute.divide import divided
 from pgmo.recompute.execute import Planned
 from pgmo.recompute.graph import Graph
 from pgmo.units import format_bytes
@@ -25,14 +26,14 @@ def explain(planned: Planned, budget: int | str | None, measured: int | None, re
             f"{100 * abs(difference):.1f} % {'more' if difference > 0 else 'less'} than predicted."
         )
     if not schedule.recomputed:
-        lines += ["Nothing is recomputed.", "", _peak(planned)]
+        lines += ["Nothing is recomputed.", "", _peak(planned), *_divided(planned)]
         return "\n".join(lines)
     lines.append(
         f"{len(schedule.recomputed)} of {graph.forward} operations of the forward pass run twice: "
         f"{100 * schedule.overhead:.1f} % of its time. Found by {planned.planner}."
     )
     lines += ["", *_modules(planned), "", _peak(planned)]
-    lines += _pinned(graph)
+    lines += [*_divided(planned), *_pinned(graph)]
     return "\n".join(lines)
 
 
@@ -100,6 +101,16 @@ def _peak(planned: Planned) -> str:
         f"The peak lies at {operation.name.removeprefix('aten.')}{where} ({phase} pass{again}). "
         f"The largest blocks there: {'; '.join(largest)}."
     )
+
+
+def _divided(planned: Planned) -> list[str]:
+    count = divided(planned.captured)
+    if not count:
+        return []
+    return [
+        f"{count} convolution{'s compute their' if count > 1 else ' computes its'} gradients of "
+        "weights and input one after the other, since both at once would take too much."
+    ]
 
 
 def _pinned(graph: Graph) -> list[str]:

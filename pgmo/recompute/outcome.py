@@ -7,7 +7,7 @@ import torch
 from pgmo.recompute import planning
 from pgmo.recompute.curve import Curve
 from pgmo.recompute.dispatch import CapturedCall
-from pgmo.recompute.execute import Planned, Settings
+from pgmo.recompute.execute import Planned
 from pgmo.recompute.explain import explain
 from pgmo.recompute.step_profile import step_profile
 from pgmo.units import format_bytes
@@ -31,8 +31,8 @@ class RecomputePlan:
         >>> plan.curve().plot("curve.png")  # doctest: +SKIP
     """
 
-    def __init__(self, call: CapturedCall, settings: Settings, resident: int) -> None:
-        self._call, self._settings, self.resident = call, settings, resident
+    def __init__(self, call: CapturedCall, resident: int) -> None:
+        self._call, self.resident = call, resident
 
     @property
     def _planned(self) -> Planned:
@@ -45,7 +45,7 @@ class RecomputePlan:
 
     @property
     def graph(self) -> "Graph":
-        """The step as planners see it."""
+        """The step as it runs, in operations and values."""
         return self._planned.captured.graph
 
     @property
@@ -81,7 +81,7 @@ class RecomputePlan:
     @property
     def budget(self) -> int | str | None:
         """Bytes that the peak was not to exceed, "min", or None: only marked regions."""
-        return self._settings.budget
+        return self._planned.budget
 
     @property
     def measured_peak(self) -> int | None:
@@ -99,7 +99,7 @@ class RecomputePlan:
             points: number of budgets to plan for, from 2.
             time_limit: seconds for each of them.
         """
-        return Curve(planning.curve(self.graph, points=points, time_limit=time_limit))
+        return Curve(planning.curve(self._planned.finest, points=points, time_limit=time_limit))
 
     def profile(self) -> "Profile":
         """The planned step as a profile: to pack, to save, or to show; see `step_profile`."""

@@ -9,6 +9,7 @@ left to AOTAutograd is to cut between the passes: what the second part reads of 
 from torch import fx
 
 from pgmo.recompute import dropout
+from pgmo.recompute.announce import ORIGIN
 from pgmo.recompute.capture import Captured
 from pgmo.recompute.compat import is_backward, split_joint
 from pgmo.recompute.schedule import Schedule, is_forgotten
@@ -51,6 +52,11 @@ class _Writer:
         self.second: dict[fx.Node, fx.Node] = {}  # of the backward pass
         self.saved: dict[fx.Node, None] = {}  # a set in the order of addition
         self.choice = schedule.recomputed
+        self.module_of = {
+            node: captured.graph.operations[index].module
+            for index, nodes in enumerate(captured.nodes)
+            for node in nodes
+        }
         for node in captured.joint.graph.find_nodes(op="placeholder"):
             copies = self.second if node in captured.backward else self.first
             copies[node] = self.graph.node_copy(node)
@@ -78,13 +84,19 @@ class _Writer:
     def _copy_first(self, node: fx.Node) -> None:
         if node not in self.first:
             self.first[node] = self.graph.node_copy(node, self.first.__getitem__)
+            self._sign(self.first[node], node, "forward")
+
+    def _sign(self, made: fx.Node, node: fx.Node, phase: str) -> None:
+        made.meta[ORIGIN] = (self.module_of.get(node, ""), phase)
 
     def _operation(self, index: int, again: bool) -> None:
         nodes = self.captured.nodes[index]
         if self.captured.graph.operations[index].name == dropout.APPLIED:
             node, x, mask = dropout.parts(nodes[0])
             read = (self._of_backward(x), self._of_backward(mask))
-            self.second[nodes[0]] = dropout.apply_again(self.graph, node, *read)
+            for made in dropout.apply_again(self.graph, node, *read):
+                self._sign(made, nodes[0], "recompute")
+                self.second[nodes[0]] = made
             return
         for position, node in enumerate(nodes):
             other = self.captured.replaced(node) if again and position == 0 else {}
@@ -93,6 +105,7 @@ class _Writer:
                 for one in node.all_input_nodes
             }
             made = self.graph.node_copy(node, arguments.__getitem__)
+            self._sign(made, node, "recompute" if again else "backward")
             if again:
                 made.meta["partitioner_tag"] = "is_backward"
             self.second[node] = made

@@ -105,6 +105,7 @@ def test_a_module_on_the_path_and_the_next_command(model, monkeypatch, capsys):
         ("make", ["--budget", "1KiB"], "no recomputation was found that keeps the step within"),
         ("make", ["--budget", "many"], "cannot read 'many' as a size"),
         ("make", ["--budget", "0"], "a share of the peak is above 0"),
+        ("make", ["--budget", "1O%"], "cannot read '1O%' as a size"),
         ("make", ["--budget", "120%"], "a share of the peak is above 0"),
         ("make", ["--planner", "luck"], "no planner is called 'luck'"),
         ("make", ["--points", "1"], "--points is 1"),

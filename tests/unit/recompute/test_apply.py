@@ -55,6 +55,21 @@ def test_planners_by_name(planner):
     assert bool(plan.recomputed) == (plan.planner != "default")
 
 
+def test_a_budget_may_be_a_share_of_the_peak():
+    _, plan = recomputed(0.9)
+    assert plan.budget == int(0.9 * plan.default_peak)
+    assert plan.peak <= plan.budget < plan.default_peak
+    _, whole = recomputed("90%", counts="all")
+    assert whole.budget == int(0.9 * (plan.default_peak + plan.resident)) - plan.resident
+
+
+def test_a_share_is_one_of_each_kind_of_call():
+    model, plan = recomputed("90%")
+    model(X[:128])
+    other = list(model.__dict__["forward"].calls.values())[1].planned
+    assert other.budget == int(0.9 * other.default.peak) < plan.budget
+
+
 def test_a_budget_may_count_what_is_there_before():
     _, plan = recomputed()
     whole = plan.peak + plan.resident
@@ -78,7 +93,8 @@ def test_an_impossible_budget_names_the_least_peak(planner):
         ({"counts": "some"}, "counts is 'some'"),
         ({"planner": "oracle"}, "no planner is called 'oracle'"),
         ({"budget": "much"}, "cannot read 'much'"),
-        ({"budget": 0.5}, "for a share of the peak"),
+        ({"budget": 1.5}, "a share of the peak is above 0"),
+        ({"budget": True}, "the budget is True"),
     ],
 )
 def test_options_that_cannot_be_used(options, message):

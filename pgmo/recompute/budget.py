@@ -1,0 +1,91 @@
+"""What a step may take: bytes, a share of what it takes without recomputation, or the least."""
+
+import operator
+from dataclasses import dataclass
+from typing import Literal
+
+from pgmo.errors import BudgetError, OptionError
+from pgmo.units import format_bytes, parse_bytes
+
+
+@dataclass(frozen=True)
+class Share:
+    """A part of the peak without recomputation, which is known once a step is captured.
+
+    Args:
+        part: above 0, at most 1.
+        resident: bytes that are there before the step and count, too.
+    """
+
+    part: float
+    resident: int = 0
+
+    def of(self, peak: int) -> int:
+        """The bytes that a step may allocate whose peak is `peak` without recomputation.
+
+        Raises:
+            BudgetError: what is there before it takes more than that.
+
+        Example:
+            >>> Share(0.5).of(100), Share(0.5, resident=20).of(100)
+            (50, 40)
+        """
+        return _above(int(self.part * (peak + self.resident)), self.resident)
+
+
+Budget = int | Share | Literal["min"] | None
+"""Bytes that a step allocates, a share, the least peak, or None: forget only what is marked."""
+
+
+def parse_budget(budget: object, resident: int = 0) -> Budget:
+    """Reads a budget as users write it.
+
+    Args:
+        budget: bytes, as a number or as in `"8 GiB"`; a share, as in `"60%"` or 0.6; `"min"`; None.
+        resident: bytes that are there before the step and that the budget counts, too.
+
+    Raises:
+        BudgetError: what is there before it takes more than that.
+        OptionError: it is none of these.
+
+    Example:
+        >>> parse_budget("8 KiB"), parse_budget("60%"), parse_budget(0.5), parse_budget("min")
+        (8192, Share(part=0.6, resident=0), Share(part=0.5, resident=0), 'min')
+    """
+    if budget is None or budget == "min":
+        return budget
+    share = _share(budget)
+    if share is not None:
+        return Share(share, resident)
+    if hasattr(budget, "__index__") and not isinstance(budget, bool):
+        budget = operator.index(budget)  # numpy's integers, too
+    if not isinstance(budget, (int, str)) or isinstance(budget, bool):
+        raise OptionError(f'the budget is {budget!r}; give bytes, "8 GiB", "60%", or "min"')
+    return _above(parse_bytes(budget), resident)
+
+
+def _share(budget: object) -> float | None:
+    if isinstance(budget, str) and budget.strip().endswith("%"):
+        try:
+            part = float(budget.strip().removesuffix("%")) / 100
+        except ValueError:
+            return None
+    elif isinstance(budget, float):
+        part = budget
+    else:
+        return None
+    if not 0 < part <= 1:
+        raise OptionError(
+            f"the budget is {budget!r}: a share of the peak is above 0 and at most 1, or 100%; "
+            "bytes are a whole number"
+        )
+    return part
+
+
+def _above(size: int, resident: int) -> int:
+    if size < resident:
+        raise BudgetError(
+            f"a step cannot be run within {format_bytes(size)}: the parameters, the buffers and "
+            f"the inputs alone take {format_bytes(resident)}. Give more, or a smaller batch"
+        )
+    return size - resident
