@@ -52,7 +52,7 @@ def measure(name: str, repetitions: int, small: bool) -> list[dict[str, Any]]:
     ways: list[Way] = [plain]
     failed: list[dict[str, Any]] = []
     captured = Planned(model, inputs, None, "capture")
-    fractions, values = FEW.get(name, (FRACTIONS, SWEEP))
+    fractions, values = _settings(name, small)
     for setting in (*fractions, "min"):
         budget = setting if setting == "min" else int(setting * captured.plan.default_peak)
         try:
@@ -78,6 +78,12 @@ def measure(name: str, repetitions: int, small: bool) -> list[dict[str, Any]]:
         row["fastest_against_plain"] = min(way.seconds) / min(plain.seconds)
         _show(row)
     return rows + failed + list(_without_workspace(name, small))
+
+
+def _settings(name: str, small: bool) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Fractions of the peak, and values of the budget of PyTorch; to try it out, half of them."""
+    fractions, values = FEW.get(name, (FRACTIONS, SWEEP))
+    return (fractions[::2], values[::2]) if small else (fractions, values)
 
 
 def _row(name: str, way: str, setting: object) -> dict[str, Any]:
@@ -116,7 +122,7 @@ def _without_workspace(name: str, small: bool) -> Iterator[dict[str, Any]]:
     """Plans alone, with no regard to what operators take while they run, as in the literature."""
     model, inputs = create(name, small=small)
     _, plan = pgmo.recompute(model, inputs, budget=None, measure=False, check=False)
-    for fraction in FEW.get(name, (FRACTIONS, SWEEP))[0]:
+    for fraction in _settings(name, small)[0]:
         row = _row(name, "pgmo, workspaces not counted", fraction)
         budget = int(fraction * plan.default_peak)
         try:

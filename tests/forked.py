@@ -1,8 +1,12 @@
 """Programs in processes of their own that need not import torch first, which takes seconds."""
 
+import atexit
 import multiprocessing
 import os
+import runpy
+import sys
 import tempfile
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,18 +25,51 @@ class Ended:
 
 def run(program: str) -> Ended:
     """Executes a program as `__main__`."""
+    return _ended(_execute, program)
+
+
+def run_command(folder: Path, *command: str, environment: Mapping[str, str]) -> Ended:
+    """What `python COMMAND` does: a script, or `-m` and a module, with arguments."""
+    return _ended(_run_command, folder, command, dict(environment))
+
+
+def _ended(work: Callable[..., None], *arguments: object) -> Ended:
     with tempfile.TemporaryDirectory() as folder:
         files = [Path(folder) / name for name in ("output", "errors")]
         for file in files:
             file.touch()
-        process = _SERVER.Process(target=_execute, args=(program, *files))
+        process = _SERVER.Process(target=_redirected, args=(files, work, *arguments))
         process.start()
         process.join()
         assert process.exitcode is not None
         return Ended(*(file.read_text() for file in files), process.exitcode)
 
 
-def _execute(program: str, output: Path, errors: Path) -> None:
-    for stream, file in ((1, output), (2, errors)):
+def _redirected(files: list[Path], work: Callable[..., None], *arguments: object) -> None:
+    for stream, file in enumerate(files, 1):
         os.dup2(os.open(file, os.O_WRONLY), stream)
+    try:
+        work(*arguments)
+    except Exception as error:
+        sys.excepthook(type(error), error, error.__traceback__)
+        sys.exit(1)
+    finally:
+        atexit._run_exitfuncs()  # such a process leaves them out, and the hook as well
+
+
+def _execute(program: str) -> None:
     exec(compile(program, "program", "exec"), {"__name__": "__main__"})
+
+
+def _run_command(folder: Path, command: tuple[str, ...], environment: dict[str, str]) -> None:
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(folder)
+    is_module = command[0] == "-m"
+    target, *arguments = command[is_module:]
+    sys.argv = [target, *arguments]
+    sys.path.insert(0, str(folder if is_module else Path(target).parent))
+    if is_module:
+        runpy.run_module(target, run_name="__main__", alter_sys=True)
+    else:
+        runpy.run_path(target, run_name="__main__")

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pgmo
+from tests import forked
 
 SCRIPTS = Path(__file__).parent / "scripts"
 RESULT = re.compile(r"^(\w+ )?-?0x[0-9a-f.]+p[+-]\d+$|^[0-9a-f]{64}$")
@@ -25,17 +26,19 @@ for _ in range(9):
 """
 
 
-def run(folder, *command, check=True):
+def run(folder, *command, check=True, fresh=False):
+    """Runs Python; it has torch already unless it is to be `fresh`, as on the command line."""
     root = str(Path(pgmo.__file__).parents[1])
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": root}
-    done = subprocess.run(
-        [sys.executable, *map(str, command)],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = list(map(str, command))
+    if fresh:
+        python = [sys.executable, *command]
+        done = subprocess.run(
+            python, cwd=folder, env=environment, capture_output=True, text=True, check=False
+        )
+    else:
+        ended = forked.run_command(folder, *command, environment=environment)
+        done = subprocess.CompletedProcess(command, ended.exit_code, ended.output, ended.errors)
     assert not check or done.returncode == 0, done.stderr
     return done
 
@@ -45,11 +48,11 @@ def results(done):
     return [line for line in done.stdout.splitlines() if RESULT.match(line)]
 
 
-def plainly_and_under_pgmo(folder, script, *arguments, options=()):
+def plainly_and_under_pgmo(folder, script, *arguments, options=(), fresh=False):
     """Runs a script twice; returns what `--json` says of its session."""
     plain = run(folder, SCRIPTS / script, *arguments)
     command = ("-m", "pgmo", "run", "--json", "run.json", *options, SCRIPTS / script, *arguments)
-    served = run(folder, *command)
+    served = run(folder, *command, fresh=fresh)
     assert len(results(plain)) > 1
     assert results(served) == results(plain)
     fields = json.loads((folder / "run.json").read_text())

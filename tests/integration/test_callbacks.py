@@ -1,16 +1,14 @@
 """The callbacks inside the real packages, on the CPU."""
 
 import json
-import os
-import subprocess
 import sys
 import warnings
-from pathlib import Path
 
 import pytest
 
 import pgmo
 from pgmo.integrations.guest import Guest
+from tests.integration import running
 
 torch = pytest.importorskip("torch")
 nn = torch.nn
@@ -304,16 +302,7 @@ def test_transformers_out_of_memory_is_explained(transformers, tmp_path):
         "transformers.Trainer(Net(), arguments, train_dataset=data,\n"
         "    callbacks=[PgmoTrainerCallback()]).train()\n"
     )
-    root = str(Path(pgmo.__file__).parents[1])
-    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": root}
-    done = subprocess.run(
-        [sys.executable, script],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = running.run(tmp_path, script, check=False)
     assert done.returncode == 1
     assert "pgmo: memory ran out" in done.stderr
     (profile,) = tmp_path.glob("pgmo-oom-*.pgmoprof")

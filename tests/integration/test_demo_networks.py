@@ -27,9 +27,9 @@ def assert_identical(one: Outcome, other: Outcome) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("network", NAMES)
 def test_a_network_trains_the_same_out_of_an_arena_of_the_least_size(network):
-    plain, replayed, planned = trained_both_ways(Job(network, "default", iterations=7))
+    plain, replayed, planned = trained_both_ways(Job(network, "default", iterations=6))
     assert_identical(plain, replayed)
-    assert planned.phases.count("replay") >= 3
+    assert planned.phases.count("replay") >= 2
     assert planned.hit_rate >= 0.99
     assert planned.hit_bytes_rate >= 0.999
     assert planned.max_load > 2**24

@@ -1,11 +1,11 @@
 """`bench/recompute.py` on a tiny network: what it claims of plans holds there, too."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.integration.running import run
 
 pytest.importorskip("torch")
 
@@ -14,11 +14,8 @@ SCRIPT = Path(__file__).parents[2] / "bench" / "recompute.py"
 
 def test_plans_keep_to_their_budgets_and_to_the_bits(tmp_path):
     output = tmp_path / "recompute.json"
-    command = [sys.executable, SCRIPT, "--quick", "--networks", "unet", "--repetitions", "1"]
-    done = subprocess.run(
-        [*map(str, command), "--output", str(output)], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    options = ["--quick", "--networks", "unet", "--repetitions", "1"]
+    done = run(tmp_path, SCRIPT, *options, "--output", output)
     assert "| U-Net | pgmo | 0." in done.stdout
     result = json.loads(output.read_text())
     (verdict,) = result["verdicts"]

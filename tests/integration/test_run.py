@@ -8,7 +8,7 @@ pytest.importorskip("torch")
 
 
 def test_a_plain_loop_with_evaluations(tmp_path):
-    session = plainly_and_under_pgmo(tmp_path, "plain.py", 20)
+    session = plainly_and_under_pgmo(tmp_path, "plain.py", 20, fresh=True)
     assert session["summary"]["iterations"] == 20
     assert min(hit_rates(session, last=14)) == 1  # evaluations are left out
 

@@ -1,14 +1,13 @@
 """PyTorch itself under a session, on the CPU."""
 
 import gc
-import subprocess
-import sys
 import threading
 import warnings
 
 import pytest
 
 import pgmo
+from tests.integration import running
 
 torch = pytest.importorskip("torch")
 nn, functional = torch.nn, torch.nn.functional
@@ -218,11 +217,12 @@ last, phases = session.history[-1], [one.phase.value for one in session.history]
 print(last.hits, last.requests, phases, session.history[0].misses["persistent"], training.losses,
       sep="|")
 """
+    program = tmp_path / "program.py"
+    program.write_text(script)
     outputs = []
     for mode in ("save", "load"):
-        command = [sys.executable, "-c", script, str(tmp_path), mode]
-        result = subprocess.run(command, capture_output=True, text=True, check=True)
-        outputs.append(result.stdout.strip().split("|"))
+        printed = running.run(tmp_path, program, tmp_path, mode).stdout
+        outputs.append(printed.strip().split("|"))
     saving, loading = outputs
     assert saving[0] == saving[1] == loading[0] == loading[1]
     assert saving[2] == str(["record"] * 5 + ["replay"] * 5)

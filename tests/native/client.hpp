@@ -1,24 +1,12 @@
-// What an adapter and a session do, and an account of it: every call goes to the engine and to the
-// oracle, and the engine's statistics and records have to agree with the account.
+// What a program does through an adapter, and an account of it: every call goes to the engine and
+// to the oracle, and the engine's statistics and records have to agree with the account.
 
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
-#include <new>
 #include <optional>
-#include <stdexcept>
-#include <utility>
-#include <vector>
 
-#include "account.hpp"
-#include "engine/engine.hpp"
-#include "expected_record.hpp"
-#include "failing_new.hpp"
-#include "ground.hpp"
-#include "oracle.hpp"
-#include "random_plan.hpp"
-#include "strays.hpp"
+#include "session.hpp"
 
 namespace pgmo::test {
 
@@ -39,25 +27,13 @@ struct Block {
   bool known() const { return ours() || adopted; }  // to the engine
 };
 
-class Client {
+class Client : public Session {
  public:
-  static constexpr std::uint64_t kStreams[] = {0, 0x7f0000001000, 0x7f0000002000, 0xdead};
-  static constexpr std::uint32_t kUnknownStream = 3;  // in no plan
+  using Session::Session;
 
-  Client(Random& random, double failure_rate) : random_(random), failure_rate_(failure_rate) {}
-
-  Engine& engine() { return engine_; }
-  Ground& ground() { return ground_; }
-  const ExpectedRecord& record() const { return record_; }
-  const std::vector<RandomPlan>& plans() const { return plans_; }  // by their numbers
-  std::uint32_t generation() const { return generation_; }
-  bool serving() const { return serving_; }
-  bool paused() const { return paused_; }
   std::uint64_t events() const { return events_; }
   std::uint64_t yields() const { return yields_; }
   std::uint64_t opened() const { return opened_; }
-
-  // --- what a program does ---
 
   Block request(std::uint64_t bytes, std::uint32_t stream) {
     ++events_;
@@ -167,136 +143,6 @@ class Client {
     return block;
   }
 
-  // --- arenas and regions; each call may run out of memory, and is then as if it had not been ---
-
-  bool attached() const { return ground_.attached(); }
-
-  bool attach(std::uint64_t bytes, std::uint64_t alignment) {
-    bool fits = true;
-    for (const RandomPlan& plan : plans_) fits &= plan.arena <= static_cast<Bytes>(bytes);
-    const pgmo_arena arena = ground_.take(bytes, Oracle::kArena);
-    const bool accepted = accepts([&] { engine_.attach_arena(arena); }, arena);
-    require(accepted ? fits : !fits || ran_out_, "an arena is refused, or wrongly not");
-    if (accepted) ground_.set_for_all(arena, alignment);
-    return accepted;
-  }
-
-  bool add_arena(std::uint32_t stream, Offset begin, std::uint64_t bytes, std::uint64_t alignment) {
-    const bool fits = ground_.has_room_for(stream, begin, bytes) && holds(stream, begin, bytes);
-    const pgmo_arena arena = ground_.take(bytes, Oracle::kArena);
-    const bool accepted =
-        accepts([&] { engine_.add_arena(kStreams[stream], begin, arena); }, arena);
-    require(accepted ? fits : !fits || ran_out_, "a stream's arena is refused, or wrongly not");
-    if (accepted) ground_.set(stream, begin, arena, alignment);
-    return accepted;
-  }
-
-  bool add_spill(Offset begin, std::uint64_t bytes, std::uint64_t alignment) {
-    const bool fits = ground_.has_room_for_spill(begin) && holds_spill(begin, bytes);
-    const pgmo_arena arena = ground_.take(bytes, Oracle::kArena);
-    const bool accepted = accepts([&] { engine_.add_spill(begin, arena); }, arena);
-    require(accepted ? fits : !fits || ran_out_, "the spilled arena is refused, or wrongly not");
-    if (accepted) ground_.set_spill(begin, arena, alignment);
-    return accepted;
-  }
-
-  bool detach() {
-    serving_ = false;
-    if (!survives([&] { engine_.detach_arena(); })) return false;
-    ground_.let_go();
-    return true;
-  }
-
-  void host_guests(std::uint64_t alignment) {
-    engine_.host_guests(static_cast<Bytes>(alignment));
-    strays_.host(alignment);
-  }
-
-  void yield_when_outgrown(bool on) {
-    engine_.yield_when_outgrown(on);
-    may_yield_ = on;
-  }
-
-  bool add_region(std::uint64_t bytes) {
-    const pgmo_arena region = ground_.take(bytes, Oracle::kRegion);
-    std::uint32_t number = 0;
-    if (!accepts([&] { number = engine_.add_region(region); }, region)) return false;
-    ground_.regions().push_back({number, address_of(region.base), bytes});
-    return true;
-  }
-  void close_region(std::size_t at) {
-    const KnownRegion region = ground_.regions()[at];
-    ground_.regions().erase(ground_.regions().begin() + static_cast<std::ptrdiff_t>(at));
-    close(region, [&] { engine_.close_region(region.number); });
-  }
-
-  // Refused when there is one already.
-  bool add_opening_region(std::uint64_t bytes) {
-    const pgmo_arena region = ground_.take(bytes, Oracle::kRegion);
-    if (!accepts([&] { engine_.add_opening_region(region); }, region)) return false;
-    require(!ground_.opening(), "the opening has two regions");
-    ground_.opening() = {0, address_of(region.base), bytes};
-    return true;
-  }
-  void close_opening_region() {
-    if (!ground_.opening()) return engine_.close_opening_region();
-    close(*std::exchange(ground_.opening(), {}), [&] { engine_.close_opening_region(); });
-  }
-
-  // --- plans and modes ---
-
-  std::optional<Engine::PlanId> add_plan(const RandomPlan& plan) {
-    std::optional<Engine::PlanId> id;
-    survives([&] { id = engine_.add_plan(plan.rows, {kStreams, 3}, plan.arena, plan.alignment); });
-    if (id) plans_.push_back(plan);
-    require(!id || *id + 1 == plans_.size(), "plans are not numbered in their order");
-    return id;
-  }
-  bool remove_plans() {
-    serving_ = false;
-    if (!survives([&] { engine_.remove_plans(); })) return false;
-    plans_.clear();
-    ++generation_;
-    return true;
-  }
-  void select_plan(Engine::PlanId plan) {
-    survives([&] { engine_.select_plan(plan); });
-  }
-  bool end_iteration() {
-    record_.step();
-    strays_.step();
-    return survives([&] { engine_.end_iteration(); });
-  }
-  void start_serving() {
-    engine_.start_serving();
-    serving_ = true;
-  }
-  void stop_serving() {
-    engine_.stop_serving();
-    serving_ = false;
-  }
-  void pause() {
-    engine_.pause();
-    paused_ = true;
-  }
-  void resume() {
-    engine_.resume();
-    paused_ = false;
-  }
-  void start_recording() {
-    engine_.start_recording();
-    record_.start();
-  }
-  void stop_recording() {
-    record_.compare(engine_);
-    engine_.stop_recording();
-    record_.stop();
-  }
-  void reset_peaks() {
-    engine_.reset_peaks();
-    account_.reset_peaks();
-  }
-
   // --- the account ---
 
   void compare_statistics() {
@@ -315,84 +161,6 @@ class Client {
  private:
   Level& level_of(const Block& block) {
     return block.home == Home::kArena ? account_.slots : account_.regions;
-  }
-
-  int failure() {
-    if (failure_rate_ == 0 || !random_.chance(failure_rate_)) return -1;
-    return static_cast<int>(random_.between(0, 2));
-  }
-
-  template <typename Work>
-  bool survives(Work&& work) {
-    const FailingAllocation failing(failure());
-    bool done = true;
-    try {
-      work();
-    } catch (const std::bad_alloc&) {
-      done = false;
-    } catch (...) {
-      ran_out_ = failing.happened();
-      throw;
-    }
-    ran_out_ = failing.happened();
-    if (ran_out_) record_.memory_ran_out();
-    return done;
-  }
-
-  // Whether the engine takes the range over; it is the framework's again if not.
-  template <typename Work>
-  bool accepts(Work&& work, const pgmo_arena& range) {
-    bool accepted = false;
-    try {
-      accepted = survives(work);
-    } catch (const std::invalid_argument&) {
-    }
-    if (!accepted) ground_.refused(range);
-    return accepted;
-  }
-
-  template <typename Work>
-  void close(const KnownRegion& region, Work&& work) {
-    const bool empty = ground_.oracle().is_free(region.base, region.bytes);
-    work();
-    require(ground_.oracle().holds(region.base) != empty,
-            "a closed region is given back too early or too late");
-  }
-
-  // Whether every plan's slots of the stream lie within these offsets.
-  bool holds(std::uint32_t stream, Offset begin, std::uint64_t bytes) const {
-    const Offset end = begin + static_cast<Offset>(bytes);
-    for (const RandomPlan& plan : plans_) {
-      for (const PlannedRequest& row : plan.rows) {
-        if (row.stream_index != stream || row.offset >= Regions::kOpening) continue;
-        for (const Offset offset : {row.offset, row.alternate}) {
-          if (offset == kUnplanned || is_spilled(offset, row.bytes)) continue;
-          if (offset < begin || offset + row.bytes > end) return false;
-        }
-      }
-    }
-    return true;
-  }
-
-  bool is_spilled(Offset offset, Bytes bytes) const {
-    const Ground::Arena& spill = ground_.spill();
-    return spill.base != 0 && offset >= spill.begin &&
-           offset + bytes <= spill.begin + static_cast<Bytes>(spill.bytes);
-  }
-
-  // Whether every plan's slots lie within these offsets or below.
-  bool holds_spill(Offset begin, std::uint64_t bytes) const {
-    const Offset end = begin + static_cast<Offset>(bytes);
-    for (const RandomPlan& plan : plans_) {
-      for (const PlannedRequest& row : plan.rows) {
-        if (row.offset >= Regions::kOpening) continue;
-        for (const Offset offset : {row.offset, row.alternate}) {
-          if (offset == kUnplanned || offset + row.bytes <= begin) continue;
-          if (offset < begin || offset + row.bytes > end) return false;
-        }
-      }
-    }
-    return true;
   }
 
   Block unborn(std::uint64_t bytes, std::uint32_t stream) const {
@@ -465,24 +233,6 @@ class Client {
     }
     return failing.happened();
   }
-
-  Random& random_;
-  double failure_rate_;
-  Engine engine_;
-  const pgmo_engine_api* api_ = engine_api();
-  pgmo_engine* handle_ = reinterpret_cast<pgmo_engine*>(&engine_);
-
-  Ground ground_;
-  Account account_;
-  ExpectedRecord record_;
-  Strays strays_;
-  std::vector<RandomPlan> plans_;
-  std::uint32_t generation_ = 0;
-
-  bool serving_ = false;
-  bool paused_ = false;
-  bool may_yield_ = false;
-  bool ran_out_ = false;  // in the last call that may
 
   std::uint64_t events_ = 0;
   std::uint64_t yields_ = 0;

@@ -15,12 +15,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
-#include <utility>
 #include <vector>
 
 #include "client.hpp"
 #include "coverage.hpp"
 #include "mover.hpp"
+#include "perturbation.hpp"
 
 namespace pgmo::test {
 namespace {
@@ -52,13 +52,6 @@ class Episode {
   }
 
  private:
-  struct Step {
-    std::uint64_t bytes;
-    std::uint32_t stream;
-    Tick tick;  // within its iteration
-    Tick lifetime;
-  };
-
   void make_plans() {
     plans_.clear();
     const std::int64_t count = random_.chance(0.5) ? 1 : random_.between(2, 4);
@@ -132,9 +125,10 @@ class Episode {
   void iterate(RandomPlan plan) {  // a copy: the plans may change on the way
     const Tick ticks = static_cast<Tick>(plan.rows.size());
     const bool twice = random_.chance(wildness_ / 4);
-    outgrown_ = random_.chance(0.01 + wildness_ / 4);
+    const bool outgrown = random_.chance(0.01 + wildness_ / 4);
+    Perturbation perturbation(random_, wildness_, sizes_, outgrown);
     for (int turn = 0; turn <= twice; ++turn) {
-      for (const Step& step : perturbed(plan)) {
+      for (const Step& step : perturbation.of(plan)) {
         free_until(base_tick_ + step.tick);
         if (random_.chance(wildness_ / 20)) interfere();
         const Block block = client_.request(step.bytes, step.stream);
@@ -147,59 +141,6 @@ class Episode {
     if (layout_.apart && random_.chance(0.1)) add_any_arena();
     if (random_.chance(0.2)) mover_.move(living_);
     if (!client_.attached() && random_.chance(0.5)) serve();
-  }
-
-  std::vector<Step> perturbed(const RandomPlan& plan) {
-    std::vector<Step> steps;
-    const Tick ticks = static_cast<Tick>(plan.rows.size());
-    for (Tick tick = 0; tick < ticks; ++tick) {
-      if (random_.chance(wildness_ / 8)) tick += random_.between(1, 12);  // dropped, these and one
-      if (random_.chance(wildness_ / 2) || tick >= ticks) continue;
-      const PlannedRequest& row = plan.rows[static_cast<std::size_t>(tick)];
-      if (random_.chance(wildness_ / 2)) steps.push_back(stranger(tick, ticks));
-      Step step{.bytes = static_cast<std::uint64_t>(row.bytes),
-                .stream = row.stream_index,
-                .tick = tick,
-                .lifetime = lifetime(row.end - tick, for_good(row), ticks)};
-      if (row.varying && random_.chance(0.5)) step.bytes = any_size(row.bytes);
-      if (row.varying && outgrown_) step.bytes = static_cast<std::uint64_t>(row.bytes) + 16;
-      if (random_.chance(wildness_ / 4)) step.bytes = any_size(2 * row.bytes);
-      steps.push_back(step);
-      if (random_.chance(wildness_ / 4)) steps.push_back(step);
-      if (steps.size() > 1 && random_.chance(wildness_)) {
-        std::swap(steps.back(), steps[steps.size() - 2]);
-      }
-    }
-    if (random_.chance(wildness_ / 2)) {  // cut short
-      const auto length = static_cast<std::int64_t>(steps.size());
-      steps.resize(static_cast<std::size_t>(random_.between(0, length)));
-    }
-    return steps;
-  }
-
-  static bool for_good(const PlannedRequest& row) {
-    return row.offset == kUnplanned || row.offset >= Regions::kOpening;
-  }
-
-  std::uint64_t any_size(Bytes most) {
-    return static_cast<std::uint64_t>(random_.between(1, most));
-  }
-
-  Step stranger(Tick tick, Tick ticks) {
-    const auto size = random_.chance(0.5) ? random_.pick(sizes_) : random_.between(1, 5000);
-    return {.bytes = static_cast<std::uint64_t>(size),
-            .stream = static_cast<std::uint32_t>(random_.between(0, Client::kUnknownStream)),
-            .tick = tick,
-            .lifetime = random_.between(1, 2 * ticks)};
-  }
-
-  Tick lifetime(Tick planned, bool persistent, Tick ticks) {
-    if (persistent) return random_.between(20 * ticks, 30 * ticks);
-    if (random_.chance(wildness_ / 2)) return random_.between(1, planned);  // early
-    if (random_.chance(wildness_ / 4)) return planned + random_.between(1, 4);
-    if (random_.chance(wildness_ / 8)) return planned + random_.between(1, 4 * ticks);
-    if (random_.chance(wildness_ / 100)) return planned + 100 * ticks;
-    return planned;
   }
 
   void free_until(Tick tick) {
@@ -270,11 +211,11 @@ class Episode {
         return;
       case 4:  // anywhere: most likely refused
         if (random_.chance(0.3)) {
-          static_cast<void>(client_.add_spill(any_offset(), any_size(5000), alignment_));
+          static_cast<void>(client_.add_spill(any_offset(), any_size(random_, 5000), alignment_));
           return;
         }
         client_.add_arena(static_cast<std::uint32_t>(random_.between(0, kMostStreams - 1)),
-                          any_offset(), any_size(5000), alignment_);
+                          any_offset(), any_size(random_, 5000), alignment_);
         return;
       default:
         if (layout_.apart) add_any_arena();
@@ -296,7 +237,7 @@ class Episode {
     const auto last = static_cast<std::int64_t>(regions.size()) - 1;
     switch (random_.between(0, 4)) {
       case 0:
-        if (regions.size() < 4) client_.add_region(any_size(60'000));
+        if (regions.size() < 4) client_.add_region(any_size(random_, 60'000));
         return;
       case 1:
         if (last >= 0) client_.close_region(static_cast<std::size_t>(random_.between(0, last)));
@@ -305,7 +246,7 @@ class Episode {
         if (random_.chance(0.3)) client_.close_opening_region();
         return;
       default:
-        client_.add_opening_region(random_.chance(0.2) ? any_size(2000) : opening_bytes());
+        client_.add_opening_region(random_.chance(0.2) ? any_size(random_, 2000) : opening_bytes());
     }
   }
 
@@ -369,8 +310,7 @@ class Episode {
   std::uint64_t alignment_ = 1;
   std::int64_t current_ = 0;
   bool added_ = false;
-  bool outgrown_ = false;  // this iteration
-  Tick base_tick_ = 0;     // where the iteration started
+  Tick base_tick_ = 0;  // where the iteration started
   LivingBlocks living_;
 };
 

@@ -32,10 +32,9 @@ class ByteMap {
     Offset found = kUnplanned;
     Bytes smallest = 0;
     const auto size = static_cast<Bytes>(taken_.size());
-    for (Bytes at = 0; at < size; at += alignment_) {
-      if (at > 0 && first_free_before(at) <= at - alignment_) continue;  // not the run's first one
-      Bytes end = at;
-      while (end < size && !taken_[static_cast<std::size_t>(end)]) ++end;
+    for (Bytes run = 0, end = 0; run < size; run = end + 1) {
+      for (end = run; end < size && !taken_[static_cast<std::size_t>(end)];) ++end;
+      const Bytes at = (run + alignment_ - 1) / alignment_ * alignment_;
       if (end - at < bytes || (found != kUnplanned && end - at >= smallest)) continue;
       found = begin_ + at;
       smallest = end - at;
@@ -44,12 +43,6 @@ class ByteMap {
   }
 
  private:
-  // Where the free run begins that reaches up to this byte; the byte itself when there is none.
-  Bytes first_free_before(Bytes at) const {
-    while (at > 0 && !taken_[static_cast<std::size_t>(at - 1)]) --at;
-    return at;
-  }
-
   Offset begin_;
   Bytes alignment_;
   std::vector<bool> taken_;

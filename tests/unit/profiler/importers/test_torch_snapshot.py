@@ -278,14 +278,14 @@ def test_optimizer_steps_are_marks(tmp_path):
 
 def test_a_large_snapshot_takes_little_more_memory_than_its_file(tmp_path):
     device = Device()
-    train(device, 2400)
+    train(device, 800)
     saved = snapshot(device)
     # As in real ones each event has a stack of its own, of frames that are shared.
     for event in saved["device_traces"][0]:
         event["frames"] = list(event["frames"])
     path = save(saved, tmp_path / "a.pickle")
     size = path.stat().st_size
-    assert size > 3 * MIB
+    assert size > MIB
     del saved
     read_torch_snapshot(path)  # what is imported only once does not count
     tracemalloc.start()

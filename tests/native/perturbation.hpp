@@ -1,0 +1,90 @@
+// An iteration of a program that does not keep to its plan.
+//
+//     plan      a b c d e f g h
+//     program   a c b d d x   g       reordered, duplicated, inserted, dropped, cut short, outgrown
+
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "client.hpp"
+#include "random_plan.hpp"
+
+namespace pgmo::test {
+
+struct Step {
+  std::uint64_t bytes;
+  std::uint32_t stream;
+  Tick tick;  // within its iteration
+  Tick lifetime;
+};
+
+inline std::uint64_t any_size(Random& random, Bytes most) {
+  return static_cast<std::uint64_t>(random.between(1, most));
+}
+
+class Perturbation {
+ public:
+  // `wildness` is 0 for a program that keeps to the plan; strangers have one of the sizes, or any.
+  Perturbation(Random& random, double wildness, const std::vector<Bytes>& sizes, bool outgrown)
+      : random_(random), wildness_(wildness), sizes_(sizes), outgrown_(outgrown) {}
+
+  std::vector<Step> of(const RandomPlan& plan) {
+    std::vector<Step> steps;
+    const Tick ticks = static_cast<Tick>(plan.rows.size());
+    for (Tick tick = 0; tick < ticks; ++tick) {
+      if (random_.chance(wildness_ / 8)) tick += random_.between(1, 12);  // dropped, these and one
+      if (random_.chance(wildness_ / 2) || tick >= ticks) continue;
+      const PlannedRequest& row = plan.rows[static_cast<std::size_t>(tick)];
+      if (random_.chance(wildness_ / 2)) steps.push_back(stranger(tick, ticks));
+      Step step{.bytes = static_cast<std::uint64_t>(row.bytes),
+                .stream = row.stream_index,
+                .tick = tick,
+                .lifetime = lifetime(row.end - tick, for_good(row), ticks)};
+      if (row.varying && random_.chance(0.5)) step.bytes = any_size(random_, row.bytes);
+      if (row.varying && outgrown_) step.bytes = static_cast<std::uint64_t>(row.bytes) + 16;
+      if (random_.chance(wildness_ / 4)) step.bytes = any_size(random_, 2 * row.bytes);
+      steps.push_back(step);
+      if (random_.chance(wildness_ / 4)) steps.push_back(step);
+      if (steps.size() > 1 && random_.chance(wildness_)) {
+        std::swap(steps.back(), steps[steps.size() - 2]);
+      }
+    }
+    if (random_.chance(wildness_ / 2)) {  // cut short
+      const auto length = static_cast<std::int64_t>(steps.size());
+      steps.resize(static_cast<std::size_t>(random_.between(0, length)));
+    }
+    return steps;
+  }
+
+ private:
+  static bool for_good(const PlannedRequest& row) {
+    return row.offset == kUnplanned || row.offset >= Regions::kOpening;
+  }
+
+  Step stranger(Tick tick, Tick ticks) {
+    const auto size = random_.chance(0.5) ? random_.pick(sizes_) : random_.between(1, 5000);
+    return {.bytes = static_cast<std::uint64_t>(size),
+            .stream = static_cast<std::uint32_t>(random_.between(0, Client::kUnknownStream)),
+            .tick = tick,
+            .lifetime = random_.between(1, 2 * ticks)};
+  }
+
+  Tick lifetime(Tick planned, bool persistent, Tick ticks) {
+    if (persistent) return random_.between(20 * ticks, 30 * ticks);
+    if (random_.chance(wildness_ / 2)) return random_.between(1, planned);  // early
+    if (random_.chance(wildness_ / 4)) return planned + random_.between(1, 4);
+    if (random_.chance(wildness_ / 8)) return planned + random_.between(1, 4 * ticks);
+    if (random_.chance(wildness_ / 100)) return planned + 100 * ticks;
+    return planned;
+  }
+
+  Random& random_;
+  double wildness_;
+  const std::vector<Bytes>& sizes_;
+  bool outgrown_;
+};
+
+}  // namespace pgmo::test
