@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from pgmo.errors import OptionError
 from pgmo.recompute.budget import parse_budget
 from pgmo.recompute.compat import flatten, storage_key
+from pgmo.recompute.decide import Planner, Settings, find_planner
 from pgmo.recompute.dispatch import Recomputing
-from pgmo.recompute.execute import Planner, Settings, find_planner
 from pgmo.recompute.outcome import RecomputePlan
 
 M = TypeVar("M", bound=nn.Module)

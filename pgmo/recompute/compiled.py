@@ -10,7 +10,8 @@ from pgmo.errors import OptionError
 from pgmo.recompute import compat
 from pgmo.recompute.announce import announced
 from pgmo.recompute.budget import parse_budget
-from pgmo.recompute.execute import Planner, Settings, Step, find_planner
+from pgmo.recompute.decide import Planner, Settings, find_planner
+from pgmo.recompute.execute import Step
 from pgmo.version import __version__
 
 

@@ -8,7 +8,8 @@ from torch import Tensor, nn
 
 from pgmo.errors import BudgetError, GraphError, PgmoError
 from pgmo.recompute.compat import compile_joint, flatten, is_capturing
-from pgmo.recompute.execute import Planned, Settings, Step
+from pgmo.recompute.decide import Planned, Settings
+from pgmo.recompute.execute import Step
 from pgmo.recompute.flat import FlatModule, Forward, signature
 from pgmo.units import format_bytes
 

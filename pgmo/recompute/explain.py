@@ -2,8 +2,8 @@
 
 from collections import Counter, defaultdict
 
+from pgmo.recompute.decide import Planned
 from pgmo.recompute.divide import divided
-from pgmo.recompute.execute import Planned
 from pgmo.recompute.graph import Graph
 from pgmo.units import format_bytes
 

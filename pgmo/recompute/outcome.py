@@ -6,8 +6,8 @@ import torch
 
 from pgmo.recompute import planning
 from pgmo.recompute.curve import Curve
+from pgmo.recompute.decide import Planned
 from pgmo.recompute.dispatch import CapturedCall
-from pgmo.recompute.execute import Planned
 from pgmo.recompute.explain import explain
 from pgmo.recompute.step_profile import step_profile
 from pgmo.units import format_bytes

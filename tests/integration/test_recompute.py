@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch")
 
 import pgmo  # noqa: E402
 from pgmo.allocator.statistics import Phase  # noqa: E402
-from pgmo.recompute.execute import find_planner  # noqa: E402
+from pgmo.recompute.decide import find_planner  # noqa: E402
 from pgmo.recompute.planning import PLANNERS, plan_choice  # noqa: E402
 from pgmo.recompute.rewrite import split  # noqa: E402
 from pgmo.recompute.schedule import simulate  # noqa: E402

@@ -5,7 +5,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from pgmo.recompute import workspaces  # noqa: E402
-from pgmo.recompute.execute import Settings, Step  # noqa: E402
+from pgmo.recompute.decide import Settings  # noqa: E402
+from pgmo.recompute.execute import Step  # noqa: E402
 from pgmo.recompute.meter import Section  # noqa: E402
 from pgmo.recompute.rewrite import split  # noqa: E402
 from pgmo.recompute.schedule import simulate  # noqa: E402
