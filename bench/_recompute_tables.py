@@ -34,7 +34,8 @@ def _shares(rows: Sequence[Row], names: Sequence[str]) -> str:
         lines.append(
             ["", "pgmo, workspaces not counted", *(_share(alone.get(one)) for one in fractions), ""]
         )
-        lines.append(["", PEER, *(_cheapest(theirs, one) for one in fractions)])
+        asked = (_cheapest(theirs, one) if one in ours else "" for one in fractions)
+        lines.append(["", PEER, *asked])
         lines[-1].append(f"{min((row['peak_share'] for row in theirs), default=1.0):.2f}")
     return _markdown(lines)
 
@@ -111,7 +112,9 @@ def _is_number(row: Row) -> bool:
 
 
 def _share(row: Row | None) -> str:
-    return "cannot" if row is None or "failed" in row else f"{row['share']:.3f}"
+    if row is None:
+        return ""
+    return "cannot" if "failed" in row else f"{row['share']:.3f}"
 
 
 def _cheapest(rows: Sequence[Row], fraction: float) -> str:
