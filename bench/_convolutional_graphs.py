@@ -8,11 +8,13 @@
 Values are float32. Each operation of the backward pass reads what real ones read: a convolution
 its input (and the weight, which is given), a batch norm its input and statistics, a rectifier its
 output, a max pool its input and indices, an addition or a concatenation nothing. Gradients that
-meet are added into a new value. Costs are those of Kusumoto et al. 2019, section 5.1: 10 for a
-convolution, 1 for anything else.
+meet are added into a new value. With `rectifiers_keep="input"` a rectifier's reads its input: then
+that is kept, and beside it what a convolution after it needs. Costs are those of Kusumoto et al.
+2019, section 5.1: 10 for a convolution, 1 for anything else.
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 from pgmo.recompute.graph import Graph, Operation, Value
 
@@ -45,8 +47,8 @@ class _Done:
 class Steps:
     """Writes the forward pass operation by operation; `finish` adds the backward pass."""
 
-    def __init__(self, batch: int) -> None:
-        self.batch = batch
+    def __init__(self, batch: int, rectifiers_keep: Literal["input", "output"] = "output") -> None:
+        self.batch, self._keeps_inputs = batch, rectifiers_keep == "input"
         self.parameter_bytes = 0
         self._operations: list[Operation] = []
         self._values: list[Value] = []
@@ -81,6 +83,8 @@ class Steps:
         )
 
     def relu(self, x: Image) -> Image:
+        if self._keeps_inputs:
+            return self._run("relu", (x,), _shape(x), saved=(x,))
         return self._run("relu", (x,), _shape(x), keeps_output=True)
 
     def max_pool(self, x: Image, kernel: int, stride: int, padding: int = 0) -> Image:

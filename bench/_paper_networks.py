@@ -7,6 +7,7 @@ its approximate dynamic programming with the memory-centric strategy.
 """
 
 from collections.abc import Callable
+from typing import Literal
 
 from _convolutional_graphs import Image, Steps
 
@@ -24,10 +25,10 @@ REDUCTIONS = {
 """Of peak memory, as a share of the peak without recomputation."""
 
 
-def create(name: str) -> tuple[Graph, int]:
+def create(name: str, rectifiers_keep: Literal["input", "output"] = "output") -> tuple[Graph, int]:
     """The graph of one training step, and the bytes of the parameters."""
     batch, build = _NETWORKS[name]
-    net = Steps(batch)
+    net = Steps(batch, rectifiers_keep)
     graph = net.finish(build(net))
     return graph, net.parameter_bytes
 
