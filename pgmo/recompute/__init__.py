@@ -4,7 +4,14 @@
 
 The package itself is the function, and has `forget`, which marks a region of a forward pass,
 `backend` for `torch.compile`, and `segments`, which needs no more than public names of PyTorch.
-`graph` and the planners know nothing of PyTorch.
+
+    a model's call     apply, dispatch, flat, budget, outcome, explain, curve, step_profile
+    its graph          capture, grouping, region, dropout, costs, workspaces, meter
+    what to forget     decide, divide; of `graph` alone and without PyTorch: schedule, evaluator,
+                       planning, chen, lower_sets, kusumoto, min_cut
+    running it         rewrite, execute, announce; compiled for `torch.compile`
+    without a graph    fallback (`segments`), tape (`forget` by itself)
+    PyTorch's insides  compat
 """
 
 from pgmo.recompute import package as _package  # makes this module callable
