@@ -67,31 +67,27 @@ def compile_joint(
         forward: compiles the first part.
         backward: compiles the second.
     """
+
+    def compiled(one: nn.Module) -> Callable[..., Sequence[Tensor]]:
+        made: Callable[..., Sequence[Tensor]] = aot_module_simplified(
+            one,  # type: ignore[arg-type]  # any module has always been taken
+            list(tensors),
+            fw_compiler=cast("Any", forward),
+            bw_compiler=cast("Any", backward),
+            partition_fn=partitioner,
+        )
+        return made
+
     if not hasattr(functorch_config, "backward_pass_autocast"):
-        return _cast_forward(module, tensors, partitioner, forward, backward)
+        return _cast_forward(module, compiled)
     with functorch_config.patch(backward_pass_autocast="off"):
-        return _compile(module, tensors, partitioner, forward, backward)
+        return compiled(module)
 
 
-def _compile(
-    module: nn.Module,
-    tensors: Sequence[Tensor],
-    partitioner: Partitioner,
-    forward: Compiler,
-    backward: Compiler,
+def _cast_forward(
+    module: nn.Module, compiled: Callable[[nn.Module], Callable[..., Sequence[Tensor]]]
 ) -> Callable[..., Sequence[Tensor]]:
-    compiled: Callable[..., Sequence[Tensor]] = aot_module_simplified(
-        module,  # type: ignore[arg-type]  # any module has always been taken
-        list(tensors),
-        fw_compiler=cast("Any", forward),
-        bw_compiler=cast("Any", backward),
-        partition_fn=partitioner,
-    )
-    return compiled
-
-
-def _cast_forward(module: nn.Module, *others: Any) -> Callable[..., Sequence[Tensor]]:
-    """As `_compile`, with autocast in the forward pass only.
+    """Compiles with autocast in the forward pass only.
 
     Older versions trace the backward pass under the autocast of the forward pass, while it runs
     after `loss.backward()`, usually without. So all is traced without, and the module is given it.
@@ -102,14 +98,14 @@ def _cast_forward(module: nn.Module, *others: Any) -> Callable[..., Sequence[Ten
         if torch.is_autocast_enabled(kind)
     ]
     if not wanted:
-        return _compile(module, *others)
+        return compiled(module)
     plain = torch._C._DisableAutocast
     with plain():
-        compiled = _compile(_Cast(module, wanted), *others)
+        made = compiled(_Cast(module, wanted))
 
     def run(*tensors: Tensor) -> Sequence[Tensor]:
         with plain():  # what is to be cast was captured with it
-            return compiled(*tensors)
+            return made(*tensors)
 
     return run
 
