@@ -63,7 +63,7 @@ def find_marks(
     found = [_annotated(time, own, *kind) for kind in ((_PROFILER, "START"), (_OPTIMIZER, "END"))]
     # A profiler that is never told to step begins a single one.
     told = next((marks for marks in found if len(marks.rows) > 1), None)
-    told = told or next((marks for marks in reversed(found) if marks.rows), None)
+    told = told or next((marks for marks in found if marks.rows), None)
     if told is None and len(time) and _begun(own):
         told = Marks((len(time),), "an optimizer step that does not end")
     return told or _from_metadata(note, notes)

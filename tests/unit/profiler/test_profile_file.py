@@ -158,7 +158,7 @@ def test_a_trace_that_is_wrong_is_refused(tmp_path):
     trace = Trace.from_columns(kind=[0], address=[64], size=[8])
     inner = {name: getattr(trace, name).copy() for name in TRACE_COLUMNS}
     inner["kind"][0] = 99
-    own = {"before": 0, "device": 0, "settings": {}, "tags": []}
+    own = {"before": 0, "device": 0, "settings": {}, "tags": [], "marked_by": "steps"}
     packed = pack("pgmoprof", FORMAT_VERSION, inner, own)
     fields = _fields(profile, tmp_path)
     write(tmp_path / "bad", "pgmoprof", FORMAT_VERSION, columns, fields, {"trace": packed})
