@@ -174,7 +174,9 @@ def _ranges(numbers: Sequence[int]) -> str:
 
 
 def _count(steady: Steady) -> int:
-    return sum(1 for rows in steady.rows.values() if len(rows) == len(steady.varying))
+    """Iterations that are the same from beginning to end."""
+    ticks = len(steady.varying)
+    return sum(1 for rows in steady.rows.values() if len(rows) == ticks and rows.min() >= 0)
 
 
 def _pieces(trace: Trace, blocks: Blocks, edges: NDArray[np.int64]) -> list[Iteration]:

@@ -29,6 +29,9 @@ LEAST_SHARE = 0.8
 _MOST_LEFT = 4
 """An iteration that leaves, or takes, more than this part of its load does not repeat."""
 
+_LONGEST = 3
+"""Times its length that an iteration has when it is the first, joined to the end of another."""
+
 _NEAR = 100
 """The peak may be above that of the iterations by this part of their load: other temporaries."""
 
@@ -83,7 +86,7 @@ def _covered(period: Period, pieces: list[Iteration], reference: Iteration) -> i
     before, after = period.start - head.first, tail.first + len(tail) - period.stop
     covered = period.stop - period.start
     for piece, outside in ((head, slice(0, before)), (tail, slice(len(tail) - after, None))):
-        if piece is not reference and 0 < len(piece) <= 2 * len(reference):
+        if piece is not reference and 0 < len(piece) <= _LONGEST * len(reference):
             covered += int((align(reference, piece)[outside] != UNPAIRED).sum())
     return covered
 
