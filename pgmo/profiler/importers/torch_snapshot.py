@@ -43,7 +43,7 @@ _KINDS: Final = {
     "segment_unmap": Event.SEGMENT_UNMAP,
     "oom": Event.OOM,
 }
-_PASSED_OVER = ("snapshot", "annotate")  # one was taken; a tensor got a note, from 2.15 on
+_PASSED_OVER = ("snapshot", "annotate")  # one was taken; a tensor got a note
 HOST = -1
 """The number of the device that is pinned memory of the host."""
 _MOST_FRAMES = 1024

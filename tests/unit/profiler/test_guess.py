@@ -131,7 +131,7 @@ def test_a_first_iteration_with_requests_of_its_own_counts_as_one(tmp_path):
     network = Network(layers=4)
     network.forward()
     network.backward()
-    for size in range(20):  # the optimizer's state
+    for size in range(12):  # the optimizer's state
         network.take(1000 + 512 * size, ())
     network.update()
     for _ in range(2):
