@@ -42,7 +42,7 @@ def is_within_module(trace: Trace, requests: NDArray[np.int64], period: Period) 
     strict = find_period(names_of(trace, requests) * (len(trace.tags) + 1) + tags)
     if strict is not None and strict.length == period.length:
         period = strict
-    inside = set(tags[period.start : period.stop].tolist())
+    inside = _distinct(tags, period)
     outside = set(tags.tolist()) - inside
     stacks = [_outermost_first(trace, tag) for tag in inside]
     common = _common(stacks)
@@ -60,10 +60,10 @@ def is_within_module(trace: Trace, requests: NDArray[np.int64], period: Period) 
 
 
 def is_within_backward(trace: Trace, requests: NDArray[np.int64], period: Period) -> bool:
-    """Whether no request that repeats was made where programs begin, though stacks were recorded.
+    """Whether what repeats is all made by autograd's engine, as far as stacks were recorded.
 
-    The engine of autograd runs the backward pass in a thread of its own, in which there are no
-    calls of Python but those of hooks and of what is computed again.
+    It runs in a thread of its own, in which there are no calls of Python, or none but those of
+    hooks and of what is computed again; and these do not begin where programs do.
 
     Args:
         trace: the trace, its tags with stacks.
@@ -78,12 +78,19 @@ def is_within_backward(trace: Trace, requests: NDArray[np.int64], period: Period
     tags = trace.tag[requests]
     if not any(trace.tags[tag].stack for tag in set(tags.tolist()) if tag >= 0):
         return False
-    inside = set(tags[period.start : period.stop].tolist())
-    return all(tag >= 0 and _is_backward(trace.tags[tag]) for tag in inside)
+    inside = [trace.tags[tag] if tag >= 0 else None for tag in _distinct(tags, period)]
+    by_engine = any(tag is not None and tag.phase == "backward" for tag in inside)
+    return by_engine and all(tag is not None and _is_backward(tag) for tag in inside)
 
 
 def _is_backward(tag: Tag) -> bool:
-    return tag.phase == "backward" or bool(tag.stack and not _BEGINS.search(tag.stack[-1]))
+    if tag.phase in ("backward", "optimizer"):
+        return tag.phase == "backward"
+    return bool(tag.stack and not _BEGINS.search(tag.stack[-1]))
+
+
+def _distinct(tags: NDArray[np.int32], period: Period) -> set[int]:
+    return set(tags[period.start : period.stop].tolist())
 
 
 def names_of(trace: Trace, requests: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -13,6 +13,7 @@ from pgmo.profiler.importers.torch_snapshot import read_torch_snapshot
 from pgmo.profiler.pairing import live_peak, pair_blocks
 from pgmo.profiler.trace import Event, MarkedBy
 from pgmo.report.leaks import find_leaks
+from tests.unit.profiler import layered
 from tests.unit.profiler.importers.snapshots import MIB, save, snapshot, step_annotations
 from tests.unit.profiler.layered import Network
 
@@ -285,3 +286,16 @@ def test_a_loop_that_keeps_a_little_is_taken_for_iterations_and_its_leak_is_not_
     assert profile.circular
     (leak,) = find_leaks(profile).found
     assert (leak.growth, leak.confidence) == (MIB / 2, "likely")
+
+
+@pytest.mark.parametrize("outermost", ["<module>", "_call_impl", "serve"])
+def test_a_deep_program_has_iterations_as_a_shallow_one(tmp_path, monkeypatch, outermost):
+    deep = [(f"f{n}", f"/home/someone/deep{n}.py", n) for n in range(150)]
+    monkeypatch.setattr(layered, "ROOT", (*deep, (outermost, "/home/someone/main.py", 3)))
+    network = Network(layers=6)
+    for _ in range(6):
+        for at in range(7):  # no module is called, so nothing tells layers from iterations
+            held = network.take((at + 1) * MIB, (("f", "/home/someone/a.py", at), *layered.ROOT))
+            network.device.free(held)
+    profile = profile_of(trace_of(tmp_path, network))
+    assert (profile.circular, profile.ticks) == (True, 7)
