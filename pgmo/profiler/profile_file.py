@@ -9,6 +9,7 @@ lm.pgmoprof
 
 import os
 from dataclasses import fields
+from pathlib import Path
 
 from pgmo.archive import Archive, pack, read, read_from, write
 from pgmo.archive_fields import Fields, refuse
@@ -16,13 +17,14 @@ from pgmo.errors import FileError, ProfileError
 from pgmo.profiler.profile import COLUMNS, MAX_TICKS, Profile, ProfileMeta
 from pgmo.profiler.tag import Tag
 from pgmo.profiler.trace import COLUMNS as TRACE_COLUMNS
-from pgmo.profiler.trace import Trace
+from pgmo.profiler.trace import MarkedBy, Trace
 
 FORMAT = "pgmoprof"
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 _SINCE = {"shared": 2, "address": 3}  # the format version that brought a column
 _TRACE = "trace"
 _ORIGINS_SINCE = 3  # the one that brought lines of code to tags, and the trace
+_MARKS_SINCE = 4  # the one that says where the trace's marks come from
 _MOST_LINES = 64  # of code that a tag has
 _TEXTS = tuple(item.name for item in fields(ProfileMeta) if item.name != "notes")
 
@@ -84,7 +86,7 @@ def read_profile(path: str | os.PathLike[str]) -> Profile:
             steady=own.flag("steady"),
             tags=_tags_from_json(own, archive.version),
             meta=meta_from_json(own.inner("meta")),
-            trace=_read_trace(archive) if archive.nested else None,
+            trace=_read_trace(archive, own) if archive.nested else None,
         )
     except ProfileError as error:
         raise FileError(f"{archive.path}: {error}; record it again") from error
@@ -96,23 +98,40 @@ def _pack_trace(trace: Trace) -> bytes:
         "device": trace.device,
         "settings": {str(key): str(value) for key, value in trace.settings.items()},
         "tags": _tags_to_json(trace.tags),
+        "marked_by": str(trace.marked_by),
     }
     columns = {name: getattr(trace, name) for name in TRACE_COLUMNS}
     return pack(FORMAT, FORMAT_VERSION, columns, own)
 
 
-def _read_trace(outer: Archive) -> Trace:
+def _read_trace(outer: Archive, profile: Fields) -> Trace:
     path = outer.path / f"{_TRACE}.{FORMAT}"
     archive = read_from(path, outer.nested[_TRACE], FORMAT, FORMAT_VERSION, TRACE_COLUMNS)
     own = Fields(path, archive.fields)
-    own.only("before", "device", "settings", "tags")
+    known = archive.version >= _MARKS_SINCE
+    own.only("before", "device", "settings", "tags", *(["marked_by"] if known else []))
     return Trace(
         **archive.columns,
         before=own.integer("before", 0, archive.rows),
         device=own.integer("device", 0, 2**15),
         settings=own.texts("settings"),
         tags=_tags_from_json(own, archive.version),
+        marked_by=_marked_by(path, own) if known else _earlier(profile),
     )
+
+
+def _marked_by(path: Path, own: Fields) -> MarkedBy:
+    found = own.text("marked_by")
+    if found not in set(MarkedBy):
+        refuse(path, f"'marked_by' is {found[:40]!r}, must be one of {', '.join(MarkedBy)}")
+    return MarkedBy(found)
+
+
+def _earlier(profile: Fields) -> MarkedBy:
+    """Files before format version 4 say in words alone that a period was guessed."""
+    notes = profile.inner("meta").texts("notes")
+    guessed = "found by their period" in notes.get("iterations", "")
+    return MarkedBy.PERIOD if guessed else MarkedBy.STEPS
 
 
 def _tags_to_json(tags: tuple[Tag, ...]) -> list[list[str]]:

@@ -19,7 +19,7 @@ import numpy as np
 from pgmo.errors import FileError
 from pgmo.profiler.importers.contents import text_of
 from pgmo.profiler.importers.event_log import EventLog, choose_device
-from pgmo.profiler.importers.frames import MOST_LINES
+from pgmo.profiler.importers.frames import shortened
 from pgmo.profiler.importers.imported import Imported
 from pgmo.profiler.importers.marks import find_marks
 from pgmo.profiler.tag import Tag
@@ -184,4 +184,4 @@ def _tag(running: list[str]) -> Tag:
             lines.append(line)
             if not file and not _LIBRARY.search(found[1]):
                 file = line
-    return Tag("", op.replace("::", "."), phase, file, tuple(lines[:MOST_LINES]))
+    return Tag("", op.replace("::", "."), phase, file, shortened(lines))

@@ -13,8 +13,11 @@ from typing import NamedTuple
 
 from pgmo.profiler.tag import Tag
 
-MOST_LINES = 32
+MOST_LINES = 64
 """Lines of Python that a tag keeps."""
+
+_OUTERMOST = 16
+"""Of a longer stack so many are the outermost ones: they tell what one call made."""
 
 _PYTHON = (".py", ".pyx", ".ipynb")
 _LIBRARY = re.compile(
@@ -85,10 +88,22 @@ def tag_of(stack: Sequence[Frame], labels: Labels) -> Tag:
         ('aten.add', 'other', 'a.py:3 in f')
     """
     python = [frame for frame in stack if frame.is_python]
-    lines = tuple(labels.line(frame) for frame in python[:MOST_LINES])
+    lines = shortened([labels.line(frame) for frame in python])
     own = next((frame for frame in python if not _LIBRARY.search(frame.file)), None)
     file = "" if own is None else labels.line(own)
     return Tag("", _operator(stack), _phase(stack), file, lines)
+
+
+def shortened(lines: Sequence[str]) -> tuple[str, ...]:
+    """At most `MOST_LINES` of a stack's lines, innermost first, without some in the middle.
+
+    Example:
+        >>> len(shortened(["a.py:1 in f"] * 300))
+        64
+    """
+    if len(lines) <= MOST_LINES:
+        return tuple(lines)
+    return (*lines[: MOST_LINES - _OUTERMOST], *lines[-_OUTERMOST:])
 
 
 def _operator(stack: Sequence[Frame]) -> str:

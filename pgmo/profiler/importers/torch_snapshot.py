@@ -4,6 +4,8 @@
     device_traces         for each device its events
     allocator_settings    from 2.2 on
     external_annotations  from 2.7 on: when optimizer steps began and ended
+    host_segments         from 2.14 on, where asked for: pinned memory of the host,
+    host_traces           and its events, in one list
 
 `torch.cuda.memory_snapshot()` returns the segments alone; pickled, they are read as well.
 """
@@ -12,6 +14,7 @@ from array import array
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -40,7 +43,9 @@ _KINDS: Final = {
     "segment_unmap": Event.SEGMENT_UNMAP,
     "oom": Event.OOM,
 }
-_PASSED_OVER = "snapshot"  # the event of a snapshot being taken
+_PASSED_OVER = ("snapshot", "annotate")  # one was taken; a tensor got a note
+HOST = -1
+"""The number of the device that is pinned memory of the host."""
 _MOST_FRAMES = 1024
 _MASK = 2**64 - 1
 _HOW = (
@@ -54,7 +59,8 @@ def read_torch_snapshot(path: Path, device: int | None = None) -> list[Imported]
 
     Args:
         path: the file.
-        device: only this device; None for all that have events or segments.
+        device: only this device, -1 for pinned memory of the host; None for all devices that have
+            events or segments, or for the host where nothing else has.
 
     Raises:
         FileError: when it is no snapshot, is damaged, asks for more than plain data, holds nothing,
@@ -141,10 +147,14 @@ class _Reader:
     def devices(self, value: Mapping[str, Any], device: int | None) -> list[Imported]:
         """The devices of the whole snapshot."""
         segments = value["segments"]
-        self._check_blocks(segments)
-        lengths = self._lengths(value.get("device_traces") or [])
-        numbers = {number for number, length in enumerate(lengths) if length}
+        host = value.get("host_segments") or []
+        self._check_blocks([*segments, *host])
+        rows = self._rows(value)
+        numbers = {number for number in rows if number != HOST and len(rows[number])}
         numbers |= {int(segment.get("device", 0)) for segment in segments}
+        pinned = bool(host) or bool(len(rows[HOST]))
+        if pinned and (device == HOST or not numbers):
+            numbers.add(HOST)
         if not numbers:
             raise FileError(
                 f"{self.path}: the snapshot holds no events and no segments: nothing was allocated "
@@ -161,10 +171,13 @@ class _Reader:
         made = []
         for number in wanted:
             own = [s for s in segments if int(s.get("device", 0)) == number]
-            first = sum(lengths[:number])
-            rows = np.arange(first, first + (lengths[number] if number < len(lengths) else 0))
+            own = host if number == HOST else own
+            seen = rows.get(number, np.arange(0))
             last = number == wanted[-1]
-            made.append(self._device(number, rows, own, settings, annotations, last))
+            made.append(self._device(number, seen, own, settings, annotations, last))
+        if pinned and HOST not in wanted:
+            told = f"{len(rows[HOST])} events; import them with --device {HOST}"
+            made[0].notes["pinned memory of the host"] = told
         return made
 
     def _check_blocks(self, segments: list[dict[str, Any]]) -> None:
@@ -178,19 +191,30 @@ class _Reader:
                 if seen > len(self.blocks):
                     self._wrong("a block is in several places of the segments")
 
-    def _lengths(self, traces: list[Any]) -> list[int]:
+    def _rows(self, value: Mapping[str, Any]) -> dict[int, NDArray[np.int64]]:
         """Events of each device; they are all there are, and each is there once."""
-        for number, trace in enumerate(traces):
+        traces: list[tuple[int, list[Any]]] = [(HOST, [])]
+        for name in value:  # in the order of the file, as the columns are
+            if name == "device_traces":
+                traces += enumerate(value[name] or ())
+            elif name == "host_traces":
+                traces.append((HOST, value[name] or []))
+        for number, trace in traces:
             if not all(event is _SEEN for event in trace):
-                self._wrong(f"device_traces[{number}] holds things that are no events")
-        lengths = [len(trace) for trace in traces]
-        traces.clear()
-        if sum(lengths) != len(self.kind):
+                name = "host_traces" if number == HOST else f"device_traces[{number}]"
+                self._wrong(f"{name} holds things that are no events")
+        edges = np.cumsum([0, *(len(trace) for _, trace in traces)]).tolist()
+        if edges[-1] != len(self.kind):
             self._wrong(
-                f"{len(self.kind)} events are in {sum(lengths)} places of device_traces: one is "
-                "there twice, or elsewhere"
+                f"{len(self.kind)} events are in {edges[-1]} places of the traces: one is there "
+                "twice, or elsewhere"
             )
-        return lengths
+        parts = zip(traces, pairwise(edges), strict=True)
+        made = {number: np.arange(low, high) for (number, _), (low, high) in parts}
+        for name in ("device_traces", "host_traces"):
+            if isinstance(value.get(name), list):
+                value[name].clear()
+        return made
 
     def _device(
         self,
@@ -236,13 +260,15 @@ class _Reader:
                 tag=self._origins(whole),
                 time=np.where(whole.time > 0, np.maximum(whole.time - start, 0), 0),
                 before=before,
-                device=number,
+                device=max(0, number),
                 settings=settings,
                 tags=self._tags(whole),
+                marked_by=marks.by,
             )
         except ProfileError as error:
             raise FileError(f"{self.path}: device {number}: {error}; save it again") from error
-        return Imported(trace, "torch", f"cuda:{number}", {**notes, **repairs})
+        name = "cpu" if number == HOST else f"cuda:{number}"
+        return Imported(trace, "torch", name, {**notes, **repairs})
 
     def _forget(self) -> None:
         """Gives back the columns, which are of all devices."""
@@ -253,7 +279,7 @@ class _Reader:
     def _event(self, found: dict[str, Any]) -> object:
         action = found["action"]
         kind = _KINDS.get(action, -1)
-        if kind < 0 and action != _PASSED_OVER:
+        if kind < 0 and action not in _PASSED_OVER:
             self.unknown[str(action)] += 1
         address = found.get("addr", 0)
         if kind == Event.OOM:

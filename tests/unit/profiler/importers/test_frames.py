@@ -94,9 +94,15 @@ def test_which_frames_are_python(file, line, python):
     assert Frame("f", file, line).is_python is python
 
 
-def test_long_stacks_are_cut_at_the_outer_end():
+def test_long_stacks_are_cut():
     frames = [Frame("f", "/home/someone/a.py", line) for line in range(100)]
     found = tag(*frames)
     assert len(found.stack) == MOST_LINES
     assert found.stack[0] == "a.py:0 in f"
     assert found == Tag("", "", "other", "a.py:0 in f", found.stack)
+
+
+def test_of_a_long_stack_the_middle_is_left_out():
+    stack = [Frame("f", f"/me/a{number}.py", 1) for number in range(200)]
+    lines = tag_of(stack, Labels(stack)).stack
+    assert (lines[0], lines[-1], len(lines)) == ("a0.py:1 in f", "a199.py:1 in f", MOST_LINES)
