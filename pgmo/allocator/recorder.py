@@ -10,6 +10,9 @@ from pgmo.allocator.tally import Tally
 from pgmo.profiler.tag import Tag
 from pgmo.profiler.tags import Tagger
 
+_MOST_TAGGED = 3
+"""Iterations that are tagged at most, where something is compiled in each."""
+
 
 class Recorder:
     """Recording as a phase of the session, in which nothing is learned before it ends.
@@ -28,6 +31,7 @@ class Recorder:
         self._engine = course.framework.engine
         self._tagging = ExitStack()
         self._tagger: Tagger | None = None
+        self._tagged = 0  # iterations
         self._sparing = False
         self._first_is_needed = self._served = False
         self.iterations = 0
@@ -39,7 +43,7 @@ class Recorder:
             has_plans: whether the program is served meanwhile.
         """
         self._tagging.close()
-        self._tagger = None
+        self._tagger, self._tagged = None, 0
         self.iterations = 0
         self._served = has_plans
         options = self._course.options
@@ -84,5 +88,9 @@ class Recorder:
         # The tagger looks at modules and operators of torch.
         by_torch = self._course.framework.name != "cupy"
         wanted = self._course.options.tags and recording and by_torch
-        if wanted and self.iterations == int(self._first_is_needed):
-            self._tagger = self._tagging.enter_context(Tagger(_core.set_tag))
+        # One that compiles is not watched to its end, and is unlike those that follow.
+        again = self._tagger is not None and self._tagger.compiled
+        if wanted and (self._tagged < _MOST_TAGGED if again else not self._tagged):
+            if self.iterations >= int(self._first_is_needed):
+                self._tagged += 1
+                self._tagger = self._tagging.enter_context(Tagger(_core.set_tag, self.tags))
