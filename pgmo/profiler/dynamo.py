@@ -17,8 +17,7 @@ module looks for hooks even before, to warn of them, so calling one counts as a 
 import functools
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from pgmo.imports import after_import
@@ -65,23 +64,24 @@ _observers: list[Observer] = []
 _wanted = False
 
 
-@contextmanager
-def observed(observer: Observer) -> Iterator[None]:
-    """Inside, the observer is told. May be left by any thread.
+def attend(observer: Observer) -> Callable[[], None]:
+    """Tells the observer from now on.
+
+    Args:
+        observer: as long as it is told, it is kept alive.
+
+    Returns:
+        What to call, on any thread, to tell it no more.
 
     Example:
-        >>> with observed(Careless()):  # doctest: +SKIP
-        ...     compiled(x)
+        >>> leave = attend(Careless())  # doctest: +SKIP
     """
     global _wanted
     if not _wanted:
         _wanted = True
         after_import(_EVAL_FRAME, _attach)
     _observers.append(observer)
-    try:
-        yield
-    finally:
-        _observers.remove(observer)
+    return lambda: _observers.remove(observer)
 
 
 def inside() -> bool:

@@ -97,7 +97,7 @@ class Tagger(AbstractContextManager["Tagger"]):
         with ExitStack() as undo:
             undo.enter_context(origin.listen())
             self._mode = undo.enter_context(OperatorMode(self._around))
-            undo.enter_context(dynamo.observed(self))
+            undo.callback(dynamo.attend(self))
             if dynamo.inside():
                 self.withdraw(None)
             self._active = undo.pop_all()
