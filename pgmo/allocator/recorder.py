@@ -7,6 +7,7 @@ from pgmo.allocator import advice
 from pgmo.allocator.course import Course
 from pgmo.allocator.statistics import Phase
 from pgmo.allocator.tally import Tally
+from pgmo.profiler import dynamo
 from pgmo.profiler.tag import Tag
 from pgmo.profiler.tags import Tagger
 
@@ -87,10 +88,10 @@ class Recorder:
         recording = self._course.phase is Phase.RECORD and not self._served
         # The tagger looks at modules and operators of torch.
         by_torch = self._course.framework.name != "cupy"
-        wanted = self._course.options.tags and recording and by_torch
+        wanted = self._course.options.tags and recording and by_torch and dynamo.hidden()
         # One that compiles is not watched to its end, and is unlike those that follow.
         again = self._tagger is not None and self._tagger.compiled
-        if wanted and (self._tagged < _MOST_TAGGED if again else not self._tagged):
-            if self.iterations >= int(self._first_is_needed):
-                self._tagged += 1
-                self._tagger = self._tagging.enter_context(Tagger(_core.set_tag, self.tags))
+        due = self._tagged < _MOST_TAGGED if again else not self._tagged
+        if wanted and due and self.iterations >= int(self._first_is_needed):
+            self._tagged += 1
+            self._tagger = self._tagging.enter_context(Tagger(_core.set_tag, self.tags))

@@ -62,6 +62,15 @@ class _Thread(threading.local):
 _thread = _Thread()
 _observers: list[Observer] = []
 _wanted = False
+_hidden = True
+
+
+def hidden() -> bool:
+    """Whether observers can step aside in time; false for a Dynamo that is not as expected.
+
+    Then nothing may be watched that it could see.
+    """
+    return _hidden
 
 
 def attend(observer: Observer) -> Callable[[], None]:
@@ -84,6 +93,23 @@ def attend(observer: Observer) -> Callable[[], None]:
     return lambda: _observers.remove(observer)
 
 
+def skip(function: Any) -> None:
+    """Has Dynamo not look at the function's own frame, wherever it is called.
+
+    As long as a thread is in compiled code, Dynamo evaluates the frames of all that is called there.
+    What the function calls is evaluated as if its caller had called it.
+
+    Args:
+        function: with a `__code__`, which it may share with others.
+    """
+
+    def skip_it() -> None:
+        if hasattr(_dynamo(), "skip_code"):
+            _dynamo().skip_code(function.__code__)
+
+    after_import(_EVAL_FRAME, skip_it)
+
+
 def inside() -> bool:
     """Whether this thread is in a call of compiled code, as far as is known."""
     return _thread.depth > 0
@@ -91,7 +117,13 @@ def inside() -> bool:
 
 def _attach() -> None:
     """Wraps what Dynamo begins and ends with, for good: calls that have begun have to end."""
-    module: Any = sys.modules[_EVAL_FRAME]
+    global _hidden
+    module = _dynamo()
+    if not all(
+        hasattr(module, name) for name in ("OptimizedModule", "_maybe_set_eval_frame", "skip_code")
+    ):
+        _hidden = False
+        return
     from torch._C._dynamo import eval_frame
 
     if eval_frame.get_eval_frame_callback() is not None:
@@ -103,9 +135,12 @@ def _attach() -> None:
         if hasattr(module, name):
             wrappers.append(_setting(getattr(module, name), begins))
             setattr(module, name, wrappers[-1])
-    # As long as a thread has a callback, Dynamo evaluates the frames of all that is called there.
-    for function in (*wrappers, _enter, _leave):
+    for function in (*wrappers, _enter, _leave, inside):
         module.skip_code(function.__code__)
+
+
+def _dynamo() -> Any:
+    return sys.modules[_EVAL_FRAME]
 
 
 def _setting(original: Callable[[Any], Any], begins: bool) -> Callable[[Any], Any]:

@@ -83,6 +83,8 @@ class Watcher:
         _set(Optimizer, "profile_hook_step", staticmethod(outside_of_hooks))
         _wrap(Optimizer, "__init__", self._making)
         dynamo.attend(self)
+        dynamo.skip(_is_compiling)
+        dynamo.skip(_wrapped(hooked, self._stepping))  # all that are wrapped share their code
 
     # --- the beginning --------------------------------------------------------------------------
 
@@ -167,8 +169,7 @@ class Watcher:
 
     def _stepping(self, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         result = original(*args, **kwargs)
-        if not dynamo.inside():  # else it is seen afterwards, with those that are compiled
-            self._stepped(args[0])
+        self._stepped(args[0])
         return result
 
     def _stepped(self, optimizer: Any) -> None:
@@ -189,7 +190,7 @@ class Watcher:
     ) -> Any:
         before = self._steps
         result = original(scaler, optimizer, *args, **kwargs)
-        if self._steps == before and not dynamo.inside():  # gradients were not finite, so the step was left out
+        if self._steps == before:  # gradients were not finite, so the step was left out
             self._stepped(optimizer)
         return result
 
@@ -243,11 +244,11 @@ def _set(owner: Any, name: str, value: object) -> None:
 
 
 def _wrapped(original: Callable[..., Any], around: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that calls `around(original, ...)`; for a compiler, `original` alone."""
+    """A function that calls `around(original, ...)`; in compiled code, `original` alone."""
 
     @functools.wraps(original)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        if _is_compiling():
+        if _is_compiling() or dynamo.inside():
             return original(*args, **kwargs)
         return around(original, *args, **kwargs)
 
