@@ -12,8 +12,8 @@ _STEP = "Optimizer.profile_hook_step.<locals>.wrapper"
 class Calls:
     """Finds calls of modules and steps of optimizers among the caller's frames.
 
-    It leaves nothing in the program: no hook that a compiler would trace, that a library would count,
-    or that is missing when an exception passes. It takes some microseconds.
+    It leaves nothing in the program: no hook that a compiler would trace, that a library would
+    count, or that is missing when an exception passes. It takes some microseconds.
 
     Example:
         >>> class Net(nn.Module):  # doctest: +SKIP

@@ -9,9 +9,9 @@ TorchDynamo looks at more than the code that it compiles: it guards on hooks and
 refuses dispatch modes. What it finds there ends up in the number of graphs, in its breaks and so in
 the last bits of the results. So nothing of what pgmo watches with is there while it looks.
 
-Dynamo begins where a thread gets a callback for the frames that it evaluates, and ends where it loses
-it: `set_eval_frame`, which every compiled function calls through its module's namespace. A compiled
-module looks for hooks even before, to warn of them, so calling one counts as a beginning, too.
+Dynamo begins where a thread gets a callback for the frames that it evaluates, and ends where it
+loses it: `set_eval_frame`, which every compiled function calls through its module's namespace. A
+compiled module looks for hooks even before, to warn of them, so calling one is a beginning, too.
 """
 
 import functools
@@ -23,6 +23,7 @@ from typing import Any, Protocol
 from pgmo.imports import after_import
 
 _EVAL_FRAME = "torch._dynamo.eval_frame"
+_NEEDED = ("OptimizedModule", "_maybe_set_eval_frame", "skip_code")
 _COMPILED = "compile_wrapper"
 """What is called in the place of a compiled function; it had another name before 2.7."""
 
@@ -96,8 +97,8 @@ def attend(observer: Observer) -> Callable[[], None]:
 def skip(function: Any) -> None:
     """Has Dynamo not look at the function's own frame, wherever it is called.
 
-    As long as a thread is in compiled code, Dynamo evaluates the frames of all that is called there.
-    What the function calls is evaluated as if its caller had called it.
+    As long as a thread is in compiled code, Dynamo evaluates the frames of all that is called
+    there. What the function calls is evaluated as if its caller had called it.
 
     Args:
         function: with a `__code__`, which it may share with others.
@@ -119,9 +120,7 @@ def _attach() -> None:
     """Wraps what Dynamo begins and ends with, for good: calls that have begun have to end."""
     global _hidden
     module = _dynamo()
-    if not all(
-        hasattr(module, name) for name in ("OptimizedModule", "_maybe_set_eval_frame", "skip_code")
-    ):
+    if not all(hasattr(module, name) for name in _NEEDED):
         _hidden = False
         return
     from torch._C._dynamo import eval_frame

@@ -1,4 +1,4 @@
-"""Which optimizers have stepped in code that is compiled, where nothing is called that one could see."""
+"""Which optimizers have stepped in compiled code, where they call nothing that one could see."""
 
 import threading
 from collections.abc import Iterable

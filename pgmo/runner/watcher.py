@@ -6,9 +6,9 @@
     GradScaler.step         the same, where it leaves the optimizer's step out
     model.eval()            evaluation: a pause, until the model is trained again
 
-Only while the beginning of something is waited for is there a hook on forward passes, and none that a
-compiler could see (`pgmo.profiler.dynamo`): a call of something compiled is taken for what the hook
-would have seen. An optimizer's step that is compiled is known by the parameters that it has changed.
+Only while the beginning of something is waited for is there a hook on forward passes, and none that
+a compiler could see (`pgmo.profiler.dynamo`): a call of something compiled is taken for what the
+hook would have seen. A compiled step of an optimizer is known by the parameters that it changed.
 """
 
 import functools

@@ -1,4 +1,4 @@
-"""Training loops with compiled code, each as it would be without pgmo, and what Dynamo made of them.
+"""Training loops with compiled code, as they would be without pgmo, and what Dynamo made of them.
 
     python -m tests.integration.compiled_programs NAME            plain
     python -m tests.integration.compiled_programs NAME session    inside of a session that tags
@@ -213,9 +213,7 @@ def own_hooks():
 
 
 @program
-def attention_compiled_within():
-    """An operator that compiles itself when it is called."""
-
+def operator_that_compiles_itself():
     def choose(x):
         return torch.cond(x.sum() > 0, lambda x: x * 2, lambda x: x - 1, (x,))
 

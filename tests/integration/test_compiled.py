@@ -1,4 +1,4 @@
-"""Compiled programs under a session and under `pgmo run`: Dynamo must not see that they are watched."""
+"""Compiled programs in a session and under `pgmo run`: Dynamo must not see that it is watched."""
 
 import json
 
@@ -8,7 +8,7 @@ from tests.integration.running import run
 
 pytest.importorskip("torch")
 
-from tests.integration.compiled_programs import PROGRAMS  # noqa: E402
+from tests.integration.compiled_programs import PROGRAMS
 
 MODULE = "tests.integration.compiled_programs"
 
