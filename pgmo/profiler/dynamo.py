@@ -10,11 +10,9 @@ refuses dispatch modes. What it finds there ends up in the number of graphs, in 
 the last bits of the results. So nothing of what pgmo watches with is there while it looks.
 
 Dynamo begins where a thread gets a callback for the frames that it evaluates, and ends where it
-loses it: `set_eval_frame`, which every compiled function calls through its module's namespace. A
-compiled module looks for hooks even before, to warn of them, so calling one is a beginning, too.
+loses it: `set_eval_frame`, which every compiled function calls through its module's namespace.
 """
 
-import functools
 import sys
 import threading
 from collections.abc import Callable
@@ -23,7 +21,7 @@ from typing import Any, Protocol
 from pgmo.imports import after_import
 
 _EVAL_FRAME = "torch._dynamo.eval_frame"
-_NEEDED = ("OptimizedModule", "_maybe_set_eval_frame", "skip_code")
+_NEEDED = ("_maybe_set_eval_frame", "skip_code")
 _COMPILED = "compile_wrapper"
 """What is called in the place of a compiled function; it had another name before 2.7."""
 
@@ -33,17 +31,13 @@ class Observer(Protocol):
 
     Example:
         >>> class Careless:
-        ...     def withdraw(self, module): ...
+        ...     def withdraw(self): ...
         ...     def come_back(self): ...
         ...     def compiling(self): ...
     """
 
-    def withdraw(self, module: Any) -> None:
-        """Compiled code is about to be looked for, on this thread.
-
-        Args:
-            module: the compiled module that is called; None where that is not known.
-        """
+    def withdraw(self) -> None:
+        """Compiled code is about to be looked for, on this thread."""
 
     def come_back(self) -> None:
         """This thread is out of it again."""
@@ -127,8 +121,7 @@ def _attach() -> None:
 
     if eval_frame.get_eval_frame_callback() is not None:
         _thread.depth = 1
-    wrappers = [_calling(module.OptimizedModule.__call__)]
-    module.OptimizedModule.__call__ = wrappers[0]
+    wrappers = []
     # Before 2.7 there is only the second one; afterwards they are one function by two names.
     for name, begins in (("set_eval_frame", True), ("_maybe_set_eval_frame", False)):
         if hasattr(module, name):
@@ -161,7 +154,7 @@ def _setting(original: Callable[[Any], Any], begins: bool) -> Callable[[Any], An
             caller = sys._getframe(1)
             if begins and not depth and _observers and caller.f_code.co_name == _COMPILED:
                 _thread.beginning = id(caller)
-                _enter(None)
+                _enter()
             prior = original(None)
             if prior is not None:
                 _leave()
@@ -173,32 +166,20 @@ def _setting(original: Callable[[Any], Any], begins: bool) -> Callable[[Any], An
             if prior is None:  # Dynamo puts it aside while it traces, and may call compiled code
                 _thread.depth = depth + 1
         else:
-            _enter(None)
+            _enter()
             prior = original(callback)
         return prior
 
     return set_eval_frame
 
 
-def _calling(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def __call__(module: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
-        _enter(module)
-        try:
-            return original(module, *args, **kwargs)
-        finally:
-            _leave()
-
-    return __call__
-
-
-def _enter(module: Any) -> None:
+def _enter() -> None:
     _thread.depth += 1
     if _thread.depth == 1 and _observers:
         _await_compilation()
         _thread.withdrawn = tuple(_observers)
         for observer in _thread.withdrawn:
-            observer.withdraw(module)
+            observer.withdraw()
 
 
 def _leave() -> None:

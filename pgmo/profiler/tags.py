@@ -99,7 +99,7 @@ class Tagger(AbstractContextManager["Tagger"]):
             self._mode = undo.enter_context(OperatorMode(self._around))
             undo.callback(dynamo.attend(self))
             if dynamo.inside():
-                self.withdraw(None)
+                self.withdraw()
             self._active = undo.pop_all()
         return self
 
@@ -115,13 +115,11 @@ class Tagger(AbstractContextManager["Tagger"]):
 
     # --- compiled code --------------------------------------------------------------------------
 
-    def withdraw(self, module: Any) -> None:
+    def withdraw(self) -> None:
         """Leaves the thread to code that is compiled; see `dynamo.Observer`."""
         if not self._mode.lift():
             return  # a thread that is not watched
         where, phase = self._where()
-        if module is not None:
-            where = self._paths.enter(module, where or None)
         self._set_tag(self._number(Tag(where, COMPILED, FORWARD if phase is OTHER else phase)))
         self._left.to = where
 

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 from pgmo.profiler import dynamo
 from pgmo.runner.compiled_calls import CompiledCalls
+from pgmo.runner.forward_hook import add_forward_hook
 from pgmo.runner.step_pattern import StepPattern
 
 
@@ -108,9 +109,7 @@ class Watcher:
     def _hook(self) -> None:
         """Sees to it that there is a hook on forward passes where one is needed, and none else."""
         if self._waiting and not self._compiled.threads and self._forward_hook is None:
-            from torch.nn.modules import module
-
-            self._forward_hook = module.register_module_forward_pre_hook(self._forward)
+            self._forward_hook = add_forward_hook(self._forward)
         elif self._forward_hook is not None and (self._compiled.threads or not self._waiting):
             self._forward_hook.remove()
             self._forward_hook = None
@@ -148,9 +147,9 @@ class Watcher:
 
     # --- compiled code --------------------------------------------------------------------------
 
-    def withdraw(self, module: Any) -> None:
+    def withdraw(self) -> None:
         """Something compiled is called; see `dynamo.Observer`."""
-        if self._waiting and self._trains(module):
+        if self._waiting and self._trains(None):
             self._forward_pass()
         self._compiled.enter(self._optimizers)
         self._hook()

@@ -244,7 +244,9 @@ def main(name, *modes):
         "breaks": sum(counters["graph_break"].values()),
         "graphs": counters["stats"]["unique_graphs"],
         "frames": dict(counters["frames"]),
-        "warnings": sorted({str(one.message)[:80] for one in warned if "pgmo" not in str(one)}),
+        "warnings": sorted(
+            {f"{one.message} {one.filename}" for one in warned if "pgmo:" not in str(one.message)}
+        ),
     }
     if session is not None:
         found["session"] = {
