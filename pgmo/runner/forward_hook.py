@@ -25,6 +25,6 @@ def add_forward_hook(hook: Callable[[Any, Any], None]) -> Any:
         kept = [vars(module)[name] for name in asked.__code__.co_names]
         return any(list(hooks) != [handle.id] for hooks in kept if hooks)
 
-    has_any_other.asks_all = asked
+    has_any_other.__dict__["asks_all"] = asked
     module._has_any_global_hook = has_any_other
     return handle
