@@ -1,6 +1,7 @@
 """Switches recording on and off, and tags one of the recorded iterations."""
 
 from contextlib import ExitStack
+from functools import partial
 
 from pgmo import _core
 from pgmo.allocator import advice
@@ -38,8 +39,7 @@ class Recorder:
         Args:
             has_plans: whether the program is served meanwhile.
         """
-        self._tagging.close()
-        self._tagger = None
+        self._end_tags()
         self.iterations = 0
         self._served = has_plans
         options = self._course.options
@@ -61,8 +61,7 @@ class Recorder:
 
     def stop(self) -> None:
         """Records no more, and forgets."""
-        self._tagging.close()
-        self._tagger = None
+        self._end_tags()
         if self._sparing:
             self._sparing = False
             self._course.framework.spare_memory(False)
@@ -73,6 +72,11 @@ class Recorder:
     def tags(self) -> tuple[Tag, ...]:
         """The tags that were given out."""
         return self._tagger.tags if self._tagger else ()
+
+    def _end_tags(self) -> None:
+        self._tagging.close()
+        self._tagger = None
+        self._engine.expect_tags(0)
 
     def _start_tags(self) -> None:
         """Tags one recorded iteration, which slows it down, and adds requests of its own.
@@ -85,4 +89,8 @@ class Recorder:
         by_torch = self._course.framework.name != "cupy"
         wanted = self._course.options.tags and recording and by_torch
         if wanted and self.iterations == int(self._first_is_needed):
-            self._tagger = self._tagging.enter_context(Tagger(_core.set_tag))
+            # An operator of another thread may outlast a tagger, and its tag with it.
+            generation = _core.next_tag_generation()
+            set_tag = partial(_core.set_tag, generation=generation)
+            self._tagger = self._tagging.enter_context(Tagger(set_tag))
+            self._engine.expect_tags(generation)
