@@ -18,9 +18,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <new>
 #include <span>
 #include <vector>
 
@@ -60,10 +60,10 @@ class Threads {
     if (on) delegated_.push_back(thread);
   }
 
-  // A request. When there is no memory for one more thread, it is left out.
+  // A request. When there is no room for one more thread, it is left out.
   void note(ThreadId thread) noexcept {
     ++ordinal_;
-    if (latest_ < active_.size() && active_[latest_].thread == thread) [[likely]] {
+    if (latest_ < count_ && active_[latest_].thread == thread) [[likely]] {
       active_[latest_].last = ordinal_;
       ++active_[latest_].count;
     } else {
@@ -71,35 +71,34 @@ class Threads {
     }
   }
 
-  std::span<const Activity> active() const noexcept { return active_; }
+  std::span<const Activity> active() const noexcept { return std::span(active_).first(count_); }
 
   void end_iteration() noexcept {
-    active_.clear();
+    count_ = 0;
     ordinal_ = 0;
   }
 
  private:
+  static constexpr std::size_t kMost = 64;
+
   static ThreadId& cached() noexcept {
     thread_local ThreadId id = 0;
     return id;
   }
 
   void note_another(ThreadId thread) noexcept {
-    const auto known = std::find_if(active_.begin(), active_.end(),
-                                    [&](const Activity& one) { return one.thread == thread; });
-    latest_ = static_cast<std::size_t>(known - active_.begin());
-    if (known != active_.end()) {
-      known->last = ordinal_;
-      ++known->count;
+    for (latest_ = 0; latest_ < count_; ++latest_) {
+      Activity& one = active_[latest_];
+      if (one.thread != thread) continue;
+      one.last = ordinal_;
+      ++one.count;
       return;
     }
-    try {
-      active_.push_back({thread, ordinal_, ordinal_, 1});
-    } catch (const std::bad_alloc&) {
-    }
+    if (count_ < kMost) active_[count_++] = {thread, ordinal_, ordinal_, 1};
   }
 
-  std::vector<Activity> active_;
+  std::array<Activity, kMost> active_{};
+  std::size_t count_ = 0;
   std::vector<ThreadId> delegated_;
   std::uint64_t ordinal_ = 0;
   std::size_t latest_ = 0;  // the place of the thread that has requested last
