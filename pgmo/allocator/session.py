@@ -17,12 +17,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar
 
 from pgmo.allocator import open_sessions
 from pgmo.allocator.boundary import exclusive, uninterrupted
 from pgmo.allocator.framework import Framework
-from pgmo.allocator.lifecycle import Lifecycle
 from pgmo.allocator.managed.unified import UnifiedFramework
 from pgmo.allocator.open_sessions import OpenSession
 from pgmo.allocator.optimized import Optimized
@@ -31,6 +30,9 @@ from pgmo.allocator.statistics import IterationStatistics, Phase, Summary
 from pgmo.errors import SessionError
 from pgmo.packing.plan import Plan
 from pgmo.profiler.profile import Profile
+
+if TYPE_CHECKING:
+    from pgmo.allocator.lifecycle import Lifecycle
 
 P = ParamSpec("P")
 R = TypeVar("R")

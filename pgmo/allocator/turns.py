@@ -121,7 +121,7 @@ class Turns:
 
     def _takes_over(self, owner: threading.Thread, me: threading.Thread) -> bool:
         active = {thread: rest for thread, *rest in self._engine.threads()}
-        theirs, mine = active.get(owner.native_id), active.get(me.native_id)
+        theirs, mine = active.get(owner.native_id or 0), active.get(me.native_id or 0)
         if me in self._beside:
             if theirs is not None or not self._has_waited(me):
                 return False

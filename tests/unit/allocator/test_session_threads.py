@@ -69,7 +69,7 @@ def test_one_of_two_loops_that_mingle_is_served(framework, workers):
 
 
 def test_nothing_is_moved_while_several_threads_train(workers):
-    a, b = workers
+    worker, _ = workers
     framework = SimulatedFramework(fragments=True)
     calls = []
     clear = framework.moves.clear_the_way
@@ -78,11 +78,10 @@ def test_nothing_is_moved_while_several_threads_train(workers):
     with pytest.warns(UserWarning, match="one of them"), open_session(framework) as session:
         for _ in range(9):
             with session.iteration():
-                b(session.step)
+                worker(session.step)
                 loop()
         assert session.history[-1].hit_rate == 1
     assert calls == []
-    framework.moves.state = False
     with open_session(framework) as session:
         run(loop, session, 9)
     assert calls
@@ -157,9 +156,8 @@ def test_a_decorated_function_on_several_threads(framework):
 
 
 def test_a_child_that_is_forked_while_another_thread_is_inside_of_a_boundary(
-    framework, workers, monkeypatch
+    framework, monkeypatch
 ):
-    a, _ = workers
     inside, go_on = threading.Event(), threading.Event()
     with open_session(framework) as session:
         run(Loop(framework, LAYERS), session, 1)
@@ -210,7 +208,7 @@ def test_many_threads_that_do_everything_at_once(framework):
         except BaseException as error:
             errors.append(error)
 
-    with pytest.warns(UserWarning), open_session(framework) as session:
+    with pytest.warns(UserWarning, match="pgmo: "), open_session(framework) as session:
         threads = [threading.Thread(target=work, args=(n, session)) for n in range(5)]
         for thread in threads:
             thread.start()
