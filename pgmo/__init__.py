@@ -7,7 +7,7 @@ one from the other, or a `Packing` of a bare `Problem`, `extrapolate` tells the 
 batch from those of small ones, `recompute` makes a model's step fit in a budget, and every error is
 a `PgmoError`. `torch_allocator`, `cupy_allocator` and `cupy_torch_allocator` are for those who
 exchange a framework's allocator themselves, `memory_stats` for those who watch it.
-`managed` is for models that do not fit.
+`managed` is for models that do not fit. `close` closes a session that is out of reach.
 
 Names are imported when they are first used (PEP 562): `import pgmo` and `pgmo --help` load neither
 numpy nor the native module.
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from pgmo.allocator.joint import JointSession
     from pgmo.allocator.managed.context import managed
     from pgmo.allocator.memory_stats import memory_stats
+    from pgmo.allocator.open_sessions import close
     from pgmo.allocator.optimize import optimize
     from pgmo.allocator.session import Session
     from pgmo.allocator.torch_cuda import torch_allocator
@@ -67,6 +68,7 @@ __all__ = [
     "Session",
     "SessionError",
     "__version__",
+    "close",
     "cupy_allocator",
     "cupy_torch_allocator",
     "extrapolate",
@@ -87,6 +89,7 @@ _HOMES = {
     "Problem": "pgmo.packing.problem",
     "Profile": "pgmo.profiler.profile",
     "Session": "pgmo.allocator.session",
+    "close": "pgmo.allocator.open_sessions",
     "cupy_allocator": "pgmo.allocator.cupy",
     "cupy_torch_allocator": "pgmo.allocator.cupy_through_torch",
     "extrapolate": "pgmo.profiler.extrapolate",

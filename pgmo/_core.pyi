@@ -18,6 +18,7 @@ __all__: list[str] = [
     "engine_api",
     "max_load",
     "min_cut",
+    "next_tag_generation",
     "pack",
     "packers",
     "set_tag",
@@ -146,6 +147,10 @@ class Engine:
         """
         The region is given back when its last block has died.
         """
+    def delegate_thread(self, thread: typing.SupportsInt | typing.SupportsIndex, on: bool) -> None:
+        """
+        Delegates all requests of one thread, by its native id, or no more.
+        """
     def detach_arena(self) -> None:
         """
         Stops serving; the arena is given back when its last block has died.
@@ -154,6 +159,10 @@ class Engine:
     def events(self, start: typing.SupportsInt | typing.SupportsIndex = 0) -> numpy.ndarray:
         """
         The events from number `start` on, as a structured array (pgmo.profiler.recording).
+        """
+    def expect_tags(self, generation: typing.SupportsInt | typing.SupportsIndex) -> None:
+        """
+        Records only tags of this generation from now on; 0: none.
         """
     def forget_recording(self) -> None:
         """
@@ -237,6 +246,11 @@ class Engine:
     def take_grown(self) -> list[tuple[int, int]]:
         """
         (request, bytes) of varying requests larger than their slots, since the last call.
+        """
+    def threads(self) -> list[tuple[int, int, int, int]]:
+        """
+        Of each thread that has requested something in this iteration: its native id, ordinals of
+        its first and last request, and how many there were. Without delegated ones.
         """
     def yield_idle(self) -> bool:
         """
@@ -343,6 +357,11 @@ def min_cut(
     side of the source (nodes,).
     """
 
+def next_tag_generation() -> int:
+    """
+    A number for the tags of one tagger, other than any before.
+    """
+
 def pack(
     packer: str,
     size: typing.Annotated[numpy.typing.ArrayLike, numpy.int64],
@@ -365,9 +384,13 @@ def packers() -> list[str]:
     Names of the packers, fastest first.
     """
 
-def set_tag(tag: typing.SupportsInt | typing.SupportsIndex) -> None:
+def set_tag(
+    tag: typing.SupportsInt | typing.SupportsIndex,
+    generation: typing.SupportsInt | typing.SupportsIndex,
+) -> None:
     """
     Tags the blocks that the calling thread requests from now on; -1 removes the tag.
+    Only engines that expect this generation of tags take note.
     """
 
 def solve(

@@ -105,8 +105,11 @@ void bind_engine(py::module_& module) {
   PYBIND11_NUMPY_DTYPE(Living, address, bytes, block, plan, request, kind);
   module.attr("OPENING") = Regions::kOpening;
 
-  module.def("set_tag", &set_thread_tag, py::arg("tag"),
-             "Tags the blocks that the calling thread requests from now on; -1 removes the tag.");
+  module.def("set_tag", &set_thread_tag, py::arg("tag"), py::arg("generation"),
+             "Tags the blocks that the calling thread requests from now on; -1 removes the tag.\n"
+             "Only engines that expect this generation of tags take note.");
+  module.def("next_tag_generation", &next_tag_generation,
+             "A number for the tags of one tagger, other than any before.");
   module.def(
       "engine_api", [] { return reinterpret_cast<std::uintptr_t>(engine_api()); },
       "Address of the table of functions in pgmo_engine.h, for adapters.");
@@ -129,6 +132,8 @@ void bind_engine(py::module_& module) {
            "The events from number `start` on, as a structured array (pgmo.profiler.recording).")
       .def_property_readonly("recording_truncated", &Engine::recording_truncated,
                              "Whether memory for recording ran out.")
+      .def("expect_tags", &Engine::expect_tags, py::arg("generation"),
+           "Records only tags of this generation from now on; 0: none.")
       .def(
           "add_plan",
           [](Engine& engine, const Column<Bytes>& bytes, const Column<std::uint32_t>& stream_index,
@@ -238,6 +243,19 @@ void bind_engine(py::module_& module) {
       .def("stop_serving", &Engine::stop_serving)
       .def("pause", &Engine::pause, "Delegates everything until `resume`.")
       .def("resume", &Engine::resume)
+      .def("delegate_thread", &Engine::delegate_thread, py::arg("thread"), py::arg("on"),
+           "Delegates all requests of one thread, by its native id, or no more.")
+      .def(
+          "threads",
+          [](Engine& engine) {
+            std::vector<std::tuple<ThreadId, std::uint64_t, std::uint64_t, std::uint64_t>> all;
+            for (const Threads::Activity& one : engine.threads()) {
+              all.emplace_back(one.thread, one.first, one.last, one.count);
+            }
+            return all;
+          },
+          "Of each thread that has requested something in this iteration: its native id, ordinals "
+          "of\nits first and last request, and how many there were. Without delegated ones.")
       .def("end_iteration", &Engine::end_iteration)
       .def("reset_peaks", &Engine::reset_peaks)
       .def("yield_idle", &Engine::yield_idle,

@@ -57,6 +57,11 @@ bool Engine::recording_truncated() {
   return recorder_.truncated();
 }
 
+void Engine::expect_tags(TagGeneration generation) {
+  const Guard guard(lock_);
+  recorder_.expect_tags(generation);
+}
+
 Engine::PlanId Engine::add_plan(std::vector<PlannedRequest> requests,
                                 std::span<const std::uint64_t> streams, Bytes arena_bytes,
                                 Bytes alignment) {
@@ -301,8 +306,20 @@ void Engine::resume() {
   mode_when_paused_.reset();
 }
 
+void Engine::delegate_thread(ThreadId thread, bool on) {
+  const Guard guard(lock_);
+  threads_.delegate(thread, on);
+}
+
+std::vector<Threads::Activity> Engine::threads() {
+  const Guard guard(lock_);
+  const auto active = threads_.active();
+  return {active.begin(), active.end()};
+}
+
 void Engine::end_iteration() {
   const Guard guard(lock_);
+  threads_.end_iteration();
   if (recorder_.active()) recorder_.step();
   requests_so_far_ = 0;
   guests_.forget();
@@ -329,6 +346,7 @@ void Engine::after_fork(bool child) noexcept {
   if (child) {
     mode_when_paused_.reset();
     mode_.store(0, std::memory_order_relaxed);
+    Threads::forget_own();
   }
   lock_.unlock();
 }

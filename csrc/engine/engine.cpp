@@ -66,6 +66,10 @@ void* Engine::allocate(std::size_t bytes, std::uint64_t stream) noexcept {
   {
     const Guard guard(lock_);
     if (!has(PGMO_SERVING)) return nullptr;
+    const ThreadId thread = Threads::own();
+    if (threads_.is_delegated(thread)) [[unlikely]]
+      return nullptr;
+    threads_.note(thread);
     const Bytes size = static_cast<Bytes>(bytes);
     const std::optional<std::uint32_t> index = stream_index(stream);
     if (!index) {
@@ -113,6 +117,10 @@ bool Engine::adopt(void* pointer, std::size_t bytes, std::uint64_t stream) noexc
   if (pointer == nullptr || bytes == 0) return false;
   const Guard guard(lock_);
   if (!has(PGMO_RECORDING | PGMO_SERVING)) return false;
+  const ThreadId thread = Threads::own();
+  if (threads_.is_delegated(thread)) [[unlikely]]
+    return false;
+  if (!has(PGMO_SERVING)) threads_.note(thread);  // else `allocate` has
   const Bytes size = static_cast<Bytes>(bytes);
   if (!track(address_of(pointer), size, stream, /*foreign=*/true)) return false;
   fallback_.add(size);

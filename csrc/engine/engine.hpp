@@ -36,6 +36,7 @@
 #include "engine/replayer.hpp"
 #include "engine/spinlock.hpp"
 #include "engine/statistics.hpp"
+#include "engine/threads.hpp"
 
 namespace pgmo {
 
@@ -97,6 +98,9 @@ class Engine {
   void forget_recording();
   bool recording_truncated();
 
+  // Records of what is requested from now on only the tags of this generation; see recorder.hpp.
+  void expect_tags(TagGeneration generation);
+
   // Adds a plan; throws std::invalid_argument when it is malformed or larger than the arena.
   // Stream handles are in `streams`, which the rows' stream_index refers to.
   PlanId add_plan(std::vector<PlannedRequest> requests, std::span<const std::uint64_t> streams,
@@ -147,6 +151,12 @@ class Engine {
   // Everything is delegated until `resume`; frees of recorded blocks are still recorded.
   void pause();
   void resume();
+
+  // The same for the requests of one thread alone, which takes no part in what is planned.
+  void delegate_thread(ThreadId thread, bool on);
+
+  // What each thread has requested in this iteration, those that are delegated left out.
+  std::vector<Threads::Activity> threads();
 
   void end_iteration();
   void reset_peaks();
@@ -201,6 +211,7 @@ class Engine {
   std::optional<std::uint32_t> mode_when_paused_;
   Spinlock lock_;
 
+  Threads threads_;
   Recorder recorder_;
   AddressMap<Tracked> tracked_;
   std::size_t tracked_slots_ = 0;  // of them, those that were recorded in memory of the engine's

@@ -5,7 +5,11 @@
 namespace pgmo {
 namespace {
 
-thread_local std::int32_t current_tag = -1;
+struct Tag {
+  std::int32_t number = -1;
+  TagGeneration generation = 0;
+};
+thread_local Tag current_tag;
 
 // Small numbers in order of first appearance: readable in a profile, unlike the system's.
 std::uint16_t thread_number() noexcept {
@@ -16,8 +20,13 @@ std::uint16_t thread_number() noexcept {
 
 }  // namespace
 
-void set_thread_tag(std::int32_t tag) noexcept {
-  current_tag = tag;
+TagGeneration next_tag_generation() noexcept {
+  static std::atomic<TagGeneration> latest{0};
+  return ++latest;
+}
+
+void set_thread_tag(std::int32_t tag, TagGeneration generation) noexcept {
+  current_tag = {tag, generation};
 }
 
 void Recorder::start() noexcept {
@@ -42,7 +51,7 @@ std::vector<Event> Recorder::take() noexcept {
 std::uint32_t Recorder::request(Bytes bytes, std::uint64_t stream) noexcept {
   const Event event{.kind = Event::kRequest,
                     .thread = thread_number(),
-                    .tag = current_tag,
+                    .tag = current_tag.generation == generation_ ? current_tag.number : -1,
                     .block = blocks_,
                     .bytes = bytes,
                     .stream = stream};

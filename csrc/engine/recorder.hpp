@@ -29,9 +29,16 @@ struct Event {
 };
 static_assert(sizeof(Event) == 32);
 
+// Says which meanings a tag has: those of one tagger. 0 is none's.
+using TagGeneration = std::uint64_t;
+
+// Another one than any before.
+TagGeneration next_tag_generation() noexcept;
+
 // Set by Python on the thread that runs an operator; says where its blocks come from. -1: nobody
-// knows.
-void set_thread_tag(std::int32_t tag) noexcept;
+// knows. An operator may outlast its tagger, when another thread ends the iteration; so a recorder
+// takes only tags of the generation that it expects.
+void set_thread_tag(std::int32_t tag, TagGeneration generation) noexcept;
 
 class Recorder {
  public:
@@ -44,6 +51,8 @@ class Recorder {
   bool truncated() const noexcept { return truncated_; }
   std::uint32_t epoch() const noexcept { return epoch_; }
   const std::vector<Event>& events() const noexcept { return events_; }
+
+  void expect_tags(TagGeneration generation) noexcept { generation_ = generation; }
 
   void start() noexcept;
   void stop() noexcept { active_ = false; }
@@ -66,6 +75,7 @@ class Recorder {
   std::vector<Event> events_;
   std::uint32_t blocks_ = 0;
   std::uint32_t epoch_ = 0;
+  TagGeneration generation_ = 0;
   bool active_ = false;
   bool truncated_ = false;
 };

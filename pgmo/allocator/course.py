@@ -7,6 +7,7 @@ from pathlib import Path
 from pgmo.allocator.framework import Framework
 from pgmo.allocator.options import Options
 from pgmo.allocator.statistics import Phase
+from pgmo.allocator.turns import Turns
 from pgmo.packing.plan import Plan
 from pgmo.profiler.profile import Profile
 
@@ -28,6 +29,7 @@ class Course:
         replans: plans that took the place of others.
         unsteady: plans made although no two iterations agreed.
         notes: for the summary.
+        turns: which thread's iterations are counted.
 
     Example:
         >>> course = Course(torch_cpu(), Options())  # doctest: +SKIP
@@ -42,6 +44,10 @@ class Course:
     replans: int = 0
     unsteady: int = 0
     notes: list[str] = field(default_factory=list)
+    turns: Turns = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.turns = Turns(self.framework.engine, self.warn)
 
     def warn(self, note: str) -> None:
         """Warns, and keeps the note for the summary."""

@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 
 from pgmo.allocator import advice
+from pgmo.allocator.boundary import uninterrupted
 from pgmo.allocator.course import Course
 from pgmo.allocator.learning import rows_of_plan
 from pgmo.allocator.plan_set import Planned, PlanSet
 from pgmo.allocator.planning import make_plan
 from pgmo.allocator.recorder import Recorder
-from pgmo.allocator.relocation import LATE, Parked, in_short
+from pgmo.allocator.relocation import LATE, Parked, Relocation, in_short
 from pgmo.allocator.seen import Seen
 from pgmo.allocator.statistics import IterationStatistics, Phase
 from pgmo.allocator.store import save
@@ -49,6 +50,7 @@ class Installer:
         self._renewals = 0
         self._astray = Parked()  # what could not be brought back yet
 
+    @uninterrupted()
     def install(
         self,
         plans: list[Planned],
@@ -72,10 +74,10 @@ class Installer:
         self.retry()
         parked = Parked()
         exchange = self.plans.needs_exchange(plans) or not (self.plans.all or in_place)
-        if self.relocation is not None and exchange:
+        if exchange and (mover := self._mover) is not None:
             if rows is None:
                 rows = rows_of_plan(self._engine.living(), number)
-            parked = self.relocation.clear_the_way(rows)
+            parked = mover.clear_the_way(rows)
         before = self.plans.all
         installed = True
         try:
@@ -137,6 +139,7 @@ class Installer:
         )[: self._course.options.max_plans]
         return [plans[at] for at in sorted(keep)], sorted(keep).index(number)
 
+    @uninterrupted()
     def free_slots(self, statistics: IterationStatistics) -> None:
         """Acts when blocks that never die hold many slots of the arena.
 
@@ -154,10 +157,10 @@ class Installer:
         self._held = 0
         self._renewals += 1
         parked = Parked()
-        if self.relocation is not None:
+        if (mover := self._mover) is not None:
             before = self._late_bytes()
             rows = rows_of_plan(self._engine.living(), statistics.plan)
-            parked = self.relocation.clear_the_way(rows)
+            parked = mover.clear_the_way(rows)
             if self._late_bytes() < before / 2:
                 self._settle(parked)
                 return
@@ -168,6 +171,11 @@ class Installer:
         self._renew_arena(held)
         self._engine.select_plan(statistics.plan)
         self._settle(parked)
+
+    @property
+    def _mover(self) -> Relocation | None:
+        """None, too, where threads train at the same time: one may work on what would move."""
+        return None if self._course.turns.several else self.relocation
 
     def _renew_arena(self, held: int) -> None:
         held_slots = f"blocks that were not planned hold the slots of {held} requests"
@@ -182,6 +190,7 @@ class Installer:
                 "returned when they are freed"
             )
 
+    @uninterrupted()
     def retry(self) -> None:
         """Brings back what found no memory before.
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
+from pgmo.allocator.boundary import exclusive
 from pgmo.allocator.cupy_through_torch import allocates_through_torch
 from pgmo.allocator.framework import Framework
 from pgmo.allocator.optimized import Optimized
@@ -93,8 +94,9 @@ class JointSession:
             SessionError: when the sessions are not open or paused, or inside another iteration.
         """
         with ExitStack() as stack:
-            for session in self._running():
-                stack.enter_context(session.iteration())
+            with exclusive():  # one thread begins all of them, or none
+                for session in self._running():
+                    stack.enter_context(session.iteration())
             yield
 
     def step(self) -> None:
@@ -103,8 +105,9 @@ class JointSession:
         Raises:
             SessionError: when the sessions are not open, paused, or inside `iteration()`.
         """
-        for session in self._running():
-            session.step()
+        with exclusive():
+            for session in self._running():
+                session.step()
 
     @contextmanager
     def pause(self) -> Iterator[None]:

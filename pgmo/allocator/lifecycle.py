@@ -35,6 +35,7 @@ from pgmo.allocator.statistics import IterationStatistics, Phase, Summary
 from pgmo.allocator.store import prepare_directory
 from pgmo.allocator.tally import Tally
 from pgmo.allocator.watch import Watch
+from pgmo.errors import PgmoError
 from pgmo.profiler.lifetimes import build_profile
 from pgmo.profiler.line import line_profile
 from pgmo.profiler.profile import Profile, ProfileMeta
@@ -105,6 +106,18 @@ class Lifecycle:
         """Ends an iteration; one that an exception cut short is not learned from."""
         if os.getpid() != self._process:
             return  # a forked child, for which the engine is in bypass
+        try:
+            self._after_iteration(complete)
+        except PgmoError:
+            raise
+        except BaseException:
+            # Ctrl-C, most of all while planning. Plans are not exchanged by halves, so they may go
+            # on serving; but a recording may have ended that nobody has learned from.
+            if self.course.phase in (Phase.RECORD, Phase.VERIFY):
+                self._start_recording()
+            raise
+
+    def _after_iteration(self, complete: bool) -> None:
         course = self.course
         # Before the engine moves on to the plan that it expects next.
         plan = self._engine.selected_plan if self._first.running or len(self._plans) else -1

@@ -6,6 +6,8 @@ from contextlib import AbstractContextManager
 from types import MethodType
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar
 
+from pgmo.allocator.boundary import exclusive
+
 
 class Iterating(Protocol):
     """What opens, has iterations, and is closed: a session, or several as one."""
@@ -49,8 +51,10 @@ class Optimized(Generic[P, R, S]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Runs one iteration; opens the session before the first."""
         if not self._opened:
-            self.session.__enter__()
-            self._opened = True
+            with exclusive():
+                if not self._opened:  # no other thread has come first
+                    self.session.__enter__()
+                    self._opened = True
         with self.session.iteration():
             return self._function(*args, **kwargs)
 

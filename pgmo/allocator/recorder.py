@@ -1,6 +1,7 @@
 """Switches recording on and off, and tags one of the recorded iterations."""
 
 from contextlib import ExitStack
+from functools import partial
 
 from pgmo import _core
 from pgmo.allocator import advice
@@ -43,8 +44,7 @@ class Recorder:
         Args:
             has_plans: whether the program is served meanwhile.
         """
-        self._tagging.close()
-        self._tagger, self._tagged = None, 0
+        self._end_tags()
         self.iterations = 0
         self._served = has_plans
         options = self._course.options
@@ -66,8 +66,7 @@ class Recorder:
 
     def stop(self) -> None:
         """Records no more, and forgets."""
-        self._tagging.close()
-        self._tagger = None
+        self._end_tags()
         if self._sparing:
             self._sparing = False
             self._course.framework.spare_memory(False)
@@ -78,6 +77,11 @@ class Recorder:
     def tags(self) -> tuple[Tag, ...]:
         """The tags that were given out."""
         return self._tagger.tags if self._tagger else ()
+
+    def _end_tags(self) -> None:
+        self._tagging.close()
+        self._tagger, self._tagged = None, 0
+        self._engine.expect_tags(0)
 
     def _start_tags(self) -> None:
         """Tags one recorded iteration, which slows it down, and adds requests of its own.
@@ -94,4 +98,8 @@ class Recorder:
         due = self._tagged < _MOST_TAGGED if again else not self._tagged
         if wanted and due and self.iterations >= int(self._first_is_needed):
             self._tagged += 1
-            self._tagger = self._tagging.enter_context(Tagger(_core.set_tag, self.tags))
+            # An operator of another thread may outlast a tagger, and its tag with it.
+            generation = _core.next_tag_generation()
+            set_tag = partial(_core.set_tag, generation=generation)
+            self._tagger = self._tagging.enter_context(Tagger(set_tag, self.tags))
+            self._engine.expect_tags(generation)

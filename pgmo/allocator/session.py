@@ -9,6 +9,7 @@ Whatever the program does, requests that are not in the plan go to the framework
 a wrong plan costs memory and never correctness.
 """
 
+import os
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -16,26 +17,25 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar
 
+from pgmo.allocator import open_sessions
+from pgmo.allocator.boundary import exclusive, uninterrupted
 from pgmo.allocator.framework import Framework
-from pgmo.allocator.lifecycle import Lifecycle
 from pgmo.allocator.managed.unified import UnifiedFramework
+from pgmo.allocator.open_sessions import OpenSession
 from pgmo.allocator.optimized import Optimized
 from pgmo.allocator.options import Options
 from pgmo.allocator.statistics import IterationStatistics, Phase, Summary
-from pgmo.errors import AdapterError, SessionError
+from pgmo.errors import SessionError
 from pgmo.packing.plan import Plan
 from pgmo.profiler.profile import Profile
 
+if TYPE_CHECKING:
+    from pgmo.allocator.lifecycle import Lifecycle
+
 P = ParamSpec("P")
 R = TypeVar("R")
-
-_active: dict[str, "Session"] = {}
-"""The open session of each framework allocator: there is one engine under each."""
-
-_opening = threading.Lock()
-"""Held while a session opens or closes."""
 
 
 def active_session(find: Callable[[], Framework]) -> "Session | None":
@@ -44,10 +44,10 @@ def active_session(find: Callable[[], Framework]) -> "Session | None":
     Example:
         >>> active_session(torch_cpu)  # doctest: +SKIP
     """
-    if not _active:
+    if not open_sessions.any_open():
         return None
-    framework = find()
-    return _active.get(f"{framework.name}/{framework.device}")
+    opened = open_sessions.find_open(find())
+    return opened.session() if opened is not None else None
 
 
 class Session:
@@ -68,15 +68,13 @@ class Session:
         self._options = options
         self._find_framework = framework
         self._lifecycle: Lifecycle | None = None
+        self._opened: OpenSession | None = None
         self._summary: Summary | None = None
         self._open = False
-        self._inside_iteration = False
-        self._paused = 0
+        self._closed_by: threading.Thread | None = None
+        self._busy = self._to_be_closed = False
+        self._process = 0
         self._unified: UnifiedFramework | None = None
-        self._key = ""
-        # For whoever opens sessions in other people's programs: called, to close this one, when the
-        # program opens one of its own.
-        self.give_way: Callable[[], object] | None = None
 
     # --- for the loop ---------------------------------------------------------------------------
 
@@ -84,56 +82,57 @@ class Session:
     def iteration(self) -> Iterator[None]:
         """Marks one iteration. An exception ends it early; the session goes on unharmed.
 
+        Any thread may call it. Of threads that train at the same time one is served: the others go
+        on with the framework's own allocator.
+
         Raises:
-            SessionError: when the session is not open or paused, or inside another iteration.
+            SessionError: when the session is not open, or the calling thread is in a pause or in
+                another iteration.
         """
-        self._require_open("iteration()")
-        self._require_running("begin")
-        if self._inside_iteration:
-            raise SessionError(
-                "session.iteration() was entered inside another iteration; end the first one before"
-            )
-        self._inside_iteration = True
+        thread = threading.current_thread()
+        with exclusive():
+            if served := self._is_open("iteration()"):
+                self._known.turns.begin_iteration()
         complete = False
         try:
             yield
             complete = True
         finally:
-            self._inside_iteration = False
-            if self._open:
-                self._end_iteration(complete)
+            if served and not self._is_forked:
+                with exclusive():
+                    if self._open and self._known.turns.leave_iteration(thread):
+                        self._end_iteration(complete)
 
     def step(self) -> None:
         """Ends an iteration: call it once at the end of each, instead of `iteration()`.
 
+        Any thread may call it, as with `iteration()`.
+
         Raises:
-            SessionError: when the session is not open, paused, or inside `iteration()`.
+            SessionError: when the session is not open, or the calling thread is in a pause or in
+                `iteration()`.
         """
-        self._require_open("step()")
-        if self._inside_iteration:
-            raise SessionError(
-                "session.step() was called inside session.iteration(), which ends the iteration "
-                "by itself; use one of the two"
-            )
-        self._end_iteration(complete=True)
+        with exclusive():
+            if self._is_open("step()") and self._known.turns.ends_iteration():
+                self._end_iteration(complete=True)
 
     @contextmanager
     def pause(self) -> Iterator[None]:
         """Delegates everything inside to the framework: evaluation, logging, checkpoints.
 
+        On a thread of its own, beside a loop that goes on, it is about that thread alone.
+
         Raises:
             SessionError: when the session is not open.
         """
-        self._require_open("pause()")
-        engine = self._running.course.framework.engine
-        self._paused += 1
-        engine.pause()
+        with exclusive():
+            token = self._known.turns.pause() if self._is_open("pause()") else None
         try:
             yield
         finally:
-            self._paused -= 1
-            if self._paused == 0:
-                engine.resume()
+            if token is not None and not self._is_forked:
+                with exclusive():
+                    self._known.turns.resume(token)
 
     def summary(self) -> Summary:
         """What has been done so far; printable."""
@@ -174,7 +173,17 @@ class Session:
     @property
     def recording(self) -> Profile | None:
         """What has been recorded up to this moment, as a line; None where nothing is recorded."""
-        return self._lifecycle.recording() if self._open and self._lifecycle else None
+        with exclusive():
+            return self._lifecycle.recording() if self._open and self._lifecycle else None
+
+    @property
+    def give_way(self) -> Callable[[], object] | None:
+        """For whoever opens sessions in other people's programs; see `OpenSession`."""
+        return self._known.give_way
+
+    @give_way.setter
+    def give_way(self, call: Callable[[], object] | None) -> None:
+        self._known.give_way = call
 
     @property
     def device(self) -> str:
@@ -201,27 +210,9 @@ class Session:
         framework = self._find_framework()
         if isinstance(framework, UnifiedFramework):
             self._unified = framework
-        self._key = f"{framework.name}/{framework.device}"
-        other = _active.get(self._key)
-        if other is not None and other.give_way is not None:
-            other.give_way()
-        with _opening:
-            if self._key in _active:
-                raise SessionError(
-                    f"a session for {framework.name} on {framework.device} is open already: "
-                    "sessions cannot be nested, and there is one per process; close the other one "
-                    "first"
-                )
-            lifecycle = Lifecycle(framework, self._options)
-            framework.install()
-            try:
-                lifecycle.start()
-            except BaseException:
-                lifecycle.stop()
-                framework.uninstall()
-                raise
-            _active[self._key] = self
-        self._lifecycle = lifecycle
+        opened = open_sessions.begin(self, framework, self._options)
+        self._opened, self._lifecycle = opened, opened.lifecycle
+        self._process = os.getpid()
         self._open = True
         return self
 
@@ -234,21 +225,23 @@ class Session:
         self.close()
 
     def close(self) -> None:
-        """Returns to the framework's own allocator; tensors stay valid. Twice is fine."""
-        if not self._open:
-            return
-        self._open = False
-        lifecycle = self._running
-        self._summary = self._with_memory(lifecycle.summary())
-        with _opening:
-            lifecycle.stop()
-            _active.pop(self._key, None)
-            try:
-                lifecycle.course.framework.uninstall()
-            except AdapterError as error:
-                # Harmless, for the engine delegates everything now, and perhaps an exception of the
-                # program's is on its way out, which matters more.
-                warnings.warn(f"pgmo stays beneath the allocator: {error}", stacklevel=3)
+        """Returns to the framework's own allocator; tensors stay valid. Twice is fine.
+
+        Any thread may call it. Others that still train go on, with the framework's allocator.
+        """
+        with exclusive(), uninterrupted():
+            if not self._open:
+                return
+            if self._busy and not self._is_forked:
+                self._to_be_closed = True  # by a signal's handler, in the midst of a boundary
+                return
+            self._open = False
+            self._closed_by = threading.current_thread()
+            lifecycle = self._known.lifecycle
+            self._summary = self._with_memory(lifecycle.summary())
+            said = open_sessions.end(self._known)
+        if said:
+            warnings.warn(said, stacklevel=3)
         if not lifecycle.tally.history:
             warnings.warn(
                 "a pgmo session ended without a single iteration, so it has done nothing: call "
@@ -272,35 +265,55 @@ class Session:
         )
 
     @property
-    def _running(self) -> Lifecycle:
-        if self._lifecycle is None:
-            raise SessionError("the session has not been opened: use `with pgmo.optimize() as s:`")
-        return self._lifecycle
+    def _known(self) -> OpenSession:
+        """What there is of it, once it was opened."""
+        assert self._opened is not None
+        return self._opened
 
-    def _require_open(self, call: str) -> None:
+    @property
+    def _is_forked(self) -> bool:
+        """Whether this is a forked child, for which the engine is in bypass."""
+        return os.getpid() != self._process
+
+    def _is_open(self, call: str) -> bool:
+        """Whether a call has something to do.
+
+        Another thread may have closed the session: then this one cannot know.
+
+        Raises:
+            SessionError: when the call cannot be meant.
+        """
         if self._open:
-            return
+            return not self._is_forked
+        if self._closed_by not in (None, threading.current_thread()):
+            warnings.warn(
+                f"session.{call} does nothing any more: another thread has closed the session",
+                stacklevel=3 if call == "step()" else 4,
+            )
+            return False
         state = "has been closed" if self._lifecycle else "has not been opened"
         raise SessionError(
             f"session.{call} was called, but the session {state}; call it inside "
             "`with pgmo.optimize() as session:`"
         )
 
-    def _require_running(self, what: str) -> None:
-        if self._paused:
-            raise SessionError(
-                f"an iteration cannot {what} inside session.pause(); leave the pause before"
-            )
-
     def _end_iteration(self, complete: bool) -> None:
-        self._require_running("end")
-        self._running.end_iteration(complete)
-        if self._unified is not None:
-            self._after_unified(self._unified)
+        known = self._known
+        if self._busy:
+            return  # called by what runs within a boundary: a signal's handler, a finalizer
+        try:
+            self._busy = True
+            known.lifecycle.end_iteration(known.turns.whole() and complete)
+            if self._unified is not None:
+                self._after_unified(self._unified)
+        finally:
+            self._busy = False
+            if self._to_be_closed:
+                self.close()
 
     def _after_unified(self, framework: UnifiedFramework) -> None:
         """Prepares the next iteration's memory, where it is unified."""
-        course = self._running.course
+        course = self._known.lifecycle.course
         plan = course.plan if course.phase is Phase.REPLAY else None
         if plan is not None and (text := framework.after_replay(plan)):
             course.warn(text)

@@ -121,11 +121,18 @@ class Watch:
         """Why an arena does not pay, in plain words; "" as long as it does."""
         if self._recent.count(False) <= _MOST_POOR:
             return ""
+        threads = self._course.turns.threads
+        why = (
+            f"{threads} threads request memory at the same time, and session.pause() leaves out "
+            "what the thread does that calls it"
+            if threads > 1
+            else "where gradients are accumulated, one iteration is all micro-batches of an "
+            "optimizer step"
+        )
         return (
             "too little of each iteration repeats for an arena to pay: "
             f"{_MOST_POOR + 1} of the last {len(self._recent)} had less than "
-            f"{_WORTHWHILE:.0%} of their bytes in the arena (where gradients are accumulated, one "
-            "iteration is all micro-batches of an optimizer step)"
+            f"{_WORTHWHILE:.0%} of their bytes in the arena ({why})"
         )
 
     def learn(self, statistics: IterationStatistics) -> bool:

@@ -187,6 +187,6 @@ def _new_main(path: str, loader: object) -> ModuleType:
 
 def _await_threads(skip: Sequence[threading.Thread] = ()) -> None:
     """Waits for what the interpreter waits for when the last line has been run."""
-    for thread in threading.enumerate():
-        if not thread.daemon and thread is not threading.current_thread() and thread not in skip:
-            thread.join()
+    others = {threading.current_thread(), *skip}
+    while waited := [one for one in threading.enumerate() if not (one.daemon or one in others)]:
+        waited[0].join()  # it may have started more

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pgmo.allocator.boundary import exclusive
 from pgmo.allocator.optimize import optimize
 from pgmo.allocator.session import Session
 from pgmo.allocator.statistics import IterationStatistics
@@ -132,6 +133,10 @@ class Supervision:
         """Closes the sessions, and takes stock of the files."""
         if os.getpid() != self._process:
             return
+        with exclusive():  # threads of the program that do not end with it may still train
+            self._close()
+
+    def _close(self) -> None:
         self.resume()
         with self._harmless(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that there was no iteration is said in the summary

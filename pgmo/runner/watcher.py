@@ -9,13 +9,18 @@
 Only while the beginning of something is waited for is there a hook on forward passes, and none that
 a compiler could see (`pgmo.profiler.dynamo`): a call of something compiled is taken for what the
 hook would have seen. A compiled step of an optimizer is known by the parameters that it changed.
+
+Any thread may do any of this, also several at the same time; the listener is told by one at a time.
+Each thread's optimizers have an order of their own in which they take turns.
 """
 
 import functools
+import threading
 import weakref
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from pgmo.allocator.boundary import exclusive
 from pgmo.profiler import dynamo
 from pgmo.runner.compiled_calls import CompiledCalls
 from pgmo.runner.forward_hook import add_forward_hook
@@ -46,6 +51,15 @@ class Listener(Protocol):
         """Training goes on."""
 
 
+class _Thread(threading.local):
+    """What a thread has done, and is doing."""
+
+    def __init__(self) -> None:
+        self.pattern = StepPattern()  # of the optimizers that this thread was the first to step
+        self.steps = 0
+        self.switching = False  # inside of Module.train, which calls itself for each part
+
+
 class Watcher:
     """Hooks into torch; made to be attached once, and to stay to the end of the process.
 
@@ -60,15 +74,14 @@ class Watcher:
     def __init__(self, listener: Listener) -> None:
         self._listener = listener
         self._optimizers: weakref.WeakSet[Any] = weakref.WeakSet()
-        self._pattern = StepPattern()
-        self._steps = 0
+        self._patterns: weakref.WeakKeyDictionary[Any, StepPattern] = weakref.WeakKeyDictionary()
+        self._thread = _Thread()
         self._attached = self._began = False
         self._waiting = False  # for a forward pass of a training loop
         self._forward_hook: Any = None
         self._compiled = CompiledCalls()
         self._evaluated: Any = None  # the model whose evaluation is the reason for a pause
         self._watches_modes = True
-        self._switching = False  # inside of Module.train, which calls itself for each part
 
     def attach(self) -> None:
         """Begins to watch; `torch.optim.optimizer` must have been imported."""
@@ -91,16 +104,17 @@ class Watcher:
 
     def _making(self, original: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
         original(*args, **kwargs)
-        self._optimizers.add(args[0])
-        if not self._attached:
-            # Not before: while torch.optim is imported, torch itself is not complete.
-            self._attached = True
-            from torch import nn
-            from torch.amp.grad_scaler import GradScaler
+        with exclusive():
+            self._optimizers.add(args[0])
+            if not self._attached:
+                # Not before: while torch.optim is imported, torch itself is not complete.
+                self._attached = True
+                from torch import nn
+                from torch.amp.grad_scaler import GradScaler
 
-            _wrap(GradScaler, "step", self._scaled_step)
-            _wrap(nn.Module, "train", self._switched)
-            self._await_training()
+                _wrap(GradScaler, "step", self._scaled_step)
+                _wrap(nn.Module, "train", self._switched)
+                self._await_training()
 
     def _await_training(self) -> None:
         self._waiting = True
@@ -127,9 +141,10 @@ class Watcher:
         return torch.is_grad_enabled() and (module is None or module.training)
 
     def _forward_pass(self) -> None:
-        self._end_wait()
-        if not self._began:
-            self._begin()
+        with exclusive():
+            self._end_wait()
+            if not self._began:
+                self._begin()
 
     def _end_wait(self) -> None:
         self._waiting = False
@@ -151,13 +166,15 @@ class Watcher:
         """Something compiled is called; see `dynamo.Observer`."""
         if self._waiting and self._trains(None):
             self._forward_pass()
-        self._compiled.enter(self._optimizers)
-        self._hook()
+        with exclusive():
+            self._compiled.enter(self._optimizers)
+            self._hook()
 
     def come_back(self) -> None:
         """It has returned; see `dynamo.Observer`."""
-        stepped = self._compiled.leave()
-        self._hook()
+        with exclusive():
+            stepped = self._compiled.leave()
+            self._hook()
         for optimizer in stepped:
             self._stepped(optimizer)
 
@@ -172,9 +189,17 @@ class Watcher:
         return result
 
     def _stepped(self, optimizer: Any) -> None:
-        self._steps += 1
+        self._thread.steps += 1
+        with exclusive():
+            self._count(optimizer)
+
+    def _count(self, optimizer: Any) -> None:
         self._optimizers.add(optimizer)  # one that was copied or unpickled was never made
-        ends = self._pattern.ends_iteration(id(optimizer), {id(one) for one in self._optimizers})
+        pattern = self._patterns.setdefault(optimizer, self._thread.pattern)
+        existing = {
+            id(one) for one in self._optimizers if self._patterns.get(one, pattern) is pattern
+        }
+        ends = pattern.ends_iteration(id(optimizer), existing)
         if self._evaluated is not None and self._evaluated() is not None:
             # Parts of it may have been set back one by one; or it trains in evaluation mode.
             self._watches_modes = self._evaluated().training
@@ -187,9 +212,9 @@ class Watcher:
     def _scaled_step(
         self, original: Callable[..., Any], scaler: Any, optimizer: Any, *args: Any, **kwargs: Any
     ) -> Any:
-        before = self._steps
+        before = self._thread.steps
         result = original(scaler, optimizer, *args, **kwargs)
-        if self._steps == before:  # gradients were not finite, so the step was left out
+        if self._thread.steps == before:  # gradients were not finite, so the step was left out
             self._stepped(optimizer)
         return result
 
@@ -198,13 +223,18 @@ class Watcher:
     def _switched(
         self, original: Callable[..., Any], module: Any, *args: Any, **kwargs: Any
     ) -> Any:
-        if self._switching:
+        if self._thread.switching:
             return original(module, *args, **kwargs)
-        self._switching = True
+        self._thread.switching = True
         try:
             result = original(module, *args, **kwargs)
         finally:
-            self._switching = False
+            self._thread.switching = False
+        with exclusive():
+            self._has_switched(module)
+        return result
+
+    def _has_switched(self, module: Any) -> None:
         if self._began and self._watches_modes:
             if module.training:
                 if self._evaluated is not None and self._evaluated() is module:
@@ -213,7 +243,6 @@ class Watcher:
                 self._evaluated = weakref.ref(module)
                 self._listener.pause()
                 self._await_training()
-        return result
 
     def _is_trained(self, module: Any) -> bool:
         """Whether it is a whole model, and not a part that stays in evaluation mode."""

@@ -28,9 +28,10 @@ TEST(a_recording_tells_requests_frees_and_steps_in_order) {
   f.serve(kTwoSlots);
   f.adopt(512, 9);  // before the recording: its free is nobody's business
   f.engine.start_recording();
-  set_thread_tag(7);
+  f.engine.expect_tags(1);
+  set_thread_tag(7, 1);
   const std::uintptr_t served = f.allocate(100);
-  set_thread_tag(-1);
+  set_thread_tag(-1, 1);
   f.adopt(4096, 300);
   f.release(512);
   f.release(served);

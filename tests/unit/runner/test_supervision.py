@@ -2,7 +2,8 @@ import warnings
 
 import pytest
 
-from pgmo.allocator import session as sessions
+from pgmo.allocator import open_sessions
+from pgmo.allocator.options import Options
 from pgmo.allocator.session import Session
 from pgmo.errors import AdapterError, SessionError
 from pgmo.runner import supervision as module
@@ -18,12 +19,12 @@ def frameworks(monkeypatch):
     def optimize(*, device, **options):
         framework = made[device] = SimulatedFramework()
         framework.device = device
-        return Session(sessions.Options(**options), lambda: framework)
+        return Session(Options(**options), lambda: framework)
 
     monkeypatch.setattr(module, "optimize", optimize)
     yield made
-    for session in list(sessions._active.values()):
-        session.close()
+    for opened in list(open_sessions._open.values()):
+        opened.session().close()
 
 
 def iterate(supervision, framework, times):

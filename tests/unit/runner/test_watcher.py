@@ -169,3 +169,91 @@ step(compiled, optimizer)
 step(compiled, optimizer)
 """
     assert seen(program) == ["begin cpu", "end", "end"]
+
+
+def test_threads_have_patterns_of_their_own():
+    """Two threads train at the same time, one of them with two optimizers that take turns."""
+    program = """
+import threading
+ends = []
+Listener.end_iteration = lambda self: ends.append(threading.current_thread().name)
+generator, critic = make(4, 4), make(4, 4)
+several = [torch.optim.SGD(one.parameters(), lr=0.1) for one in (generator, critic)]
+one_alone = torch.optim.SGD(make(4, 4).parameters(), lr=0.1)
+del optimizer
+gates = [threading.Semaphore(1), threading.Semaphore(0)]
+
+def turns(own, *optimizers):
+    for _ in range(12):
+        for optimizer in optimizers:
+            gates[own].acquire()
+            optimizer.step()
+            gates[1 - own].release()
+
+threads = [
+    threading.Thread(target=turns, args=(0, *several), name="two"),
+    threading.Thread(target=turns, args=(1, one_alone, one_alone), name="one"),
+]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+print(ends[-12:].count("two"), ends[-12:].count("one"))
+"""
+    assert seen(program)[-1] == "4 8"
+
+
+def test_a_step_that_is_left_out_while_another_thread_steps():
+    """The scaler leaves a step out; that of another optimizer meanwhile is not its own."""
+    program = """
+import threading
+step(model, optimizer)
+other = torch.optim.SGD(make(4, 4).parameters(), lr=0.1)
+class Scaler(torch.amp.GradScaler):
+    def _maybe_opt_step(self, *args, **kwargs):
+        thread = threading.Thread(target=other.step)
+        thread.start()
+        thread.join()
+        return None
+scaler = Scaler("cpu")
+scaler.scale(model(torch.ones(2, 4)).sum()).backward()
+print("now")
+scaler.step(optimizer)
+"""
+    assert seen(program)[-2:] == ["end", "end"]
+
+
+def test_switching_modes_on_two_threads():
+    """One thread is inside of `train()` while another one evaluates the model."""
+    program = """
+import threading
+class Slow(nn.Linear):
+    def train(self, mode=True):
+        thread = threading.Thread(target=model.eval)
+        thread.start()
+        thread.join()
+        return super().train(mode)
+step(model, optimizer)
+print("now")
+Slow(4, 4).train()
+step(model.train(), optimizer)
+"""
+    assert seen(program)[-4:] == ["now", "pause", "resume", "end"]
+
+
+def test_optimizers_that_are_made_and_stepped_on_many_threads():
+    program = """
+import threading
+errors = []
+def work():
+    try:
+        for _ in range(30):
+            own = make(4, 4)
+            step(own, torch.optim.SGD(own.parameters(), lr=0.1))
+            own.eval(); own.train()
+    except BaseException as error:
+        errors.append(error)
+threads = [threading.Thread(target=work) for _ in range(4)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+print(errors)
+"""
+    assert seen(program)[-1] == "[]"

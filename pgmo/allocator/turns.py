@@ -1,0 +1,249 @@
+"""Whose iterations a session counts, when several threads end some.
+
+    one after the other   A A A|  B B B|  A A A|        thread pools, a thread for each epoch
+    at the same time      A B A A B|A B A|B ...         a sweep, an actor and a learner
+
+An iteration repeats if it is one thread's work; cut where any thread ends one of its own, mingled
+requests never do. So the session follows one thread. Another one that ends an iteration takes over
+if its requests came after those of the first; if they mingle it stands beside: its iterations are
+not counted, and the framework serves its requests. When the first has ended, or lets several
+iterations of another go by, that one takes over.
+
+Not each thread that requests memory has iterations: backward passes run on threads of their own.
+"""
+
+import threading
+from collections import Counter
+from collections.abc import Callable
+
+from pgmo import _core
+from pgmo.errors import SessionError
+
+_PATIENCE = 4
+"""Iterations of another thread in a row, after which the session follows that one."""
+
+_TAIL = 1 / 8
+"""Share of a thread's requests up to which those of its predecessor are what that does after its
+step, and not an iteration at the same time."""
+
+_SHARE = 0.05
+"""Of an iteration's requests, from which on a thread counts among those that request memory."""
+
+BESIDE = (
+    "several threads train at the same time: the iterations of one of them are planned and served, "
+    "and the framework's own allocator serves the others"
+)
+
+
+class Turns:
+    """Decides whose boundaries count. To be used by one thread at a time (`exclusive`).
+
+    Args:
+        engine: is told which threads to delegate.
+        warn: called once, when threads are found to train at the same time.
+
+    Attributes:
+        several: whether threads train, or have trained, at the same time.
+        threads: of Python's that have requested memory in the last iteration.
+
+    Example:
+        >>> turns = Turns(_core.Engine(), print)
+        >>> turns.ends_iteration(), turns.whole()
+        (True, True)
+    """
+
+    def __init__(self, engine: _core.Engine, warn: Callable[[str], object]) -> None:
+        self._engine = engine
+        self._warn = warn
+        self._owner: threading.Thread | None = None
+        self._inside: set[threading.Thread] = set()  # of `iteration()`
+        self._beside: set[threading.Thread] = set()
+        self._calls: Counter[threading.Thread] = Counter()  # since the owner's last boundary
+        self._pauses: dict[object, threading.Thread] = {}
+        self._of_all: set[object] = set()  # pauses in which nobody is served
+        self._apart = False  # whether a thread has paused while another one went on
+        self._whole = True
+        self.several = False
+        self.threads = 1
+
+    # --- iterations -----------------------------------------------------------------------------
+
+    def begin_iteration(self) -> None:
+        """The calling thread enters `iteration()`.
+
+        Raises:
+            SessionError: when it is inside of another one, or of a pause.
+        """
+        me = self._caller("begin")
+        if me in self._inside:
+            raise SessionError(
+                "session.iteration() was entered inside another iteration; end the first one before"
+            )
+        self._calls[me] += 1
+        if self._owner in self._inside:
+            self._stand_beside(me)
+        elif me not in self._beside or self._owner is None or self._has_waited(me):
+            self._follow(me)
+            self._whole = True  # it begins now
+        self._inside.add(me)
+
+    def leave_iteration(self, thread: threading.Thread) -> bool:
+        """That thread has left `iteration()`; whether it was the session's."""
+        self._inside.discard(thread)
+        return thread is self._owner and self._counted()
+
+    def ends_iteration(self) -> bool:
+        """The calling thread has ended one by `step()`; whether it was the session's.
+
+        Raises:
+            SessionError: when the thread is inside of `iteration()` or a pause.
+        """
+        me = self._caller("end")
+        if me in self._inside:
+            raise SessionError(
+                "session.step() was called inside session.iteration(), which ends the iteration "
+                "by itself; use one of the two"
+            )
+        self._calls[me] += 1
+        if self._owner is None or self._owner is me:
+            self._follow(me)
+        elif self._owner in self._inside:
+            self._stand_beside(me)
+            return False
+        elif not self._takes_over(self._owner, me):
+            return False
+        return self._counted()
+
+    def whole(self) -> bool:
+        """Whether all of the iteration that was counted last has been seen."""
+        whole, self._whole = self._whole, True
+        return whole
+
+    def _takes_over(self, owner: threading.Thread, me: threading.Thread) -> bool:
+        active = {thread: rest for thread, *rest in self._engine.threads()}
+        theirs, mine = active.get(owner.native_id or 0), active.get(me.native_id or 0)
+        if me in self._beside:
+            if theirs is not None or not self._has_waited(me):
+                return False
+            self._follow(me)
+        elif theirs is None:
+            self._follow(me)
+        elif mine is None:
+            if not self._has_waited(me):
+                return False  # its iterations are those of another device
+            self._follow(me)
+        elif theirs[1] > mine[0] or theirs[2] > _TAIL * mine[2]:
+            self._stand_beside(me)
+            return False
+        else:
+            self._follow(me)
+        return True
+
+    def _has_waited(self, me: threading.Thread) -> bool:
+        return self._calls[me] >= _PATIENCE
+
+    def _follow(self, me: threading.Thread) -> None:
+        self._owner = me
+        self._calls.clear()
+        if me in self._beside:
+            self._beside.discard(me)
+            self._update(me)
+            self._whole = False  # it was delegated up to now
+        others = {token for token in self._of_all if self._pauses[token] is not me}
+        if others:
+            self._apart = True
+            self._serve_again(others)
+            self._whole = False
+
+    def _stand_beside(self, me: threading.Thread) -> None:
+        if me in self._beside:
+            return
+        self._beside.add(me)
+        self._update(me)
+        if not self.several:
+            self.several = True
+            self._warn(BESIDE)
+
+    def _counted(self) -> bool:
+        active = self._engine.threads()
+        if len(active) > 1:
+            enough = _SHARE * sum(count for *_, count in active)
+            pythons = {thread.native_id for thread in threading.enumerate()}
+            self.threads = sum(
+                thread in pythons and count >= enough for thread, _, _, count in active
+            )
+        else:
+            self.threads = 1
+        return True
+
+    def _caller(self, what: str) -> threading.Thread:
+        me = threading.current_thread()
+        for ended in [one for one in self._everybody() if not one.is_alive()]:
+            self._forget(ended)
+        if me in self._pauses.values():
+            raise SessionError(
+                f"an iteration cannot {what} inside session.pause(); leave the pause before"
+            )
+        return me
+
+    def _everybody(self) -> set[threading.Thread]:
+        owner = {self._owner} if self._owner is not None else set()
+        return {*self._beside, *self._inside, *owner}
+
+    def _forget(self, ended: threading.Thread) -> None:
+        # The system may give its number to another thread.
+        self._inside.discard(ended)
+        if ended in self._beside:
+            self._beside.discard(ended)
+            self._update(ended)
+        if self._owner is ended:
+            self._owner = None
+
+    # --- pauses ---------------------------------------------------------------------------------
+
+    def pause(self) -> object:
+        """The calling thread enters a pause; returns what `resume` wants.
+
+        In it nobody is served, for an evaluation may have threads of its own; but once another
+        thread goes on with its iterations, only the one that paused.
+        """
+        me, token = threading.current_thread(), object()
+        self._pauses[token] = me
+        self._update(me)
+        elsewhere = self._owner is not None and self._owner is not me
+        self._apart = self._apart or (elsewhere and self._owner in self._inside)
+        if not (elsewhere and self._apart):
+            self._of_all.add(token)
+            self._engine.pause()
+        return token
+
+    def resume(self, token: object) -> None:
+        """The pause has ended; any thread may say so."""
+        thread = self._pauses.pop(token, None)
+        if thread is not None:
+            self._update(thread)
+            self._serve_again({token})
+
+    def _serve_again(self, tokens: set[object]) -> None:
+        if self._of_all & tokens:
+            self._of_all -= tokens
+            if not self._of_all:
+                self._engine.resume()
+
+    def _update(self, thread: threading.Thread) -> None:
+        delegated = thread in self._beside or thread in self._pauses.values()
+        if thread.native_id is not None:
+            self._engine.delegate_thread(thread.native_id, delegated)
+
+    # --- the end --------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Leaves nothing behind in the engine."""
+        concerned = {*self._beside, *self._pauses.values()}
+        self._beside.clear()
+        self._pauses.clear()
+        self._inside.clear()
+        self._owner = None
+        for thread in concerned:
+            self._update(thread)
+        self._serve_again(set(self._of_all))
