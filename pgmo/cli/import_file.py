@@ -66,6 +66,7 @@ def _next_to(source: Path) -> Path:
 def _profile(source: Path, own: "Imported") -> "Profile":
     from dataclasses import replace
 
+    from pgmo.archive_fields import as_text
     from pgmo.errors import FileError
     from pgmo.profiler.from_trace import profile_of
     from pgmo.profiler.profile import ProfileMeta
@@ -75,7 +76,7 @@ def _profile(source: Path, own: "Imported") -> "Profile":
         framework=own.framework,
         pgmo_version=__version__,
         device=own.device,
-        notes={"source": source.name, **own.notes},
+        notes={"source": as_text(source.name), **own.notes},
     )
     if own.table is not None:
         return replace(own.table, meta=meta)

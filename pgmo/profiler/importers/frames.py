@@ -16,6 +16,9 @@ from pgmo.profiler.tag import Tag
 MOST_LINES = 32
 """Lines of Python that a tag keeps."""
 
+_MOST_PATH = 100  # characters of a line: a stack of 64 bytes in the file may make 32 of them
+_MOST_NAME = 100
+
 _PYTHON = (".py", ".pyx", ".ipynb")
 _LIBRARY = re.compile(
     r"(?:^|/)(?:site-packages|dist-packages|torch/(?:nn|optim|autograd|utils|_\w+|cuda|amp)|"
@@ -23,7 +26,7 @@ _LIBRARY = re.compile(
 )
 _OPERATOR = re.compile(r"at::_ops::(\w+)::(?:call|redispatch)\b")
 # Operators that only make an uninitialised tensor for another one to fill.
-_FACTORY = re.compile(r"(?:new_)?empty|resize_")
+_FACTORY = re.compile(r"aten\.(?:(?:new_)?empty|resize_)")
 _OVERLOAD = re.compile(
     r"(?:_(?:[A-Z]\w*|out|memory_format|dim|int|self|correction|start(?:_step)?|reduce|value|"
     r"grad_input|using_ints|names|names_out|default|dtype|no_stats|vec))+$"
@@ -63,13 +66,74 @@ class Labels:
             if frame.is_python:
                 users[_parts(frame.file, 1)].add(frame.file)
         self._ambiguous = {name for name, files in users.items() if len(files) > 1}
+        self._known: dict[Frame, Facts] = {}
 
     def line(self, frame: Frame) -> str:
         """A frame in the form of `Tag.file`."""
         short = _parts(frame.file, 1)
         if short in self._ambiguous or short == "__init__.py":
             short = _parts(frame.file, 2)
-        return f"{short}:{frame.line} in {frame.name}"
+        return f"{short[-_MOST_PATH:]}:{frame.line} in {frame.name[:_MOST_NAME]}"
+
+    def facts(self, frame: Frame) -> "Facts":
+        """What a frame tells; found once, for the same few frames are in all stacks."""
+        known = self._known.get(frame)
+        if known is None:
+            known = self._known[frame] = self._facts(frame)
+        return known
+
+    def _facts(self, frame: Frame) -> "Facts":
+        found = _OPERATOR.search(frame.name)
+        phase = ""
+        if "torch/optim/" in frame.file:
+            phase = "optimizer"
+        elif frame.name == "_engine_run_backward" or frame.name.startswith(_ENGINE):
+            phase = "backward"
+        # Not what makes modules or moves them, __init__ and _apply, which is in the same files.
+        elif frame.name == "_call_impl" or (
+            frame.name == "forward" and "torch/nn/modules/" in frame.file
+        ):
+            phase = "forward"
+        return Facts(
+            line=self.line(frame) if frame.is_python else "",
+            own=frame.is_python and not _LIBRARY.search(frame.file),
+            operator=_OVERLOAD.sub("", f"aten.{found[1][:_MOST_NAME]}") if found else "",
+            phase=phase,
+        )
+
+
+class Facts(NamedTuple):
+    """What one call tells; empty where it tells nothing.
+
+    Args:
+        line: where it is, if it is Python, in the form of `Tag.file`.
+        own: whether that is the user's code, and no library's.
+        operator: such as "aten.addmm".
+        phase: as in `Tag`.
+    """
+
+    line: str = ""
+    own: bool = False
+    operator: str = ""
+    phase: str = ""
+
+
+def tag_of_calls(calls: Sequence[Facts]) -> Tag:
+    """The tag for what calls tell, innermost first.
+
+    Example:
+        >>> tag_of_calls([Facts(operator="aten.empty"), Facts(operator="aten.mm")]).op
+        'aten.mm'
+    """
+    operators = [own.operator for own in calls if own.operator]
+    # One that does more than to make an empty tensor, if there is one.
+    op = next((name for name in operators if not _FACTORY.match(name)), (operators or [""])[0])
+    phases = [own.phase for own in calls if own.phase]
+    decided = next((phase for phase in phases if phase != "forward"), "")
+    lines = [own.line for own in calls if own.line]
+    file = next((own.line for own in calls if own.own), "")
+    phase = decided or (phases or ["other"])[0]
+    return Tag("", op, phase, file, tuple(lines[:MOST_LINES]))
 
 
 def tag_of(stack: Sequence[Frame], labels: Labels) -> Tag:
@@ -84,35 +148,9 @@ def tag_of(stack: Sequence[Frame], labels: Labels) -> Tag:
         >>> tag.op, tag.phase, tag.file
         ('aten.add', 'other', 'a.py:3 in f')
     """
-    python = [frame for frame in stack if frame.is_python]
-    lines = tuple(labels.line(frame) for frame in python[:MOST_LINES])
-    own = next((frame for frame in python if not _LIBRARY.search(frame.file)), None)
-    file = "" if own is None else labels.line(own)
-    return Tag("", _operator(stack), _phase(stack), file, lines)
-
-
-def _operator(stack: Sequence[Frame]) -> str:
-    """The innermost operator that does more than to make an empty tensor."""
-    names = [found[1] for frame in stack if (found := _OPERATOR.search(frame.name))]
-    if not names:
-        return ""
-    name = next((name for name in names if not _FACTORY.match(name)), names[0])
-    return f"aten.{_OVERLOAD.sub('', name)}"
-
-
-def _phase(stack: Sequence[Frame]) -> str:
     if not stack:
-        return "backward"
-    in_module = False
-    for frame in stack:
-        if "torch/optim/" in frame.file:
-            return "optimizer"
-        if frame.name == "_engine_run_backward" or frame.name.startswith(_ENGINE):
-            return "backward"
-        # Not what makes modules or moves them, __init__ and _apply, which is in the same files.
-        called = frame.name == "forward" and "torch/nn/modules/" in frame.file
-        in_module = in_module or called or frame.name == "_call_impl"
-    return "forward" if in_module else "other"
+        return Tag("", "", "backward")
+    return tag_of_calls([labels.facts(frame) for frame in stack])
 
 
 def _parts(file: str, count: int) -> str:

@@ -14,7 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-_NUMBER = re.compile(r"\d+")
+from pgmo.profiler.importers.values import integer, text
+
+_NUMBER = re.compile(r"\d{1,18}")
+_BEGINNING = 200  # characters of metadata that are looked at
 _PROFILER = "ProfilerStep#"
 _OPTIMIZER = "Optimizer.step#"
 
@@ -54,16 +57,16 @@ def find_marks(
         >>> find_marks(time, np.zeros(3, np.int32), [""], [step], 0)
         Marks(rows=(1,), explanation='the end of Optimizer.step#SGD.step')
     """
-    own = [item for item in annotations if int(item.get("device", device)) == device]
+    own = [item for item in annotations if item.get("device", device) == device]
     for prefix, stage in ((_PROFILER, "START"), (_OPTIMIZER, "END")):
         told = [
-            (str(item["name"]), int(item["time_us"]))
+            (text(item["name"], "a name"), integer(item["time_us"], "a time"))
             for item in own
-            if str(item.get("name", "")).startswith(prefix)
+            if text(item.get("name", ""), "a name").startswith(prefix)
             and item.get("stage") == stage
             # Of those before the first event that is left nothing is known.
             and len(time)
-            and int(item["time_us"]) >= time[0]
+            and integer(item["time_us"], "a time") >= time[0]
         ]
         if not told:
             continue
@@ -88,7 +91,7 @@ def _from_metadata(note: NDArray[np.int32], notes: Sequence[str]) -> Marks:
     last: list[int] | None = None
     rows = []
     for row in [0, *changes.tolist()] if len(note) else []:
-        numbers = [int(text) for text in _NUMBER.findall(notes[note[row]])]
+        numbers = [int(own) for own in _NUMBER.findall(notes[note[row]][:_BEGINNING])]
         if not numbers or numbers == last:
             continue
         if last is not None and not _follows(last, numbers):

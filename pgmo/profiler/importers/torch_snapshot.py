@@ -18,14 +18,15 @@ from typing import Any, Final, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from pgmo.contents import contents
 from pgmo.errors import FileError, ProfileError
 from pgmo.profiler.importers.beginning import Rows, complete, with_marks
 from pgmo.profiler.importers.circumstances import private_pools, settings_of
-from pgmo.profiler.importers.contents import contents
 from pgmo.profiler.importers.frames import Frame, Labels, tag_of
 from pgmo.profiler.importers.imported import Imported
 from pgmo.profiler.importers.marks import find_marks
 from pgmo.profiler.importers.restricted_pickle import PickleError, load
+from pgmo.profiler.importers.values import device_number, integer, shown, text
 from pgmo.profiler.tag import Tag
 from pgmo.profiler.trace import Event, Trace
 from pgmo.units import format_bytes
@@ -42,6 +43,8 @@ _KINDS: Final = {
 }
 _PASSED_OVER = "snapshot"  # the event of a snapshot being taken
 _MOST_FRAMES = 1024
+_MOST_LINE = 2**31
+_LITTLE = 1024
 _MASK = 2**64 - 1
 _HOW = (
     "write it with torch.cuda.memory._record_memory_history() before the work and "
@@ -74,17 +77,20 @@ def read_torch_snapshot(path: Path, device: int | None = None) -> list[Imported]
         value = load(contents(path), reader.take)
     except PickleError as error:
         raise FileError(f"{path}: {error}") from error
-    except (TypeError, ValueError, AttributeError) as error:  # from `take`
+    except (TypeError, ValueError, AttributeError, KeyError, IndexError) as error:  # from `take`
         raise FileError(f"{path}: an event or a block has odd values ({error}); {_HOW}") from error
     if isinstance(value, list):
         value = {"segments": value, "device_traces": []}
     if not isinstance(value, dict) or not isinstance(value.get("segments"), list | tuple):
         found = f"a {type(value).__name__}"
         if isinstance(value, dict):
-            found = "a dictionary of " + (", ".join(sorted(map(repr, value))[:6]) or "nothing")
+            names = sorted(map(shown, list(value)[:1000]))[:6]
+            found = "a dictionary of " + (", ".join(names) or "nothing")
         raise FileError(f"{path}: is {found[:200]}, and no memory snapshot; {_HOW}")
     try:
         return reader.devices(value, device)
+    except ProfileError as error:
+        raise FileError(f"{path}: {error}; save it again") from error
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise FileError(
             f"{path}: the snapshot lacks something or has a value of another kind "
@@ -133,7 +139,9 @@ class _Reader:
             return self._block(found)
         if "filename" in found:
             frame = Frame(
-                str(found.get("name", "")), str(found["filename"]), int(found.get("line", 0))
+                text(found.get("name", ""), "the name of a function"),
+                text(found["filename"], "the name of a file"),
+                integer(found.get("line", 0), "the line of a frame", -_MOST_LINE, _MOST_LINE),
             )
             return self.frames.setdefault(frame, frame)
         return found
@@ -143,8 +151,9 @@ class _Reader:
         segments = value["segments"]
         self._check_blocks(segments)
         lengths = self._lengths(value.get("device_traces") or [])
-        numbers = {number for number, length in enumerate(lengths) if length}
-        numbers |= {int(segment.get("device", 0)) for segment in segments}
+        numbers = {device_number(number) for number, length in enumerate(lengths) if length}
+        owners = [device_number(segment.get("device", 0)) for segment in segments]
+        numbers.update(owners)
         if not numbers:
             raise FileError(
                 f"{self.path}: the snapshot holds no events and no segments: nothing was allocated "
@@ -160,7 +169,7 @@ class _Reader:
         annotations = value.get("external_annotations") or []
         made = []
         for number in wanted:
-            own = [s for s in segments if int(s.get("device", 0)) == number]
+            own = [s for s, owner in zip(segments, owners, strict=True) if owner == number]
             first = sum(lengths[:number])
             rows = np.arange(first, first + (lengths[number] if number < len(lengths) else 0))
             last = number == wanted[-1]
@@ -180,10 +189,12 @@ class _Reader:
 
     def _lengths(self, traces: list[Any]) -> list[int]:
         """Events of each device; they are all there are, and each is there once."""
-        for number, trace in enumerate(traces):
+        lengths = [len(trace) for trace in traces]
+        # Before they are looked through: one list may be there any number of times.
+        few = sum(lengths) <= len(self.kind) + _LITTLE
+        for number, trace in enumerate(traces if few else ()):
             if not all(event is _SEEN for event in trace):
                 self._wrong(f"device_traces[{number}] holds things that are no events")
-        lengths = [len(trace) for trace in traces]
         traces.clear()
         if sum(lengths) != len(self.kind):
             self._wrong(
@@ -251,15 +262,16 @@ class _Reader:
         self.numbers = [array("q") for _ in range(3)]
 
     def _event(self, found: dict[str, Any]) -> object:
-        action = found["action"]
+        action = text(found["action"], "the action of an event")
         kind = _KINDS.get(action, -1)
         if kind < 0 and action != _PASSED_OVER:
-            self.unknown[str(action)] += 1
+            self.unknown[action] += 1
         address = found.get("addr", 0)
         if kind == Event.OOM:
-            self.free[len(self.kind)] = int(found.get("device_free", address))
+            free = found.get("device_free", address)
+            self.free[len(self.kind)] = integer(free, "the free memory of a device")
             address = 0
-        note = found.get("user_metadata") or ""
+        note = text(found.get("user_metadata") or "", "the metadata of an event")
         try:
             self.kind.append(kind)
             self.numbers[0].append(address)
@@ -267,24 +279,24 @@ class _Reader:
             self.numbers[2].append(found.get("time_us", 0))
             self.stream.append(found.get("stream", 0) & _MASK)
             self.stack.append(self._stack(found.get("frames", ())))
-            self.note.append(self.notes.setdefault(str(note), len(self.notes)))
+            self.note.append(self.notes.setdefault(note, len(self.notes)))
         except (OverflowError, TypeError) as error:
             self._wrong(f"event {len(self.kind) - 1} has a value that is no number: {error}")
         return _SEEN
 
     def _block(self, found: dict[str, Any]) -> _Block:
-        state = str(found["state"])
-        size = int(found.get("size", 0))
+        state = text(found["state"], "the state of a block")
+        size = integer(found.get("size", 0), "the size of a block")
         history = found.get("history") or ()  # as 2.0 had it
         requested = found.get("requested_size")
         frames = found.get("frames", ())
-        if history and requested is None and isinstance(history[0], dict):
+        if requested is None and isinstance(history, list | tuple) and isinstance(history[0], dict):
             requested, frames = history[0].get("real_size"), history[0].get("frames", ())
         self.blocks.append(
             (
-                int(found.get("address", -1)),
+                integer(found.get("address", -1), "the address of a block", -1),
                 size,
-                size if requested is None else int(requested),
+                size if requested is None else integer(requested, "the size of a block"),
                 state.startswith("active"),
                 self._stack(frames),
             )
@@ -298,6 +310,8 @@ class _Reader:
         known = self.same.get(id(frames))
         if known is not None:
             return known[1]
+        if type(frames) is not list and type(frames) is not tuple:
+            raise ValueError(f"a stack is {shown(frames)}, which is no list of frames")
         stack = tuple(frame for frame in frames[:_MOST_FRAMES] if type(frame) is Frame)
         number = self.stacks.setdefault(stack, len(self.stacks))
         self.same[id(frames)] = frames, number
@@ -307,8 +321,9 @@ class _Reader:
         """Segments, mapped ranges of expandable ones, and blocks alive, as rows."""
         plain, pages, alive = [], [], []
         for segment in segments:
-            low, total = int(segment["address"]), int(segment["total_size"])
-            stream = int(segment.get("stream", 0)) & _MASK
+            low = integer(segment["address"], "the address of a segment")
+            total = integer(segment["total_size"], "the size of a segment")
+            stream = segment.get("stream", 0) & _MASK
             if segment.get("is_expandable"):
                 pages.append((int(Event.SEGMENT_MAP), low, total, stream, -1))
             else:
