@@ -77,8 +77,6 @@ def read_torch_snapshot(path: Path, device: int | None = None) -> list[Imported]
         value = load(contents(path), reader.take)
     except PickleError as error:
         raise FileError(f"{path}: {error}") from error
-    except (TypeError, ValueError, AttributeError, KeyError, IndexError) as error:  # from `take`
-        raise FileError(f"{path}: an event or a block has odd values ({error}); {_HOW}") from error
     if isinstance(value, list):
         value = {"segments": value, "device_traces": []}
     if not isinstance(value, dict) or not isinstance(value.get("segments"), list | tuple):
@@ -133,6 +131,12 @@ class _Reader:
 
     def take(self, found: dict[Any, Any]) -> Any:
         """The hook of `load`: events, blocks and frames become numbers."""
+        try:
+            return self._taken(found)
+        except (TypeError, ValueError, AttributeError, KeyError, IndexError) as error:
+            self._wrong(f"an event or a block has odd values ({error})")
+
+    def _taken(self, found: dict[Any, Any]) -> Any:
         if "action" in found:
             return self._event(found)
         if "state" in found:
