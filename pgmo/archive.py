@@ -244,9 +244,10 @@ def read_from(
     expected = {f"{name}.npy" for name in schema} | {"meta.json"} | nested
     for name in sorted(expected ^ members.keys()):
         state = "is missing" if name in expected else "is not part of this format"
-        refuse(path, f"member {name!r} {state}")
-    if checksums.keys() != schema.keys():
-        refuse(path, f"meta.json: checksums of {sorted(checksums)}, expected of {sorted(schema)}")
+        refuse(path, f"member {name[:80]!r} {state}")
+    for name in sorted(checksums.keys() ^ schema.keys()):
+        state = "is missing" if name in schema else "is not part of this format"
+        refuse(path, f"meta.json: the checksum of {name[:80]!r} {state}")
     columns = {}
     for name, dtype in schema.items():
         column = read_column(path, name, members[f"{name}.npy"], dtype, rows)

@@ -88,7 +88,7 @@ def read_plan(path: str | os.PathLike[str], *, check: bool = True) -> Plan:
     others = [_other(number) for number in range(1, len(names - {_OPENING}) + 1)]
     known = {_OPENING, *others} if archive.version >= _NESTS_SINCE else set()
     for name in sorted(names - known):
-        refuse(archive.path, f"member '{name}.{FORMAT}' is not part of this format")
+        refuse(archive.path, f"member '{name[:80]}.{FORMAT}' is not part of this format")
     inner = {}
     for name, data in archive.nested.items():
         where = archive.path / f"{name}.{FORMAT}"

@@ -73,7 +73,7 @@ def read_profile(path: str | os.PathLike[str]) -> Profile:
     """
     archive = read(path, FORMAT, FORMAT_VERSION, COLUMNS, _SINCE, nests=True)
     for name in sorted(archive.nested.keys() - {_TRACE}):
-        refuse(archive.path, f"member '{name}.{FORMAT}' is not part of this format")
+        refuse(archive.path, f"member '{name[:80]}.{FORMAT}' is not part of this format")
     own = Fields(archive.path, archive.fields)
     try:
         columns: dict[str, Any] = archive.columns

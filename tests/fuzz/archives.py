@@ -15,7 +15,7 @@ import numpy as np
 
 from pgmo.archive import seal
 from tests.fuzz import seeds
-from tests.fuzz.values import NUMBERS, change, number, plain, text
+from tests.fuzz.values import NUMBERS, change, number, paths, plain, text
 
 _SEAL = b"pgmo-sha256:" + b"0" * 64
 
@@ -65,7 +65,9 @@ def _changed(members: dict[str, bytes], random: Random, kind: str) -> dict[str, 
     for _ in range(random.choice((1, 1, 2, 3))):
         what = random.randrange(10)
         inner = [name for name in members if name.endswith(kind)]
-        if what < 4:
+        if what < 2:
+            _texts(members, random)
+        elif what < 4:
             _fields(members, random)
         elif what < 8:
             _numbers(members, random)
@@ -106,6 +108,19 @@ def _fields(members: dict[str, bytes], random: Random) -> None:
         members["meta.json"] = json.dumps(meta).encode()
     except (ValueError, RecursionError):
         return
+
+
+def _texts(members: dict[str, bytes], random: Random) -> None:
+    """Other texts in meta.json, of which most may be any."""
+    try:
+        meta = json.loads(members["meta.json"])
+    except (KeyError, ValueError, RecursionError):
+        return
+    found = [(where, key) for where, key in paths(meta) if isinstance(where[key], str)]
+    for where, key in random.sample(found, min(len(found), random.choice((1, 2, 5)))):
+        if key not in ("format", "fingerprint") and len(where[key]) != 64:
+            where[key] = text(random)
+    members["meta.json"] = json.dumps(meta).encode()
 
 
 def _deep(random: Random) -> Any:

@@ -29,6 +29,7 @@ class Trial:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._parser = build_parser()
+        self.said = ""  # the last message of an error
 
     def run(self, given: Input) -> str:
         """Gives an input to whoever reads its kind, and what they write to others.
@@ -51,7 +52,7 @@ class Trial:
             message = str(error)
             if len(message) > 5000:
                 raise WrongError(f"a message of {len(message)} characters") from error
-            message.encode(errors="backslashreplace")
+            self.said = message
             return "refused"
         return "read"
 

@@ -57,6 +57,7 @@ def work(seed: int, numbers: range, progress: Path) -> dict[str, Any]:
         open(progress, "r+b", buffering=0) as told,
     ):
         trial = Trial(Path(folder))
+        signal.alarm(HANGS_AFTER)
         _warm(trial)
         _limit_memory()
         for number in numbers:

@@ -338,8 +338,8 @@ class _Machine:
         if code in (0x63, 0x69):  # GLOBAL, INST
             module, attribute = self.data[at + 1 : at + 1025].split(b"\n")[:2]
             name = f"{module.decode('utf-8', 'replace')}.{attribute.decode('utf-8', 'replace')}"
-        elif code == 0x93 and len(stack) >= 2:  # STACK_GLOBAL
-            name = f"{stack[-2]}.{stack[-1]}"
+        elif code == 0x93 and [type(part) for part in stack[-2:]] == [str, str]:  # STACK_GLOBAL
+            name = f"{stack[-2][:200]}.{stack[-1][:200]}"
         if name is not None:
             return PickleError(
                 f"asks for the global {name[:200]!r}; a memory snapshot is plain data and never "
