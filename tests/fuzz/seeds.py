@@ -1,9 +1,9 @@
 """Whole files of each kind, small, from deterministic models."""
 
-import copy
 import dataclasses
 import functools
 import json
+import pickle
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from tests.unit.profiler.importers.snapshots import Device, snapshot, step_annot
 
 
 @functools.cache
-def _snapshots() -> tuple[dict[str, Any], ...]:
+def _snapshots() -> tuple[bytes, ...]:
     made = []
     for expandable in (False, True):
         device = Device(expandable=expandable)
@@ -35,13 +35,14 @@ def _snapshots() -> tuple[dict[str, Any], ...]:
     first.forget(9)
     train(second, 1)
     made.append(snapshot(first, second))
-    return tuple(made)
+    return tuple(map(pickle.dumps, made))
 
 
 def snapshots(number: int) -> dict[str, Any]:
     """One of the snapshots, to be changed."""
     made = _snapshots()
-    return copy.deepcopy(made[number % len(made)])
+    copy: dict[str, Any] = pickle.loads(made[number % len(made)])
+    return copy
 
 
 @functools.cache

@@ -165,7 +165,7 @@ HOSTILE = [
     (_changed_meta(rows=2**60), "'rows' is 1152921504606846976, must be from 0"),
     (_changed_meta(rows=-1), "'rows' is -1"),
     (_changed_meta(rows="3"), "'rows' is '3', must be a whole number"),
-    (_changed_meta(checksums={}), "checksums of"),
+    (_changed_meta(checksums={}), "the checksum of 'flag' is missing"),
     (_changed_meta(checksums={"size": 1}), "must be a mapping from strings to strings"),
 ]
 
