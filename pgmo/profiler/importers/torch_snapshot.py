@@ -266,16 +266,18 @@ class _Reader:
         self.numbers = [array("q") for _ in range(3)]
 
     def _event(self, found: dict[str, Any]) -> object:
-        action = text(found["action"], "the action of an event")
+        action, note = found["action"], found.get("user_metadata") or ""
+        if type(action) is not str or type(note) is not str:
+            odd = shown(note if type(action) is str else action)
+            raise ValueError(f"the action or the metadata of an event is {odd}, which is no text")
         kind = _KINDS.get(action, -1)
         if kind < 0 and action != _PASSED_OVER:
-            self.unknown[action] += 1
+            self.unknown[text(action, "an action")] += 1
         address = found.get("addr", 0)
         if kind == Event.OOM:
             free = found.get("device_free", address)
             self.free[len(self.kind)] = integer(free, "the free memory of a device")
             address = 0
-        note = text(found.get("user_metadata") or "", "the metadata of an event")
         try:
             self.kind.append(kind)
             self.numbers[0].append(address)
@@ -294,7 +296,9 @@ class _Reader:
         history = found.get("history") or ()  # as 2.0 had it
         requested = found.get("requested_size")
         frames = found.get("frames", ())
-        if requested is None and isinstance(history, list | tuple) and isinstance(history[0], dict):
+        if not isinstance(history, list | tuple):
+            raise ValueError(f"the history of a block is {shown(history)}, which is no list")
+        if history and requested is None and isinstance(history[0], dict):
             requested, frames = history[0].get("real_size"), history[0].get("frames", ())
         self.blocks.append(
             (

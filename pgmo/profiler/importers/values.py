@@ -78,7 +78,7 @@ def microseconds(value: Any, what: str) -> float:
 
 
 def text(value: Any, what: str) -> str:
-    r"""A text, as far as it can be printed: its first thousand characters; odd ones are spelled.
+    r"""A text, as far as it can be printed: its first thousand characters; odd ones are replaced.
 
     Names of files that are not in UTF-8 have halves of surrogate pairs in Python, which can neither
     be printed nor saved.
@@ -88,7 +88,7 @@ def text(value: Any, what: str) -> str:
 
     Example:
         >>> text("a\ud800b", "the name")
-        'a\\ud800b'
+        'a�b'
     """
     if not isinstance(value, str):
         raise ValueError(f"{what} is {shown(value)}, which is no text")
@@ -96,13 +96,13 @@ def text(value: Any, what: str) -> str:
 
 
 def printable(value: str) -> str:
-    r"""A text with control characters and halves of surrogate pairs spelled.
+    r"""A text with control characters and halves of surrogate pairs replaced.
 
     Example:
         >>> printable("\x1b[2J")
-        '\\x1b[2J'
+        '�[2J'
     """
-    return _ODD.sub(lambda found: ascii(found[0])[1:-1], value)
+    return _ODD.sub("\ufffd", value)
 
 
 def shown(value: Any) -> str:

@@ -337,3 +337,42 @@ def test_what_is_said_of_other_files(tmp_path, data, message):
     with pytest.raises(FileError, match=message) as caught:
         read_torch_snapshot(path)
     assert str(caught.value).startswith(str(path))
+
+
+def test_blocks_without_a_history_or_a_requested_size_are_read(tmp_path):
+    saved = good()
+    for segment in saved["segments"]:
+        for block in segment["blocks"]:
+            del block["requested_size"], block["frames"]
+            block["history"] = []
+    (read,) = read_torch_snapshot(save(saved, tmp_path / "a.pickle"))
+    assert read.trace.requests
+    saved["segments"][0]["blocks"][0]["history"] = "x"
+    with pytest.raises(FileError, match="the history of a block is 'x', which is no list"):
+        read_torch_snapshot(save(saved, tmp_path / "a.pickle"))
+
+
+@pytest.mark.parametrize("name", ["action", "user_metadata"])
+def test_events_whose_texts_are_none(tmp_path, name):
+    path = tmp_path / "a.pickle"
+    path.write_bytes(changed(lambda s: s["device_traces"][0][0].update({name: ((1, 2), 3)})))
+    with pytest.raises(FileError, match=r"of an event is \(\(1, 2\), 3\), which is no text"):
+        read_torch_snapshot(path)
+
+
+def test_characters_that_cannot_be_printed_are_replaced(tmp_path):
+    saved = good()
+    for frame in saved["device_traces"][0][1]["frames"]:
+        frame["name"], frame["filename"] = "f\x1b[2J\ud800", "/home/m\udcfcller/train.py"
+    (read,) = read_torch_snapshot(save(saved, tmp_path / "a.pickle"))
+    assert "train.py:0 in f\ufffd[2J\ufffd" in {tag.file for tag in read.trace.tags}
+
+
+def test_names_of_any_length_are_cut(tmp_path):
+    saved = good()
+    for event in saved["device_traces"][0]:
+        for frame in event["frames"]:
+            frame["filename"] = f"/home/{'y' * 3000}.py"
+            frame["name"] = "x" * 3000
+    (read,) = read_torch_snapshot(save(saved, tmp_path / "a.pickle"))
+    assert max(len(line) for tag in read.trace.tags for line in tag.stack) < 250
