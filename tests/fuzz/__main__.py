@@ -26,10 +26,17 @@ def main() -> int:
         seed=given.seed,
         first=given.first,
         workers=given.workers,
-        progress=lambda figures: print(f"{figures.inputs} inputs", file=sys.stderr, flush=True),
+        progress=_tell,
     )
     print("\n".join(_lines(figures)))
     return 1 if figures.failures or figures.inputs != given.inputs else 0
+
+
+def _tell(figures: Figures) -> None:
+    """One line for each piece; what failed is in it at once, as the end may be hours away."""
+    failed = "".join(f", input {one['number']}" for one in figures.failures[-10:])
+    told = f"{figures.inputs} inputs, {len(figures.failures)} failed{failed}"
+    print(f"{told}; slowest {figures.slowest[0]:.2f} s", file=sys.stderr, flush=True)
 
 
 def _one(seed: int, number: int, keep: Path | None) -> int:
