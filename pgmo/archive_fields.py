@@ -140,7 +140,9 @@ def as_text(value: object) -> str:
         >>> as_text("a\ud800")
         'a\\ud800'
     """
-    return str(value).encode("utf-8", "backslashreplace").decode()
+    own = str(value)
+    # The same text where it is one already: of a line of code, thousands of stacks have one object.
+    return own if _is_text(own) else own.encode("utf-8", "backslashreplace").decode()
 
 
 def _is_text(value: object) -> bool:

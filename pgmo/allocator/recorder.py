@@ -7,8 +7,12 @@ from pgmo.allocator import advice
 from pgmo.allocator.course import Course
 from pgmo.allocator.statistics import Phase
 from pgmo.allocator.tally import Tally
+from pgmo.profiler import dynamo
 from pgmo.profiler.tag import Tag
 from pgmo.profiler.tags import Tagger
+
+_MOST_TAGGED = 3
+"""Iterations that are tagged at most, where something is compiled in each."""
 
 
 class Recorder:
@@ -28,6 +32,7 @@ class Recorder:
         self._engine = course.framework.engine
         self._tagging = ExitStack()
         self._tagger: Tagger | None = None
+        self._tagged = 0  # iterations
         self._sparing = False
         self._first_is_needed = self._served = False
         self.iterations = 0
@@ -39,7 +44,7 @@ class Recorder:
             has_plans: whether the program is served meanwhile.
         """
         self._tagging.close()
-        self._tagger = None
+        self._tagger, self._tagged = None, 0
         self.iterations = 0
         self._served = has_plans
         options = self._course.options
@@ -83,6 +88,10 @@ class Recorder:
         recording = self._course.phase is Phase.RECORD and not self._served
         # The tagger looks at modules and operators of torch.
         by_torch = self._course.framework.name != "cupy"
-        wanted = self._course.options.tags and recording and by_torch
-        if wanted and self.iterations == int(self._first_is_needed):
-            self._tagger = self._tagging.enter_context(Tagger(_core.set_tag))
+        wanted = self._course.options.tags and recording and by_torch and dynamo.hidden()
+        # One that compiles is not watched to its end, and is unlike those that follow.
+        again = self._tagger is not None and self._tagger.compiled
+        due = self._tagged < _MOST_TAGGED if again else not self._tagged
+        if wanted and due and self.iterations >= int(self._first_is_needed):
+            self._tagged += 1
+            self._tagger = self._tagging.enter_context(Tagger(_core.set_tag, self.tags))

@@ -3,7 +3,8 @@
 Reads PyTorch memory snapshots (torch.cuda.memory._dump_snapshot, torch 2.1 on), Chrome traces of
 PyTorch's profiler with [memory] events (.json, .json.gz), the lines of CuPy's DebugPrintHook, RMM
 logs, and CSV tables id,lower,upper,size. A snapshot is a pickle, and is read without running
-anything in it. The profile is one iteration if the recording repeats, else all of it.
+anything in it. The profile is one iteration if the recording repeats, else all of it;
+--whole and --iteration decide that by hand.
 """
 
 import argparse
@@ -25,7 +26,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PROFILE",
         help="the .pgmoprof file to write (default: next to FILE); of several devices, one each",
     )
-    parser.add_argument("--device", metavar="N", type=int, help="only this device")
+    parser.add_argument(
+        "--device", metavar="N", type=int, help="only this device; -1: pinned memory of the host"
+    )
+    chosen = parser.add_mutually_exclusive_group()
+    chosen.add_argument(
+        "--whole", action="store_true", help="all of the recording, whatever repeats in it"
+    )
+    chosen.add_argument(
+        "--iteration",
+        metavar="N",
+        type=int,
+        help="this one: 0 is the first that a mark begins, -1 what comes before; where nothing is "
+        "marked, what repeats counts, even if it looks like a loop over layers",
+    )
     parser.add_argument("-f", "--force", action="store_true", help="overwrite what is there")
     parser.add_argument("--json", action="store_true", help="print one object, no text")
 
@@ -45,7 +59,8 @@ def run(arguments: argparse.Namespace) -> int:
     refuse_to_overwrite(targets, force=arguments.force)
     told = []
     for path in targets:
-        profile = _profile(source, found.pop(0))  # of a large file one copy is enough
+        own = found.pop(0)  # of a large file one copy is enough
+        profile = _profile(source, own, arguments.whole, arguments.iteration)
         profile.save(path)
         told.append({"file": str(path), **_describe(profile)})
     if arguments.json:
@@ -63,11 +78,11 @@ def _next_to(source: Path) -> Path:
     return source.with_name(f"{stem}.pgmoprof")
 
 
-def _profile(source: Path, own: "Imported") -> "Profile":
+def _profile(source: Path, own: "Imported", whole: bool, iteration: int | None) -> "Profile":
     from dataclasses import replace
 
     from pgmo.archive_fields import as_text
-    from pgmo.errors import FileError
+    from pgmo.errors import FileError, OptionError
     from pgmo.profiler.from_trace import profile_of
     from pgmo.profiler.profile import ProfileMeta
     from pgmo.version import __version__
@@ -79,8 +94,10 @@ def _profile(source: Path, own: "Imported") -> "Profile":
         notes={"source": as_text(source.name), **own.notes},
     )
     if own.table is not None:
+        if iteration is not None:
+            raise OptionError(f"{source}: is a table of blocks, which has no iterations")
         return replace(own.table, meta=meta)
-    profile = profile_of(own.trace, meta)
+    profile = profile_of(own.trace, meta, whole=whole, iteration=iteration)
     if not len(profile):
         raise FileError(
             f"{source}: has no allocation in its {len(own.trace)} events on {own.device}; begin "
@@ -91,6 +108,8 @@ def _profile(source: Path, own: "Imported") -> "Profile":
 
 def _describe(profile: "Profile") -> dict[str, Any]:
     """The figures of one device; sizes in bytes."""
+    from pgmo.profiler.trace import MarkedBy
+
     trace = profile.trace
     before = 0 if trace is None else trace.before
     return {
@@ -104,9 +123,21 @@ def _describe(profile: "Profile") -> dict[str, Any]:
         "persistent": int(profile.persistent.sum()),
         "persistent_bytes": int(profile.size[profile.persistent].sum()),
         "max_load": profile.max_load(),
+        "live_peak": _live_peak(profile),
+        "guessed": trace is not None and profile.circular and trace.marked_by == MarkedBy.PERIOD,
         "peak_reserved": None if trace is None else _reserved_at_peak(trace),
         "notes": dict(profile.meta.notes),
     }
+
+
+def _live_peak(profile: "Profile") -> int:
+    """The most bytes that were alive at once in all of the recording."""
+    from pgmo.profiler.pairing import live_peak, pair_blocks
+
+    trace = profile.trace
+    if trace is None:
+        return profile.max_load() + int(profile.size[profile.persistent].sum())
+    return live_peak(trace, pair_blocks(trace))
 
 
 def _reserved_at_peak(trace: "Trace") -> int | None:
@@ -143,6 +174,7 @@ def _lines(fields: dict[str, Any]) -> list[str]:
         f"persistent, {format_bytes(fields['persistent_bytes'])}"
     )
     lines.append(f"max load    {format_bytes(fields['max_load'])}, without the persistent ones")
+    lines.append(f"live peak   {format_bytes(fields['live_peak'])} of all blocks in the recording")
     if fields["peak_reserved"] is not None:
         lines.append(f"reserved    {format_bytes(fields['peak_reserved'])} at the peak")
     lines += [f"{name}: {text}" for name, text in notes.items()]

@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pgmo.cli.output import refuse_to_overwrite
     from pgmo.cli.run_line import RunLine
     from pgmo.cli.run_report import finish
-    from pgmo.runner.imports import after_import
+    from pgmo.imports import after_import
     from pgmo.runner.program import Program
     from pgmo.runner.ranks import of_rank, rank
     from pgmo.runner.supervision import Supervision, Wishes

@@ -5,28 +5,37 @@
     paired     - - - | 0 1 2 3 | 0 1 2 3 | 0 1        the last one tells when wrapping blocks die
 
 Boundaries are the trace's marks if the iterations between them agree. If not, they come from the
-period of the requests, and lie where the least is alive; but a loop over the layers of one network
-is no iteration.
+period of the requests, and lie where the least is alive; but most periods are loops within an
+iteration (`guess`), and where exactly one iteration is marked, none is looked for. Whoever knows
+better asks for the whole, or for one iteration.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pgmo.profiler.alignment import UNPAIRED
+from pgmo.errors import OptionError
+from pgmo.profiler.guess import objection
 from pgmo.profiler.lifetimes import Steady, build_profile
-from pgmo.profiler.loops import is_within_module
-from pgmo.profiler.pairing import NOT_FREED, Blocks, pair_blocks
+from pgmo.profiler.loops import names_of
+from pgmo.profiler.pairing import NOT_FREED, Blocks, live_bytes, pair_blocks
 from pgmo.profiler.period import Period, find_period
 from pgmo.profiler.profile import NEVER, Profile, ProfileMeta
 from pgmo.profiler.recording import EVENT, FREE, REQUEST, STEP, STREAM, Iteration, split
+from pgmo.profiler.same_pieces import same_pieces, steady_of
 from pgmo.profiler.step_finder import find_steady
-from pgmo.profiler.trace import Event, Trace
+from pgmo.profiler.trace import Event, MarkedBy, Trace
 
 
-def profile_of(trace: Trace, meta: ProfileMeta | None = None) -> Profile:
+def profile_of(
+    trace: Trace,
+    meta: ProfileMeta | None = None,
+    *,
+    whole: bool = False,
+    iteration: int | None = None,
+) -> Profile:
     """The profile of a trace, with the trace attached.
 
     A steady iteration gives a circle. What does not repeat gives a line: blocks from before the
@@ -36,8 +45,13 @@ def profile_of(trace: Trace, meta: ProfileMeta | None = None) -> Profile:
     Args:
         trace: the trace; marks are added to the one that is attached where they were found.
         meta: goes into the profile, with a note `iterations` in words about what was found.
+        whole: a line of everything, whatever repeats.
+        iteration: this one, whether it repeats or not: 0 is the first that begins at a mark, -1
+            is what comes before. Where nothing is marked, the period of the requests counts,
+            whatever speaks against it.
 
     Raises:
+        OptionError: when there is no such iteration, or when both are asked for.
         ProfileError: when the trace has more requests than a profile can hold.
 
     Example:
@@ -47,58 +61,122 @@ def profile_of(trace: Trace, meta: ProfileMeta | None = None) -> Profile:
         >>> profile.circular, profile.size.tolist(), profile.end.tolist()
         (True, [8, 4], [2, 2])
     """
+    if whole and iteration is not None:
+        raise OptionError("the whole and one iteration cannot both be asked for; leave one out")
     meta = meta or ProfileMeta()
     blocks = pair_blocks(trace)
     requests = blocks.row[blocks.row >= trace.before]
     own = trace.kind[trace.before :] == Event.MARK
     marks = trace.before + np.flatnonzero(own)
     pieces = _pieces(trace, blocks, np.searchsorted(requests, marks)) if len(marks) else []
-    steady = _same(pieces)
+    if whole:
+        return _line(trace, blocks, meta, "all {} requests, by hand")
+    if iteration is not None and not len(marks):
+        trace, blocks, pieces, marks = _by_hand(trace, blocks, requests)
+    if iteration is not None:
+        chosen = _chosen(trace, blocks, pieces, marks, iteration)
+        return _circle(trace, blocks, pieces, chosen, meta, f"number {iteration}, chosen by hand")
+    if len(marks) == 1:
+        return _line(trace, blocks, meta, "one is marked; all {} requests, as they came")
+    steady = same_pieces(pieces)
     if steady is not None and 2 * _count(steady) < len(pieces):
         # Few are the same: sizes change from one to the next, and the largest counts.
         steady = max(steady, find_steady(pieces) or steady, key=_count)
     if steady is not None:
         return _circle(trace, blocks, pieces, steady, meta, "by the marks in the trace")
-    found = _by_period(trace, blocks, requests, meta)
+    found, why = _by_period(trace, blocks, requests, meta)
     if found is not None:
         return found
     # Sizes that change from one iteration to the next have no period, but marks may tell them.
     steady = find_steady(pieces)
     if steady is not None:
         return _circle(trace, blocks, pieces, steady, meta, "by the marks in the trace")
-    return _line(trace, blocks, meta)
+    return _line(trace, blocks, meta, "none that repeats; all {} requests, as they came" + why)
 
 
 def _by_period(
     trace: Trace, blocks: Blocks, requests: NDArray[np.int64], meta: ProfileMeta
-) -> Profile | None:
-    """The profile of what repeats; None if nothing does, or if it is no iteration."""
-    names = _names(trace, requests)
-    # Where requests come from tells more than their sizes, which may be the same in all layers.
-    period = find_period(names * (len(trace.tags) + 1) + trace.tag[requests]) or find_period(names)
-    if period is None or is_within_module(trace, requests, names, period):
-        return None
-    edges = _boundaries(trace, blocks, requests, period)
-    pieces = _pieces(trace, blocks, edges)
-    steady = _same(pieces)
-    if steady is None:
-        return None
-    marked, again = _marked(trace, requests[edges[edges < len(requests)]])
-    profile = _circle(marked, again, pieces, steady, meta, "found by their period")
-    # What never frees anything makes a network of alike layers, or reads one from a file.
-    return None if profile.persistent.all() else profile
+) -> tuple[Profile | None, str]:
+    """The profile of what repeats; None if nothing does, or why what does is no iteration."""
+    why = ""
+    for period in _periods(trace, requests):
+        edges = _boundaries(trace, blocks, requests, period)
+        pieces = _pieces(trace, blocks, edges)
+        steady = same_pieces(pieces)
+        if steady is None:
+            continue
+        marked, again = _marked(trace, requests[edges[edges < len(requests)]])
+        profile = _circle(marked, again, pieces, steady, meta, "found by their period")
+        against = objection(trace, blocks, requests, period, pieces, steady, profile)
+        if not against:
+            return profile, ""
+        why = why or f"; {period.times} times {period.length} are no iterations: {against}"
+    return None, why
+
+
+def _periods(trace: Trace, requests: NDArray[np.int64]) -> Iterator[Period]:
+    """What repeats. Where requests come from tells more than their sizes, alike in all layers."""
+    names = names_of(trace, requests)
+    by_origin = find_period(names * (len(trace.tags) + 1) + trace.tag[requests])
+    if by_origin is not None:
+        yield by_origin
+    by_size = find_period(names)
+    if by_size is not None and by_size != by_origin:
+        yield by_size
+
+
+def _by_hand(
+    trace: Trace, blocks: Blocks, requests: NDArray[np.int64]
+) -> tuple[Trace, Blocks, list[Iteration], NDArray[np.int64]]:
+    """The trace marked by its period, its blocks, its pieces, and the rows of its marks."""
+    for period in _periods(trace, requests):
+        edges = _boundaries(trace, blocks, requests, period)
+        marked, again = _marked(trace, requests[edges[edges < len(requests)]])
+        pieces = _pieces(trace, blocks, edges)
+        return marked, again, pieces, np.flatnonzero(marked.kind == Event.MARK)
+    raise OptionError(
+        "the recording has no marks and nothing in it repeats, so there are no iterations to "
+        "choose from; leave the choice out, and all of it is the profile"
+    )
+
+
+def _chosen(
+    trace: Trace,
+    blocks: Blocks,
+    pieces: list[Iteration],
+    marks: NDArray[np.int64],
+    number: int,
+) -> Steady:
+    """One iteration by its number, with those that are the same."""
+    first = int(np.searchsorted(blocks.row, trace.before))
+    found = {
+        int(np.searchsorted(marks, blocks.row[first + piece.first])) - 1: piece
+        for piece in pieces
+        if len(piece)
+    }
+    if number not in found:
+        raise OptionError(
+            f"iteration {number} is not in the recording; the iterations that request anything "
+            f"are {_ranges(sorted(found))}"
+        )
+    return steady_of(pieces, found[number])
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """Whole numbers in ascending order, runs of them as "3 to 9"."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and runs[-1][1] == number - 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ", ".join(f"{low} to {high}" if low < high else str(low) for low, high in runs)
 
 
 def _count(steady: Steady) -> int:
-    return sum(1 for rows in steady.rows.values() if len(rows) == len(steady.varying))
-
-
-def _names(trace: Trace, requests: NDArray[np.int64]) -> NDArray[np.int64]:
-    """A number for each request; equal ones ask for the same size on the same stream."""
-    _, size = np.unique(trace.size[requests], return_inverse=True)
-    _, stream = np.unique(trace.stream[requests], return_inverse=True)
-    names: NDArray[np.int64] = size.astype(np.int64) * (stream.max(initial=0) + 1) + stream
-    return names
+    """Iterations that are the same from beginning to end."""
+    ticks = len(steady.varying)
+    return sum(1 for rows in steady.rows.values() if len(rows) == ticks and rows.min() >= 0)
 
 
 def _pieces(trace: Trace, blocks: Blocks, edges: NDArray[np.int64]) -> list[Iteration]:
@@ -125,77 +203,12 @@ def _pieces(trace: Trace, blocks: Blocks, edges: NDArray[np.int64]) -> list[Iter
     return split(events[np.lexsort((rank, place))])
 
 
-def _same(pieces: list[Iteration]) -> Steady | None:
-    """The largest group of pieces with the same requests, and what the neighbours show of it."""
-    groups: dict[bytes, list[int]] = {}
-    for piece in pieces:
-        if len(piece):
-            groups.setdefault(piece.size.tobytes() + piece.stream.tobytes(), []).append(piece.index)
-    members = max(groups.values(), key=lambda m: (len(m) * len(pieces[m[0]]), m[-1]), default=[])
-    if len(members) < 2:
-        return None
-    reference = pieces[members[-1]]
-    ticks = len(reference)
-    rows = {index: np.arange(ticks) for index in members}
-    head, tail = pieces[0], pieces[-1]
-    end, start = _as_end(head, reference), _as_start(tail, reference)
-    # A first one that ends like the others by chance, such as one that makes the optimizer's state,
-    # tells nothing of how long blocks live.
-    if (end == UNPAIRED).sum() > max(0, len(head) - ticks):
-        end = np.full(len(head), UNPAIRED)
-    for piece, partial in ((head, end), (tail, start)):
-        if piece.index not in rows and (partial != UNPAIRED).any():
-            rows[piece.index] = partial
-    return Steady(
-        kind="exact",
-        reference=reference.index,
-        rows=rows,
-        varying=np.zeros(ticks, np.bool_),
-        shadows=frozenset(),
-        followers=len(pieces) - 1 - reference.index,
-        explanation=f"{len(members)} iterations issue the same {ticks} requests",
-    )
-
-
-def _as_start(piece: Iteration, reference: Iteration) -> NDArray[np.int64]:
-    """Rows of an iteration that was cut short."""
-    return _leading(piece.size, piece.stream, reference.size, reference.stream)
-
-
-def _as_end(piece: Iteration, reference: Iteration) -> NDArray[np.int64]:
-    """Rows of an iteration whose beginning was not seen."""
-    rows = _leading(
-        piece.size[::-1], piece.stream[::-1], reference.size[::-1], reference.stream[::-1]
-    )[::-1]
-    return np.where(rows == UNPAIRED, UNPAIRED, len(reference) - 1 - rows)
-
-
-def _leading(
-    size: NDArray[np.int64],
-    stream: NDArray[np.uint64],
-    whole_size: NDArray[np.int64],
-    whole_stream: NDArray[np.uint64],
-) -> NDArray[np.int64]:
-    both = min(len(size), len(whole_size))
-    differ = np.flatnonzero(
-        (size[:both] != whole_size[:both]) | (stream[:both] != whole_stream[:both])
-    )
-    alike = int(differ[0]) if differ.size else both
-    rows = np.full(len(size), UNPAIRED, np.int64)
-    rows[:alike] = np.arange(alike)
-    return rows
-
-
 def _boundaries(
     trace: Trace, blocks: Blocks, requests: NDArray[np.int64], period: Period
 ) -> NDArray[np.int64]:
     """Requests that begin an iteration: where the least is alive, so that few blocks wrap."""
-    change = np.zeros(len(trace) + 1, np.int64)
-    size = trace.size[blocks.row]
-    change[blocks.row] += size
-    freed = blocks.let_go != NOT_FREED
-    np.add.at(change, blocks.let_go[freed], -size[freed])
-    live = np.cumsum(change)[requests - 1]  # before each request; a first one has nothing before
+    # Before each request; a first one has nothing before.
+    live = live_bytes(trace, blocks)[requests - 1]
     if len(requests) and requests[0] == 0:
         live[0] = 0
     # Of the last whole turn; only where there are more than two may a turn be lost for it.
@@ -221,6 +234,7 @@ def _marked(trace: Trace, begins: NDArray[np.int64]) -> tuple[Trace, Blocks]:
         stream=np.where(is_mark, 0, trace.stream[source]).astype(np.uint64),
         tag=np.where(is_mark, -1, trace.tag[source]),
         time=trace.time[source],
+        marked_by=MarkedBy.PERIOD,
     )
     return marked, pair_blocks(marked)
 
@@ -238,7 +252,8 @@ def _circle(
     reference = pieces[steady.reference]
     first = int(np.searchsorted(blocks.row, trace.before)) + reference.first
     rows = blocks.row[first : first + len(reference)]
-    notes = {**meta.notes, "iterations": f"{_count(steady)} of {profile.ticks} requests, {how}"}
+    count = 1 if steady.kind == "none" else _count(steady)
+    notes = {**meta.notes, "iterations": f"{count} of {profile.ticks} requests, {how}"}
     return replace(
         profile,
         tag=reference.tag,
@@ -248,8 +263,8 @@ def _circle(
     )
 
 
-def _line(trace: Trace, blocks: Blocks, meta: ProfileMeta) -> Profile:
-    """The profile of everything."""
+def _line(trace: Trace, blocks: Blocks, meta: ProfileMeta, what: str) -> Profile:
+    """The profile of everything; `what` says so, with the number of requests filled in."""
     seen = np.zeros(len(trace) + 1, np.int64)
     is_request = np.zeros(len(trace), np.bool_)
     is_request[blocks.row[blocks.row >= trace.before]] = True
@@ -261,7 +276,6 @@ def _line(trace: Trace, blocks: Blocks, meta: ProfileMeta) -> Profile:
     end = np.where(ends == NOT_FREED, np.where(before, NEVER, max(ticks, 1)), seen[ends])
     kept = (end == NEVER) | (end > start)  # some from before are freed before the first request
     row = blocks.row[kept]
-    what = f"none that repeats; all {ticks} requests, as they came"
     return Profile.from_columns(
         size=trace.size[row],
         start=start[kept],
@@ -274,6 +288,6 @@ def _line(trace: Trace, blocks: Blocks, meta: ProfileMeta) -> Profile:
         circular=False,
         steady=False,
         tags=trace.tags,
-        meta=replace(meta, notes={**meta.notes, "iterations": what}),
+        meta=replace(meta, notes={**meta.notes, "iterations": what.format(ticks)}),
         trace=trace,
     )

@@ -41,15 +41,34 @@ class OperatorMode(AbstractContextManager["OperatorMode"]):
         self._around = around
         self._mode: Any = None
         self._owner = threading.current_thread()
+        self._lifted: set[int] = set()  # threads
 
     def __enter__(self) -> "OperatorMode":
         _take_out_left()
         self._owner = threading.current_thread()
-        self._mode = mode = _mode_class()(self._around)
-        # Modes with a key are torch's own. They lie below all others, at a place of their own.
-        users = [one for one in _stack() if getattr(one, "_mode_key", None) is None]
-        _without(users, lambda: _torch_mode().__enter__(mode))
+        self._lifted.clear()
+        self._mode = _mode_class()(self._around)
+        _put_in(self._mode)
         return self
+
+    def lift(self) -> bool:
+        """Takes it off the calling thread's stack until it is put back; whether it lay there.
+
+        Operators of other threads are handed on as before. While a backward pass runs, the mode
+        lies on the stacks of its threads, too.
+        """
+        if self._mode is None or not _take_out(self._mode):
+            return False
+        self._lifted.add(threading.get_ident())
+        return True
+
+    def put_back(self) -> bool:
+        """Undoes `lift` on the same thread; False where it has been left meanwhile."""
+        self._lifted.discard(threading.get_ident())
+        if self._mode is None:
+            return False
+        _put_in(self._mode)
+        return True
 
     def __exit__(
         self,
@@ -61,8 +80,9 @@ class OperatorMode(AbstractContextManager["OperatorMode"]):
         if mode is None:
             return
         mode.around = None
-        with _left_lock:
-            _left.append((self._owner, mode))
+        if self._owner.ident not in self._lifted:
+            with _left_lock:
+                _left.append((self._owner, mode))
         _take_out_left()
 
 
@@ -74,6 +94,12 @@ def _take_out_left() -> None:
             for thread, mode in _left
             if thread.is_alive() and not (thread is here and _take_out(mode))
         ]
+
+
+def _put_in(mode: Any) -> None:
+    # Modes with a key are torch's own. They lie below all others, at a place of their own.
+    users = [one for one in _stack() if getattr(one, "_mode_key", None) is None]
+    _without(users, lambda: _torch_mode().__enter__(mode))
 
 
 def _take_out(mode: Any) -> bool:

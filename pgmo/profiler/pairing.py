@@ -71,6 +71,32 @@ def pair_blocks(trace: Trace) -> Blocks:
     return Blocks(row, let_go, gone, shared)
 
 
+def live_bytes(trace: Trace, blocks: Blocks) -> NDArray[np.int64]:
+    """Bytes alive after each row of a trace, shape (m,): those that the program has not let go of.
+
+    Example:
+        >>> trace = Trace.from_columns(kind=[0, 0, 1], address=[64, 128, 64], size=[8, 4, 8])
+        >>> live_bytes(trace, pair_blocks(trace)).tolist()
+        [8, 12, 4]
+    """
+    change = np.zeros(len(trace) + 1, np.int64)
+    size = trace.size[blocks.row]
+    np.add.at(change, blocks.row, size)
+    np.add.at(change, np.where(blocks.let_go == NOT_FREED, len(trace), blocks.let_go), -size)
+    return np.cumsum(change[:-1])
+
+
+def live_peak(trace: Trace, blocks: Blocks) -> int:
+    """The most bytes that were alive at once while the trace was recorded.
+
+    Example:
+        >>> trace = Trace.from_columns(kind=[0, 0, 1], address=[64, 128, 64], size=[8, 4, 8])
+        >>> live_peak(trace, pair_blocks(trace))
+        12
+    """
+    return int(live_bytes(trace, blocks)[max(0, trace.before - 1) :].max(initial=0))
+
+
 def _next_free(
     kind: NDArray[np.int8],
     address: NDArray[np.int64],

@@ -19,13 +19,14 @@ from pgmo.errors import FileError, ProfileError
 from pgmo.profiler.profile import COLUMNS, MAX_TICKS, Profile, ProfileMeta
 from pgmo.profiler.tag import Tag
 from pgmo.profiler.trace import COLUMNS as TRACE_COLUMNS
-from pgmo.profiler.trace import MOST_DEVICE, Trace
+from pgmo.profiler.trace import MOST_DEVICE, MarkedBy, Trace
 
 FORMAT = "pgmoprof"
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 _SINCE = {"shared": 2, "address": 3}  # the format version that brought a column
 _TRACE = "trace"
 _ORIGINS_SINCE = 3  # the one that brought lines of code to tags, and the trace
+_MARKS_SINCE = 4  # the one that says where the trace's marks come from
 _MOST_LINES = 64  # of code that a tag has
 _TEXTS = tuple(item.name for item in fields(ProfileMeta) if item.name != "notes")
 
@@ -80,7 +81,7 @@ def read_profile(path: str | os.PathLike[str]) -> Profile:
         return Profile(
             **columns,
             **_fields(own, archive.rows, archive.version),
-            trace=_read_trace(archive) if archive.nested else None,
+            trace=_read_trace(archive, own) if archive.nested else None,
         )
     except ProfileError as error:
         raise FileError(f"{archive.path}: {error}; record it again") from error
@@ -109,6 +110,7 @@ def _pack_trace(outer: Path, trace: Trace) -> bytes:
         "device": trace.device,
         "settings": texts_to_json(trace.settings),
         "tags": _tags_to_json(trace.tags),
+        "marked_by": str(trace.marked_by),
     }
     path = outer / f"{_TRACE}.{FORMAT}"
     _trace_fields(Fields(path, own, remedy=UNWRITTEN), len(trace), FORMAT_VERSION)
@@ -116,23 +118,43 @@ def _pack_trace(outer: Path, trace: Trace) -> bytes:
     return pack(FORMAT, FORMAT_VERSION, columns, own)
 
 
-def _read_trace(outer: Archive) -> Trace:
+def _read_trace(outer: Archive, profile: Fields) -> Trace:
     path = outer.path / f"{_TRACE}.{FORMAT}"
     archive = read_from(path, outer.nested[_TRACE], FORMAT, FORMAT_VERSION, TRACE_COLUMNS)
     own = Fields(path, archive.fields)
     columns: dict[str, Any] = archive.columns
-    return Trace(**columns, **_trace_fields(own, archive.rows, archive.version))
+    told = _trace_fields(own, archive.rows, archive.version)
+    if archive.version < _MARKS_SINCE:
+        told["marked_by"] = _earlier(profile)
+    return Trace(**columns, **told)
 
 
 def _trace_fields(own: Fields, rows: int, version: int) -> dict[str, Any]:
     """What `meta.json` says of a trace, like `_fields`."""
-    own.only("before", "device", "settings", "tags")
+    known = version >= _MARKS_SINCE
+    own.only("before", "device", "settings", "tags", *(["marked_by"] if known else []))
+    told: dict[str, Any] = {"marked_by": _marked_by(own)} if known else {}
     return {
         "before": own.integer("before", 0, rows),
         "device": own.integer("device", 0, MOST_DEVICE),
         "settings": own.texts("settings"),
         "tags": _tags_from_json(own, version),
+        **told,
     }
+
+
+def _marked_by(own: Fields) -> MarkedBy:
+    found = own.text("marked_by")
+    if found not in set(MarkedBy):
+        own.refuse(f"'marked_by' is {found[:40]!r}, must be one of {', '.join(MarkedBy)}")
+    return MarkedBy(found)
+
+
+def _earlier(profile: Fields) -> MarkedBy:
+    """Files before format version 4 say in words alone that a period was guessed."""
+    notes = profile.inner("meta").texts("notes")
+    guessed = "found by their period" in notes.get("iterations", "")
+    return MarkedBy.PERIOD if guessed else MarkedBy.STEPS
 
 
 def _tags_to_json(tags: tuple[Tag, ...]) -> list[list[str]]:

@@ -3,36 +3,48 @@
 Blocks are requested deep inside of operators, where no Python may run. So around each operator a
 number is left where the allocator finds it, and the number's meaning is kept here:
 
-    model(x) -> hook pushes "GPT.mlp" -> aten.addmm: set_tag(17) [requests ...] set_tag(-1)
+    model(x) -> GPT.forward -> GPT.mlp.forward -> aten.addmm: set_tag(17) [requests ...] set_tag(-1)
                                              17 = Tag("GPT.mlp", "aten.addmm", "forward")
 
-In the backward pass no module is entered. Its operators are attributed to the module that made the
-graph node that is running, found by the node's sequence number. Where torch lacks one of the
-private functions that this needs, module is "" there.
+Module and optimizer are those whose calls are on the stack: hooks would tell them too, but a
+program, its compiler and its other hooks see hooks. In the backward pass no module is called. Its
+operators are attributed to the module that made the graph node that is running, found by the node's
+sequence number. Where torch lacks one of the private functions that this needs, module is "" there.
+
+What is compiled is not looked into (see `dynamo`): all of it is one operator, "torch.compile".
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, ExitStack
 from types import TracebackType
 from typing import Any
 
-from pgmo.profiler import origin
+from pgmo.profiler import dynamo, origin
+from pgmo.profiler.calls import Calls
 from pgmo.profiler.module_paths import ModulePaths
 from pgmo.profiler.operator_mode import OperatorMode
 from pgmo.profiler.tag import Tag
 
 FORWARD, BACKWARD, OPTIMIZER, OTHER = "forward", "backward", "optimizer", "other"
 RECOMPUTE = "recompute"
+COMPILED = "torch.compile"
 
 
 class _Thread(threading.local):
     """What a thread is doing."""
 
     def __init__(self) -> None:
-        self.modules: list[tuple[object, str]] = []
-        self.optimizers: list[str] = []
         self.sequence: int | None = None  # graph nodes made so far on this thread
+
+
+class _Left(threading.local):
+    """The module that a thread is left to, compiled, with a number in force; None for none.
+
+    It outlives the tagger: the number has to be taken away in the end.
+    """
+
+    to: str | None = None
 
 
 class Tagger(AbstractContextManager["Tagger"]):
@@ -42,8 +54,15 @@ class Tagger(AbstractContextManager["Tagger"]):
     program may enter and leave dispatch modes of its own meanwhile, and another thread may close
     it. Once closed it has the tags, and no reference to a module.
 
+    What the program has compiled runs, and is compiled, as it is without. Once something is
+    compiled, nothing more is watched: the iteration is unlike all that follow anyway.
+
     Args:
         set_tag: called on the requesting thread with an index into `tags`, or -1 for none.
+        tags: those of an earlier one, whose numbers are still in use.
+
+    Attributes:
+        compiled: whether something was compiled meanwhile.
 
     Example:
         >>> with Tagger(_core.set_tag) as tagger:  # doctest: +SKIP
@@ -52,13 +71,15 @@ class Tagger(AbstractContextManager["Tagger"]):
         Tag(module='Net.conv1', op='aten.convolution', phase='forward')
     """
 
-    def __init__(self, set_tag: Callable[[int], None]) -> None:
+    def __init__(self, set_tag: Callable[[int], None], tags: Iterable[Tag] = ()) -> None:
+        self.compiled = False
         self._set_tag = set_tag
-        self._index: dict[Tag, int] = {}
+        self._index: dict[Tag, int] = {tag: number for number, tag in enumerate(tags)}
         self._operators: dict[object, str] = {}
         self._paths = ModulePaths()
         self._of_node: dict[int, str] = {}  # sequence number of a graph node -> module
         self._thread = _Thread()
+        self._left = _Left()
         self._owner = threading.get_ident()
         self._lock = threading.Lock()
         self._active = ExitStack()
@@ -69,22 +90,16 @@ class Tagger(AbstractContextManager["Tagger"]):
         return tuple(self._index)
 
     def __enter__(self) -> "Tagger":
-        from torch.nn.modules import module
-        from torch.optim import optimizer
-
         self._private = _Private()
+        self._calls = Calls()
         self._owner = threading.get_ident()
         self._thread.sequence = self._private.sequence()
         with ExitStack() as undo:
-            for handle in (
-                module.register_module_forward_pre_hook(self._enter_module),
-                module.register_module_forward_hook(self._leave_module, always_call=True),
-                optimizer.register_optimizer_step_pre_hook(self._enter_optimizer),
-                optimizer.register_optimizer_step_post_hook(self._leave_optimizer),
-            ):
-                undo.callback(handle.remove)
             undo.enter_context(origin.listen())
-            undo.enter_context(OperatorMode(self._around))
+            self._mode = undo.enter_context(OperatorMode(self._around))
+            undo.callback(dynamo.attend(self))
+            if dynamo.inside():
+                self.withdraw(None)
             self._active = undo.pop_all()
         return self
 
@@ -97,6 +112,33 @@ class Tagger(AbstractContextManager["Tagger"]):
         self._active.close()
         self._set_tag(-1)
         self._forget()
+
+    # --- compiled code --------------------------------------------------------------------------
+
+    def withdraw(self, module: Any) -> None:
+        """Leaves the thread to code that is compiled; see `dynamo.Observer`."""
+        if not self._mode.lift():
+            return  # a thread that is not watched
+        where, phase = self._where()
+        if module is not None:
+            where = self._paths.enter(module, where or None)
+        self._set_tag(self._number(Tag(where, COMPILED, FORWARD if phase is OTHER else phase)))
+        self._left.to = where
+
+    def come_back(self) -> None:
+        """Watches the thread again; see `dynamo.Observer`."""
+        module, self._left.to = self._left.to, None
+        if module is None:
+            return
+        self._set_tag(-1)
+        if self._mode.put_back():
+            # The nodes that were made meanwhile are not those of whatever comes next.
+            self._note_nodes(module)
+
+    def compiling(self) -> None:
+        """Watches no more; see `dynamo.Observer`."""
+        self.compiled = True
+        self._mode.__exit__(None, None, None)
 
     def _forget(self) -> None:
         # All but the tags: whoever reads them later must not keep the program's modules alive.
@@ -128,17 +170,16 @@ class Tagger(AbstractContextManager["Tagger"]):
 
     def _where(self) -> tuple[str, str]:
         """Module and phase of the operator that is about to run on this thread."""
-        thread = self._thread
         backward = self._private.in_backward()
-        if thread.modules:
-            # Entered during the backward pass: a checkpoint computes its forward part again.
-            module, phase = thread.modules[-1][1], RECOMPUTE if backward else FORWARD
+        module = self._module()
+        if module:
+            # Called during the backward pass: a checkpoint computes its forward part again.
+            phase = RECOMPUTE if backward else FORWARD
         elif backward:
             module, phase = self._of_running_node(), BACKWARD
-        elif thread.optimizers:
-            module, phase = thread.optimizers[-1], OPTIMIZER
         else:
-            module, phase = "", OTHER
+            module = self._calls.optimizer()
+            phase = OPTIMIZER if module else OTHER
         made = self._note_nodes(module)
         if made and phase is OTHER:
             phase = FORWARD  # a loss written without a module belongs to the forward pass
@@ -146,6 +187,13 @@ class Tagger(AbstractContextManager["Tagger"]):
         if said is not None:  # a captured step, which enters no modules
             module, phase = ".".join(filter(None, (module, said[0]))), said[1]
         return module, phase
+
+    def _module(self) -> str:
+        """The path of the innermost module whose call this thread is in; "" for none."""
+        path: str | None = None
+        for module in self._calls.modules():
+            path = self._paths.enter(module, path)
+        return path or ""
 
     def _note_nodes(self, module: str) -> int:
         """Attributes the graph nodes made since the last call on this thread; returns how many."""
@@ -172,31 +220,6 @@ class Tagger(AbstractContextManager["Tagger"]):
             return self._paths.owner(variable)
         sequence = getattr(node, "_sequence_nr", None)
         return self._of_node.get(sequence(), "") if callable(sequence) else ""
-
-    # --- modules and optimizers -----------------------------------------------------------------
-
-    def _enter_module(self, module: Any, _args: object) -> None:
-        stack = self._thread.modules
-        self._note_nodes(stack[-1][1] if stack else "")
-        stack.append((module, self._paths.enter(module, stack[-1][1] if stack else None)))
-
-    def _leave_module(self, module: Any, _args: object, _result: object) -> None:
-        stack = self._thread.modules
-        for depth in range(len(stack) - 1, -1, -1):
-            if stack[depth][0] is module:
-                self._note_nodes(stack[-1][1])
-                del stack[depth:]  # with whatever an exception left above it
-                return
-
-    def _enter_optimizer(self, optimizer: object, _args: object, _kwargs: object) -> None:
-        self._thread.optimizers.append(type(optimizer).__name__)
-
-    def _leave_optimizer(self, optimizer: object, _args: object, _kwargs: object) -> None:
-        # All that were entered inside of it are gone too: an exception runs no post-hook.
-        stack = self._thread.optimizers
-        name = type(optimizer).__name__
-        if name in stack:
-            del stack[stack.index(name) :]
 
 
 class _Private:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from functools import cached_property
 from typing import Any
 
@@ -41,6 +41,20 @@ MOST_ADDRESS = 2**62
 MOST_DEVICE = 2**15
 """The largest number of a device."""
 
+
+class MarkedBy(StrEnum):
+    """Who tells where iterations begin."""
+
+    STEPS = "steps"
+    """The program: annotations of optimizer or profiler steps, or calls that mark them."""
+
+    METADATA = "metadata"
+    """A number in the program's own metadata that goes up by one: an iteration's, or an epoch's."""
+
+    PERIOD = "period"
+    """Nobody; it was guessed, as the requests repeat."""
+
+
 COLUMNS: Mapping[str, np.dtype[Any]] = {
     "kind": np.dtype(np.int8),
     "address": np.dtype(np.int64),
@@ -75,6 +89,7 @@ class Trace:
         device: number of the device.
         settings: of the allocator, by name, as text ("expandable_segments": "True").
         tags: the distinct origins.
+        marked_by: who tells where the `MARK` rows are.
 
     Raises:
         ProfileError: when the columns contradict each other.
@@ -95,6 +110,7 @@ class Trace:
     device: int = 0
     settings: Mapping[str, str] = field(default_factory=dict)
     tags: tuple[Tag, ...] = ()
+    marked_by: MarkedBy = MarkedBy.STEPS
 
     def __post_init__(self) -> None:
         for name, dtype in COLUMNS.items():

@@ -59,7 +59,9 @@ def cards(profile: Profile, plan: Plan, told: Explanation) -> list[Card]:
         made.append(Card(title, format_bytes(abs(saved)), note, good=saved > 0))
     if told.leaks.found:
         growth = f"{format_bytes(told.leaks.growth)} per {told.leaks.per}"
-        made.append(Card("Leaks", growth, f"from {told.leaks.found[0].origin}", bad=True))
+        origin, guessed = f"from {told.leaks.found[0].origin}", told.leaks.guessed
+        said = f"{origin}, if what repeats is an iteration" if guessed else origin
+        made.append(Card("Leaks", growth, said, bad=not guessed))
     made.append(_blocks(profile, plan))
     if kept:
         count = int(profile.persistent.sum())

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pgmo.profiler.pairing import NOT_FREED, pair_blocks
+from pgmo.profiler.pairing import NOT_FREED, Blocks, live_bytes, pair_blocks
 from pgmo.profiler.trace import Event, Trace
 
 ALIVE = NOT_FREED
@@ -47,10 +47,8 @@ class History:
 
     def live(self) -> NDArray[np.int64]:
         """Bytes alive after each row of the trace, shape (m,)."""
-        change = np.zeros(len(self.trace) + 1, np.int64)
-        np.add.at(change, self.born, self.size)
-        np.add.at(change, np.where(self.gone == ALIVE, len(self.trace), self.gone), -self.size)
-        return np.cumsum(change[:-1])
+        blocks = Blocks(self.born, self.gone, self.released, np.zeros(len(self), np.bool_))
+        return live_bytes(self.trace, blocks)
 
     def alive_after(self, row: int) -> NDArray[np.bool_]:
         """Which blocks are alive after a row of the trace, shape (b,)."""

@@ -16,11 +16,15 @@ from numpy.typing import NDArray
 from pgmo.errors import ProfileError
 from pgmo.profiler.profile import Profile
 from pgmo.profiler.tag import Tag
+from pgmo.profiler.trace import MarkedBy
 from pgmo.report.history import ALIVE, History, follow
 from pgmo.report.origins import UNTAGGED, describe, size_classes
 
 _FEWEST = 4
 """Iterations below which a trace says nothing: the first one and the last are not counted."""
+
+_LIKELY = 0.8
+"""Share of the iterations that leave something, from which on a leak is likely."""
 
 _PARTS = 3
 """Parts of the trace in each of which a leak must leave something."""
@@ -38,7 +42,7 @@ class Leak:
         growth: bytes per iteration, or per profile where several were compared.
         first: iteration in which the first of them was requested, -1 for before the first whole
             one; 0 where only one iteration is known.
-        confidence: "certain", "likely" or "possible".
+        confidence: "certain", "likely" or "possible"; of guessed iterations nothing is certain.
         why: what was seen.
 
     Example:
@@ -66,6 +70,7 @@ class Leaks:
         basis: what was looked at, in words.
         live: bytes known to be in use, from which leaks grow.
         per: "iteration" or "profile", what `growth` is counted by.
+        guessed: whether nobody but the period of the requests tells what an iteration is.
 
     Example:
         >>> find_leaks(Profile.from_columns(size=[8], start=[0], end=[1], ticks=1)).found
@@ -77,6 +82,7 @@ class Leaks:
     basis: str
     live: int
     per: str = "iteration"
+    guessed: bool = False
 
     @property
     def growth(self) -> float:
@@ -104,7 +110,8 @@ def find_leaks(profile: Profile, history: History | None = None) -> Leaks:
 
     A trace of four iterations or more says it best: an origin leaks if its blocks stay from each
     third of the trace, the first iteration and the last not counted. Without one, the persistent
-    blocks of a steady iteration are asked for in each iteration and freed in none.
+    blocks of a steady iteration are asked for in each iteration and freed in none. Nothing is
+    certain where the iterations themselves were guessed.
 
     Args:
         profile: the profile.
@@ -177,6 +184,7 @@ def _of_trace(history: History) -> Leaks:
     # for two: where the trace is long enough, the last two do not count.
     stop = count - 1 if count == _FEWEST else count - 2
     stayed = (history.gone == ALIVE) & (history.iteration >= 0)
+    guessed = history.trace.marked_by == MarkedBy.PERIOD
     rows = np.flatnonzero(stayed)
     found = []
     for name, group in _groups(history, rows).items():
@@ -199,14 +207,21 @@ def _of_trace(history: History) -> Leaks:
                 size=int(history.size[group].sum()),
                 growth=float(per_iteration.mean()),
                 first=int(born.min()),
-                confidence="certain" if same else "likely" if share >= 0.8 else "possible",
+                confidence=_confidence(share, same and not guessed),
                 why=f"{with_some} of {len(per_iteration)} iterations leave blocks that stay"
                 + (", each as many bytes" if same else ""),
             )
         )
-    basis = f"{count} iterations of the trace, the first and the last {count - stop} not counted"
+    counted = f"{count} iterations of the trace" + (", guessed by their period" if guessed else "")
+    basis = f"{counted}, the first and the last {count - stop} not counted"
     live = int(history.live().max(initial=0))
-    return Leaks(_ordered(found), True, basis, live)
+    return Leaks(_ordered(found), True, basis, live, guessed=guessed)
+
+
+def _confidence(share: float, certain: bool) -> str:
+    if certain:
+        return "certain"
+    return "likely" if share >= _LIKELY else "possible"
 
 
 def _of_iteration(profile: Profile) -> Leaks:

@@ -6,7 +6,9 @@
     GradScaler.step         the same, where it leaves the optimizer's step out
     model.eval()            evaluation: a pause, until the model is trained again
 
-Only while the beginning of something is waited for is there a hook on forward passes.
+Only while the beginning of something is waited for is there a hook on forward passes, and none that
+a compiler could see (`pgmo.profiler.dynamo`): a call of something compiled is taken for what the
+hook would have seen. A compiled step of an optimizer is known by the parameters that it changed.
 """
 
 import functools
@@ -14,6 +16,8 @@ import weakref
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from pgmo.profiler import dynamo
+from pgmo.runner.compiled_calls import CompiledCalls
 from pgmo.runner.step_pattern import StepPattern
 
 
@@ -58,7 +62,9 @@ class Watcher:
         self._pattern = StepPattern()
         self._steps = 0
         self._attached = self._began = False
+        self._waiting = False  # for a forward pass of a training loop
         self._forward_hook: Any = None
+        self._compiled = CompiledCalls()
         self._evaluated: Any = None  # the model whose evaluation is the reason for a pause
         self._watches_modes = True
         self._switching = False  # inside of Module.train, which calls itself for each part
@@ -76,6 +82,9 @@ class Watcher:
         # that, where none can be added or removed, which a session does between iterations.
         _set(Optimizer, "profile_hook_step", staticmethod(outside_of_hooks))
         _wrap(Optimizer, "__init__", self._making)
+        dynamo.attend(self)
+        dynamo.skip(_is_compiling)
+        dynamo.skip(_wrapped(hooked, self._stepping))  # all that are wrapped share their code
 
     # --- the beginning --------------------------------------------------------------------------
 
@@ -93,24 +102,39 @@ class Watcher:
             self._await_training()
 
     def _await_training(self) -> None:
-        if self._forward_hook is None:
+        self._waiting = True
+        self._hook()
+
+    def _hook(self) -> None:
+        """Sees to it that there is a hook on forward passes where one is needed, and none else."""
+        if self._waiting and not self._compiled.threads and self._forward_hook is None:
             from torch.nn.modules import module
 
             self._forward_hook = module.register_module_forward_pre_hook(self._forward)
+        elif self._forward_hook is not None and (self._compiled.threads or not self._waiting):
+            self._forward_hook.remove()
+            self._forward_hook = None
 
     def _forward(self, module: Any, _args: object) -> None:
+        if self._trains(module):
+            self._forward_pass()
+
+    def _trains(self, module: Any) -> bool:
+        """Whether a call of the module, None for an unknown one, is of a training loop."""
         import torch
 
-        if torch.compiler.is_compiling() or not module.training or not torch.is_grad_enabled():
-            return
+        if module is None and self._evaluated is not None:
+            module = self._evaluated()
+        return torch.is_grad_enabled() and (module is None or module.training)
+
+    def _forward_pass(self) -> None:
         self._end_wait()
         if not self._began:
             self._begin()
 
     def _end_wait(self) -> None:
-        if self._forward_hook is not None:
-            self._forward_hook.remove()
-            self._forward_hook = None
+        self._waiting = False
+        self._hook()
         self._resume()
 
     def _begin(self) -> None:
@@ -121,6 +145,25 @@ class Watcher:
             for parameter in _parameters(optimizer)
         }
         self._listener.begin(sorted(devices))
+
+    # --- compiled code --------------------------------------------------------------------------
+
+    def withdraw(self, module: Any) -> None:
+        """Something compiled is called; see `dynamo.Observer`."""
+        if self._waiting and self._trains(module):
+            self._forward_pass()
+        self._compiled.enter(self._optimizers)
+        self._hook()
+
+    def come_back(self) -> None:
+        """It has returned; see `dynamo.Observer`."""
+        stepped = self._compiled.leave()
+        self._hook()
+        for optimizer in stepped:
+            self._stepped(optimizer)
+
+    def compiling(self) -> None:
+        """Nothing to do; see `dynamo.Observer`."""
 
     # --- iterations -----------------------------------------------------------------------------
 
@@ -201,10 +244,18 @@ def _set(owner: Any, name: str, value: object) -> None:
 
 
 def _wrapped(original: Callable[..., Any], around: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that calls `around(original, ...)`."""
+    """A function that calls `around(original, ...)`; in compiled code, `original` alone."""
 
     @functools.wraps(original)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
+        if _is_compiling() or dynamo.inside():
+            return original(*args, **kwargs)
         return around(original, *args, **kwargs)
 
     return wrapped
+
+
+def _is_compiling() -> bool:
+    import torch
+
+    return torch.compiler.is_compiling()

@@ -28,7 +28,7 @@ def snapshot_file(random: Random) -> bytes:
 
 def _values(random: Random) -> bytes:
     """A snapshot in which some values were changed."""
-    saved: Any = seeds.snapshots(random.randrange(3))
+    saved: Any = seeds.snapshots(random.randrange(5))
     for _ in range(random.choice((0, 1, 1, 2, 5))):
         change(saved, random, _hostile)
     protocol = random.choice((2, 3, 4, 4, 4, 5))
@@ -103,6 +103,7 @@ _PIECES = (
         _text("filename"),
         _text("segments"),
         _text("device_traces"),
+        _text("host_traces"),
     ),
     *(_text("alloc"), b"\x8c\x02\xed\xa0", b"\x8d" + b"\xff" * 8, b"\x95" + b"\x00" * 8),
     *(b"}h\x00K\x01s", b"](h\x00h\x00e", b"]\x94h\x00a", b"}(" + b")" + b"\x85" * 50 + b"K\x01u"),

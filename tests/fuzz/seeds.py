@@ -13,7 +13,7 @@ from pgmo.packing.portfolio import plan
 from pgmo.profiler.profile import Profile, ProfileMeta
 from pgmo.profiler.tag import Tag
 from pgmo.profiler.trace import Trace
-from tests.unit.profiler.importers.snapshots import Device, snapshot, step_annotations, train
+from tests.unit.profiler.importers.snapshots import LAYER, Device, snapshot, step_annotations, train
 
 
 @functools.cache
@@ -35,7 +35,25 @@ def _snapshots() -> tuple[bytes, ...]:
     first.forget(9)
     train(second, 1)
     made.append(snapshot(first, second))
+    made += [_pinned(), _pinned(alone=True)]
     return tuple(map(pickle.dumps, made))
+
+
+def _pinned(alone: bool = False) -> dict[str, Any]:
+    """With pinned memory of the host, notes on tensors, and stacks deeper than a tag keeps."""
+    device, host = Device(), Device(number=-1)
+    for number in range(0 if alone else 3):
+        call = ("f", f"/home/someone/deep{number}.py", 7)
+        parameter = device.alloc(4096, frames=(*LAYER, *[call] * 80, *LAYER))
+        device.events.append({**device.events[-1], "action": "annotate", "user_metadata": "weight"})
+        device.free(parameter)
+    for size in (4096, 70_000) * 4:
+        host.free(host.alloc(size))
+    host.alloc(512)
+    annotations, note = step_annotations(device)
+    note(0)
+    saved = snapshot(device, annotations=annotations, settings={"throw_on_cudamalloc_oom": True})
+    return saved | {"host_segments": host.state(), "host_traces": host.events}
 
 
 def snapshots(number: int) -> dict[str, Any]:

@@ -12,6 +12,13 @@ from pgmo.profiler.profile import Profile
 from tests.fuzz.inputs import Input
 
 _EXPORTS = ("csv", "json", "perfetto", "minimalloc")
+_CHOSEN: tuple[tuple[str, ...], ...] = (
+    *[()] * 4,
+    ("--whole",),
+    ("--iteration", "0"),
+    ("--iteration", "-1"),
+    ("--device", "-1"),
+)
 _PLAN = ("--solver", "best-fit", "--threads", "1", "-f")
 
 
@@ -65,6 +72,8 @@ class Trial:
             self._run("plan", path, "-o", self._folder / "made.csv", *_PLAN)
             return
         told = ("--json",) if given.number % 3 else ()
+        if given.kind == "snapshot":
+            told += _CHOSEN[given.number // 3 % len(_CHOSEN)]
         self._run("import", path, "-o", made, "-f", *told)
         written = sorted(self._folder.glob("made*.pgmoprof"))
         if not written:

@@ -12,8 +12,11 @@ INTERVALS = 16
 """Numbers of divisions that the allocator keeps: for sizes below 2 MiB, below 4 MiB, ..."""
 
 _ENVIRONMENT = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
+# Of those that the caching allocator has, these do not change where served requests are placed:
+# memory of the host, locks, which error a request gets that is not served, addresses set aside.
 _WITHOUT_EFFECT = re.compile(
-    "pinned_.*|release_lock_on_.*|graph_capture_record_stream_reuse|use_uvm|backend:native"
+    "pinned_.*|release_lock_on_.*|graph_capture_record_stream_reuse|use_uvm|backend:native|"
+    "throw_on_cudamalloc_oom|expandable_segments_(?:reserve|reserve_by_class|handle_type)"
 )
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from pgmo.contents import text_of
 from pgmo.errors import FileError
 from pgmo.profiler.importers.event_log import EventLog, choose_device
-from pgmo.profiler.importers.frames import Facts, tag_of_calls
+from pgmo.profiler.importers.frames import OUTERMOST, Facts, tag_of_calls
 from pgmo.profiler.importers.imported import Imported
 from pgmo.profiler.importers.marks import find_marks
 from pgmo.profiler.importers.values import device_number, integer, microseconds, shown, text
@@ -181,8 +181,9 @@ def _tags(calls: list[dict[str, Any]], memory: list[dict[str, Any]]) -> dict[int
             while running and running[-1][0] < begin:
                 running.pop()
             if event["name"] in (_MEMORY, _FAILED):
-                inner = running[: -_MOST_RUNNING - 1 : -1]
-                made[id(event)] = tag_of_calls([call for _, call in inner])
+                inner = running[max(OUTERMOST, len(running) - _MOST_RUNNING) :]
+                ends = [*running[:OUTERMOST], *inner]
+                made[id(event)] = tag_of_calls([call for _, call in reversed(ends)])
             else:
                 name = event["name"]
                 if name not in told:

@@ -9,15 +9,22 @@ forward      /home/me/model.py:54     file    model.py:54 in forward
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from pgmo.profiler.tag import Tag
 
-MOST_LINES = 32
+T = TypeVar("T")
+
+MOST_LINES = 64
 """Lines of Python that a tag keeps."""
 
-_MOST_PATH = 100  # characters of a line: a stack of 64 bytes in the file may make 32 of them
-_MOST_NAME = 100
+OUTERMOST = 16
+"""Of a longer stack so many are the outermost ones: they tell what one call made."""
+
+# Characters of a line. In a snapshot a line of a stack may be a reference of two bytes, and in a
+# profile it is spelled for each stack: all lines of a tag are 6,400 characters and their numbers.
+_MOST_PATH = 50
+_MOST_NAME = 50
 
 _PYTHON = (".py", ".pyx", ".ipynb")
 _LIBRARY = re.compile(
@@ -133,7 +140,17 @@ def tag_of_calls(calls: Sequence[Facts]) -> Tag:
     lines = [own.line for own in calls if own.line]
     file = next((own.line for own in calls if own.own), "")
     phase = decided or (phases or ["other"])[0]
-    return Tag("", op, phase, file, tuple(lines[:MOST_LINES]))
+    return Tag("", op, phase, file, tuple(shortened(lines, MOST_LINES)))
+
+
+def shortened(stack: Sequence[T], most: int) -> Sequence[T]:
+    """At most so many of a stack, innermost first, without some in the middle.
+
+    Example:
+        >>> shortened(range(100), 20)
+        [0, 1, 2, 3, 84, 85, 86, 87, 88, 89, 90, 91, 92, 93, 94, 95, 96, 97, 98, 99]
+    """
+    return stack if len(stack) <= most else [*stack[: most - OUTERMOST], *stack[-OUTERMOST:]]
 
 
 def tag_of(stack: Sequence[Frame], labels: Labels) -> Tag:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pgmo.profiler.importers.values import integer, text
+from pgmo.profiler.trace import MarkedBy
 
 _NUMBER = re.compile(r"\d{1,18}")
 _BEGINNING = 200  # characters of metadata that are looked at
@@ -29,10 +30,12 @@ class Marks:
     Args:
         rows: the event that each of them comes before, ascending.
         explanation: what told, in words.
+        by: the same as a trace has it.
     """
 
     rows: tuple[int, ...] = ()
     explanation: str = ""
+    by: MarkedBy = MarkedBy.STEPS
 
 
 def find_marks(
@@ -54,34 +57,54 @@ def find_marks(
     Example:
         >>> step = {"stage": "END", "name": "Optimizer.step#SGD.step", "device": 0, "time_us": 15}
         >>> time = np.array([10, 20, 30])
-        >>> find_marks(time, np.zeros(3, np.int32), [""], [step], 0)
-        Marks(rows=(1,), explanation='the end of Optimizer.step#SGD.step')
+        >>> marks = find_marks(time, np.zeros(3, np.int32), [""], [step], 0)
+        >>> marks.rows, marks.explanation
+        ((1,), 'the end of Optimizer.step#SGD.step')
     """
     own = [item for item in annotations if item.get("device", device) == device]
-    for prefix, stage in ((_PROFILER, "START"), (_OPTIMIZER, "END")):
-        told = [
-            (text(item["name"], "a name"), integer(item["time_us"], "a time"))
-            for item in own
-            if text(item.get("name", ""), "a name").startswith(prefix)
-            and item.get("stage") == stage
-            # Of those before the first event that is left nothing is known.
-            and len(time)
-            and integer(item["time_us"], "a time") >= time[0]
-        ]
-        if not told:
-            continue
-        if prefix == _PROFILER:
-            what, times = "ProfilerStep", [at for _, at in told]
-        else:
-            # Several optimizers may step in an iteration, some of them more than once.
-            counts = Counter(name for name, _ in told)
-            name = min(counts, key=lambda name: counts[name])
-            what, times = f"the end of {name}", [at for own_name, at in told if own_name == name]
-        # Whole microseconds: what ends with an event ends after it, what begins with it before it.
-        later = np.array(sorted(times), np.int64) + (stage == "END")
-        rows = np.unique(np.searchsorted(time, later))
-        return Marks(tuple(rows.tolist()), what)
-    return _from_metadata(note, notes)
+    found = [_annotated(time, own, *kind) for kind in ((_PROFILER, "START"), (_OPTIMIZER, "END"))]
+    # A profiler that is never told to step begins a single one.
+    told = next((marks for marks in found if len(marks.rows) > 1), None)
+    told = told or next((marks for marks in found if marks.rows), None)
+    if told is None and len(time) and _begun(own):
+        told = Marks((len(time),), "an optimizer step that does not end")
+    return told or _from_metadata(note, notes)
+
+
+def _annotated(
+    time: NDArray[np.int64], own: Sequence[Mapping[str, Any]], prefix: str, stage: str
+) -> Marks:
+    """Where annotations of this name and stage tell that iterations begin."""
+    told = [
+        (text(item["name"], "a name"), integer(item["time_us"], "a time"))
+        for item in own
+        if text(item.get("name", ""), "a name").startswith(prefix)
+        and item.get("stage") == stage
+        # Of those before the first event that is left nothing is known.
+        and len(time)
+        and integer(item["time_us"], "a time") >= time[0]
+    ]
+    if not told:
+        return Marks()
+    if prefix == _PROFILER:
+        what, times = "ProfilerStep", [at for _, at in told]
+    else:
+        # Several optimizers may step in an iteration, some of them more than once.
+        counts = Counter(name for name, _ in told)
+        name = min(counts, key=lambda name: counts[name])
+        what, times = f"the end of {name}", [at for own_name, at in told if own_name == name]
+    # Whole microseconds: what ends with an event ends after it, what begins with it before it.
+    later = np.array(sorted(times), np.int64) + (stage == "END")
+    rows = np.unique(np.searchsorted(time, later))
+    return Marks(tuple(rows.tolist()), what)
+
+
+def _begun(own: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether an optimizer began to step: memory ran out in it, or the recording ended."""
+    return any(
+        text(item.get("name", ""), "a name").startswith(_OPTIMIZER) and item.get("stage") == "START"
+        for item in own
+    )
 
 
 def _from_metadata(note: NDArray[np.int32], notes: Sequence[str]) -> Marks:
@@ -98,7 +121,7 @@ def _from_metadata(note: NDArray[np.int32], notes: Sequence[str]) -> Marks:
             return Marks()
         rows.append(row)
         last = numbers
-    return Marks(tuple(rows), "user metadata") if len(rows) > 1 else Marks()
+    return Marks(tuple(rows), "user metadata", MarkedBy.METADATA) if len(rows) > 1 else Marks()
 
 
 def _follows(last: list[int], numbers: list[int]) -> bool:

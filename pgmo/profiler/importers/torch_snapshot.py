@@ -4,6 +4,8 @@
     device_traces         for each device its events
     allocator_settings    from 2.2 on
     external_annotations  from 2.7 on: when optimizer steps began and ended
+    host_segments         from 2.14 on, where asked for: pinned memory of the host,
+    host_traces           and its events, in one list
 
 `torch.cuda.memory_snapshot()` returns the segments alone; pickled, they are read as well.
 """
@@ -11,7 +13,7 @@
 from array import array
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -22,12 +24,11 @@ from pgmo.contents import contents
 from pgmo.errors import FileError, ProfileError
 from pgmo.profiler.importers.beginning import Rows, complete, with_marks
 from pgmo.profiler.importers.circumstances import private_pools, settings_of
-from pgmo.profiler.importers.frames import Frame, Labels, tag_of
 from pgmo.profiler.importers.imported import Imported
 from pgmo.profiler.importers.marks import find_marks
 from pgmo.profiler.importers.restricted_pickle import PickleError, load
+from pgmo.profiler.importers.stacks import Stacks, drop_untold
 from pgmo.profiler.importers.values import device_number, integer, shown, text
-from pgmo.profiler.tag import Tag
 from pgmo.profiler.trace import Event, Trace
 from pgmo.units import format_bytes
 
@@ -41,9 +42,9 @@ _KINDS: Final = {
     "segment_unmap": Event.SEGMENT_UNMAP,
     "oom": Event.OOM,
 }
-_PASSED_OVER = "snapshot"  # the event of a snapshot being taken
-_MOST_FRAMES = 1024
-_MOST_LINE = 2**31
+_PASSED_OVER = ("snapshot", "annotate")  # one was taken; a tensor got a note
+HOST = -1
+"""The number of the device that is pinned memory of the host."""
 _LITTLE = 1024
 _MASK = 2**64 - 1
 _HOW = (
@@ -57,7 +58,8 @@ def read_torch_snapshot(path: Path, device: int | None = None) -> list[Imported]
 
     Args:
         path: the file.
-        device: only this device; None for all that have events or segments.
+        device: only this device, -1 for pinned memory of the host; None for all devices that have
+            events or segments, or for the host where nothing else has.
 
     Raises:
         FileError: when it is no snapshot, is damaged, asks for more than plain data, holds nothing,
@@ -96,9 +98,6 @@ def read_torch_snapshot(path: Path, device: int | None = None) -> list[Imported]
         ) from error
 
 
-_NO_TAG: Final = -2
-"""A stack's number where none was recorded; -1 is a stack that was, and is empty."""
-
 _SEEN: Final = object()
 """Stands where an event's dictionary was. Which one it is, its place tells: in columns, too, they
 are in the order of the file, and an object of its own for each would be a third of the memory."""
@@ -122,10 +121,7 @@ class _Reader:
         self.note = array("i")  # which user metadata
         self.notes: dict[str, int] = {"": 0}
         self.unknown: Counter[str] = Counter()
-        self.frames: dict[Frame, Frame] = {}
-        self.stacks: dict[tuple[Frame, ...], int] = {}
-        # By identity, for most are one object; kept here, so that no other can take its place.
-        self.same: dict[int, tuple[object, int]] = {}
+        self.stacks = Stacks()
         self.blocks: list[tuple[int, int, int, bool, int]] = []
         self.free: dict[int, int] = {}  # memory of the device at each failed request
 
@@ -142,22 +138,21 @@ class _Reader:
         if "state" in found:
             return self._block(found)
         if "filename" in found:
-            frame = Frame(
-                text(found.get("name", ""), "the name of a function"),
-                text(found["filename"], "the name of a file"),
-                integer(found.get("line", 0), "the line of a frame", -_MOST_LINE, _MOST_LINE),
-            )
-            return self.frames.setdefault(frame, frame)
+            return self.stacks.frame(found)
         return found
 
     def devices(self, value: Mapping[str, Any], device: int | None) -> list[Imported]:
         """The devices of the whole snapshot."""
         segments = value["segments"]
-        self._check_blocks(segments)
-        lengths = self._lengths(value.get("device_traces") or [])
-        numbers = {device_number(number) for number, length in enumerate(lengths) if length}
+        host = value.get("host_segments") or []
+        self._check_blocks(segments=segments, host_segments=host)
+        rows = self._rows(value)
+        numbers = {device_number(number) for number in rows if number != HOST}
         owners = [device_number(segment.get("device", 0)) for segment in segments]
         numbers.update(owners)
+        pinned = bool(host) or HOST in rows
+        if pinned and (device == HOST or not numbers):
+            numbers.add(HOST)
         if not numbers:
             raise FileError(
                 f"{self.path}: the snapshot holds no events and no segments: nothing was allocated "
@@ -174,38 +169,53 @@ class _Reader:
         made = []
         for number in wanted:
             own = [s for s, owner in zip(segments, owners, strict=True) if owner == number]
-            first = sum(lengths[:number])
-            rows = np.arange(first, first + (lengths[number] if number < len(lengths) else 0))
+            own = list(host) if number == HOST else own
+            seen = rows.get(number, np.arange(0))
             last = number == wanted[-1]
-            made.append(self._device(number, rows, own, settings, annotations, last))
+            made.append(self._device(number, seen, own, settings, annotations, last))
+        if pinned and HOST not in wanted:
+            told = f"{len(rows.get(HOST, ()))} events; import them with --device {HOST}"
+            made[0].notes["pinned memory of the host"] = told
         return made
 
-    def _check_blocks(self, segments: list[dict[str, Any]]) -> None:
+    def _check_blocks(self, **parts: list[dict[str, Any]]) -> None:
         """Each block is in one segment: a small file could name one many times, and grow."""
         seen = 0
-        for number, segment in enumerate(segments):
-            for block in segment.get("blocks", ()):
-                if type(block) is not _Block:
-                    self._wrong(f"segments[{number}] holds things that are no blocks")
-                seen += 1
-                if seen > len(self.blocks):
-                    self._wrong("a block is in several places of the segments")
+        for name, segments in parts.items():
+            for number, segment in enumerate(segments):
+                for block in segment.get("blocks", ()):
+                    if type(block) is not _Block:
+                        self._wrong(f"{name}[{number}] holds things that are no blocks")
+                    seen += 1
+                    if seen > len(self.blocks):
+                        self._wrong("a block is in several places of the segments")
 
-    def _lengths(self, traces: list[Any]) -> list[int]:
-        """Events of each device; they are all there are, and each is there once."""
-        lengths = [len(trace) for trace in traces]
+    def _rows(self, value: Mapping[str, Any]) -> dict[int, NDArray[np.int64]]:
+        """Events of each device that has any; they are all there are, and each is there once."""
+        traces: list[tuple[int, list[Any]]] = []
+        for name in value:  # in the order of the file, as the columns are
+            if name == "device_traces":
+                traces += (own for own in enumerate(value[name] or ()) if len(own[1]))
+            elif name == "host_traces" and value[name]:
+                traces.append((HOST, value[name]))
+        edges = [0, *accumulate(len(trace) for _, trace in traces)]
         # Before they are looked through: one list may be there any number of times.
-        few = sum(lengths) <= len(self.kind) + _LITTLE
-        for number, trace in enumerate(traces if few else ()):
+        few = edges[-1] <= len(self.kind) + _LITTLE
+        for number, trace in traces if few else ():
             if not all(event is _SEEN for event in trace):
-                self._wrong(f"device_traces[{number}] holds things that are no events")
-        traces.clear()
-        if sum(lengths) != len(self.kind):
+                name = "host_traces" if number == HOST else f"device_traces[{number}]"
+                self._wrong(f"{name} holds things that are no events")
+        if edges[-1] != len(self.kind):
             self._wrong(
-                f"{len(self.kind)} events are in {sum(lengths)} places of device_traces: one is "
-                "there twice, or elsewhere"
+                f"{len(self.kind)} events are in {edges[-1]} places of the traces: one is there "
+                "twice, or elsewhere"
             )
-        return lengths
+        parts = zip(traces, pairwise(edges), strict=True)
+        made = {number: np.arange(low, high) for (number, _), (low, high) in parts}
+        for name in ("device_traces", "host_traces"):
+            if isinstance(value.get(name), list):
+                value[name].clear()
+        return made
 
     def _device(
         self,
@@ -238,7 +248,7 @@ class _Reader:
             settings = {"expandable_segments": "True", **settings}
         marked = with_marks(seen, marks.rows)
         whole, before, repairs = complete(marked, plain, pages, blocks)
-        whole = _told(whole, before)
+        whole = drop_untold(whole, before)
         start = int(time[0]) if len(time) else 0
         if marks.rows:
             notes["marks"] = marks.explanation
@@ -248,16 +258,18 @@ class _Reader:
                 address=whole.address,
                 size=whole.size,
                 stream=whole.stream,
-                tag=self._origins(whole),
+                tag=self.stacks.origins(whole),
                 time=np.where(whole.time > 0, np.maximum(whole.time - start, 0), 0),
                 before=before,
-                device=number,
+                device=max(0, number),
                 settings=settings,
-                tags=self._tags(whole),
+                tags=self.stacks.tags(whole),
+                marked_by=marks.by,
             )
         except ProfileError as error:
             raise FileError(f"{self.path}: device {number}: {error}; save it again") from error
-        return Imported(trace, "torch", f"cuda:{number}", {**notes, **repairs})
+        name = "cpu" if number == HOST else f"cuda:{number}"
+        return Imported(trace, "torch", name, {**notes, **repairs})
 
     def _forget(self) -> None:
         """Gives back the columns, which are of all devices."""
@@ -271,7 +283,7 @@ class _Reader:
             odd = shown(note if type(action) is str else action)
             raise ValueError(f"the action or the metadata of an event is {odd}, which is no text")
         kind = _KINDS.get(action, -1)
-        if kind < 0 and action != _PASSED_OVER:
+        if kind < 0 and action not in _PASSED_OVER:
             self.unknown[text(action, "an action")] += 1
         address = found.get("addr", 0)
         if kind == Event.OOM:
@@ -284,7 +296,7 @@ class _Reader:
             self.numbers[1].append(found.get("size", 0))
             self.numbers[2].append(found.get("time_us", 0))
             self.stream.append(found.get("stream", 0) & _MASK)
-            self.stack.append(self._stack(found.get("frames", ())))
+            self.stack.append(self.stacks.number(found.get("frames", ())))
             self.note.append(self.notes.setdefault(note, len(self.notes)))
         except (OverflowError, TypeError) as error:
             self._wrong(f"event {len(self.kind) - 1} has a value that is no number: {error}")
@@ -306,24 +318,10 @@ class _Reader:
                 size,
                 size if requested is None else integer(requested, "the size of a block"),
                 state.startswith("active"),
-                self._stack(frames),
+                self.stacks.number(frames),
             )
         )
         return _Block(len(self.blocks) - 1)
-
-    def _stack(self, frames: Any) -> int:
-        """Number of a stack of calls; -1 for none."""
-        if not frames:
-            return -1
-        known = self.same.get(id(frames))
-        if known is not None:
-            return known[1]
-        if type(frames) is not list and type(frames) is not tuple:
-            raise ValueError(f"a stack is {shown(frames)}, which is no list of frames")
-        stack = tuple(frame for frame in frames[:_MOST_FRAMES] if type(frame) is Frame)
-        number = self.stacks.setdefault(stack, len(self.stacks))
-        self.same[id(frames)] = frames, number
-        return number
 
     def _segments(self, segments: list[dict[str, Any]]) -> tuple[Rows, Rows, Rows]:
         """Segments, mapped ranges of expandable ones, and blocks alive, as rows."""
@@ -362,37 +360,6 @@ class _Reader:
             notes["out of memory"] = told + more
         return notes
 
-    def _origins(self, whole: Rows) -> NDArray[np.int32]:
-        """Tags of the rows that make something; a stack's number becomes that of its tag."""
-        used, tag = self._used(whole)
-        made = np.where(_is_made(whole), whole.origin, _NO_TAG)
-        place = np.searchsorted(used, made)
-        place[place == len(used)] = 0
-        known = (used[place] == made) if len(used) else np.zeros(len(made), np.bool_)
-        return np.where(known, tag[place] if len(used) else -1, -1).astype(np.int32)
-
-    def _tags(self, whole: Rows) -> tuple[Tag, ...]:
-        used, _ = self._used(whole)
-        return tuple(dict.fromkeys(self._tag(int(number)) for number in used))
-
-    def _used(self, whole: Rows) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Numbers of the stacks that made something, and the numbers of their tags."""
-        used = np.unique(whole.origin[_is_made(whole)])
-        used = used[used != _NO_TAG]
-        place: dict[Tag, int] = {}
-        tags = [place.setdefault(self._tag(int(number)), len(place)) for number in used]
-        return used, np.array(tags, np.int32)
-
-    def _tag(self, number: int) -> Tag:
-        if not hasattr(self, "_made"):
-            self._made: dict[int, Tag] = {}
-            self._by_number = list(self.stacks)
-            self._labels = Labels(self.frames)
-        if number not in self._made:
-            stack = self._by_number[number] if number >= 0 else ()
-            self._made[number] = tag_of(stack, self._labels)
-        return self._made[number]
-
     def _wrong(self, what: str) -> NoReturn:
         raise FileError(f"{self.path}: {what}; {_HOW}")
 
@@ -400,20 +367,3 @@ class _Reader:
 def _view(column: "array[int]", dtype: type[Any]) -> NDArray[Any]:
     """A column as an array, without a copy."""
     return np.frombuffer(column, dtype) if len(column) else np.empty(0, dtype)
-
-
-def _told(rows: Rows, before: int) -> Rows:
-    """The rows, with `_NO_TAG` where an empty stack tells nothing.
-
-    Among stacks, an empty one tells the thread: that of the backward pass. But stacks may be
-    recorded of what is alive alone, and blocks older than the recording have none.
-    """
-    seen = np.arange(len(rows)) >= before
-    recorded = bool((seen & _is_made(rows) & (rows.origin >= 0)).any())
-    nothing = (rows.origin < 0) & ~(seen & recorded)
-    return replace(rows, origin=np.where(nothing, _NO_TAG, rows.origin).astype(np.int32))
-
-
-def _is_made(rows: Rows) -> NDArray[np.bool_]:
-    made: NDArray[np.bool_] = (rows.kind == Event.ALLOC) | (rows.kind == Event.OOM)
-    return made

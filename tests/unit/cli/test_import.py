@@ -8,6 +8,8 @@ import pytest
 from pgmo.cli.main import main
 from pgmo.packing.plan import Plan
 from pgmo.profiler.profile import Profile
+from pgmo.report.history import follow
+from pgmo.units import format_bytes
 from tests.unit.profiler.importers.snapshots import Device, save, snapshot, train
 
 
@@ -97,3 +99,51 @@ def test_a_log_without_requests(tmp_path, capsys):
     source.write_text("Thread,Time,Action,Pointer,Size,Stream\n")
     assert main(["import", str(source)]) == 1
     assert "has no allocation in its 0 events on cuda:0" in capsys.readouterr().err
+
+
+def test_the_live_peak_of_the_recording_is_told(source, tmp_path, capsys):
+    assert main(["import", str(source), "--json"]) == 0
+    (told,) = json.loads(capsys.readouterr().out)["profiles"]
+    trace = Profile.load(tmp_path / "run.pgmoprof").trace
+    assert told["live_peak"] == int(follow(trace).live().max()) > told["max_load"]
+    assert told["guessed"]
+    assert main(["import", str(source), "--force"]) == 0
+    peak = format_bytes(told["live_peak"])
+    assert f"live peak   {peak} of all blocks in the recording" in capsys.readouterr().out
+
+
+def test_the_whole_or_one_iteration(source, tmp_path, capsys):
+    made = tmp_path / "run.pgmoprof"
+    assert main(["import", str(source), "--whole"]) == 0
+    assert "iterations  all 49 requests, by hand" in capsys.readouterr().out
+    assert not Profile.load(made).circular
+    assert main(["import", str(source), "--iteration", "2", "--force"]) == 0
+    assert "of 9 requests, number 2, chosen by hand" in capsys.readouterr().out
+    assert Profile.load(made).circular
+    with pytest.raises(SystemExit, match="2"):
+        main(["import", str(source), "--iteration", "2", "--whole", "--force"])
+    capsys.readouterr()
+    assert main(["import", str(source), "--iteration", "77", "--force"]) != 0
+    assert "iteration 77 is not in the recording" in capsys.readouterr().err
+
+
+def test_a_guess_stays_a_guess_in_the_file(source, tmp_path, capsys):
+    device = Device()
+    for _ in range(8):
+        device.free(device.alloc(9000))
+        device.alloc(700)  # leaks
+    leaky = save(snapshot(device), tmp_path / "leaky.pickle")
+    assert main(["import", str(leaky)]) == 0
+    assert main(["leaks", str(tmp_path / "leaky.pgmoprof"), "--json"]) == 0
+    out = capsys.readouterr().out
+    (leak,) = json.loads(out[out.index("{") :])["found"]
+    assert leak["confidence"] == "likely"
+
+
+def test_a_table_has_no_iterations(tmp_path, capsys):
+    source = tmp_path / "blocks.csv"
+    source.write_text("id,lower,upper,size\n0,0,10,64\n1,5,20,32\n")
+    assert main(["import", str(source), "--iteration", "0"]) != 0
+    assert "is a table of blocks, which has no iterations" in capsys.readouterr().err
+    assert main(["import", str(source), "--whole"]) == 0
+    assert "live peak   96 B" in capsys.readouterr().out

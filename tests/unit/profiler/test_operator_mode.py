@@ -54,10 +54,6 @@ def test_operators_that_take_functions_run_as_they_do_without():
     assert log.tags(tagger)
 
 
-@pytest.mark.skipif(
-    not hasattr(TorchDispatchMode, "ignore_compile_internals"),
-    reason="this torch compiles nothing within a dispatch mode",
-)
 def test_a_program_is_compiled_as_it_is_without():
     graphs = []
 

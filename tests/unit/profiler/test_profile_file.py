@@ -1,6 +1,7 @@
 import dataclasses
 import json
 import zipfile
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from pgmo.profiler.profile import COLUMNS, Profile, ProfileMeta
 from pgmo.profiler.profile_file import FORMAT_VERSION
 from pgmo.profiler.tag import Tag
 from pgmo.profiler.trace import COLUMNS as TRACE_COLUMNS
-from pgmo.profiler.trace import Event, Trace
+from pgmo.profiler.trace import Event, MarkedBy, Trace
 from tests.unit.profiler.examples import profiles, same, small_profile
 
 
@@ -158,7 +159,7 @@ def test_a_trace_that_is_wrong_is_refused(tmp_path):
     trace = Trace.from_columns(kind=[0], address=[64], size=[8])
     inner = {name: getattr(trace, name).copy() for name in TRACE_COLUMNS}
     inner["kind"][0] = 99
-    own = {"before": 0, "device": 0, "settings": {}, "tags": []}
+    own = {"before": 0, "device": 0, "settings": {}, "tags": [], "marked_by": "steps"}
     packed = pack("pgmoprof", FORMAT_VERSION, inner, own)
     fields = _fields(profile, tmp_path)
     write(tmp_path / "bad", "pgmoprof", FORMAT_VERSION, columns, fields, {"trace": packed})
@@ -222,3 +223,34 @@ def test_sizes_that_add_up_to_more_than_a_number_are_refused():
     rows = 2**14 + 1
     with pytest.raises(ProfileError, match=r"add up to 2\*\*62 bytes or more"):
         Trace.from_columns(kind=[0] * rows, address=[0] * rows, size=[2**48] * rows)
+
+
+@pytest.mark.parametrize("marked_by", MarkedBy)
+def test_who_marked_the_iterations_is_kept(tmp_path, marked_by):
+    trace = replace(Trace.from_columns(kind=[8], address=[0], size=[0]), marked_by=marked_by)
+    replace(small_profile(), trace=trace).save(tmp_path / "a.pgmoprof")
+    assert Profile.load(tmp_path / "a.pgmoprof").trace.marked_by == marked_by
+
+
+def _with_trace(tmp_path, version, iterations, **own):
+    """A file of some version, whose notes say this of the iterations."""
+    meta = ProfileMeta(notes={"iterations": iterations})
+    profile = replace(small_profile(), meta=meta)
+    columns = {name: getattr(profile, name) for name in COLUMNS}
+    trace = Trace.from_columns(kind=[8], address=[0], size=[0])
+    inner = {name: getattr(trace, name) for name in TRACE_COLUMNS}
+    own = {"before": 0, "device": 0, "settings": {}, "tags": [], **own}
+    nested = {"trace": pack("pgmoprof", version, inner, own)}
+    write(tmp_path / "a", "pgmoprof", version, columns, _fields(profile, tmp_path), nested)
+    return Profile.load(tmp_path / "a").trace
+
+
+def test_in_older_files_the_notes_say_who_marked(tmp_path):
+    guessed = _with_trace(tmp_path, 3, "4 of 9 requests, found by their period")
+    told = _with_trace(tmp_path, 3, "4 of 9 requests, by the marks in the trace")
+    assert (guessed.marked_by, told.marked_by) == (MarkedBy.PERIOD, MarkedBy.STEPS)
+
+
+def test_marks_of_nobody_known_are_refused(tmp_path):
+    with pytest.raises(FileError, match="'marked_by' is 'me', must be one of steps, "):
+        _with_trace(tmp_path, FORMAT_VERSION, "", marked_by="me")

@@ -8,7 +8,6 @@ from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 import pgmo  # noqa: E402
 from pgmo.profiler import origin  # noqa: E402
 from pgmo.profiler.tags import Tagger  # noqa: E402
-from pgmo.recompute import compat  # noqa: E402
 from pgmo.recompute.planning import Choice  # noqa: E402
 from tests.unit.profiler.networks import Log  # noqa: E402
 
@@ -38,12 +37,7 @@ def fresh():
     torch._dynamo.reset()
 
 
-AS_IT_IS = pytest.mark.skipif(
-    compat.version() < (2, 10), reason="compiled code runs uncompiled while operators are watched"
-)
-
-
-@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=AS_IT_IS)])
+@pytest.mark.parametrize("compiled", [False, True])
 def test_who_records_learns_whose_operators_run_again(compiled):
     model = network()
     if compiled:

@@ -1,7 +1,9 @@
+from dataclasses import replace
+
 from pgmo.packing.portfolio import plan
 from pgmo.profiler.from_trace import profile_of
 from pgmo.profiler.profile import NEVER, Profile, ProfileMeta
-from pgmo.profiler.trace import Event, Trace
+from pgmo.profiler.trace import Event, MarkedBy, Trace
 from pgmo.report.cards import cards
 from pgmo.report.summary import explain
 from pgmo.units import format_bytes
@@ -84,3 +86,15 @@ def test_what_was_recorded_stands_beside_what_is_predicted():
     found = cards_of(profile_of(trace))
     assert found["PyTorch would reserve"].note.endswith("; 20.0 MiB as recorded")
     assert "as recorded" not in found["with expandable segments"].note
+
+
+def test_a_leak_of_guessed_iterations_is_no_alarm():
+    rows = [
+        row for n in range(8) for row in ((Event.MARK, 0, 0), (Event.ALLOC, 512 * (n + 1), 512))
+    ]
+    kind, address, size = zip(*rows, strict=True)
+    told = Trace.from_columns(kind=kind, address=address, size=size)
+    guessed = replace(told, marked_by=MarkedBy.PERIOD)
+    found = [cards_of(profile_with(trace=trace))["Leaks"] for trace in (told, guessed)]
+    assert [card.bad for card in found] == [True, False]
+    assert "if what repeats is an iteration" in found[1].note

@@ -1,9 +1,11 @@
+from dataclasses import replace
+
 import pytest
 
 from pgmo.errors import ProfileError
 from pgmo.profiler.profile import NEVER, Profile
 from pgmo.profiler.tag import Tag
-from pgmo.profiler.trace import Trace
+from pgmo.profiler.trace import MarkedBy, Trace
 from pgmo.report.leaks import compare_leaks, find_leaks
 from tests.unit.report.loops import ACTIVATION, GRADIENT, LOSS, STATE, TAGS, Loop, train
 
@@ -138,3 +140,14 @@ def test_profiles_in_a_row_show_what_grows_from_each_to_the_next():
     assert compare_leaks([profile(3, 1), profile(3, 4), profile(3, 2)]).found == ()
     with pytest.raises(ProfileError, match="1 profiles cannot be compared; give two or more"):
         compare_leaks([profile(1, 1)])
+
+
+def test_nothing_is_certain_where_iterations_were_guessed():
+    trace = train(12, keep_losses_every=1)
+    guessed = find_leaks(with_trace(replace(trace, marked_by=MarkedBy.PERIOD)))
+    told = find_leaks(with_trace(trace))
+    assert [leak.confidence for leak in told.found] == ["certain"]
+    assert [leak.confidence for leak in guessed.found] == ["likely"]
+    assert guessed.growth == told.growth
+    assert (guessed.guessed, told.guessed) == (True, False)
+    assert guessed.basis.startswith("12 iterations of the trace, guessed by their period")

@@ -56,7 +56,7 @@ function leakSection(leaks) {
     { title: "origin" },
     { title: "seen" },
   ];
-  return section("Leaks", makeTable(columns, rows));
+  return section("Leaks", makeTable(columns, rows), make("p", {}, `Of ${leaks.basis}.`));
 }
 
 function figureSection(model, told) {

@@ -82,3 +82,15 @@ def test_what_cannot_be_used(text: str, message: str) -> None:
 
 def test_the_other_backend_of_pytorchs_own_is_accepted() -> None:
     assert AllocatorSettings.from_text("backend:native") == AllocatorSettings()
+
+
+def test_newer_settings_that_place_nothing_elsewhere() -> None:
+    text = (
+        "throw_on_cudamalloc_oom:True,per_process_memory_fraction:0.5,"
+        "expandable_segments_reserve:0.5,"
+        "expandable_segments_reserve_by_class:[capture:0.25,workspace:40G],"
+        "expandable_segments:True,pinned_max_cached_size_mb:64"
+    )
+    for given in (text, SNAPSHOT | {"expandable_segments": True, "PYTORCH_CUDA_ALLOC_CONF": text}):
+        read = AllocatorSettings.from_text(given)
+        assert (read.memory_fraction, read.expandable_segments) == (0.5, True)

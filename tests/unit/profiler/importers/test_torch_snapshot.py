@@ -10,6 +10,7 @@ import pytest
 from pgmo.errors import FileError
 from pgmo.profiler.importers.torch_snapshot import read_torch_snapshot
 from pgmo.profiler.trace import Event
+from pgmo.report.history import follow
 from tests.unit.profiler.importers.snapshots import (
     MIB,
     Device,
@@ -377,3 +378,101 @@ def test_names_of_any_length_are_cut(tmp_path):
             frame["name"] = "x" * 3000
     (read,) = read_torch_snapshot(save(saved, tmp_path / "a.pickle"))
     assert max(len(line) for tag in read.trace.tags for line in tag.stack) < 250
+
+
+def with_host(*devices, first=False):
+    """A snapshot with pinned memory of the host, as PyTorch 2.15 writes it."""
+    host = Device(number=-1)
+    kept = host.alloc(4096)
+    host.free(host.alloc(70_000))
+    assert kept in host.blocks
+    saved = snapshot(*devices)
+    part = {"host_segments": host.state(), "host_traces": host.events}
+    return (part | saved if first else saved | part), host
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_pinned_memory_of_the_host_is_a_device_of_its_own(tmp_path, first):
+    device = Device()
+    train(device, 3)
+    saved, host = with_host(device, first=first)
+    alone = read_one(tmp_path, snapshot(device))
+    own = read_one(tmp_path, saved)
+    assert own.device == "cuda:0"
+    assert own.trace.size.tolist() == alone.trace.size.tolist()
+    assert own.notes["pinned memory of the host"] == (
+        f"{len(host.events)} events; import them with --device -1"
+    )
+    pinned = read_one(tmp_path, saved, device=-1)
+    assert pinned.device == "cpu"
+    assert pinned.trace.requests == 2
+    assert replayed(pinned.trace)[0] == live_at_end({"segments": host.state()})
+
+
+def test_pinned_memory_alone(tmp_path):
+    saved, _ = with_host(Device())
+    assert read_one(tmp_path, saved).device == "cpu"
+
+
+def test_events_of_the_host_in_two_places_are_refused(tmp_path):
+    saved, host = with_host(Device())
+    saved["device_traces"] = [host.events]
+    with pytest.raises(FileError, match="in 10 places of the traces: one is there twice"):
+        read_one(tmp_path, saved)
+
+
+def test_notes_on_tensors_and_what_allocators_tag_are_no_events(tmp_path):
+    device = Device()
+    train(device, 2)
+    plain = read_one(tmp_path, snapshot(device)).trace
+    note = {**device.events[0], "action": "annotate", "user_metadata": "step 7"}
+    for event in device.events:
+        event |= {"pool_id": (0, 0), "internal_metadata": "mallocWithAddress"}
+    device.events[5:5] = [note, {**note, "user_metadata": "step 8"}]
+    own = read_one(tmp_path, snapshot(device))
+    assert own.trace.kind.tolist() == plain.kind.tolist()
+    assert "unknown events" not in own.notes
+
+
+@pytest.mark.parametrize("skipped", ["free_requested", "free_completed", "segment_alloc"])
+def test_actions_that_were_not_recorded(tmp_path, skipped):
+    device = Device()
+    train(device, 4)
+    whole = follow(read_one(tmp_path, snapshot(device)).trace)
+    device.events[:] = [event for event in device.events if event["action"] != skipped]
+    found = follow(read_one(tmp_path, snapshot(device)).trace)
+    assert int(found.live().max()) == int(whole.live().max())
+    assert len(found) == len(whole)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda s: s.update(host_traces=5), "lacks something or has a value of another kind"),
+        (lambda s: s.update(host_traces="x"), "host_traces holds things that are no events"),
+        (lambda s: s["host_traces"].append(5), "host_traces holds things that are no events"),
+        (lambda s: s.update(host_traces=[*s["host_traces"]] * 300), "one is there twice"),
+        (lambda s: s.update(host_segments=5), "lacks something or has a value of another kind"),
+        (lambda s: s.update(host_segments=[5]), "lacks something or has a value of another kind"),
+        (lambda s: s["host_segments"][0].update(blocks=[1]), r"host_segments\[0\] holds things"),
+        (lambda s: s["host_segments"].append(s["host_segments"][0]), "in several places"),
+        (lambda s: s["host_segments"][0].update(address=1e9), "address of a segment is 1000000000"),
+        (lambda s: s["host_segments"][0].update(total_size=2**70), r"must be from 0 to 2\*\*62"),
+        (lambda s: s["segments"][0].update(device=-1), "the device is -1, must be from 0 to 127"),
+    ],
+)
+def test_pinned_memory_that_is_none_is_refused(tmp_path, change, message):
+    device = Device()
+    device.alloc(64)
+    saved, _ = with_host(device)
+    change(saved)
+    with pytest.raises(FileError, match=message):
+        read_one(tmp_path, saved, device=-1)
+
+
+def test_notes_on_tensors_are_texts(tmp_path):
+    saved = good()
+    note = {**saved["device_traces"][0][0], "action": "annotate", "user_metadata": ((), ())}
+    saved["device_traces"][0].append(note)
+    with pytest.raises(FileError, match=r"of an event is \(\(\), \(\)\), which is no text"):
+        read_one(tmp_path, saved)

@@ -1,5 +1,6 @@
 """Calls a function when a module has been imported, by whoever and whenever."""
 
+import importlib
 import importlib.util
 import sys
 from collections.abc import Callable, Sequence
@@ -23,6 +24,7 @@ def after_import(name: str, call: Callable[[], object]) -> None:
         was there already
     """
     if name in sys.modules:
+        importlib.import_module(name)  # waits while another thread is importing it
         call()
     else:
         sys.meta_path.insert(0, _Finder(name, call))

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from pgmo.runner.imports import after_import
+from pgmo.imports import after_import
 
 
 @pytest.fixture

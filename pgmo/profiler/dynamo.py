@@ -1,0 +1,223 @@
+"""Tells where compiled code begins and ends, so that whoever watches a program can step aside.
+
+    eager code            watched
+      compiled(x)  --->   withdraw()     guards are checked, frames traced, compiled code runs
+                   <---   come_back()
+    eager code            watched
+
+TorchDynamo looks at more than the code that it compiles: it guards on hooks and traces them, and
+refuses dispatch modes. What it finds there ends up in the number of graphs, in its breaks and so in
+the last bits of the results. So nothing of what pgmo watches with is there while it looks.
+
+Dynamo begins where a thread gets a callback for the frames that it evaluates, and ends where it
+loses it: `set_eval_frame`, which every compiled function calls through its module's namespace. A
+compiled module looks for hooks even before, to warn of them, so calling one is a beginning, too.
+"""
+
+import functools
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from pgmo.imports import after_import
+
+_EVAL_FRAME = "torch._dynamo.eval_frame"
+_NEEDED = ("OptimizedModule", "_maybe_set_eval_frame", "skip_code")
+_COMPILED = "compile_wrapper"
+"""What is called in the place of a compiled function; it had another name before 2.7."""
+
+
+class Observer(Protocol):
+    """Whoever watches a program. Called on the thread that it is about; must not raise.
+
+    Example:
+        >>> class Careless:
+        ...     def withdraw(self, module): ...
+        ...     def come_back(self): ...
+        ...     def compiling(self): ...
+    """
+
+    def withdraw(self, module: Any) -> None:
+        """Compiled code is about to be looked for, on this thread.
+
+        Args:
+            module: the compiled module that is called; None where that is not known.
+        """
+
+    def come_back(self) -> None:
+        """This thread is out of it again."""
+
+    def compiling(self) -> None:
+        """Something is about to be compiled, perhaps within an operator of the backward pass."""
+
+
+class _Thread(threading.local):
+    """How deep a thread is in calls of compiled code."""
+
+    depth = 0
+    beginning = 0  # id of the outermost compiled function's frame
+    withdrawn: tuple["Observer", ...] = ()
+
+
+_thread = _Thread()
+_observers: list[Observer] = []
+_wanted = False
+_hidden = True
+
+
+def hidden() -> bool:
+    """Whether observers can step aside in time; false for a Dynamo that is not as expected.
+
+    Then nothing may be watched that it could see.
+    """
+    return _hidden
+
+
+def attend(observer: Observer) -> Callable[[], None]:
+    """Tells the observer from now on.
+
+    Args:
+        observer: as long as it is told, it is kept alive.
+
+    Returns:
+        What to call, on any thread, to tell it no more.
+
+    Example:
+        >>> leave = attend(Careless())  # doctest: +SKIP
+    """
+    global _wanted
+    if not _wanted:
+        _wanted = True
+        after_import(_EVAL_FRAME, _attach)
+    _observers.append(observer)
+    return lambda: _observers.remove(observer)
+
+
+def skip(function: Any) -> None:
+    """Has Dynamo not look at the function's own frame, wherever it is called.
+
+    As long as a thread is in compiled code, Dynamo evaluates the frames of all that is called
+    there. What the function calls is evaluated as if its caller had called it.
+
+    Args:
+        function: with a `__code__`, which it may share with others.
+    """
+
+    def skip_it() -> None:
+        if hasattr(_dynamo(), "skip_code"):
+            _dynamo().skip_code(function.__code__)
+
+    after_import(_EVAL_FRAME, skip_it)
+
+
+def inside() -> bool:
+    """Whether this thread is in a call of compiled code, as far as is known."""
+    return _thread.depth > 0
+
+
+def _attach() -> None:
+    """Wraps what Dynamo begins and ends with, for good: calls that have begun have to end."""
+    global _hidden
+    module = _dynamo()
+    if not all(hasattr(module, name) for name in _NEEDED):
+        _hidden = False
+        return
+    from torch._C._dynamo import eval_frame
+
+    if eval_frame.get_eval_frame_callback() is not None:
+        _thread.depth = 1
+    wrappers = [_calling(module.OptimizedModule.__call__)]
+    module.OptimizedModule.__call__ = wrappers[0]
+    # Before 2.7 there is only the second one; afterwards they are one function by two names.
+    for name, begins in (("set_eval_frame", True), ("_maybe_set_eval_frame", False)):
+        if hasattr(module, name):
+            wrappers.append(_setting(getattr(module, name), begins))
+            setattr(module, name, wrappers[-1])
+    for function in (*wrappers, _enter, _leave, inside):
+        module.skip_code(function.__code__)
+
+
+def _dynamo() -> Any:
+    return sys.modules[_EVAL_FRAME]
+
+
+def _setting(original: Callable[[Any], Any], begins: bool) -> Callable[[Any], Any]:
+    """A function that sets a thread's callback.
+
+        prior = set_eval_frame(None)       a compiled function begins: it notes the dispatch keys
+        _maybe_set_eval_frame(callback)    the program's code, under Dynamo
+        set_eval_frame(None)
+        _maybe_set_eval_frame(prior)       it ends
+
+    Args:
+        original: sets it, and returns the one before.
+        begins: whether it is the first of these calls.
+    """
+
+    def set_eval_frame(callback: Any) -> Any:
+        depth = _thread.depth
+        if callback is None:
+            caller = sys._getframe(1)
+            if begins and not depth and _observers and caller.f_code.co_name == _COMPILED:
+                _thread.beginning = id(caller)
+                _enter(None)
+            prior = original(None)
+            if prior is not None:
+                _leave()
+            elif not begins and _thread.beginning == id(caller):
+                _thread.beginning = 0
+                _leave()
+        elif depth:
+            prior = original(callback)
+            if prior is None:  # Dynamo puts it aside while it traces, and may call compiled code
+                _thread.depth = depth + 1
+        else:
+            _enter(None)
+            prior = original(callback)
+        return prior
+
+    return set_eval_frame
+
+
+def _calling(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def __call__(module: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
+        _enter(module)
+        try:
+            return original(module, *args, **kwargs)
+        finally:
+            _leave()
+
+    return __call__
+
+
+def _enter(module: Any) -> None:
+    _thread.depth += 1
+    if _thread.depth == 1 and _observers:
+        _await_compilation()
+        _thread.withdrawn = tuple(_observers)
+        for observer in _thread.withdrawn:
+            observer.withdraw(module)
+
+
+def _leave() -> None:
+    _thread.depth = max(0, _thread.depth - 1)
+    if not _thread.depth:
+        # Also those that were left meanwhile. Those that came meanwhile find themselves inside.
+        back = dict.fromkeys((*_thread.withdrawn, *_observers))
+        _thread.withdrawn = ()
+        for observer in back:
+            observer.come_back()
+
+
+def _await_compilation() -> None:
+    """Asks to be told; again each time, as `torch._dynamo.reset()` forgets who has asked."""
+    handler = sys.modules["torch._dynamo.callback"].callback_handler
+    if _compiling not in handler.start_callbacks:
+        handler.register_start_callback(_compiling)
+
+
+def _compiling(*_: object) -> None:
+    for observer in tuple(_observers):
+        observer.compiling()

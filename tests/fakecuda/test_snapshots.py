@@ -1,0 +1,79 @@
+"""`pgmo import` of genuine snapshots: a transformer, whose layers repeat as iterations do."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from pgmo.profiler.from_trace import profile_of
+from pgmo.profiler.importers.formats import read_file
+from pgmo.profiler.pairing import live_peak, pair_blocks
+from pgmo.profiler.trace import Event
+from pgmo.report.leaks import find_leaks
+from tests.fakecuda import record_snapshots
+
+ITERATIONS = {"five_steps": 4, "five_inferences": 5}
+"""Of these cases so many iterations are the same; of the others there is only one."""
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory):
+    folder, peaks = tmp_path_factory.mktemp("snapshots"), {}
+
+    def record(case: str):
+        path = folder / f"{case}.pickle"
+        if case not in peaks:
+            command = [sys.executable, record_snapshots.__file__, case, str(path)]
+            done = subprocess.run(command, check=True, capture_output=True, text=True)
+            peaks[case] = json.loads(done.stdout)["peak"]
+        (own,) = read_file(path)
+        return own.trace, peaks[case]
+
+    return record
+
+
+@pytest.mark.parametrize("case", record_snapshots.CASES)
+def test_layers_are_no_iterations(recorded, case):
+    trace, peak = recorded(case)
+    profile = profile_of(trace)
+    assert live_peak(trace, pair_blocks(trace)) == peak
+    assert profile.circular == (case in ITERATIONS)
+    if case in ITERATIONS:
+        assert profile.meta.notes["iterations"].startswith(f"{ITERATIONS[case]} of ")
+        assert ITERATIONS[case] * profile.ticks > 0.7 * trace.requests
+    else:
+        everything = profile.max_load() + int(profile.size[profile.persistent].sum())
+        assert everything >= peak
+    assert not find_leaks(profile).found
+
+
+def test_a_step_that_is_marked_can_be_chosen(recorded):
+    trace, _ = recorded("five_steps")
+    if not (trace.kind == Event.MARK).any():
+        pytest.skip("this PyTorch records no annotations")
+    found = profile_of(trace)
+    for number in range(4):
+        assert profile_of(trace, iteration=number).max_load() == found.max_load()
+    assert profile_of(trace, iteration=-1).ticks > found.ticks  # makes the optimizer's state
+    assert not profile_of(trace, whole=True).circular
+
+
+def test_pinned_memory_of_the_host_is_read(tmp_path):
+    program = f"""
+import torch
+torch.cuda.memory._record_memory_history(record_pinned_host_memory=True)
+kept = torch.zeros(1000, device="cuda")
+pinned = [torch.zeros(size, pin_memory=True) for size in (1000, 4000)]
+torch.cuda.memory._dump_snapshot({str(tmp_path / "a.pickle")!r})
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    if "record_pinned_host_memory" in done.stderr:
+        pytest.skip(f"PyTorch {torch.__version__} records no memory of the host")
+    assert done.returncode == 0, done.stderr
+    (own,) = read_file(tmp_path / "a.pickle")
+    assert (own.device, own.trace.requests) == ("cuda:0", 1)
+    (host,) = read_file(tmp_path / "a.pickle", device=-1)
+    assert (host.device, host.trace.requests) == ("cpu", 2)
+    assert live_peak(host.trace, pair_blocks(host.trace)) >= 4 * 5000

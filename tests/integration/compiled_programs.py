@@ -1,0 +1,260 @@
+"""Training loops with compiled code, as they would be without pgmo, and what Dynamo made of them.
+
+    python -m tests.integration.compiled_programs NAME            plain
+    python -m tests.integration.compiled_programs NAME session    inside of a session that tags
+    pgmo run -m tests.integration.compiled_programs NAME
+
+Prints one JSON object: losses and weights to the last bit, and Dynamo's counters.
+"""
+
+import contextlib
+import hashlib
+import json
+import sys
+import warnings
+
+import torch
+import torch._dynamo
+from torch import nn
+from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
+
+import pgmo
+
+STEPS = 9
+
+
+def network(width=16):
+    return nn.Sequential(
+        nn.Linear(8, width), nn.GELU(), nn.LayerNorm(width), nn.Dropout(0.1), nn.Linear(width, 8)
+    )
+
+
+class Blocks(nn.Module):
+    """A model of blocks, compiled one by one, checkpointed, or with a graph break in each."""
+
+    def __init__(self, compiled=False, checkpointed=False, breaks=False):
+        super().__init__()
+        blocks = [network() for _ in range(2)]
+        self.blocks = nn.ModuleList(map(compile_, blocks) if compiled else blocks)
+        self.checkpointed, self.breaks = checkpointed, breaks
+
+    def forward(self, x):
+        for block in self.blocks:
+            if self.breaks:
+                torch._dynamo.graph_break()
+            x = x + (checkpoint(block, x, use_reentrant=False) if self.checkpointed else block(x))
+        return x
+
+
+def compile_(what, **options):
+    return torch.compile(what, **{"backend": "aot_eager", **options})
+
+
+class Loop:
+    """A loop over steps; programs say what is particular about theirs."""
+
+    def __init__(self, model, call=None, optimizer=torch.optim.AdamW):
+        self.model, self.call = model, model if call is None else call
+        self.optimizer = optimizer(model.parameters(), lr=1e-3)
+        self.update = self.optimizer.step
+        self.losses = []
+
+    def batch(self, _step):
+        return torch.randn(4, 8)
+
+    def loss(self, batch):
+        return self.call(batch).square().mean()
+
+    def train(self, batch):
+        loss = self.loss(batch)
+        loss.backward()
+        self.update()
+        self.optimizer.zero_grad()
+        return loss.detach()
+
+    def after(self, _step):
+        """Between two steps."""
+
+
+PROGRAMS = {}
+
+
+def program(make):
+    PROGRAMS[make.__name__] = make
+    return make
+
+
+@program
+def whole_model():
+    model = network()
+    return Loop(model, compile_(model))
+
+
+@program
+def inductor():
+    model = network()
+    return Loop(model, compile_(model, backend="inductor"))
+
+
+@program
+def in_place():
+    model = Blocks()
+    model.compile(backend="aot_eager")
+    return Loop(model)
+
+
+@program
+def a_function():
+    model = network()
+    loop = Loop(model)
+    loop.loss = compile_(lambda batch: model(batch).square().mean())
+    return loop
+
+
+@program
+def block_by_block():
+    return Loop(Blocks(compiled=True))
+
+
+@program
+def block_by_block_recomputed():
+    return Loop(Blocks(compiled=True, checkpointed=True))
+
+
+@program
+def recomputed_inside():
+    model = Blocks(checkpointed=True)
+    return Loop(model, compile_(model))
+
+
+@program
+def graph_breaks():
+    model = Blocks(breaks=True)
+    return Loop(model, compile_(model))
+
+
+@program
+def nested():
+    model = Blocks(compiled=True)
+    return Loop(model, compile_(model))
+
+
+@program
+def lengths():
+    model = network()
+    loop = Loop(model, compile_(model))
+    loop.batch = lambda step: torch.randn(4 + 2 * (step % 4), 8)
+    return loop
+
+
+@program
+def compiled_late():
+    """In the middle of a step that is recorded."""
+    model = network()
+    loop = Loop(model)
+
+    def loss(batch):
+        if len(loop.losses) == 2:
+            loop.call = compile_(model)
+        return loop.call(batch).square().mean()
+
+    loop.loss = loss
+    return loop
+
+
+@program
+def compiled_anew():
+    model = network()
+    loop = Loop(model, compile_(model))
+    loop.after = lambda step: torch._dynamo.reset() if step == 4 else None
+    return loop
+
+
+@program
+def optimizer_compiled():
+    loop = Loop(network())
+    loop.update = compile_(lambda: loop.optimizer.step())
+    return loop
+
+
+@program
+def optimizers_method_compiled():
+    loop = Loop(network(), optimizer=torch.optim.Adam)
+    loop.update = compile_(loop.optimizer.step)
+    return loop
+
+
+@program
+def evaluated_between():
+    model = network()
+    loop = Loop(model, compile_(model))
+
+    def evaluate(step):
+        if step % 3 == 2:
+            model.eval()
+            with torch.no_grad():
+                loop.losses.append(loop.call(torch.ones(2, 8)).mean())
+            model.train()
+
+    loop.after = evaluate
+    return loop
+
+
+@program
+def own_hooks():
+    """The program's own hooks on all modules are Dynamo's business, as without pgmo."""
+    model = network()
+    loop = Loop(model, compile_(model))
+    seen = []
+    nn.modules.module.register_module_forward_hook(lambda *_: seen.append(1))
+    loop.after = lambda _: loop.losses.append(torch.tensor(float(len(seen))))
+    return loop
+
+
+@program
+def operator_that_compiles_itself():
+    def choose(x):
+        return torch.cond(x.sum() > 0, lambda x: x * 2, lambda x: x - 1, (x,))
+
+    loop = Loop(network())
+    loop.loss = lambda batch: functional.softplus(choose(loop.call(batch))).mean()
+    return loop
+
+
+def main(name, *modes):
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        loop = PROGRAMS[name]()
+        tags = "untagged" not in modes
+        inside = pgmo.optimize(device="cpu", tags=tags) if modes else contextlib.nullcontext()
+        with inside as session:
+            for step in range(STEPS):
+                loop.losses.append(loop.train(loop.batch(step)))
+                loop.after(step)
+                if session is not None:
+                    session.step()
+    counters = torch._dynamo.utils.counters
+    weights = b"".join(one.detach().numpy().tobytes() for one in loop.model.parameters())
+    found = {
+        "losses": [loss.item().hex() for loss in loop.losses],
+        "weights": hashlib.sha256(weights).hexdigest(),
+        "breaks": sum(counters["graph_break"].values()),
+        "graphs": counters["stats"]["unique_graphs"],
+        "frames": dict(counters["frames"]),
+        "warnings": sorted({str(one.message)[:80] for one in warned if "pgmo" not in str(one)}),
+    }
+    if session is not None:
+        found["session"] = {
+            "replayed": session.summary().replayed,
+            "tags": sorted({str(tag.module) + " " + tag.op for tag in session.profile.tags})
+            if session.profile
+            else [],
+        }
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

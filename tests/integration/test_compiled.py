@@ -1,0 +1,42 @@
+"""Compiled programs in a session and under `pgmo run`: Dynamo must not see that it is watched."""
+
+import json
+
+import pytest
+
+from tests.integration.running import run
+
+pytest.importorskip("torch")
+
+from tests.integration.compiled_programs import PROGRAMS
+
+MODULE = "tests.integration.compiled_programs"
+
+
+def _found(folder, *command):
+    return json.loads(run(folder, *command).stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_same_graphs_and_the_same_bits(tmp_path, name):
+    plain = _found(tmp_path, "-m", MODULE, name)
+    session = _found(tmp_path, "-m", MODULE, name, "session")
+    served = session.pop("session")
+    assert session == plain
+    assert served["replayed"] > 0
+    assert _found(tmp_path, "-m", "pgmo", "run", "-m", MODULE, name) == plain
+
+
+def test_untagged(tmp_path):
+    plain = _found(tmp_path, "-m", MODULE, "whole_model")
+    session = _found(tmp_path, "-m", MODULE, "whole_model", "session", "untagged")
+    assert session.pop("session")["tags"] == []
+    assert session == plain
+
+
+def test_what_is_compiled_has_one_name_and_the_rest_the_names_of_operators(tmp_path):
+    tags = _found(tmp_path, "-m", MODULE, "in_place", "session")["session"]["tags"]
+    assert "Blocks torch.compile" in tags
+    assert {"AdamW aten.lerp_", " aten.mean", "Blocks aten.native_layer_norm_backward"} <= set(tags)
+    # Of the iteration that compiles, in which the optimizer's state is born, nothing is kept.
+    assert "AdamW aten.zeros_like" not in tags
