@@ -8,6 +8,7 @@ NATIVE := $(shell find csrc -name '*.cpp' -o -name '*.hpp' -o -name '*.h')
 # Many tests wait for processes of their own. Each worker may hold torch, hence no more than four;
 # the tests of one file share what they build.
 PARALLEL ?= --numprocesses logical --maxprocesses 4 --dist loadfile
+FUZZ_INPUTS ?= 1000000
 # Further C++ that is kept in style.
 ASIDE  := $(shell find tests bench -name '*.cpp' -o -name '*.hpp')
 
@@ -15,7 +16,7 @@ ASIDE  := $(shell find tests bench -name '*.cpp' -o -name '*.hpp')
 export PIP_CONSTRAINT := $(abspath constraints.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format stubs docs picture notebooks bench clean
+.PHONY: help setup demo test test-all fuzz lint format stubs docs picture notebooks bench clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,6 +36,11 @@ demo: $(READY)  ## train four real networks out of one arena each, on the CPU
 
 test: lint  ## run every test that needs no GPU
 	$(RUN)/python -m pytest $(PARALLEL) --nbmake tests notebooks
+
+test-all: test fuzz  ## and a million changed files, which takes an hour or two of one core
+
+fuzz: $(READY)  ## read a million files that were changed to harm (FUZZ_INPUTS=)
+	$(RUN)/python -m tests.fuzz --inputs $(FUZZ_INPUTS)
 
 lint: $(READY)  ## check style and types
 	$(RUN)/ruff check .

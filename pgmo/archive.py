@@ -116,7 +116,7 @@ def pack(
     """The bytes that `write` writes, with the same arguments.
 
     Raises:
-        FileError: when there is too much to nest.
+        FileError: when there is too much to nest, or there are more rows than a file may have.
 
     Example:
         >>> inner = pack("pgmoplan", 1, {}, {"name": "inner"})
@@ -131,11 +131,13 @@ def pack(
     rows = {len(column) for column in columns.values()}
     if len(rows) > 1 or any(column.ndim != 1 for column in columns.values()):
         raise ValueError(f"columns must be flat and of one length, not {sorted(rows)}")
+    if max(rows, default=0) > MAX_ROWS:
+        raise FileError(f"{max(rows)} rows are more than the {MAX_ROWS} that a file may have")
     flat = {
         name: np.ascontiguousarray(column, dtype=column.dtype.newbyteorder("<"))
         for name, column in columns.items()
     }
-    meta = {
+    meta: dict[str, object] = {
         "format": kind,
         "format_version": version,
         "rows": rows.pop() if rows else 0,
@@ -242,9 +244,10 @@ def read_from(
     expected = {f"{name}.npy" for name in schema} | {"meta.json"} | nested
     for name in sorted(expected ^ members.keys()):
         state = "is missing" if name in expected else "is not part of this format"
-        refuse(path, f"member {name!r} {state}")
-    if checksums.keys() != schema.keys():
-        refuse(path, f"meta.json: checksums of {sorted(checksums)}, expected of {sorted(schema)}")
+        refuse(path, f"member {name[:80]!r} {state}")
+    for name in sorted(checksums.keys() ^ schema.keys()):
+        state = "is missing" if name in schema else "is not part of this format"
+        refuse(path, f"meta.json: the checksum of {name[:80]!r} {state}")
     columns = {}
     for name, dtype in schema.items():
         column = read_column(path, name, members[f"{name}.npy"], dtype, rows)
@@ -341,6 +344,9 @@ def _members(path: Path, data: bytes) -> dict[str, memoryview]:
     except Exception as error:  # zipfile raises half a dozen types on a hostile directory
         raise FileError(f"{path}: its zip directory is invalid ({error}); {REMEDY}") from error
     members: dict[str, memoryview] = {}
+    # Members that share bytes would make much of a small file.
+    if sum(info.file_size for info in infos) > len(data):
+        refuse(path, f"declares members of more bytes than the {len(data)} that it has")
     for info in infos:
         if info.filename in members:
             refuse(path, f"member {info.filename[:80]!r} is there twice")

@@ -1,5 +1,6 @@
 """Typed reading of `meta.json`: every value is checked before anybody uses it."""
 
+import reprlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn
@@ -7,6 +8,7 @@ from typing import NoReturn
 from pgmo.errors import FileError
 
 REMEDY = "restore it from a copy, or record or plan again"
+UNWRITTEN = "nothing was written, for no file may hold it: correct it"
 
 
 def refuse(path: Path, what: str, remedy: str = REMEDY) -> NoReturn:
@@ -32,16 +34,31 @@ class Fields:
         12
     """
 
-    def __init__(self, path: Path, values: Mapping[str, object], where: str = "meta.json") -> None:
+    def __init__(
+        self,
+        path: Path,
+        values: Mapping[str, object],
+        where: str = "meta.json",
+        remedy: str = REMEDY,
+    ) -> None:
         self._path = path
         self._values = values
         self._where = where
+        self._remedy = remedy
+
+    def refuse(self, what: str) -> NoReturn:
+        """Raises the error of this file.
+
+        Raises:
+            FileError: always.
+        """
+        refuse(self._path, what, self._remedy)
 
     def only(self, *names: str) -> None:
         """Refuses fields that are missing or not known."""
         for name in sorted(self._values.keys() ^ set(names)):
             state = "is missing" if name in names else "is not known"
-            refuse(self._path, f"{self._where}: field {name[:80]!r} {state}")
+            refuse(self._path, f"{self._where}: field {name[:80]!r} {state}", self._remedy)
 
     def integer(self, name: str, low: int, high: int) -> int:
         """A whole number in `[low, high]`; true and false are none."""
@@ -57,7 +74,8 @@ class Fields:
         value = self._values.get(name)
         if not isinstance(value, int | float) or isinstance(value, bool):
             self._wrong(name, value, "a number")
-        if not 0 <= value < 2**62:  # false for NaN too
+        # False for NaN too. A whole number just below 2**62 is none when it is a float.
+        if not (0 <= value < 2**62 and float(value) < 2**62):
             self._wrong(name, value, "finite and not negative")
         return float(value)
 
@@ -99,13 +117,32 @@ class Fields:
         value = self._values.get(name)
         if not isinstance(value, dict):
             self._wrong(name, value, "an object")
-        return Fields(self._path, value, f"{self._where}: {name}")
+        return Fields(self._path, value, f"{self._where}: {name}", self._remedy)
 
     def _wrong(self, name: str, value: object, wanted: str) -> NoReturn:
-        shown = (
-            ascii(value) if not isinstance(value, int) or abs(value) < 2**64 else "a huge number"
+        shown = "a huge number"
+        if not isinstance(value, int) or abs(value) < 2**64:
+            # Of what is deep or long, no more than is shown.
+            shown = reprlib.repr(value).encode("ascii", "backslashreplace").decode()
+        refuse(
+            self._path,
+            f"{self._where}: field {name[:80]!r} is {shown[:60]}, must be {wanted}",
+            self._remedy,
         )
-        refuse(self._path, f"{self._where}: field {name[:80]!r} is {shown[:60]}, must be {wanted}")
+
+
+def as_text(value: object) -> str:
+    r"""A value as text that `Fields` reads: halves of surrogate pairs are spelled.
+
+    Python has them in names of files that are not in UTF-8.
+
+    Example:
+        >>> as_text("a\ud800")
+        'a\\ud800'
+    """
+    own = str(value)
+    # The same text where it is one already: of a line of code, thousands of stacks have one object.
+    return own if _is_text(own) else own.encode("utf-8", "backslashreplace").decode()
 
 
 def _is_text(value: object) -> bool:

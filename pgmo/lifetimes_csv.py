@@ -11,7 +11,6 @@ import csv
 import io
 import math
 import os
-import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,12 +19,15 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from pgmo.contents import text_of
 from pgmo.errors import FileError
 
 NEEDED = ("id", "lower", "upper", "size")
 OFFSET = "offset"
 MOST = 2**62
 """The largest number that a cell may hold."""
+
+_MOST_COLUMNS = 256  # an answer has a cell for each in each line, also where the question has none
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +69,7 @@ def read_lifetimes(path: str | os.PathLike[str]) -> Lifetimes:
         /no/such/file.csv: cannot be read (No such file or directory); check the path
     """
     path = Path(path)
-    text = _load(path)
+    text = text_of(path)
     lines = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         header = tuple(name.strip() for name in next(lines, ()))
@@ -77,24 +79,12 @@ def read_lifetimes(path: str | os.PathLike[str]) -> Lifetimes:
         raise FileError(f"{path}, line {lines.line_num}: {error}; correct this line") from error
 
 
-def _load(path: Path) -> str:
-    try:
-        # Asked before it is opened: to open a pipe would wait for its writer.
-        if not stat.S_ISREG(os.stat(path).st_mode):
-            raise FileError(f"{path}: is not a regular file; check the path")
-        with open(path, encoding="utf-8-sig", newline="") as file:
-            return file.read()
-    except UnicodeDecodeError as error:
-        raise FileError(
-            f"{path}: is not text (byte {error.start} is 0x{error.object[error.start]:02x}); "
-            "give a CSV file in UTF-8"
-        ) from error
-    except (OSError, ValueError) as error:  # ValueError: a path with a zero byte
-        reason = getattr(error, "strerror", None) or error
-        raise FileError(f"{path}: cannot be read ({reason}); check the path") from error
-
-
 def _columns(path: Path, header: tuple[str, ...]) -> dict[str, int]:
+    if len(header) > _MOST_COLUMNS:
+        raise FileError(
+            f"{path}, line 1: has {len(header)} columns, and the most is {_MOST_COLUMNS}; remove "
+            "some of them"
+        )
     for name in NEEDED:
         if name not in header:
             found = ",".join(header)[:80]

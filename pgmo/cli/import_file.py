@@ -81,6 +81,7 @@ def _next_to(source: Path) -> Path:
 def _profile(source: Path, own: "Imported", whole: bool, iteration: int | None) -> "Profile":
     from dataclasses import replace
 
+    from pgmo.archive_fields import as_text
     from pgmo.errors import FileError, OptionError
     from pgmo.profiler.from_trace import profile_of
     from pgmo.profiler.profile import ProfileMeta
@@ -90,7 +91,7 @@ def _profile(source: Path, own: "Imported", whole: bool, iteration: int | None) 
         framework=own.framework,
         pgmo_version=__version__,
         device=own.device,
-        notes={"source": source.name, **own.notes},
+        notes={"source": as_text(source.name), **own.notes},
     )
     if own.table is not None:
         if iteration is not None:

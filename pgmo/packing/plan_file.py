@@ -18,7 +18,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from pgmo.archive import Archive, pack, read, read_from, write
-from pgmo.archive_fields import Fields, refuse
+from pgmo.archive_fields import UNWRITTEN, Fields, as_text, refuse
 from pgmo.errors import FileError, PgmoError
 from pgmo.packing.plan import COLUMNS, Plan
 from pgmo.packing.validator import validate
@@ -41,7 +41,8 @@ def write_plan(plan: Plan, path: str | os.PathLike[str]) -> None:
     The plans inside are whole files of this format: `opening.pgmoplan`, `other-1.pgmoplan`, ...
 
     Raises:
-        FileError: when the folder or the file cannot be written.
+        FileError: when the folder or the file cannot be written, or nothing could read it: the plan
+            is checked as `read_plan` does it.
 
     Example:
         >>> write_plan(plan, "resnet.pgmoplan")  # doctest: +SKIP
@@ -49,6 +50,12 @@ def write_plan(plan: Plan, path: str | os.PathLike[str]) -> None:
     inner = {_other(number): other for number, other in enumerate(plan.others, 1)}
     if plan.opening is not None:
         inner[_OPENING] = plan.opening
+    path = Path(path)
+    for name, one in [("", plan), *inner.items()]:
+        where = path / f"{name}.{FORMAT}" if name else path
+        own = Fields(where, _fields(one), remedy=UNWRITTEN)
+        _read_fields(own, len(one), FORMAT_VERSION)
+        _check(own, one)
     packed = {
         name: pack(FORMAT, FORMAT_VERSION, _columns(one), _fields(one))
         for name, one in inner.items()
@@ -81,7 +88,7 @@ def read_plan(path: str | os.PathLike[str], *, check: bool = True) -> Plan:
     others = [_other(number) for number in range(1, len(names - {_OPENING}) + 1)]
     known = {_OPENING, *others} if archive.version >= _NESTS_SINCE else set()
     for name in sorted(names - known):
-        refuse(archive.path, f"member '{name}.{FORMAT}' is not part of this format")
+        refuse(archive.path, f"member '{name[:80]}.{FORMAT}' is not part of this format")
     inner = {}
     for name, data in archive.nested.items():
         where = archive.path / f"{name}.{FORMAT}"
@@ -105,7 +112,7 @@ def _fields(plan: Plan) -> dict[str, object]:
         "bound": int(plan.bound),
         "resident": int(plan.resident),
         "optimal": bool(plan.optimal),
-        "solver": str(plan.solver),
+        "solver": as_text(plan.solver),
         "alignment": int(plan.alignment),
         "ticks": int(plan.ticks),
         "circular": bool(plan.circular),
@@ -120,48 +127,12 @@ def _plan(
 ) -> Plan:
     """The plan of an archive, checked if asked for; the plans inside have been."""
     own = Fields(archive.path, archive.fields)
-    own.only(
-        *("arena", "max_load", "optimal", "solver", "alignment", "ticks", "circular"),
-        *("fingerprint", "seconds", "meta"),
-        *(("bound",) if archive.version >= _BOUND_SINCE else ()),
-        *(("resident",) if archive.version >= _RESIDENT_SINCE else ()),
-    )
-    ticks = own.integer("ticks", 0, MAX_TICKS)
-    if ticks > 1024 * (archive.rows + 1024):
-        refuse(archive.path, f"declares {ticks} ticks for {archive.rows} blocks")
+    columns: dict[str, Any] = archive.columns
     try:
-        arena = own.integer("arena", 0, _MAX_ARENA)
-        max_load = own.integer("max_load", 0, _MAX_ARENA)
-        optimal = own.flag("optimal")
-        bound = arena if optimal else max_load
-        if archive.version >= _BOUND_SINCE:
-            bound = own.integer("bound", 0, _MAX_ARENA)
-        resident = arena
-        if archive.version >= _RESIDENT_SINCE:
-            resident = own.integer("resident", 0, _MAX_ARENA)
-        columns: dict[str, Any] = archive.columns
-        plan = Plan(
-            **columns,
-            arena=arena,
-            max_load=max_load,
-            bound=bound,
-            resident=resident,
-            optimal=optimal,
-            solver=own.text("solver"),
-            alignment=own.integer("alignment", 1, 2**40),
-            ticks=ticks,
-            circular=own.flag("circular"),
-            fingerprint=own.text("fingerprint"),
-            seconds=own.number("seconds"),
-            meta=meta_from_json(own.inner("meta")),
-            opening=opening,
-            others=others,
-        )
+        fields = _read_fields(own, archive.rows, archive.version)
+        plan = Plan(**columns, **fields, opening=opening, others=others)
         if check:
-            validate(plan)
-            _check_bound(archive.path, plan)
-            if resident > arena:
-                refuse(archive.path, f"has {resident} bytes of an arena of {arena} on the device")
+            _check(own, plan, fields["resident"])
     except FileError:
         raise
     except PgmoError as error:
@@ -169,16 +140,58 @@ def _plan(
     return plan
 
 
-def _check_bound(path: Path, plan: Plan) -> None:
-    """Refuses a lower bound or a fingerprint that the blocks do not have."""
-    profile = plan.profile()
+def _read_fields(own: Fields, rows: int, version: int) -> dict[str, Any]:
+    """What `meta.json` says of a plan, checked; what is to be written is checked by it, too."""
+    own.only(
+        *("arena", "max_load", "optimal", "solver", "alignment", "ticks", "circular"),
+        *("fingerprint", "seconds", "meta"),
+        *(("bound",) if version >= _BOUND_SINCE else ()),
+        *(("resident",) if version >= _RESIDENT_SINCE else ()),
+    )
+    ticks = own.integer("ticks", 0, MAX_TICKS)
+    if ticks > 1024 * (rows + 1024):
+        own.refuse(f"declares {ticks} ticks for {rows} blocks")
+    arena = own.integer("arena", 0, _MAX_ARENA)
+    max_load = own.integer("max_load", 0, _MAX_ARENA)
+    optimal = own.flag("optimal")
+    bound = arena if optimal else max_load
+    if version >= _BOUND_SINCE:
+        bound = own.integer("bound", 0, _MAX_ARENA)
+    resident = arena
+    if version >= _RESIDENT_SINCE:
+        resident = own.integer("resident", 0, _MAX_ARENA)
+    return {
+        "arena": arena,
+        "max_load": max_load,
+        "bound": bound,
+        "resident": resident,
+        "optimal": optimal,
+        "solver": own.text("solver"),
+        "alignment": own.integer("alignment", 1, 2**40),
+        "ticks": ticks,
+        "circular": own.flag("circular"),
+        "fingerprint": own.text("fingerprint"),
+        "seconds": own.number("seconds"),
+        "meta": meta_from_json(own.inner("meta")),
+    }
+
+
+def _check(own: Fields, plan: Plan, resident: int = 0) -> None:
+    """Refuses a plan that is invalid, or has a bound or fingerprint that its blocks do not have."""
+    try:
+        validate(plan)
+        profile = plan.profile()
+    except PgmoError as error:
+        own.refuse(str(error))
     load = profile.max_load(plan.alignment)
     if plan.max_load != load:
-        refuse(path, f"declares a max load of {plan.max_load} bytes, its blocks have {load}")
+        own.refuse(f"declares a max load of {plan.max_load} bytes, its blocks have {load}")
     if not load <= plan.bound <= plan.arena:
-        refuse(path, f"declares a bound of {plan.bound} bytes, must be from {load} to {plan.arena}")
+        own.refuse(f"declares a bound of {plan.bound} bytes, must be from {load} to {plan.arena}")
     if plan.optimal != (plan.bound == plan.arena):
         told = "optimal" if plan.optimal else "not optimal"
-        refuse(path, f"is {told}, with {plan.arena} bytes and a bound of {plan.bound}")
+        own.refuse(f"is {told}, with {plan.arena} bytes and a bound of {plan.bound}")
     if plan.fingerprint != profile.fingerprint:
-        refuse(path, "declares a fingerprint that its blocks do not have")
+        own.refuse("declares a fingerprint that its blocks do not have")
+    if resident > plan.arena:
+        own.refuse(f"has {resident} bytes of an arena of {plan.arena} on the device")

@@ -8,16 +8,18 @@ lm.pgmoprof
 """
 
 import os
+from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 from pgmo.archive import Archive, pack, read, read_from, write
-from pgmo.archive_fields import Fields, refuse
+from pgmo.archive_fields import UNWRITTEN, Fields, as_text, refuse
 from pgmo.errors import FileError, ProfileError
 from pgmo.profiler.profile import COLUMNS, MAX_TICKS, Profile, ProfileMeta
 from pgmo.profiler.tag import Tag
 from pgmo.profiler.trace import COLUMNS as TRACE_COLUMNS
-from pgmo.profiler.trace import MarkedBy, Trace
+from pgmo.profiler.trace import MOST_DEVICE, MarkedBy, Trace
 
 FORMAT = "pgmoprof"
 FORMAT_VERSION = 4
@@ -33,7 +35,7 @@ def write_profile(profile: Profile, path: str | os.PathLike[str]) -> None:
     """Writes a profile; an existing file is replaced in one step.
 
     Raises:
-        FileError: when the folder or the file cannot be written.
+        FileError: when the folder or the file cannot be written, or nothing could read it.
 
     Example:
         >>> import tempfile
@@ -50,8 +52,10 @@ def write_profile(profile: Profile, path: str | os.PathLike[str]) -> None:
         "tags": _tags_to_json(profile.tags),
         "meta": meta_to_json(profile.meta),
     }
+    path = Path(path)
+    _fields(Fields(path, own, remedy=UNWRITTEN), len(profile), FORMAT_VERSION)
     columns = {name: getattr(profile, name) for name in COLUMNS}
-    nested = {} if profile.trace is None else {_TRACE: _pack_trace(profile.trace)}
+    nested = {} if profile.trace is None else {_TRACE: _pack_trace(path, profile.trace)}
     write(path, FORMAT, FORMAT_VERSION, columns, own, nested)
 
 
@@ -70,36 +74,46 @@ def read_profile(path: str | os.PathLike[str]) -> Profile:
     """
     archive = read(path, FORMAT, FORMAT_VERSION, COLUMNS, _SINCE, nests=True)
     for name in sorted(archive.nested.keys() - {_TRACE}):
-        refuse(archive.path, f"member '{name}.{FORMAT}' is not part of this format")
+        refuse(archive.path, f"member '{name[:80]}.{FORMAT}' is not part of this format")
     own = Fields(archive.path, archive.fields)
-    own.only("ticks", "circular", "steady", "tags", "meta")
-    ticks = own.integer("ticks", 0, MAX_TICKS)
-    # What is computed over ticks costs memory for each, so a lying count must not cost more
-    # than the file does.
-    if ticks > 1024 * (archive.rows + 1024):
-        refuse(archive.path, f"declares {ticks} ticks for {archive.rows} blocks")
     try:
+        columns: dict[str, Any] = archive.columns
         return Profile(
-            **archive.columns,
-            ticks=ticks,
-            circular=own.flag("circular"),
-            steady=own.flag("steady"),
-            tags=_tags_from_json(own, archive.version),
-            meta=meta_from_json(own.inner("meta")),
+            **columns,
+            **_fields(own, archive.rows, archive.version),
             trace=_read_trace(archive, own) if archive.nested else None,
         )
     except ProfileError as error:
         raise FileError(f"{archive.path}: {error}; record it again") from error
 
 
-def _pack_trace(trace: Trace) -> bytes:
+def _fields(own: Fields, rows: int, version: int) -> dict[str, Any]:
+    """What `meta.json` says of a profile, checked; what is to be written is checked by it, too."""
+    own.only("ticks", "circular", "steady", "tags", "meta")
+    ticks = own.integer("ticks", 0, MAX_TICKS)
+    # What is computed over ticks costs memory for each, so a lying count must not cost more
+    # than the file does.
+    if ticks > 1024 * (rows + 1024):
+        own.refuse(f"declares {ticks} ticks for {rows} blocks")
+    return {
+        "ticks": ticks,
+        "circular": own.flag("circular"),
+        "steady": own.flag("steady"),
+        "tags": _tags_from_json(own, version),
+        "meta": meta_from_json(own.inner("meta")),
+    }
+
+
+def _pack_trace(outer: Path, trace: Trace) -> bytes:
     own: dict[str, object] = {
         "before": trace.before,
         "device": trace.device,
-        "settings": {str(key): str(value) for key, value in trace.settings.items()},
+        "settings": texts_to_json(trace.settings),
         "tags": _tags_to_json(trace.tags),
         "marked_by": str(trace.marked_by),
     }
+    path = outer / f"{_TRACE}.{FORMAT}"
+    _trace_fields(Fields(path, own, remedy=UNWRITTEN), len(trace), FORMAT_VERSION)
     columns = {name: getattr(trace, name) for name in TRACE_COLUMNS}
     return pack(FORMAT, FORMAT_VERSION, columns, own)
 
@@ -108,22 +122,31 @@ def _read_trace(outer: Archive, profile: Fields) -> Trace:
     path = outer.path / f"{_TRACE}.{FORMAT}"
     archive = read_from(path, outer.nested[_TRACE], FORMAT, FORMAT_VERSION, TRACE_COLUMNS)
     own = Fields(path, archive.fields)
-    known = archive.version >= _MARKS_SINCE
+    columns: dict[str, Any] = archive.columns
+    told = _trace_fields(own, archive.rows, archive.version)
+    if archive.version < _MARKS_SINCE:
+        told["marked_by"] = _earlier(profile)
+    return Trace(**columns, **told)
+
+
+def _trace_fields(own: Fields, rows: int, version: int) -> dict[str, Any]:
+    """What `meta.json` says of a trace, like `_fields`."""
+    known = version >= _MARKS_SINCE
     own.only("before", "device", "settings", "tags", *(["marked_by"] if known else []))
-    return Trace(
-        **archive.columns,
-        before=own.integer("before", 0, archive.rows),
-        device=own.integer("device", 0, 2**15),
-        settings=own.texts("settings"),
-        tags=_tags_from_json(own, archive.version),
-        marked_by=_marked_by(path, own) if known else _earlier(profile),
-    )
+    told: dict[str, Any] = {"marked_by": _marked_by(own)} if known else {}
+    return {
+        "before": own.integer("before", 0, rows),
+        "device": own.integer("device", 0, MOST_DEVICE),
+        "settings": own.texts("settings"),
+        "tags": _tags_from_json(own, version),
+        **told,
+    }
 
 
-def _marked_by(path: Path, own: Fields) -> MarkedBy:
+def _marked_by(own: Fields) -> MarkedBy:
     found = own.text("marked_by")
     if found not in set(MarkedBy):
-        refuse(path, f"'marked_by' is {found[:40]!r}, must be one of {', '.join(MarkedBy)}")
+        own.refuse(f"'marked_by' is {found[:40]!r}, must be one of {', '.join(MarkedBy)}")
     return MarkedBy(found)
 
 
@@ -135,9 +158,8 @@ def _earlier(profile: Fields) -> MarkedBy:
 
 
 def _tags_to_json(tags: tuple[Tag, ...]) -> list[list[str]]:
-    return [
-        [tag.module, tag.op, tag.phase, tag.file, *tag.stack][: 4 + _MOST_LINES] for tag in tags
-    ]
+    rows = [(tag.module, tag.op, tag.phase, tag.file, *tag.stack[:_MOST_LINES]) for tag in tags]
+    return [[as_text(text) for text in row] for row in rows]
 
 
 def _tags_from_json(own: Fields, version: int) -> tuple[Tag, ...]:
@@ -154,8 +176,18 @@ def meta_to_json(meta: ProfileMeta) -> dict[str, object]:
         >>> meta_to_json(ProfileMeta(device="cpu"))["device"]
         'cpu'
     """
-    texts: dict[str, object] = {name: str(getattr(meta, name)) for name in _TEXTS}
-    return {**texts, "notes": {str(key): str(value) for key, value in meta.notes.items()}}
+    texts: dict[str, object] = {name: as_text(getattr(meta, name)) for name in _TEXTS}
+    return {**texts, "notes": texts_to_json(meta.notes)}
+
+
+def texts_to_json(texts: Mapping[str, str]) -> dict[str, str]:
+    """The JSON form of a mapping between texts.
+
+    Example:
+        >>> texts_to_json({"rank": 1})
+        {'rank': '1'}
+    """
+    return {as_text(key): as_text(value) for key, value in texts.items()}
 
 
 def meta_from_json(own: Fields) -> ProfileMeta:

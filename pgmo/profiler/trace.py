@@ -32,6 +32,16 @@ class Event(IntEnum):
     MARK = 8
 
 
+MOST_SIZE = 2**48
+"""Bytes of a block or a segment beyond which a size is a mistake (256 TiB)."""
+
+MOST_ADDRESS = 2**62
+"""The largest address, time, and sum of all sizes: what is added to them is a number, still."""
+
+MOST_DEVICE = 2**15
+"""The largest number of a device."""
+
+
 class MarkedBy(StrEnum):
     """Who tells where iterations begin."""
 
@@ -112,8 +122,7 @@ class Trace:
                     "one for each event"
                 )
         self._need((self.kind >= 0) & (self.kind <= max(Event)), "kind", "an Event")
-        self._need((self.size >= 0) & (self.size <= 2**48), "size", f"from 0 to {2**48}")
-        self._need(self.address >= 0, "address", "0 or above")
+        check_ranges(self.address, self.size, self.time)
         self._need(
             (self.tag >= -1) & (self.tag < len(self.tags)),
             "tag",
@@ -121,6 +130,8 @@ class Trace:
         )
         if not 0 <= self.before <= len(self):
             raise ProfileError(f"before is {self.before}, must be from 0 to {len(self)} rows")
+        if not 0 <= self.device <= MOST_DEVICE:
+            raise ProfileError(f"device is {self.device}, must be from 0 to {MOST_DEVICE}")
 
     @classmethod
     def from_columns(
@@ -175,6 +186,33 @@ class Trace:
         return int((self.kind[self.before :] == Event.ALLOC).sum())
 
     def _need(self, good: NDArray[np.bool_], name: str, wanted: str) -> None:
-        if not good.all():
-            row = int(np.flatnonzero(~good)[0])
-            raise ProfileError(f"row {row}: {name} is {getattr(self, name)[row]}, must be {wanted}")
+        _need(good, name, getattr(self, name), wanted)
+
+
+def check_ranges(
+    address: NDArray[np.int64], size: NDArray[np.int64], time: NDArray[np.int64]
+) -> None:
+    """Refuses numbers that no allocator has, before anything is computed from them; shape (m,).
+
+    Raises:
+        ProfileError: naming the row.
+
+    Example:
+        >>> check_ranges(np.array([-64]), np.array([8]), np.array([0]))
+        Traceback (most recent call last):
+        ...
+        pgmo.errors.ProfileError: row 0: address is -64, must be from 0 to 2**62
+    """
+    _need((size >= 0) & (size <= MOST_SIZE), "size", size, f"from 0 to {MOST_SIZE}")
+    _need((address >= 0) & (address <= MOST_ADDRESS), "address", address, "from 0 to 2**62")
+    _need((time >= 0) & (time <= MOST_ADDRESS), "time", time, "from 0 to 2**62")
+    if size.sum(dtype=np.float64) >= MOST_ADDRESS:
+        raise ProfileError(
+            f"the sizes of {len(size)} events add up to 2**62 bytes or more; check their unit"
+        )
+
+
+def _need(good: NDArray[np.bool_], name: str, column: NDArray[Any], wanted: str) -> None:
+    if not good.all():
+        row = int(np.flatnonzero(~good)[0])
+        raise ProfileError(f"row {row}: {name} is {column[row]}, must be {wanted}")

@@ -165,7 +165,7 @@ HOSTILE = [
     (_changed_meta(rows=2**60), "'rows' is 1152921504606846976, must be from 0"),
     (_changed_meta(rows=-1), "'rows' is -1"),
     (_changed_meta(rows="3"), "'rows' is '3', must be a whole number"),
-    (_changed_meta(checksums={}), "checksums of"),
+    (_changed_meta(checksums={}), "the checksum of 'flag' is missing"),
     (_changed_meta(checksums={"size": 1}), "must be a mapping from strings to strings"),
 ]
 
@@ -326,3 +326,42 @@ def test_more_archives_than_fit():
     assert len(_read_nested(None, pack("pgmoplan", 1, COLUMNS, {}, inner), nests=True).nested) == 60
     with pytest.raises(FileError, match="61 archives inside of one; the most is 60"):
         pack("pgmoplan", 1, COLUMNS, {}, {**inner, "more": b""})
+
+
+def test_members_that_share_bytes_are_refused(saved, tmp_path):
+    data = saved.read_bytes()
+    with zipfile.ZipFile(saved) as archive:
+        infos = archive.infolist()
+    # All entries of the directory say what the largest does.
+    largest = max(infos, key=lambda info: info.file_size)
+    at = data.index(b"PK\x01\x02")
+    whole = bytearray(data)
+    for info in infos:
+        struct.pack_into("<II", whole, at + 20, largest.file_size, largest.file_size)
+        struct.pack_into("<I", whole, at + 42, largest.header_offset)
+        at += 46 + len(info.filename)
+    path = tmp_path / "a.pgmoprof"
+    path.write_bytes(seal(bytes(whole)))
+    with pytest.raises(FileError, match="declares members of more bytes than the"):
+        _read(path)
+
+
+@pytest.mark.parametrize("levels", [10, 900, 100_000])
+def test_values_of_any_depth_are_shown_shortly(saved, tmp_path, levels):
+    def change(members):
+        deep = "[" * levels + "]" * levels
+        members["meta.json"] = members["meta.json"].replace(
+            b'"rows": 3', b'"rows": ' + deep.encode()
+        )
+
+    path = tmp_path / "a.pgmoprof"
+    path.write_bytes(_rebuilt(saved, change))
+    with pytest.raises(FileError, match=r"'rows' is \[\[|meta.json cannot be parsed") as caught:
+        _read(path)
+    assert len(str(caught.value)) < 400
+
+
+def test_more_rows_than_a_file_may_have_are_not_written(monkeypatch):
+    monkeypatch.setattr("pgmo.archive.MAX_ROWS", 2)
+    with pytest.raises(FileError, match="3 rows are more than the 2"):
+        pack("pgmoprof", 1, COLUMNS, {})

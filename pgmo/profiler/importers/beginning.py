@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from pgmo.profiler.trace import Event
+from pgmo.profiler.trace import Event, check_ranges
 
 _BLOCK = (Event.ALLOC, Event.FREE_REQUESTED, Event.FREE_COMPLETED)
 
@@ -68,8 +68,13 @@ def complete(
 
     Returns:
         The rows, how many of them come before the events, and notes about what did not fit.
+
+    Raises:
+        ProfileError: when there are numbers that no allocator has.
     """
     notes: dict[str, str] = {}
+    for rows in (seen, segments, pages, blocks):
+        check_ranges(rows.address, rows.size, rows.time)
     seen, stray, gaps = _repair(seen)
     if stray:
         notes["stray frees"] = f"{stray} of blocks whose allocation is missing, left out"
@@ -195,12 +200,18 @@ def _earlier_pages(seen: Rows, final: Rows) -> Rows:
     stream = np.zeros(len(edges), np.uint64)
     lows = np.searchsorted(edges, everything.address)
     highs = np.searchsorted(edges, everything.address + everything.size)
-    for row in range(len(everything)):
-        part = slice(lows[row], highs[row])
-        fresh = state[part] == unknown
-        was_there = row >= len(events) or everything.kind[row] == Event.SEGMENT_UNMAP
-        state[part][fresh] = mapped if was_there else gone
-        stream[part][fresh] = everything.stream[row]
+    was_there = everything.kind == Event.SEGMENT_UNMAP
+    was_there[len(events) :] = True
+    # The first that is seen of a range counts. From each edge, the next one where nothing was yet:
+    # what a row passes over no other one has to look at again.
+    following = list(range(len(edges) + 1))
+    for row, (low, high) in enumerate(zip(lows.tolist(), highs.tolist(), strict=True)):
+        at = _root(following, low)
+        while at < high:
+            state[at] = mapped if was_there[row] else gone
+            stream[at] = everything.stream[row]
+            following[at] = at + 1
+            at = _root(following, at)
     begins = np.isin(edges, final.address)
     ranges: list[list[int]] = []
     for at in np.flatnonzero(state == mapped).tolist():
@@ -210,3 +221,11 @@ def _earlier_pages(seen: Rows, final: Rows) -> Rows:
         else:
             ranges.append([low, high, own])
     return Rows.make([(Event.SEGMENT_MAP, low, high - low, s, -1) for low, high, s in ranges])
+
+
+def _root(following: list[int], at: int) -> int:
+    """The end of a chain, which is halved on the way."""
+    while following[at] != at:
+        following[at] = following[following[at]]
+        at = following[at]
+    return at

@@ -16,22 +16,27 @@ from typing import Any, Final
 
 import numpy as np
 
+from pgmo.contents import text_of
 from pgmo.errors import FileError
-from pgmo.profiler.importers.contents import text_of
 from pgmo.profiler.importers.event_log import EventLog, choose_device
-from pgmo.profiler.importers.frames import shortened
+from pgmo.profiler.importers.frames import OUTERMOST, Facts, tag_of_calls
 from pgmo.profiler.importers.imported import Imported
 from pgmo.profiler.importers.marks import find_marks
+from pgmo.profiler.importers.values import device_number, integer, microseconds, shown, text
 from pgmo.profiler.tag import Tag
-from pgmo.profiler.trace import Event
+from pgmo.profiler.trace import MOST_SIZE, Event
 from pgmo.units import format_bytes
 
 _MEMORY: Final = "[memory]"
 _FAILED: Final = "[OutOfMemory]"
+_STEPS: Final = ("ProfilerStep#", "Optimizer.step#")
 _CPU: Final = 0  # "Device Type"
 _FUNCTION = re.compile(r"(.+)\((\d+)\): (.+)")
 _LIBRARY = re.compile(r"(^|/)(torch|site-packages|lib/python3\.\d+)/|^<frozen ")
-_FACTORY = re.compile(r"aten::(empty|new_empty|resize_)")
+_MOST_RUNNING = 1024  # of the calls that are inside of each other
+_MOST_NAME = 200  # characters of a line
+_FEW = 1024  # objects and lists that any file may have,
+_APART = 4  # and one more for so many characters: each takes 64 bytes of memory
 _HOW = "record it with torch.profiler.profile(profile_memory=True) and export_chrome_trace"
 
 
@@ -50,8 +55,15 @@ def read_chrome_trace(path: Path, device: int | None = None) -> list[Imported]:
         ...     read_chrome_trace(path)[0].device
         'cpu'
     """
+    content = text_of(path)
+    containers = content.count("{") + content.count("[")
+    if containers > _FEW + len(content) // _APART:
+        raise FileError(
+            f"{path}: has {containers} objects and lists in {len(content)} characters; a trace has "
+            "a third of that at most: check what it is"
+        )
     try:
-        value = json.loads(text_of(path))
+        value = json.loads(content)
     except (ValueError, RecursionError) as error:
         raise FileError(f"{path}: is no complete JSON ({error}); export it again") from error
     events = value.get("traceEvents") if isinstance(value, dict) else value
@@ -59,7 +71,7 @@ def read_chrome_trace(path: Path, device: int | None = None) -> list[Imported]:
         raise FileError(f"{path}: has no list 'traceEvents', so it is no Chrome trace; {_HOW}")
     try:
         return _read(path, [event for event in events if isinstance(event, dict)], device)
-    except (KeyError, ValueError, TypeError, AttributeError) as error:
+    except (KeyError, ValueError, TypeError, AttributeError, OverflowError) as error:
         raise FileError(
             f"{path}: an event lacks something or has a value of another kind "
             f"({type(error).__name__}: {error}); {_HOW}"
@@ -70,7 +82,7 @@ def _read(path: Path, events: list[dict[str, Any]], device: int | None) -> list[
     memory = [event for event in events if event.get("name") in (_MEMORY, _FAILED)]
     if not memory:
         raise FileError(f"{path}: none of its {len(events)} events is of memory; {_HOW}")
-    memory.sort(key=lambda event: float(event["ts"]))
+    memory.sort(key=_time)
     on_cpu = [event for event in memory if _kind(event) == _CPU]
     on_gpu = [event for event in memory if _kind(event) != _CPU]
     tags = _tags([event for event in events if event.get("ph") == "X"], memory)
@@ -79,7 +91,8 @@ def _read(path: Path, events: list[dict[str, Any]], device: int | None) -> list[
     notes = {"left out": f"{len(on_cpu)} events of the CPU"} if on_gpu and on_cpu else {}
     groups: dict[int, list[dict[str, Any]]] = defaultdict(list)
     for event in chosen:
-        groups[max(0, int(event["args"].get("Device Id", 0)))].append(event)
+        number = integer(event["args"].get("Device Id", 0), "Device Id", -1)  # -1 for a CPU
+        groups[device_number(max(0, number))].append(event)
     made = []
     for number in choose_device(path, list(groups), device):
         own = groups[number]
@@ -88,14 +101,14 @@ def _read(path: Path, events: list[dict[str, Any]], device: int | None) -> list[
         for event in own:
             firsts.append(len(log))
             _add(log, event, tags[id(event)])
-        time = np.array([int(float(event["ts"])) for event in own], np.int64)
+        time = np.array([int(_time(event)) for event in own], np.int64)
         marks = find_marks(time, np.zeros(len(own), np.int32), [""], annotations, number)
         rows = [([*firsts, len(log)])[row] for row in marks.rows]
         told = dict(notes)
-        failed = [format_bytes(int(one["args"]["Bytes"])) for one in own if one["name"] == _FAILED]
+        failed = [format_bytes(_size(one)) for one in own if one["name"] == _FAILED]
         if failed:
             told["out of memory"] = ", ".join(failed[:3])
-        reserved = max(int(event["args"].get("Total Reserved", 0)) for event in own)
+        reserved = max(_number(event, "Total Reserved") for event in own)
         if reserved:
             told["peak reserved"] = format_bytes(reserved)
         if rows:
@@ -106,17 +119,29 @@ def _read(path: Path, events: list[dict[str, Any]], device: int | None) -> list[
 
 
 def _kind(event: dict[str, Any]) -> int:
-    return int(event["args"].get("Device Type", _CPU))
+    return _number(event, "Device Type")
+
+
+def _number(event: dict[str, Any], name: str) -> int:
+    """A number that may be missing."""
+    return integer(event["args"].get(name, 0), name)
+
+
+def _time(event: dict[str, Any]) -> float:
+    return microseconds(event["ts"], "ts")
+
+
+def _size(event: dict[str, Any]) -> int:
+    return integer(event["args"]["Bytes"], "Bytes", -MOST_SIZE, MOST_SIZE)
 
 
 def _add(log: EventLog, event: dict[str, Any], tag: Tag) -> None:
-    args, time = event["args"], int(float(event["ts"]))
+    time, size = int(_time(event)), _size(event)
     if event["name"] == _FAILED:
-        log.add(Event.OOM, 0, int(args["Bytes"]), time=time, tag=tag)
+        log.add(Event.OOM, 0, size, time=time, tag=tag)
         return
-    address = args["Addr"]
-    address = int(address, 0) if isinstance(address, str) else int(address)
-    size = int(args["Bytes"])
+    address = event["args"]["Addr"]
+    address = integer(int(address, 0) if isinstance(address, str) else address, "Addr")
     if size > 0:
         log.add(Event.ALLOC, address, size, time=time, tag=tag)
     elif size < 0:
@@ -127,13 +152,14 @@ def _annotations(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Profiler steps and optimizer steps in the form of a snapshot's annotations."""
     made = []
     for event in events:
-        name = str(event.get("name", ""))
-        if event.get("ph") != "X" or not name.startswith(("ProfilerStep#", "Optimizer.step#")):
+        name = event.get("name")
+        if event.get("ph") != "X" or not isinstance(name, str) or not name.startswith(_STEPS):
             continue
-        if "gpu" in str(event.get("cat", "")):  # the same again, as the GPU saw it
+        if "gpu" in shown(event.get("cat", "")):  # the same again, as the GPU saw it
             continue
-        begin = float(event["ts"])
-        for stage, at in (("START", begin), ("END", begin + float(event.get("dur", 0)))):
+        begin = _time(event)
+        end = begin + microseconds(event.get("dur", 0), "dur")
+        for stage, at in (("START", begin), ("END", end)):
             made.append({"name": name, "stage": stage, "time_us": int(at)})
     return made
 
@@ -142,46 +168,49 @@ def _tags(calls: list[dict[str, Any]], memory: list[dict[str, Any]]) -> dict[int
     """The origin of each memory event, by its identity: what was running on its thread."""
     threads: dict[tuple[Any, Any], list[tuple[float, float, dict[str, Any]]]] = defaultdict(list)
     for event in calls:
-        begin = float(event["ts"])
-        key = event.get("pid"), event.get("tid")
-        threads[key].append((begin, -float(event.get("dur", 0)), event))
+        length = microseconds(event.get("dur", 0), "dur")
+        threads[_thread(event)].append((_time(event), -length, event))
     for event in memory:
-        key = event.get("pid"), event.get("tid")
-        threads[key].append((float(event["ts"]), 1.0, event))
+        threads[_thread(event)].append((_time(event), 1.0, event))
     made: dict[int, Tag] = {}
+    told: dict[str, Facts] = {}
     for rows in threads.values():
         rows.sort(key=lambda row: row[:2])
-        running: list[tuple[float, str]] = []
+        running: list[tuple[float, Facts]] = []
         for begin, negative, event in rows:
             while running and running[-1][0] < begin:
                 running.pop()
             if event["name"] in (_MEMORY, _FAILED):
-                made[id(event)] = _tag([name for _, name in reversed(running)])
+                inner = running[max(OUTERMOST, len(running) - _MOST_RUNNING) :]
+                ends = [*running[:OUTERMOST], *inner]
+                made[id(event)] = tag_of_calls([call for _, call in reversed(ends)])
             else:
-                running.append((begin - negative, str(event["name"])))
+                name = event["name"]
+                if name not in told:
+                    told[name] = _call(name)
+                running.append((begin - negative, told[name]))
     return made
 
 
-def _tag(running: list[str]) -> Tag:
-    """The tag for what was running, innermost first."""
-    operators = [name for name in running if name.startswith("aten::")]
-    op = next((name for name in operators if not _FACTORY.match(name)), (operators or [""])[0])
-    phase = "other"
-    for name in running:
-        if name.startswith(("Optimizer.step#", "torch/optim/")):
-            phase = "optimizer"
-            break
-        if name.startswith("autograd::engine::evaluate_function"):
-            phase = "backward"
-            break
-        if name.startswith("nn.Module: "):
-            phase = "forward"
-    lines, file = [], ""
-    for name in running:
-        found = _FUNCTION.fullmatch(name)
-        if found:
-            line = f"{found[1].rsplit('/', 1)[-1]}:{found[2]} in {found[3]}"
-            lines.append(line)
-            if not file and not _LIBRARY.search(found[1]):
-                file = line
-    return Tag("", op.replace("::", "."), phase, file, shortened(lines))
+def _thread(event: dict[str, Any]) -> tuple[str, str]:
+    """The thread of an event; the profiler names some processes by words."""
+    return shown(event.get("pid")), shown(event.get("tid"))
+
+
+def _call(name: Any) -> Facts:
+    """What one call tells."""
+    name = text(name, "the name of a call")
+    if name.startswith("aten::"):
+        return Facts(operator=name[:_MOST_NAME].replace("::", "."))
+    phase = ""
+    if name.startswith(("Optimizer.step#", "torch/optim/")):
+        phase = "optimizer"
+    elif name.startswith("autograd::engine::evaluate_function"):
+        phase = "backward"
+    elif name.startswith("nn.Module: "):
+        phase = "forward"
+    found = _FUNCTION.fullmatch(name)
+    if not found:
+        return Facts(phase=phase)
+    line = f"{found[1].rsplit('/', 1)[-1]}:{found[2]} in {found[3]}"[:_MOST_NAME]
+    return Facts(line, not _LIBRARY.search(found[1]), phase=phase)

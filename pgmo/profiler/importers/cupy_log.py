@@ -11,11 +11,15 @@ Other lines, of the program that printed there too, are passed over and counted.
 import json
 from pathlib import Path
 
+from pgmo.contents import lines_of
 from pgmo.errors import FileError
-from pgmo.profiler.importers.contents import text_of
 from pgmo.profiler.importers.event_log import EventLog, choose_device
 from pgmo.profiler.importers.imported import Imported
+from pgmo.profiler.importers.ranges import Ranges
+from pgmo.profiler.importers.values import device_number, integer
 from pgmo.profiler.trace import Event
+
+_LONGEST = 4096  # characters of a line; CuPy's have 150
 
 BEGINNING = '{"hook":'
 """How such a line begins."""
@@ -37,23 +41,26 @@ def read_cupy_log(path: Path, device: int | None = None) -> list[Imported]:
         [24]
     """
     logs: dict[int, EventLog] = {}
-    segments: dict[int, dict[int, int]] = {}  # device -> address -> bytes
+    segments: dict[int, Ranges] = {}  # of each device
     others = 0
-    for number, line in enumerate(text_of(path).splitlines(), 1):
+    for number, line in enumerate(lines_of(path), 1):
         if not line.startswith(BEGINNING):
             others += bool(line.strip())
             continue
         try:
+            if len(line) > _LONGEST:
+                raise ValueError(f"it has {len(line)} characters")
             found = json.loads(line)
-            log = logs.setdefault(int(found["device_id"]), EventLog())
-            hook, address, size = found["hook"], int(found["mem_ptr"]), int(found["mem_size"])
-            if hook == "alloc":
-                taken = segments.setdefault(int(found["device_id"]), {})
-                _give_back(log, taken, address, size)
-                taken[address] = size
+            device_id = device_number(found["device_id"])
+            log = logs.setdefault(device_id, EventLog())
+            hook, address = found["hook"], integer(found["mem_ptr"], "mem_ptr")
+            size = integer(found["mem_size"], "mem_size")
+            if hook == "alloc" and size > 0:
+                for old, own in segments.setdefault(device_id, Ranges()).replace(address, size):
+                    log.add(Event.SEGMENT_FREE, old, own)
                 log.add(Event.SEGMENT_ALLOC, address, size)
-            elif hook == "malloc" and int(found["size"]) > 0:
-                log.add(Event.ALLOC, address, int(found["size"]))
+            elif hook == "malloc" and integer(found["size"], "size") > 0:
+                log.add(Event.ALLOC, address, found["size"])
             elif hook == "free" and size > 0:
                 log.free(address, size)
         except (ValueError, KeyError, TypeError, RecursionError) as error:
@@ -66,9 +73,3 @@ def read_cupy_log(path: Path, device: int | None = None) -> list[Imported]:
         logs[own].imported(path, "cupy", f"cuda:{own}", own, notes=notes)
         for own in choose_device(path, list(logs), device)
     ]
-
-
-def _give_back(log: EventLog, taken: dict[int, int], address: int, size: int) -> None:
-    """Frees the segments that are where a new one is."""
-    for own in [at for at in taken if at < address + size and address < at + taken[at]]:
-        log.add(Event.SEGMENT_FREE, own, taken.pop(own))

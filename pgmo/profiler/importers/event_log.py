@@ -76,19 +76,21 @@ class EventLog:
         try:
             rows = Rows.make([row[:5] for row in self._rows])
             time = np.array([row[5] for row in self._rows], np.int64)
+            time = np.maximum(time - (time[0] if len(time) else 0), 0)
         except OverflowError as error:
             raise FileError(f"{path}: holds a number beyond 2**64; check the file") from error
         rows = Rows(rows.kind, rows.address, rows.size, rows.stream, rows.origin, time)
         nothing = Rows.make([])
-        whole, before, repairs = complete(with_marks(rows, marks), nothing, nothing, nothing)
         try:
+            marked = with_marks(rows, marks)
+            whole, before, repairs = complete(marked, nothing, nothing, nothing)
             trace = Trace(
                 kind=whole.kind,
                 address=whole.address,
                 size=whole.size,
                 stream=whole.stream,
                 tag=whole.origin,
-                time=np.maximum(whole.time - (time[0] if len(time) else 0), 0),
+                time=whole.time,
                 before=before,
                 device=number,
                 tags=tuple(self._tags),

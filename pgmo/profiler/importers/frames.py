@@ -9,15 +9,22 @@ forward      /home/me/model.py:54     file    model.py:54 in forward
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from pgmo.profiler.tag import Tag
+
+T = TypeVar("T")
 
 MOST_LINES = 64
 """Lines of Python that a tag keeps."""
 
-_OUTERMOST = 16
+OUTERMOST = 16
 """Of a longer stack so many are the outermost ones: they tell what one call made."""
+
+# Characters of a line. In a snapshot a line of a stack may be a reference of two bytes, and in a
+# profile it is spelled for each stack: all lines of a tag are 6,400 characters and their numbers.
+_MOST_PATH = 50
+_MOST_NAME = 50
 
 _PYTHON = (".py", ".pyx", ".ipynb")
 _LIBRARY = re.compile(
@@ -26,7 +33,7 @@ _LIBRARY = re.compile(
 )
 _OPERATOR = re.compile(r"at::_ops::(\w+)::(?:call|redispatch)\b")
 # Operators that only make an uninitialised tensor for another one to fill.
-_FACTORY = re.compile(r"(?:new_)?empty|resize_")
+_FACTORY = re.compile(r"aten\.(?:(?:new_)?empty|resize_)")
 _OVERLOAD = re.compile(
     r"(?:_(?:[A-Z]\w*|out|memory_format|dim|int|self|correction|start(?:_step)?|reduce|value|"
     r"grad_input|using_ints|names|names_out|default|dtype|no_stats|vec))+$"
@@ -66,13 +73,84 @@ class Labels:
             if frame.is_python:
                 users[_parts(frame.file, 1)].add(frame.file)
         self._ambiguous = {name for name, files in users.items() if len(files) > 1}
+        self._known: dict[Frame, Facts] = {}
 
     def line(self, frame: Frame) -> str:
         """A frame in the form of `Tag.file`."""
         short = _parts(frame.file, 1)
         if short in self._ambiguous or short == "__init__.py":
             short = _parts(frame.file, 2)
-        return f"{short}:{frame.line} in {frame.name}"
+        return f"{short[-_MOST_PATH:]}:{frame.line} in {frame.name[:_MOST_NAME]}"
+
+    def facts(self, frame: Frame) -> "Facts":
+        """What a frame tells; found once, for the same few frames are in all stacks."""
+        known = self._known.get(frame)
+        if known is None:
+            known = self._known[frame] = self._facts(frame)
+        return known
+
+    def _facts(self, frame: Frame) -> "Facts":
+        found = _OPERATOR.search(frame.name)
+        phase = ""
+        if "torch/optim/" in frame.file:
+            phase = "optimizer"
+        elif frame.name == "_engine_run_backward" or frame.name.startswith(_ENGINE):
+            phase = "backward"
+        # Not what makes modules or moves them, __init__ and _apply, which is in the same files.
+        elif frame.name == "_call_impl" or (
+            frame.name == "forward" and "torch/nn/modules/" in frame.file
+        ):
+            phase = "forward"
+        return Facts(
+            line=self.line(frame) if frame.is_python else "",
+            own=frame.is_python and not _LIBRARY.search(frame.file),
+            operator=_OVERLOAD.sub("", f"aten.{found[1][:_MOST_NAME]}") if found else "",
+            phase=phase,
+        )
+
+
+class Facts(NamedTuple):
+    """What one call tells; empty where it tells nothing.
+
+    Args:
+        line: where it is, if it is Python, in the form of `Tag.file`.
+        own: whether that is the user's code, and no library's.
+        operator: such as "aten.addmm".
+        phase: as in `Tag`.
+    """
+
+    line: str = ""
+    own: bool = False
+    operator: str = ""
+    phase: str = ""
+
+
+def tag_of_calls(calls: Sequence[Facts]) -> Tag:
+    """The tag for what calls tell, innermost first.
+
+    Example:
+        >>> tag_of_calls([Facts(operator="aten.empty"), Facts(operator="aten.mm")]).op
+        'aten.mm'
+    """
+    operators = [own.operator for own in calls if own.operator]
+    # One that does more than to make an empty tensor, if there is one.
+    op = next((name for name in operators if not _FACTORY.match(name)), (operators or [""])[0])
+    phases = [own.phase for own in calls if own.phase]
+    decided = next((phase for phase in phases if phase != "forward"), "")
+    lines = [own.line for own in calls if own.line]
+    file = next((own.line for own in calls if own.own), "")
+    phase = decided or (phases or ["other"])[0]
+    return Tag("", op, phase, file, tuple(shortened(lines, MOST_LINES)))
+
+
+def shortened(stack: Sequence[T], most: int) -> Sequence[T]:
+    """At most so many of a stack, innermost first, without some in the middle.
+
+    Example:
+        >>> shortened(range(100), 20)
+        [0, 1, 2, 3, 84, 85, 86, 87, 88, 89, 90, 91, 92, 93, 94, 95, 96, 97, 98, 99]
+    """
+    return stack if len(stack) <= most else [*stack[: most - OUTERMOST], *stack[-OUTERMOST:]]
 
 
 def tag_of(stack: Sequence[Frame], labels: Labels) -> Tag:
@@ -87,47 +165,9 @@ def tag_of(stack: Sequence[Frame], labels: Labels) -> Tag:
         >>> tag.op, tag.phase, tag.file
         ('aten.add', 'other', 'a.py:3 in f')
     """
-    python = [frame for frame in stack if frame.is_python]
-    lines = shortened([labels.line(frame) for frame in python])
-    own = next((frame for frame in python if not _LIBRARY.search(frame.file)), None)
-    file = "" if own is None else labels.line(own)
-    return Tag("", _operator(stack), _phase(stack), file, lines)
-
-
-def shortened(lines: Sequence[str]) -> tuple[str, ...]:
-    """At most `MOST_LINES` of a stack's lines, innermost first, without some in the middle.
-
-    Example:
-        >>> len(shortened(["a.py:1 in f"] * 300))
-        64
-    """
-    if len(lines) <= MOST_LINES:
-        return tuple(lines)
-    return (*lines[: MOST_LINES - _OUTERMOST], *lines[-_OUTERMOST:])
-
-
-def _operator(stack: Sequence[Frame]) -> str:
-    """The innermost operator that does more than to make an empty tensor."""
-    names = [found[1] for frame in stack if (found := _OPERATOR.search(frame.name))]
-    if not names:
-        return ""
-    name = next((name for name in names if not _FACTORY.match(name)), names[0])
-    return f"aten.{_OVERLOAD.sub('', name)}"
-
-
-def _phase(stack: Sequence[Frame]) -> str:
     if not stack:
-        return "backward"
-    in_module = False
-    for frame in stack:
-        if "torch/optim/" in frame.file:
-            return "optimizer"
-        if frame.name == "_engine_run_backward" or frame.name.startswith(_ENGINE):
-            return "backward"
-        # Not what makes modules or moves them, __init__ and _apply, which is in the same files.
-        called = frame.name == "forward" and "torch/nn/modules/" in frame.file
-        in_module = in_module or called or frame.name == "_call_impl"
-    return "forward" if in_module else "other"
+        return Tag("", "", "backward")
+    return tag_of_calls([labels.facts(frame) for frame in stack])
 
 
 def _parts(file: str, count: int) -> str:

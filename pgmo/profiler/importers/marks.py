@@ -14,9 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pgmo.profiler.importers.values import integer, text
 from pgmo.profiler.trace import MarkedBy
 
-_NUMBER = re.compile(r"\d+")
+_NUMBER = re.compile(r"\d{1,18}")
+_BEGINNING = 200  # characters of metadata that are looked at
 _PROFILER = "ProfilerStep#"
 _OPTIMIZER = "Optimizer.step#"
 
@@ -59,7 +61,7 @@ def find_marks(
         >>> marks.rows, marks.explanation
         ((1,), 'the end of Optimizer.step#SGD.step')
     """
-    own = [item for item in annotations if int(item.get("device", device)) == device]
+    own = [item for item in annotations if item.get("device", device) == device]
     found = [_annotated(time, own, *kind) for kind in ((_PROFILER, "START"), (_OPTIMIZER, "END"))]
     # A profiler that is never told to step begins a single one.
     told = next((marks for marks in found if len(marks.rows) > 1), None)
@@ -74,13 +76,13 @@ def _annotated(
 ) -> Marks:
     """Where annotations of this name and stage tell that iterations begin."""
     told = [
-        (str(item["name"]), int(item["time_us"]))
+        (text(item["name"], "a name"), integer(item["time_us"], "a time"))
         for item in own
-        if str(item.get("name", "")).startswith(prefix)
+        if text(item.get("name", ""), "a name").startswith(prefix)
         and item.get("stage") == stage
         # Of those before the first event that is left nothing is known.
         and len(time)
-        and int(item["time_us"]) >= time[0]
+        and integer(item["time_us"], "a time") >= time[0]
     ]
     if not told:
         return Marks()
@@ -100,7 +102,7 @@ def _annotated(
 def _begun(own: Sequence[Mapping[str, Any]]) -> bool:
     """Whether an optimizer began to step: memory ran out in it, or the recording ended."""
     return any(
-        str(item.get("name", "")).startswith(_OPTIMIZER) and item.get("stage") == "START"
+        text(item.get("name", ""), "a name").startswith(_OPTIMIZER) and item.get("stage") == "START"
         for item in own
     )
 
@@ -112,7 +114,7 @@ def _from_metadata(note: NDArray[np.int32], notes: Sequence[str]) -> Marks:
     last: list[int] | None = None
     rows = []
     for row in [0, *changes.tolist()] if len(note) else []:
-        numbers = [int(text) for text in _NUMBER.findall(notes[note[row]])]
+        numbers = [int(own) for own in _NUMBER.findall(notes[note[row]][:_BEGINNING])]
         if not numbers or numbers == last:
             continue
         if last is not None and not _follows(last, numbers):

@@ -10,6 +10,11 @@ what the hook returns takes its place, as with `json.load`.
     }  (  'action' 'alloc' 'addr' 4096 ...  u      bytes
     {}   {"action": "alloc", "addr": 4096}         hook(...) -> row 7
                                         stack: 7   memo: 7, so later references find it, too
+
+Whoever wrote the file may have wanted to harm its reader. References make trees of 2**60 leaves in
+a few hundred bytes, which nothing may walk through, print or hash. So keys are texts or integers,
+what is read is of limited depth and holds no cycle, and it has containers in proportion to its
+bytes: a list takes 64 bytes of memory, and one in the file.
 """
 
 import gc
@@ -20,6 +25,12 @@ from typing import Any, Final, NoReturn
 
 _PROTO: Final = 0x80
 _MOST_INTEGER = 64  # bytes
+_MOST_KEY: Final = 2**63  # beyond it, keys of one hash can be had in any number
+_MOST_DEPTH: Final = 64  # a snapshot has nine levels
+_FEW: Final = 1024  # containers that any file may have,
+_APART: Final = 8  # and one more for so many bytes; those of snapshots are twenty apart
+_CONTAINERS: Final = frozenset((dict, list, tuple))
+_TEXT: Final = {str}
 _DAMAGE = (IndexError, ValueError, TypeError, AttributeError, OverflowError, struct.error)
 _GETS = re.compile(rb"\]\x94\(((?:h.|j.{4})++)e(?!\()", re.DOTALL)
 _ONE_GET = re.compile(rb"h(.)|j(.{4})", re.DOTALL)
@@ -53,7 +64,8 @@ def load(data: bytes, hook: Callable[[dict[Any, Any]], Any] | None = None) -> An
         those that are equal as one: stacks of calls are.
 
     Raises:
-        PickleError: when it is damaged or cut off, or asks for more than plain data.
+        PickleError: when it is damaged or cut off, asks for more than plain data, or would take
+            more time or memory than its size tells.
 
     Example:
         >>> import pickle
@@ -70,7 +82,9 @@ def load(data: bytes, hook: Callable[[dict[Any, Any]], Any] | None = None) -> An
     collecting = gc.isenabled()
     gc.disable()  # it would look through millions of objects, over and over, to find nothing
     try:
-        return machine.run()
+        value = machine.run()
+        _check_depth(value)
+        return value
     except PickleError:
         raise
     except _DAMAGE as error:
@@ -95,12 +109,15 @@ class _Machine:
         self.memo: list[Any] = []
         self.texts: dict[bytes, str] = {}
         self.stacks: dict[bytes, tuple[Any, ...]] = {}
+        self.open: dict[int, int] = {}  # slots of the dictionaries that the hook has not seen
+        self.containers = 0
+        self.most = _FEW + len(data) // _APART
 
     def run(self) -> Any:
         """Executes the instructions up to the end; the common ones here, the others by `_rare`."""
         data, memo, texts, hook = self.data, self.memo, self.texts, self.hook
         stack: list[Any] = []
-        outer: list[tuple[list[Any], int]] = []  # stacks below the marks, and the memo's slots
+        outer: list[list[Any]] = []  # stacks below the marks
         at, end = 0, len(data)
         unpack_int, unpack_uint = struct.Struct("<i").unpack_from, struct.Struct("<I").unpack_from
         while at < end:
@@ -131,34 +148,40 @@ class _Machine:
                 stack.append(unpack_int(data, at + 1)[0])
                 at += 5
             elif code == 0x7D:  # EMPTY_DICT
-                stack.append({})
+                self._count()
+                made: Any = {}
+                stack.append(made)
                 at += 1
+                if data[at] == 0x94:  # MEMOIZE, which is nearly always next
+                    self.open[id(made)] = len(memo)
+                    memo.append(made)
+                    at += 1
             elif code == 0x28:  # MARK
-                slot = -1
-                if memo and stack and memo[-1] is stack[-1]:
-                    slot = len(memo) - 1
-                outer.append((stack, slot))
+                if len(outer) == _MOST_DEPTH:
+                    raise _too_deep()
+                outer.append(stack)
                 stack = []
                 at += 1
             elif code == 0x75 or code == 0x73:  # SETITEMS, SETITEM
                 if code == 0x75:
                     items = stack
-                    stack, slot = outer.pop()
+                    stack = outer.pop()
                 else:
                     items, stack[-2:] = stack[-2:], []
-                    slot = len(memo) - 1
-                    while slot >= 0 and memo[slot] is not stack[-1]:
-                        slot -= 1
                 target = stack[-1]
                 if type(target) is not dict or len(items) % 2:
                     raise TypeError("items of no dictionary")
+                keys = items[::2]
+                if set(map(type, keys)) != _TEXT:
+                    self._check_keys(keys)
                 first = not target
-                target.update(zip(items[::2], items[1::2], strict=True))
+                target.update(zip(keys, items[1::2], strict=True))
                 if first and hook is not None:
+                    slot = self.open.pop(id(target), None)
                     made = hook(target)
                     if made is not target:
                         stack[-1] = made
-                        if slot >= 0 and memo[slot] is target:
+                        if slot is not None:
                             memo[slot] = made
                 at += 1
             elif code == 0x8C:  # SHORT_BINUNICODE
@@ -174,6 +197,7 @@ class _Machine:
             elif code == 0x5D:  # EMPTY_LIST
                 known = _GETS.match(data, at)
                 if known is None:
+                    self._count()
                     stack.append([])
                     at += 1
                 else:
@@ -182,8 +206,8 @@ class _Machine:
                     at = known.end()
             elif code == 0x65:  # APPENDS
                 items = stack
-                stack, _ = outer.pop()
-                stack[-1].extend(items)
+                stack = outer.pop()
+                _list(stack[-1]).extend(items)
                 at += 1
             elif code == 0x2E:  # STOP
                 (value,) = stack
@@ -191,8 +215,9 @@ class _Machine:
                     raise ValueError("marks are left")
                 return value
             elif code == 0x74:  # TUPLE
+                self._count()
                 items = stack
-                stack, _ = outer.pop()
+                stack = outer.pop()
                 stack.append(tuple(items))
                 at += 1
             else:
@@ -208,6 +233,7 @@ class _Machine:
         """
         known = self.stacks.get(gets)
         if known is None:
+            self._count()
             memo = self.memo
             known = self.stacks[gets] = tuple(
                 memo[short[0] if short else int.from_bytes(long, "little")]
@@ -231,7 +257,7 @@ class _Machine:
             return at + 9
         if code == 0x61:  # APPEND
             item = stack.pop()
-            stack[-1].append(item)
+            _list(stack[-1]).append(item)
             return at + 1
         if code == 0x47:  # BINFLOAT
             stack.append(struct.unpack_from(">d", data, at + 1)[0])
@@ -247,6 +273,7 @@ class _Machine:
             count = code - 0x84
             if len(stack) < count:
                 raise IndexError("too few items")
+            self._count()
             stack[-count:] = [tuple(stack[-count:])]
             return at + 1
         raise self._refusal(code, at, stack)
@@ -274,11 +301,36 @@ class _Machine:
 
     def _put(self, slot: int, value: Any) -> None:
         if slot == len(self.memo):
+            if type(value) is dict and not value:
+                self.open[id(value)] = slot
             self.memo.append(value)
         elif slot < len(self.memo):
             raise ValueError("a slot of the memo is used twice")
         else:
             raise ValueError("slots of the memo are left out")
+
+    def _count(self) -> None:
+        """Counts a container: of an empty one the file takes a byte, and the memory 64."""
+        self.containers += 1
+        if self.containers > self.most:
+            raise PickleError(
+                f"has more than {self.most} lists, tuples and dictionaries in {len(self.data)} "
+                "bytes; a memory snapshot has a third of that at most: do not trust this file"
+            )
+
+    def _check_keys(self, keys: list[Any]) -> None:
+        """Refuses keys that take long to hash, or of which many can have one hash."""
+        for key in keys:
+            if type(key) is not str and type(key) is not int:
+                raise PickleError(
+                    f"has a key of type {type(key).__name__} at byte {self.at}; keys are texts or "
+                    "integers: do not trust this file"
+                )
+            if type(key) is int and not -_MOST_KEY <= key < _MOST_KEY:
+                raise PickleError(
+                    f"has a key of {key.bit_length()} bits at byte {self.at}, and the most is 63; "
+                    "do not trust this file"
+                )
 
     def _refusal(self, code: int, at: int, stack: list[Any]) -> ValueError:
         """What is said of an instruction that plain data never needs."""
@@ -286,8 +338,8 @@ class _Machine:
         if code in (0x63, 0x69):  # GLOBAL, INST
             module, attribute = self.data[at + 1 : at + 1025].split(b"\n")[:2]
             name = f"{module.decode('utf-8', 'replace')}.{attribute.decode('utf-8', 'replace')}"
-        elif code == 0x93 and len(stack) >= 2:  # STACK_GLOBAL
-            name = f"{stack[-2]}.{stack[-1]}"
+        elif code == 0x93 and [type(part) for part in stack[-2:]] == [str, str]:  # STACK_GLOBAL
+            name = f"{stack[-2][:200]}.{stack[-1][:200]}"
         if name is not None:
             return PickleError(
                 f"asks for the global {name[:200]!r}; a memory snapshot is plain data and never "
@@ -304,3 +356,41 @@ class _Machine:
             f"has the instruction {known.name} at byte {at}, which plain data never needs; do not "
             "open this file with Python's pickle"
         )
+
+
+def _list(value: Any) -> list[Any]:
+    if type(value) is not list:
+        raise TypeError("items of no list")
+    return value
+
+
+def _too_deep() -> PickleError:
+    return PickleError(
+        f"has containers inside of containers, more than {_MOST_DEPTH} deep; a memory snapshot has "
+        "less than ten levels: do not trust this file"
+    )
+
+
+def _check_depth(value: Any) -> None:
+    """Refuses what contains itself, or is too deep. Each container is looked at once."""
+    height: dict[int, int] = {}  # of what was looked through, by identity
+    above: set[int] = set()  # what is being looked through
+    todo = [value] if type(value) in _CONTAINERS else []
+    while todo:
+        top = todo[-1]
+        if id(top) in height:  # it was there twice
+            todo.pop()
+            continue
+        items = top.values() if type(top) is dict else top
+        inner = [own for own in items if type(own) in _CONTAINERS]
+        if id(top) not in above:
+            above.add(id(top))
+            if len(above) > _MOST_DEPTH or any(id(own) in above for own in inner):
+                raise _too_deep()
+            todo += inner
+            continue
+        height[id(top)] = 1 + max((height[id(own)] for own in inner), default=0)
+        above.discard(id(top))
+        todo.pop()
+        if len(above) + height[id(top)] > _MOST_DEPTH:
+            raise _too_deep()

@@ -11,19 +11,23 @@ Logs of the first versions have a colon before the microseconds.
 import csv
 import io
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
+from pgmo.contents import text_of
 from pgmo.errors import FileError
-from pgmo.profiler.importers.contents import text_of
 from pgmo.profiler.importers.event_log import EventLog, choose_device
 from pgmo.profiler.importers.imported import Imported
-from pgmo.profiler.trace import Event
+from pgmo.profiler.importers.values import integer
+from pgmo.profiler.trace import MOST_SIZE, Event
 from pgmo.units import format_bytes
 
 NEEDED = ("Action", "Pointer", "Size")
 """Columns that tell such a log."""
 
-_TIME = re.compile(r"(\d+):(\d+):(\d+)(?:[.:](\d+))?")
+_TIME = re.compile(r"(\d{1,4}):(\d{1,4}):(\d{1,4})(?:[.:](\d+))?")
+_INTEGER = re.compile(r"-?[0-9]{1,40}|0[xX][0-9a-fA-F]{1,40}")
 _DAY = 24 * 60 * 60 * 1_000_000
 
 
@@ -43,20 +47,20 @@ def read_rmm_log(path: Path, device: int | None = None) -> list[Imported]:
         [64]
     """
     log, failures = EventLog(), []
-    lines = csv.DictReader(io.StringIO(text_of(path), newline=""))
-    lines.fieldnames = [name.strip() for name in lines.fieldnames or ()]
     days, last = 0, 0
-    for row in lines:
+    for row in _rows(path):
         try:
-            time = _microseconds(row.get("Time") or "") + days
+            time = _microseconds(row.time) + days
             if time < last - _DAY // 2:  # past midnight
                 days, time = days + _DAY, time + _DAY
             last = max(last, time)
-            action, size = row["Action"].strip(), int(row["Size"])
-            address, stream = _number(row["Pointer"]), _number(row.get("Stream") or "0")
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            action = row.action.strip()
+            size = integer(_number(row.size or "nothing"), "Size", 0, MOST_SIZE)
+            address = integer(_number(row.pointer), "Pointer")
+            stream = integer(_number(row.stream), "Stream", 0, 2**64 - 1)
+        except ValueError as error:
             raise FileError(
-                f"{path}, line {lines.line_num}: is no complete line of an RMM log ({error}); "
+                f"{path}, line {row.line}: is no complete line of an RMM log ({error}); "
                 "remove this line"
             ) from error
         if action == "allocate" and size > 0:
@@ -71,12 +75,45 @@ def read_rmm_log(path: Path, device: int | None = None) -> list[Imported]:
     return [log.imported(path, "rmm", "cuda:0", 0, notes=notes)]
 
 
+class _Row(NamedTuple):
+    """The cells of a line that count; empty where the log has no such column."""
+
+    line: int
+    action: str
+    pointer: str
+    size: str
+    time: str
+    stream: str
+
+
+def _rows(path: Path) -> Iterator[_Row]:
+    lines = csv.reader(io.StringIO(text_of(path), newline=""))
+    try:
+        header = [name.strip() for name in next(lines, [])]
+        # Of doubled columns the last one counts.
+        place = {name: number for number, name in enumerate(header)}
+        at = [place.get(name, -1) for name in (*NEEDED, "Time", "Stream")]
+        needed = max(at[: len(NEEDED)])
+        for row in lines:
+            if not row:
+                continue
+            if len(row) <= needed:
+                raise FileError(
+                    f"{path}, line {lines.line_num}: is no complete line of an RMM log: it has "
+                    f"{len(row)} cells of {len(header)}; remove this line"
+                )
+            cells = [row[own] if 0 <= own < len(row) else "" for own in at]
+            yield _Row(lines.line_num, *cells)
+    except csv.Error as error:  # a cell of more than 131072 characters
+        raise FileError(f"{path}, line {lines.line_num}: {error}; remove this line") from error
+
+
 def _microseconds(text: str) -> int:
     if not text.strip():
         return 0
     found = _TIME.fullmatch(text.strip())
     if found is None:
-        raise ValueError(f"{text.strip()!r} is no time such as 10:19:32.000123")
+        raise ValueError(f"{text.strip()[:40]!r} is no time such as 10:19:32.000123")
     hours, minutes, seconds = (int(part) for part in found.groups()[:3])
     rest = int((found[4] or "").ljust(6, "0")[:6])
     return ((hours * 60 + minutes) * 60 + seconds) * 1_000_000 + rest
@@ -84,4 +121,8 @@ def _microseconds(text: str) -> int:
 
 def _number(text: str) -> int:
     text = text.strip()
-    return 0 if text in ("", "(nil)", "nullptr") else int(text, 0)
+    if text in ("", "(nil)", "nullptr"):
+        return 0
+    if not _INTEGER.fullmatch(text):
+        raise ValueError(f"{text[:40]!r} is no number")
+    return int(text, 16 if text[:2] in ("0x", "0X") else 10)

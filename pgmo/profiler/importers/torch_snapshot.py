@@ -13,23 +13,22 @@
 from array import array
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pgmo.contents import contents
 from pgmo.errors import FileError, ProfileError
 from pgmo.profiler.importers.beginning import Rows, complete, with_marks
 from pgmo.profiler.importers.circumstances import private_pools, settings_of
-from pgmo.profiler.importers.contents import contents
-from pgmo.profiler.importers.frames import Frame, Labels, tag_of
 from pgmo.profiler.importers.imported import Imported
 from pgmo.profiler.importers.marks import find_marks
 from pgmo.profiler.importers.restricted_pickle import PickleError, load
-from pgmo.profiler.tag import Tag
+from pgmo.profiler.importers.stacks import Stacks, drop_untold
+from pgmo.profiler.importers.values import device_number, integer, shown, text
 from pgmo.profiler.trace import Event, Trace
 from pgmo.units import format_bytes
 
@@ -46,7 +45,7 @@ _KINDS: Final = {
 _PASSED_OVER = ("snapshot", "annotate")  # one was taken; a tensor got a note
 HOST = -1
 """The number of the device that is pinned memory of the host."""
-_MOST_FRAMES = 1024
+_LITTLE = 1024
 _MASK = 2**64 - 1
 _HOW = (
     "write it with torch.cuda.memory._record_memory_history() before the work and "
@@ -80,26 +79,24 @@ def read_torch_snapshot(path: Path, device: int | None = None) -> list[Imported]
         value = load(contents(path), reader.take)
     except PickleError as error:
         raise FileError(f"{path}: {error}") from error
-    except (TypeError, ValueError, AttributeError) as error:  # from `take`
-        raise FileError(f"{path}: an event or a block has odd values ({error}); {_HOW}") from error
     if isinstance(value, list):
         value = {"segments": value, "device_traces": []}
     if not isinstance(value, dict) or not isinstance(value.get("segments"), list | tuple):
         found = f"a {type(value).__name__}"
         if isinstance(value, dict):
-            found = "a dictionary of " + (", ".join(sorted(map(repr, value))[:6]) or "nothing")
+            names = sorted(map(shown, list(value)[:1000]))[:6]
+            found = "a dictionary of " + (", ".join(names) or "nothing")
         raise FileError(f"{path}: is {found[:200]}, and no memory snapshot; {_HOW}")
     try:
         return reader.devices(value, device)
+    except ProfileError as error:
+        raise FileError(f"{path}: {error}; save it again") from error
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise FileError(
             f"{path}: the snapshot lacks something or has a value of another kind "
             f"({type(error).__name__}: {error}); {_HOW}"
         ) from error
 
-
-_NO_TAG: Final = -2
-"""A stack's number where none was recorded; -1 is a stack that was, and is empty."""
 
 _SEEN: Final = object()
 """Stands where an event's dictionary was. Which one it is, its place tells: in columns, too, they
@@ -124,35 +121,36 @@ class _Reader:
         self.note = array("i")  # which user metadata
         self.notes: dict[str, int] = {"": 0}
         self.unknown: Counter[str] = Counter()
-        self.frames: dict[Frame, Frame] = {}
-        self.stacks: dict[tuple[Frame, ...], int] = {}
-        # By identity, for most are one object; kept here, so that no other can take its place.
-        self.same: dict[int, tuple[object, int]] = {}
+        self.stacks = Stacks()
         self.blocks: list[tuple[int, int, int, bool, int]] = []
         self.free: dict[int, int] = {}  # memory of the device at each failed request
 
     def take(self, found: dict[Any, Any]) -> Any:
         """The hook of `load`: events, blocks and frames become numbers."""
+        try:
+            return self._taken(found)
+        except (TypeError, ValueError, AttributeError, KeyError, IndexError) as error:
+            self._wrong(f"an event or a block has odd values ({error})")
+
+    def _taken(self, found: dict[Any, Any]) -> Any:
         if "action" in found:
             return self._event(found)
         if "state" in found:
             return self._block(found)
         if "filename" in found:
-            frame = Frame(
-                str(found.get("name", "")), str(found["filename"]), int(found.get("line", 0))
-            )
-            return self.frames.setdefault(frame, frame)
+            return self.stacks.frame(found)
         return found
 
     def devices(self, value: Mapping[str, Any], device: int | None) -> list[Imported]:
         """The devices of the whole snapshot."""
         segments = value["segments"]
         host = value.get("host_segments") or []
-        self._check_blocks([*segments, *host])
+        self._check_blocks(segments=segments, host_segments=host)
         rows = self._rows(value)
-        numbers = {number for number in rows if number != HOST and len(rows[number])}
-        numbers |= {int(segment.get("device", 0)) for segment in segments}
-        pinned = bool(host) or bool(len(rows[HOST]))
+        numbers = {device_number(number) for number in rows if number != HOST}
+        owners = [device_number(segment.get("device", 0)) for segment in segments]
+        numbers.update(owners)
+        pinned = bool(host) or HOST in rows
         if pinned and (device == HOST or not numbers):
             numbers.add(HOST)
         if not numbers:
@@ -170,40 +168,43 @@ class _Reader:
         annotations = value.get("external_annotations") or []
         made = []
         for number in wanted:
-            own = [s for s in segments if int(s.get("device", 0)) == number]
-            own = host if number == HOST else own
+            own = [s for s, owner in zip(segments, owners, strict=True) if owner == number]
+            own = list(host) if number == HOST else own
             seen = rows.get(number, np.arange(0))
             last = number == wanted[-1]
             made.append(self._device(number, seen, own, settings, annotations, last))
         if pinned and HOST not in wanted:
-            told = f"{len(rows[HOST])} events; import them with --device {HOST}"
+            told = f"{len(rows.get(HOST, ()))} events; import them with --device {HOST}"
             made[0].notes["pinned memory of the host"] = told
         return made
 
-    def _check_blocks(self, segments: list[dict[str, Any]]) -> None:
+    def _check_blocks(self, **parts: list[dict[str, Any]]) -> None:
         """Each block is in one segment: a small file could name one many times, and grow."""
         seen = 0
-        for number, segment in enumerate(segments):
-            for block in segment.get("blocks", ()):
-                if type(block) is not _Block:
-                    self._wrong(f"segments[{number}] holds things that are no blocks")
-                seen += 1
-                if seen > len(self.blocks):
-                    self._wrong("a block is in several places of the segments")
+        for name, segments in parts.items():
+            for number, segment in enumerate(segments):
+                for block in segment.get("blocks", ()):
+                    if type(block) is not _Block:
+                        self._wrong(f"{name}[{number}] holds things that are no blocks")
+                    seen += 1
+                    if seen > len(self.blocks):
+                        self._wrong("a block is in several places of the segments")
 
     def _rows(self, value: Mapping[str, Any]) -> dict[int, NDArray[np.int64]]:
-        """Events of each device; they are all there are, and each is there once."""
-        traces: list[tuple[int, list[Any]]] = [(HOST, [])]
+        """Events of each device that has any; they are all there are, and each is there once."""
+        traces: list[tuple[int, list[Any]]] = []
         for name in value:  # in the order of the file, as the columns are
             if name == "device_traces":
-                traces += enumerate(value[name] or ())
-            elif name == "host_traces":
-                traces.append((HOST, value[name] or []))
-        for number, trace in traces:
+                traces += (own for own in enumerate(value[name] or ()) if len(own[1]))
+            elif name == "host_traces" and value[name]:
+                traces.append((HOST, value[name]))
+        edges = [0, *accumulate(len(trace) for _, trace in traces)]
+        # Before they are looked through: one list may be there any number of times.
+        few = edges[-1] <= len(self.kind) + _LITTLE
+        for number, trace in traces if few else ():
             if not all(event is _SEEN for event in trace):
                 name = "host_traces" if number == HOST else f"device_traces[{number}]"
                 self._wrong(f"{name} holds things that are no events")
-        edges = np.cumsum([0, *(len(trace) for _, trace in traces)]).tolist()
         if edges[-1] != len(self.kind):
             self._wrong(
                 f"{len(self.kind)} events are in {edges[-1]} places of the traces: one is there "
@@ -247,7 +248,7 @@ class _Reader:
             settings = {"expandable_segments": "True", **settings}
         marked = with_marks(seen, marks.rows)
         whole, before, repairs = complete(marked, plain, pages, blocks)
-        whole = _told(whole, before)
+        whole = drop_untold(whole, before)
         start = int(time[0]) if len(time) else 0
         if marks.rows:
             notes["marks"] = marks.explanation
@@ -257,12 +258,12 @@ class _Reader:
                 address=whole.address,
                 size=whole.size,
                 stream=whole.stream,
-                tag=self._origins(whole),
+                tag=self.stacks.origins(whole),
                 time=np.where(whole.time > 0, np.maximum(whole.time - start, 0), 0),
                 before=before,
                 device=max(0, number),
                 settings=settings,
-                tags=self._tags(whole),
+                tags=self.stacks.tags(whole),
                 marked_by=marks.by,
             )
         except ProfileError as error:
@@ -277,64 +278,58 @@ class _Reader:
         self.numbers = [array("q") for _ in range(3)]
 
     def _event(self, found: dict[str, Any]) -> object:
-        action = found["action"]
+        action, note = found["action"], found.get("user_metadata") or ""
+        if type(action) is not str or type(note) is not str:
+            odd = shown(note if type(action) is str else action)
+            raise ValueError(f"the action or the metadata of an event is {odd}, which is no text")
         kind = _KINDS.get(action, -1)
         if kind < 0 and action not in _PASSED_OVER:
-            self.unknown[str(action)] += 1
+            self.unknown[text(action, "an action")] += 1
         address = found.get("addr", 0)
         if kind == Event.OOM:
-            self.free[len(self.kind)] = int(found.get("device_free", address))
+            free = found.get("device_free", address)
+            self.free[len(self.kind)] = integer(free, "the free memory of a device")
             address = 0
-        note = found.get("user_metadata") or ""
         try:
             self.kind.append(kind)
             self.numbers[0].append(address)
             self.numbers[1].append(found.get("size", 0))
             self.numbers[2].append(found.get("time_us", 0))
             self.stream.append(found.get("stream", 0) & _MASK)
-            self.stack.append(self._stack(found.get("frames", ())))
-            self.note.append(self.notes.setdefault(str(note), len(self.notes)))
+            self.stack.append(self.stacks.number(found.get("frames", ())))
+            self.note.append(self.notes.setdefault(note, len(self.notes)))
         except (OverflowError, TypeError) as error:
             self._wrong(f"event {len(self.kind) - 1} has a value that is no number: {error}")
         return _SEEN
 
     def _block(self, found: dict[str, Any]) -> _Block:
-        state = str(found["state"])
-        size = int(found.get("size", 0))
+        state = text(found["state"], "the state of a block")
+        size = integer(found.get("size", 0), "the size of a block")
         history = found.get("history") or ()  # as 2.0 had it
         requested = found.get("requested_size")
         frames = found.get("frames", ())
+        if not isinstance(history, list | tuple):
+            raise ValueError(f"the history of a block is {shown(history)}, which is no list")
         if history and requested is None and isinstance(history[0], dict):
             requested, frames = history[0].get("real_size"), history[0].get("frames", ())
         self.blocks.append(
             (
-                int(found.get("address", -1)),
+                integer(found.get("address", -1), "the address of a block", -1),
                 size,
-                size if requested is None else int(requested),
+                size if requested is None else integer(requested, "the size of a block"),
                 state.startswith("active"),
-                self._stack(frames),
+                self.stacks.number(frames),
             )
         )
         return _Block(len(self.blocks) - 1)
-
-    def _stack(self, frames: Any) -> int:
-        """Number of a stack of calls; -1 for none."""
-        if not frames:
-            return -1
-        known = self.same.get(id(frames))
-        if known is not None:
-            return known[1]
-        stack = tuple(frame for frame in frames[:_MOST_FRAMES] if type(frame) is Frame)
-        number = self.stacks.setdefault(stack, len(self.stacks))
-        self.same[id(frames)] = frames, number
-        return number
 
     def _segments(self, segments: list[dict[str, Any]]) -> tuple[Rows, Rows, Rows]:
         """Segments, mapped ranges of expandable ones, and blocks alive, as rows."""
         plain, pages, alive = [], [], []
         for segment in segments:
-            low, total = int(segment["address"]), int(segment["total_size"])
-            stream = int(segment.get("stream", 0)) & _MASK
+            low = integer(segment["address"], "the address of a segment")
+            total = integer(segment["total_size"], "the size of a segment")
+            stream = segment.get("stream", 0) & _MASK
             if segment.get("is_expandable"):
                 pages.append((int(Event.SEGMENT_MAP), low, total, stream, -1))
             else:
@@ -365,37 +360,6 @@ class _Reader:
             notes["out of memory"] = told + more
         return notes
 
-    def _origins(self, whole: Rows) -> NDArray[np.int32]:
-        """Tags of the rows that make something; a stack's number becomes that of its tag."""
-        used, tag = self._used(whole)
-        made = np.where(_is_made(whole), whole.origin, _NO_TAG)
-        place = np.searchsorted(used, made)
-        place[place == len(used)] = 0
-        known = (used[place] == made) if len(used) else np.zeros(len(made), np.bool_)
-        return np.where(known, tag[place] if len(used) else -1, -1).astype(np.int32)
-
-    def _tags(self, whole: Rows) -> tuple[Tag, ...]:
-        used, _ = self._used(whole)
-        return tuple(dict.fromkeys(self._tag(int(number)) for number in used))
-
-    def _used(self, whole: Rows) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Numbers of the stacks that made something, and the numbers of their tags."""
-        used = np.unique(whole.origin[_is_made(whole)])
-        used = used[used != _NO_TAG]
-        place: dict[Tag, int] = {}
-        tags = [place.setdefault(self._tag(int(number)), len(place)) for number in used]
-        return used, np.array(tags, np.int32)
-
-    def _tag(self, number: int) -> Tag:
-        if not hasattr(self, "_made"):
-            self._made: dict[int, Tag] = {}
-            self._by_number = list(self.stacks)
-            self._labels = Labels(self.frames)
-        if number not in self._made:
-            stack = self._by_number[number] if number >= 0 else ()
-            self._made[number] = tag_of(stack, self._labels)
-        return self._made[number]
-
     def _wrong(self, what: str) -> NoReturn:
         raise FileError(f"{self.path}: {what}; {_HOW}")
 
@@ -403,20 +367,3 @@ class _Reader:
 def _view(column: "array[int]", dtype: type[Any]) -> NDArray[Any]:
     """A column as an array, without a copy."""
     return np.frombuffer(column, dtype) if len(column) else np.empty(0, dtype)
-
-
-def _told(rows: Rows, before: int) -> Rows:
-    """The rows, with `_NO_TAG` where an empty stack tells nothing.
-
-    Among stacks, an empty one tells the thread: that of the backward pass. But stacks may be
-    recorded of what is alive alone, and blocks older than the recording have none.
-    """
-    seen = np.arange(len(rows)) >= before
-    recorded = bool((seen & _is_made(rows) & (rows.origin >= 0)).any())
-    nothing = (rows.origin < 0) & ~(seen & recorded)
-    return replace(rows, origin=np.where(nothing, _NO_TAG, rows.origin).astype(np.int32))
-
-
-def _is_made(rows: Rows) -> NDArray[np.bool_]:
-    made: NDArray[np.bool_] = (rows.kind == Event.ALLOC) | (rows.kind == Event.OOM)
-    return made

@@ -10,7 +10,7 @@ from hypothesis import given
 from pgmo.archive import pack, seal, write
 from pgmo.errors import FileError
 from pgmo.packing.plan import COLUMNS, Plan
-from pgmo.packing.plan_file import FORMAT_VERSION
+from pgmo.packing.plan_file import FORMAT_VERSION, read_plan, write_plan
 from pgmo.packing.portfolio import plan as make_plan
 from pgmo.packing.spill import least_budget
 from pgmo.profiler.profile import Profile
@@ -298,3 +298,33 @@ def test_files_of_version_1_have_no_plans_inside(fields, tmp_path):
     write(tmp_path / "bad", "pgmoplan", 1, columns, own, inner)
     with pytest.raises(FileError, match=r"member 'opening\.pgmoplan' is not part"):
         Plan.load(tmp_path / "bad")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"seconds": 2**62 - 1}, "'seconds' is 4.6"),
+        ({"seconds": float("nan")}, "'seconds' is nan"),
+        ({"seconds": float("inf")}, "'seconds' is inf"),
+        ({"seconds": -1.0}, "'seconds' is -1.0"),
+        ({"max_load": 1}, "declares a max load of 1 bytes"),
+        ({"bound": 2**50}, "declares a bound of"),
+        ({"fingerprint": "x"}, "declares a fingerprint"),
+        ({"arena": 0}, ""),
+    ],
+)
+def test_a_plan_that_nothing_would_read_is_not_written(plan, tmp_path, changes, message):
+    path = tmp_path / "a.pgmoplan"
+    path.write_bytes(b"old")
+    with pytest.raises(FileError, match=rf"{message}.*; nothing was written") as caught:
+        write_plan(replace(plan, **changes), path)
+    assert str(caught.value).startswith(str(path))
+    assert path.read_bytes() == b"old"
+    with pytest.raises(FileError, match=r"opening\.pgmoplan.*; nothing was written"):
+        write_plan(replace(plan, opening=replace(plan, **changes)), path)
+    assert path.read_bytes() == b"old"
+
+
+def test_a_solver_of_an_odd_name_is_spelled(plan, tmp_path):
+    write_plan(replace(plan, solver="a\ud800"), tmp_path / "a.pgmoplan")
+    assert read_plan(tmp_path / "a.pgmoplan").solver == r"a\ud800"

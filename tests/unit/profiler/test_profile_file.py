@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from pgmo.archive import pack, write
-from pgmo.errors import FileError
+from pgmo.errors import FileError, ProfileError
 from pgmo.profiler.profile import COLUMNS, Profile, ProfileMeta
 from pgmo.profiler.profile_file import FORMAT_VERSION
 from pgmo.profiler.tag import Tag
@@ -168,6 +168,61 @@ def test_a_trace_that_is_wrong_is_refused(tmp_path):
     write(tmp_path / "bad", "pgmoprof", FORMAT_VERSION, columns, fields, {"other": packed})
     with pytest.raises(FileError, match=r"member 'other\.pgmoprof' is not part of this format"):
         Profile.load(tmp_path / "bad")
+
+
+def test_texts_that_no_file_may_hold_are_spelled(tmp_path):
+    odd = Tag("m\ud800", "op", "forward", "b\udcfc.py:3 in f", ("b\udcfc.py:3 in f",))
+    trace = Trace.from_columns(
+        kind=[0], address=[64], size=[8], tag=[0], settings={"a\ud800": "\udfff"}, tags=(odd,)
+    )
+    meta = ProfileMeta(model="\udcff", notes={"source": "\udce4.pickle", "\ud800": "x"})
+    profile = Profile.from_columns(
+        size=[8], start=[0], end=[1], ticks=1, tag=[0], tags=(odd,), meta=meta, trace=trace
+    )
+    profile.save(tmp_path / "a.pgmoprof")
+    read = Profile.load(tmp_path / "a.pgmoprof")
+    assert read.tags[0].file == r"b\udcfc.py:3 in f"
+    assert read.tags[0].module == r"m\ud800"
+    assert read.meta.notes == {"source": r"\udce4.pickle", r"\ud800": "x"}
+    assert read.meta.model == r"\udcff"
+    assert read.trace.settings == {r"a\ud800": r"\udfff"}
+    assert read.trace.tags == read.tags
+
+
+@pytest.mark.parametrize("device", [-1, 2**15 + 1, 10**20])
+def test_a_device_that_no_file_may_hold_is_refused_before(device):
+    with pytest.raises(ProfileError, match=r"device is -?\d+, must be from 0 to 32768"):
+        Trace.from_columns(kind=[0], address=[64], size=[8], device=device)
+
+
+def test_more_ticks_than_a_file_may_have_are_not_written(tmp_path):
+    path = tmp_path / "a.pgmoprof"
+    path.write_bytes(b"old")
+    profile = Profile.from_columns(size=[8], start=[0], end=[1], ticks=2**22)
+    with pytest.raises(FileError, match="declares 4194304 ticks for 1 blocks; nothing was written"):
+        profile.save(path)
+    assert path.read_bytes() == b"old"
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "message"),
+    [
+        ("address", 2**62 + 1, r"address is 4611686018427387905, must be from 0 to 2\*\*62"),
+        ("time", -1, "time is -1, must be from 0"),
+        ("time", 2**63 - 1, "time is 9223372036854775807, must be from 0"),
+        ("size", 2**48 + 1, "size is 281474976710657, must be from 0"),
+    ],
+)
+def test_numbers_that_would_not_add_up_are_refused(column, value, message):
+    columns = {"kind": [0], "address": [64], "size": [8], "time": [0], column: [value]}
+    with pytest.raises(ProfileError, match=message):
+        Trace.from_columns(**columns)
+
+
+def test_sizes_that_add_up_to_more_than_a_number_are_refused():
+    rows = 2**14 + 1
+    with pytest.raises(ProfileError, match=r"add up to 2\*\*62 bytes or more"):
+        Trace.from_columns(kind=[0] * rows, address=[0] * rows, size=[2**48] * rows)
 
 
 @pytest.mark.parametrize("marked_by", MarkedBy)

@@ -244,3 +244,12 @@ def test_a_file_that_unpacks_to_far_more_is_refused(written):
 def test_folders_are_refused(tmp_path):
     with pytest.raises(FileError, match="is not a regular file"):
         read_file(tmp_path)
+
+
+def test_of_deep_calls_in_a_chrome_trace_the_outermost_are_kept(written):
+    calls = [call(f"a{depth}.py({depth}): f", depth, 9000 - 2 * depth) for depth in range(2000)]
+    (own,) = read_file(written(chrome(*calls, memory_event(4000, 512))))
+    (tag,) = own.trace.tags
+    assert (tag.stack[0], tag.stack[-1]) == ("a1999.py:1999 in f", "a0.py:0 in f")
+    assert tag.stack[-16] == "a15.py:15 in f"
+    assert len(tag.stack) == 64

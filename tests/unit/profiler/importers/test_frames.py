@@ -2,7 +2,9 @@
 
 import pytest
 
+from pgmo.profiler.importers.beginning import Rows
 from pgmo.profiler.importers.frames import MOST_LINES, Frame, Labels, tag_of
+from pgmo.profiler.importers.stacks import Stacks
 from pgmo.profiler.tag import Tag
 
 USER = Frame("main", "/home/someone/train.py", 9)
@@ -106,3 +108,20 @@ def test_of_a_long_stack_the_middle_is_left_out():
     stack = [Frame("f", f"/me/a{number}.py", 1) for number in range(200)]
     lines = tag_of(stack, Labels(stack)).stack
     assert (lines[0], lines[-1], len(lines)) == ("a0.py:1 in f", "a199.py:1 in f", MOST_LINES)
+
+
+def test_of_more_frames_than_are_looked_at_the_outermost_count():
+    stacks = Stacks()
+    frames = [
+        stacks.frame({"name": "f", "filename": f"/me/a{number}.py"}) for number in range(3000)
+    ]
+    number = stacks.number(frames)
+    (tag,) = stacks.tags(Rows.make([(0, 64, 8, 0, number)]))
+    assert (tag.stack[0], tag.stack[-1]) == ("a0.py:0 in f", "a2999.py:0 in f")
+    assert len(tag.stack) == MOST_LINES
+
+
+def test_what_a_tag_may_take_is_known():
+    long = "x" * 1000
+    stack = [Frame(long, f"/{long}/{number}{long}.py", number) for number in range(200)]
+    assert sum(map(len, tag_of(stack, Labels(stack)).stack)) < 64 * 110

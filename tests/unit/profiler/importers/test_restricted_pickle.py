@@ -93,7 +93,7 @@ def test_a_global_is_refused_by_name_and_not_called(protocol, function, name, tm
         (b"\x80\x04Pabc\n.", "has the instruction PERSID"),
         (b"\x80\x04h\x05.", "is damaged at byte 2"),
         (b"\x80\x04Nu.", "is damaged at byte 3"),
-        (b"\x80\x04}(]Nu.", "is damaged at byte"),
+        (b"\x80\x04}(]Nu.", "has a key of type list at byte 6"),
         (b"\x80\x04r\xff\xff\xff\xff.", "is damaged at byte 2"),
         (b"\x80\x04\x8d" + b"\xff" * 8 + b"x", "is cut off"),
         (b"\x80\x04\x8a\xff" + b"\x01" * 255 + b".", "has a integer of 255 bytes"),

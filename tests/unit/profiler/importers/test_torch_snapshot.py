@@ -340,6 +340,46 @@ def test_what_is_said_of_other_files(tmp_path, data, message):
     assert str(caught.value).startswith(str(path))
 
 
+def test_blocks_without_a_history_or_a_requested_size_are_read(tmp_path):
+    saved = good()
+    for segment in saved["segments"]:
+        for block in segment["blocks"]:
+            del block["requested_size"], block["frames"]
+            block["history"] = []
+    (read,) = read_torch_snapshot(save(saved, tmp_path / "a.pickle"))
+    assert read.trace.requests
+    saved["segments"][0]["blocks"][0]["history"] = "x"
+    with pytest.raises(FileError, match="the history of a block is 'x', which is no list"):
+        read_torch_snapshot(save(saved, tmp_path / "a.pickle"))
+
+
+@pytest.mark.parametrize("name", ["action", "user_metadata"])
+def test_events_whose_texts_are_none(tmp_path, name):
+    path = tmp_path / "a.pickle"
+    path.write_bytes(changed(lambda s: s["device_traces"][0][0].update({name: ((1, 2), 3)})))
+    with pytest.raises(FileError, match=r"of an event is \(\(1, 2\), 3\), which is no text"):
+        read_torch_snapshot(path)
+
+
+def test_characters_that_cannot_be_printed_are_replaced(tmp_path):
+    saved = good()
+    for frame in saved["device_traces"][0][1]["frames"]:
+        frame["name"], frame["filename"] = "f\x1b[2J\ud800", "/home/m\udcfcller/train.py"
+    (read,) = read_torch_snapshot(save(saved, tmp_path / "a.pickle"))
+    # There is a second train.py, so it has its folder, too.
+    assert "m\ufffdller/train.py:0 in f\ufffd[2J\ufffd" in {tag.file for tag in read.trace.tags}
+
+
+def test_names_of_any_length_are_cut(tmp_path):
+    saved = good()
+    for event in saved["device_traces"][0]:
+        for frame in event["frames"]:
+            frame["filename"] = f"/home/{'y' * 3000}.py"
+            frame["name"] = "x" * 3000
+    (read,) = read_torch_snapshot(save(saved, tmp_path / "a.pickle"))
+    assert max(len(line) for tag in read.trace.tags for line in tag.stack) < 250
+
+
 def with_host(*devices, first=False):
     """A snapshot with pinned memory of the host, as PyTorch 2.15 writes it."""
     host = Device(number=-1)
@@ -403,3 +443,36 @@ def test_actions_that_were_not_recorded(tmp_path, skipped):
     found = follow(read_one(tmp_path, snapshot(device)).trace)
     assert int(found.live().max()) == int(whole.live().max())
     assert len(found) == len(whole)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda s: s.update(host_traces=5), "lacks something or has a value of another kind"),
+        (lambda s: s.update(host_traces="x"), "host_traces holds things that are no events"),
+        (lambda s: s["host_traces"].append(5), "host_traces holds things that are no events"),
+        (lambda s: s.update(host_traces=[*s["host_traces"]] * 300), "one is there twice"),
+        (lambda s: s.update(host_segments=5), "lacks something or has a value of another kind"),
+        (lambda s: s.update(host_segments=[5]), "lacks something or has a value of another kind"),
+        (lambda s: s["host_segments"][0].update(blocks=[1]), r"host_segments\[0\] holds things"),
+        (lambda s: s["host_segments"].append(s["host_segments"][0]), "in several places"),
+        (lambda s: s["host_segments"][0].update(address=1e9), "address of a segment is 1000000000"),
+        (lambda s: s["host_segments"][0].update(total_size=2**70), r"must be from 0 to 2\*\*62"),
+        (lambda s: s["segments"][0].update(device=-1), "the device is -1, must be from 0 to 127"),
+    ],
+)
+def test_pinned_memory_that_is_none_is_refused(tmp_path, change, message):
+    device = Device()
+    device.alloc(64)
+    saved, _ = with_host(device)
+    change(saved)
+    with pytest.raises(FileError, match=message):
+        read_one(tmp_path, saved, device=-1)
+
+
+def test_notes_on_tensors_are_texts(tmp_path):
+    saved = good()
+    note = {**saved["device_traces"][0][0], "action": "annotate", "user_metadata": ((), ())}
+    saved["device_traces"][0].append(note)
+    with pytest.raises(FileError, match=r"of an event is \(\(\), \(\)\), which is no text"):
+        read_one(tmp_path, saved)

@@ -3,13 +3,14 @@
 import os
 import stat
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 
 from pgmo.errors import FileError
 
 _MOST_UNPACKED = 2**35
-_MOST_RATIO = 200  # text of traces shrinks to a twentieth
-_LITTLE = 2**26
+_MOST_RATIO = 100  # text of traces shrinks to a twentieth
+_LITTLE = 2**20
 _GZIP = b"\x1f\x8b"
 
 
@@ -21,7 +22,8 @@ def contents(path: Path, most: int | None = None) -> bytes:
         most: bytes to read, None for all.
 
     Raises:
-        FileError: when it cannot be read, or is no whole gzip file.
+        FileError: when it cannot be read, is no whole gzip file, or unpacks to more than a hundred
+            times its size.
 
     Example:
         >>> try:
@@ -39,6 +41,8 @@ def contents(path: Path, most: int | None = None) -> bytes:
     except (OSError, ValueError) as error:  # ValueError: a path with a zero byte
         reason = getattr(error, "strerror", None) or error
         raise FileError(f"{path}: cannot be read ({reason}); check the path") from error
+    except MemoryError as error:
+        raise FileError(f"{path}: does not fit in memory; close something") from error
     return _unpacked(path, data, most) if data.startswith(_GZIP) else data
 
 
@@ -66,9 +70,24 @@ def _unpacked(path: Path, data: bytes, most: int | None) -> bytes:
         raise FileError(f"{path}: is a damaged gzip file ({error}); save it again") from error
     if most is None and len(unpacked) == limit:
         raise FileError(
-            f"{path}: is a gzip file that unpacks to more than {limit} bytes; if you trust it, "
-            "unpack it first"
+            f"{path}: is a gzip file of {len(data)} bytes that unpacks to more than {limit} bytes; "
+            "if you trust it, unpack it first"
         )
     if most is None and not unpacker.eof:
         raise FileError(f"{path}: is a gzip file that is cut off; save it again")
     return unpacked
+
+
+def lines_of(path: Path) -> Iterator[str]:
+    """The lines of a text file in UTF-8 without what ends them, one at a time.
+
+    Raises:
+        FileError: as `text_of`.
+    """
+    text = text_of(path)
+    begin = 0
+    while begin < len(text):
+        end = text.find("\n", begin)
+        end = len(text) if end < 0 else end
+        yield text[begin:end].removesuffix("\r")
+        begin = end + 1

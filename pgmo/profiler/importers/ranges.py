@@ -1,0 +1,54 @@
+"""Ranges of addresses that do not overlap, such as the segments of a device."""
+
+from bisect import bisect_left, bisect_right
+from typing import Final
+
+_MOST: Final = 1024  # of a run
+
+
+class Ranges:
+    """Disjoint ranges of addresses; a new one takes the place of those that it overlaps.
+
+    They are kept by address in runs of a thousand, so that one more costs the same however many
+    there are.
+
+    Example:
+        >>> ranges = Ranges()
+        >>> ranges.replace(0, 512), ranges.replace(512, 512), ranges.replace(256, 512)
+        ([], [], [(0, 512), (512, 512)])
+    """
+
+    def __init__(self) -> None:
+        self._runs: list[list[tuple[int, int]]] = [[]]  # none is empty, but for the only one
+        self._lows: list[int] = [0]  # where each run begins
+
+    def replace(self, address: int, size: int) -> list[tuple[int, int]]:
+        """Puts a range in; those that it overlaps are taken out and come back, as (address, size).
+
+        Args:
+            address: where it begins.
+            size: bytes, above 0.
+        """
+        runs, lows = self._runs, self._lows
+        at = max(0, bisect_right(lows, address) - 1)
+        run = runs[at]
+        first = bisect_left(run, (address, 0))
+        if first and sum(run[first - 1]) > address:
+            first -= 1
+        gone: list[tuple[int, int]] = []
+        while True:
+            last = bisect_left(run, (address + size, 0))
+            gone += run[first:last]
+            del run[first:last]
+            if first < len(run) or at + 1 == len(runs) or lows[at + 1] >= address + size:
+                break
+            run += runs.pop(at + 1)
+            del lows[at + 1]
+        run.insert(first, (address, size))
+        lows[at] = run[0][0]
+        if len(run) > _MOST:
+            half = len(run) // 2
+            runs.insert(at + 1, run[half:])
+            del run[half:]
+            lows.insert(at + 1, runs[at + 1][0][0])
+        return gone

@@ -1,0 +1,55 @@
+"""One input in a process of its own, which may hang, be killed, or eat the memory."""
+
+import os
+import resource
+import signal
+import tempfile
+import traceback
+from pathlib import Path
+
+from tests.fuzz.inputs import Input
+from tests.fuzz.trial import Trial
+
+_HANGS_AFTER = 300
+_MOST_MEMORY = 2**30
+
+
+def outcome_of(data: bytes, suffix: str) -> str:
+    """What becomes of a file: "read", "refused" and the message, or what went wrong.
+
+    Args:
+        data: its bytes.
+        suffix: of its name; tells what it is.
+    """
+    kind = {".pgmoprof": "profile", ".pgmoplan": "plan"}.get(suffix, "file")
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(reader)
+        _child(writer, Input(0, kind, suffix, data))
+    os.close(writer)
+    with open(reader, "rb") as told:
+        said = told.read().decode()
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status):
+        return f"ended by {signal.Signals(os.WTERMSIG(status)).name}"
+    return said
+
+
+def _child(writer: int, given: Input) -> None:
+    try:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(_HANGS_AFTER)
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        most = pages * resource.getpagesize() + _MOST_MEMORY
+        resource.setrlimit(resource.RLIMIT_AS, (most, resource.getrlimit(resource.RLIMIT_AS)[1]))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        with tempfile.TemporaryDirectory() as folder:
+            trial = Trial(Path(folder))
+            said = " ".join([trial.run(given), trial.said]).strip()
+    except BaseException as error:
+        said = "failed: " + "".join(traceback.format_exception(error)[-3:])
+    try:
+        os.write(writer, said.encode(errors="backslashreplace")[:4000])
+    finally:
+        os._exit(0)

@@ -1,0 +1,53 @@
+"""Input number N of a seed: the same on every machine, whatever came before."""
+
+from dataclasses import dataclass
+from random import Random
+
+from tests.fuzz.archives import archive_file
+from tests.fuzz.pickles import snapshot_file
+from tests.fuzz.texts import text_file
+
+_KINDS = {
+    "snapshot": 40,
+    "profile": 15,
+    "plan": 10,
+    "chrome": 15,
+    "cupy": 8,
+    "rmm": 7,
+    "table": 5,
+}
+
+
+@dataclass(frozen=True)
+class Input:
+    """One file.
+
+    Args:
+        number: of the input.
+        kind: what it was before it was changed.
+        suffix: of its name.
+        data: its bytes.
+    """
+
+    number: int
+    kind: str
+    suffix: str
+    data: bytes
+
+
+def make_input(seed: int, number: int) -> Input:
+    """Makes an input.
+
+    Example:
+        >>> make_input(0, 7) == make_input(0, 7)
+        True
+    """
+    random = Random(f"{seed} {number}")
+    (kind,) = random.choices(list(_KINDS), list(_KINDS.values()))
+    if kind == "snapshot":
+        return Input(number, kind, ".pickle", snapshot_file(random))
+    if kind in ("profile", "plan"):
+        suffix = "pgmoprof" if kind == "profile" else "pgmoplan"
+        return Input(number, kind, f".{suffix}", archive_file(random, suffix))
+    suffix = {"chrome": ".json", "cupy": ".log", "rmm": ".csv", "table": ".csv"}[kind]
+    return Input(number, kind, suffix, text_file(random, kind))

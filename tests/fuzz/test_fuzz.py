@@ -1,0 +1,51 @@
+"""Ten thousand files that were changed, and that the fuzzer would notice what it looks for."""
+
+import os
+import subprocess
+import sys
+
+from tests.fuzz import planted
+from tests.fuzz.campaign import attack
+from tests.fuzz.inputs import make_input
+
+INPUTS = 10_000
+WORKERS = min(4, os.cpu_count() or 1)
+
+
+def test_no_file_does_more_than_to_be_read_or_refused():
+    figures = attack(INPUTS, workers=WORKERS)
+    assert figures.failures == []
+    assert figures.inputs == INPUTS
+    read = {name: count for name, count in figures.outcomes.items() if name.endswith(" read")}
+    # What is changed so much that it is refused at the first look tests nothing behind it.
+    assert len(read) == 7
+    assert min(read.values()) > INPUTS // 500
+
+
+def test_what_goes_wrong_is_noticed():
+    figures = attack(20, workers=1, module="tests.fuzz.planted")
+    told = {one["number"]: one["error"] for one in figures.failures}
+    assert sorted(told) == [planted.RAISES, planted.HANGS, planted.ENDS, planted.EATS]
+    assert "OverflowError: planted" in told[planted.RAISES]
+    assert "ended with -14" in told[planted.HANGS]
+    assert "ended with -11" in told[planted.ENDS]
+    assert "bytes of memory" in told[planted.EATS]
+    assert figures.inputs == 20
+
+
+def test_an_input_is_the_same_in_every_process():
+    numbers = range(60)
+    code = (
+        "import hashlib; from tests.fuzz.inputs import make_input\n"
+        f"for n in {numbers!r}: print(hashlib.sha256(make_input(0, n).data).hexdigest())"
+    )
+    command = [sys.executable, "-c", code]
+    told = {
+        subprocess.run(
+            command, env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(told) == 1
+    assert len(set(told.pop().split())) > 50
+    assert make_input(0, 5) != make_input(1, 5)
