@@ -55,9 +55,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs `pgmo export`."""
-    from pgmo.archive import replace_file
-    from pgmo.cli.output import print_json, print_note, print_wrote, refuse_to_overwrite
+    from pgmo.replacement import replace_file
+    from pgmo.cli.output import print_json, print_note, print_wrote
     from pgmo.cli.source import read_profile_or_plan
+    from pgmo.cli.targets import check_targets, refuse_our_suffix
 
     to = arguments.format
     if to != "minimalloc" and (arguments.alignment is not None or arguments.stream is not None):
@@ -67,12 +68,14 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json and arguments.output == "-":
         raise OptionError("the blocks and --json cannot both go to stdout; name a file with -o")
     path = Path(arguments.file)
+    target = Path(arguments.output or path.with_suffix(_SUFFIXES[to]))
+    if arguments.output != "-":
+        refuse_our_suffix(target, f"what --to {to} writes")
+        check_targets([target], force=arguments.force, sources=[path])
     source = read_profile_or_plan(path)
     if arguments.output == "-":
         notes = _write(source, sys.stdout, arguments)
     else:
-        target = Path(arguments.output or path.with_suffix(_SUFFIXES[to]))
-        refuse_to_overwrite([target], force=arguments.force)
         text = io.StringIO(newline="")
         notes = _write(source, text, arguments)
         data = text.getvalue().encode()

@@ -46,17 +46,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs `pgmo import`."""
-    from pgmo.cli.output import as_command, print_json, print_wrote, refuse_to_overwrite
+    from pgmo.cli.output import as_command, print_json, print_wrote
+    from pgmo.cli.targets import check_suffix, check_targets
     from pgmo.profiler.importers.formats import read_file
 
     source = Path(arguments.file)
     target = Path(arguments.output or _next_to(source))
+    check_suffix(target, ".pgmoprof")
     found = read_file(source, arguments.device)
     targets = [
         target if len(found) == 1 else target.with_suffix(f".{own.trace.device}{target.suffix}")
         for own in found
     ]
-    refuse_to_overwrite(targets, force=arguments.force)
+    check_targets(targets, force=arguments.force, sources=[source])
     told = []
     for path in targets:
         own = found.pop(0)  # of a large file one copy is enough

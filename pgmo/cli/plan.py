@@ -7,7 +7,6 @@ or a .csv for the same table with a column `offset`. Ctrl-C ends the search with
 """
 
 import argparse
-import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -134,20 +133,14 @@ def _is_csv(source: Path) -> bool:
 
 
 def _target(source: Path, is_profile: bool, arguments: argparse.Namespace) -> Path | None:
-    from pgmo.cli.output import refuse_to_overwrite
+    from pgmo.cli.targets import check_suffix, check_targets
 
     if not arguments.output and not is_profile:
         return None
     target = Path(arguments.output or source.with_suffix(".pgmoplan"))
-    refuse_to_overwrite([target], force=arguments.force)
-    if os.path.exists(target) and os.path.samefile(source, target):
-        kind = "profile" if is_profile else "blocks"
-        raise OptionError(f"{target}: the plan would replace its own {kind}; choose another name")
-    # Sooner than after a search.
-    if target.suffix.lower() not in (_CSV, ".pgmoplan"):
-        raise OptionError(f"{target}: the suffix is neither .pgmoplan nor .csv; add one of them")
-    if not target.parent.is_dir():
-        raise OptionError(f"{target}: there is no folder {target.parent}; create it first")
+    if target.suffix.lower() != _CSV:
+        check_suffix(target, ".pgmoplan", _CSV)
+    check_targets([target], force=arguments.force, sources=[source])
     return target
 
 

@@ -36,20 +36,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs `pgmo report`."""
-    from pgmo.cli.output import as_command, print_json, print_wrote, refuse_to_overwrite
+    from pgmo.cli.output import as_command, print_json, print_wrote
+    from pgmo.cli.targets import check_targets, refuse_our_suffix
     from pgmo.packing.plan import Plan
     from pgmo.report.html import render, write_report
 
     source = Path(arguments.profile)
     target = Path(arguments.output or source.with_suffix(".html"))
-    if target.suffix in (".pgmoprof", ".pgmoplan"):
-        raise OptionError(f"{target}: a report is a page, not a {target.suffix}; end it in .html")
-    profile = _load(source)
+    refuse_our_suffix(target, "a report")
     to_stdout = arguments.output == "-"
     if to_stdout and arguments.json:
         raise OptionError("the page and its --json cannot both go to stdout; name a file with -o")
     if not to_stdout:
-        refuse_to_overwrite([target], force=arguments.force)
+        sources = [path for path in (source, arguments.plan) if path]
+        check_targets([target], force=arguments.force, sources=sources)
+    profile = _load(source)
     plan = Plan.load(arguments.plan) if arguments.plan else _plan_beside(source, profile)
     title = arguments.title or profile.meta.model or source.stem
     if to_stdout:

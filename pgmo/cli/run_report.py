@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from pgmo.cli.output import print_json, print_note, print_wrote
-from pgmo.errors import FileError
+from pgmo.replacement import replace_file
 from pgmo.runner.out_of_memory import is_out_of_memory, save_out_of_memory, tell
 from pgmo.runner.program import Ending, Program
 from pgmo.runner.supervision import Supervision
@@ -139,9 +139,5 @@ def _write_json(
     if path == "-":
         print_json(fields)
         return
-    try:
-        (supervision.wishes.start / path).write_text(
-            json.dumps(fields, indent=2, allow_nan=False) + "\n"
-        )
-    except OSError as error:
-        raise FileError(f"{path} cannot be written: {error.strerror}") from error
+    text = json.dumps(fields, indent=2, allow_nan=False) + "\n"
+    replace_file(supervision.wishes.start / path, text.encode())
