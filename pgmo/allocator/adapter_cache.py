@@ -164,6 +164,7 @@ def _open_lock(folder: int, name: str) -> int:
         os.close(lock)
         os.unlink(name, dir_fd=folder)
         lock = os.open(name, how | os.O_EXCL, 0o600, dir_fd=folder)
+    os.fchmod(lock, 0o600)
     return lock
 
 

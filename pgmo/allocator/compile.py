@@ -94,6 +94,25 @@ def compiled_adapter(source: AdapterSource) -> Iterator[Path]:
         yield loadable(library, path)
 
 
+@contextmanager
+def kept_adapter(source: AdapterSource) -> Iterator[Path]:
+    """As `compiled_adapter`, but of what is in the cache: nothing is compiled or changed.
+
+    Raises:
+        AdapterError: when there is no compiler, on which the name depends.
+        FileNotFoundError: it has not been compiled.
+        DistrustError, DamageError: it is there, and is not loaded.
+        OSError: it cannot be read.
+    """
+    path = adapter_path(source)
+    with ExitStack() as opened:
+        folder = open_folder(path.parent.parent, make=False)
+        opened.callback(os.close, folder)
+        library = open_library(folder, path.name)
+        opened.callback(os.close, library)
+        yield loadable(library, path)
+
+
 def adapter_path(source: AdapterSource) -> Path:
     """Where the compiled adapter is kept; it is there if it has been compiled.
 

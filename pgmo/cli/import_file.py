@@ -11,6 +11,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pgmo.cli.values import check_number
+
 if TYPE_CHECKING:
     from pgmo.profiler.importers.imported import Imported
     from pgmo.profiler.profile import Profile
@@ -50,6 +52,8 @@ def run(arguments: argparse.Namespace) -> int:
     from pgmo.cli.targets import check_suffix, check_targets
     from pgmo.profiler.importers.formats import read_file
 
+    if arguments.device is not None:
+        check_number("--device", arguments.device, 0, 2**31 - 1)
     source = Path(arguments.file)
     target = Path(arguments.output or _next_to(source))
     check_suffix(target, ".pgmoprof")

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pgmo.errors import OptionError
+from pgmo.cli.values import check_number
 
 if TYPE_CHECKING:
     from pgmo.packing.csv_file import BlockTable
@@ -67,6 +67,8 @@ def run(arguments: argparse.Namespace) -> int:
     from pgmo.cli.output import as_command, print_json, print_note, print_wrote
     from pgmo.packing.result import Packing
 
+    if arguments.alignment is not None:
+        check_number("--alignment", arguments.alignment, 1, 2**40)
     source = Path(arguments.file)
     table, what = _read(source)
     target = _target(source, table is None, arguments)

@@ -43,14 +43,14 @@ def run(arguments: argparse.Namespace) -> int:
 
     source = Path(arguments.profile)
     target = Path(arguments.output or source.with_suffix(".html"))
-    refuse_our_suffix(target, "a report")
+    refuse_our_suffix(target, "a report", ".html")
     to_stdout = arguments.output == "-"
     if to_stdout and arguments.json:
         raise OptionError("the page and its --json cannot both go to stdout; name a file with -o")
+    profile = _load(source)
     if not to_stdout:
         sources = [path for path in (source, arguments.plan) if path]
         check_targets([target], force=arguments.force, sources=sources)
-    profile = _load(source)
     plan = Plan.load(arguments.plan) if arguments.plan else _plan_beside(source, profile)
     title = arguments.title or profile.meta.model or source.stem
     if to_stdout:
@@ -83,11 +83,11 @@ def _load(source: Path) -> "Profile":
         if source.suffix == ".pgmoprof" or not source.is_file():
             raise
         if source.suffix == ".pgmoplan":
-            raise OptionError(
+            raise FileError(
                 f"{source} is a plan, which knows no origins: give the profile that it was made of "
                 f"and `{as_command('--plan', source)}`"
             ) from error
-        raise OptionError(
+        raise FileError(
             f"{source} is not a profile; make one of a recording with "
             f"`{as_command('pgmo import', source)}`"
         ) from error

@@ -75,7 +75,6 @@ def run(arguments: argparse.Namespace) -> int:
     from pgmo.units import parse_bytes
 
     program = Program(arguments.script, arguments.is_module, tuple(arguments.arguments))
-    program.check()
     wishes = Wishes(
         name=of_rank(program.name),
         plan=arguments.plan,
@@ -87,12 +86,13 @@ def run(arguments: argparse.Namespace) -> int:
         budget=None if arguments.budget is None else parse_bytes(arguments.budget),
     )
     _check(wishes)
+    program.check()
     folder = "." if wishes.profile_only and wishes.save is None else wishes.save
     json_path = of_rank(arguments.json) if arguments.json else None
     quiet = arguments.quiet or (rank() or 0) > 0
     script = [] if program.is_module else [program.target]
     if json_path and json_path != "-":
-        refuse_our_suffix(json_path, "what was counted")
+        refuse_our_suffix(json_path, "what was counted", ".json")
         read = [*script, *([wishes.plan] if wishes.plan else [])]
         check_targets([json_path], force=arguments.force, sources=read)
     if folder is not None:

@@ -57,22 +57,25 @@ def check_suffix(target: str | Path, *suffixes: str) -> None:
     Example:
         >>> check_suffix("a.pgmoprof", ".pgmoprof")
     """
-    if Path(target).suffix not in suffixes:
-        raise OptionError(f"{target}: the suffix is not {' or '.join(suffixes)}; add it")
+    if Path(target).suffix in suffixes:
+        return
+    if len(suffixes) == 1:
+        raise OptionError(f"{target}: the suffix is not {suffixes[0]}; add it")
+    raise OptionError(f"{target}: the suffix is neither {' nor '.join(suffixes)}; add one of them")
 
 
-def refuse_our_suffix(target: str | Path, what: str) -> None:
+def refuse_our_suffix(target: str | Path, what: str, usual: str) -> None:
     """Checks that something else does not get the name of a profile or a plan.
 
     Raises:
         OptionError: when it would.
 
     Example:
-        >>> refuse_our_suffix("a.html", "a report")
+        >>> refuse_our_suffix("a.html", "a report", ".html")
     """
     suffix = Path(target).suffix
     if suffix in OURS:
-        raise OptionError(f"{target}: {what} is no {suffix} file; choose another suffix")
+        raise OptionError(f"{target}: {what} is no {suffix} file; end it in {usual}")
 
 
 def _same(one: str | Path, other: str | Path) -> bool:

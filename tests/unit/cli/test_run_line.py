@@ -42,7 +42,7 @@ LINE = "iteration 7 · replay · hits 99.5% · arena 2.00 MiB · peak 3.00 MiB"
 
 @pytest.fixture
 def terminal(monkeypatch):
-    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "100")
     return Terminal()
