@@ -152,7 +152,8 @@ def loadable(library: int, path: Path) -> Path:
         library: the open file.
         path: where it lies; loaded from where the system has no /proc.
     """
-    through = f"/proc/self/fd{'/' * next(_loads)}{library}"
+    # Not by more slashes, which `Path` takes out.
+    through = f"/proc/self/fd/{'../fd/' * next(_loads)}{library}"
     return Path(through) if os.path.exists(through) else path
 
 

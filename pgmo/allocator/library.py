@@ -30,6 +30,9 @@ class AdapterLibrary:
         what: what it is for, for people.
         kept: where it lies, if `path` leads there in another way.
 
+    Attributes:
+        path: by which the system's loader knows the library, whatever has come to lie there.
+
     Raises:
         AdapterError: when it cannot be loaded.
 
@@ -39,6 +42,7 @@ class AdapterLibrary:
     """
 
     def __init__(self, path: Path, what: str, kept: Path | None = None) -> None:
+        self.path = path
         kept = kept or path
         try:
             self._library = ctypes.CDLL(str(path))

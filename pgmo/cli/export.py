@@ -56,10 +56,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs `pgmo export`."""
-    from pgmo.replacement import replace_file
     from pgmo.cli.output import print_json, print_note, print_wrote
     from pgmo.cli.source import read_profile_or_plan
     from pgmo.cli.targets import check_targets, refuse_our_suffix
+    from pgmo.replacement import replace_file
 
     to = arguments.format
     if to != "minimalloc" and (arguments.alignment is not None or arguments.stream is not None):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from itertools import pairwise
 
 TYPE_CHECKING = False  # as in pgmo/__init__.py: typing takes long to import
 if TYPE_CHECKING:
@@ -92,12 +93,14 @@ def asks_for_json(words: Sequence[str], command: str) -> bool:
             before the name of the command.
 
     Example:
-        >>> asks_for_json(["stats", "x", "--json"], "pgmo"), asks_for_json(["--json", "x"], "pgmo run")
-        (True, False)
+        >>> asks_for_json(["stats", "x", "--json"], "pgmo")
+        True
+        >>> asks_for_json(["--json", "x"], "pgmo run")
+        False
     """
     own = _own(words)
     if command.endswith(" run") or "run" in own:
-        return "--json=-" in own or ("--json", "-") in zip(own, own[1:], strict=False)
+        return "--json=-" in own or ("--json", "-") in pairwise(own)
     return "--json" in own
 
 

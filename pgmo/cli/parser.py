@@ -128,8 +128,8 @@ def parsers_of(parser: argparse.ArgumentParser) -> dict[str, CommandParser]:
 class _NoColor(argparse.Action):
     """Sets NO_COLOR at once: for the help that follows it, and for processes that are started."""
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, nargs=0, **{"default": False, **options})
+    def __init__(self, option_strings: Sequence[str], dest: str, **options: Any) -> None:
+        super().__init__(option_strings, dest, nargs=0, **{"default": False, **options})
 
     def __call__(
         self,

@@ -35,7 +35,7 @@ def checked_stdout() -> Iterator[None]:
     """
     stream = sys.stdout
     checked = _Checked(stream) if stream is not None else _Closed()
-    sys.stdout = checked  # type: ignore[assignment]
+    sys.stdout = checked
     try:
         try:
             yield

@@ -17,7 +17,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-
 from pgmo.errors import FileError, ProblemError
 from pgmo.lifetimes_csv import NEEDED, OFFSET, read_lifetimes
 from pgmo.packing.plan import UNPLANNED, Plan

@@ -112,6 +112,19 @@ def test_a_line_that_the_script_has_begun_is_left_alone(terminal):
         assert LINE in screen(terminal.getvalue())[-1]
 
 
+def test_without_colours_no_escapes_are_written(terminal, monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+    with run_line(terminal) as line:
+        line.update(SUPERVISION)
+        assert terminal.getvalue().endswith(f"pgmo {LINE}"[:79])
+        print("epoch 2")
+        line.update(SUPERVISION)
+    assert "\x1b" not in terminal.getvalue()
+    erased = "\r" + " " * 79 + "\r"
+    assert terminal.getvalue().count(erased) == 4  # before each of two, and after
+    assert f"{erased}epoch 2\n" in terminal.getvalue()
+
+
 def test_updates_come_at_most_five_times_a_second(terminal, monkeypatch):
     now = [100.0]
     monkeypatch.setattr("pgmo.cli.run_line.time.monotonic", lambda: now[0])
