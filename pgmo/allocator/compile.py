@@ -11,7 +11,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 import sysconfig
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -35,7 +34,7 @@ from pgmo.allocator.adapter_cache import (
 )
 from pgmo.errors import AdapterError, FileError
 from pgmo.leftovers import hold, sweep
-from pgmo.terminal import plain
+from pgmo.terminal import plain, say, watched
 
 _EXTRA_FLAGS = "PGMO_ADAPTER_FLAGS"
 """Environment variable with more arguments for the compiler: for tests, and for odd systems."""
@@ -207,11 +206,9 @@ def _say_unkept(source: AdapterSource, folder: Path, error: Exception) -> None:
     why = f"{folder} cannot be written: {getattr(cause, 'strerror', None) or cause}"
     if isinstance(error, DistrustError):
         why = f"nothing is loaded from there, as {error}"
-    print(
+    say(
         f"pgmo: the adapter for {source.what} is compiled for this process only: {why}. To keep "
-        "it, set PGMO_CACHE_DIR to a folder of your own",
-        file=sys.stderr,
-        flush=True,
+        "it, set PGMO_CACHE_DIR to a folder of your own"
     )
 
 
@@ -263,8 +260,8 @@ def _compile(source: AdapterSource, folder: Path) -> Path:
 @contextmanager
 def _progress(what: str) -> Iterator[None]:
     message = f"pgmo: compiling the adapter for {what} (once, a few seconds)"
-    if plain() or not sys.stderr.isatty():
-        print(message, file=sys.stderr, flush=True)
+    if plain() or not watched():
+        say(message)
         yield
         return
     from rich.console import Console

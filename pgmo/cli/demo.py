@@ -7,7 +7,6 @@ served from the arena, or an arena more than 1 % above the lower bound, give a w
 """
 
 import argparse
-import sys
 
 from pgmo.cli.values import check_number
 from pgmo.demo.compare import Comparison, compare, saved_stem
@@ -51,7 +50,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Runs `pgmo demo`."""
     from pgmo.cli.demo_report import print_comparisons, shortcomings
-    from pgmo.cli.output import as_command, print_json, print_wrote, refuse_to_overwrite
+    from pgmo.cli.output import (
+        as_command,
+        print_json,
+        print_note,
+        print_wrote,
+        refuse_to_overwrite,
+    )
     from pgmo.cli.progress import ComparisonProgress
 
     check_number("--iterations", arguments.iterations, 1)
@@ -83,7 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
         print_comparisons(comparisons)
     for comparison in comparisons:
         for shortcoming in shortcomings(comparison):
-            print(f"Warning: {shortcoming}", file=sys.stderr)
+            print_note(f"Warning: {shortcoming}")
     print_wrote(saved, as_command("pgmo stats", saved[0]))
     return 0 if all(comparison.identical for comparison in comparisons) else 1
 

@@ -3,12 +3,11 @@
 Lines that change in their place need escape sequences, so with NO_COLOR there are none.
 """
 
-import sys
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from pgmo.cli.output import console
-from pgmo.terminal import plain
+from pgmo.terminal import plain, watched
 
 if TYPE_CHECKING:
     from rich.progress import ProgressColumn
@@ -33,7 +32,7 @@ class Live:
             *columns,
             console=console(stderr=True),
             transient=transient,
-            disable=plain() or not sys.stderr.isatty(),
+            disable=plain() or not watched(),
         )
 
     def __enter__(self) -> Self:

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 
 from pgmo.cli.output import print_failure
 from pgmo.cli.parser import build_parser
-from pgmo.cli.streams import StdoutError, checked_stdout, occupy_closed_streams, say
+from pgmo.cli.streams import StdoutError, checked_stdout, occupy_closed_streams
 from pgmo.errors import OptionError, PgmoError
+from pgmo.terminal import say
 
 _FAILED, _MISUSED, _INTERRUPTED, _UNREAD = 1, 2, 130, 141
 

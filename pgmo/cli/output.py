@@ -7,9 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from pgmo.cli.streams import say
 from pgmo.errors import FileError
-from pgmo.terminal import plain
+from pgmo.terminal import plain, say
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
-import sys
 
 from pgmo.cli.commands import COMMANDS, STAGES, module_of
 from pgmo.cli.forgiving import ForgivingParser
@@ -152,11 +151,12 @@ class _PrintCompletion(argparse.Action):
     ) -> NoReturn:
         from pgmo.cli.completion import completion_script
         from pgmo.errors import OptionError, PgmoError
+        from pgmo.terminal import say
 
         try:
             print(completion_script(str(values)))
         except PgmoError as error:
-            print(f"pgmo: {error}", file=sys.stderr)
+            say(f"pgmo: {error}")
             parser.exit(2 if isinstance(error, OptionError) else 1)
         parser.exit()
 

@@ -8,7 +8,7 @@ import time
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Self
 
-from pgmo.terminal import plain
+from pgmo.terminal import plain, watched
 from pgmo.units import format_bytes
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class RunLine:
         self._at_line_start = True  # where the script has left the cursor
         self._next = 0.0
         self._streams = (sys.stdout, sys.stderr)
-        self._active = not quiet and sys.stderr.isatty()
+        self._active = not quiet and watched()
 
     def __enter__(self) -> Self:
         if self._active:

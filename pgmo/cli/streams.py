@@ -67,17 +67,6 @@ def occupy_closed_streams() -> None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115
 
 
-def say(text: str) -> None:
-    """Prints a line on stderr, if there is one that takes it.
-
-    Example:
-        >>> say("done")
-    """
-    if sys.stderr is not None:  # print() would take stdout instead
-        with suppress(OSError, ValueError):
-            print(text, file=sys.stderr, flush=True)
-
-
 class _Checked:
     """A stream whose errors are told from those of files."""
 

@@ -21,18 +21,7 @@ ROOT = os.geteuid() == 0
 as_root = pytest.mark.skipif(not ROOT, reason="gives files to somebody else")
 
 
-@pytest.fixture(autouse=True)
-def sources(tmp_path, monkeypatch):
-    """A tiny adapter and an empty cache."""
-    sources = tmp_path / "csrc"
-    (sources / "adapters").mkdir(parents=True)
-    (sources / "engine").mkdir()
-    (sources / "engine" / "pgmo_engine.h").write_text("")
-    (sources / "adapters" / "tiny.cpp").write_text('extern "C" int answer() { return 42; }\n')
-    monkeypatch.setattr(compiling, "native_sources", lambda: sources)
-    monkeypatch.setenv("PGMO_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.delenv("CXX", raising=False)
-    return sources
+pytestmark = pytest.mark.usefixtures("tiny_sources")
 
 
 @pytest.fixture
@@ -218,11 +207,11 @@ def test_what_root_has_compiled_serves_everybody():
         os.close(folder)
 
 
-def test_several_libraries_are_loaded_as_themselves(sources):
+def test_several_libraries_are_loaded_as_themselves(tiny_sources):
     # One after the other, from a descriptor of the same number.
     for number in (1, 2, 3):
         text = f'extern "C" int answer() {{ return {number}; }}\n'
-        (sources / "adapters" / "tiny.cpp").write_text(text)
+        (tiny_sources / "adapters" / "tiny.cpp").write_text(text)
         assert answer() == number
 
 

@@ -9,26 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from pgmo.allocator import compile as compiling
 from pgmo.allocator.compile import AdapterSource, adapter_path, compiled_adapter
 from pgmo.errors import AdapterError
 
 SOURCE = AdapterSource("tiny", "a test", "1.0", ())
 
 
-@pytest.fixture(autouse=True)
-def own_sources(tmp_path, monkeypatch):
-    """A tiny adapter and an empty cache."""
-    sources = tmp_path / "csrc"
-    (sources / "adapters").mkdir(parents=True)
-    (sources / "engine").mkdir()
-    (sources / "engine" / "pgmo_engine.h").write_text("#define ANSWER 42\n")
-    adapter = '#include "engine/pgmo_engine.h"\nextern "C" int answer() { return ANSWER; }\n'
-    (sources / "adapters" / "tiny.cpp").write_text(adapter)
-    monkeypatch.setattr(compiling, "native_sources", lambda: sources)
-    monkeypatch.setenv("PGMO_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.delenv("CXX", raising=False)
-    return sources
+pytestmark = pytest.mark.usefixtures("tiny_sources")
 
 
 def answer(source=SOURCE):
@@ -47,11 +34,11 @@ def test_compiles_once_and_says_so(capfd):
     assert capfd.readouterr().err == ""
 
 
-def test_each_version_and_each_change_of_the_source_has_a_binary_of_its_own(own_sources):
+def test_each_version_and_each_change_of_the_source_has_a_binary_of_its_own(tiny_sources):
     newer = AdapterSource("tiny", "a test", "1.1", ())
     assert (answer(), answer(newer)) == (42, 42)
     before = {adapter_path(SOURCE), adapter_path(newer)}
-    header = own_sources / "engine" / "pgmo_engine.h"
+    header = tiny_sources / "engine" / "pgmo_engine.h"
     header.write_text("#define ANSWER 43\n")
     assert answer() == 43
     paths = before | {adapter_path(SOURCE)}
@@ -75,14 +62,14 @@ def test_compiler_named_in_cxx_that_is_not_there(monkeypatch):
         answer()
 
 
-def test_failing_compilation_shows_the_errors(own_sources):
-    (own_sources / "adapters" / "tiny.cpp").write_text("int broken( {\n")
+def test_failing_compilation_shows_the_errors(tiny_sources):
+    (tiny_sources / "adapters" / "tiny.cpp").write_text("int broken( {\n")
     with pytest.raises(AdapterError, match=r"(?s)failed with .*error.*It needs C\+\+20"):
         answer()
     assert not list(Path(os.environ["PGMO_CACHE_DIR"]).rglob("*.so"))
 
 
-def test_the_compilers_files_go_with_it(own_sources, tmp_path, monkeypatch):
+def test_the_compilers_files_go_with_it(tiny_sources, tmp_path, monkeypatch):
     where = tmp_path / "temporary"
     where.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(where))
@@ -94,7 +81,7 @@ def test_the_compilers_files_go_with_it(own_sources, tmp_path, monkeypatch):
     recent.mkdir()
     assert answer() == 42
     assert list(where.iterdir()) == [recent]
-    (own_sources / "adapters" / "tiny.cpp").write_text("int broken( {\n")
+    (tiny_sources / "adapters" / "tiny.cpp").write_text("int broken( {\n")
     with pytest.raises(AdapterError):
         answer()
     assert list(where.iterdir()) == [recent]
@@ -113,7 +100,7 @@ def test_cache_below_a_file(tmp_path, monkeypatch):
         answer()
 
 
-def test_processes_that_start_at_once_compile_once(own_sources, tmp_path):
+def test_processes_that_start_at_once_compile_once(tiny_sources, tmp_path):
     log = tmp_path / "compilations"
     wrapper = tmp_path / "counting-compiler"
     wrapper.write_text(f'#!/bin/sh\necho x >> {log}\nsleep 0.5\nexec g++ "$@"\n')
@@ -125,7 +112,7 @@ def test_processes_that_start_at_once_compile_once(own_sources, tmp_path):
         "with c.compiled_adapter(c.AdapterSource('tiny', 'a test', '1.0', ())) as path:\n"
         "    print(ctypes.CDLL(str(path)).answer())\n"
     )
-    command = [sys.executable, "-c", script, str(own_sources)]
+    command = [sys.executable, "-c", script, str(tiny_sources)]
     environment = {**os.environ, "CXX": str(wrapper)}
     processes = [
         subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)

@@ -178,3 +178,12 @@ def test_colours_are_there_otherwise(files):
     assert code == 0
     assert b"\x1b" in written
     assert b"\x1b" not in shell(files, "pgmo blocks net.pgmoprof").stdout.encode()
+
+
+def test_a_script_runs_on_streams_that_are_closed(files):
+    (files / "hello.py").write_text("open('ran', 'w').close()\n")
+    assert shell(files, "pgmo run hello.py >&- 2>&-").returncode == 0
+    assert (files / "ran").exists()
+    done = shell(files, "pgmo run --json - hello.py > /dev/full")
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("pgmo: the result cannot be written to stdout")
