@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pgmo.profiler.importers.formats import read_file
 
     if arguments.device is not None:
-        check_number("--device", arguments.device, 0, 2**31 - 1)
+        check_number("--device", arguments.device, -1, 2**31 - 1)
     source = Path(arguments.file)
     target = Path(arguments.output or _next_to(source))
     check_suffix(target, ".pgmoprof")

@@ -27,7 +27,14 @@ WRONG = {
             "--json": ("script.py", "x.pgmoprof", "x.pgmoplan"),
         },
     ),
-    "import": ([TABLE, "-f"], {"--output": ("q.txt", "q", TABLE), "--device": ("-1", "x", HUGE)}),
+    "import": (
+        [TABLE, "-f"],
+        {
+            "--output": ("q.txt", "q", TABLE),
+            "--device": ("-2", "x", HUGE),
+            "--iteration": ("0", "x", HUGE),  # a table has none
+        },
+    ),
     "plan": (
         [PROFILE, "-f"],
         {
