@@ -16,12 +16,10 @@ whoever can write the file can seal it again. So what lies behind the seal is no
 nothing is unpickled, evaluated or decompressed, and no size is believed that the file has not.
 """
 
-import contextlib
 import hashlib
 import io
 import json
 import os
-import secrets
 import stat
 import struct
 import zipfile
@@ -37,6 +35,7 @@ from numpy.typing import NDArray
 from pgmo.archive_columns import checksum, read_column, write_column
 from pgmo.archive_fields import REMEDY, Fields, refuse
 from pgmo.errors import FileError
+from pgmo.replacement import replace_file
 
 MAX_ROWS = 2**27
 """More blocks than any iteration has: a count above it is a damaged or hostile file."""
@@ -258,35 +257,6 @@ def read_from(
     fields = {key: value for key, value in meta.items() if key not in _RESERVED}
     inner = {name.removesuffix(suffix): bytes(members[name]) for name in sorted(nested)}
     return Archive(path, version, rows, columns, fields, inner)
-
-
-def replace_file(path: Path, data: bytes) -> None:
-    """Writes a file in one step: whoever looks finds the old one or the new one, both whole.
-
-    Raises:
-        FileError: when the folder or the file cannot be written.
-    """
-    try:
-        target = Path(os.path.realpath(path))  # a link stays a link
-        if target.exists() and not target.is_file():
-            refuse(path, "is not a regular file, so it is not replaced", "choose another name")
-        partial = target.with_name(f".{target.name}.{secrets.token_hex(6)}.partial")
-        try:
-            with open(partial, "xb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(partial, target)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                partial.unlink()
-            raise
-    except (OSError, ValueError) as error:  # ValueError: a path with a zero byte
-        reason = getattr(error, "strerror", None) or error
-        raise FileError(
-            f"{path}: cannot be written ({reason}, {len(data)} bytes); "
-            "check that the folder exists, may be written and has room"
-        ) from error
 
 
 def _load(path: Path) -> bytes:

@@ -7,24 +7,41 @@ is kept in the user's cache directory (`PGMO_CACHE_DIR` overrides which).
 
 import hashlib
 import os
+import re
 import shlex
 import shutil
 import subprocess
-import sys
 import sysconfig
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
-from filelock import FileLock
 from platformdirs import user_cache_path
 
-from pgmo.errors import AdapterError
+from pgmo.allocator.adapter_cache import (
+    ADAPTERS,
+    DamageError,
+    DistrustError,
+    clean,
+    compiling,
+    keep,
+    loadable,
+    open_folder,
+    open_library,
+)
+from pgmo.errors import AdapterError, FileError
+from pgmo.leftovers import hold, sweep
+from pgmo.terminal import plain, say, watched
 
 _EXTRA_FLAGS = "PGMO_ADAPTER_FLAGS"
 """Environment variable with more arguments for the compiler: for tests, and for odd systems."""
+
+_BUILD = "pgmo-build-"
+_BUILDS = re.compile(re.escape(_BUILD) + ".+")
+"""Names of the folders that adapters are compiled in."""
 
 _MISSING_COMPILER = """\
 pgmo needs a C++20 compiler to build the adapter for {what}, and found none.
@@ -55,30 +72,44 @@ class AdapterSource:
     generated: Mapping[str, str] = field(default_factory=dict)
 
 
-def compiled_adapter(source: AdapterSource) -> Path:
-    """Returns the compiled adapter's path, compiling it first where that has not been done.
+@contextmanager
+def compiled_adapter(source: AdapterSource) -> Iterator[Path]:
+    """In the block, the compiled adapter can be loaded from a path; it is compiled where needed.
 
-    Safe when several processes start at once: one compiles, the others wait for it.
+    Safe when several processes start at once: one compiles, the others wait for it. Where the cache
+    cannot be trusted or written, the adapter is compiled for this process alone, which is said.
 
     Raises:
         AdapterError: when there is no compiler, or it fails; the message says what to do.
+
+    Example:
+        >>> with compiled_adapter(source) as path:  # doctest: +SKIP
+        ...     library = AdapterLibrary(path, source.what)
     """
-    target = adapter_path(source)
-    if target.exists():
-        return target
-    sources, compiler, folder = native_sources(), find_compiler(source.what), target.parent
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with FileLock(target.with_suffix(".lock")):
-            if not target.exists():
-                with _progress(source.what):
-                    _compile(source, sources, compiler, target)
-    except OSError as error:
-        raise AdapterError(
-            f"cannot write the compiled adapter for {source.what} to {folder}: {error}. "
-            "Set PGMO_CACHE_DIR to a directory that can be written."
-        ) from error
-    return target
+    path = adapter_path(source)
+    with ExitStack() as opened:
+        library, path = _open(source, path, opened)
+        opened.callback(os.close, library)
+        yield loadable(library, path)
+
+
+@contextmanager
+def kept_adapter(source: AdapterSource) -> Iterator[Path]:
+    """As `compiled_adapter`, but of what is in the cache: nothing is compiled or changed.
+
+    Raises:
+        AdapterError: when there is no compiler, on which the name depends.
+        FileNotFoundError: it has not been compiled.
+        DistrustError, DamageError: it is there, and is not loaded.
+        OSError: it cannot be read.
+    """
+    path = adapter_path(source)
+    with ExitStack() as opened:
+        folder = open_folder(path.parent.parent, make=False)
+        opened.callback(os.close, folder)
+        library = open_library(folder, path.name)
+        opened.callback(os.close, library)
+        yield loadable(library, path)
 
 
 def adapter_path(source: AdapterSource) -> Path:
@@ -88,7 +119,7 @@ def adapter_path(source: AdapterSource) -> Path:
         AdapterError: when there is no compiler, on which the name depends.
     """
     fingerprint = _fingerprint(source, native_sources(), find_compiler(source.what))
-    return cache_directory() / "adapters" / f"{source.name}-{source.version}-{fingerprint}.so"
+    return cache_directory() / ADAPTERS / f"{source.name}-{source.version}-{fingerprint}.so"
 
 
 def cache_directory() -> Path:
@@ -142,45 +173,95 @@ def _source_file(source: AdapterSource, sources: Path) -> Path:
     return sources / "adapters" / f"{source.name}.cpp"
 
 
-def _compile(source: AdapterSource, sources: Path, compiler: list[str], target: Path) -> None:
-    # A name of its own, then a rename: a half-written library is never seen under the final name.
-    unfinished = target.with_suffix(f".{os.getpid()}.tmp")
-    extra = shlex.split(os.environ.get(_EXTRA_FLAGS, ""))
-    with tempfile.TemporaryDirectory() as folder:
+def _open(source: AdapterSource, path: Path, opened: ExitStack) -> tuple[int, Path]:
+    """A descriptor of the library, and where it lies; compiles it if the cache does not have it."""
+
+    @cache
+    def built() -> Path:
+        return _build(source, opened)
+
+    try:
+        folder = open_folder(path.parent.parent, make=True)
+        opened.callback(os.close, folder)
+        clean(folder)
+        with suppress(FileNotFoundError, DistrustError, DamageError):
+            return open_library(folder, path.name), path
+        with compiling(folder, path.name):
+            with suppress(FileNotFoundError, DistrustError, DamageError):
+                return open_library(folder, path.name), path  # another process has compiled it
+            keep(folder, path.name, built().read_bytes())
+            return open_library(folder, path.name), path
+    except (NotADirectoryError, FileExistsError) as error:
+        raise AdapterError(
+            f"cannot write the compiled adapter for {source.what} to {path.parent}: {error}. "
+            "Set PGMO_CACHE_DIR to a directory that can be written."
+        ) from error
+    except (OSError, FileError, DistrustError, DamageError) as error:
+        _say_unkept(source, path.parent, error)
+    return os.open(built(), os.O_RDONLY | os.O_CLOEXEC), built()
+
+
+def _say_unkept(source: AdapterSource, folder: Path, error: Exception) -> None:
+    cause = error.__cause__ if isinstance(error, FileError) else error
+    why = f"{folder} cannot be written: {getattr(cause, 'strerror', None) or cause}"
+    if isinstance(error, DistrustError):
+        why = f"nothing is loaded from there, as {error}"
+    say(
+        f"pgmo: the adapter for {source.what} is compiled for this process only: {why}. To keep "
+        "it, set PGMO_CACHE_DIR to a folder of your own"
+    )
+
+
+def _build(source: AdapterSource, opened: ExitStack) -> Path:
+    """Compiles it in a folder of its own, which goes when `opened` is closed."""
+    try:
+        sweep(Path(tempfile.gettempdir()), _BUILDS)
+        folder = Path(tempfile.mkdtemp(prefix=_BUILD))
+        opened.callback(shutil.rmtree, folder, ignore_errors=True)
+        held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        opened.callback(os.close, held)
+        hold(held)
         for name, text in source.generated.items():
             Path(folder, name).write_text(text)
-        command = [
-            *(*compiler, "-std=c++20", "-O2", "-fPIC", "-shared", "-fvisibility-inlines-hidden"),
-            *("-I", folder, "-I", str(sources), str(_source_file(source, sources))),
-            *("-o", str(unfinished), *source.flags, *extra),
-        ]
-        _run_compiler(command, source, compiler, unfinished, target)
+    except OSError as error:
+        raise AdapterError(
+            f"cannot compile the adapter for {source.what}, which needs a temporary folder: "
+            f"{error}. Set TMPDIR to one that can be written and has room."
+        ) from error
+    with _progress(source.what):
+        return _compile(source, folder)
 
 
-def _run_compiler(
-    command: list[str], source: AdapterSource, compiler: list[str], unfinished: Path, target: Path
-) -> None:
-    try:
-        result = subprocess.run(command, capture_output=True, text=True, check=False)
-        if result.returncode != 0:
-            errors = [line for line in result.stderr.splitlines() if "error" in line][:5]
-            detail = "\n".join(errors or result.stderr.splitlines()[-5:])
-            raise AdapterError(
-                f"compiling the adapter for {source.what} failed with {' '.join(compiler)} "
-                f"(exit code {result.returncode}):\n{detail}\n"
-                f"It needs C++20 (g++ 11 or clang 14 at least); another compiler can be named "
-                f"in CXX. The command was:\n{' '.join(command)}"
-            )
-        unfinished.replace(target)
-    finally:
-        unfinished.unlink(missing_ok=True)
+def _compile(source: AdapterSource, folder: Path) -> Path:
+    """Runs the compiler on a source and what was generated for it; all files are in a folder."""
+    sources, compiler = native_sources(), find_compiler(source.what)
+    target = folder / f"{source.name}.so"
+    extra = shlex.split(os.environ.get(_EXTRA_FLAGS, ""))
+    command = [
+        *(*compiler, "-std=c++20", "-O2", "-fPIC", "-shared", "-fvisibility-inlines-hidden"),
+        *("-I", str(folder), "-I", str(sources), str(_source_file(source, sources))),
+        *("-o", str(target), *source.flags, *extra),
+    ]
+    # What the compiler would leave in /tmp when it is killed goes with the folder, too.
+    environment = {**os.environ, "TMPDIR": str(folder)}
+    result = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    if result.returncode != 0:
+        errors = [line for line in result.stderr.splitlines() if "error" in line][:5]
+        detail = "\n".join(errors or result.stderr.splitlines()[-5:])
+        raise AdapterError(
+            f"compiling the adapter for {source.what} failed with {' '.join(compiler)} "
+            f"(exit code {result.returncode}):\n{detail}\n"
+            f"It needs C++20 (g++ 11 or clang 14 at least); another compiler can be named "
+            f"in CXX. The command was:\n{' '.join(command)}"
+        )
+    return target
 
 
 @contextmanager
 def _progress(what: str) -> Iterator[None]:
     message = f"pgmo: compiling the adapter for {what} (once, a few seconds)"
-    if not sys.stderr.isatty():
-        print(message, file=sys.stderr, flush=True)
+    if plain() or not watched():
+        say(message)
         yield
         return
     from rich.console import Console

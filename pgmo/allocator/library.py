@@ -3,9 +3,23 @@
 import ctypes
 from pathlib import Path
 
+from pgmo.allocator.compile import AdapterSource, adapter_path, compiled_adapter
 from pgmo.errors import AdapterError
 
 _MESSAGE_BYTES = 4096
+
+
+def load_adapter(source: AdapterSource) -> "AdapterLibrary":
+    """Loads an adapter, which is compiled first where that has not been done.
+
+    Raises:
+        AdapterError: when it cannot be compiled or loaded.
+
+    Example:
+        >>> load_adapter(torch_cpu.adapter_source())  # doctest: +SKIP
+    """
+    with compiled_adapter(source) as path:
+        return AdapterLibrary(path, source.what, adapter_path(source))
 
 
 class AdapterLibrary:
@@ -14,6 +28,10 @@ class AdapterLibrary:
     Args:
         path: the compiled adapter; it stays loaded for good, for tensors point into it.
         what: what it is for, for people.
+        kept: where it lies, if `path` leads there in another way.
+
+    Attributes:
+        path: by which the system's loader knows the library, whatever has come to lie there.
 
     Raises:
         AdapterError: when it cannot be loaded.
@@ -23,14 +41,15 @@ class AdapterLibrary:
         >>> library.call("pgmo_install")  # doctest: +SKIP
     """
 
-    def __init__(self, path: Path, what: str) -> None:
+    def __init__(self, path: Path, what: str, kept: Path | None = None) -> None:
         self.path = path
+        kept = kept or path
         try:
             self._library = ctypes.CDLL(str(path))
         except OSError as error:
             raise AdapterError(
-                f"cannot load the adapter for {what}: {error}. Delete {path} to have it compiled "
-                "again."
+                f"cannot load the adapter for {what}: {str(error).replace(str(path), str(kept))}. "
+                f"Delete {kept} to have it compiled again."
             ) from error
 
     def call(self, function: str, *arguments: object) -> None:

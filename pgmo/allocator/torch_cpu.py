@@ -7,9 +7,9 @@ from functools import cache
 from pathlib import Path
 
 from pgmo import _core
-from pgmo.allocator.compile import AdapterSource, compiled_adapter
+from pgmo.allocator.compile import AdapterSource
 from pgmo.allocator.framework import Memory
-from pgmo.allocator.library import AdapterLibrary
+from pgmo.allocator.library import load_adapter
 from pgmo.allocator.relocation import Relocation
 from pgmo.allocator.storage import StorageMover
 from pgmo.errors import AdapterError
@@ -41,7 +41,7 @@ class TorchCpu:
     def __init__(self) -> None:
         source = adapter_source()
         self.version = source.version
-        self._library = AdapterLibrary(compiled_adapter(source), source.what)
+        self._library = load_adapter(source)
         # Tensors may outlive every Python object here, and their blocks are the engine's.
         self.engine = _core.Engine()
         self.engine.keep_forever()

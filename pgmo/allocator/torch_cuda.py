@@ -5,6 +5,7 @@ import importlib.util
 import sysconfig
 import warnings
 from functools import cache
+from importlib.machinery import ExtensionFileLoader
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from pgmo.allocator.compile import AdapterSource, compiled_adapter
 from pgmo.allocator.cuda_headers import cuda_include
 from pgmo.allocator.forwarders import forwarders
 from pgmo.allocator.framework import Memory
-from pgmo.allocator.library import AdapterLibrary
+from pgmo.allocator.library import AdapterLibrary, load_adapter
 from pgmo.allocator.managed.hints import Hints
 from pgmo.allocator.relocation import Relocation
 from pgmo.allocator.storage import StorageMover
@@ -261,8 +262,7 @@ def adapter_library() -> AdapterLibrary:
     Raises:
         AdapterError: when it cannot be had.
     """
-    source = adapter_source()
-    return AdapterLibrary(compiled_adapter(source), source.what)
+    return load_adapter(adapter_source())
 
 
 def adapter_source() -> AdapterSource:
@@ -284,12 +284,13 @@ def _wrapper() -> Any:
             "install them (Debian, Ubuntu: apt install python3-dev), or use pgmo.optimize(), which "
             "does without"
         )
-    path = compiled_adapter(_source(_MODULE, "-isystem", include, "-lc10", "-lc10_cuda"))
-    spec = importlib.util.spec_from_file_location(_MODULE, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    source = _source(_MODULE, "-isystem", include, "-lc10", "-lc10_cuda")
+    with compiled_adapter(source) as path:
+        loader = ExtensionFileLoader(_MODULE, str(path))
+        spec = importlib.util.spec_from_file_location(_MODULE, str(path), loader=loader)
+        assert spec is not None
+        module = importlib.util.module_from_spec(spec)
+        loader.exec_module(module)
     return module
 
 

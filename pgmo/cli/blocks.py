@@ -9,7 +9,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pgmo.errors import OptionError
+from pgmo.cli.values import check_number
 from pgmo.units import format_bytes
 
 if TYPE_CHECKING:
@@ -34,8 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pgmo.cli.output import as_command, console, print_json, print_wrote
     from pgmo.profiler.profile import Profile
 
-    if arguments.top < 1:
-        raise OptionError(f"--top must be 1 at least, not {arguments.top}")
+    check_number("--top", arguments.top, 1)
     path = Path(arguments.file)
     fields = _describe(Profile.load(path), arguments)
     if arguments.json:

@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pgmo.profiler.profile import Profile
     from pgmo.units import parse_bytes
 
-    allowed = parse_bytes(arguments.max_memory) if arguments.max_memory else None
+    allowed = None if arguments.max_memory is None else parse_bytes(arguments.max_memory)
     plan = read_plan(Path(arguments.plan), check=False)
     profile = Profile.load(arguments.profile) if arguments.profile else None
     checks = audit(plan, profile, max_memory=allowed)

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pgmo.errors import OptionError
+from pgmo.cli.values import check_number
+from pgmo.errors import FileError
 from pgmo.units import format_bytes
 
 if TYPE_CHECKING:
@@ -38,8 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pgmo.report.comparison import compare
     from pgmo.report.summary import plain
 
-    if arguments.top < 1:
-        raise OptionError(f"--top must be 1 at least, not {arguments.top}")
+    check_number("--top", arguments.top, 1)
     first = read_profile_or_plan(Path(arguments.file))
     if arguments.other is None:
         return _with_pytorch(arguments, first)
@@ -61,7 +61,7 @@ def _with_pytorch(arguments: argparse.Namespace, profile: "Profile | Plan") -> i
     from pgmo.report.words import reserved_lines
 
     if isinstance(profile, Plan):
-        raise OptionError(
+        raise FileError(
             f"{arguments.file} is a plan; give its profile alone, or a second file to compare with"
         )
     told = explain(profile, plan(profile, effort="fast"))

@@ -1,7 +1,7 @@
 """Scripts for the completion of `pgmo` in shells, by shtab, which reads them from the parsers."""
 
 from pgmo.cli.parser import build_parser, parsers_of
-from pgmo.errors import OptionError
+from pgmo.errors import OptionError, PgmoError
 
 _FILES = {"FILE", "PLAN", "PROFILE", "SNAPSHOT", "SCRIPT"}
 _FOLDERS = {"DIR"}
@@ -11,7 +11,8 @@ def completion_script(shell: str) -> str:
     """What a shell has to read to complete `pgmo`'s commands, options and files.
 
     Raises:
-        OptionError: when shtab is not installed, or does not know the shell.
+        PgmoError: when shtab is not installed.
+        OptionError: when it does not know the shell.
 
     Example:
         >>> "pgmo" in completion_script("bash")  # doctest: +SKIP
@@ -20,7 +21,7 @@ def completion_script(shell: str) -> str:
     try:
         import shtab
     except ImportError as error:
-        raise OptionError(
+        raise PgmoError(
             "completion scripts are made by shtab, which is not installed: "
             "pip install 'pgmo[completion]'"
         ) from error

@@ -7,12 +7,14 @@ served from the arena, or an arena more than 1 % above the lower bound, give a w
 """
 
 import argparse
-import sys
 
+from pgmo.cli.values import check_number
 from pgmo.demo.compare import Comparison, compare, saved_stem
 from pgmo.demo.job import Lengths
 from pgmo.demo.network import NAMES, VARYING_NAMES
 from pgmo.errors import AdapterError, OptionError
+
+_MOST_THREADS = 1024
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,14 +50,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Runs `pgmo demo`."""
     from pgmo.cli.demo_report import print_comparisons, shortcomings
-    from pgmo.cli.output import as_command, print_json, print_wrote, refuse_to_overwrite
+    from pgmo.cli.output import (
+        as_command,
+        print_json,
+        print_note,
+        print_wrote,
+        refuse_to_overwrite,
+    )
     from pgmo.cli.progress import ComparisonProgress
 
-    _require_torch()
-    if arguments.iterations < 1 or arguments.threads < 0:
-        raise OptionError("--iterations must be 1 at least, --threads 0 at least")
+    check_number("--iterations", arguments.iterations, 1)
+    check_number("--threads", arguments.threads, 0, _MOST_THREADS)
+    check_number("--seed", arguments.seed, 0, 2**63 - 1)
     lengths: Lengths = arguments.lengths
     networks = choose_networks(arguments.network, lengths)
+    _require_torch()
     stems = [saved_stem(network, arguments.output, lengths) for network in networks]
     saved = [f"{stem}{suffix}" for stem in stems for suffix in (".pgmoprof", ".pgmoplan")]
     refuse_to_overwrite(saved, force=arguments.force)
@@ -79,7 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
         print_comparisons(comparisons)
     for comparison in comparisons:
         for shortcoming in shortcomings(comparison):
-            print(f"Warning: {shortcoming}", file=sys.stderr)
+            print_note(f"Warning: {shortcoming}")
     print_wrote(saved, as_command("pgmo stats", saved[0]))
     return 0 if all(comparison.identical for comparison in comparisons) else 1
 

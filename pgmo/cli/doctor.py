@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pgmo.units import format_bytes
 
 if TYPE_CHECKING:
+    from pgmo.doctor.cache import Cache
     from pgmo.doctor.examination import Examination
 
 _STATES = {
@@ -20,6 +21,8 @@ _STATES = {
     "missing": "compiled when first used",
     "impossible": "cannot be built",
     "broken": "cannot be loaded",
+    "damaged": "not whole; compiled again when next used",
+    "distrusted": "not loaded, as others may have written it; compiled again when next used",
 }
 _UNIFIED = {
     None: "",
@@ -76,7 +79,7 @@ def _lines(found: "Examination") -> Iterator[str]:
             f"compute capability {device['capability']}{_UNIFIED[device.get('unified')]}",
         )
     yield _line("compiler", found.compiler.version or found.compiler.command or "none")
-    yield _line("cache", str(found.cache.folder))
+    yield _line("cache", f"{found.cache.folder}{_kept(found.cache)}")
     for key, name in (("cpu_adapter", "CPU"), ("cuda_adapter", "CUDA")):
         if key in found.frameworks:
             yield _line("adapter", f"{name}: {_STATES[found.frameworks[key]['state']]}")
@@ -89,6 +92,17 @@ def _lines(found: "Examination") -> Iterator[str]:
         yield f"pgmo works here with {' and '.join(found.works)}."
     else:
         yield "pgmo cannot serve any framework here; profiles and plans can be read and made."
+
+
+def _kept(cache: "Cache") -> str:
+    """What is in the cache."""
+    parts = []
+    if cache.adapters:
+        several = "s" if cache.adapters > 1 else ""
+        parts.append(f"{cache.adapters} adapter{several}, {format_bytes(cache.size)}")
+    if cache.left:
+        parts.append(f"{cache.left} left by killed processes, removed when next used")
+    return f" ({'; '.join(parts)})" if parts else ""
 
 
 def _line(name: str, text: str) -> str:

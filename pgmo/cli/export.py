@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from pgmo.cli.values import check_number
 from pgmo.errors import OptionError
 
 if TYPE_CHECKING:
@@ -55,24 +56,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs `pgmo export`."""
-    from pgmo.archive import replace_file
-    from pgmo.cli.output import print_json, print_note, print_wrote, refuse_to_overwrite
+    from pgmo.cli.output import print_json, print_note, print_wrote
     from pgmo.cli.source import read_profile_or_plan
+    from pgmo.cli.targets import check_targets, refuse_our_suffix
+    from pgmo.replacement import replace_file
 
     to = arguments.format
     if to != "minimalloc" and (arguments.alignment is not None or arguments.stream is not None):
         raise OptionError(f"--alignment and --stream are for --to minimalloc, not for --to {to}")
-    if arguments.stream is not None and not 0 <= arguments.stream < 2**64:
-        raise OptionError(f"--stream {arguments.stream}: streams are numbers from 0 to 2**64 - 1")
+    if arguments.stream is not None:
+        check_number("--stream", arguments.stream, 0, 2**64 - 1)
+    if arguments.alignment is not None:
+        check_number("--alignment", arguments.alignment, 1, 2**40)
     if arguments.json and arguments.output == "-":
         raise OptionError("the blocks and --json cannot both go to stdout; name a file with -o")
     path = Path(arguments.file)
+    target = Path(arguments.output or path.with_suffix(_SUFFIXES[to]))
+    if arguments.output != "-":
+        refuse_our_suffix(target, f"what --to {to} writes", _SUFFIXES[to])
     source = read_profile_or_plan(path)
     if arguments.output == "-":
         notes = _write(source, sys.stdout, arguments)
     else:
-        target = Path(arguments.output or path.with_suffix(_SUFFIXES[to]))
-        refuse_to_overwrite([target], force=arguments.force)
+        check_targets([target], force=arguments.force, sources=[path])
         text = io.StringIO(newline="")
         notes = _write(source, text, arguments)
         data = text.getvalue().encode()

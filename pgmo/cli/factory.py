@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from pgmo.errors import OptionError
+from pgmo.errors import AdapterError, FileError, PgmoError
 
 if TYPE_CHECKING:
     from torch import nn
@@ -29,23 +29,25 @@ def call_factory(text: str) -> "tuple[nn.Module, Any]":
         The model and the example inputs that the function gives.
 
     Raises:
-        OptionError: there is no such function, it fails, or it gives something else.
+        FileError: there is no such module, file or function.
+        AdapterError: PyTorch is not installed.
+        PgmoError: the module or the function fails, or it gives something else.
     """
     where, _, name = text.rpartition(":")
     if not where or not name:
-        raise OptionError(f"{text!r} names no function; {_HOW}")
+        raise FileError(f"{text!r} names no function; {_HOW}")
     os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # before torch: each measurement is a profile
     if importlib.util.find_spec("torch") is None:
-        raise OptionError("PyTorch is not installed here; recomputation plans PyTorch models")
+        raise AdapterError("PyTorch is not installed here; recomputation plans PyTorch models")
     factory: Callable[[], Any] = _find(_import(where), where, name)
     try:
         made = factory()
     except Exception as error:
-        raise OptionError(f"{text} raised {_told(error)}") from error
+        raise PgmoError(f"{text} raised {_told(error)}") from error
     from torch import nn
 
     if not (isinstance(made, tuple) and len(made) == 2 and isinstance(made[0], nn.Module)):
-        raise OptionError(
+        raise PgmoError(
             f"{text} returned {_kind(made)}; it must return a tuple of a torch.nn.Module and its "
             "example inputs: a tuple of arguments, a dictionary, or one tensor"
         )
@@ -59,13 +61,13 @@ def _import(where: str) -> ModuleType:
             return importlib.import_module(where)
         except ModuleNotFoundError as error:
             if error.name is not None and (where + ".").startswith(error.name + "."):
-                raise OptionError(f"there is no module {where!r}; {_HOW}") from error
-            raise OptionError(f"{where} could not be imported: {error}") from error
+                raise FileError(f"there is no module {where!r}; {_HOW}") from error
+            raise PgmoError(f"{where} could not be imported: {error}") from error
         except Exception as error:
-            raise OptionError(f"{where} could not be imported: {_told(error)}") from error
+            raise PgmoError(f"{where} could not be imported: {_told(error)}") from error
     path = Path(where)
     if not path.is_file():
-        raise OptionError(f"there is no file {where}; {_HOW}")
+        raise FileError(f"there is no file {where}; {_HOW}")
     sys.path.insert(0, str(path.resolve().parent))
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
@@ -75,7 +77,7 @@ def _import(where: str) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        raise OptionError(f"{where} could not be run: {_told(error)}") from error
+        raise PgmoError(f"{where} could not be run: {_told(error)}") from error
     return module
 
 
@@ -84,7 +86,7 @@ def _find(module: ModuleType, where: str, name: str) -> Callable[[], Any]:
     for part in name.split("."):
         found = getattr(found, part, None)
     if not callable(found):
-        raise OptionError(f"{where} has no function {name!r}; {_HOW}")
+        raise FileError(f"{where} has no function {name!r}; {_HOW}")
     return found  # type: ignore[no-any-return]
 
 

@@ -11,6 +11,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pgmo.cli.values import check_number
+
 if TYPE_CHECKING:
     from pgmo.profiler.importers.imported import Imported
     from pgmo.profiler.profile import Profile
@@ -46,17 +48,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs `pgmo import`."""
-    from pgmo.cli.output import as_command, print_json, print_wrote, refuse_to_overwrite
+    from pgmo.cli.output import as_command, print_json, print_wrote
+    from pgmo.cli.targets import check_suffix, check_targets
     from pgmo.profiler.importers.formats import read_file
 
+    if arguments.device is not None:
+        check_number("--device", arguments.device, -1, 2**31 - 1)
     source = Path(arguments.file)
     target = Path(arguments.output or _next_to(source))
+    check_suffix(target, ".pgmoprof")
     found = read_file(source, arguments.device)
     targets = [
         target if len(found) == 1 else target.with_suffix(f".{own.trace.device}{target.suffix}")
         for own in found
     ]
-    refuse_to_overwrite(targets, force=arguments.force)
+    check_targets(targets, force=arguments.force, sources=[source])
     told = []
     for path in targets:
         own = found.pop(0)  # of a large file one copy is enough

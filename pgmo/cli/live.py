@@ -1,10 +1,13 @@
-"""What is shown while something runs: on stderr, and only where a person is looking."""
+"""What is shown while something runs: on stderr, and only where a person is looking.
 
-import sys
+Lines that change in their place need escape sequences, so with NO_COLOR there are none.
+"""
+
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from pgmo.cli.output import console
+from pgmo.terminal import plain, watched
 
 if TYPE_CHECKING:
     from rich.progress import ProgressColumn
@@ -29,7 +32,7 @@ class Live:
             *columns,
             console=console(stderr=True),
             transient=transient,
-            disable=not sys.stderr.isatty(),
+            disable=plain() or not watched(),
         )
 
     def __enter__(self) -> Self:

@@ -1,15 +1,21 @@
 """Entry point of the `pgmo` command: arguments in, exit code out.
 
 Exit codes: 0 fine, 1 something went wrong and was explained, 2 the command line is wrong, 3 a check
-failed.
+failed, 130 interrupted, 141 nobody reads the result any more. The last two are what a shell says of
+programs that end by SIGINT and SIGPIPE. With `--json`, stdout gets an object `error` for the codes
+1, 2 and 130 where there is no result.
 """
 
-import os
-import sys
+import argparse
 from collections.abc import Sequence
 
+from pgmo.cli.output import print_failure
 from pgmo.cli.parser import build_parser
-from pgmo.errors import PgmoError
+from pgmo.cli.streams import StdoutError, checked_stdout, occupy_closed_streams
+from pgmo.errors import OptionError, PgmoError
+from pgmo.terminal import say
+
+_FAILED, _MISUSED, _INTERRUPTED, _UNREAD = 1, 2, 130, 141
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -23,25 +29,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
         1
     """
     try:
-        code = _run(arguments)
-    except BrokenPipeError:  # `pgmo stats FILE | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        with checked_stdout():
+            parsed = build_parser().parse_args(arguments)
+            if parsed.command != "run":
+                occupy_closed_streams()
+                return _run(parsed)
+        return _run(parsed)  # a script has the streams as they are
+    except StdoutError as error:
+        if error.reader_left:  # `pgmo stats FILE | head`
+            return _UNREAD
+        say(f"pgmo: {error}")
+        return _FAILED
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return 130
-    return code
+        say("interrupted")
+        return _INTERRUPTED
 
 
-def _run(arguments: Sequence[str] | None) -> int:
-    parsed = build_parser().parse_args(arguments)
-    if parsed.no_color:
-        os.environ["NO_COLOR"] = "1"
+def _run(parsed: argparse.Namespace) -> int:
     try:
         code: int = parsed.run(parsed)
-        if parsed.command != "run":  # after a script the interpreter does it, as ever
-            sys.stdout.flush()
+        return code
     except PgmoError as error:
-        print(f"pgmo {parsed.command}: {error}", file=sys.stderr)
-        return 1
+        code = _MISUSED if isinstance(error, OptionError) else _FAILED
+        kind, message = type(error).__name__, str(error)
+        say(f"pgmo {parsed.command}: {message}")
+    except KeyboardInterrupt:
+        code, kind, message = _INTERRUPTED, "KeyboardInterrupt", "interrupted"
+        say(message)
+    if getattr(parsed, "json", False) in (True, "-"):  # of `pgmo run`, a file or stdout
+        print_failure(parsed.command, kind, message, code)
     return code

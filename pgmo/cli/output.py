@@ -3,12 +3,12 @@
 import json
 import os
 import shlex
-import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from pgmo.errors import FileError
+from pgmo.terminal import plain, say
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -19,6 +19,8 @@ _WIDTH = 120
 def console(*, stderr: bool = False) -> "Console":
     """A console on stdout or stderr; colours follow the terminal, NO_COLOR and `--no-color`.
 
+    Without colours there is no bold type either: not one escape sequence is written.
+
     Text that goes into a file or a pipe gets a fixed width, so that tables are not cut there.
 
     Example:
@@ -27,7 +29,8 @@ def console(*, stderr: bool = False) -> "Console":
     """
     from rich.console import Console
 
-    made = Console(stderr=stderr, highlight=False, soft_wrap=False)
+    system: Literal["auto"] | None = None if plain() else "auto"
+    made = Console(stderr=stderr, highlight=False, soft_wrap=False, color_system=system)
     if not made.is_terminal:
         made.width = _WIDTH
     return made
@@ -53,6 +56,30 @@ def print_json(value: object) -> None:
         }
     """
     print(json.dumps(value, indent=2, allow_nan=False))
+
+
+def print_failure(command: str, kind: str, message: str, code: int) -> None:
+    """Prints on stdout, as JSON, why there is no result; the message is on stderr as always.
+
+    Args:
+        command: of which there is no result; "" where none was recognized.
+        kind: the error's class.
+        message: what happened, and what to do.
+        code: the exit code.
+
+    Example:
+        >>> print_failure("stats", "FileError", "x: cannot be read; check the path", 1)
+        {
+          "error": {
+            "command": "stats",
+            "kind": "FileError",
+            "message": "x: cannot be read; check the path",
+            "exit_code": 1
+          }
+        }
+    """
+    fields = {"command": command or None, "kind": kind, "message": message, "exit_code": code}
+    print_json({"error": fields})
 
 
 def refuse_to_overwrite(paths: Iterable[str | Path], *, force: bool) -> None:
@@ -81,9 +108,9 @@ def print_wrote(paths: Iterable[str | Path], next_command: str | None = None) ->
     On stderr, so that stdout holds nothing but the result.
     """
     for path in paths:
-        print(f"Wrote {path}", file=sys.stderr)
+        say(f"Wrote {path}")
     if next_command:
-        print(f"Next: {next_command}", file=sys.stderr)
+        say(f"Next: {next_command}")
 
 
 def as_command(command: str, *words: str | Path) -> str:
@@ -102,4 +129,4 @@ def print_note(text: str) -> None:
     Example:
         >>> print_note("interrupted")
     """
-    print(text, file=sys.stderr)
+    say(text)

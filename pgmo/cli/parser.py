@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import sys
+import os
 
 from pgmo.cli.commands import COMMANDS, STAGES, module_of
+from pgmo.cli.forgiving import ForgivingParser
 from pgmo.version import __version__
 
 TYPE_CHECKING = False  # as in pgmo/__init__.py: typing takes long to import
@@ -20,10 +21,11 @@ should have been, serve all later iterations from one arena at those offsets."""
 
 _EPILOG = """\
 `pgmo COMMAND --help` explains a command. Exit codes: 0 fine, 1 an error that is explained, 2 a
-wrong command line, 3 a check that failed."""
+wrong command line or value of an option, 3 a check that failed, 130 an interrupt, 141 a reader of
+stdout that has left. With --json, an error is an object on stdout, too."""
 
 
-class CommandParser(argparse.ArgumentParser):
+class CommandParser(ForgivingParser):
     """The parser of one sub-command, which imports the command's module when it is first used.
 
     So that `pgmo --help` and each command import no other command: some take long to import.
@@ -46,7 +48,7 @@ class CommandParser(argparse.ArgumentParser):
         self.description = (module.__doc__ or "").strip()
         # Also after the sub-command; without a default, so as not to undo the one before it.
         self.add_argument(
-            "--no-color", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS
+            "--no-color", action=_NoColor, default=argparse.SUPPRESS, help=argparse.SUPPRESS
         )
         module.add_arguments(self)
         self.set_defaults(run=module.run)
@@ -54,7 +56,12 @@ class CommandParser(argparse.ArgumentParser):
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As in argparse, which calls it of the chosen sub-command and of no other."""
         self.fill()
-        return super().parse_known_args(args, namespace)
+        parsed, unknown = super().parse_known_args(args, namespace)
+        if unknown:  # here, not in `pgmo` itself, which would show its own usage
+            near = self.nearest_options(unknown)
+            meant = f"; did you mean {', '.join(near)}?" if near else ""
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{meant}")
+        return parsed, unknown
 
 
 def build_parser(*, fill: bool = False) -> argparse.ArgumentParser:
@@ -68,7 +75,7 @@ def build_parser(*, fill: bool = False) -> argparse.ArgumentParser:
         >>> build_parser().parse_args(["demo", "--json"]).json
         True
     """
-    parser = argparse.ArgumentParser(
+    parser = ForgivingParser(
         "pgmo",
         usage="pgmo [-h] [--version] [--no-color] [--print-completion SHELL] COMMAND ...",
         description=f"{_DESCRIPTION}\n\n{_commands()}",
@@ -76,7 +83,7 @@ def build_parser(*, fill: bool = False) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"pgmo {__version__}")
-    parser.add_argument("--no-color", action="store_true", help="plain text, also set by NO_COLOR")
+    parser.add_argument("--no-color", action=_NoColor, help="plain text, also set by NO_COLOR")
     parser.add_argument(
         "--print-completion",
         metavar="SHELL",
@@ -117,6 +124,23 @@ def parsers_of(parser: argparse.ArgumentParser) -> dict[str, CommandParser]:
     return choices
 
 
+class _NoColor(argparse.Action):
+    """Sets NO_COLOR at once: for the help that follows it, and for processes that are started."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, **options: Any) -> None:
+        super().__init__(option_strings, dest, nargs=0, **{"default": False, **options})
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[Any] | None,
+        option_string: str | None = None,
+    ) -> None:
+        os.environ["NO_COLOR"] = "1"
+        setattr(namespace, self.dest, True)
+
+
 class _PrintCompletion(argparse.Action):
     def __call__(
         self,
@@ -126,13 +150,14 @@ class _PrintCompletion(argparse.Action):
         option_string: str | None = None,
     ) -> NoReturn:
         from pgmo.cli.completion import completion_script
-        from pgmo.errors import PgmoError
+        from pgmo.errors import OptionError, PgmoError
+        from pgmo.terminal import say
 
         try:
             print(completion_script(str(values)))
         except PgmoError as error:
-            print(f"pgmo: {error}", file=sys.stderr)
-            parser.exit(1)
+            say(f"pgmo: {error}")
+            parser.exit(2 if isinstance(error, OptionError) else 1)
         parser.exit()
 
 

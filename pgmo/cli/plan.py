@@ -7,12 +7,11 @@ or a .csv for the same table with a column `offset`. Ctrl-C ends the search with
 """
 
 import argparse
-import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pgmo.errors import OptionError
+from pgmo.cli.values import check_number
 
 if TYPE_CHECKING:
     from pgmo.packing.csv_file import BlockTable
@@ -68,6 +67,8 @@ def run(arguments: argparse.Namespace) -> int:
     from pgmo.cli.output import as_command, print_json, print_note, print_wrote
     from pgmo.packing.result import Packing
 
+    if arguments.alignment is not None:
+        check_number("--alignment", arguments.alignment, 1, 2**40)
     source = Path(arguments.file)
     table, what = _read(source)
     target = _target(source, table is None, arguments)
@@ -134,20 +135,14 @@ def _is_csv(source: Path) -> bool:
 
 
 def _target(source: Path, is_profile: bool, arguments: argparse.Namespace) -> Path | None:
-    from pgmo.cli.output import refuse_to_overwrite
+    from pgmo.cli.targets import check_suffix, check_targets
 
     if not arguments.output and not is_profile:
         return None
     target = Path(arguments.output or source.with_suffix(".pgmoplan"))
-    refuse_to_overwrite([target], force=arguments.force)
-    if os.path.exists(target) and os.path.samefile(source, target):
-        kind = "profile" if is_profile else "blocks"
-        raise OptionError(f"{target}: the plan would replace its own {kind}; choose another name")
-    # Sooner than after a search.
-    if target.suffix.lower() not in (_CSV, ".pgmoplan"):
-        raise OptionError(f"{target}: the suffix is neither .pgmoplan nor .csv; add one of them")
-    if not target.parent.is_dir():
-        raise OptionError(f"{target}: there is no folder {target.parent}; create it first")
+    if target.suffix.lower() != _CSV:
+        check_suffix(target, ".pgmoplan", _CSV)
+    check_targets([target], force=arguments.force, sources=[source])
     return target
 
 

@@ -11,10 +11,13 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pgmo.cli.values import check_number
 from pgmo.errors import OptionError
 
 if TYPE_CHECKING:
     from pgmo.recompute.outcome import RecomputePlan
+
+_MOST_POINTS = 1000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,11 +69,12 @@ def run(arguments: argparse.Namespace) -> int:
     """Runs `pgmo recompute`."""
     from pgmo.cli.output import as_command, console, print_json, print_text, print_wrote
 
-    target = _target(arguments)
-    if arguments.points == 1 or arguments.points < 0:
-        raise OptionError(f"--points is {arguments.points}; give 0, or 2 or more")
+    if arguments.points == 1:
+        raise OptionError("--points is 1; give 0, or 2 or more")
+    check_number("--points", arguments.points, 0, _MOST_POINTS)
     if arguments.picture and not arguments.points:
         raise OptionError("--picture draws the plans of --points; give --points 9, say")
+    target = _check_files(arguments)
     plan = _plan(arguments)
     curve = plan.curve(arguments.points) if arguments.points else None
     if curve is not None and arguments.picture:
@@ -143,16 +147,18 @@ def _call(plan: "RecomputePlan", counts: str) -> str:
     )
 
 
-def _target(arguments: argparse.Namespace) -> Path | None:
-    """Sooner than after the planning."""
-    from pgmo.cli.output import refuse_to_overwrite
+def _check_files(arguments: argparse.Namespace) -> Path | None:
+    """Sooner than after the planning; returns the profile's."""
+    from pgmo.cli.targets import check_suffix, check_targets, refuse_our_suffix
 
-    if not arguments.output:
-        return None
-    target = Path(arguments.output)
-    if target.suffix != ".pgmoprof":
-        raise OptionError(f"{target}: the suffix is not .pgmoprof; add it")
-    if not target.parent.is_dir():
-        raise OptionError(f"{target}: there is no folder {target.parent}; create it first")
-    refuse_to_overwrite([target], force=arguments.force)
-    return target
+    if arguments.output:
+        check_suffix(arguments.output, ".pgmoprof")
+    if arguments.picture:
+        from pgmo.recompute.curve import picture_format
+
+        refuse_our_suffix(arguments.picture, "a picture", ".png")
+        picture_format(arguments.picture)
+    targets = [path for path in (arguments.output, arguments.picture) if path]
+    file = arguments.factory.rpartition(":")[0]
+    check_targets(targets, force=arguments.force, sources=[file])
+    return Path(arguments.output) if arguments.output else None

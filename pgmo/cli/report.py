@@ -36,20 +36,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs `pgmo report`."""
-    from pgmo.cli.output import as_command, print_json, print_wrote, refuse_to_overwrite
+    from pgmo.cli.output import as_command, print_json, print_wrote
+    from pgmo.cli.targets import check_targets, refuse_our_suffix
     from pgmo.packing.plan import Plan
     from pgmo.report.html import render, write_report
 
     source = Path(arguments.profile)
     target = Path(arguments.output or source.with_suffix(".html"))
-    if target.suffix in (".pgmoprof", ".pgmoplan"):
-        raise OptionError(f"{target}: a report is a page, not a {target.suffix}; end it in .html")
-    profile = _load(source)
+    refuse_our_suffix(target, "a report", ".html")
     to_stdout = arguments.output == "-"
     if to_stdout and arguments.json:
         raise OptionError("the page and its --json cannot both go to stdout; name a file with -o")
+    profile = _load(source)
     if not to_stdout:
-        refuse_to_overwrite([target], force=arguments.force)
+        sources = [path for path in (source, arguments.plan) if path]
+        check_targets([target], force=arguments.force, sources=sources)
     plan = Plan.load(arguments.plan) if arguments.plan else _plan_beside(source, profile)
     title = arguments.title or profile.meta.model or source.stem
     if to_stdout:
@@ -82,11 +83,11 @@ def _load(source: Path) -> "Profile":
         if source.suffix == ".pgmoprof" or not source.is_file():
             raise
         if source.suffix == ".pgmoplan":
-            raise OptionError(
+            raise FileError(
                 f"{source} is a plan, which knows no origins: give the profile that it was made of "
                 f"and `{as_command('--plan', source)}`"
             ) from error
-        raise OptionError(
+        raise FileError(
             f"{source} is not a profile; make one of a recording with "
             f"`{as_command('pgmo import', source)}`"
         ) from error

@@ -13,7 +13,7 @@ its files, and only the first one reports.
 import argparse
 from typing import TYPE_CHECKING
 
-from pgmo.errors import FileError, OptionError
+from pgmo.errors import OptionError
 
 if TYPE_CHECKING:
     from pgmo.runner.supervision import Wishes
@@ -64,9 +64,9 @@ def run(arguments: argparse.Namespace) -> int:
     from pathlib import Path
 
     from pgmo.allocator.store import prepare_directory
-    from pgmo.cli.output import refuse_to_overwrite
     from pgmo.cli.run_line import RunLine
     from pgmo.cli.run_report import finish
+    from pgmo.cli.targets import check_targets, refuse_our_suffix
     from pgmo.imports import after_import
     from pgmo.runner.program import Program
     from pgmo.runner.ranks import of_rank, rank
@@ -75,7 +75,6 @@ def run(arguments: argparse.Namespace) -> int:
     from pgmo.units import parse_bytes
 
     program = Program(arguments.script, arguments.is_module, tuple(arguments.arguments))
-    program.check()
     wishes = Wishes(
         name=of_rank(program.name),
         plan=arguments.plan,
@@ -87,20 +86,21 @@ def run(arguments: argparse.Namespace) -> int:
         budget=None if arguments.budget is None else parse_bytes(arguments.budget),
     )
     _check(wishes)
+    program.check()
     folder = "." if wishes.profile_only and wishes.save is None else wishes.save
     json_path = of_rank(arguments.json) if arguments.json else None
     quiet = arguments.quiet or (rank() or 0) > 0
-    outputs = [json_path] if json_path and json_path != "-" else []
-    if folder is not None:
-        suffixes = (".pgmoprof",) if wishes.profile_only else (".pgmoprof", ".pgmoplan")
-        outputs += [f"{folder}/{wishes.name}{suffix}" for suffix in suffixes]
-    refuse_to_overwrite(outputs, force=arguments.force)
+    script = [] if program.is_module else [program.target]
+    if json_path and json_path != "-":
+        refuse_our_suffix(json_path, "what was counted", ".json")
+        read = [*script, *([wishes.plan] if wishes.plan else [])]
+        check_targets([json_path], force=arguments.force, sources=read)
     if folder is not None:
         prepare_directory(Path(folder))
-    if json_path and not Path(json_path).parent.is_dir():
-        raise FileError(
-            f"{json_path}: there is no folder {Path(json_path).parent}; create it first"
-        )
+        suffixes = (".pgmoprof",) if wishes.profile_only else (".pgmoprof", ".pgmoplan")
+        outputs = [f"{folder}/{wishes.name}{suffix}" for suffix in suffixes]
+        # A plan that is read may be saved again, with what was added to it.
+        check_targets(outputs, force=arguments.force, sources=script)
     with RunLine(quiet=quiet) as line:
         supervision = Supervision(wishes, line.update)
         after_import("torch.optim.optimizer", Watcher(supervision).attach)

@@ -8,6 +8,7 @@ import time
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Self
 
+from pgmo.terminal import plain, watched
 from pgmo.units import format_bytes
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ _INTERVAL = 0.2
 """Seconds between two updates."""
 
 _ERASE = "\r\x1b[2K"
+_PLAIN_WIDTH = 79
+"""Columns of the line where it is erased with spaces: most terminals have one more."""
 
 
 class RunLine:
@@ -33,16 +36,20 @@ class RunLine:
 
     def __init__(self, *, quiet: bool = False) -> None:
         self._shown = False
+        self._erase = _ERASE
         self._at_line_start = True  # where the script has left the cursor
         self._next = 0.0
         self._streams = (sys.stdout, sys.stderr)
-        self._active = not quiet and sys.stderr.isatty()
+        self._active = not quiet and watched()
 
     def __enter__(self) -> Self:
         if self._active:
             from pgmo.cli.output import console
 
             self._console = console(stderr=True)  # before the stream is exchanged
+            if plain():
+                width = min(self._console.width - 1, _PLAIN_WIDTH)
+                self._console.width, self._erase = width, "\r" + " " * width + "\r"
             sys.stdout = _GivingWay(sys.stdout, self)
             sys.stderr = _GivingWay(sys.stderr, self)
         return self
@@ -72,14 +79,14 @@ class RunLine:
                 self._console.print(
                     f"[dim]pgmo[/dim] {text}", end="", overflow="crop", no_wrap=True
                 )
-            self._write(_ERASE + captured.get())
+            self._write(self._erase + captured.get())
             self._shown = True
 
     def give_way(self, text: str) -> None:
         """The script is about to print `text`."""
         if self._shown:
             self._shown = False
-            self._write(_ERASE)
+            self._write(self._erase)
         if text:
             self._at_line_start = text.endswith("\n")
 

@@ -8,7 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from pgmo.cli.output import print_json, print_note, print_wrote
-from pgmo.errors import FileError
+from pgmo.cli.streams import checked_stdout
+from pgmo.replacement import replace_file
 from pgmo.runner.out_of_memory import is_out_of_memory, save_out_of_memory, tell
 from pgmo.runner.program import Ending, Program
 from pgmo.runner.supervision import Supervision
@@ -61,7 +62,8 @@ def finish(
             tell(map(wishes.shown, kept))
         elif not quiet or supervision.saved:
             saved = [wishes.shown(path) for path in supervision.saved]
-            print_wrote(saved, _next_command(program, supervision, saved))
+            went_well = not ending.code and not supervision.gave_up
+            print_wrote(saved, _next_command(program, supervision, saved, went_well=went_well))
     return ending.code
 
 
@@ -105,7 +107,10 @@ def conclusions(supervision: Supervision) -> list[str]:
     return texts
 
 
-def _next_command(program: Program, supervision: Supervision, saved: list[Path]) -> str | None:
+def _next_command(
+    program: Program, supervision: Supervision, saved: list[Path], *, went_well: bool
+) -> str | None:
+    """What to do next: to look at what was saved, and to run again if there was no trouble."""
     profiles = [path for path in saved if path.suffix == ".pgmoprof"]
     main = [path for path in profiles if path.stem == supervision.wishes.name] or profiles
     words = ("-m", program.target) if program.is_module else (program.target,)
@@ -113,13 +118,14 @@ def _next_command(program: Program, supervision: Supervision, saved: list[Path])
     if not main:
         known = any(session.profile is not None for session in supervision.sessions)
         unsaved = known and not supervision.wishes.save and not supervision.wishes.plan
-        return f"pgmo run --save plans {again}" if unsaved else None
+        return f"pgmo run --save plans {again}" if unsaved and went_well else None
     plan = main[0].with_suffix(".pgmoplan")
     profile, with_plan = shlex.quote(str(main[0])), ""
     commands = [f"pgmo stats {profile}"]
     if plan in saved:
         with_plan = f" --plan {shlex.quote(str(plan))}"
-        commands.append(f"pgmo run{with_plan} {again}")
+        if went_well:
+            commands.append(f"pgmo run{with_plan} {again}")
     commands.insert(0, f"pgmo report {profile}{with_plan}")
     if supervision.wishes.profile_only:
         commands.insert(0, f"pgmo plan {profile}")
@@ -137,11 +143,8 @@ def _write_json(
         "out_of_memory": [str(supervision.wishes.shown(one)) for one in kept],
     }
     if path == "-":
-        print_json(fields)
+        with checked_stdout():
+            print_json(fields)
         return
-    try:
-        (supervision.wishes.start / path).write_text(
-            json.dumps(fields, indent=2, allow_nan=False) + "\n"
-        )
-    except OSError as error:
-        raise FileError(f"{path} cannot be written: {error.strerror}") from error
+    text = json.dumps(fields, indent=2, allow_nan=False) + "\n"
+    replace_file(supervision.wishes.start / path, text.encode())

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pgmo.errors import OptionError
+from pgmo.errors import FileError
 
 if TYPE_CHECKING:
     from pgmo.packing.plan import Plan
@@ -14,13 +14,12 @@ def read_profile_or_plan(path: Path) -> "Profile | Plan":
     """Reads a file as what its suffix says.
 
     Raises:
-        OptionError: when the suffix is another one.
-        FileError: when the file cannot be read.
+        FileError: when the suffix is another one, or the file cannot be read.
 
     Example:
         >>> try:
         ...     read_profile_or_plan(Path("gpt.txt"))
-        ... except OptionError as error:
+        ... except FileError as error:
         ...     print(error)
         gpt.txt: the suffix '.txt' is neither .pgmoprof nor .pgmoplan; rename the file to what it is
     """
@@ -31,7 +30,7 @@ def read_profile_or_plan(path: Path) -> "Profile | Plan":
         return Plan.load(path)
     if path.suffix == ".pgmoprof":
         return Profile.load(path)
-    raise OptionError(
+    raise FileError(
         f"{path}: the suffix {path.suffix!r} is neither .pgmoprof nor .pgmoplan; "
         "rename the file to what it is"
     )

@@ -7,7 +7,7 @@ load. The kind of file is told by its suffix, .pgmoprof or .pgmoplan.
 import argparse
 from pathlib import Path
 
-from pgmo.errors import OptionError
+from pgmo.cli.values import check_number
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,8 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pgmo.cli.source import read_profile_or_plan
     from pgmo.packing.plan import Plan
 
-    if arguments.top < 1:
-        raise OptionError(f"--top must be 1 at least, not {arguments.top}")
+    check_number("--top", arguments.top, 1)
     path = Path(arguments.file)
     source = read_profile_or_plan(path)
     if isinstance(source, Plan):

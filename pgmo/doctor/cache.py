@@ -6,6 +6,12 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from pgmo.allocator.adapter_cache import (
+    ADAPTERS,
+    DistrustError,
+    left_behind,
+    open_folder,
+)
 from pgmo.allocator.compile import cache_directory
 
 _ADAPTER = 1 << 20
@@ -14,17 +20,27 @@ _ADAPTER = 1 << 20
 
 @dataclass(frozen=True)
 class Cache:
-    """The folder, and whether it may be written.
+    """The folder, whether it may be written, and whether what is in it may be loaded.
 
     Args:
         folder: where it is or would be made.
         error: why nothing can be written there; "" when something can.
         free: bytes left on its disk; -1 when that is not known.
+        distrust: why nothing is loaded from it; "" when it is, or is not there yet.
+        adapters: libraries in it, of whatever version.
+        size: of these in bytes.
+        left: files that killed processes have left; the next session removes them.
+        misplaced: whether there is something else than a folder, so that no adapter can be had.
     """
 
     folder: Path
     error: str
     free: int
+    distrust: str = ""
+    adapters: int = 0
+    size: int = 0
+    left: int = 0
+    misplaced: bool = False
 
 
 def look_at_cache() -> Cache:
@@ -36,13 +52,36 @@ def look_at_cache() -> Cache:
         >>> look_at_cache().error
         ''
     """
-    folder = cache_directory()
-    there = folder / "adapters"
+    root = cache_directory()
+    there = root / ADAPTERS
     while not os.path.lexists(there) and there != there.parent:
         there = there.parent
+    error, free = "", -1
     try:
-        with tempfile.NamedTemporaryFile(dir=there, prefix=".pgmo-doctor-") as file:
+        with tempfile.TemporaryFile(dir=there) as file:  # without a name, so nothing can be left
             file.write(bytes(_ADAPTER))
-        return Cache(folder, "", shutil.disk_usage(there).free)
-    except OSError as error:
-        return Cache(folder, f"{error.strerror or error} ({there})", -1)
+            file.flush()
+        free = shutil.disk_usage(there).free
+    except OSError as problem:
+        error = f"{problem.strerror or problem} ({there})"
+    try:
+        folder = open_folder(root, make=False)
+    except DistrustError as problem:
+        return Cache(root, error, free, distrust=str(problem))
+    except NotADirectoryError:
+        return Cache(root, error, free, misplaced=True)
+    except OSError:  # not there, or it cannot be written either
+        return Cache(root, error, free)
+    try:
+        sizes = [
+            os.stat(name, dir_fd=folder, follow_symlinks=False).st_size
+            for name in os.listdir(folder)
+            if name.endswith(".so")
+        ]
+        return Cache(
+            root, error, free, adapters=len(sizes), size=sum(sizes), left=left_behind(folder)
+        )
+    except OSError:
+        return Cache(root, error, free)
+    finally:
+        os.close(folder)

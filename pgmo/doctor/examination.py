@@ -118,11 +118,12 @@ def served(frameworks: Mapping[str, Any], compiler: Compiler, cache: Cache) -> I
         >>> list(served(found, Compiler("g++", "", ""), cache))
         ['PyTorch on the CPU']
     """
-    can_build = not compiler.error and not cache.error
+    can_build = not compiler.error and not cache.misplaced
 
     def usable(adapter: str) -> bool:
         state = frameworks.get(adapter, {}).get("state")
-        return state == "built" or (state == "missing" and can_build)
+        to_build = state in ("missing", "damaged", "distrusted")
+        return state == "built" or (to_build and can_build)
 
     if usable("cpu_adapter"):
         yield "PyTorch on the CPU"
@@ -204,10 +205,18 @@ def adapter_problems(
             remedy = "install g++ 11 or clang 14 at least, and name it in CXX"
         yield Problem("error", what, remedy)
     if cache.error:
+        anew = "" if cache.misplaced else "; each process compiles the adapters anew"
         yield Problem(
-            "error",
-            f"nothing can be written to {cache.folder}: {cache.error}",
+            "error" if cache.misplaced else "warning",
+            f"nothing can be written to {cache.folder}: {cache.error}{anew}",
             "set PGMO_CACHE_DIR to a folder that can be written",
+        )
+    if cache.distrust:
+        yield Problem(
+            "warning",
+            f"nothing is loaded from {cache.folder}, as {cache.distrust}; each process compiles "
+            "the adapters anew",
+            "set PGMO_CACHE_DIR to a folder of your own, which nobody else can write to",
         )
     for adapter, name in (("cpu_adapter", "the CPU"), ("cuda_adapter", "CUDA")):
         found = frameworks.get(adapter, {})

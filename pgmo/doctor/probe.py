@@ -156,21 +156,28 @@ def _unified(index: int) -> bool | None:
 
 
 def _adapter(source: "Callable[[], AdapterSource]", build: bool) -> dict[str, Any]:
-    """The state of an adapter: built, missing, or why it cannot be had."""
-    from pgmo.allocator.compile import adapter_path, compiled_adapter
+    """The state of an adapter: built, missing, or why it cannot be had or is not loaded."""
+    from pgmo.allocator.adapter_cache import DamageError, DistrustError
+    from pgmo.allocator.compile import adapter_path, compiled_adapter, kept_adapter
     from pgmo.errors import AdapterError
 
+    about = {}
     try:
         given = source()
-        path = compiled_adapter(given) if build else adapter_path(given)
-        if not path.exists():
-            return {"state": "missing", "path": str(path)}
-        ctypes.CDLL(str(path))
+        about = {"path": str(adapter_path(given))}
+        with compiled_adapter(given) if build else kept_adapter(given) as path:
+            ctypes.CDLL(str(path))
     except AdapterError as error:
         return {"state": "impossible", "reason": str(error)}
+    except (FileNotFoundError, NotADirectoryError):
+        return {"state": "missing", **about}
+    except DamageError as error:
+        return {"state": "damaged", **about, "reason": str(error)}
+    except DistrustError as error:
+        return {"state": "distrusted", **about, "reason": str(error)}
     except OSError as error:
-        return {"state": "broken", "path": str(path), "reason": str(error)}
-    return {"state": "built", "path": str(path)}
+        return {"state": "broken", **about, "reason": str(error)}
+    return {"state": "built", **about}
 
 
 def _say(**what: Any) -> None:

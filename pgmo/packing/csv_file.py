@@ -17,11 +17,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pgmo.archive import replace_file
 from pgmo.errors import FileError, ProblemError
 from pgmo.lifetimes_csv import NEEDED, OFFSET, read_lifetimes
 from pgmo.packing.plan import UNPLANNED, Plan
 from pgmo.packing.problem import Problem
+from pgmo.replacement import replace_file
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,11 +1,14 @@
 """The trade-off of a step, peak against overhead, as rows, as text and as a picture."""
 
+import io
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pgmo.errors import OptionError
 from pgmo.recompute.planning import Choice
+from pgmo.replacement import replace_file
 from pgmo.units import format_bytes
 
 if TYPE_CHECKING:
@@ -44,14 +47,11 @@ class Curve:
             path: where to save the picture; its ending is the format.
 
         Raises:
-            OptionError: matplotlib is not installed.
+            OptionError: matplotlib is not installed, or has no such format.
+            FileError: the file cannot be written.
         """
-        try:
-            from matplotlib.figure import Figure
-        except ImportError as error:
-            raise OptionError(
-                "the plot needs matplotlib: pip install 'pgmo[report]', or use curve.as_rows()"
-            ) from error
+        Figure = _figure()  # noqa: N806
+        kind = None if path is None else picture_format(path)
         figure = Figure(figsize=(6, 4), layout="constrained")
         axes = figure.add_subplot()
         peaks = [one.peak / 2**20 for one in self.choices]
@@ -62,5 +62,34 @@ class Curve:
         axes.set_ylim(bottom=0)
         axes.grid(alpha=0.3)
         if path is not None:
-            figure.savefig(os.fspath(path))
+            picture = io.BytesIO()
+            figure.savefig(picture, format=kind)
+            replace_file(Path(path), picture.getvalue())
         return figure
+
+
+def picture_format(path: str | os.PathLike[str]) -> str:
+    """The format of a picture, as the ending of its name says.
+
+    Raises:
+        OptionError: matplotlib is not installed, or has no such format.
+
+    Example:
+        >>> picture_format("curve.png")  # doctest: +SKIP
+        'png'
+    """
+    formats = _figure()().canvas.get_supported_filetypes()
+    ending = Path(path).suffix.removeprefix(".").lower()
+    if ending not in formats:
+        raise OptionError(f"{path}: no picture ends in that; choose from {', '.join(formats)}")
+    return ending
+
+
+def _figure() -> "type[Figure]":
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise OptionError(
+            "the plot needs matplotlib: pip install 'pgmo[report]', or use curve.as_rows()"
+        ) from error
+    return Figure

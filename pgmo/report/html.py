@@ -6,9 +6,10 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pgmo.errors import FileError, ProfileError
+from pgmo.errors import ProfileError
 from pgmo.packing.plan import Plan
 from pgmo.profiler.profile import Profile
+from pgmo.replacement import replace_file
 from pgmo.report.bundle import asset, script, source_hash, style
 from pgmo.report.cards import Card, cards
 from pgmo.report.payload import payload
@@ -51,13 +52,8 @@ def write_report(
     """
     target = Path(path)
     text = render(profile, plan, title=title)
-    try:
-        # Names may hold halves of surrogate pairs, from file names that are no UTF-8.
-        target.write_text(text, encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise FileError(
-            f"cannot write {target}: {error.strerror or error}; choose another place"
-        ) from error
+    # Names may hold halves of surrogate pairs, from file names that are no UTF-8.
+    replace_file(target, text.encode(errors="replace"))
     return target
 
 

@@ -18,6 +18,7 @@ from pgmo.allocator.session import Session
 from pgmo.errors import PgmoError
 from pgmo.profiler.profile import Profile
 from pgmo.runner.ranks import rank
+from pgmo.terminal import say
 
 _MESSAGES = ("out of memory", "can't allocate memory")
 """In the texts of errors that have no type of their own: of c10's CPU allocator, of cuBLAS."""
@@ -99,7 +100,7 @@ def save_out_of_memory(
         explanation.write_text("\n".join(text) + "\n")
         written.append(explanation)
     except OSError as problem:
-        print(f"pgmo: {explanation} could not be written: {problem}", file=sys.stderr)
+        say(f"pgmo: {explanation} could not be written: {problem}")
     return tuple(written)
 
 
@@ -134,10 +135,10 @@ def tell(files: Iterable[Path]) -> None:
     files = list(files)
     if not files:
         return
-    print("pgmo: memory ran out; what is known about it was saved", file=sys.stderr)
+    say("pgmo: memory ran out; what is known about it was saved")
     for path in files:
-        print(f"Wrote {path}", file=sys.stderr)
-    print(f"Next: {look_at(files) or f'less {files[-1]}'}", file=sys.stderr)
+        say(f"Wrote {path}")
+    say(f"Next: {look_at(files) or f'less {files[-1]}'}")
 
 
 def look_at(files: Iterable[Path]) -> str | None:

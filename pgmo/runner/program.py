@@ -11,6 +11,7 @@ from pathlib import Path
 from types import CodeType, ModuleType, TracebackType
 
 from pgmo.errors import FileError
+from pgmo.terminal import say
 
 
 @dataclass(frozen=True)
@@ -147,7 +148,7 @@ def _exit_code(ended: SystemExit) -> int:
         return 0
     if isinstance(ended.code, int):
         return ended.code
-    print(ended.code, file=sys.stderr)
+    say(str(ended.code))
     return 1
 
 

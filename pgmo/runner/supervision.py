@@ -87,6 +87,11 @@ class Supervision:
         self._process = os.getpid()
         self._broken = False
 
+    @property
+    def gave_up(self) -> bool:
+        """Whether something went wrong, so that the program ran on without pgmo."""
+        return self._broken
+
     # --- told by the watcher --------------------------------------------------------------------
 
     def begin(self, devices: list[str]) -> None:

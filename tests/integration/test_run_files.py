@@ -92,3 +92,26 @@ def test_without_files_the_next_command_saves_some(tmp_path):
     (tmp_path / "train.py").write_text(MOVING)
     done = run(tmp_path, "-m", "pgmo", "run", "train.py", "two words")
     assert done.stderr.splitlines()[-1] == "Next: pgmo run --save plans train.py 'two words'"
+
+
+ENDINGS = {
+    "an exception": ("raise ValueError('trouble')", 1),
+    "an exit code": ("raise SystemExit(4)", 4),
+    "Ctrl-C": ("raise KeyboardInterrupt", 130),
+    "a give-up": ("import pgmo\nwith pgmo.optimize(): pass", 0),
+}
+
+
+@pytest.mark.parametrize("case", ENDINGS)
+def test_after_trouble_there_is_no_advice_to_run_it_again(tmp_path, case):
+    ending, code = ENDINGS[case]
+    (tmp_path / "train.py").write_text(f"{MOVING}{ending}\n")
+    done = run(tmp_path, "-m", "pgmo", "run", "train.py", check=False)
+    assert done.returncode == code
+    assert "pgmo: 9 iterations" in done.stderr
+    assert ("ran on without pgmo" in done.stderr) == (case == "a give-up")
+    assert "Next:" not in done.stderr
+    done = run(tmp_path, "-m", "pgmo", "run", "--save", "plans", "train.py", check=False)
+    assert "Wrote plans/train.pgmoplan" in done.stderr
+    assert "Next: pgmo report plans/train.pgmoprof" in done.stderr
+    assert "pgmo run" not in done.stderr

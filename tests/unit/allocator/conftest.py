@@ -3,6 +3,7 @@ import sys
 
 import pytest
 
+from pgmo.allocator import compile as compiling
 from pgmo.allocator import cupy as adapter
 from tests.unit import fake_cupy
 from tests.unit.allocator.simulated import SimulatedFramework
@@ -25,3 +26,18 @@ def cupy(monkeypatch):
     made.cuda.set_allocator(None)
     made.pool.free.clear()
     assert made.runtime.living == {}  # nothing is left, arenas included
+
+
+@pytest.fixture
+def tiny_sources(tmp_path, monkeypatch):
+    """The sources of a tiny adapter, which answers 42, and an empty cache."""
+    sources = tmp_path / "csrc"
+    (sources / "adapters").mkdir(parents=True)
+    (sources / "engine").mkdir()
+    (sources / "engine" / "pgmo_engine.h").write_text("#define ANSWER 42\n")
+    adapter = '#include "engine/pgmo_engine.h"\nextern "C" int answer() { return ANSWER; }\n'
+    (sources / "adapters" / "tiny.cpp").write_text(adapter)
+    monkeypatch.setattr(compiling, "native_sources", lambda: sources)
+    monkeypatch.setenv("PGMO_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.delenv("CXX", raising=False)
+    return sources

@@ -75,7 +75,7 @@ def test_tables_in_words(path, capsys):
 
 
 def test_a_silly_top_and_a_missing_file_are_one_message(path, tmp_path, capsys):
-    assert main(["blocks", path, "--top", "0"]) == 1
+    assert main(["blocks", path, "--top", "0"]) == 2
     assert "--top must be 1 at least, not 0" in capsys.readouterr().err
     assert main(["blocks", str(tmp_path / "no.pgmoprof")]) == 1
     assert capsys.readouterr().err.count("\n") == 1

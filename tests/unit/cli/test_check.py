@@ -62,5 +62,5 @@ def test_what_cannot_be_read_is_exit_code_1(files, tmp_path, capsys):
     files[0].write_bytes(data[: len(data) // 2])
     assert main(["check", str(files[0])]) == 1
     assert main(["check", str(files[1])]) == 1
-    assert main(["check", str(files[0]), "--max-memory", "lots"]) == 1
+    assert main(["check", str(files[0]), "--max-memory", "lots"]) == 2
     assert "cannot read 'lots' as a size" in capsys.readouterr().err

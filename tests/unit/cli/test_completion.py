@@ -48,7 +48,7 @@ def test_an_unknown_shell_is_refused_with_those_that_are_known(capsys):
     pytest.importorskip("shtab")
     with pytest.raises(SystemExit) as ended:
         main(["--print-completion", "cmd.exe"])
-    assert ended.value.code == 1
+    assert ended.value.code == 2
     error = capsys.readouterr().err
     assert "'cmd.exe'" in error
     assert "bash, zsh, tcsh" in error

@@ -92,7 +92,16 @@ def test_json(machine, capsys):
     assert fields["frameworks"]["devices"][0]["name"] == "H200"
     assert fields["problems"][0]["severity"] == "error"
     assert "signal 11" in fields["problems"][0]["what"]
-    assert fields["cache"] == {"folder": "/c", "error": "", "free": 1 << 40}
+    assert fields["cache"] == {
+        "folder": "/c",
+        "error": "",
+        "free": 1 << 40,
+        "distrust": "",
+        "adapters": 0,
+        "size": 0,
+        "left": 0,
+        "misplaced": False,
+    }
 
 
 def test_this_machine_is_examined_in_earnest(capsys):

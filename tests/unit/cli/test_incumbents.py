@@ -13,7 +13,7 @@ def test_a_terminal_sees_arena_bound_and_gap(monkeypatch):
     screen = io.StringIO()
     terminal = Console(file=screen, force_terminal=True, width=100, color_system=None)
     monkeypatch.setattr(live, "console", lambda stderr: terminal)
-    monkeypatch.setattr(live.sys.stderr, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(live, "watched", lambda: True)
     with IncumbentLine() as line:
         line.show(EVENT)
     assert "arena 3.00 MiB, bound 2.00 MiB, gap 50.00%, by search" in screen.getvalue()

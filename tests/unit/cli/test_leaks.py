@@ -67,5 +67,5 @@ def test_several_profiles(saved, capsys):
 
 
 def test_a_size_that_is_none_is_refused(saved, capsys):
-    assert main(["leaks", saved("a.pgmoprof", iterations=5), "--memory", "lots"]) == 1
+    assert main(["leaks", saved("a.pgmoprof", iterations=5), "--memory", "lots"]) == 2
     assert "cannot read 'lots' as a size" in capsys.readouterr().err

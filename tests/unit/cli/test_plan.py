@@ -66,9 +66,9 @@ def test_an_old_plan_is_kept_unless_forced(source, capsys):
     assert len(Plan.load(target)) == 2
 
 
-def failure(arguments, capsys):
+def failure(arguments, capsys, code=1):
     """The one line that a failing `pgmo plan` writes."""
-    assert main(["plan", *map(str, arguments)]) == 1
+    assert main(["plan", *map(str, arguments)]) == code
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.count("\n") == 1
@@ -98,9 +98,9 @@ def test_an_output_that_cannot_be_written(source, tmp_path, capsys):
     folder.mkdir()
     taken.touch()
     assert "there is no folder" in failure([source, "-o", missing], capsys)
-    assert "neither .pgmoplan nor .csv" in failure([source, "-o", tmp_path / "x.txt"], capsys)
-    assert "exists already" in failure([source, "-o", folder], capsys)
-    assert "is not a regular file" in failure([source, "-o", folder, "-f"], capsys)
+    assert "neither .pgmoplan nor .csv" in failure([source, "-o", tmp_path / "x.txt"], capsys, 2)
+    assert "is a folder; name a file in it" in failure([source, "-o", folder], capsys)
+    assert "is a folder; name a file in it" in failure([source, "-o", folder, "-f"], capsys)
     assert "there is no folder" in failure([source, "-o", taken / "x.pgmoplan"], capsys)
     for force in ([], ["-f"]):
         assert "too long" in failure(
@@ -111,10 +111,11 @@ def test_an_output_that_cannot_be_written(source, tmp_path, capsys):
 def test_a_plan_never_replaces_its_own_profile(source, tmp_path, capsys):
     link = tmp_path / "link.pgmoplan"
     link.symlink_to(source)
-    for target in (source, link):
-        assert "would replace its own profile" in failure([source, "-o", target, "-f"], capsys)
+    replaced = f"would replace {source}, which is read"
+    assert replaced in failure([source, "-o", link, "-f"], capsys, 2)
+    assert "neither .pgmoplan nor .csv" in failure([source, "-o", source, "-f"], capsys, 2)
     misnamed = source.rename(tmp_path / "misnamed.pgmoplan")
-    assert "would replace its own profile" in failure([misnamed, "-f"], capsys)
+    assert f"{misnamed}, which is read" in failure([misnamed, "-f"], capsys, 2)
     assert len(Profile.load(misnamed)) == 2
 
 
@@ -174,7 +175,9 @@ def test_blocks_with_offsets(blocks, tmp_path, capsys):
         "id,lower,upper,size,offset\na,0,2,64,0\nb,1,3,32,64\nc,2,3,64,0\n"
     )
     assert "exists already" in failure([blocks, "-o", target], capsys)
-    assert "would replace its own blocks" in failure([blocks, "-o", blocks, "-f"], capsys)
+    assert f"would replace {blocks}, which is read" in failure(
+        [blocks, "-o", blocks, "-f"], capsys, 2
+    )
 
 
 def test_blocks_as_a_plan(blocks, tmp_path):
@@ -203,11 +206,13 @@ def test_options_reach_the_solver(blocks, capsys):
     arguments = ["--solver", "best-fit-area", "--threads", "1", "--seed", "7", "--json"]
     assert main(["plan", str(blocks), *arguments, "--time-limit", "1", "--effort", "best"]) == 0
     assert json.loads(capsys.readouterr().out)["solver"] == "best-fit-area"
-    assert "no solver is called 'magic'" in failure([blocks, "--solver", "magic"], capsys)
-    assert "effort='big' is not one of" in failure([blocks, "--effort", "big"], capsys)
-    assert "time_limit=-1.0" in failure([blocks, "--time-limit", "-1"], capsys)
-    assert "threads=0" in failure([blocks, "--threads", "0"], capsys)
-    assert "alignment=64 was given for a problem" in failure([blocks, "--alignment", "64"], capsys)
+    assert "no solver is called 'magic'" in failure([blocks, "--solver", "magic"], capsys, 2)
+    assert "effort='big' is not one of" in failure([blocks, "--effort", "big"], capsys, 2)
+    assert "time_limit=-1.0" in failure([blocks, "--time-limit", "-1"], capsys, 2)
+    assert "threads=0" in failure([blocks, "--threads", "0"], capsys, 2)
+    assert "alignment=64 was given for a problem" in failure(
+        [blocks, "--alignment", "64"], capsys, 2
+    )
 
 
 def test_a_bad_row_is_named(blocks, capsys):

@@ -100,27 +100,27 @@ def test_a_module_on_the_path_and_the_next_command(model, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(
-    ("function", "options", "message"),
+    ("function", "options", "code", "message"),
     [
-        ("make", ["--budget", "1KiB"], "no recomputation was found that keeps the step within"),
-        ("make", ["--budget", "many"], "cannot read 'many' as a size"),
-        ("make", ["--budget", "0"], "a share of the peak is above 0"),
-        ("make", ["--budget", "1O%"], "cannot read '1O%' as a size"),
-        ("make", ["--budget", "120%"], "a share of the peak is above 0"),
-        ("make", ["--planner", "luck"], "no planner is called 'luck'"),
-        ("make", ["--points", "1"], "--points is 1"),
-        ("make", ["--picture", "curve.png"], "give --points 9"),
-        ("make", ["-o", "step.txt"], "the suffix is not .pgmoprof"),
-        ("make", ["-o", "no/such/step.pgmoprof"], "there is no folder"),
-        ("make_nothing", [], "returned a Net; it must return a tuple"),
-        ("fail", [], "raised KeyError: 'where is it' (net_to_recompute.py:"),
-        ("frozen", [], "nothing in the model needs gradients"),
-        ("number", [], "has no function 'number'"),
-        ("none", [], "has no function 'none'"),
+        ("make", ["--budget", "1KiB"], 1, "no recomputation was found that keeps the step within"),
+        ("make", ["--budget", "many"], 2, "cannot read 'many' as a size"),
+        ("make", ["--budget", "0"], 2, "a share of the peak is above 0"),
+        ("make", ["--budget", "1O%"], 2, "cannot read '1O%' as a size"),
+        ("make", ["--budget", "120%"], 2, "a share of the peak is above 0"),
+        ("make", ["--planner", "luck"], 2, "no planner is called 'luck'"),
+        ("make", ["--points", "1"], 2, "--points is 1"),
+        ("make", ["--picture", "curve.png"], 2, "give --points 9"),
+        ("make", ["-o", "step.txt"], 2, "the suffix is not .pgmoprof"),
+        ("make", ["-o", "no/such/step.pgmoprof"], 1, "there is no folder"),
+        ("make_nothing", [], 1, "returned a Net; it must return a tuple"),
+        ("fail", [], 1, "raised KeyError: 'where is it' (net_to_recompute.py:"),
+        ("frozen", [], 1, "nothing in the model needs gradients"),
+        ("number", [], 1, "has no function 'number'"),
+        ("none", [], 1, "has no function 'none'"),
     ],
 )
-def test_what_is_wrong_is_said_with_exit_code_1(model, capsys, function, options, message):
-    assert main(["recompute", f"{model}:{function}", *options]) == 1
+def test_what_is_wrong_is_said(model, capsys, function, options, code, message):
+    assert main(["recompute", f"{model}:{function}", *options]) == code
     assert message in capsys.readouterr().err
 
 

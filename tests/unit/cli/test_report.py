@@ -57,7 +57,7 @@ def test_a_page_is_not_replaced_unasked(source, capsys):
 
 def test_a_profile_is_never_replaced_by_its_page(source, capsys):
     before = source.read_bytes()
-    assert main(["report", str(source), "-o", str(source), "--force"]) == 1
+    assert main(["report", str(source), "-o", str(source), "--force"]) == 2
     assert "end it in .html" in capsys.readouterr().err
     assert source.read_bytes() == before
 
@@ -142,5 +142,5 @@ def test_json_tells_of_the_page(source, capsys):
         "max_load": 96,
         "arena": 128,
     }
-    assert main(["report", str(source), "--json", "-o", "-"]) == 1
+    assert main(["report", str(source), "--json", "-o", "-"]) == 2
     assert "cannot both go to stdout" in capsys.readouterr().err

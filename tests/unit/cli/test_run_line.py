@@ -42,7 +42,7 @@ LINE = "iteration 7 · replay · hits 99.5% · arena 2.00 MiB · peak 3.00 MiB"
 
 @pytest.fixture
 def terminal(monkeypatch):
-    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "100")
     return Terminal()
@@ -110,6 +110,18 @@ def test_a_line_that_the_script_has_begun_is_left_alone(terminal):
         print(" done")
         line.update(SUPERVISION)
         assert LINE in screen(terminal.getvalue())[-1]
+
+
+def test_without_colours_no_escapes_are_written(terminal, monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+    with run_line(terminal) as line:
+        line.update(SUPERVISION)
+        assert terminal.getvalue().endswith(f"pgmo {LINE}"[:79])
+        print("epoch 2")
+    assert "\x1b" not in terminal.getvalue()
+    erased = "\r" + " " * 79 + "\r"
+    assert terminal.getvalue().count(erased) == 2  # before it, and after
+    assert f"{erased}epoch 2\n" in terminal.getvalue()
 
 
 def test_updates_come_at_most_five_times_a_second(terminal, monkeypatch):

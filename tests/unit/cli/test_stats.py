@@ -118,7 +118,7 @@ def test_the_plans_that_come_along(profile, tmp_path, capsys, others, opening, l
 def test_an_unknown_suffix_and_a_silly_top_are_refused(tmp_path, capsys):
     assert main(["stats", str(tmp_path / "net.npz")]) == 1
     assert "'.npz' is neither .pgmoprof nor .pgmoplan" in capsys.readouterr().err
-    assert main(["stats", "net.pgmoprof", "--top", "0"]) == 1
+    assert main(["stats", "net.pgmoprof", "--top", "0"]) == 2
     assert "--top must be 1 at least" in capsys.readouterr().err
 
 

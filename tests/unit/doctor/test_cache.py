@@ -1,3 +1,5 @@
+import os
+
 from pgmo.doctor.cache import look_at_cache
 
 
@@ -19,4 +21,26 @@ def test_a_folder_that_cannot_be_written(monkeypatch):
 def test_a_file_in_its_place(tmp_path, monkeypatch):
     (tmp_path / "cache").touch()
     monkeypatch.setenv("PGMO_CACHE_DIR", str(tmp_path / "cache"))
-    assert "Not a directory" in look_at_cache().error
+    found = look_at_cache()
+    assert "Not a directory" in found.error
+    assert found.misplaced
+
+
+def test_what_is_in_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("PGMO_CACHE_DIR", str(tmp_path))
+    folder = tmp_path / "adapters"
+    folder.mkdir()
+    (folder / "a.so").write_bytes(bytes(10))
+    (folder / "b.so").write_bytes(bytes(20))
+    (folder / "b.1.tmp").touch()
+    os.utime(folder / "b.1.tmp", (0, 0))
+    found = look_at_cache()
+    assert (found.distrust, found.adapters, found.size, found.left) == ("", 2, 30, 1)
+    assert not found.misplaced
+    assert (folder / "b.1.tmp").exists()  # looking changes nothing
+
+
+def test_a_folder_that_is_not_trusted(tmp_path, monkeypatch):
+    monkeypatch.setenv("PGMO_CACHE_DIR", str(tmp_path))
+    (tmp_path / "adapters").symlink_to("/")
+    assert "is a symbolic link" in look_at_cache().distrust

@@ -12,6 +12,8 @@ from pgmo.doctor.examination import (
 GOOD, NONE = Compiler("g++", "g++ 13", ""), Compiler("", "", "none\nget one")
 OLD = Compiler("g++", "g++ 7", "no concepts")
 CACHE, READ_ONLY = Cache(Path("/c"), "", 1), Cache(Path("/c"), "Read-only file system (/)", -1)
+MISPLACED = Cache(Path("/c"), "Not a directory (/c)", -1, misplaced=True)
+DISTRUSTED = Cache(Path("/c"), "", 1, distrust="/c/adapters belongs to user 7, you are 8")
 CPU = {"torch": {"version": "2.13", "cuda": None}, "cpu_adapter": {"state": "missing"}}
 CUDA = {
     "torch": {"version": "2.13", "cuda": "13.0"},
@@ -29,10 +31,12 @@ def texts(problems):
 def test_what_works():
     assert list(served(CPU, GOOD, CACHE)) == ["PyTorch on the CPU"]
     assert list(served(CPU, NONE, CACHE)) == []
-    assert list(served(CPU, GOOD, READ_ONLY)) == []
+    assert list(served(CPU, GOOD, READ_ONLY)) == ["PyTorch on the CPU"]  # compiled each time
+    assert list(served(CPU, GOOD, MISPLACED)) == []
+    assert list(served({**CPU, "cpu_adapter": {"state": "damaged"}}, GOOD, CACHE)) != []
     assert list(served({}, GOOD, CACHE)) == []
     assert list(served(CUDA, GOOD, CACHE)) == ["PyTorch on the CPU", "PyTorch on CUDA"]
-    cpu, plugin = served(CUDA, GOOD, READ_ONLY)  # that of the CPU is there already
+    cpu, plugin = served(CUDA, GOOD, MISPLACED)  # that of the CPU is there already
     assert cpu == "PyTorch on the CPU"
     assert "prebuilt plug-in" in plugin
 
@@ -67,6 +71,22 @@ def test_compilers():
     (old,) = adapter_problems(CPU, OLD, CACHE)
     assert old.what == "g++ cannot compile C++20: no concepts"
     assert not list(adapter_problems(CUDA, GOOD, CACHE))
+
+
+def test_caches():
+    (problem,) = adapter_problems(CPU, GOOD, READ_ONLY)
+    assert (problem.severity, problem.what) == (
+        "warning",
+        "nothing can be written to /c: Read-only file system (/); each process compiles the "
+        "adapters anew",
+    )
+    (problem,) = adapter_problems(CPU, GOOD, MISPLACED)
+    assert problem.severity == "error"
+    (problem,) = adapter_problems(CPU, GOOD, DISTRUSTED)
+    assert problem.what == (
+        "nothing is loaded from /c, as /c/adapters belongs to user 7, you are 8; each process "
+        "compiles the adapters anew"
+    )
 
 
 def test_adapters():

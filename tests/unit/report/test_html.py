@@ -82,7 +82,7 @@ def test_profiles_that_are_hardly_any_make_a_page_too(profile):
 
 
 def test_a_file_that_cannot_be_written_is_an_error(tmp_path):
-    with pytest.raises(FileError, match="cannot write"):
+    with pytest.raises(FileError, match="cannot be written"):
         write_report(small_profile(), tmp_path / "no" / "report.html")
 
 

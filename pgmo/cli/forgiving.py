@@ -1,0 +1,110 @@
+"""A parser that says what was probably meant, and tells programs of errors as JSON, too."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from itertools import pairwise
+
+TYPE_CHECKING = False  # as in pgmo/__init__.py: typing takes long to import
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any, NoReturn
+
+
+class ForgivingParser(argparse.ArgumentParser):
+    """As in argparse; its errors end with the nearest name that there is.
+
+    Example:
+        >>> parser = ForgivingParser(prog="pgmo", exit_on_error=False)
+        >>> action = parser.add_argument("--output")
+        >>> parser.nearest_options(["--ouput", "--output", "-x"])
+        ["'--output' for '--ouput'"]
+    """
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._asked: list[str] = []
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As in argparse."""
+        self._asked = list(sys.argv[1:] if args is None else args)
+        return super().parse_known_args(args, namespace)
+
+    def error(self, message: str) -> NoReturn:
+        """Prints the usage and the message on stderr, with `--json` an object, and exits with 2."""
+        if "did you mean" not in message and not self._passes_on():
+            nearest = self.nearest_options(_own(self._asked))
+            if nearest:
+                message += f"; did you mean {', '.join(nearest)}?"
+        if asks_for_json(self._asked, self.prog):
+            from pgmo.cli.output import print_failure
+
+            command = self.prog.removeprefix("pgmo").strip()
+            print_failure(command, "OptionError", message, 2)
+        super().error(message)
+
+    def nearest_options(self, words: Iterable[str]) -> list[str]:
+        """Of options that there are not, those that they resemble."""
+        found = []
+        for word in words:
+            name = word.partition("=")[0]
+            known = self._option_string_actions
+            if name.startswith("--") and not any(one.startswith(name) for one in known):
+                near = nearest(name, known)
+                found += [f"{near!r} for {name!r}"] if near else []
+        return found
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        try:
+            super()._check_value(action, value)
+        except argparse.ArgumentError as error:
+            near = nearest(str(value), map(str, action.choices or ()))
+            if near:
+                wrong = f"invalid choice: {value!r}"
+                error.message = error.message.replace(wrong, f"{wrong}; did you mean {near!r}?", 1)
+            raise
+
+    def _passes_on(self) -> bool:
+        """Whether there may be options among the arguments that are another program's."""
+        return any(action.nargs == argparse.REMAINDER for action in self._actions)
+
+
+def nearest(word: str, names: Iterable[str]) -> str | None:
+    """The name that somebody probably meant; None if it resembles none.
+
+    Example:
+        >>> nearest("stat", ["run", "stats"])
+        'stats'
+    """
+    from difflib import get_close_matches
+
+    names = list(names)
+    begun = [name for name in names if word and name.startswith(word)]
+    return next(iter(begun or get_close_matches(word, names, n=1)), None)
+
+
+def asks_for_json(words: Sequence[str], command: str) -> bool:
+    """Whether a command line asks for JSON on stdout, as far as that can be seen without parsing.
+
+    Args:
+        words: the arguments.
+        command: "pgmo run", whose `--json` names a file; another, or "pgmo" where `words` begin
+            before the name of the command.
+
+    Example:
+        >>> asks_for_json(["stats", "x", "--json"], "pgmo")
+        True
+        >>> asks_for_json(["--json", "x"], "pgmo run")
+        False
+    """
+    own = _own(words)
+    if command.endswith(" run") or "run" in own:
+        return "--json=-" in own or ("--json", "-") in pairwise(own)
+    return "--json" in own
+
+
+def _own(words: Sequence[str]) -> list[str]:
+    """Those before `--`."""
+    words = list(words)
+    return words[: words.index("--")] if "--" in words else words

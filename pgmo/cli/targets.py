@@ -1,0 +1,86 @@
+"""The files that a command is going to write, looked at before it begins to work."""
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from pgmo.cli.output import refuse_to_overwrite
+from pgmo.errors import FileError, OptionError
+
+OURS = (".pgmoprof", ".pgmoplan")
+"""Suffixes by which commands tell what is in a file, so that nothing else may have them."""
+
+
+def check_targets(
+    targets: Sequence[str | Path], *, force: bool, sources: Iterable[str | Path] = ()
+) -> None:
+    """Checks that files can be written, and that none of them is read or written twice.
+
+    Args:
+        targets: the files to write.
+        force: whether what is there may be replaced; never what the command reads.
+        sources: the files that the command reads.
+
+    Raises:
+        OptionError: a target is a source, or another target, by this name or another.
+        FileError: a target is no file, has no folder, or is there and `force` is not set.
+
+    Example:
+        >>> check_targets(["a.csv"], force=False, sources=["a.pgmoprof"])
+    """
+    sources = list(sources)
+    for number, target in enumerate(targets):
+        for source in sources:
+            if _same(target, source):
+                raise OptionError(
+                    f"{target}: this would replace {source}, which is read; choose another name"
+                )
+        if any(_same(target, other) for other in targets[:number]):
+            raise OptionError(f"{target}: two results would have this name; choose another")
+    for target in targets:
+        if os.path.isdir(target):
+            raise FileError(f"{target} is a folder; name a file in it")
+        if os.path.exists(target) and not os.path.isfile(target):
+            raise FileError(f"{target} is not a regular file, so it is not replaced; name another")
+        folder = Path(target).parent
+        if not os.path.isdir(folder):
+            raise FileError(f"{target}: there is no folder {folder}; create it first")
+    refuse_to_overwrite(targets, force=force)
+
+
+def check_suffix(target: str | Path, *suffixes: str) -> None:
+    """Checks that a file has one of these suffixes, as other commands look for them.
+
+    Raises:
+        OptionError: when it has another, or none.
+
+    Example:
+        >>> check_suffix("a.pgmoprof", ".pgmoprof")
+    """
+    if Path(target).suffix in suffixes:
+        return
+    if len(suffixes) == 1:
+        raise OptionError(f"{target}: the suffix is not {suffixes[0]}; add it")
+    raise OptionError(f"{target}: the suffix is neither {' nor '.join(suffixes)}; add one of them")
+
+
+def refuse_our_suffix(target: str | Path, what: str, usual: str) -> None:
+    """Checks that something else does not get the name of a profile or a plan.
+
+    Raises:
+        OptionError: when it would.
+
+    Example:
+        >>> refuse_our_suffix("a.html", "a report", ".html")
+    """
+    suffix = Path(target).suffix
+    if suffix in OURS:
+        raise OptionError(f"{target}: {what} is no {suffix} file; end it in {usual}")
+
+
+def _same(one: str | Path, other: str | Path) -> bool:
+    """Whether two paths are one file, through links of either kind."""
+    try:
+        return os.path.realpath(one) == os.path.realpath(other) or os.path.samefile(one, other)
+    except (OSError, ValueError):  # one of them is not there, or its name cannot be
+        return False

@@ -1,0 +1,233 @@
+"""Exit code 2 for every wrong value of every option, and JSON for every error with --json."""
+
+import argparse
+import json
+
+import pytest
+
+import pgmo
+from pgmo.cli.commands import COMMANDS
+from pgmo.cli.main import main
+from pgmo.cli.parser import build_parser, parsers_of
+from pgmo.profiler.profile import Profile
+
+SIZES = ("", "-1", "1e3", "lots", "nan")
+COUNTS = ("", "-1", "0", "1.5", "many")
+PROFILE, PLAN, TABLE, FACTORY = "net.pgmoprof", "net.pgmoplan", "table.csv", "factory.py:make"
+HUGE = str(2**70)
+
+# For each command, what goes with its options; for each option, values that it cannot have.
+WRONG = {
+    "run": (
+        ["script.py"],
+        {
+            "--device": ("", "tpu", "cuda:-1", "cuda:x", "cpu:0"),
+            "--memory": ("", "host"),
+            "--budget": SIZES,
+            "--json": ("script.py", "x.pgmoprof", "x.pgmoplan"),
+        },
+    ),
+    "import": (
+        [TABLE, "-f"],
+        {
+            "--output": ("q.txt", "q", TABLE),
+            "--device": ("-2", "x", HUGE),
+            "--iteration": ("0", "x", HUGE),  # a table has none
+        },
+    ),
+    "plan": (
+        [PROFILE, "-f"],
+        {
+            "--output": ("q.txt", "q", "q.PGMOPLAN", PROFILE),
+            "--solver": ("", "luck"),
+            "--time-limit": ("", "-1", "nan", "-inf", "soon"),
+            "--effort": ("", "luck"),
+            "--threads": (*COUNTS, HUGE),
+            "--seed": ("", "-1", "x", HUGE),
+            "--alignment": (*COUNTS, HUGE),
+            "--budget": SIZES,
+        },
+    ),
+    "recompute": (
+        [FACTORY],
+        {
+            "--budget": (*SIZES, "0", "120%"),
+            "--counts": ("", "luck"),
+            "--costs": ("", "luck"),
+            "--planner": ("luck",),
+            "--points": ("", "1", "-1", "x", HUGE),
+            "--picture": ("x.png",),  # without --points
+            "--output": ("q.txt", "q"),
+        },
+    ),
+    "stats": ([PROFILE], {"--top": COUNTS}),
+    "blocks": ([PROFILE], {"--top": COUNTS, "--by": ("", "color")}),
+    "leaks": ([PROFILE], {"--memory": SIZES}),
+    "compare": ([PROFILE], {"--top": COUNTS}),
+    "report": ([PROFILE, "-f"], {"--output": (PROFILE, "q.pgmoplan")}),
+    "export": (
+        [PROFILE, "-f"],
+        {
+            "--to": ("", "xml"),
+            "--output": ("--to=csv", PROFILE, "q.pgmoplan"),
+            "--alignment": ("--to=minimalloc", *COUNTS, HUGE),
+            "--stream": ("--to=minimalloc", "", "-1", "x", str(2**64), "7"),
+        },
+    ),
+    "check": ([PLAN], {"--max-memory": SIZES}),
+    "doctor": ([], {}),
+    "demo": (
+        [],
+        {
+            "--network": ("", "x"),
+            "--iterations": COUNTS,
+            "--seed": ("", "-1", "x", HUGE),
+            "--lengths": ("", "x"),
+            "--threads": ("", "-1", "x", HUGE),
+        },
+    ),
+}
+# Values that any text can be: a title, and files and folders, which exist or not (code 1).
+ANY = {"run": {"--save", "--plan"}, "report": {"--plan", "--title"}, "demo": {"--output"}}
+
+
+def cases():
+    for command, (rest, options) in WRONG.items():
+        for option, values in options.items():
+            also = [value for value in values if value.startswith("--to=")]
+            for value in values:
+                if value not in also:
+                    yield [command, *rest, *also, f"{option}={value}"]
+
+
+def words(value):
+    return " ".join(value) if isinstance(value, list) else str(value)
+
+
+def code_of(arguments):
+    try:
+        return main(arguments)
+    except SystemExit as ended:
+        return ended.code
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    profile = Profile.from_columns(size=[64, 32], start=[0, 1], end=[2, 3], ticks=3)
+    profile.save(PROFILE)
+    pgmo.plan(profile).save(PLAN)
+    (tmp_path / TABLE).write_text("id,lower,upper,size\na,0,2,64\n")
+    (tmp_path / "script.py").write_text("print('ran')\n")
+    (tmp_path / "factory.py").write_text(
+        "import torch\ndef make():\n    return torch.nn.Linear(8, 1), (torch.randn(4, 8),)\n"
+    )
+    return tmp_path
+
+
+@pytest.mark.parametrize("arguments", list(cases()), ids=" ".join)
+def test_a_wrong_value_is_2_and_changes_no_file(arguments, files, capsys):
+    if arguments[0] == "recompute":
+        pytest.importorskip("torch")
+    before = {path.name: path.read_bytes() for path in files.iterdir()}
+    if arguments[0] == "run":  # what follows the script is the script's own
+        arguments = ["run", *arguments[2:], arguments[1]]
+    assert code_of(arguments) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.splitlines()[-1].startswith(f"pgmo {arguments[0]}: ")
+    after = {path.name: path.read_bytes() for path in files.iterdir() if path.is_file()}
+    assert after == before
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_option_with_a_value_is_in_the_table(command):
+    parser = parsers_of(build_parser(fill=True))[command]
+    options = {
+        action.option_strings[-1]
+        for action in parser._actions
+        if action.option_strings and action.nargs != 0
+    }
+    assert options == WRONG[command][1].keys() | ANY.get(command, set())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["stats", "none.pgmoprof", "--json"], 1),
+        (["stats", PROFILE, "--json", "--top", "0"], 2),
+        (["stats", PROFILE, "--json", "--top", "many"], 2),
+        (["stats", PROFILE, "--json", "--tpo", "1"], 2),
+        (["stats", "--json"], 2),
+        (["stat", PROFILE, "--json"], 2),
+        (["export", PROFILE, "--json", "--to", "csv", "-o", "-"], 2),
+        (["import", "none.csv", "--json"], 1),
+        (["run", "--json", "-", "none.py"], 1),
+        (["run", "--json", "-", "--device", "tpu", "script.py"], 2),
+        (["run", "--json", "-", "--quite", "script.py"], 2),
+    ],
+    ids=words,
+)
+def test_an_error_with_json_is_one_object_on_stdout_and_the_message_on_stderr(
+    arguments, code, files, capsys
+):
+    assert code_of(arguments) == code
+    said = capsys.readouterr()
+    error = json.loads(said.out)["error"]
+    assert error["exit_code"] == code
+    assert error["command"] == (arguments[0] if arguments[0] in COMMANDS else None)
+    assert error["message"] in said.err
+    assert error["kind"] == ("OptionError" if code == 2 else "FileError")
+
+
+def test_every_command_with_json_has_errors_as_json(files, capsys):
+    for name, parser in parsers_of(build_parser(fill=True)).items():
+        if not any("--json" in action.option_strings for action in parser._actions):
+            continue
+        with pytest.raises(SystemExit):
+            main([name, "--json", *(["-"] if name == "run" else []), "--no-such-option"])
+        assert json.loads(capsys.readouterr().out)["error"]["command"] == name
+
+
+def test_the_file_of_run_is_for_results_alone(files, capsys):
+    assert main(["run", "--json", "run.json", "none.py"]) == 1
+    assert capsys.readouterr().out == ""
+    assert not (files / "run.json").exists()
+
+
+def test_an_interrupt_with_json(files, monkeypatch, capsys):
+    def interrupted(arguments: argparse.Namespace):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pgmo.cli.stats.run", interrupted)
+    assert main(["stats", PROFILE, "--json"]) == 130
+    assert json.loads(capsys.readouterr().out)["error"]["kind"] == "KeyboardInterrupt"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        (["stat", "x"], "did you mean 'stats'?"),
+        (["exprot"], "did you mean 'export'?"),
+        (["reco"], "did you mean 'recompute'?"),
+        (["stats", "x", "--tpo", "3"], "did you mean '--top' for '--tpo'?"),
+        (["export", "x", "--too", "csv"], "did you mean '--to' for '--too'?"),
+        (["plan", "x", "--ouput=y"], "did you mean '--output' for '--ouput'?"),
+        (["blocks", "x", "--by", "modul"], "did you mean 'module'?"),
+        (["run", "--quite", "x.py"], "did you mean '--quiet' for '--quite'?"),
+    ],
+    ids=words,
+)
+def test_what_was_probably_meant_is_said(arguments, meant, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert meant in said
+    assert said.startswith(f"usage: pgmo {arguments[0] if arguments[0] in COMMANDS else '['}")
+
+
+def test_nothing_is_guessed_from_afar_or_from_a_scripts_options(capsys):
+    for arguments in (["xyzzy"], ["stats", "x", "--xyzzy"], ["run", "none.py", "--quite"]):
+        code_of(arguments)
+        assert "did you mean" not in capsys.readouterr().err

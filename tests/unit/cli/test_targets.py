@@ -1,0 +1,136 @@
+"""What a command reads is never what it writes, by whatever name."""
+
+import os
+
+import pytest
+
+import pgmo
+from pgmo.cli.main import main
+from pgmo.cli.targets import check_targets
+from pgmo.errors import FileError, OptionError
+from pgmo.profiler.profile import Profile
+
+TABLE = "id,lower,upper,size\na,0,2,64\nb,1,3,32\n"
+FACTORY = """
+import torch
+def make():
+    return torch.nn.Linear(8, 1), (torch.randn(4, 8),)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    profile = Profile.from_columns(size=[64, 32], start=[0, 1], end=[2, 3], ticks=3)
+    profile.save("net.pgmoprof")
+    pgmo.plan(profile).save("net.pgmoplan")
+    (tmp_path / "table.csv").write_text(TABLE)
+    (tmp_path / "script.py").write_text("print('ran')\n")
+    return tmp_path
+
+
+# What is read, by a name that the command would take for its output; and the rest of the command.
+WRITERS = {
+    "export a profile": ("net.pgmoprof", "net.csv", ["export", "net.pgmoprof", "--to", "csv"]),
+    "export a plan": ("net.pgmoplan", "net.json", ["export", "net.pgmoplan", "--to", "json"]),
+    "import": ("table.csv", "table.pgmoprof", ["import", "table.csv"]),
+    "plan a profile": ("net.pgmoprof", "net.pgmoplan2.pgmoplan", ["plan", "net.pgmoprof"]),
+    "plan a table": ("table.csv", "other.csv", ["plan", "table.csv"]),
+    "report": ("net.pgmoprof", "net.html", ["report", "net.pgmoprof"]),
+    "report with a plan": (
+        "net.pgmoplan",
+        "net.html",
+        ["report", "net.pgmoprof", "--plan", "net.pgmoplan"],
+    ),
+}
+
+
+@pytest.mark.parametrize("link", [os.symlink, os.link], ids=["symbolic", "hard"])
+@pytest.mark.parametrize("case", WRITERS)
+def test_an_input_survives_under_another_name(case, link, folder, capsys):
+    source, alias, command = WRITERS[case]
+    link(source, alias)
+    before = (folder / source).read_bytes()
+    assert main([*command, "-o", alias, "--force"]) == 2
+    assert "which is read; choose another name" in capsys.readouterr().err
+    assert (folder / source).read_bytes() == before
+    assert (folder / alias).read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["table.csv", "./table.csv", "folder/../table.csv"])
+def test_an_input_survives_under_its_own_name(name, folder, capsys):
+    (folder / "folder").mkdir()
+    assert main(["plan", "table.csv", "-o", name, "-f"]) == 2
+    assert main(["export", "net.pgmoprof", "--to", "csv", "-o", "net.pgmoprof", "-f"]) == 2
+    assert main(["import", "table.csv", "-o", name, "-f"]) == 2
+    assert (folder / "table.csv").read_text() == TABLE
+    Profile.load("net.pgmoprof")
+
+
+@pytest.mark.parametrize("json", ["script.py", "./script.py", "alias.json"])
+def test_a_script_and_its_plan_survive(json, folder, capsys):
+    os.symlink("script.py", "alias.json")
+    assert main(["run", "--json", json, "-f", "script.py"]) == 2
+    assert (folder / "script.py").read_text() == "print('ran')\n"
+    os.link("net.pgmoplan", "plan.json")
+    assert main(["run", "--plan", "net.pgmoplan", "--json", "plan.json", "-f", "script.py"]) == 2
+    assert capsys.readouterr().out == ""
+
+
+def test_a_factory_survives_its_picture(folder, capsys):
+    pytest.importorskip("torch")
+    pytest.importorskip("matplotlib")
+    (folder / "net.py").write_text(FACTORY)
+    os.symlink("net.py", "curve.png")
+    command = ["recompute", "net.py:make", "--points", "2", "--picture", "curve.png"]
+    assert main([*command, "-f"]) == 2
+    assert (folder / "net.py").read_text() == FACTORY
+    os.unlink("curve.png")
+    (folder / "curve.png").write_text("mine")
+    assert main(command) == 1
+    assert "pass --force" in capsys.readouterr().err
+    assert main([*command, "-f"]) == 0
+    assert (folder / "curve.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("suffix", [".pgmoprof", ".pgmoplan"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["export", "net.pgmoprof", "--to", "csv", "-o"],
+        ["report", "net.pgmoprof", "-o"],
+        ["run", "script.py", "--json"],
+    ],
+    ids=lambda command: command[0],
+)
+def test_nothing_else_is_written_as_a_profile_or_a_plan(command, suffix, folder, capsys):
+    head, *rest = command
+    assert main([head, rest[-1], f"new{suffix}", *rest[:-1]]) == 2
+    assert f"no {suffix} file; end it in" in capsys.readouterr().err
+    assert not (folder / f"new{suffix}").exists()
+
+
+@pytest.mark.parametrize("name", ["q.txt", "q", "q.PGMOPROF", "q.pgmoplan"])
+def test_what_is_imported_can_be_read_again(name, folder, capsys):
+    assert main(["import", "table.csv", "-o", name]) == 2
+    assert "the suffix is not .pgmoprof" in capsys.readouterr().err
+    assert not (folder / name).exists()
+    assert main(["import", "table.csv", "-o", "q.pgmoprof"]) == 0
+    assert main(["stats", "q.pgmoprof"]) == 0
+
+
+def test_what_is_planned_can_be_read_again(folder, capsys):
+    assert main(["plan", "net.pgmoprof", "-o", "q.PGMOPLAN"]) == 2
+    assert not (folder / "q.PGMOPLAN").exists()
+
+
+def test_targets_that_cannot_be_files(folder):
+    check_targets(["new.csv"], force=False, sources=["table.csv"])
+    with pytest.raises(FileError, match="is a folder; name a file in it"):
+        check_targets([folder], force=True)
+    with pytest.raises(FileError, match="is not a regular file"):
+        check_targets(["/dev/null"], force=True)
+    with pytest.raises(FileError, match="there is no folder"):
+        check_targets(["no/such.csv"], force=False)
+    with pytest.raises(OptionError, match="two results would have this name"):
+        check_targets(["new.csv", "./new.csv"], force=True)

@@ -1,0 +1,85 @@
+"""Files are written in one step, and what killed writers have left goes."""
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from pgmo.errors import FileError
+from pgmo.leftovers import hold
+from pgmo.replacement import replace_file
+
+LONG_AGO = time.time() - 7200
+
+
+def aged(path, text="old"):
+    path.write_text(text)
+    os.utime(path, (LONG_AGO, LONG_AGO))
+    return path
+
+
+def test_permissions_can_be_kept_from_others(tmp_path):
+    before = os.umask(0)
+    try:
+        replace_file(tmp_path / "a", b"1", without=0o022)
+        replace_file(tmp_path / "b", b"1")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o644
+    assert stat.S_IMODE((tmp_path / "b").stat().st_mode) == 0o666
+
+
+def test_what_a_killed_writer_leaves_is_taken_away_by_the_next(tmp_path):
+    target = tmp_path / "a.csv"
+    program = (
+        "import os, signal, sys\n"
+        "from pathlib import Path\n"
+        "os.replace = lambda *a: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "from pgmo.replacement import replace_file\n"
+        "replace_file(Path(sys.argv[1]), b'half')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program, target], check=False)
+    assert done.returncode == -signal.SIGKILL
+    (left,) = tmp_path.iterdir()
+    replace_file(target, b"1")
+    assert left.exists()  # it may be somebody's who has just begun
+    os.utime(left, (LONG_AGO, LONG_AGO))
+    replace_file(target, b"2")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]
+    assert target.read_bytes() == b"2"
+
+
+def test_what_somebody_is_writing_is_left_alone_however_long_it_takes(tmp_path):
+    partial = aged(tmp_path / ".b.csv.0123456789ab.partial")
+    with open(partial, "rb") as file:
+        hold(file.fileno())
+        replace_file(tmp_path / "a.csv", b"1")
+        assert partial.exists()
+    replace_file(tmp_path / "a.csv", b"1")
+    assert not partial.exists()
+
+
+@pytest.mark.parametrize("name", ["b.partial", ".b.xyz.partial", ".0123456789ab.partial", "notes"])
+def test_files_of_other_names_are_not_ours_to_remove(name, tmp_path):
+    other = aged(tmp_path / name)
+    replace_file(tmp_path / "a.csv", b"1")
+    assert other.exists()
+
+
+def test_a_link_is_not_followed_to_something_old(tmp_path):
+    precious = aged(tmp_path / "precious")
+    link = tmp_path / ".b.csv.0123456789ab.partial"
+    link.symlink_to(precious)
+    replace_file(tmp_path / "a.csv", b"1")
+    assert precious.exists()
+
+
+def test_a_folder_or_a_device_is_not_replaced(tmp_path):
+    for path in (tmp_path, Path("/dev/null")):
+        with pytest.raises(FileError, match="is not a regular file"):
+            replace_file(path, b"1")
