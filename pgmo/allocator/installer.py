@@ -174,8 +174,13 @@ class Installer:
 
     @property
     def _mover(self) -> Relocation | None:
-        """None, too, where threads train at the same time: one may work on what would move."""
-        return None if self._course.turns.several else self.relocation
+        """None, too, where other threads are at work: it may be on what would move."""
+        if self.relocation is None or not self._course.turns.several:
+            return self.relocation
+        note = "nothing is moved together while several threads request memory"
+        if note not in self._course.notes:
+            self._course.notes.append(note)
+        return None
 
     def _renew_arena(self, held: int) -> None:
         held_slots = f"blocks that were not planned hold the slots of {held} requests"

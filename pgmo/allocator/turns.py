@@ -13,7 +13,7 @@ Not each thread that requests memory has iterations: backward passes run on thre
 """
 
 import threading
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 
 from pgmo import _core
@@ -29,6 +29,9 @@ step, and not an iteration at the same time."""
 _SHARE = 0.05
 """Of an iteration's requests, from which on a thread counts among those that request memory."""
 
+_RECENT = 3
+"""Iterations that tell whether another thread is at work."""
+
 BESIDE = (
     "several threads train at the same time: the iterations of one of them are planned and served, "
     "and the framework's own allocator serves the others"
@@ -41,10 +44,6 @@ class Turns:
     Args:
         engine: is told which threads to delegate.
         warn: called once, when threads are found to train at the same time.
-
-    Attributes:
-        several: whether threads train, or have trained, at the same time.
-        threads: of Python's that have requested memory in the last iteration.
 
     Example:
         >>> turns = Turns(_core.Engine(), print)
@@ -63,8 +62,8 @@ class Turns:
         self._of_all: set[object] = set()  # pauses in which nobody is served
         self._apart = False  # whether a thread has paused while another one went on
         self._whole = True
-        self.several = False
-        self.threads = 1
+        self._train_together = False
+        self._recent = deque([1], maxlen=_RECENT)  # threads of the last iterations
 
     # --- iterations -----------------------------------------------------------------------------
 
@@ -114,6 +113,16 @@ class Turns:
             return False
         return self._counted()
 
+    @property
+    def threads(self) -> int:
+        """Of Python's, those that have requested memory in the last iteration."""
+        return self._recent[-1]
+
+    @property
+    def several(self) -> bool:
+        """Whether another thread may be at work on tensors while one is at a boundary."""
+        return self._train_together or max(self._recent) > 1
+
     def whole(self) -> bool:
         """Whether all of the iteration that was counted last has been seen."""
         whole, self._whole = self._whole, True
@@ -160,20 +169,24 @@ class Turns:
             return
         self._beside.add(me)
         self._update(me)
-        if not self.several:
-            self.several = True
+        if not self._train_together:
+            self._train_together = True
             self._warn(BESIDE)
 
     def _counted(self) -> bool:
         active = self._engine.threads()
         if len(active) > 1:
             enough = _SHARE * sum(count for *_, count in active)
-            pythons = {thread.native_id for thread in threading.enumerate()}
-            self.threads = sum(
-                thread in pythons and count >= enough for thread, _, _, count in active
-            )
+            # Autograd's threads are dummies at the most, where a hook has asked for the thread.
+            pythons = {
+                thread.native_id
+                for thread in threading.enumerate()
+                if not isinstance(thread, threading._DummyThread)
+            }
+            together = sum(thread in pythons and count >= enough for thread, *_, count in active)
+            self._recent.append(together)
         else:
-            self.threads = 1
+            self._recent.append(1)
         return True
 
     def _caller(self, what: str) -> threading.Thread:

@@ -87,6 +87,22 @@ def test_nothing_is_moved_while_several_threads_train(workers):
     assert calls
 
 
+def test_nothing_is_moved_while_a_thread_is_at_work_that_does_not_say_so(workers):
+    worker, _ = workers
+    framework = SimulatedFramework(fragments=True)
+    framework.moves.clear_the_way = lambda rows: pytest.fail("moved")
+    loop, other = Loop(framework, LAYERS), Loop(framework, LAYERS[:3])
+    with open_session(framework) as session:
+        for _ in range(9):
+            worker(other)
+            loop()
+            session.step()
+        assert session.history[-1].hit_rate == 1
+    assert "nothing is moved together while several threads request memory" in (
+        session.summary().notes
+    )
+
+
 def test_step_while_another_thread_is_in_a_pause(framework, workers):
     a, _ = workers
     loop = Loop(framework, LAYERS)
