@@ -127,12 +127,13 @@ def describe_device() -> dict[str, Any]:
     }
 
 
-def write_gpu_result(name: str, result: dict[str, Any], output: Path | None) -> Path:
+def write_gpu_result(
+    name: str, result: dict[str, Any], output: Path | None, *, quick: bool = False
+) -> Path:
     """Writes a result with the device's description, by default to bench/results/gpu."""
     script = Path(sys.argv[0]).name
     header = {
         "command": " ".join(["python", f"bench/gpu/{script}", *sys.argv[1:]]),
         "device": describe_device(),
     }
-    path = output or HERE.parent / "results" / "gpu" / f"{name}.json"
-    return write_result(f"gpu/{name}", {**header, **result}, output=path)
+    return write_result(f"gpu/{name}", {**header, **result}, output, quick=quick)

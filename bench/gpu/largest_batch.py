@@ -1,6 +1,7 @@
 """The largest batch that trains within a limit on memory, and samples per second there.
 
     python bench/gpu/largest_batch.py --seconds 120 --limit 16
+    python bench/gpu/largest_batch.py --quick           a tiny network, to see that it works
 
 Contenders: default allocator, expandable segments, pgmo, and pgmo from a plan that was saved
 without the limit and loaded under it. Each try is a fresh process; `bound` is the largest batch
@@ -29,6 +30,7 @@ from _launch import (
     launch,
     write_gpu_result,
 )
+from _machine import add_common_options
 from _worker import Job, Outcome
 
 FIRST_GUESSES = {
@@ -38,6 +40,9 @@ FIRST_GUESSES = {
     "pgmo": (0.6, 0.7, 0.85),
 }
 """Shares of the bound to begin with: a search that starts near its end is short."""
+
+QUICK_LIMIT = 0.5
+"""GiB."""
 
 SEARCH_SHARE = 0.65
 """Of the time, for searching; the rest is for measuring speed."""
@@ -189,11 +194,15 @@ def main() -> None:
     parser.add_argument("--contender", action="append", choices=tuple(FIRST_GUESSES))
     parser.add_argument("--limit", type=float, default=16, help="GiB that torch may reserve")
     parser.add_argument("--seconds", type=float, default=900, help="time budget")
-    parser.add_argument("-o", "--output", type=Path)
+    add_common_options(parser)
     arguments = parser.parse_args()
     device_or_exit()
-    from _workloads import BATCHES
+    import _workloads
 
+    workloads = _workloads.BATCHES
+    if arguments.quick:
+        workloads, arguments.limit = _workloads.QUICK, QUICK_LIMIT
+        arguments.contender = arguments.contender or ["default", "pgmo"]
     limit = int(arguments.limit * 2**30)
     contenders = arguments.contender or list(FIRST_GUESSES)
     budget = Budget(arguments.seconds)
@@ -202,11 +211,11 @@ def main() -> None:
     failed = False
     found: dict[str, tuple[Job, list[Search]]] = {}
     with ThreadPoolExecutor(at_once(limit + (4 << 30))) as pool:
-        for name in arguments.workload or BATCHES:
-            iterations = 14 if BATCHES[name].varying else 8
+        for name in arguments.workload or workloads:
+            iterations = 14 if workloads[name].varying else 8
             job = Job(name, iterations=iterations, steady_from=iterations - 1, limit=limit)
             try:
-                bound = find_bound(job, BATCHES[name].samples, searching, pool)
+                bound = find_bound(job, workloads[name].samples, searching, pool)
             except (WorkerError, OutOfTimeError) as error:
                 print(f"{name:31}{error}")
                 failed |= isinstance(error, WorkerError)
@@ -220,7 +229,7 @@ def main() -> None:
             show(name, one, measured.get("samples_per_second"))
             failed |= bool(one.errors)
     result = {"limit_bytes": limit, "entries": entries}
-    write_gpu_result("largest_batch", result, arguments.output)
+    write_gpu_result("largest_batch", result, arguments.output, quick=arguments.quick)
     if failed:
         sys.exit("a run failed otherwise than out of memory")
 

@@ -237,9 +237,7 @@ def _solve(rows: list[list[Fraction]], sizes: list[Fraction]) -> list[Fraction] 
     return [row[-1] for row in work[:count]]
 
 
-def _upper(
-    points: Sequence[Point], terms: list[Point], sizes: list[int], threads: bool
-) -> Upper:
+def _upper(points: Sequence[Point], terms: list[Point], sizes: list[int], threads: bool) -> Upper:
     """The estimate over the product with which the size grows most evenly."""
     best: tuple[float, Upper] | None = None
     for powers in terms:

@@ -53,7 +53,9 @@ def test_and_there_are_threads():
 
 def test_threads_have_workspaces_that_go_in_steps():
     sizes = np.array([[91776, 91776, 104256]])
-    told = [laws_of(BATCHES, sizes, threads=threads)[0][0][0].at((64,)) for threads in (True, False)]
+    told = [
+        laws_of(BATCHES, sizes, threads=threads)[0][0][0].at((64,)) for threads in (True, False)
+    ]
     assert told[0] == 104256 < told[1]
 
 
