@@ -61,7 +61,7 @@ def test_the_largest_batch_by_recomputation(tmp_path):
     plain, ours = found["rows"]
     assert [plain["name"], ours["name"]] == ["plain", "pgmo"]
     for row in (plain, ours):
-        assert 0 < row["largest_batch"]
+        assert row["largest_batch"] > 0
         assert row["least_that_fails"] is None or row["least_that_fails"] > row["largest_batch"]
     assert ours["largest_batch"] >= plain["largest_batch"]
 
