@@ -128,9 +128,11 @@ def find_bound(job: Job, own: int, budget: Budget, pool: ThreadPoolExecutor) -> 
     return max(1, int(low[0] + (job.limit - low[1]) / slope))
 
 
-def find_largest(one: Search, job: Job, budget: Budget, pool: ThreadPoolExecutor) -> Search:
-    """Tries until the largest is known, or the time is over."""
-    while not (one.complete or one.errors or one.out_of_time):
+def find_largest(
+    one: Search, job: Job, budget: Budget, pool: ThreadPoolExecutor, *, quick: bool
+) -> Search:
+    """Tries until the largest is known, or the time is over; quickly, once."""
+    while not (one.complete or one.errors or one.out_of_time or (quick and one.tried)):
         tries: dict[int, Future[Outcome]] = {
             batch: pool.submit(attempt, replace(job, samples=batch), one.contender, budget)
             for batch in one.next()
@@ -146,12 +148,18 @@ def find_largest(one: Search, job: Job, budget: Budget, pool: ThreadPoolExecutor
 
 
 def measure(
-    job: Job, contenders: Sequence[str], bound: int, budget: Budget, pool: ThreadPoolExecutor
+    job: Job,
+    contenders: Sequence[str],
+    bound: int,
+    budget: Budget,
+    pool: ThreadPoolExecutor,
+    *,
+    quick: bool,
 ) -> list[Search]:
     """Searches for all contenders at once."""
     with ThreadPoolExecutor(len(contenders)) as searchers:
         futures = [
-            searchers.submit(find_largest, Search(contender, bound), job, budget, pool)
+            searchers.submit(find_largest, Search(contender, bound), job, budget, pool, quick=quick)
             for contender in contenders
         ]
         return [future.result() for future in futures]
@@ -220,7 +228,10 @@ def main() -> None:
                 print(f"{name:31}{error}")
                 failed |= isinstance(error, WorkerError)
                 continue
-            found[name] = job, measure(job, contenders, bound, searching, pool)
+            found[name] = (
+                job,
+                measure(job, contenders, bound, searching, pool, quick=arguments.quick),
+            )
     for name, (job, searches) in found.items():
         for one in searches:
             measured = speed(job, one, budget)
