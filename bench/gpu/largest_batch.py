@@ -26,6 +26,7 @@ from _launch import (
     OutOfTimeError,
     WorkerError,
     at_once,
+    budget_of,
     device_or_exit,
     launch,
     write_gpu_result,
@@ -213,8 +214,8 @@ def main() -> None:
         arguments.contender = arguments.contender or ["default", "pgmo"]
     limit = int(arguments.limit * 2**30)
     contenders = arguments.contender or list(FIRST_GUESSES)
-    budget = Budget(arguments.seconds)
-    searching = Budget(arguments.seconds * SEARCH_SHARE)
+    budget = budget_of(arguments)
+    searching = Budget(budget.seconds * SEARCH_SHARE, budget.longest)
     entries: list[dict[str, Any]] = []
     failed = False
     found: dict[str, tuple[Job, list[Search]]] = {}

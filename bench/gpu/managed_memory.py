@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from _launch import ROOT, Budget, device_or_exit, write_gpu_result
+from _launch import ROOT, budget_of, device_or_exit, write_gpu_result
 from _machine import add_common_options
 
 sys.path.insert(0, str(ROOT))
@@ -176,7 +176,7 @@ def main() -> None:
     from pgmo.allocator.managed.context import make_managed
     from pgmo.errors import AdapterError
 
-    budget = Budget(arguments.seconds)
+    budget = budget_of(arguments)
     try:
         card = make_managed().card
     except AdapterError as error:

@@ -23,6 +23,7 @@ from _launch import (
     OutOfTimeError,
     WorkerError,
     at_once,
+    budget_of,
     device_or_exit,
     launch,
     write_gpu_result,
@@ -201,7 +202,7 @@ def main() -> None:
     for note in notes:
         print(note)
     workers = arguments.at_once or at_once(LARGEST_RUN)
-    entries = measure(names, Budget(arguments.seconds), workers)
+    entries = measure(names, budget_of(arguments), workers)
     goals = [goal for entry in entries for goal in missed(entry)]
     print(f"{len(goals)} goals missed" + "".join(f"\n  {goal}" for goal in goals))
     result = {

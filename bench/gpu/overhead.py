@@ -20,7 +20,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from _launch import HERE, Budget, device_or_exit, environment, write_gpu_result
+from _launch import HERE, Budget, budget_of, device_or_exit, environment, write_gpu_result
 from _machine import Seconds, add_common_options
 
 MOST_ROUNDS = 5
@@ -119,7 +119,7 @@ def main() -> None:
     device_or_exit()
     with TemporaryDirectory() as folder:
         library = build(folder)
-        samples, rounds = measure(library, Budget(arguments.seconds), quick=arguments.quick)
+        samples, rounds = measure(library, budget_of(arguments), quick=arguments.quick)
     rows = summarise(samples)
     for row in rows:
         show(row)

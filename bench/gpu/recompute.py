@@ -22,7 +22,7 @@ from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from _launch import Budget, device_or_exit, environment, write_gpu_result
+from _launch import Budget, budget_of, device_or_exit, environment, write_gpu_result
 from _machine import add_common_options
 
 WORKLOADS = {"resnet50": 64, "unet": 16, "gpt2_medium": 4}
@@ -71,7 +71,7 @@ class Job:
 def jobs(limit: int, samples: int, *, quick: bool) -> Iterator[Job]:
     """First what tells most: each way at once on all networks, measurements before searches."""
     if quick:
-        for (way, setting), most in ((WAYS[0], 0), (WAYS[1], 0), (WAYS[4], QUICK_LIMIT)):
+        for (way, setting), most in ((WAYS[0], 0), (WAYS[4], 0), (WAYS[4], QUICK_LIMIT)):
             yield Job(QUICK, way, setting, samples or 4, most)
         return
     for ways, most in ((WAYS[:4], 0), (SEARCHED, limit), (WAYS[4:], 0)):
@@ -289,13 +289,14 @@ def main() -> None:
     if arguments.job:
         print(json.dumps(work(Job(**json.loads(arguments.job)))), flush=True)
         return
-    budget = Budget(arguments.seconds)
+    budget = budget_of(arguments)
+    longest = budget.longest if arguments.quick else arguments.longest
     rows = []
     limit = int(arguments.limit * 2**30)
     for job in jobs(limit, arguments.samples, quick=arguments.quick):
         if arguments.workloads and job.workload not in arguments.workloads:
             continue
-        rows.append(asdict(job) | launch(job, budget, arguments.longest))
+        rows.append(asdict(job) | launch(job, budget, longest))
         print(rows[-1], file=sys.stderr, flush=True)
     write_gpu_result("recompute", {"rows": rows}, arguments.output, quick=arguments.quick)
     if any("failed" in row for row in rows):
