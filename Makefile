@@ -66,10 +66,12 @@ notebooks: $(READY)  ## write notebooks/*.ipynb from the .py files beside them
 picture: $(READY)  ## draw docs/plan.svg from the demo's files
 	$(RUN)/python docs/picture.py demo-output/resnet.pgmoprof demo-output/resnet.pgmoplan
 
-bench: $(READY)  ## measure every claim; results go to bench/results
-	$(RUN)/python bench/packing.py
-	$(RUN)/python bench/engine.py
-	$(RUN)/python bench/cpu_training.py
+# `make bench BENCH_ARGUMENTS=--quick` shows in a minute that all of them work.
+CPU_BENCHES = cpu_training engine extrapolation packing recompute recompute_planners
+
+bench: $(READY)  ## measure every claim that a CPU can; results go to bench/results
+	@for name in $(CPU_BENCHES); do \
+	  echo "== $$name"; $(RUN)/python bench/$$name.py $(BENCH_ARGUMENTS) || exit 1; done
 
 clean:  ## remove what was built; the virtual environment stays
 	rm -rf $(READY) build dist *.egg-info pgmo/_core*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,17 +1,20 @@
 """Traces recorded from the demo networks (`pgmo/demo`) at ten times their size, on the CPU."""
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pgmo.profiler.profile import Profile
 
 TIMES = 10
 ITERATIONS = 5
+NAMES = ("resnet", "unet", "gpt", "lstm")
 
 
-def record_large_networks() -> Iterator[tuple[str, Profile]]:
-    """Trains each network for a few iterations under `pgmo.optimize`; needs torch."""
+def record_large_networks(
+    times: int = TIMES, names: Sequence[str] = NAMES
+) -> Iterator[tuple[str, Profile]]:
+    """Trains networks of so many times their depth under `pgmo.optimize`; needs torch."""
     import torch
 
     import pgmo
@@ -22,16 +25,16 @@ def record_large_networks() -> Iterator[tuple[str, Profile]]:
     from pgmo.demo.unet import UNet
 
     def deep_resnet() -> torch.nn.Module:
-        return ResNet(width=24, blocks=2 * TIMES)
+        return ResNet(width=24, blocks=2 * times)
 
     def stacked_u_nets() -> torch.nn.Module:  # one cannot be ten times as deep: halves are too few
-        return torch.nn.Sequential(*(UNet(width=16, depth=3) for _ in range(TIMES)))
+        return torch.nn.Sequential(*(UNet(width=16, depth=3) for _ in range(times)))
 
     def deep_gpt() -> torch.nn.Module:
-        return GPT(width=256, layers=4 * TIMES, heads=4, longest=160)
+        return GPT(width=256, layers=4 * times, heads=4, longest=160)
 
     def deep_lstm() -> torch.nn.Module:
-        return Seq2Seq(width=128, hidden=256, layers=2 * TIMES)
+        return Seq2Seq(width=128, hidden=256, layers=2 * times)
 
     for name, make in (
         ("resnet", deep_resnet),
@@ -39,6 +42,8 @@ def record_large_networks() -> Iterator[tuple[str, Profile]]:
         ("gpt", deep_gpt),
         ("lstm", deep_lstm),
     ):
+        if name not in names:
+            continue
         network = create(name, seed=0)
         given = network.optimizer.defaults
         options = {key: given[key] for key in ("lr", "momentum") if key in given}
@@ -49,4 +54,4 @@ def record_large_networks() -> Iterator[tuple[str, Profile]]:
                 for index in range(ITERATIONS):
                     with session.iteration():
                         network.step(network.batch(index))
-            yield f"{name} x{TIMES}", Profile.load(Path(folder, f"{name}.pgmoprof"))
+            yield f"{name} x{times}", Profile.load(Path(folder, f"{name}.pgmoprof"))

@@ -1,9 +1,11 @@
 """Shared by the benchmarks: what machine this is, how to repeat a measurement, how to keep it.
 
-repetitions = repeat(lambda: pack(problem), times=5)
-write_result("packing", {"rows": rows}, output=args.output)
+add_common_options(parser)
+repetitions = repeat(lambda: pack(problem), times=1 if args.quick else 5)
+write_result("packing", {"rows": rows}, args.output, quick=args.quick)
 """
 
+import argparse
 import json
 import os
 import platform
@@ -17,6 +19,8 @@ from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
+QUICK_RESULTS = Path(__file__).resolve().parents[1] / "build" / "bench"
+"""Of runs that show that a benchmark works, and measure nothing."""
 
 
 @dataclass(frozen=True)
@@ -75,26 +79,41 @@ def repeat(work: Callable[[], object], times: int = 5) -> Seconds:
     return Seconds.of(samples)
 
 
+def add_common_options(parser: argparse.ArgumentParser) -> None:
+    """Adds `--quick` and `--output`, which every benchmark has."""
+    parser.add_argument("--quick", action="store_true", help="in seconds: to see that it works")
+    parser.add_argument("-o", "--output", type=Path, help="the file to write")
+
+
+def result_path(name: str, output: Path | None = None, *, quick: bool = False) -> Path:
+    """The file of a benchmark's result: the one that is asked for, or its own."""
+    return output or (QUICK_RESULTS if quick else RESULTS) / f"{name}.json"
+
+
 def _script() -> str:
     """The running program's path in the project."""
     path, root = Path(sys.argv[0]).resolve(), Path(__file__).resolve().parents[1]
     return path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name
 
 
-def write_result(name: str, result: Mapping[str, Any], output: Path | None = None) -> Path:
+def write_result(
+    name: str, result: Mapping[str, Any], output: Path | None = None, *, quick: bool = False
+) -> Path:
     """Writes `result` with the date, the machine and the command as JSON; returns where.
 
     Args:
         name: the benchmark; the default file is `bench/results/NAME.json`.
         result: anything JSON can hold; its keys come after the header's.
         output: another file to write.
+        quick: whether the figures mean nothing; the default file is `build/bench/NAME.json` then.
     """
-    path = output or RESULTS / f"{name}.json"
+    path = result_path(name, output, quick=quick)
     header = {
         "benchmark": name,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": " ".join(["python", _script(), *sys.argv[1:]]),
         "machine": asdict(Machine.here()),
+        **({"quick": True} if quick else {}),
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({**header, **result}, indent=2) + "\n", encoding="utf-8")

@@ -1,6 +1,7 @@
 """Training on the CPU: pgmo against glibc's malloc, jemalloc, tcmalloc and mimalloc.
 
     python bench/cpu_training.py --repetitions 5
+    python bench/cpu_training.py --quick            one network, without the other allocators
 
 Every run is a fresh process that trains one of the demo's networks; the other allocators are
 preloaded (Debian: libjemalloc2 libtcmalloc-minimal4 libmimalloc2.0). Repetitions are interleaved,
@@ -19,7 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from _machine import Seconds, write_result
+from _machine import Seconds, add_common_options, write_result
 
 from pgmo.demo.job import Job, Outcome
 from pgmo.demo.launch import launch, worker_environment
@@ -171,8 +172,12 @@ def main() -> None:
     parser.add_argument("--allocator", choices=names, action="append")
     parser.add_argument("--repetitions", type=int, default=5)
     parser.add_argument("--iterations", type=int, default=20)
-    parser.add_argument("-o", "--output", type=Path)
+    add_common_options(parser)
     arguments = parser.parse_args()
+    if arguments.quick:
+        arguments.network = arguments.network or ["lstm"]
+        arguments.allocator = arguments.allocator or ["glibc", *OURS]
+        arguments.repetitions, arguments.iterations = 1, Job("lstm", "default").steady_from + 1
     wanted = arguments.allocator or list(names)
     if "pgmo_saved_plan" in wanted and "pgmo" not in wanted:
         parser.error("pgmo_saved_plan needs the plan that pgmo saves: add --allocator pgmo")
@@ -197,7 +202,8 @@ def main() -> None:
             },
             "rows": rows,
         },
-        output=arguments.output,
+        arguments.output,
+        quick=arguments.quick,
     )
     if not all(row["identical"] for row in rows):
         sys.exit("losses or final weights differ between allocators")

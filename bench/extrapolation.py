@@ -2,6 +2,7 @@
 
     python bench/extrapolation.py
     python bench/extrapolation.py --networks gpt lstm
+    python bench/extrapolation.py --quick               one network, a little further
 
 Each demo network is recorded at three small batches (the GPT also over batch and length together,
 the ResNet over image sizes). What `pgmo.extrapolate` says of the target is compared with a
@@ -19,12 +20,11 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from _machine import write_result
+from _machine import add_common_options, write_result
 
 import pgmo
 from pgmo.demo.network import NAMES, create
@@ -47,8 +47,12 @@ class Case:
     target: dict[str, int]
 
 
-def cases(networks: list[str]) -> Iterator[Case]:
+def cases(networks: list[str], *, quick: bool) -> Iterator[Case]:
     """What is measured."""
+    if quick:
+        points = tuple({"batch": batch, "length": 4} for batch in (2, 4, 8))
+        yield Case("lstm", points, {"batch": 16, "length": 4})
+        return
     for network in networks:
         length = {"gpt": {"length": 64}, "lstm": {"length": 16}}.get(network, {})
         points = tuple({"batch": batch, **length} for batch in (2, 4, 8))
@@ -139,11 +143,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--networks", nargs="+", choices=NAMES, default=list(NAMES))
     parser.add_argument("--threads", type=int, default=2, help="of torch (default: 2)")
-    parser.add_argument("-o", "--output", type=Path)
+    add_common_options(parser)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     rows = []
-    for case in cases(args.networks):
+    for case in cases(args.networks, quick=args.quick):
         row = measure(case)
         rows.append(row)
         print(
@@ -155,7 +159,7 @@ def main() -> None:
             flush=True,
         )
     software = {"torch": torch.__version__, "threads": args.threads}
-    write_result("extrapolation", {**software, "rows": rows}, args.output)
+    write_result("extrapolation", {**software, "rows": rows}, args.output, quick=args.quick)
 
 
 if __name__ == "__main__":

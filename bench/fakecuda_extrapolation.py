@@ -19,7 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from _machine import RESULTS, write_result
+from _machine import add_common_options, write_result
 from workloads.command import without_paths
 from workloads.job import EXTRAPOLATED, Job, Outcome
 from workloads.launch import ROOT, Stub
@@ -63,10 +63,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--python", default=sys.executable, help="one with the CUDA torch")
     parser.add_argument("--stub", type=Path, default=ROOT / "build/fakecuda")
     parser.add_argument("--batch", type=int, default=38, help="what pgmo begins at (default: 38)")
-    parser.add_argument("--quick", action="store_true", help="a tiny network: to see that it works")
-    parser.add_argument(
-        "-o", "--output", type=Path, default=RESULTS / "fakecuda_extrapolation.json"
-    )
+    add_common_options(parser)
     return parser.parse_args()
 
 
@@ -87,7 +84,8 @@ def main() -> None:
     rows = measure(stub, job, [*contenders, EXTRAPOLATED], search=not args.quick)
     sys.argv = [sys.argv[0], *without_paths(sys.argv[1:])]  # the result tells the command
     about = {"card": job.card, "network": job.network, "recorded_at": job.recorded_at}
-    write_result("fakecuda_extrapolation", {**about, "rows": rows}, args.output)
+    result = {**about, "rows": rows}
+    write_result("fakecuda_extrapolation", result, args.output, quick=args.quick)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of tests/fakecuda.
 
     python bench/fakecuda_memory.py --python .venv-fakecuda/bin/python
+    python bench/fakecuda_memory.py --python .venv-fakecuda/bin/python --quick
     python bench/fakecuda_memory.py --table
 
 Efficiency is the peak of live bytes over the peak of bytes taken from the card, which is large
@@ -29,13 +30,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from _machine import RESULTS, write_result
+from _machine import add_common_options, result_path, write_result
 from workloads.command import without_paths
 from workloads.job import CONTENDERS, Job, Outcome
 from workloads.launch import ROOT, Stub, WorkerError
 from workloads.search import largest
 from workloads.table import tables
 
+QUICK_CONTENDERS = ["default", "expandable", "pgmo"]
 GIB = 1 << 30
 CARD = 16 * GIB
 BATCHES = {"gpt": 8, "resnet": 128, "unet": 32, "seq2seq": 64}
@@ -179,21 +181,22 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--only", choices=("efficiency", "batch"))
     parser.add_argument("--repetitions", type=int, default=2)
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time")
-    parser.add_argument("--quick", action="store_true", help="tiny networks: to see that it works")
     parser.add_argument("--table", action="store_true", help="print the tables of an earlier run")
-    parser.add_argument("-o", "--output", type=Path, default=RESULTS / "fakecuda_memory.json")
+    add_common_options(parser)
     return parser.parse_args()
 
 
 def main() -> None:
     arguments = parse()
     if arguments.table:
-        print(tables(json.loads(arguments.output.read_text(encoding="utf-8"))))
+        print(
+            tables(json.loads(result_path("fakecuda_memory", arguments.output).read_text("utf-8")))
+        )
         return
     stub = Stub.build(arguments.python, arguments.stub.resolve())
-    contenders = arguments.allocator or list(CONTENDERS)
-    networks = arguments.network or list(LENGTHS)
     quick = arguments.quick
+    contenders = arguments.allocator or (QUICK_CONTENDERS if quick else list(CONTENDERS))
+    networks = arguments.network or (["gpt"] if quick else list(LENGTHS))
     rows: list[dict[str, Any]] = []
     batches: list[dict[str, Any]] = []
     with ThreadPoolExecutor(arguments.jobs) as pool:
@@ -211,8 +214,8 @@ def main() -> None:
             batches = [row for part in found for row in part]
     torch = stub.run(Job("gpt", small=True, batch=1, iterations=1)).torch
     sys.argv = [sys.argv[0], *without_paths(sys.argv[1:])]  # the result tells the command
-    result = {"torch": torch, "quick": quick, "rows": rows, "largest_batch": batches}
-    write_result("fakecuda_memory", result, output=arguments.output)
+    result = {"torch": torch, "rows": rows, "largest_batch": batches}
+    write_result("fakecuda_memory", result, arguments.output, quick=quick)
     print(tables(result))
     if any("failed" in row for row in rows + batches):
         sys.exit("some runs failed")

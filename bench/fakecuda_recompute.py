@@ -4,6 +4,7 @@ Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of te
 
     python bench/fakecuda_recompute.py --python .venv-fakecuda/bin/python
     python bench/fakecuda_recompute.py --python .venv-fakecuda/bin/python --ways plain checkpoint
+    python bench/fakecuda_recompute.py --python .venv-fakecuda/bin/python --quick
 
 GPT-2 medium (512 tokens, bfloat16 autocast, AdamW) on a 16 GiB card, each way in a process of its
 own that runs a job of `bench/gpu/recompute.py`: it looks for the largest batch of which two steps
@@ -20,11 +21,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from _machine import RESULTS, write_result
+from _machine import add_common_options, write_result
 from workloads.command import without_paths
 from workloads.launch import ROOT, Stub
 
-CARD = 16 << 30
+CARD, QUICK_CARD = 16 << 30, 1 << 29
 SCRIPT = ROOT / "bench/gpu/recompute.py"
 
 WAYS: dict[str, dict[str, Any]] = {
@@ -37,15 +38,16 @@ WAYS: dict[str, dict[str, Any]] = {
 }
 
 
-def found(stub: Stub, name: str, samples: int, longest: float) -> dict[str, Any]:
+def found(stub: Stub, name: str, samples: int, longest: float, *, quick: bool) -> dict[str, Any]:
     """What the job of a way finds out, and how long that took."""
-    job = {"workload": "gpt2_medium", "samples": samples, "limit": CARD, **WAYS[name]}
+    workload, card = ("tiny", QUICK_CARD) if quick else ("gpt2_medium", CARD)
+    job = {"workload": workload, "samples": samples, "limit": card, **WAYS[name]}
     begin = time.monotonic()
     done = subprocess.run(
         [str(stub.out / "run"), stub.python, str(SCRIPT), "--job", json.dumps(job)],
         env=os.environ
         | {
-            "FAKECUDA_BYTES": str(CARD),
+            "FAKECUDA_BYTES": str(card),
             "FAKECUDA_COPY_LIMIT": str(1 << 20),
             "PGMO_FAKECUDA": str(stub.out),
             "PYTHONPATH": str(ROOT),
@@ -69,16 +71,19 @@ def main() -> None:
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
     parser.add_argument("--samples", type=int, default=4, help="in the first batch (default: 4)")
     parser.add_argument("--longest", type=float, default=600, help="seconds of a way")
-    parser.add_argument("-o", "--output", type=Path, default=RESULTS / "fakecuda_recompute.json")
+    add_common_options(parser)
     arguments = parser.parse_args()
     stub = Stub.build(arguments.python, arguments.stub.resolve())
     sys.argv = [sys.argv[0], *without_paths(sys.argv[1:])]  # the result tells the command
+    quick = arguments.quick
+    longest = 3600 if quick else arguments.longest  # a slow machine is no failure
     rows = []
-    for name in arguments.ways:
-        rows.append(found(stub, name, arguments.samples, arguments.longest))
+    for name in ("plain", "pgmo") if quick else arguments.ways:
+        rows.append(found(stub, name, arguments.samples, longest, quick=quick))
         largest, fails = rows[-1]["largest_batch"], rows[-1]["least_that_fails"]
         print(f"{name:12} largest batch {largest}; {fails} fails", file=sys.stderr)
-        write_result("fakecuda_recompute", {"card": CARD, "rows": rows}, arguments.output)
+        result = {"card": QUICK_CARD if quick else CARD, "rows": rows}
+        write_result("fakecuda_recompute", result, arguments.output, quick=quick)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
     python bench/packing.py --instances DIR     every *.csv below DIR
     python bench/packing.py                     generated instances instead
     python bench/packing.py --parts growth      1e3 to 1e6 blocks, and their picture, alone
+    python bench/packing.py --quick             a little of each part, to see that it works
     PGMO_INSTANCES=DIR make bench               the same as --instances
 
 Four parts. `instances`: the files, or dissected arenas (nothing need be wasted) and training-shaped
@@ -33,7 +34,7 @@ from _contestants import CONTESTANTS, Run, run
 from _dissected import dissected
 from _growth import draw_growth, measure_growth
 from _large_networks import record_large_networks
-from _machine import RESULTS, write_result
+from _machine import QUICK_RESULTS, add_common_options, result_path, write_result
 from _traces import FAMILIES
 
 from pgmo.packing.csv_file import read_csv
@@ -89,11 +90,11 @@ def cut_open(problem: Problem) -> Problem:
     )
 
 
-def large_networks() -> Iterator[tuple[str, Problem]]:
+def large_networks(*, quick: bool) -> Iterator[tuple[str, Problem]]:
     if importlib.util.find_spec("torch") is None:
         print("networks: torch is not installed, left out", flush=True)
         return
-    for name, profile in record_large_networks():
+    for name, profile in record_large_networks(1, ["lstm"]) if quick else record_large_networks():
         yield name, Problem.from_profile(profile, 64)[0]
 
 
@@ -200,10 +201,15 @@ def main() -> None:
     parser.add_argument("--contestants", nargs="+", default=installed, choices=installed)
     parser.add_argument("--blocks", type=int, nargs="+", default=[10**k for k in (3, 4, 5, 6)])
     parser.add_argument("--families", nargs="+", default=list(FAMILIES), choices=FAMILIES)
-    parser.add_argument("--output", type=Path, help="default: bench/results/packing.json")
+    add_common_options(parser)
     parser.add_argument("--table", action="store_true", help="print Markdown, measure nothing")
     args = parser.parse_args()
-    output = args.output or RESULTS / "packing.json"
+    output, picture = result_path("packing", args.output, quick=args.quick), PICTURE
+    if args.quick:
+        args.time_limit, args.runs = 0.2, 1
+        args.only = args.only or ["dissected 50", "lstm"]
+        args.blocks, args.families = [1000, 2000], ["convolutional", "transformer"]
+        picture = (args.output.parent if args.output else QUICK_RESULTS) / PICTURE.name
     if args.table:
         for part, result in json.loads(output.read_text())["parts"].items():
             if part != "growth":
@@ -214,7 +220,7 @@ def main() -> None:
     sources = {
         "instances": lambda: from_folder(args.instances) if args.instances else on_a_line(),
         "circular": on_a_circle,
-        "networks": large_networks,
+        "networks": lambda: large_networks(quick=args.quick),
     }
     kept = json.loads(output.read_text()).get("parts", {}) if output.exists() else {}
     parts: dict[str, Any] = {part: kept[part] for part in PARTS if part in kept}
@@ -229,8 +235,9 @@ def main() -> None:
             }
             if part == "growth":
                 rows += measure_growth(args.blocks, args.families, args.runs)
-                draw_growth(rows, PICTURE)
-                print(f"Drew {PICTURE}")
+                picture.parent.mkdir(parents=True, exist_ok=True)
+                draw_growth(rows, picture)
+                print(f"Drew {picture}")
                 continue
             for name, problem in sources[part]():
                 if not args.only or any(word in name for word in args.only):
@@ -238,7 +245,8 @@ def main() -> None:
             print(f"\n{table(rows)}\n")
     finally:  # also what was measured until Ctrl-C
         versions = {name: version(name) for name in ("omnimalloc", "ortools", "torch")}
-        write_result("packing", {"versions": versions, "parts": parts}, output)
+        result = {"versions": versions, "parts": parts}
+        write_result("packing", result, output, quick=args.quick)
 
 
 def version(package: str) -> str | None:

@@ -1,6 +1,7 @@
 """Recomputation under a budget: `pgmo.recompute` against PyTorch's own means, in the same run.
 
     python bench/recompute.py
+    python bench/recompute.py --quick        # tiny networks, to see that it works
     python bench/recompute.py --table        # the tables of the README, from the results
 
 Networks of real depth at reduced width on the CPU, one thread. For budgets that are fractions of
@@ -25,7 +26,7 @@ from typing import Any
 os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # else each profile is announced
 
 import torch
-from _machine import RESULTS, Seconds, write_result
+from _machine import Seconds, add_common_options, result_path, write_result
 from _recompute_tables import tables
 from _step_ways import MemoryBudget, Outcome, Plain, Planned, Way, peak
 from workloads.step import NAMES, create
@@ -178,12 +179,11 @@ def main() -> None:
     parser.add_argument("--networks", nargs="+", choices=NAMES, default=NAMES)
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=1, help="networks that are measured at once")
-    parser.add_argument("--quick", action="store_true", help="tiny networks, to try it out")
     parser.add_argument("--table", action="store_true", help="print the tables of the results")
-    parser.add_argument("--output", type=Path)
+    add_common_options(parser)
     arguments = parser.parse_args()
     if arguments.table:
-        text = (arguments.output or RESULTS / "recompute.json").read_text(encoding="utf-8")
+        text = result_path("recompute", arguments.output).read_text(encoding="utf-8")
         print(tables(json.loads(text)))
         return
     torch.set_num_threads(1)
@@ -198,7 +198,7 @@ def main() -> None:
         "verdicts": verdicts(rows),
         "rows": rows,
     }
-    write_result("recompute", result, output=arguments.output)
+    write_result("recompute", result, arguments.output, quick=arguments.quick)
     print(tables(result))
 
 

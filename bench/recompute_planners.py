@@ -25,11 +25,10 @@ import argparse
 import json
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import numpy as np
-from _machine import RESULTS, write_result
+from _machine import add_common_options, result_path, write_result
 from _paper_networks import REDUCTIONS, create
 
 from pgmo.errors import GraphError
@@ -113,8 +112,8 @@ class Case:
         """The lowest peak of one planner."""
         return self.row(min((c for c in proposed if c.planner == planner), key=lambda c: c.peak))
 
-    def measure(self) -> dict[str, Any]:
-        """All planners on this network."""
+    def measure(self, trials: int) -> dict[str, Any]:
+        """All planners on this network; the time of an evaluation from so many of them."""
         program, exact = self.program(), self.exact()
         proposed, proposing = timed(lambda: propose(self.graph, self.evaluator))
         least, seconds = timed(lambda: plan_choice(self.graph, "min", candidates=proposed))
@@ -123,7 +122,6 @@ class Case:
         as_candidate = [
             Candidate(one.recomputed, one.peak, one.overhead, "search") for one in (least, same)
         ]
-        trials = 20_000
         half = self.default.peak // 2
         _, searching = timed(
             lambda: self.evaluator.search(
@@ -178,17 +176,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--networks", nargs="+", choices=list(REDUCTIONS), default=list(REDUCTIONS))
     parser.add_argument("--table", action="store_true", help="print the last results")
-    parser.add_argument("-o", "--output", type=Path)
+    add_common_options(parser)
     args = parser.parse_args()
     if args.table:
-        path = args.output or RESULTS / "recompute_planners.json"
+        path = result_path("recompute_planners", args.output)
         print(table(json.loads(path.read_text(encoding="utf-8"))["rows"]))
         return
     rows = []
-    for name in args.networks:
-        rows.append(Case(name).measure())
+    for name in ["VGG-19"] if args.quick else args.networks:
+        rows.append(Case(name).measure(trials=200 if args.quick else 20_000))
         print(table(rows[-1:]).splitlines()[-1], flush=True)
-    write_result("recompute_planners", {"rows": rows}, args.output)
+    write_result("recompute_planners", {"rows": rows}, args.output, quick=args.quick)
 
 
 if __name__ == "__main__":

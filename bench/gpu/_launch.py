@@ -1,5 +1,6 @@
 """Starts workers, several at a time, and keeps to a time budget; writes results."""
 
+import argparse
 import json
 import os
 import subprocess
@@ -17,6 +18,8 @@ sys.path[:0] = [str(HERE.parent), str(ROOT)]  # for _machine, and for pgmo when 
 from _machine import write_result  # noqa: E402
 
 _EXPANDABLE = "expandable_segments:True"
+_PATIENT = 3600
+"""Seconds."""
 
 
 class WorkerError(Exception):
@@ -32,9 +35,15 @@ class OutOfTimeError(Exception):
 
 @dataclass
 class Budget:
-    """A time budget that began when it was made."""
+    """A time budget that began when it was made.
+
+    Args:
+        seconds: for everything.
+        longest: for one process.
+    """
 
     seconds: float
+    longest: float = 90
 
     def __post_init__(self) -> None:
         self._end = time.monotonic() + self.seconds
@@ -56,14 +65,19 @@ def environment(allocator: str) -> dict[str, str]:
     return chosen
 
 
-def launch(job: Job, budget: Budget, longest: float = 90) -> Outcome:
-    """Runs the job in a fresh process, for `longest` seconds or what is left of the budget.
+def budget_of(arguments: argparse.Namespace) -> Budget:
+    """What the command line allows; a quick run is not over because a machine is slow."""
+    return Budget(_PATIENT, _PATIENT) if arguments.quick else Budget(arguments.seconds)
+
+
+def launch(job: Job, budget: Budget) -> Outcome:
+    """Runs the job in a fresh process, for as long as the budget allows.
 
     Raises:
         WorkerError: when it fails otherwise than out of memory, or takes longer.
         OutOfTimeError: when the budget is over before.
     """
-    timeout = min(longest, budget.left)
+    timeout = min(budget.longest, budget.left)
     if timeout < 3:
         raise OutOfTimeError
     command = [sys.executable, str(HERE / "_worker.py"), json.dumps(asdict(job))]
@@ -77,7 +91,7 @@ def launch(job: Job, budget: Budget, longest: float = 90) -> Outcome:
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        if timeout < longest:
+        if timeout < budget.longest:
             raise OutOfTimeError from error
         raise WorkerError(f"took longer than {timeout:.0f} s") from error
     lines = process.stdout.splitlines()
@@ -127,12 +141,13 @@ def describe_device() -> dict[str, Any]:
     }
 
 
-def write_gpu_result(name: str, result: dict[str, Any], output: Path | None) -> Path:
+def write_gpu_result(
+    name: str, result: dict[str, Any], output: Path | None, *, quick: bool = False
+) -> Path:
     """Writes a result with the device's description, by default to bench/results/gpu."""
     script = Path(sys.argv[0]).name
     header = {
         "command": " ".join(["python", f"bench/gpu/{script}", *sys.argv[1:]]),
         "device": describe_device(),
     }
-    path = output or HERE.parent / "results" / "gpu" / f"{name}.json"
-    return write_result(f"gpu/{name}", {**header, **result}, output=path)
+    return write_result(f"gpu/{name}", {**header, **result}, output, quick=quick)

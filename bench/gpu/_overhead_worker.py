@@ -12,42 +12,64 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import nn
 
 SIZES = [512, 2048, 16 << 10, 100 << 10, 700 << 10, 1 << 20, 3 << 20, 6 << 20, 11 << 20]
-TURNS, ROUNDS, REPEATS = 2000, 4, 30
 LIVE = {"at once": 1, "64 live": 64}
-PYTHON_TURNS = 500
-STEPS = 60
 RECORDED = 8
 """Iterations after which a session has to be in replay."""
 
 Samples = dict[str, list[float]]
 
 
+@dataclass(frozen=True)
+class Counts:
+    """How often everything is done.
+
+    Args:
+        turns: of a loop through the C++ interface, for each size.
+        python_turns: of one in Python.
+        repeats: of each loop.
+        rounds: of steps, without a session and in one.
+        steps: of a round.
+    """
+
+    turns: int = 2000
+    python_turns: int = 500
+    repeats: int = 30
+    rounds: int = 4
+    steps: int = 60
+
+
+QUICK = Counts(turns=50, python_turns=50, repeats=2, rounds=2, steps=15)
+
+
 class Loops:
     """The loops to be timed; each returns nanoseconds per allocation and free."""
 
-    def __init__(self, library: ctypes.CDLL) -> None:
+    def __init__(self, library: ctypes.CDLL, counts: Counts) -> None:
+        self.counts = counts
         self._run = library.allocation_loop
         self._run.restype = ctypes.c_double
         self._sizes = (ctypes.c_int64 * len(SIZES))(*SIZES)
 
     def interface(self, live: int) -> float:
         """Through the C++ interface."""
-        counts = (len(SIZES), TURNS, live)
+        counts = (len(SIZES), self.counts.turns, live)
         return self._run(self._sizes, *map(ctypes.c_int64, counts))
 
     def python(self) -> float:
         """Through `torch.empty` and `del`."""
         begin = time.perf_counter_ns()
-        for turn in range(PYTHON_TURNS):
+        turns = self.counts.python_turns
+        for turn in range(turns):
             block = torch.empty(SIZES[turn % len(SIZES)], dtype=torch.uint8, device="cuda")
             del block
-        return (time.perf_counter_ns() - begin) / PYTHON_TURNS
+        return (time.perf_counter_ns() - begin) / turns
 
     def all(self) -> dict[str, Callable[[], float]]:
         """By name."""
@@ -61,7 +83,7 @@ def time_loops(loops: Loops, who: str, samples: dict[str, Samples]) -> None:
     """Times the allocator that is installed."""
     for name, loop in loops.all().items():
         loop()
-        samples[name][who].extend(loop() for _ in range(REPEATS))
+        samples[name][who].extend(loop() for _ in range(loops.counts.repeats))
 
 
 def time_loops_in_replay(loops: Loops, samples: dict[str, Samples]) -> None:
@@ -70,7 +92,7 @@ def time_loops_in_replay(loops: Loops, samples: dict[str, Samples]) -> None:
 
     for name, loop in loops.all().items():
         with pgmo.optimize(device="cuda", tags=False) as session:
-            for index in range(RECORDED + REPEATS):
+            for index in range(RECORDED + loops.counts.repeats):
                 with session.iteration():
                     taken = loop()
                 if index >= RECORDED:
@@ -101,7 +123,7 @@ class Steps:
         return time.perf_counter() - begin
 
 
-def time_steps(samples: dict[str, Samples]) -> None:
+def time_steps(samples: dict[str, Samples], counts: Counts) -> None:
     """Without a session, recording and in replay, in turns."""
     import pgmo
 
@@ -109,11 +131,11 @@ def time_steps(samples: dict[str, Samples]) -> None:
     for _ in range(10):
         steps.step()
     found = samples["step"]
-    for number in range(ROUNDS):
-        found["default"].extend(steps.step() for _ in range(STEPS))
-        tags = number == ROUNDS - 1  # on by default, for one of the recorded iterations
+    for number in range(counts.rounds):
+        found["default"].extend(steps.step() for _ in range(counts.steps))
+        tags = number == counts.rounds - 1  # on by default, for one of the recorded iterations
         with pgmo.optimize(device="cuda", tags=tags) as session:
-            for _ in range(STEPS):
+            for _ in range(counts.steps):
                 with session.iteration():
                     taken = steps.step()
                 phase = session.history[-1].phase.value
@@ -125,13 +147,14 @@ def time_steps(samples: dict[str, Samples]) -> None:
 
 
 def main() -> None:
-    kind, path = sys.argv[1:]
+    kind, path, *quick = sys.argv[1:]
+    counts = QUICK if quick else Counts()
     samples: dict[str, Samples] = defaultdict(lambda: defaultdict(list))
     if kind == "plugin":
         plain = torch.cuda.memory.CUDAPluggableAllocator(path, "plain_alloc", "plain_free")
         torch.cuda.memory.change_current_allocator(plain)
     torch.cuda.init()
-    loops = Loops(ctypes.CDLL(path))
+    loops = Loops(ctypes.CDLL(path), counts)
     result: dict[str, Any] = {"samples": samples}
     if kind == "plugin":
         time_loops(loops, "plugin", samples)
@@ -139,7 +162,7 @@ def main() -> None:
         time_loops(loops, "default", samples)
         time_loops_in_replay(loops, samples)
         time_loops(loops, "default", samples)
-        time_steps(samples)
+        time_steps(samples, counts)
     print(json.dumps(result))
 
 

@@ -24,7 +24,7 @@ class Job:
     """What to run.
 
     Args:
-        workload: a name in `_workloads.WORKLOADS`.
+        workload: a name in `_workloads.EVERY`.
         allocator: "default", "expandable" (the environment says how), or "pgmo".
         iterations: how many.
         steady_from: first iteration of the steady part, for which peaks are measured again.
@@ -131,9 +131,9 @@ def open_session(job: Job) -> Any:
 def train(job: Job, session: Any, outcome: Outcome) -> None:
     """Runs the iterations and fills in what each gave, also when memory runs out on the way."""
     import torch
-    from _workloads import BATCHES, WORKLOADS
+    from _workloads import EVERY
 
-    program = {**BATCHES, **WORKLOADS}[job.workload].create(job.samples)
+    program = EVERY[job.workload].create(job.samples)
     outcome.samples = program.samples
     for index in range(job.iterations):
         if index == job.steady_from:

@@ -202,3 +202,8 @@ BATCHES: dict[str, Workload] = {
     "resnet50": WORKLOADS["resnet50"],
 }
 """Those whose largest batch is looked for."""
+
+QUICK: dict[str, Workload] = {"tiny": Workload(lambda: GPT(64, 2), "tokens", 2, length=64)}
+"""What runs that measure nothing train."""
+
+EVERY: dict[str, Workload] = WORKLOADS | BATCHES | QUICK

@@ -1,6 +1,7 @@
 """CuPy's own pool, the driver's asynchronous pool, RMM, and pgmo over CuPy's pool.
 
     python bench/gpu/cupy_loops.py --seconds 60
+    python bench/gpu/cupy_loops.py --quick          one round, to see that it works
 
 Nanoseconds for an array's memory, from the request to its end; milliseconds for a step of the two
 programs in examples/; and bytes that the pool has taken from the device. The allocators take turns
@@ -26,10 +27,10 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path[:0] = [str(HERE.parent), str(ROOT)]
-from _machine import write_result  # noqa: E402
+from _machine import add_common_options, write_result  # noqa: E402
 
 SIZES = (512, 65536, 4 << 20)
-ARRAYS, STEPS, WARM_UP = 2000, 50, 8
+ARRAYS, STEPS, QUICK_STEPS, WARM_UP = 2000, 50, 2, 8
 
 
 def program(name: str, kind: str) -> Any:
@@ -156,7 +157,7 @@ def steps(who: str, one: Any, after: Callable[[], None]) -> Iterator[Callable[[]
             sys.exit(f"only {rate:.1%} of the requests were replayed: nothing was compared")
 
 
-def measure(who: str, pool: Any, make: Callable[[], Any]) -> Outcome:
+def measure(who: str, pool: Any, make: Callable[[], Any], times: int) -> Outcome:
     """Runs a program over a pool of its own."""
     import cupy
 
@@ -176,10 +177,10 @@ def measure(who: str, pool: Any, make: Callable[[], Any]) -> Outcome:
             device.synchronize()
             looking = False
             begin = time.perf_counter()
-            for _ in range(STEPS):
+            for _ in range(times):
                 step()
             device.synchronize()
-            seconds = (time.perf_counter() - begin) / STEPS
+            seconds = (time.perf_counter() - begin) / times
         held = int(pool.total_bytes())
         digest = digest_of(one)
     del one, step
@@ -191,7 +192,7 @@ def main() -> None:
     """Measures for as long as there is time, and writes the result."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--output", type=Path)
+    add_common_options(parser)
     arguments = parser.parse_args()
     try:
         import cupy
@@ -207,10 +208,11 @@ def main() -> None:
     end = time.monotonic() + arguments.seconds
     samples: dict[str, dict[str, list[Outcome]]] = {}
     rounds = 0
-    while rounds == 0 or (rounds < 9 and time.monotonic() < end - (arguments.seconds / 5)):
+    most, times = (1, QUICK_STEPS) if arguments.quick else (9, STEPS)
+    while rounds == 0 or (rounds < most and time.monotonic() < end - (arguments.seconds / 5)):
         for name, make in PROGRAMS.items():
             for who, pool in contestants if rounds % 2 == 0 else reversed(contestants):
-                outcome = measure(who, pool(), make)
+                outcome = measure(who, pool(), make, times)
                 samples.setdefault(name, {}).setdefault(who, []).append(outcome)
         rounds += 1
     figures: dict[str, Any] = {}
@@ -236,8 +238,8 @@ def main() -> None:
         "gpu": cupy.cuda.runtime.getDeviceProperties(0)["name"].decode(),
         "rounds": rounds,
     }
-    output = arguments.output or ROOT / "bench" / "results" / "gpu" / "cupy_loops.json"
-    write_result("cupy_loops", {**about, "figures": figures}, output)
+    result = {**about, "figures": figures}
+    write_result("gpu/cupy_loops", result, arguments.output, quick=arguments.quick)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """The largest batch that trains within a limit on memory, and samples per second there.
 
     python bench/gpu/largest_batch.py --seconds 120 --limit 16
+    python bench/gpu/largest_batch.py --quick           a tiny network, to see that it works
 
 Contenders: default allocator, expandable segments, pgmo, and pgmo from a plan that was saved
 without the limit and loaded under it. Each try is a fresh process; `bound` is the largest batch
@@ -25,10 +26,12 @@ from _launch import (
     OutOfTimeError,
     WorkerError,
     at_once,
+    budget_of,
     device_or_exit,
     launch,
     write_gpu_result,
 )
+from _machine import add_common_options
 from _worker import Job, Outcome
 
 FIRST_GUESSES = {
@@ -38,6 +41,9 @@ FIRST_GUESSES = {
     "pgmo": (0.6, 0.7, 0.85),
 }
 """Shares of the bound to begin with: a search that starts near its end is short."""
+
+QUICK_LIMIT = 0.5
+"""GiB."""
 
 SEARCH_SHARE = 0.65
 """Of the time, for searching; the rest is for measuring speed."""
@@ -123,9 +129,11 @@ def find_bound(job: Job, own: int, budget: Budget, pool: ThreadPoolExecutor) -> 
     return max(1, int(low[0] + (job.limit - low[1]) / slope))
 
 
-def find_largest(one: Search, job: Job, budget: Budget, pool: ThreadPoolExecutor) -> Search:
-    """Tries until the largest is known, or the time is over."""
-    while not (one.complete or one.errors or one.out_of_time):
+def find_largest(
+    one: Search, job: Job, budget: Budget, pool: ThreadPoolExecutor, *, quick: bool
+) -> Search:
+    """Tries until the largest is known, or the time is over; quickly, once."""
+    while not (one.complete or one.errors or one.out_of_time or (quick and one.tried)):
         tries: dict[int, Future[Outcome]] = {
             batch: pool.submit(attempt, replace(job, samples=batch), one.contender, budget)
             for batch in one.next()
@@ -141,12 +149,18 @@ def find_largest(one: Search, job: Job, budget: Budget, pool: ThreadPoolExecutor
 
 
 def measure(
-    job: Job, contenders: Sequence[str], bound: int, budget: Budget, pool: ThreadPoolExecutor
+    job: Job,
+    contenders: Sequence[str],
+    bound: int,
+    budget: Budget,
+    pool: ThreadPoolExecutor,
+    *,
+    quick: bool,
 ) -> list[Search]:
     """Searches for all contenders at once."""
     with ThreadPoolExecutor(len(contenders)) as searchers:
         futures = [
-            searchers.submit(find_largest, Search(contender, bound), job, budget, pool)
+            searchers.submit(find_largest, Search(contender, bound), job, budget, pool, quick=quick)
             for contender in contenders
         ]
         return [future.result() for future in futures]
@@ -189,29 +203,36 @@ def main() -> None:
     parser.add_argument("--contender", action="append", choices=tuple(FIRST_GUESSES))
     parser.add_argument("--limit", type=float, default=16, help="GiB that torch may reserve")
     parser.add_argument("--seconds", type=float, default=900, help="time budget")
-    parser.add_argument("-o", "--output", type=Path)
+    add_common_options(parser)
     arguments = parser.parse_args()
     device_or_exit()
-    from _workloads import BATCHES
+    import _workloads
 
+    workloads = _workloads.BATCHES
+    if arguments.quick:
+        workloads, arguments.limit = _workloads.QUICK, QUICK_LIMIT
+        arguments.contender = arguments.contender or ["default", "pgmo"]
     limit = int(arguments.limit * 2**30)
     contenders = arguments.contender or list(FIRST_GUESSES)
-    budget = Budget(arguments.seconds)
-    searching = Budget(arguments.seconds * SEARCH_SHARE)
+    budget = budget_of(arguments)
+    searching = Budget(budget.seconds * SEARCH_SHARE, budget.longest)
     entries: list[dict[str, Any]] = []
     failed = False
     found: dict[str, tuple[Job, list[Search]]] = {}
     with ThreadPoolExecutor(at_once(limit + (4 << 30))) as pool:
-        for name in arguments.workload or BATCHES:
-            iterations = 14 if BATCHES[name].varying else 8
+        for name in arguments.workload or workloads:
+            iterations = 14 if workloads[name].varying else 8
             job = Job(name, iterations=iterations, steady_from=iterations - 1, limit=limit)
             try:
-                bound = find_bound(job, BATCHES[name].samples, searching, pool)
+                bound = find_bound(job, workloads[name].samples, searching, pool)
             except (WorkerError, OutOfTimeError) as error:
                 print(f"{name:31}{error}")
                 failed |= isinstance(error, WorkerError)
                 continue
-            found[name] = job, measure(job, contenders, bound, searching, pool)
+            found[name] = (
+                job,
+                measure(job, contenders, bound, searching, pool, quick=arguments.quick),
+            )
     for name, (job, searches) in found.items():
         for one in searches:
             measured = speed(job, one, budget)
@@ -220,7 +241,7 @@ def main() -> None:
             show(name, one, measured.get("samples_per_second"))
             failed |= bool(one.errors)
     result = {"limit_bytes": limit, "entries": entries}
-    write_gpu_result("largest_batch", result, arguments.output)
+    write_gpu_result("largest_batch", result, arguments.output, quick=arguments.quick)
     if failed:
         sys.exit("a run failed otherwise than out of memory")
 

@@ -1,6 +1,7 @@
 """What unified memory costs where everything fits, and what prefetching an arena saves.
 
     python bench/gpu/managed_memory.py --seconds 60
+    python bench/gpu/managed_memory.py --quick          few steps, to see that it works
 
 First copies in unified memory against copies in device memory (`pgmo.allocator.managed.probe`).
 Then a step of a GPT in replay: in device memory; in unified memory, with all pages on the card;
@@ -15,14 +16,14 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-from _launch import ROOT, Budget, device_or_exit, write_gpu_result
+from _launch import ROOT, budget_of, device_or_exit, write_gpu_result
+from _machine import add_common_options
 
 sys.path.insert(0, str(ROOT))
 
-STEPS, WARM_UP = 9, 8
+STEPS, QUICK_STEPS, WARM_UP = 9, 2, 8
 BATCH = 256  # an arena of hundreds of MiB: with a small one only launches are timed
 
 
@@ -45,12 +46,12 @@ def copies(free: int) -> dict[str, Any]:
     return found
 
 
-def median_step(work: Callable[[], object], before: Callable[[], object]) -> float:
+def median_step(work: Callable[[], object], before: Callable[[], object], times: int) -> float:
     """Seconds of a step, its preparation not counted."""
     import torch
 
     samples = []
-    for _ in range(STEPS):
+    for _ in range(times):
         before()
         torch.cuda.synchronize()
         begin = time.perf_counter()
@@ -106,19 +107,19 @@ class Trained:
         return plan.arena, plan.spilled
 
 
-def steps(free: int) -> tuple[dict[str, float], dict[str, int]]:
+def steps(free: int, times: int) -> tuple[dict[str, float], dict[str, int]]:
     """Seconds of a step by where its memory is, and bytes of the arena."""
     device = Trained()
-    found = {"device": median_step(device.step, lambda: None)}
+    found = {"device": median_step(device.step, lambda: None, times)}
     arena, _ = device.close()
     del device
     tidy_up()
     if 8 * arena > free:
         sys.exit("the card has too little free for a comparison in which everything fits")
-    found |= unified_steps(free)
+    found |= unified_steps(free, times)
     tidy_up()
     half = Trained(budget=arena // 2)
-    found["half spilled"] = median_step(half.step, lambda: None)
+    found["half spilled"] = median_step(half.step, lambda: None, times)
     _, spilled = half.close()
     return found, {"arena": arena, "spilled": spilled}
 
@@ -133,7 +134,7 @@ def tidy_up() -> None:
         sys.modules["cupy"].get_default_memory_pool().free_all_blocks()
 
 
-def unified_steps(free: int) -> dict[str, float]:
+def unified_steps(free: int, times: int) -> dict[str, float]:
     """Seconds of a step in unified memory, by where its pages are when it begins."""
     from pgmo.allocator.managed.unified import UnifiedFramework
 
@@ -142,7 +143,7 @@ def unified_steps(free: int) -> dict[str, float]:
     assert isinstance(framework, UnifiedFramework)
     if framework.peak() > free:
         sys.exit("more unified memory was held than the card had free: nothing was compared")
-    found = {"managed": median_step(unified.step, lambda: None)}
+    found = {"managed": median_step(unified.step, lambda: None, times)}
     plan = unified.session.plan
     assert plan is not None
 
@@ -157,8 +158,8 @@ def unified_steps(free: int) -> dict[str, float]:
     if framework.hints.note:
         print(framework.hints.note, file=sys.stderr)
     else:
-        found["managed, arena on the host"] = median_step(unified.step, evict)
-        found["managed, arena on the host, prefetched"] = median_step(prefetched, evict)
+        found["managed, arena on the host"] = median_step(unified.step, evict, times)
+        found["managed, arena on the host, prefetched"] = median_step(prefetched, evict, times)
     unified.close()
     return found
 
@@ -167,7 +168,7 @@ def main() -> None:
     """Measures as long as there is time, and writes the result."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--output", type=Path)
+    add_common_options(parser)
     arguments = parser.parse_args()
     device_or_exit()
     import torch
@@ -175,7 +176,7 @@ def main() -> None:
     from pgmo.allocator.managed.context import make_managed
     from pgmo.errors import AdapterError
 
-    budget = Budget(arguments.seconds)
+    budget = budget_of(arguments)
     try:
         card = make_managed().card
     except AdapterError as error:
@@ -184,9 +185,10 @@ def main() -> None:
     copied = copies(card.free)
     rounds: list[dict[str, float]] = []
     taken = 0.0
-    while len(rounds) < 5 and (not rounds or budget.left > 1.3 * taken):
+    most = 1 if arguments.quick else 5
+    while len(rounds) < most and (not rounds or budget.left > 1.3 * taken):
         before = budget.left
-        seconds, sizes = steps(card.free)
+        seconds, sizes = steps(card.free, QUICK_STEPS if arguments.quick else STEPS)
         rounds.append(seconds)
         taken = before - budget.left
     figures = {name: statistics.median(one[name] for one in rounds) for name in rounds[0]}
@@ -200,7 +202,7 @@ def main() -> None:
         "bytes": sizes,
         "seconds_per_step": figures,
     }
-    write_gpu_result("managed_memory", result, arguments.output)
+    write_gpu_result("managed_memory", result, arguments.output, quick=arguments.quick)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Peak reserved memory: default allocator, expandable segments, pgmo, pgmo from a saved plan.
 
     python bench/gpu/memory.py --seconds 200
+    python bench/gpu/memory.py --quick              a tiny network, to see that it works
 
 Every run is a fresh process with the same seed and deterministic algorithms; several run at a time,
 for memory does not depend on time. Efficiency is the program's live peak under the default
@@ -22,10 +23,12 @@ from _launch import (
     OutOfTimeError,
     WorkerError,
     at_once,
+    budget_of,
     device_or_exit,
     launch,
     write_gpu_result,
 )
+from _machine import add_common_options
 from _worker import Job, Outcome
 
 CONTENDERS = ("default", "expandable", "pgmo", "pgmo_saved_plan")
@@ -143,10 +146,10 @@ def show(entry: dict[str, Any]) -> None:
 
 def measure(names: list[str], budget: Budget, workers: int) -> list[dict[str, Any]]:
     """Runs everything, in order of interest."""
-    from _workloads import WORKLOADS
+    from _workloads import EVERY
 
     def job(name: str) -> Job:
-        iterations, steady = VARYING if WORKLOADS[name].varying else FIXED
+        iterations, steady = VARYING if EVERY[name].varying else FIXED
         return Job(name, iterations=iterations, steady_from=steady)
 
     entries = []
@@ -166,10 +169,10 @@ def measure(names: list[str], budget: Budget, workers: int) -> list[dict[str, An
                 (run for future in futures for run in future.result()),
                 key=lambda run: CONTENDERS.index(run.contender),
             )
-            entry = summarise(name, WORKLOADS[name].dense, runs, None)
+            entry = summarise(name, EVERY[name].dense, runs, None)
             if not entry.get("identical", True):  # is the workload itself to blame?
                 again = run("default", job(name), budget)
-                entry = summarise(name, WORKLOADS[name].dense, runs, again)
+                entry = summarise(name, EVERY[name].dense, runs, again)
             show(entry)
             entries.append(entry)
     return entries
@@ -180,25 +183,26 @@ def main() -> None:
     parser.add_argument("--workload", action="append")
     parser.add_argument("--seconds", type=float, default=600, help="time budget")
     parser.add_argument("--at-once", type=int, default=0, help="runs at a time")
-    parser.add_argument("-o", "--output", type=Path)
+    add_common_options(parser)
     arguments = parser.parse_args()
     device_or_exit()
-    from _workloads import WORKLOADS
+    import _workloads
 
-    unknown = set(arguments.workload or ()) - WORKLOADS.keys()
+    workloads = _workloads.QUICK if arguments.quick else _workloads.WORKLOADS
+    unknown = set(arguments.workload or ()) - workloads.keys()
     if unknown:
-        parser.error(f"no workload {sorted(unknown)[0]!r}; there are {', '.join(WORKLOADS)}")
-    wanted = arguments.workload or list(WORKLOADS)
-    names = [name for name in wanted if WORKLOADS[name].available]
+        parser.error(f"no workload {sorted(unknown)[0]!r}; there are {', '.join(workloads)}")
+    wanted = arguments.workload or list(workloads)
+    names = [name for name in wanted if workloads[name].available]
     notes = [
-        f"{name} left out: {WORKLOADS[name].needs} is not installed"
+        f"{name} left out: {workloads[name].needs} is not installed"
         for name in wanted
         if name not in names
     ]
     for note in notes:
         print(note)
     workers = arguments.at_once or at_once(LARGEST_RUN)
-    entries = measure(names, Budget(arguments.seconds), workers)
+    entries = measure(names, budget_of(arguments), workers)
     goals = [goal for entry in entries for goal in missed(entry)]
     print(f"{len(goals)} goals missed" + "".join(f"\n  {goal}" for goal in goals))
     result = {
@@ -206,10 +210,10 @@ def main() -> None:
         "iterations": {"fixed": FIXED, "varying": VARYING},
         "notes": notes,
         "goals_missed": goals,
-        "workloads": {name: _describe(WORKLOADS[name]) for name in names},
+        "workloads": {name: _describe(workloads[name]) for name in names},
         "entries": entries,
     }
-    write_gpu_result("memory", result, arguments.output)
+    write_gpu_result("memory", result, arguments.output, quick=arguments.quick)
     failed = [
         entry["workload"]
         for entry in entries

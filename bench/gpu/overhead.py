@@ -1,6 +1,7 @@
 """What an allocation costs, and what a session adds to a step or takes from it.
 
     python bench/gpu/overhead.py --seconds 60
+    python bench/gpu/overhead.py --quick            next to no turns, to see that it works
 
 Nanoseconds per allocation and free, through the C++ interface and through `torch.empty`: torch's
 own allocator, a `CUDAPluggableAllocator` over functions that do nothing, and pgmo in replay. Then
@@ -19,8 +20,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from _launch import HERE, Budget, device_or_exit, environment, write_gpu_result
-from _machine import Seconds
+from _launch import HERE, Budget, budget_of, device_or_exit, environment, write_gpu_result
+from _machine import Seconds, add_common_options
 
 MOST_ROUNDS = 5
 GOALS = {("C++, at once", "pgmo"): 0.5, ("step", "pgmo"): 1.0, ("step", "record"): 1.1}
@@ -47,15 +48,18 @@ def build(folder: str) -> str:
     return path
 
 
-def measure(library: str, budget: Budget) -> tuple[dict[str, dict[str, list[float]]], int]:
+def measure(
+    library: str, budget: Budget, *, quick: bool
+) -> tuple[dict[str, dict[str, list[float]]], int]:
     """Runs both kinds of processes in turns; samples by what was measured and by allocator."""
     samples: dict[str, dict[str, list[float]]] = {}
     taken = 0.0
     rounds = 0
-    while rounds < MOST_ROUNDS and (rounds == 0 or budget.left > 1.3 * taken):
+    while rounds < (1 if quick else MOST_ROUNDS) and (rounds == 0 or budget.left > 1.3 * taken):
         before = budget.left
         for kind in ("pgmo", "plugin") if rounds % 2 == 0 else ("plugin", "pgmo"):
             command = [sys.executable, str(HERE / "_overhead_worker.py"), kind, library]
+            command += ["quick"] * quick
             process = subprocess.run(
                 command,
                 env=environment("default"),
@@ -110,15 +114,17 @@ def show(row: dict[str, Any]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seconds", type=float, default=180, help="time budget")
-    parser.add_argument("-o", "--output", type=Path)
+    add_common_options(parser)
     arguments = parser.parse_args()
     device_or_exit()
     with TemporaryDirectory() as folder:
-        samples, rounds = measure(build(folder), Budget(arguments.seconds))
+        library = build(folder)
+        samples, rounds = measure(library, budget_of(arguments), quick=arguments.quick)
     rows = summarise(samples)
     for row in rows:
         show(row)
-    write_gpu_result("overhead", {"processes": rounds, "rows": rows}, arguments.output)
+    result = {"processes": rounds, "rows": rows}
+    write_gpu_result("overhead", result, arguments.output, quick=arguments.quick)
 
 
 if __name__ == "__main__":

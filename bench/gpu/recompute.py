@@ -1,6 +1,7 @@
 """Recomputation on a GPU: peak, time of a step and largest batch, beside PyTorch's own means.
 
     python bench/gpu/recompute.py --seconds 300
+    python bench/gpu/recompute.py --quick           a tiny network, to see that it works
 
 ResNet-50, U-Net and GPT-2 medium, each way in a fresh process: as they are, with
 `torch.utils.checkpoint` around each block, with `activation_memory_budget`, and with
@@ -19,10 +20,10 @@ import time
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
-from _launch import Budget, device_or_exit, environment, write_gpu_result
+from _launch import Budget, budget_of, device_or_exit, environment, write_gpu_result
+from _machine import add_common_options
 
 WORKLOADS = {"resnet50": 64, "unet": 16, "gpt2_medium": 4}
 """Samples in the batch of each."""
@@ -35,6 +36,8 @@ WAYS: tuple[tuple[str, float | str | None], ...] = (
     ("pgmo", "min"),
     ("activation_memory_budget", 0.2),
 )
+QUICK, QUICK_LIMIT = "tiny", 1 << 29
+
 SEARCHED = (WAYS[0], WAYS[4], WAYS[2], WAYS[5])
 """Ways whose largest batch is looked for."""
 
@@ -49,7 +52,7 @@ class Job:
     """One process: a workload, a way to run it, what to find out.
 
     Args:
-        workload: a name in `WORKLOADS`.
+        workload: a name in `WORKLOADS`, or `QUICK`.
         way: who keeps memory low.
         setting: what it is told.
         samples: in a batch, or in the first that is tried.
@@ -65,8 +68,12 @@ class Job:
     packed: bool = False
 
 
-def jobs(limit: int, samples: int) -> Iterator[Job]:
+def jobs(limit: int, samples: int, *, quick: bool) -> Iterator[Job]:
     """First what tells most: each way at once on all networks, measurements before searches."""
+    if quick:
+        for (way, setting), most in ((WAYS[0], 0), (WAYS[4], 0), (WAYS[4], QUICK_LIMIT)):
+            yield Job(QUICK, way, setting, samples or 4, most)
+        return
     for ways, most in ((WAYS[:4], 0), (SEARCHED, limit), (WAYS[4:], 0)):
         for way, setting in ways:
             for name, usual in WORKLOADS.items():
@@ -172,14 +179,14 @@ def _train(job: Job, samples: int, steps: int) -> tuple[int, Any, list[float]]:
     import torch
     from _networks import Bottleneck, UNet
     from _step_ways import MemoryBudget, Plain, Planned
-    from _workloads import WORKLOADS as MODELS
+    from _workloads import EVERY
     from torch import nn
     from workloads.step import WithLoss
 
     import pgmo
     from pgmo.allocator.statistics import Phase
 
-    program = MODELS[job.workload].create(samples)
+    program = EVERY[job.workload].create(samples)
     inputs = [one.contiguous() for one in program.batch(0)]
     if job.way == "checkpoint":
         for module in program.model.modules():
@@ -275,21 +282,23 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=0, help="in a batch, to try it out")
     parser.add_argument("--longest", type=float, default=LONGEST, help="seconds of a process")
     parser.add_argument("--workloads", nargs="+", choices=WORKLOADS)
-    parser.add_argument("--output", type=Path)
+    add_common_options(parser)
     parser.add_argument("--job", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     device_or_exit()
     if arguments.job:
         print(json.dumps(work(Job(**json.loads(arguments.job)))), flush=True)
         return
-    budget = Budget(arguments.seconds)
+    budget = budget_of(arguments)
+    longest = budget.longest if arguments.quick else arguments.longest
     rows = []
-    for job in jobs(int(arguments.limit * 2**30), arguments.samples):
+    limit = int(arguments.limit * 2**30)
+    for job in jobs(limit, arguments.samples, quick=arguments.quick):
         if arguments.workloads and job.workload not in arguments.workloads:
             continue
-        rows.append(asdict(job) | launch(job, budget, arguments.longest))
+        rows.append(asdict(job) | launch(job, budget, longest))
         print(rows[-1], file=sys.stderr, flush=True)
-    write_gpu_result("recompute", {"rows": rows}, arguments.output)
+    write_gpu_result("recompute", {"rows": rows}, arguments.output, quick=arguments.quick)
     if any("failed" in row for row in rows):
         sys.exit(1)
 

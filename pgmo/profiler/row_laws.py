@@ -59,7 +59,8 @@ def laws_of(
         if not tell_apart(there):
             lonely += rows.tolist()
             continue
-        for at, found in zip(rows.tolist(), fit(there, distinct[rows][:, seen]), strict=True):
+        fitted = fit(there, distinct[rows][:, seen], threads=threads)
+        for at, found in zip(rows.tolist(), fitted, strict=True):
             laws[at] = found
     whole = np.flatnonzero(present.all(axis=1))
     for at in lonely:

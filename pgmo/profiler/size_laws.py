@@ -3,6 +3,7 @@
     batch         2     4     8           64
     size        800  1600  3200   exact   25600   400 batch, checked by the third point
     workspace   148   287   562   upper    4439   no such law: the last slope, and a margin
+    workspace   320   320 12800   upper   12800   steps: of threads and blocks, which do not grow on
 
 A law is a sum of a few products of the parameters, each to the power of 2 at most. The one with the
 fewest terms that gives every recorded size, in exact arithmetic, is it. Fewer terms than profiles
@@ -10,7 +11,7 @@ means that it has been checked by those to spare.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations, pairwise, product
 from math import ceil, prod
@@ -84,11 +85,13 @@ class Upper:
 
     Up to the largest recorded point it is the size at the next larger one. Beyond, it grows like
     between the two largest, and by as much more as the slope rose there, or by half of what it
-    fell: parts of a workspace are rounded up, each by itself. Where it grew no more, it stays.
+    fell: parts of a workspace are rounded up, each by itself. Where it grew no more, it stays, and
+    so it does where it has steps.
 
     Args:
         powers: of the product that the size grows with most evenly.
         known: that product and the size, at each recorded point, in ascending order.
+        stepped: whether the size goes in steps, and so is never more than the largest.
 
     Example:
         >>> Upper((1,), ((2, 148), (4, 287), (8, 562))).at((16,))
@@ -97,6 +100,7 @@ class Upper:
 
     powers: Point
     known: tuple[tuple[int, int], ...]
+    stepped: bool = False
     checked: bool = False
 
     @property
@@ -112,6 +116,8 @@ class Upper:
         if place <= last:
             above = min(at for at, _ in self.known if at >= place)
             return max(size for at, size in self.known if at <= above)
+        if self.stepped:
+            return largest
         slopes = _slopes(self.known)
         slope = slopes[-1]
         if slope and len(slopes) > 1:
@@ -119,12 +125,15 @@ class Upper:
         return max(largest, ceil(self.known[-1][1] + slope * (place - last)))
 
 
-def fit(points: Sequence[Point], sizes: NDArray[np.int64]) -> list[tuple[SizeLaw, ...]]:
+def fit(
+    points: Sequence[Point], sizes: NDArray[np.int64], *, threads: bool = False
+) -> list[tuple[SizeLaw, ...]]:
     """Finds the law of each row of sizes.
 
     Args:
         points: where they were recorded, no two the same.
         sizes: bytes, shape (rows, len(points)).
+        threads: whether kernels run in a fixed number of threads, as on a CPU.
 
     Returns:
         For each row the simplest laws, as a rule one; several where the points cannot tell them
@@ -148,7 +157,7 @@ def fit(points: Sequence[Point], sizes: NDArray[np.int64]) -> list[tuple[SizeLaw
         if not len(open_rows):
             break
     for row in open_rows:
-        found[row].append(_upper(points, terms, [int(size) for size in sizes[row]]))
+        found[row].append(_upper(points, terms, [int(size) for size in sizes[row]], threads))
     return [tuple(laws) for laws in found]
 
 
@@ -228,7 +237,7 @@ def _solve(rows: list[list[Fraction]], sizes: list[Fraction]) -> list[Fraction] 
     return [row[-1] for row in work[:count]]
 
 
-def _upper(points: Sequence[Point], terms: list[Point], sizes: list[int]) -> Upper:
+def _upper(points: Sequence[Point], terms: list[Point], sizes: list[int], threads: bool) -> Upper:
     """The estimate over the product with which the size grows most evenly."""
     best: tuple[float, Upper] | None = None
     for powers in terms:
@@ -247,7 +256,21 @@ def _upper(points: Sequence[Point], terms: list[Point], sizes: list[int]) -> Upp
         if best is None or wobble < best[0]:
             best = wobble, law
     assert best is not None  # a parameter that never changes is refused before
-    return best[1]
+    return replace(best[1], stepped=threads and _has_steps(best[1].known))
+
+
+def _has_steps(known: Sequence[tuple[int, int]]) -> bool:
+    """Whether a size did not grow with the product between two points, or more than its square.
+
+    A kernel on a CPU divides its work among threads, in blocks that fit a cache, and has a buffer
+    for each. More work is divided in another way, or is that of another kernel, from some point on:
+    until the next one the buffers are the same. oneDNN's for gradients of convolutions are like
+    this, with every set of instructions.
+    """
+    return any(
+        high <= low or Fraction(high, low) > Fraction(right, left) ** _POWER
+        for (left, low), (right, high) in pairwise(known)
+    )
 
 
 def _slopes(known: Sequence[tuple[int, int]]) -> list[Fraction]:

@@ -1,4 +1,4 @@
-"""The benchmarks of memory, on tiny networks."""
+"""The benchmarks on the stub, on tiny networks."""
 
 import json
 import os
@@ -10,19 +10,26 @@ ROOT = Path(__file__).parents[2]
 
 
 def run(script, *arguments):
-    command = [sys.executable, str(ROOT / "bench" / script), *arguments]
+    command = [sys.executable, str(ROOT / "bench" / script), *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
+def quick(script, results, *arguments):
+    """What a quick run writes."""
+    stub = Path(os.environ["PGMO_FAKECUDA"]).parent
+    run(script, "--quick", "--stub", stub, "-o", results, *arguments)
+    found = json.loads(results.read_text())
+    assert found["quick"]
+    return found
+
+
 def test_the_benchmark_measures_pytorchs_own_allocators(tmp_path):
     results = tmp_path / "results.json"
-    stub = Path(os.environ["PGMO_FAKECUDA"]).parent
     allocators = ("--allocator", "default", "--allocator", "expandable")
     memory = "fakecuda_memory.py"
-    run(memory, "--quick", "--network", "gpt", *allocators, "--stub", str(stub), "-o", str(results))
-    found = json.loads(results.read_text())
+    found = quick(memory, results, *allocators)
     assert [row["allocator"] for row in found["rows"]] == ["default", "expandable"]
     for row in found["rows"]:
         assert row["identical"]
@@ -33,19 +40,38 @@ def test_the_benchmark_measures_pytorchs_own_allocators(tmp_path):
     batches = {row["allocator"]: row["batch"] for row in found["largest_batch"]}
     assert 0 < batches["default"] <= batches["bound"]
     assert 0 < batches["expandable"] <= batches["bound"]
-    efficiency, largest = run(memory, "--table", "-o", str(results)).strip().split("\n\n")
+    efficiency, largest = run(memory, "--table", "-o", results).strip().split("\n\n")
     assert f"{found['rows'][0]['efficiency']:.3f}" in efficiency
     assert f"| {batches['default']} | {batches['expandable']} | {batches['bound']} |" in largest
 
 
 def test_a_batch_is_begun_from_what_small_ones_foretell(tmp_path):
     """Its kernels take buffers that of the recorded batches only the largest shows."""
-    results = tmp_path / "results.json"
-    stub = Path(os.environ["PGMO_FAKECUDA"]).parent
-    run("fakecuda_extrapolation.py", "--quick", "--stub", str(stub), "-o", str(results))
-    default, foretold = json.loads(results.read_text())["rows"]
+    found = quick("fakecuda_extrapolation.py", tmp_path / "results.json")
+    default, foretold = found["rows"]
     assert default["trained"] == foretold["trained"] == 6
     assert foretold["replaying_from"] == 0
     assert foretold["first_hit_bytes_rate"] >= 0.99
     assert foretold["hit_bytes_rate"] >= 0.99
     assert foretold["reserved"] < default["reserved"]
+
+
+def test_the_largest_batch_by_recomputation(tmp_path):
+    found = quick("fakecuda_recompute.py", tmp_path / "results.json")
+    plain, ours = found["rows"]
+    assert [plain["name"], ours["name"]] == ["plain", "pgmo"]
+    for row in (plain, ours):
+        assert row["largest_batch"] > 0
+        assert row["least_that_fails"] is None or row["least_that_fails"] > row["largest_batch"]
+    assert ours["largest_batch"] >= plain["largest_batch"]
+
+
+def test_the_model_of_the_allocator(tmp_path):
+    results = tmp_path / "results.json"
+    rows = quick("caching_model.py", results)["rows"]
+    assert {row["network"] for row in rows} == {"gpt"}
+    assert {row["conf"] for row in rows} >= {"", "expandable_segments:True"}
+    for row in rows:
+        assert row["requests_off"] == 0
+        assert row["model"] == row["reserved"] > 0
+    assert len(run("caching_model.py", "--table", "-o", results).splitlines()) == 2 + len(rows)

@@ -126,6 +126,7 @@ def plan(results: Path) -> list[list[Step]]:
             TEST_SECONDS,
         )
         for path in sorted(TESTS.glob("test_*.py"))
+        if path.stem != "test_bench"  # what it runs for moments is run below
     ]
     groups = [[Step("build", build, BUILD_SECONDS)], tests]
     names = [path.stem for path in BENCHES.glob("[!_]*.py")]

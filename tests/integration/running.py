@@ -26,10 +26,11 @@ for _ in range(9):
 """
 
 
-def run(folder, *command, check=True, fresh=False):
+def run(folder, *command, check=True, fresh=False, environment=None):
     """Runs Python; it has torch already unless it is to be `fresh`, as on the command line."""
     root = str(Path(pgmo.__file__).parents[1])
-    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": root}
+    own = {"CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": root}
+    environment = {**os.environ, **own, **(environment or {})}
     command = list(map(str, command))
     if fresh:
         python = [sys.executable, *command]

@@ -2,6 +2,7 @@
 
 import importlib
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,8 @@ import pytest
 
 import pgmo
 from pgmo.allocator.statistics import Phase
-from tests.integration import running
+from pgmo.profiler.profile import NEVER
+from tests.integration import instruction_sets, running
 
 torch = pytest.importorskip("torch")
 
@@ -74,22 +76,31 @@ def train_unseen(name, batch, iterations=5, **options):
 
 
 def check_foretold(steady, run):
-    """What is foretold of batch 64 is like a recording there.
+    """What is foretold of batch 64 is like a recording there, on every processor.
 
-    What a tensor needs is foretold exactly. Workspaces are what they are on this processor: from
-    above where they follow no law, and now and then a kernel takes one that no small batch shows.
+    What a tensor needs is foretold exactly. What kernels work in, and is gone at once, depends on
+    the processor and follows no law: now and then a kernel takes one that no small batch shows.
     """
     large, truth = steady.at(batch=64), run(64, record_only=True).profile
     row = counterparts(large, (64,), truth, (64,)).row
     both = row >= 0
     assert np.sum(~both) <= steady.optional.sum()
-    assert len(truth) - np.sum(both) <= 0.02 * len(truth)
-    off = large.size[both] / truth.size[row[both]] - 1
-    assert np.mean(np.abs(off) <= 0.01) >= 0.98
-    tensors = ((steady.kinds != "upper") & ~steady.optional)[both]
-    assert np.mean(off[tensors] == 0) >= 0.99
+    assert np.all(brief(truth)[np.setdiff1d(np.arange(len(truth)), row)])
+    recorded = large.size.copy()
+    recorded[both] = truth.size[row[both]]
+    tensors = both & (steady.kinds != "upper") & ~steady.optional & ~brief(large)
+    assert recorded[tensors].sum() > 0.5 * recorded.sum()
+    assert np.array_equal(large.size[tensors], recorded[tensors])
+    arena = pgmo.plan(truth).arena
+    known = np.where(tensors, large.size, recorded)
+    assert pgmo.plan(replace(large, size=known)).arena == pytest.approx(arena, rel=0.01)
     # Workspaces are the larger part of a network, the smaller it is: of the LSTM, 3 %.
-    assert pgmo.plan(large).arena == pytest.approx(pgmo.plan(truth).arena, rel=0.03)
+    assert pgmo.plan(large).arena == pytest.approx(arena, rel=0.03)
+
+
+def brief(profile):
+    """Which blocks are gone at the request after the next one, as workspaces are."""
+    return (profile.end != NEVER) & (profile.end - profile.start <= 2)
 
 
 @pytest.mark.parametrize("name", [*NAMES, *NETWORKS])
@@ -109,6 +120,25 @@ def test_three_small_batches_serve_a_large_one_from_its_first_iteration(train, n
     assert min(one.hit_bytes_rate for one in session.history) >= 0.98
     assert session.summary().recorded == 0
     check_foretold(steady, run)
+
+
+@pytest.mark.parametrize("instructions", instruction_sets.ALL)
+def test_with_other_instructions(tmp_path, instructions):
+    """Kernels of convolutions and recurrent layers have other workspaces then."""
+    if instructions not in instruction_sets.available():
+        pytest.skip(f"the processor has no {instructions}")
+    names = ("lstm", "resnet", "vgg")
+    test = test_three_small_batches_serve_a_large_one_from_its_first_iteration.__name__
+    told = running.run(
+        tmp_path,
+        *("-m", "pytest", "-p", "no:cacheprovider", f"--rootdir={tmp_path}"),
+        *(f"{__file__}::{test}[{name}]" for name in names),
+        environment=instruction_sets.environment(instructions),
+        fresh=True,
+        check=False,
+    )
+    assert told.returncode == 0, told.stdout
+    assert f"{len(names)} passed" in told.stdout
 
 
 def test_batch_and_length_of_the_transformer_at_once(train):

@@ -51,6 +51,14 @@ def test_and_there_are_threads():
     assert 8 * 148 <= max(law.at((64,)) for law in laws[row[0]]) <= 1.01 * 8 * 148
 
 
+def test_threads_have_workspaces_that_go_in_steps():
+    sizes = np.array([[91776, 91776, 104256]])
+    told = [
+        laws_of(BATCHES, sizes, threads=threads)[0][0][0].at((64,)) for threads in (True, False)
+    ]
+    assert told[0] == 104256 < told[1]
+
+
 def test_points_that_leave_out_a_parameter_do_not_make_a_law():
     grid = [(2, 16), (4, 16), (4, 32)]
     laws, row = laws_of(grid, np.array([[0, 256, 512], [128, 256, 512]]))

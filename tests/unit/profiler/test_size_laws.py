@@ -117,6 +117,59 @@ def test_a_workspace_that_grew_no_more_stays():
     assert (law.kind, law.at((38,))) == ("upper", 138412032)
 
 
+@pytest.mark.parametrize(
+    ("small", "large"),
+    [
+        # AVX-512
+        ([91776, 91776, 104256], 104256),
+        ([14784, 14784, 27264], 27264),
+        ([239232, 239232, 251712], 251712),
+        ([256, 45568, 45568], 45568),
+        # AVX2
+        ([11392, 11392, 23776], 23776),
+        ([21120, 21120, 33568], 33568),
+    ],
+)
+def test_a_workspace_that_goes_in_steps_stays(small, large):
+    """OneDNN's for gradients of convolutions at batches 2, 4 and 8, in two threads; at 64."""
+    ((law,),) = fit(BATCHES, np.array([small]), threads=True)
+    assert law.kind == "upper"
+    assert [law.at(point) for point in BATCHES] == small
+    assert law.at((64,)) == large
+
+
+@pytest.mark.parametrize(
+    ("points", "small"),
+    [
+        (BATCHES, [320, 320, 12800]),  # becomes 76608 yet: no rule knows the next step
+        ([(2,), (3,), (4,)], [91776, 320, 91776]),
+        ([(6,), (8,), (12,)], [320, 12800, 76608]),
+    ],
+)
+def test_a_step_is_no_slope(points, small):
+    ((law,),) = fit(points, np.array([small]), threads=True)
+    assert (law.kind, law.at((64,))) == ("upper", max(small))
+
+
+def test_in_threads_or_not_what_grew_with_the_batch_grows_on():
+    sizes = np.array([[148024, 287288, 561720]])
+    ((law,),), ((same,),) = fit(BATCHES, sizes), fit(BATCHES, sizes, threads=True)
+    assert law == same
+    assert law.at((64,)) > 7 * 561720
+
+
+def test_without_threads_a_step_may_be_the_beginning_of_a_slope():
+    ((law,),) = fit(BATCHES, np.array([[91776, 91776, 104256]]))
+    assert law.at((64,)) > 104256
+
+
+def test_squares_of_two_lengths_are_no_steps():
+    points = [(2, 16), (4, 16), (2, 32), (4, 32)]
+    sizes = np.array([[b * n * n for b, n in points]])
+    ((law,),) = fit(points, sizes, threads=True)
+    assert law.at((8, 64)) > 2 * sizes.max()
+
+
 def test_little_curvature_that_nothing_checks_is_taken_for_rounding():
     sizes = np.array([[66104, 115256, 217656]])  # lies on a parabola with bytes for factors, nearly
     assert fit(BATCHES, sizes)[0][0].kind == "upper"

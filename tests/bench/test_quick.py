@@ -1,0 +1,81 @@
+"""Every benchmark that a CPU can run still does; what it measures means nothing here."""
+
+import re
+
+import pytest
+
+from tests.bench.scripts import BENCH, CPU, all_scripts, quick_result
+
+STUB = ("caching_model", "fakecuda_extrapolation", "fakecuda_memory", "fakecuda_recompute")
+"""Run by tests/fakecuda."""
+
+
+def test_every_benchmark_is_run_by_a_test():
+    assert all_scripts() == sorted((*CPU, *STUB))
+    fakecuda = (BENCH.parent / "tests/fakecuda/test_bench.py").read_text()
+    assert [name for name in STUB if f'"{name}.py"' not in fakecuda] == []
+    for path in BENCH.rglob("[!_]*.py"):
+        if path.parent.name in ("bench", "gpu"):
+            assert "add_common_options(parser)" in path.read_text(), path
+
+
+def test_make_bench_runs_all_that_a_cpu_can():
+    makefile = (BENCH.parent / "Makefile").read_text()
+    assert sorted(re.search(r"^CPU_BENCHES = (.*)$", makefile, re.MULTILINE)[1].split()) == [*CPU]
+
+
+def test_engine(tmp_path):
+    result = quick_result(tmp_path, "engine")
+    pairs = {(row["what"], row["blocks"]): row["median_ns"] for row in result["pairs"]}
+    assert {what for what, _ in pairs} == {"replay", "empty", "malloc", "record", "adopt"}
+    assert all(nanoseconds > 0 for nanoseconds in pairs.values())
+    claims = result["claims"]
+    assert claims["replay_pair_ns"]["figure"] == pairs["replay", 100]
+    assert claims["malloc_over_replay"].keys() == {"100", "1000"}
+    pytest.importorskip("torch")
+    found = result["through_torch"]
+    assert "skipped" not in found
+    assert found["hit_rate"] == 1
+    assert min(found[name] for name in ("default_ns", "bypass_ns", "replay_ns")) > 0
+    ratio = found["replay_over_default"]["figure"]
+    assert ratio == pytest.approx(found["replay_ns"] / found["default_ns"], rel=0.05)
+
+
+def test_cpu_training(tmp_path):
+    pytest.importorskip("torch")
+    rows = quick_result(tmp_path, "cpu_training")["rows"]
+    assert [row["allocator"] for row in rows] == ["glibc", "pgmo", "pgmo_saved_plan"]
+    for row in rows:
+        assert row["identical"]
+        assert row["step_seconds"] > 0
+        assert row["rss"] >= row["rss_steady"] > 0
+        assert row["time_against"].keys() == {one["allocator"] for one in rows if one != row}
+    assert [row.get("hit_rate", 0) > 0.9 for row in rows] == [False, True, True]
+
+
+def test_extrapolation(tmp_path):
+    pytest.importorskip("torch")
+    (row,) = quick_result(tmp_path, "extrapolation")["rows"]
+    assert row["network"] == "lstm"
+    assert set(row["phases"]) == {"replay"}
+    assert min(row["served"]) > 0.9
+    assert row["exact_sizes"] + row["laws"]["upper"] >= row["requests"] - row["not_asked_for"]
+
+
+def test_packing(tmp_path):
+    pytest.importorskip("torch")
+    options = ("--contestants", "pgmo", "Sekiyama 2018")
+    parts = quick_result(tmp_path, "packing", *options)["parts"]
+    assert list(parts) == ["instances", "circular", "networks", "growth"]
+    for part in ("instances", "circular", "networks"):
+        ours = next(row for row in parts[part]["rows"] if row["contestant"] == "pgmo")
+        assert ours["arena"] >= ours["max_load"] > 0
+    assert {row["family"] for row in parts["growth"]["rows"]} == {"convolutional", "transformer"}
+    assert (tmp_path / "packing_growth.png").stat().st_size > 0
+
+
+def test_planners_of_recomputation(tmp_path):
+    (row,) = quick_result(tmp_path, "recompute_planners")["rows"]
+    assert row["network"] == "VGG-19"
+    for planner in ("search", "search_at_program", "min_cut", "chen"):
+        assert 0 < row[planner]["peak"] <= row["default_peak"]

@@ -1,0 +1,94 @@
+"""Every benchmark that needs a GPU still runs; what a quick run measures means nothing."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.gpu.device import STUB, why_not_cupy
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "bench" / "gpu"
+
+
+def quick(name, tmp_path):
+    """What a quick run writes."""
+    output = tmp_path / f"{name}.json"
+    command = [sys.executable, str(FOLDER / f"{name}.py"), "--quick", "--output", str(output)]
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    environment = {**os.environ, "PYTHONPATH": path}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(output.read_text())
+    assert found["benchmark"] == f"gpu/{name}"
+    assert found["quick"]
+    return found
+
+
+def test_every_benchmark_is_run():
+    tests = Path(__file__).read_text()
+    names = sorted(path.stem for path in FOLDER.glob("[!_]*.py"))
+    assert [name for name in names if f'quick("{name}", tmp_path)' not in tests] == []
+
+
+def test_memory(tmp_path):
+    (entry,) = quick("memory", tmp_path)["entries"]
+    assert not entry["errors"]
+    assert [row["contender"] for row in entry["rows"]] == [
+        "default",
+        "expandable",
+        "pgmo",
+        "pgmo_saved_plan",
+    ]
+    for row in entry["rows"]:
+        assert 0 < row["reserved_steady"] <= row["reserved"]
+    assert ["replay" in row["phases"] for row in entry["rows"]] == [False, False, True, True]
+
+
+def test_largest_batch(tmp_path):
+    entries = quick("largest_batch", tmp_path)["entries"]
+    assert [one["contender"] for one in entries] == ["default", "pgmo"]
+    for one in entries:
+        assert not one["errors"]
+        assert 0 < one["largest"] <= one["bound"]
+
+
+def test_overhead(tmp_path):
+    rows = quick("overhead", tmp_path)["rows"]
+    measured = {(row["what"], row["allocator"]) for row in rows}
+    for what in ("C++, at once", "C++, 64 live", "torch.empty"):
+        assert {(what, who) for who in ("default", "plugin", "pgmo")} <= measured
+    assert {("step", who) for who in ("default", "pgmo", "record")} <= measured
+    assert all(row["median"] > 0 for row in rows)
+
+
+def test_recompute(tmp_path):
+    rows = quick("recompute", tmp_path)["rows"]
+    assert [(row["way"], bool(row["limit"])) for row in rows] == [
+        ("plain", False),
+        ("pgmo", False),
+        ("pgmo", True),
+    ]
+    plain, ours, search = rows
+    assert plain["allocated"] > 0
+    assert ours["predicted"] < ours["default_predicted"]
+    assert search["largest_batch"] > 0
+
+
+@pytest.mark.skipif(STUB, reason="the stub computes nothing, so pages are not moved")
+def test_managed_memory(tmp_path):
+    found = quick("managed_memory", tmp_path)
+    assert {"device", "managed", "half spilled"} <= found["seconds_per_step"].keys()
+    assert 0 < found["bytes"]["spilled"] < found["bytes"]["arena"]
+
+
+@pytest.mark.skipif(bool(why_not_cupy()), reason=why_not_cupy() or "-")
+def test_cupy_loops(tmp_path):
+    figures = quick("cupy_loops", tmp_path)["figures"]
+    assert figures
+    for by_pool in figures.values():
+        assert "pgmo" in by_pool
+        assert all(row["seconds_per_step"] > 0 for row in by_pool.values())
