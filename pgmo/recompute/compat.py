@@ -7,6 +7,10 @@
     inductor            nothing: its partitioner is fixed      custom_partitioner_fn, from 2.10 on
     boxed               CodeGen.gen_fn_def                     a keyword more
     traced_graph        get_proxy_mode                         the same
+    node_of             get_proxy_slot                         the same
+    compiled_context    CompiledFunctionBackward               the same
+    function_modes      _get_current_function_mode_stack       the same
+    is_fake             FakeTensor, FunctionalTensor           the same
     plain backward      _cast_forward                          _functorch.config, from 2.10 on
     storage_key         UntypedStorage._cdata                  the same
     version_of          Tensor._version                        the same
@@ -26,8 +30,11 @@ from torch._functorch import config as functorch_config
 from torch._functorch import partitioners
 from torch._functorch.aot_autograd import aot_module_simplified
 from torch.autograd.profiler import profile
-from torch.fx.experimental.proxy_tensor import get_proxy_mode
+from torch._subclasses.fake_tensor import FakeTensor
+from torch._subclasses.functional_tensor import FunctionalTensor
+from torch.fx.experimental.proxy_tensor import get_proxy_mode, get_proxy_slot
 from torch.fx.graph import CodeGen
+from torch.overrides import _get_current_function_mode_stack
 from torch.utils import _pytree
 from torch.utils._python_dispatch import _disable_current_modes
 
@@ -239,6 +246,29 @@ def traced_graph() -> fx.Graph | None:
     return graph if isinstance(graph, fx.Graph) else None
 
 
+def node_of(tensor: Tensor) -> fx.Node | None:
+    """The node of the traced graph that a tensor is, if it is one."""
+    tracer = getattr(get_proxy_mode(), "tracer", None)
+    if isinstance(tensor, FunctionalTensor):
+        tensor = torch._from_functional_tensor(tensor.elem)
+    slot: Any = None if tracer is None else get_proxy_slot(tensor, tracer, None)
+    return None if slot is None else cast("fx.Node", slot.proxy.node)
+
+
+def compiled_context(results: Sequence[Tensor]) -> Any:
+    """The autograd node of a compiled forward pass's results, which may be views of them."""
+    stack = [one.grad_fn for one in results if one.grad_fn is not None]
+    seen: set[Any] = set()
+    while stack:
+        function = stack.pop()
+        if type(function).__name__ == "CompiledFunctionBackward":
+            return function
+        if function not in seen:
+            seen.add(function)
+            stack += [one for one, _ in function.next_functions if one is not None]
+    return None
+
+
 def is_capturing() -> bool:
     """Whether AOTAutograd runs a forward pass now, to trace it or to look what it does."""
     key = torch._C._TorchDispatchModeKey.FUNCTIONAL
@@ -253,6 +283,16 @@ def storage_key(tensor: Tensor) -> int:
 def version_of(tensor: Tensor) -> int:
     """How often a tensor, or a view of the same memory, was written in place."""
     return 0 if tensor.is_inference() else int(tensor._version)
+
+
+def is_fake(tensor: Tensor) -> bool:
+    """Whether a tensor is one of a capture, without contents."""
+    return isinstance(tensor, (FakeTensor, FunctionalTensor))
+
+
+def function_modes() -> tuple[type, ...]:
+    """The kinds of modes that watch functions of PyTorch now."""
+    return tuple(type(one) for one in _get_current_function_mode_stack())
 
 
 def hook_numbers(module: nn.Module) -> tuple[int, ...]:

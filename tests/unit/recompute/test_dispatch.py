@@ -15,10 +15,8 @@ class Net(nn.Module):
     def __init__(self):
         super().__init__()
         self.first, self.drop, self.last = nn.Linear(64, 64), nn.Dropout(), nn.Linear(64, 64)
-        self.calls = 0
 
     def forward(self, x):
-        self.calls += 1
         return self.last(self.drop(self.first(x).sigmoid().exp())).sum()
 
 
@@ -41,18 +39,21 @@ def test_each_kind_of_call_is_captured_once():
     model.bfloat16()
     model(torch.ones(4, 64, dtype=torch.bfloat16)).backward()
     assert len(calls) == 6
-    model.last.register_forward_hook(lambda module, given, result: 2 * result)
-    model(torch.ones(4, 64, dtype=torch.bfloat16)).backward()
+    with torch.backends.mkldnn.flags(enabled=False):
+        model(torch.ones(4, 64, dtype=torch.bfloat16)).backward()
     assert len(calls) == 7
 
 
 def test_without_gradients_the_model_runs_as_it_is():
-    model, _ = pgmo.recompute(Net(), torch.ones(4, 64), measure=False)
-    before = model.calls
+    plain = Net()
+    model, _ = pgmo.recompute(plain, torch.ones(4, 64), measure=False)
+    seen = []
+    handle = plain.first.register_forward_hook(lambda *_: seen.append(None))
     with torch.no_grad():
         model(torch.ones(4, 64))
         model(torch.ones(5, 64))
-    assert model.calls == before + 2
+    handle.remove()
+    assert len(seen) == 2
     assert len(model.forward.calls) == 1
 
 

@@ -1,0 +1,158 @@
+"""What a captured step took from Python, and whether that is still so.
+
+While a forward pass is traced, what it reads is noted (`reads`, `code`). What it changes itself is
+refused then, since the captured step would not; the rest is compared at each call.
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from torch import Tensor, nn
+
+from pgmo.errors import GraphError
+from pgmo.recompute.compat import is_fake
+from pgmo.recompute.frozen.code import closure_reads, global_reads, mentions
+from pgmo.recompute.frozen.draws import Draws
+from pgmo.recompute.frozen.places import line, of_assignment
+from pgmo.recompute.frozen.reads import INSIDES, Read, Reads
+from pgmo.recompute.frozen.values import MISSING, remember
+
+
+class Guard:
+    """Watches the forward pass of a model while it is traced, and later what it depends on."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self._paths = {id(one): path for path, one in model.named_modules()}
+        self._modules = list(model.modules())  # alive, so that no other has its identity
+        self._reads: list[Read] = []
+
+    @contextmanager
+    def watching(self, traced: bool) -> Iterator[None]:
+        """Inside, a forward pass runs on tensors without contents.
+
+        Args:
+            traced: whether it becomes a graph; before that it runs once to be looked at.
+
+        Raises:
+            GraphError: it keeps tensors, draws random numbers, or, when it is traced, changes
+                attributes. All of these are put back.
+        """
+        reads, draws = Reads(), Draws()
+        before = [dict(vars(one)) for one in self._modules]
+        try:
+            with ExitStack() as stack:
+                stack.enter_context(draws.noting())
+                stack.enter_context(reads.noting())
+                yield
+            self._refuse_kept(before)
+            found = mentions(reads.codes)
+            draws.refuse([one for _, one in found])
+            kinds = {type(one) for one in self._modules}
+            every = [*reads.found.values(), *global_reads(found)]
+            every += closure_reads(kinds, reads.codes)
+            if traced:
+                self._refuse_changes(before, reads)
+                self._reads = every
+        except Exception:
+            for module, attributes in zip(self._modules, before, strict=True):
+                _put_back(module, attributes)
+            raise
+
+    def check(self) -> None:
+        """Looks whether all that was read is as it was.
+
+        Raises:
+            GraphError: something is not.
+        """
+        for read in self._reads:
+            if read.has_changed():
+                self._refuse(read)
+
+    def _refuse(self, read: Read) -> None:
+        now = read.find(read.owner, read.name)
+        name = self._name(read.owner, read.name)
+        raise GraphError(
+            f"{name} is {_show(now)} and was {_show(read.value, 'other contents')} when the step "
+            f"was captured. The forward pass reads it at {line(*read.where)}. A captured step runs "
+            "no Python code, and would go on with what it was. Keep a number that changes in a "
+            f'buffer (self.register_buffer("{read.name}", torch.tensor(...)), then '
+            f"model.{read.name}.fill_(...)) or give it as a tensor to the call; after a rare "
+            "change, call pgmo.recompute again with the model"
+        )
+
+    def _refuse_kept(self, before: list[dict[str, Any]]) -> None:
+        """Tensors that it leaves in attributes have no contents, now and later."""
+        for module, attributes in zip(self._modules, before, strict=True):
+            for name, value in vars(module).items():
+                if name in INSIDES or value is attributes.get(name) and not _holds_fakes(value):
+                    continue
+                if not _holds_fakes(value):
+                    continue
+                if type(module).__module__.startswith("torch."):
+                    # Such as weights that a hook of PyTorch's computes before each call.
+                    _put_back(module, attributes)
+                    return
+                raise GraphError(
+                    f"the forward pass keeps a tensor in {self._name(module, name)}"
+                    f"{_at(module, name)}. A captured step has none to put there: return it"
+                )
+
+    def _refuse_changes(self, before: list[dict[str, Any]], reads: Reads) -> None:
+        changed = [read for read in reads.found.values() if read.has_changed()]
+        owners = [(read.owner, read.name) for read in changed]
+        for module, attributes in zip(self._modules, before, strict=True):
+            owners += [
+                (module, name)
+                for name, value in vars(module).items()
+                if name not in INSIDES and _differs(value, attributes.get(name, MISSING))
+            ]
+        for owner, name in owners:
+            raise GraphError(
+                f"the forward pass changes {self._name(owner, name)} each time that it runs"
+                f"{_at(owner, name)}. A captured step runs no Python code, and would leave it as "
+                f'it is. Make it a buffer (self.register_buffer("{name}", torch.tensor(0))), which '
+                "is captured, or change it outside of the forward pass"
+            )
+
+    def _name(self, owner: object, name: str) -> str:
+        if isinstance(owner, dict):
+            return f"the global {name}"
+        path = self._paths.get(id(owner))
+        if path is not None:
+            return ".".join(filter(None, ["model", path, name]))
+        kind = type(owner)
+        return f"{name} of a closure" if kind.__name__ == "cell" else f"{kind.__name__}.{name}"
+
+
+def _at(owner: object, name: str) -> str:
+    found = of_assignment(type(owner), name)
+    return f", at {found}" if found else ""
+
+
+def _differs(value: object, before: object) -> bool:
+    return value is not before and remember(value) != remember(before)
+
+
+def _holds_fakes(value: object) -> bool:
+    if isinstance(value, (list, tuple, set)):
+        return any(_holds_fakes(one) for one in value)
+    if isinstance(value, dict):
+        return any(_holds_fakes(one) for one in value.values())
+    return isinstance(value, Tensor) and is_fake(value)
+
+
+def _put_back(module: nn.Module, attributes: dict[str, Any]) -> None:
+    own = vars(module)
+    for name in [name for name in own if name not in INSIDES]:
+        if name not in attributes:
+            del own[name]
+        else:
+            own[name] = attributes[name]
+
+
+def _show(value: object, otherwise: str = "another one now") -> str:
+    if value is MISSING:
+        return "not there"
+    shown = repr(value)
+    return shown if len(shown) < 80 else otherwise
