@@ -321,20 +321,35 @@ def is_profiling() -> bool:
     return bool(torch._C._autograd._profiler_enabled())
 
 
-def memory_changes(finished: profile) -> list[tuple[str, int, int, int]]:
-    """What a profile with `profile_memory` holds, in order of time.
+def writes_memory_events(device: torch.device) -> bool:
+    """Whether a profile sees what is allocated on a device."""
+    if device.type == "cuda":
+        return bool(torch.cuda.get_allocator_backend() == "native")
+    return device.type == "cpu"
+
+
+def memory_changes(finished: profile, device: torch.device) -> list[tuple[str, int, int, int]]:
+    """What a profile with `profile_memory` holds of a device, in order of time.
 
     Returns:
         Name, start and duration in nanoseconds, and bytes; the last is 0 for all events that are
-        not called "[memory]", and negative where memory was freed.
+        not called "[memory]" or are of another device, and negative where memory was freed.
     """
+    number = {"cpu": -1}.get(device.type, device.index)
+    if number is None:
+        number = torch.cuda.current_device()
+
+    def is_ours(event: Any) -> bool:
+        kind = str(event.device_type()).rpartition(".")[2].lower()
+        return bool(kind == device.type and event.device_index() == number)
+
     results: Any = finished.kineto_results
     rows = [
         (
             str(event.name()),
             int(event.start_ns()),
             int(event.duration_ns()),
-            int(event.nbytes()) if event.name() == "[memory]" else 0,
+            int(event.nbytes()) if event.name() == "[memory]" and is_ours(event) else 0,
         )
         for event in results.events()
     ]

@@ -13,7 +13,7 @@ from pgmo.errors import BudgetError, GraphError, PgmoError
 from pgmo.recompute.compat import compile_joint, compiled_context, flatten, is_capturing
 from pgmo.recompute.decide import Planned, Settings
 from pgmo.recompute.execute import Step
-from pgmo.recompute.flat import FlatModule, Forward, signature
+from pgmo.recompute.flat import FlatModule, Forward, distinct, signature
 from pgmo.recompute.frozen.hooks import refuse_global_hooks, refuse_hooks
 from pgmo.recompute.pending import Pending
 from pgmo.units import format_bytes
@@ -62,7 +62,7 @@ class CapturedCall:
         pending: Pending,
     ) -> None:
         self._flat = FlatModule(module, forward, arguments)
-        self._tensors = [leaf for leaf in flatten(arguments)[0] if isinstance(leaf, Tensor)]
+        self._tensors = distinct(flatten(arguments)[0])
         self._settings, self._pending = settings, pending
         self._beside = 0  # bytes that other calls held during the first step
         self._came: frozenset[str] | None = None
@@ -235,8 +235,7 @@ class Recomputing:
         plain = self.plain
         if not torch.is_grad_enabled() or torch.compiler.is_compiling() or is_capturing():
             return plain(*arguments, **keywords)
-        leaves = flatten((arguments, keywords))[0]
-        tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+        tensors = distinct(flatten((arguments, keywords))[0])
         if not self._is_trained(tensors):
             return plain(*arguments, **keywords)
         refuse_global_hooks()

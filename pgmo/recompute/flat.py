@@ -55,15 +55,15 @@ class FlatModule(nn.Module):
                     "it is captured; use one module a layer, with nn.Dropout between them"
                 )
         self._fixed = [None if isinstance(leaf, Tensor) else leaf for leaf in leaves]
-        self._places = [place for place, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
+        self._places = _places(leaves)
         self.result: tuple[list[Any], Spec] | None = None
         self.guard = Guard(module)
 
     def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
         """The tensors in what the module's forward returns."""
         leaves = list(self._fixed)
-        for place, tensor in zip(self._places, tensors, strict=True):
-            leaves[place] = tensor
+        for place, number in self._places.items():
+            leaves[place] = tensors[number]
         arguments, keywords = unflatten(leaves, self._spec)
         registered = _registered(self.module)
         traced = traced_graph() is not None
@@ -89,6 +89,21 @@ class FlatModule(nn.Module):
         for place, tensor in zip(self._tensor_places, tensors, strict=True):
             leaves[place] = tensor
         return unflatten(leaves, self.result[1])
+
+
+def distinct(leaves: list[Any]) -> list[Tensor]:
+    """The tensors of a call, each once: attention looks whether its query is its key."""
+    return list({id(leaf): leaf for leaf in leaves if isinstance(leaf, Tensor)}.values())
+
+
+def _places(leaves: list[Any]) -> dict[int, int]:
+    """Where tensors stand in a call, and which of the distinct ones that is."""
+    numbers: dict[int, int] = {}
+    return {
+        place: numbers.setdefault(id(leaf), len(numbers))
+        for place, leaf in enumerate(leaves)
+        if isinstance(leaf, Tensor)
+    }
 
 
 def _registered(module: nn.Module) -> dict[str, Tensor]:
@@ -174,6 +189,7 @@ def signature(module: nn.Module, tree: object) -> tuple[object, ...]:
     return (
         str(spec),
         tuple(_look(leaf) for leaf in leaves),
+        tuple(_places(leaves).values()),
         tuple(
             (id(one), one.training, hook_numbers(one), _options(one)) for one in module.modules()
         ),

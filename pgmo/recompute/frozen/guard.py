@@ -4,6 +4,7 @@ While a forward pass is traced, what it reads is noted (`reads`, `code`). What i
 refused then, since the captured step would not; the rest is compared at each call.
 """
 
+import copy
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -17,6 +18,35 @@ from pgmo.recompute.frozen.draws import Draws
 from pgmo.recompute.frozen.places import line, of_assignment
 from pgmo.recompute.frozen.reads import INSIDES, Read, Reads
 from pgmo.recompute.frozen.values import MISSING, remember
+
+
+class Attributes:
+    """Those of a module as they were before it ran, with the contents of containers."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self._values = dict(_own(module))
+        self._contents = {
+            name: (copy.copy(value), remember(value)) for name, value in self._values.items()
+            if isinstance(value, (list, dict, set))
+        }
+
+    def is_same(self, name: str, value: object) -> bool:
+        """Whether an attribute has this value, with these contents."""
+        if name in self._contents:
+            return remember(value) == self._contents[name][1]
+        before = self._values.get(name, MISSING)
+        return value is before or remember(value) == remember(before)
+
+    def put_back(self, module: nn.Module) -> None:
+        """Makes the module have them again."""
+        for name, _ in _own(module):
+            if name not in self._values:
+                del vars(module)[name]
+        vars(module).update(self._values)
+        for name, (contents, _) in self._contents.items():
+            value = self._values[name]
+            value.clear()
+            value.extend(contents) if isinstance(value, list) else value.update(contents)
 
 
 class Guard:
@@ -39,7 +69,7 @@ class Guard:
                 attributes. All of these are put back.
         """
         reads, draws = Reads(), Draws()
-        before = [dict(vars(one)) for one in self._modules]
+        before = [Attributes(one) for one in self._modules]
         try:
             with ExitStack() as stack:
                 stack.enter_context(draws.noting())
@@ -56,7 +86,7 @@ class Guard:
                 self._reads = every
         except Exception:
             for module, attributes in zip(self._modules, before, strict=True):
-                _put_back(module, attributes)
+                attributes.put_back(module)
             raise
 
     def check(self) -> None:
@@ -81,33 +111,32 @@ class Guard:
             "change, call pgmo.recompute again with the model"
         )
 
-    def _refuse_kept(self, before: list[dict[str, Any]]) -> None:
+    def _refuse_kept(self, before: list[Attributes]) -> None:
         """Tensors that it leaves in attributes have no contents, now and later."""
         for module, attributes in zip(self._modules, before, strict=True):
-            for name, value in vars(module).items():
-                if name in INSIDES or value is attributes.get(name) and not _holds_fakes(value):
+            for name, value in _own(module):
+                if not _holds_fakes(value) or attributes.is_same(name, value):
                     continue
-                if not _holds_fakes(value):
-                    continue
-                if type(module).__module__.startswith("torch."):
-                    # Such as weights that a hook of PyTorch's computes before each call.
-                    _put_back(module, attributes)
-                    return
+                if _is_of_torch(module):
+                    attributes.put_back(module)  # as weights that PyTorch's hooks compute each time
+                    break
                 raise GraphError(
                     f"the forward pass keeps a tensor in {self._name(module, name)}"
                     f"{_at(module, name)}. A captured step has none to put there: return it"
                 )
 
-    def _refuse_changes(self, before: list[dict[str, Any]], reads: Reads) -> None:
+    def _refuse_changes(self, before: list[Attributes], reads: Reads) -> None:
         changed = [read for read in reads.found.values() if read.has_changed()]
         owners = [(read.owner, read.name) for read in changed]
         for module, attributes in zip(self._modules, before, strict=True):
             owners += [
                 (module, name)
-                for name, value in vars(module).items()
-                if name not in INSIDES and _differs(value, attributes.get(name, MISSING))
+                for name, value in _own(module)
+                if not attributes.is_same(name, value)
             ]
         for owner, name in owners:
+            if _is_of_torch(owner):
+                continue
             raise GraphError(
                 f"the forward pass changes {self._name(owner, name)} each time that it runs"
                 f"{_at(owner, name)}. A captured step runs no Python code, and would leave it as "
@@ -130,10 +159,6 @@ def _at(owner: object, name: str) -> str:
     return f", at {found}" if found else ""
 
 
-def _differs(value: object, before: object) -> bool:
-    return value is not before and remember(value) != remember(before)
-
-
 def _holds_fakes(value: object) -> bool:
     if isinstance(value, (list, tuple, set)):
         return any(_holds_fakes(one) for one in value)
@@ -142,13 +167,12 @@ def _holds_fakes(value: object) -> bool:
     return isinstance(value, Tensor) and is_fake(value)
 
 
-def _put_back(module: nn.Module, attributes: dict[str, Any]) -> None:
-    own = vars(module)
-    for name in [name for name in own if name not in INSIDES]:
-        if name not in attributes:
-            del own[name]
-        else:
-            own[name] = attributes[name]
+def _own(module: nn.Module) -> list[tuple[str, Any]]:
+    return [(name, value) for name, value in vars(module).items() if name not in INSIDES]
+
+
+def _is_of_torch(owner: object) -> bool:
+    return type(owner).__module__.startswith("torch.")
 
 
 def _show(value: object, otherwise: str = "another one now") -> str:

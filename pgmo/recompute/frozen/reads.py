@@ -143,6 +143,8 @@ class Reads:
                 return
             if is_option(owner, value):
                 return  # another value is another kind of call
+            if type(owner).__module__.startswith("torch.") and isinstance(value, (list, dict)):
+                return  # PyTorch's own, such as the parameters of an LSTM once more
         self._see(frame)
         if name in getattr(owner, "__dict__", ()):
             self._add(owner, name, value, frame, of_instance)
