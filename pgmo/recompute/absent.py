@@ -18,6 +18,7 @@ from torch import Tensor, fx
 from torch.autograd.function import BackwardCFunction
 
 from pgmo.recompute.compat import fakes, is_backward, is_tangent, node_of, storage_key, traced_graph
+from pgmo.recompute.costs import example_arguments
 
 CUSTOM = "pgmo_custom"
 """Key of a node's `meta`: number of the custom function's call that made it in the backward pass,
@@ -57,7 +58,9 @@ def lost(joint: fx.GraphModule, absent: Collection[str]) -> list[fx.Node]:
         {storage_key(one): node for node in nodes for one in fakes(node.meta.get("val"))[:1]}
         for nodes in narrowing.read
     )
-    return [node for key, node in gone.items() if key not in kept and node.op != "placeholder"]
+    for node in joint.graph.find_nodes(op="placeholder"):
+        kept |= {storage_key(one): node for one in fakes(node.meta.get("val"))}  # there anyway
+    return [node for key, node in gone.items() if key not in kept]
 
 
 def hold(narrow: fx.GraphModule, nodes: Iterable[fx.Node]) -> fx.GraphModule:
@@ -79,9 +82,8 @@ def hold(narrow: fx.GraphModule, nodes: Iterable[fx.Node]) -> fx.GraphModule:
     place = {node: index for index, node in enumerate(graph.nodes)}
     for node in nodes:
         copy = copies[node.name]
-        with graph.inserting_after(copy) if place[copy] > place[first] else graph.inserting_before(
-            first
-        ):
+        later = place[copy] >= place[first]
+        with graph.inserting_after(copy) if later else graph.inserting_before(first):
             graph.call_function(_held, (copy,)).meta["partitioner_tag"] = "is_backward"
     return narrow
 
@@ -102,6 +104,8 @@ def release(backward: fx.GraphModule) -> None:
         ):
             freed.update(node.all_input_nodes)
             backward.graph.erase_node(node)
+        elif node in freed and not node.users:
+            backward.graph.erase_node(node)  # an input that nobody reads would live to the end
 
 
 class _Narrowing:
@@ -109,6 +113,7 @@ class _Narrowing:
         self._graph = fx.Graph()
         self._copies: dict[fx.Node, fx.Node | None] = {}  # None for what is absent
         self._zeros: dict[fx.Node, fx.Node] = {}
+        self._moved: set[int] = set()  # storages of sums that are a summand now
         self._after: set[fx.Node] = set()  # depends on the gradient of an output
         self._customs: dict[int, bool] = {}  # whether any gradient comes
         names = {node.name: node for node in module.graph.nodes}
@@ -149,6 +154,7 @@ class _Narrowing:
         if len(there) != 1 or _look(there[0]) != _look(node):
             return False
         self._copies[node] = self._copies[there[0]]
+        self._moved.update(storage_key(one) for one in fakes(node.meta["val"]))
         return True
 
     def _copy(self, node: fx.Node) -> None:
@@ -156,7 +162,11 @@ class _Narrowing:
             results = fx.node.map_arg(node.args, self._copies.__getitem__)
             self._graph.output(results[0]).meta.update(node.meta)
         else:
-            self._copies[node] = self._graph.node_copy(node, self._present)
+            copy = self._copies[node] = self._graph.node_copy(node, self._present)
+            if any(storage_key(one) in self._moved for one in fakes(node.meta.get("val"))):
+                arguments, keywords = example_arguments(copy)
+                assert callable(copy.target)
+                copy.meta["val"] = copy.target(*arguments, **keywords)
 
     def _present(self, node: fx.Node) -> fx.Node:
         """A copy, or zeros for what is absent and is read beside something that comes."""

@@ -296,8 +296,13 @@ def function_modes() -> tuple[type, ...]:
 
 
 def hook_numbers(module: nn.Module) -> tuple[int, ...]:
-    """The numbers of the hooks that run around a module's forward method."""
-    return (*module._forward_pre_hooks, *module._forward_hooks)
+    """The numbers of the hooks that run around a module's forward method, and its derivative's."""
+    return (
+        *module._forward_pre_hooks,
+        *module._forward_hooks,
+        *module._backward_pre_hooks,
+        *module._backward_hooks,
+    )
 
 
 def without_tracing() -> AbstractContextManager[Any]:

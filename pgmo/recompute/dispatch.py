@@ -3,8 +3,10 @@
 import inspect
 import threading
 import warnings
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
+from weakref import ref
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +17,8 @@ from pgmo.recompute.decide import Planned, Settings
 from pgmo.recompute.execute import Step
 from pgmo.recompute.flat import FlatModule, Forward, distinct, signature
 from pgmo.recompute.frozen.hooks import refuse_global_hooks, refuse_hooks
-from pgmo.recompute.pending import Pending
+from pgmo.recompute.frozen.places import of_error
+from pgmo.recompute.pending import Call, Pending
 from pgmo.units import format_bytes
 
 TOLERANCE = 0.02
@@ -66,6 +69,7 @@ class CapturedCall:
         self._settings, self._pending = settings, pending
         self._beside = 0  # bytes that other calls held during the first step
         self._came: frozenset[str] | None = None
+        self._measured: Callable[[], Call | None] = lambda: None
         self.reported = False
         self._compile(Step(settings))
 
@@ -82,7 +86,9 @@ class CapturedCall:
         except PgmoError:
             raise
         except Exception as error:
-            raise GraphError(f"the step cannot be captured: {error}. {_LIMITS}") from error
+            where = of_error(error)
+            at = f", at {where}" if where else ""
+            raise GraphError(f"the step cannot be captured: {error}{at}. {_LIMITS}") from error
         if step.planned is None:
             raise NothingToPlanError(_NOTHING)
         self.step = step
@@ -119,11 +125,19 @@ class CapturedCall:
             self._compare(alone, tensors)
         if self._pending:
             self._note_others()
+        step = self.step
+        if step.backward is None and self._measured() is None:
+            step.forward = None  # its results are gone without a backward pass: measure another one
+        first = step.forward is None
         results = self._run(*tensors)
         context = compiled_context([one for one in results if isinstance(one, Tensor)])
         if context is not None:
             context.set_materialize_grads(False)  # what nobody differentiates stays None
-            self._pending.add(context, self.step.forward.net if self.step.forward else 0)
+            held = step.forward.net if step.forward else 0
+            # The backward pass of another call frees what was not seen to come.
+            call = self._pending.add(context, held, lambda: setattr(step, "is_measured", first))
+            if first:
+                self._measured = ref(call)
         return self._flat.nested(results)
 
     def _follow(self, tensors: list[Tensor]) -> None:
@@ -222,9 +236,7 @@ class Recomputing:
         """None if there is nothing to plan."""
         whole = (arguments, keywords)
         try:
-            made = CapturedCall(
-                self._module, self.plain, whole, self._settings, self._pending
-            )
+            made = CapturedCall(self._module, self.plain, whole, self._settings, self._pending)
         except NothingToPlanError:
             return None
         made.release()

@@ -11,7 +11,7 @@ is enough for all.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -39,6 +39,7 @@ class Step:
         forward: the forward pass as it was measured; None before.
         backward: the same of the backward pass, once the gradients were those expected.
         came: gradients of outputs that have come; None before the first backward pass.
+        is_measured: whether the backward pass that runs is that of the call that was measured.
         news: whether operators took more than the plan was made with.
     """
 
@@ -48,7 +49,8 @@ class Step:
     forward: Section | None = None
     backward: Section | None = None
     came: Names | None = None
-    news: bool = field(default=False)
+    is_measured: bool = False
+    news: bool = False
     _narrow: fx.GraphModule | None = None
 
     def partition(
@@ -72,15 +74,15 @@ class Step:
 
     def compile_forward(self, module: fx.GraphModule, _inputs: Sequence[Any]) -> Runner:
         """Runs operators as they are, the first time under a meter."""
-        run = announced(module)
+        half = _Half(module, None)
 
         def watched(arguments: list[Any]) -> Any:
             if self.forward is not None:
-                return run(arguments)
-            result, self.forward = self._metered(module, run, arguments)
+                return half.run(arguments)
+            result, self.forward = self._metered(half, arguments)
             return result
 
-        return mark_boxed(watched) if self.settings.check else run
+        return mark_boxed(watched) if self.settings.check else half.run
 
     def compile_backward(self, module: fx.GraphModule, _inputs: Sequence[Any]) -> Runner:
         """Runs operators as they are, those of outputs without gradients not at all.
@@ -89,7 +91,7 @@ class Step:
         """
         places = [node.name for node in module.graph.find_nodes(op="placeholder")]
         wanted = [node.name for node in tangents(module)]
-        halves: dict[Names, _Half] = {frozenset(wanted): _Half(module, range(len(places)))}
+        halves: dict[Names, _Half] = {frozenset(wanted): _Half(module, None)}
         if self._narrow is not None:
             self._add_narrow(halves, places)
 
@@ -101,12 +103,12 @@ class Step:
             if came not in halves:
                 halves[came] = _Half.of(without(module, {*wanted} - came), places)
             half = halves[came]
-            inputs = [arguments[place] for place in half.inputs]
-            arguments.clear()
-            if self.backward is not None or came != self.expected or not self.settings.check:
-                return half.run(inputs)
-            result, self.backward = self._metered(half.module, half.run, inputs)
-            return result
+            news = self.backward is None and came == self.expected and self.settings.check
+            if news and self.is_measured:
+                self.is_measured = False
+                result, self.backward = self._metered(half, arguments)
+                return result
+            return half(arguments)
 
         return mark_boxed(run)
 
@@ -124,14 +126,14 @@ class Step:
             return None
         return max(self.forward.peak, self.forward.net + self.backward.peak)
 
-    def _metered(
-        self, module: fx.GraphModule, run: Runner, arguments: list[Any]
-    ) -> tuple[Any, Section | None]:
+    def _metered(self, half: "_Half", arguments: list[Any]) -> tuple[Any, Section | None]:
         """Runs a half operator by operator, if it can be measured now."""
+        module = half.module
         measuring = meter(_device(module)) if self.planned is not None else None
         if measuring is None:
-            return run(arguments), None
+            return half(arguments), None
         with measuring:
+            half.take(arguments)
             held = _own_gradients(module, arguments)
             result = _Metered(module, measuring).boxed_run(arguments)
         del held  # what was not seen to come shall not be seen to go
@@ -156,16 +158,25 @@ class Step:
 
 
 class _Half:
-    """A backward pass for those gradients that come.
+    """A forward pass, or a backward pass for those gradients that come.
 
     Args:
         module: the graph.
-        inputs: where among the arguments of the whole backward pass its inputs are.
+        inputs: where among the arguments of the whole pass its inputs are; None for all of them.
     """
 
-    def __init__(self, module: fx.GraphModule, inputs: Sequence[int]) -> None:
-        self.module, self.inputs = module, inputs
+    def __init__(self, module: fx.GraphModule, inputs: Sequence[int] | None) -> None:
+        self.module, self._inputs = module, inputs
         self.run = announced(module)
+
+    def take(self, arguments: list[Any]) -> None:
+        """Leaves what it reads of the arguments; the others die."""
+        if self._inputs is not None:
+            arguments[:] = [arguments[place] for place in self._inputs]
+
+    def __call__(self, arguments: list[Any]) -> Any:
+        self.take(arguments)
+        return self.run(arguments)
 
     @classmethod
     def of(cls, module: fx.GraphModule, places: list[str]) -> "_Half":

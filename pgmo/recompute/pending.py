@@ -1,5 +1,6 @@
 """Calls of a model whose backward pass has not begun: each holds what it has saved."""
 
+from collections.abc import Callable
 from typing import Any
 from weakref import WeakSet
 
@@ -34,13 +35,24 @@ class Pending:
         """Bytes that all of them hold."""
         return sum(one.held for one in self._calls)
 
-    def add(self, context: Any, held: int) -> None:
+    def add(self, context: Any, held: int, begin: Callable[[], None] | None = None) -> Call:
         """Adds a call, until its backward pass begins, or its results are gone.
 
         Args:
             context: the autograd node of its results.
             held: bytes that it holds.
+            begin: called when its backward pass begins.
+
+        Returns:
+            The call, which lives as long as its results.
         """
         call = Call(held)
         self._calls.add(call)
-        context.register_prehook(lambda _gradients: self._calls.discard(call))
+
+        def begun(_gradients: object) -> None:
+            self._calls.discard(call)
+            if begin is not None:
+                begin()
+
+        context.register_prehook(begun)
+        return call

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from pgmo.recompute.frozen.places import is_foreign
 from pgmo.recompute.frozen.reads import Read, of_instance
-from pgmo.recompute.frozen.values import MISSING, is_plain, remember
+from pgmo.recompute.frozen.values import MISSING, is_generator, is_plain, remember
 
 _ATTRIBUTE = ("LOAD_ATTR", "LOAD_METHOD")
 
@@ -88,12 +88,12 @@ def of_cell(owner: Any, _name: str) -> object:
 def global_reads(found: list[tuple[dict[str, Any], Mention]]) -> Iterator[Read]:
     """Numbers, words and containers among the mentions, and those that are attributes of them."""
     for names, one in found:
-        if is_plain(one.value):
+        if is_plain(one.value) or is_generator(one.value):
             before = remember(one.value)
             yield Read(names, one.name, one.value, before, one.where, of_names)
         elif one.attribute is not None and not isinstance(one.value, (type, nn.Module, Tensor)):
             value = getattr(one.value, "__dict__", {}).get(one.attribute, MISSING)
-            if value is not MISSING and is_plain(value):
+            if value is not MISSING and (is_plain(value) or is_generator(value)):
                 before = remember(value)
                 yield Read(one.value, one.attribute, value, before, one.where, of_instance)
 

@@ -12,6 +12,13 @@ from pgmo.recompute.frozen.code import Mention
 from pgmo.recompute.frozen.places import line
 
 
+ADVICE = (
+    "A captured step would use those of its capture for ever. Draw them with PyTorch (torch.rand), "
+    "which draws anew at each step, or outside of the model and give them as a tensor; a model in "
+    "which Python decides by them (if random.random() < 0.5) can use pgmo.recompute.forget"
+)
+
+
 class Draws:
     """Whether the generators of Python and of NumPy were used in the `with` block of `noting`."""
 
@@ -45,22 +52,22 @@ class Draws:
         """
         if not self.of:
             return
-        where = next((f", at {line(*one.where)}" for one in mentions if _draws(one)), "")
+        found = (one for one in mentions if _draws(one) in self.of)
+        where = next((f", at {line(*one.where)}" for one in found), "")
         raise GraphError(
-            f"the forward pass draws random numbers of {' and '.join(self.of)}{where}. A captured "
-            "step would use those of its capture for ever. Draw them with PyTorch (torch.rand), "
-            "which are drawn anew at each step, or outside of the model and give them as a tensor; "
-            "what depends on them in Python (if random.random() < 0.5) needs pgmo.recompute.forget "
-            "or pgmo.recompute.segments"
+            f"the forward pass draws random numbers of {' and '.join(self.of)}{where}. {ADVICE}"
         )
 
 
-def _draws(mention: Mention) -> bool:
+def _draws(mention: Mention) -> str | None:
+    """Whose numbers a name may draw."""
     value = mention.value
     if isinstance(value, ModuleType):
         name = value.__name__
-        return name in ("random", "numpy.random") or (
-            name == "numpy" and mention.attribute == "random"
-        )
+        if name == "numpy.random" or (name == "numpy" and mention.attribute == "random"):
+            return "NumPy"
+        return "Python" if name == "random" else None
     owner = getattr(value, "__self__", None)
-    return isinstance(owner, random.Random) or type(owner).__module__.startswith("numpy.random")
+    if isinstance(owner, random.Random):
+        return "Python"
+    return "NumPy" if type(owner).__module__.startswith("numpy.random") else None

@@ -14,10 +14,10 @@ from torch import Tensor, nn
 from pgmo.errors import GraphError
 from pgmo.recompute.compat import is_fake
 from pgmo.recompute.frozen.code import closure_reads, global_reads, mentions
-from pgmo.recompute.frozen.draws import Draws
-from pgmo.recompute.frozen.places import line, of_assignment
+from pgmo.recompute.frozen.draws import ADVICE, Draws
+from pgmo.recompute.frozen.places import is_foreign, line, of_assignment
 from pgmo.recompute.frozen.reads import INSIDES, Read, Reads
-from pgmo.recompute.frozen.values import MISSING, remember
+from pgmo.recompute.frozen.values import MISSING, is_generator, remember
 
 
 class Attributes:
@@ -26,7 +26,8 @@ class Attributes:
     def __init__(self, module: nn.Module) -> None:
         self._values = dict(_own(module))
         self._contents = {
-            name: (copy.copy(value), remember(value)) for name, value in self._values.items()
+            name: (copy.copy(value), remember(value))
+            for name, value in self._values.items()
             if isinstance(value, (list, dict, set))
         }
 
@@ -37,16 +38,17 @@ class Attributes:
         before = self._values.get(name, MISSING)
         return value is before or remember(value) == remember(before)
 
-    def put_back(self, module: nn.Module) -> None:
-        """Makes the module have them again."""
-        for name, _ in _own(module):
+    def put_back(self, module: nn.Module, *names: str) -> None:
+        """Makes the module have them again, or those of some names."""
+        for name in names or {*self._values, *(name for name, _ in _own(module))}:
             if name not in self._values:
                 del vars(module)[name]
-        vars(module).update(self._values)
-        for name, (contents, _) in self._contents.items():
-            value = self._values[name]
-            value.clear()
-            value.extend(contents) if isinstance(value, list) else value.update(contents)
+                continue
+            value = vars(module)[name] = self._values[name]
+            if name in self._contents:
+                contents = self._contents[name][0]
+                value.clear()
+                value.extend(contents) if isinstance(value, list) else value.update(contents)
 
 
 class Guard:
@@ -56,6 +58,7 @@ class Guard:
         self._paths = {id(one): path for path, one in model.named_modules()}
         self._modules = list(model.modules())  # alive, so that no other has its identity
         self._reads: list[Read] = []
+        self._earlier: list[tuple[Read, object]] = []  # at the end of the last run
 
     @contextmanager
     def watching(self, traced: bool) -> Iterator[None]:
@@ -69,6 +72,10 @@ class Guard:
                 attributes. All of these are put back.
         """
         reads, draws = Reads(), Draws()
+        for module in self._modules:
+            for kind in type(module).__mro__:
+                reads.see(vars(kind).get("forward"))
+            reads.see(vars(module).get("forward"))
         before = [Attributes(one) for one in self._modules]
         try:
             with ExitStack() as stack:
@@ -83,7 +90,8 @@ class Guard:
             every += closure_reads(kinds, reads.codes)
             if traced:
                 self._refuse_changes(before, reads)
-                self._reads = every
+                self._reads = [read for read in every if not is_generator(read.value)]
+            self._earlier = [(read, remember(read.now())) for read in every]
         except Exception:
             for module, attributes in zip(self._modules, before, strict=True):
                 attributes.put_back(module)
@@ -100,7 +108,7 @@ class Guard:
                 self._refuse(read)
 
     def _refuse(self, read: Read) -> None:
-        now = read.find(read.owner, read.name)
+        now = read.now()
         name = self._name(read.owner, read.name)
         raise GraphError(
             f"{name} is {_show(now)} and was {_show(read.value, 'other contents')} when the step "
@@ -117,9 +125,9 @@ class Guard:
             for name, value in _own(module):
                 if not _holds_fakes(value) or attributes.is_same(name, value):
                     continue
-                if _is_of_torch(module):
-                    attributes.put_back(module)  # as weights that PyTorch's hooks compute each time
-                    break
+                if _is_of_torch(module, name):
+                    attributes.put_back(module, name)  # made anew each time
+                    continue
                 raise GraphError(
                     f"the forward pass keeps a tensor in {self._name(module, name)}"
                     f"{_at(module, name)}. A captured step has none to put there: return it"
@@ -127,6 +135,13 @@ class Guard:
 
     def _refuse_changes(self, before: list[Attributes], reads: Reads) -> None:
         changed = [read for read in reads.found.values() if read.has_changed()]
+        changed += [read for read, was in self._earlier if remember(read.now()) != was]
+        for read in changed:
+            if is_generator(read.value):
+                raise GraphError(
+                    f"the forward pass changes {self._name(read.owner, read.name)}: it draws "
+                    f"random numbers, at {line(*read.where)}. {ADVICE}"
+                )
         owners = [(read.owner, read.name) for read in changed]
         for module, attributes in zip(self._modules, before, strict=True):
             owners += [
@@ -135,7 +150,7 @@ class Guard:
                 if not attributes.is_same(name, value)
             ]
         for owner, name in owners:
-            if _is_of_torch(owner):
+            if _is_of_torch(owner, name):
                 continue
             raise GraphError(
                 f"the forward pass changes {self._name(owner, name)} each time that it runs"
@@ -171,8 +186,15 @@ def _own(module: nn.Module) -> list[tuple[str, Any]]:
     return [(name, value) for name, value in vars(module).items() if name not in INSIDES]
 
 
-def _is_of_torch(owner: object) -> bool:
-    return type(owner).__module__.startswith("torch.")
+def _is_of_torch(owner: object, name: str) -> bool:
+    """Whether PyTorch's own code keeps an attribute: weights in one piece, or that a hook makes."""
+    if type(owner).__module__.startswith("torch."):
+        return True
+    parameters = getattr(owner, "_parameters", {})
+    if f"{name}_g" in parameters or f"{name}_orig" in parameters:
+        return True
+    found = of_assignment(type(owner), name)
+    return found is not None and not is_foreign(found)
 
 
 def _show(value: object, otherwise: str = "another one now") -> str:

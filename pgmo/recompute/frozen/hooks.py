@@ -16,8 +16,9 @@ _KINDS = {
     "_backward_hooks": "backward hook",
 }
 
-_HARMLESS = ("torch.nn.utils.", "pgmo.")
-"""Modules whose hooks compute with parameters, which is captured, or do nothing in a capture."""
+_HARMLESS = ("torch.nn.utils.", "transformers.utils.output_capturing", "pgmo.")
+"""Modules whose hooks compute with parameters, or collect what forward returns: both are captured;
+our own watch what runs."""
 
 
 def refuse_hooks(model: nn.Module) -> None:

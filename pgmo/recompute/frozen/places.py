@@ -46,6 +46,17 @@ def of_function(function: Callable[..., Any]) -> str:
     return f"`{name}` ({code.co_filename}:{code.co_firstlineno})"
 
 
+def of_error(error: BaseException) -> str | None:
+    """The innermost line of code that is not PyTorch's in an error's traceback."""
+    found = None
+    trace = error.__traceback__
+    while trace is not None:
+        if is_foreign(trace.tb_frame.f_code.co_filename):
+            found = line(trace.tb_frame.f_code.co_filename, trace.tb_lineno)
+        trace = trace.tb_next
+    return found
+
+
 def of_assignment(kind: type, name: str) -> str | None:
     """The line of a class, or of one that it inherits from, which writes to an attribute."""
     pattern = re.compile(rf"\.{re.escape(name)}\b(\[[^]]*\])?\s*(:[^=]+)?([-+*/|&]|//|\*\*)?=(?!=)")

@@ -57,9 +57,13 @@ class Read:
     where: tuple[str, int]
     find: Callable[[Any, str], object]
 
+    def now(self) -> object:
+        """The value that the owner has now."""
+        return self.find(self.owner, self.name)
+
     def has_changed(self) -> bool:
         """Whether it is another one now."""
-        now = self.find(self.owner, self.name)
+        now = self.now()
         if now is self.value and isinstance(now, (int, float, str, type(None))):
             return False
         return remember(now) != self.before
@@ -143,15 +147,18 @@ class Reads:
                 return
             if is_option(owner, value):
                 return  # another value is another kind of call
-            if type(owner).__module__.startswith("torch.") and isinstance(value, (list, dict)):
+            if isinstance(value, (list, dict)) and not is_foreign(frame.f_code.co_filename):
                 return  # PyTorch's own, such as the parameters of an LSTM once more
         self._see(frame)
+        if isinstance(value, Tensor):
+            return  # such as a weight that a hook has computed; one with contents is refused
         if name in getattr(owner, "__dict__", ()):
             self._add(owner, name, value, frame, of_instance)
         elif is_plain(value) and _is_plain_member(type(owner), name):
             self._add(owner, name, value, frame, of_class)
         else:
-            return  # a method, or a property, which reads what it is made of
+            self.see(value)
+            return  # a property reads what it is made of
         if not is_plain(value) and not isinstance(value, (nn.Module, *_WITHOUT)):
             self._patch(type(value))
 
@@ -162,6 +169,12 @@ class Reads:
         if key not in self.found:
             where = (frame.f_code.co_filename, frame.f_lineno)
             self.found[key] = Read(owner, name, value, remember(value), where, find)
+
+    def see(self, value: object) -> None:
+        """Adds the code of a function or method that may run."""
+        function = inspect.unwrap(getattr(value, "__func__", value))  # type: ignore[arg-type]
+        if isinstance(function, FunctionType) and is_foreign(function.__code__.co_filename):
+            self.codes.setdefault(function.__code__, function.__globals__)
 
     def _see(self, frame: FrameType) -> None:
         if is_foreign(frame.f_code.co_filename):

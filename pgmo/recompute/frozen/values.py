@@ -50,20 +50,31 @@ def remember(value: object, depth: int = 4) -> object:
         if isinstance(value, (set, frozenset)):
             return (type(value), frozenset(value))
         return (type(value), [remember(one, depth - 1) for one in value])
-    if isinstance(value, random.Random):
-        return (random.Random, value.getstate())
+    if is_generator(value):
+        return ("generator", repr(_state(value)))
     if isinstance(value, functools.partial):
         return _partial(value, depth)
-    numpy = sys.modules.get("numpy")
-    if numpy is not None and isinstance(value, numpy.random.Generator):
-        return ("numpy", repr(value.bit_generator.state))
-    if numpy is not None and isinstance(value, numpy.random.RandomState):
-        return ("numpy", repr(value.get_state()))
     if isinstance(value, types.SimpleNamespace):
         return (types.SimpleNamespace, remember(vars(value), depth))
     if isinstance(value, types.MethodType):
         return ("method", id(value.__self__), id(value.__func__))
     return ("object", id(value))
+
+
+def is_generator(value: object) -> bool:
+    """Whether a value draws random numbers, of Python or of NumPy."""
+    numpy: Any = sys.modules.get("numpy")
+    return isinstance(value, random.Random) or (
+        numpy is not None and isinstance(value, (numpy.random.Generator, numpy.random.RandomState))
+    )
+
+
+def _state(generator: Any) -> object:
+    if isinstance(generator, random.Random):
+        return generator.getstate()
+    if hasattr(generator, "bit_generator"):
+        return generator.bit_generator.state
+    return generator.get_state()
 
 
 def _partial(value: functools.partial[Any], depth: int) -> object:

@@ -189,3 +189,25 @@ def test_a_model_may_be_trained_beside_its_original():
         reference(X).sum().backward()
     for one, other in zip(plain.parameters(), reference.parameters(), strict=True):
         assert torch.equal(one.grad, other.grad)
+
+
+def test_the_lstm_of_onednn_is_refused_before_any_of_it_is_tried():
+    class Sequence(nn.LSTM):
+        def forward(self, x):
+            return super().forward(x)[0].sum()
+
+    with pytest.raises(pgmo.GraphError, match="LSTM of oneDNN"):
+        pgmo.recompute(Sequence(64, 64, batch_first=True), torch.randn(8, 20, 64), budget=0.8)
+
+
+def test_modes_reach_the_result_and_the_original():
+    class Noisy(nn.Linear):
+        def forward(self, x):
+            return nn.functional.dropout(super().forward(x), 0.5, self.training)
+
+    plain = Noisy(8, 8)
+    model, _ = pgmo.recompute(plain, X, 1.0, measure=False)
+    plain.eval()
+    assert torch.equal(model(X), plain(X))
+    model.train()
+    assert plain.training
