@@ -29,9 +29,9 @@ from torch import Tensor, fx, nn
 from torch._functorch import config as functorch_config
 from torch._functorch import partitioners
 from torch._functorch.aot_autograd import aot_module_simplified
-from torch.autograd.profiler import profile
 from torch._subclasses.fake_tensor import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
+from torch.autograd.profiler import profile
 from torch.fx.experimental.proxy_tensor import get_proxy_mode, get_proxy_slot
 from torch.fx.graph import CodeGen
 from torch.overrides import _get_current_function_mode_stack
@@ -292,7 +292,8 @@ def is_fake(tensor: Tensor) -> bool:
 
 def function_modes() -> tuple[type, ...]:
     """The kinds of modes that watch functions of PyTorch now."""
-    return tuple(type(one) for one in _get_current_function_mode_stack())
+    stack: list[Any] = _get_current_function_mode_stack()  # type: ignore[no-untyped-call]
+    return tuple(type(one) for one in stack)
 
 
 def hook_numbers(module: nn.Module) -> tuple[int, ...]:

@@ -3,9 +3,8 @@
 import inspect
 import threading
 import warnings
-from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 import torch
@@ -20,6 +19,9 @@ from pgmo.recompute.frozen.hooks import refuse_global_hooks, refuse_hooks
 from pgmo.recompute.frozen.places import of_error
 from pgmo.recompute.pending import Call, Pending
 from pgmo.units import format_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 TOLERANCE = 0.02
 """Share by which the measured peak may differ from the predicted one."""
@@ -146,7 +148,8 @@ class CapturedCall:
         if came is None or came == self._came:
             return
         first, self._came = self._came is None, came | (self._came or frozenset())
-        if self._came == self.step.expected or (not first and self._came <= self.step.expected):
+        expected = self.step.expected or frozenset()
+        if self._came == expected or (not first and self._came <= expected):
             return
         self._again(Step(self._settings, expected=self._came), tensors)
 

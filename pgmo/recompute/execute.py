@@ -113,7 +113,8 @@ class Step:
         return mark_boxed(run)
 
     def _add_narrow(self, halves: dict[Names, "_Half"], places: list[str]) -> None:
-        assert self._narrow is not None and self.expected is not None
+        assert self._narrow is not None
+        assert self.expected is not None
         try:
             halves[self.expected] = _Half.of(self._narrow, places)
         except ValueError:

@@ -1,7 +1,7 @@
 """Bytes that the framework's allocator hands out while some code runs, section by section.
 
-A profile of memory events, which all of PyTorch's allocators write. Their own statistics would do on
-CUDA, but their peak is the user's: to measure with it is to reset it.
+A profile of memory events, which all of PyTorch's allocators write. CUDA's statistics would do, but
+their peak is the user's: to measure with it is to reset it.
 """
 
 import os

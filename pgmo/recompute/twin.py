@@ -50,7 +50,7 @@ def twin(model: M, forward: Callable[..., Any], again: Callable[[M], M]) -> M:
         "_compiled_call_impl": _Own(None),
         ORIGIN: model,
     }
-    made = object.__new__(type(base.__name__, (base,), own))
+    made: M = object.__new__(type(base.__name__, (base,), own))
     object.__setattr__(made, "__dict__", vars(model))
     return made
 

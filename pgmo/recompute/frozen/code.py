@@ -43,10 +43,11 @@ def mentions(codes: dict[CodeType, dict[str, Any]]) -> list[tuple[dict[str, Any]
             called = one.value
             if one.attribute is not None and isinstance(called, ModuleType):
                 called = vars(called).get(one.attribute)
-            if isinstance(called, FunctionType) and is_foreign(called.__code__.co_filename):
-                if called.__code__ not in seen:
-                    seen.add(called.__code__)
-                    todo.append((called.__code__, called.__globals__))
+            if not isinstance(called, FunctionType) or called.__code__ in seen:
+                continue
+            seen.add(called.__code__)
+            if is_foreign(called.__code__.co_filename):
+                todo.append((called.__code__, called.__globals__))
         for inner in code.co_consts:
             if isinstance(inner, CodeType) and inner not in seen:
                 seen.add(inner)
@@ -58,18 +59,13 @@ def _mentions(code: CodeType, names: dict[str, Any]) -> Iterator[Mention]:
     line = code.co_firstlineno
     instructions = list(dis.get_instructions(code))
     for index, one in enumerate(instructions):
-        line = one.starts_line if _is_number(one.starts_line) else line
-        line = getattr(getattr(one, "positions", None), "lineno", None) or line
+        line = (one.positions.lineno if one.positions else None) or line
         if one.opname != "LOAD_GLOBAL" or one.argval not in names:
             continue
         following = instructions[index + 1] if index + 1 < len(instructions) else None
         taken = following is not None and following.opname in _ATTRIBUTE
         attribute = str(following.argval) if following is not None and taken else None
         yield Mention(one.argval, attribute, names[one.argval], (code.co_filename, line))
-
-
-def _is_number(line: object) -> bool:
-    return isinstance(line, int) and not isinstance(line, bool)  # a bool from Python 3.13 on
 
 
 def of_names(owner: dict[str, Any], name: str) -> object:

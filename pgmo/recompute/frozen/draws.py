@@ -11,7 +11,6 @@ from pgmo.errors import GraphError
 from pgmo.recompute.frozen.code import Mention
 from pgmo.recompute.frozen.places import line
 
-
 ADVICE = (
     "A captured step would use those of its capture for ever. Draw them with PyTorch (torch.rand), "
     "which draws anew at each step, or outside of the model and give them as a tensor; a model in "

@@ -39,7 +39,7 @@ def of_function(function: Callable[..., Any]) -> str:
     inner = inspect.unwrap(getattr(inner, "__func__", inner))
     code = getattr(inner, "__code__", None)
     if code is None:
-        code = getattr(getattr(type(inner), "__call__", None), "__code__", None)
+        code = getattr(type(inner).__call__, "__code__", None)
     name = getattr(inner, "__qualname__", type(inner).__qualname__)
     if not isinstance(code, CodeType):
         return f"`{name}`"

@@ -113,7 +113,7 @@ class Reads:
         if kind in self._patched:
             return
         own = vars(kind).get("__getattribute__", MISSING)
-        original = kind.__getattribute__
+        original: Any = kind.__getattribute__
 
         def noting(owner: Any, name: str) -> Any:
             if threading.get_ident() != self._thread or name.startswith("__"):

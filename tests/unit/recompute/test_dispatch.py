@@ -215,7 +215,7 @@ def test_threads_capture_and_measure_in_turn():
             for _ in range(2):
                 model(torch.ones(64, 64)).backward()
             made[number] = plan.measured_peak
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:
             failed.append(error)
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]

@@ -205,7 +205,7 @@ class Draws(nn.Linear):
         if self.draw == "python":
             return y * random.random()
         if self.draw == "numpy":
-            return y * float(np.random.rand())
+            return y * float(np.random.rand())  # noqa: NPY002
         if self.draw == "global":
             return y * GENERATOR.random()
         return y * self.own.random()
@@ -221,10 +221,11 @@ class Draws(nn.Linear):
     ],
 )
 def test_random_numbers_that_are_not_of_pytorch(draw, message):
-    before = random.getstate(), np.random.get_state()[1].tolist()
+    before = random.getstate(), np.random.get_state()[1].tolist()  # noqa: NPY002
     with pytest.raises(pgmo.GraphError, match=message):
         made(Draws(draw))
-    assert (random.getstate(), np.random.get_state()[1].tolist()) == before
+    after = random.getstate(), np.random.get_state()[1].tolist()  # noqa: NPY002
+    assert after == before
 
 
 def test_another_module_in_the_place_of_one_is_captured_anew():
