@@ -13,7 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import (
     BuiltinFunctionType,
     CodeType,
@@ -28,7 +28,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from pgmo.recompute.frozen.places import is_foreign
-from pgmo.recompute.frozen.values import MISSING, is_plain, remember
+from pgmo.recompute.frozen.values import MISSING, is_fixed, is_plain, remember
 
 INSIDES = frozenset(vars(nn.Module())) | {"forward", "_compiled_call_impl", "call_super_init"}
 """Attributes that every module has."""
@@ -56,6 +56,10 @@ class Read:
     before: object
     where: tuple[str, int]
     find: Callable[[Any, str], object]
+    changes_inside: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.changes_inside = not is_fixed(self.value)
 
     def now(self) -> object:
         """The value that the owner has now."""
@@ -64,7 +68,7 @@ class Read:
     def has_changed(self) -> bool:
         """Whether it is another one now."""
         now = self.now()
-        if now is self.value and isinstance(now, (int, float, str, type(None))):
+        if now is self.value and not self.changes_inside:
             return False
         return remember(now) != self.before
 

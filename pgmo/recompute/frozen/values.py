@@ -61,6 +61,12 @@ def remember(value: object, depth: int = 4) -> object:
     return ("object", id(value))
 
 
+def is_fixed(value: object) -> bool:
+    """Whether the same object is always remembered in the same way."""
+    holds = (list, tuple, dict, set, functools.partial, types.SimpleNamespace)
+    return not isinstance(value, holds) and not is_generator(value)
+
+
 def is_generator(value: object) -> bool:
     """Whether a value draws random numbers, of Python or of NumPy."""
     numpy: Any = sys.modules.get("numpy")
