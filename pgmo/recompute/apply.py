@@ -1,6 +1,5 @@
 """`pgmo.recompute`: from a model and a budget to a model that keeps to it."""
 
-import copy
 import functools
 from collections.abc import Mapping
 from typing import Any, Literal, TypeVar
@@ -13,7 +12,9 @@ from pgmo.recompute.budget import parse_budget
 from pgmo.recompute.compat import flatten, storage_key
 from pgmo.recompute.decide import Planner, Settings, find_planner
 from pgmo.recompute.dispatch import Recomputing
+from pgmo.recompute.frozen.wrappers import refuse_wrappers
 from pgmo.recompute.outcome import RecomputePlan
+from pgmo.recompute.twin import original, twin
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -44,8 +45,9 @@ def recompute(
     the loss into the model's forward to have it planned, too.
 
     Args:
-        model: a module. It is not changed; the returned one shares its parameters, buffers and
-            submodules, so its `state_dict` is the same and either may be given to an optimizer.
+        model: a module. It goes on working as it is; the returned one shares its parameters,
+            buffers, submodules and all other attributes, so what is done to one of them, such as
+            `eval()`, is done to both, and either may be given to an optimizer.
         example_inputs: what the model is called with: a tuple of positional arguments, a
             dictionary of keyword arguments, or one argument. Other shapes, types and modes are
             captured and planned when they first come.
@@ -88,15 +90,21 @@ def recompute(
     resident = _resident(model, (arguments, keywords))
     limit = parse_budget(budget, resident if counts == "all" else 0)
     settings = Settings(limit, find_planner(planner), costs, measure, check)
-    made = copy.copy(model)  # shares all parameters, buffers and submodules
-    forward = model.__dict__.get("forward") or functools.partial(type(model).forward, made)
-    if isinstance(forward, Recomputing):
-        forward = forward.plain  # planned anew
-    recomputing = Recomputing(made, forward, settings)
+    model = original(model)  # planned anew
+    refuse_wrappers(model)
+    recomputing = Recomputing(model, settings)
     with torch.enable_grad():
         call = recomputing.capture(*arguments, **keywords)
-    made.__dict__["forward"] = recomputing
-    return made, RecomputePlan(call, resident)
+    return _twin(recomputing, settings, model), RecomputePlan(call, resident)
+
+
+def _twin(recomputing: Recomputing, settings: Settings, model: M) -> M:
+    return twin(model, recomputing, functools.partial(_again, settings))
+
+
+def _again(settings: Settings, model: M) -> M:
+    """For copies, also those in files: they have other parameters, and capture anew."""
+    return _twin(Recomputing(model, settings), settings, model)
 
 
 def _call(example: object) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 import operator
 from dataclasses import dataclass
+from decimal import Decimal
 from numbers import Integral, Real
 from typing import Literal
 
@@ -42,7 +43,8 @@ def parse_budget(budget: object, resident: int = 0) -> Budget:
     """Reads a budget as users write it.
 
     Args:
-        budget: bytes, as a number or as in `"8 GiB"`; a share, as in `"60%"` or 0.6; `"min"`; None.
+        budget: bytes, as a whole number or as in `"8 GiB"`; a share, as in `"60%"`, 0.6 or
+            `"0.6"`; `"min"`; None. Numbers may be NumPy's, or tensors of one.
         resident: bytes that are there before the step and that the budget counts, too.
 
     Raises:
@@ -53,16 +55,40 @@ def parse_budget(budget: object, resident: int = 0) -> Budget:
         >>> parse_budget("8 KiB"), parse_budget("60%"), parse_budget(0.5), parse_budget("min")
         (8192, Share(part=0.6, resident=0), Share(part=0.5, resident=0), 'min')
     """
-    if budget is None or budget == "min":
-        return budget
+    if budget is None or (isinstance(budget, str) and budget.strip() == "min"):
+        return None if budget is None else "min"
+    budget = _number(budget)
     share = _share(budget)
     if share is not None:
         return Share(share, resident)
-    if hasattr(budget, "__index__") and not isinstance(budget, bool):
-        budget = operator.index(budget)  # numpy's integers, too
     if not isinstance(budget, (int, str)) or isinstance(budget, bool):
         raise OptionError(f'the budget is {budget!r}; give bytes, "8 GiB", "60%", or "min"')
     return _above(parse_bytes(budget), resident)
+
+
+def _number(budget: object) -> object:
+    """A number in the place of what stands for one: `"0.5"`, a scalar tensor, NumPy's numbers."""
+    if isinstance(budget, str):
+        try:
+            return float(budget) if any(mark in budget for mark in ".eE") else budget
+        except ValueError:
+            return budget
+    shape = getattr(budget, "shape", None)
+    if shape is not None and tuple(shape) == ():
+        try:
+            budget = budget.item()  # type: ignore[attr-defined]  # of a tensor, or of NumPy
+        except RuntimeError:
+            return budget  # it has no contents
+    if isinstance(budget, (bool, float)):
+        return budget
+    if isinstance(budget, Decimal) or (
+        isinstance(budget, Real) and not isinstance(budget, Integral)
+    ):
+        return float(budget)
+    try:
+        return operator.index(budget)  # type: ignore[arg-type]
+    except TypeError:
+        return budget
 
 
 def _share(budget: object) -> float | None:
@@ -71,8 +97,8 @@ def _share(budget: object) -> float | None:
             part = float(budget.strip().removesuffix("%")) / 100
         except ValueError:
             return None
-    elif isinstance(budget, Real) and not isinstance(budget, Integral):
-        part = float(budget)  # numpy's, too
+    elif isinstance(budget, float):
+        part = budget
     else:
         return None
     if not 0 < part <= 1:

@@ -9,7 +9,7 @@ cost nothing and take nothing (`grouping.py`).
 """
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from torch import fx
@@ -59,6 +59,15 @@ class Captured:
     backward: frozenset[fx.Node]
     forgotten: frozenset[int]
 
+    def names(self, operations: Iterable[int]) -> set[str]:
+        """The names of the nodes that compute, by which they are known in other graphs."""
+        return {self.nodes[index][0].name for index in operations if self.nodes[index]}
+
+    def numbers(self, names: Collection[str]) -> frozenset[int]:
+        """The forward operations of those names."""
+        forward = enumerate(self.nodes[: self.graph.forward])
+        return frozenset(index for index, nodes in forward if nodes and nodes[0].name in names)
+
     def replaced(self, node: fx.Node) -> dict[fx.Node, fx.Node]:
         """What a node reads in the place of a buffer when it runs again.
 
@@ -75,6 +84,21 @@ class Captured:
             for index, argument in enumerate(node.args[3:5])
             if isinstance(argument, fx.Node) and last - 2 + index in items
         }
+
+
+def refuse_unplannable(joint: fx.GraphModule) -> None:
+    """Refuses what does not run as captured, before any operator is tried by itself.
+
+    Raises:
+        GraphError: there is such an operator.
+    """
+    for node in joint.graph.nodes:
+        if operator_name(node) == "aten.mkldnn_rnn_layer_backward":
+            raise GraphError(
+                "the LSTM of oneDNN cannot be captured: its forward pass keeps what the backward "
+                "pass needs only if gradients are recorded. Use PyTorch's own: run and capture the "
+                "model in `with torch.backends.mkldnn.flags(enabled=False):`"
+            )
 
 
 def _is_collective(node: fx.Node) -> bool:
@@ -115,12 +139,6 @@ def capture(
         draft = drafts[old]
         node = draft.node
         name = operator_name(node)
-        if name == "aten.mkldnn_rnn_layer_backward":
-            raise GraphError(
-                "the LSTM of oneDNN cannot be captured: its forward pass keeps what the backward "
-                "pass needs only if gradients are recorded. Use PyTorch's own: run and capture the "
-                "model in `with torch.backends.mkldnn.flags(enabled=False):`"
-            )
         writes = tuple(draft.writes)
         operation = Operation(
             name=name,

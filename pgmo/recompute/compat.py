@@ -7,6 +7,10 @@
     inductor            nothing: its partitioner is fixed      custom_partitioner_fn, from 2.10 on
     boxed               CodeGen.gen_fn_def                     a keyword more
     traced_graph        get_proxy_mode                         the same
+    node_of             get_proxy_slot                         the same
+    compiled_context    CompiledFunctionBackward               the same
+    function_modes      _get_current_function_mode_stack       the same
+    is_fake             FakeTensor, FunctionalTensor           the same
     plain backward      _cast_forward                          _functorch.config, from 2.10 on
     storage_key         UntypedStorage._cdata                  the same
     version_of          Tensor._version                        the same
@@ -25,9 +29,12 @@ from torch import Tensor, fx, nn
 from torch._functorch import config as functorch_config
 from torch._functorch import partitioners
 from torch._functorch.aot_autograd import aot_module_simplified
+from torch._subclasses.fake_tensor import FakeTensor
+from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.autograd.profiler import profile
-from torch.fx.experimental.proxy_tensor import get_proxy_mode
+from torch.fx.experimental.proxy_tensor import get_proxy_mode, get_proxy_slot
 from torch.fx.graph import CodeGen
+from torch.overrides import _get_current_function_mode_stack
 from torch.utils import _pytree
 from torch.utils._python_dispatch import _disable_current_modes
 
@@ -239,6 +246,29 @@ def traced_graph() -> fx.Graph | None:
     return graph if isinstance(graph, fx.Graph) else None
 
 
+def node_of(tensor: Tensor) -> fx.Node | None:
+    """The node of the traced graph that a tensor is, if it is one."""
+    tracer = getattr(get_proxy_mode(), "tracer", None)
+    if isinstance(tensor, FunctionalTensor):
+        tensor = torch._from_functional_tensor(tensor.elem)
+    slot: Any = None if tracer is None else get_proxy_slot(tensor, tracer, None)
+    return None if slot is None else cast("fx.Node", slot.proxy.node)
+
+
+def compiled_context(results: Sequence[Tensor]) -> Any:
+    """The autograd node of a compiled forward pass's results, which may be views of them."""
+    stack = [one.grad_fn for one in results if one.grad_fn is not None]
+    seen: set[Any] = set()
+    while stack:
+        function = stack.pop()
+        if type(function).__name__ == "CompiledFunctionBackward":
+            return function
+        if function not in seen:
+            seen.add(function)
+            stack += [one for one, _ in function.next_functions if one is not None]
+    return None
+
+
 def is_capturing() -> bool:
     """Whether AOTAutograd runs a forward pass now, to trace it or to look what it does."""
     key = torch._C._TorchDispatchModeKey.FUNCTIONAL
@@ -255,9 +285,25 @@ def version_of(tensor: Tensor) -> int:
     return 0 if tensor.is_inference() else int(tensor._version)
 
 
+def is_fake(tensor: Tensor) -> bool:
+    """Whether a tensor is one of a capture, without contents."""
+    return isinstance(tensor, (FakeTensor, FunctionalTensor))
+
+
+def function_modes() -> tuple[type, ...]:
+    """The kinds of modes that watch functions of PyTorch now."""
+    stack: list[Any] = _get_current_function_mode_stack()  # type: ignore[no-untyped-call]
+    return tuple(type(one) for one in stack)
+
+
 def hook_numbers(module: nn.Module) -> tuple[int, ...]:
-    """The numbers of the hooks that run around a module's forward method."""
-    return (*module._forward_pre_hooks, *module._forward_hooks)
+    """The numbers of the hooks that run around a module's forward method, and its derivative's."""
+    return (
+        *module._forward_pre_hooks,
+        *module._forward_hooks,
+        *module._backward_pre_hooks,
+        *module._backward_hooks,
+    )
 
 
 def without_tracing() -> AbstractContextManager[Any]:
@@ -281,20 +327,35 @@ def is_profiling() -> bool:
     return bool(torch._C._autograd._profiler_enabled())
 
 
-def memory_changes(finished: profile) -> list[tuple[str, int, int, int]]:
-    """What a profile with `profile_memory` holds, in order of time.
+def writes_memory_events(device: torch.device) -> bool:
+    """Whether a profile sees what is allocated on a device."""
+    if device.type == "cuda":
+        return bool(torch.cuda.get_allocator_backend() == "native")
+    return device.type == "cpu"
+
+
+def memory_changes(finished: profile, device: torch.device) -> list[tuple[str, int, int, int]]:
+    """What a profile with `profile_memory` holds of a device, in order of time.
 
     Returns:
         Name, start and duration in nanoseconds, and bytes; the last is 0 for all events that are
-        not called "[memory]", and negative where memory was freed.
+        not called "[memory]" or are of another device, and negative where memory was freed.
     """
+    number = {"cpu": -1}.get(device.type, device.index)
+    if number is None:
+        number = torch.cuda.current_device()
+
+    def is_ours(event: Any) -> bool:
+        kind = str(event.device_type()).rpartition(".")[2].lower()
+        return bool(kind == device.type and event.device_index() == number)
+
     results: Any = finished.kineto_results
     rows = [
         (
             str(event.name()),
             int(event.start_ns()),
             int(event.duration_ns()),
-            int(event.nbytes()) if event.name() == "[memory]" else 0,
+            int(event.nbytes()) if event.name() == "[memory]" and is_ours(event) else 0,
         )
         for event in results.events()
     ]

@@ -14,7 +14,7 @@ from torch import fx
 from pgmo.errors import BudgetError, OptionError
 from pgmo.recompute import workspaces
 from pgmo.recompute.budget import Budget, Share
-from pgmo.recompute.capture import Captured, capture
+from pgmo.recompute.capture import Captured, capture, refuse_unplannable
 from pgmo.recompute.costs import modelled
 from pgmo.recompute.divide import CONVOLUTION_BACKWARD, dividable, divide, helpful, needed
 from pgmo.recompute.graph import Graph
@@ -99,7 +99,7 @@ def plan_step(joint: fx.GraphModule, outputs: int, settings: Settings) -> Planne
         BudgetError: the budget cannot be met.
         GraphError: the graph cannot be planned for.
     """
-    whole = _capture(joint, outputs, settings)
+    whole = capture_step(joint, outputs, settings)
     default = simulate(whole.graph)
     budget = settings.budget
     if isinstance(budget, Share):
@@ -114,7 +114,7 @@ def plan_step(joint: fx.GraphModule, outputs: int, settings: Settings) -> Planne
     limit = schedule.peak if budget == "min" else budget
     if finest is not whole:
         kept = needed(finest, schedule, limit, _workspaces(whole, settings))
-        less = _capture(divide(joint, kept), outputs, settings) if kept else whole
+        less = capture_step(divide(joint, kept), outputs, settings) if kept else whole
         again = simulate(less.graph, choice.recomputed)
         if again.peak <= limit:
             captured, schedule = less, again
@@ -127,17 +127,23 @@ def plan_step(joint: fx.GraphModule, outputs: int, settings: Settings) -> Planne
 def _finest(whole: Captured, settings: Settings) -> Captured:
     """A step in which all is divided that takes less in two pieces; itself if there is none."""
     names = dividable(whole)
-    divided = _capture(divide(whole.joint, names), whole.outputs, settings) if names else whole
+    divided = capture_step(divide(whole.joint, names), whole.outputs, settings) if names else whole
     less = helpful(divided, _workspaces(whole, settings))
     if not less:
         return whole
     if less == names:
         return divided
-    return _capture(divide(whole.joint, less), whole.outputs, settings)
+    return capture_step(divide(whole.joint, less), whole.outputs, settings)
 
 
-def _capture(joint: fx.GraphModule, outputs: int, settings: Settings) -> Captured:
+def capture_step(joint: fx.GraphModule, outputs: int, settings: Settings) -> Captured:
+    """Groups a joint graph into operations, and measures those that are not known yet.
+
+    Raises:
+        GraphError: the graph cannot be planned for.
+    """
     timed = settings.costs == "measured"
+    refuse_unplannable(joint)
     if settings.measure or timed:
         nodes = [node for node in joint.graph.nodes if node.op == "call_function"]
         workspaces.measure(nodes, least=_least(nodes))

@@ -5,22 +5,28 @@
          +--- workspaces as they were in a real step
 
 The first time that each half runs it is measured, operator by operator. Where the peak was not
-what was predicted, what the operators took is noted, and the step can be planned again.
+what was predicted, what the operators took is noted, and the step can be planned again. The same
+goes for which outputs are differentiated: a plan is made for some, and what the forward pass saves
+is enough for all.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import fx
 
 from pgmo.recompute import workspaces
+from pgmo.recompute.absent import hold, lost, release, tangents, unlikely, without
 from pgmo.recompute.announce import announced
 from pgmo.recompute.compat import Runner, fakes, is_tangent, mark_boxed
-from pgmo.recompute.decide import Planned, Settings, plan_step
+from pgmo.recompute.decide import Planned, Settings, capture_step, plan_step
 from pgmo.recompute.meter import Meter, Section, meter
 from pgmo.recompute.rewrite import split
+from pgmo.recompute.schedule import simulate
+
+Names = frozenset[str]
 
 
 @dataclass
@@ -28,32 +34,91 @@ class Step:
     """A partition function and two compilers for AOTAutograd, and what they have seen.
 
     Attributes:
+        expected: gradients of outputs that will come, by the names of their nodes; None to guess.
         planned: there once the graph was captured.
         forward: the forward pass as it was measured; None before.
-        backward: the same of the backward pass.
+        backward: the same of the backward pass, once the gradients were those expected.
+        came: gradients of outputs that have come; None before the first backward pass.
+        is_measured: whether the backward pass that runs is that of the call that was measured.
         news: whether operators took more than the plan was made with.
     """
 
     settings: Settings
+    expected: Names | None = None
     planned: Planned | None = None
     forward: Section | None = None
     backward: Section | None = None
-    news: bool = field(default=False)
+    came: Names | None = None
+    is_measured: bool = False
+    news: bool = False
+    _narrow: fx.GraphModule | None = None
 
     def partition(
         self, joint: fx.GraphModule, _inputs: object, *, num_fwd_outputs: int, **_more: object
     ) -> tuple[fx.GraphModule, fx.GraphModule]:
         """Plans a joint graph and splits it; AOTAutograd's partition function."""
-        self.planned = plan_step(joint, num_fwd_outputs, self.settings)
-        return split(self.planned.captured, self.planned.schedule)
+        names = frozenset(node.name for node in tangents(joint))
+        if self.expected is None:
+            self.expected = names - unlikely(joint)
+        absent = names - self.expected
+        if not absent:
+            self.planned = plan_step(joint, num_fwd_outputs, self.settings)
+            return split(self.planned.captured, self.planned.schedule)
+        whole = capture_step(joint, num_fwd_outputs, self.settings)
+        narrow = hold(without(joint, absent), lost(joint, absent))
+        self.planned = plan_step(narrow, num_fwd_outputs, self.settings)
+        _, self._narrow = split(self.planned.captured, self.planned.schedule)
+        release(self._narrow)
+        chosen = whole.numbers(self.planned.captured.names(self.planned.schedule.recomputed))
+        return split(whole, simulate(whole.graph, chosen))
 
     def compile_forward(self, module: fx.GraphModule, _inputs: Sequence[Any]) -> Runner:
         """Runs operators as they are, the first time under a meter."""
-        return self._runner(module, "forward")
+        half = _Half(module, None)
+
+        def watched(arguments: list[Any]) -> Any:
+            if self.forward is not None:
+                return half.run(arguments)
+            result, self.forward = self._metered(half, arguments)
+            return result
+
+        return mark_boxed(watched) if self.settings.check else half.run
 
     def compile_backward(self, module: fx.GraphModule, _inputs: Sequence[Any]) -> Runner:
-        """Runs operators as they are, the first time under a meter."""
-        return self._runner(module, "backward")
+        """Runs operators as they are, those of outputs without gradients not at all.
+
+        The first time that the gradients are those expected, it is under a meter.
+        """
+        places = [node.name for node in module.graph.find_nodes(op="placeholder")]
+        wanted = [node.name for node in tangents(module)]
+        halves: dict[Names, _Half] = {frozenset(wanted): _Half(module, None)}
+        if self._narrow is not None:
+            self._add_narrow(halves, places)
+
+        def run(arguments: list[Any]) -> Any:
+            given = dict(zip(places, arguments, strict=True))
+            came = frozenset(name for name in wanted if given[name] is not None)
+            del given
+            self.came = came if self.came is None else self.came | came
+            if came not in halves:
+                halves[came] = _Half.of(without(module, {*wanted} - came), places)
+            half = halves[came]
+            news = self.backward is None and came == self.expected and self.settings.check
+            if news and self.is_measured:
+                self.is_measured = False
+                result, self.backward = self._metered(half, arguments)
+                return result
+            return half(arguments)
+
+        return mark_boxed(run)
+
+    def _add_narrow(self, halves: dict[Names, "_Half"], places: list[str]) -> None:
+        assert self._narrow is not None
+        assert self.expected is not None
+        try:
+            halves[self.expected] = _Half.of(self._narrow, places)
+        except ValueError:
+            return  # it reads what is not handed over; the whole one, made narrower, does as well
 
     @property
     def measured(self) -> int | None:
@@ -62,25 +127,18 @@ class Step:
             return None
         return max(self.forward.peak, self.forward.net + self.backward.peak)
 
-    def _runner(self, module: fx.GraphModule, name: Literal["forward", "backward"]) -> Runner:
-        run = announced(module)
-        if not self.settings.check:
-            return run
-
-        def watched(arguments: list[Any]) -> Any:
-            if getattr(self, name) is not None or self.planned is None:
-                return run(arguments)
-            measuring = meter(_device(module))
-            if measuring is None:
-                return run(arguments)
-            with measuring:
-                held = _own_gradients(module, arguments)
-                result = _Metered(module, measuring).boxed_run(arguments)
-            del held  # what was not seen to come shall not be seen to go
-            setattr(self, name, self._learn(module, measuring))
-            return result
-
-        return mark_boxed(watched)
+    def _metered(self, half: "_Half", arguments: list[Any]) -> tuple[Any, Section | None]:
+        """Runs a half operator by operator, if it can be measured now."""
+        module = half.module
+        measuring = meter(_device(module)) if self.planned is not None else None
+        if measuring is None:
+            return half(arguments), None
+        with measuring:
+            half.take(arguments)
+            held = _own_gradients(module, arguments)
+            result = _Metered(module, measuring).boxed_run(arguments)
+        del held  # what was not seen to come shall not be seen to go
+        return result, self._learn(module, measuring)
 
     def _learn(self, module: fx.GraphModule, measured: Meter) -> Section:
         """Notes what operators took; returns the whole without what libraries keep for good.
@@ -100,6 +158,38 @@ class Step:
         return replace(whole, peak=peak, net=whole.net - kept) if kept else whole
 
 
+class _Half:
+    """A forward pass, or a backward pass for those gradients that come.
+
+    Args:
+        module: the graph.
+        inputs: where among the arguments of the whole pass its inputs are; None for all of them.
+    """
+
+    def __init__(self, module: fx.GraphModule, inputs: Sequence[int] | None) -> None:
+        self.module, self._inputs = module, inputs
+        self.run = announced(module)
+
+    def take(self, arguments: list[Any]) -> None:
+        """Leaves what it reads of the arguments; the others die."""
+        if self._inputs is not None:
+            arguments[:] = [arguments[place] for place in self._inputs]
+
+    def __call__(self, arguments: list[Any]) -> Any:
+        self.take(arguments)
+        return self.run(arguments)
+
+    @classmethod
+    def of(cls, module: fx.GraphModule, places: list[str]) -> "_Half":
+        """From the names of the whole one's inputs.
+
+        Raises:
+            ValueError: it reads what is not among them.
+        """
+        needed = module.graph.find_nodes(op="placeholder")
+        return cls(module, [places.index(node.name) for node in needed])
+
+
 def _device(module: fx.GraphModule) -> torch.device:
     for node in module.graph.find_nodes(op="placeholder"):
         for one in fakes(node.meta.get("val")):
@@ -112,11 +202,11 @@ def _own_gradients(module: fx.GraphModule, arguments: list[Any]) -> list[Any]:
     """Copies the gradients of the outputs, so that their memory is seen; returns the originals."""
     before = list(arguments)
     places = module.graph.find_nodes(op="placeholder")
-    tangents = [index for index, node in enumerate(places) if is_tangent(node)]
-    for index in tangents:
+    given = [index for index, node in enumerate(places) if is_tangent(node)]
+    for index in given:
         if isinstance(arguments[index], torch.Tensor):
             arguments[index] = arguments[index].clone()
-    return [before[index] for index in tangents]
+    return [before[index] for index in given]
 
 
 class _Metered(fx.Interpreter):

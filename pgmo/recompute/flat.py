@@ -3,6 +3,7 @@
 While it is traced it also writes into each node which submodule made it.
 """
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import Enum
@@ -13,8 +14,12 @@ import torch
 from torch import Tensor, nn
 
 from pgmo.errors import GraphError
+from pgmo.recompute.absent import note_customs
 from pgmo.recompute.capture import MODULE
 from pgmo.recompute.compat import Spec, flatten, hook_numbers, traced_graph, unflatten
+from pgmo.recompute.frozen.guard import Guard
+from pgmo.recompute.frozen.modes import modes
+from pgmo.recompute.frozen.reads import is_option
 
 Forward = Callable[..., Any]
 
@@ -50,17 +55,19 @@ class FlatModule(nn.Module):
                     "it is captured; use one module a layer, with nn.Dropout between them"
                 )
         self._fixed = [None if isinstance(leaf, Tensor) else leaf for leaf in leaves]
-        self._places = [place for place, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
+        self._places = _places(leaves)
         self.result: tuple[list[Any], Spec] | None = None
+        self.guard = Guard(module)
 
     def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
         """The tensors in what the module's forward returns."""
         leaves = list(self._fixed)
-        for place, tensor in zip(self._places, tensors, strict=True):
-            leaves[place] = tensor
+        for place, number in self._places.items():
+            leaves[place] = tensors[number]
         arguments, keywords = unflatten(leaves, self._spec)
         registered = _registered(self.module)
-        with _noting_modules(self.module):
+        traced = traced_graph() is not None
+        with _noting_modules(self.module), self.guard.watching(traced):
             returned = self._forward(*arguments, **keywords)
         for name, tensor in _registered(self.module).items():
             if tensor is not registered.get(name):
@@ -71,6 +78,7 @@ class FlatModule(nn.Module):
         found, spec = flatten(returned)
         _refuse_opaque(found, "returns")
         self.result = ([None if isinstance(one, Tensor) else one for one in found], spec)
+        note_customs([one for one in found if isinstance(one, Tensor)], mark_nodes)
         self._tensor_places = [place for place, one in enumerate(found) if isinstance(one, Tensor)]
         return tuple(one for one in found if isinstance(one, Tensor))
 
@@ -81,6 +89,21 @@ class FlatModule(nn.Module):
         for place, tensor in zip(self._tensor_places, tensors, strict=True):
             leaves[place] = tensor
         return unflatten(leaves, self.result[1])
+
+
+def distinct(leaves: list[Any]) -> list[Tensor]:
+    """The tensors of a call, each once: attention looks whether its query is its key."""
+    return list({id(leaf): leaf for leaf in leaves if isinstance(leaf, Tensor)}.values())
+
+
+def _places(leaves: list[Any]) -> dict[int, int]:
+    """Where tensors stand in a call, and which of the distinct ones that is."""
+    numbers: dict[int, int] = {}
+    return {
+        place: numbers.setdefault(id(leaf), len(numbers))
+        for place, leaf in enumerate(leaves)
+        if isinstance(leaf, Tensor)
+    }
 
 
 def _registered(module: nn.Module) -> dict[str, Tensor]:
@@ -108,7 +131,7 @@ def _noting_modules(module: nn.Module) -> Iterator[None]:
         yield
         return
     stack: list[str] = [""]
-    seen = [len_of_graph()]
+    seen, thread = [len_of_graph()], threading.get_ident()
 
     def note() -> None:
         seen[0] = mark_nodes(seen[0], MODULE, stack[-1])
@@ -119,12 +142,14 @@ def _noting_modules(module: nn.Module) -> Iterator[None]:
             continue
 
         def enter(_module: nn.Module, _arguments: Any, path: str = path) -> None:
-            note()
-            stack.append(path)
+            if threading.get_ident() == thread:  # others may use the module, too
+                note()
+                stack.append(path)
 
         def leave(_module: nn.Module, _arguments: Any, _result: Any) -> None:
-            note()
-            stack.pop()
+            if threading.get_ident() == thread:
+                note()
+                stack.pop()
 
         handles.append(one.register_forward_pre_hook(enter))
         handles.append(one.register_forward_hook(leave, always_call=True))
@@ -158,19 +183,20 @@ def signature(module: nn.Module, tree: object) -> tuple[object, ...]:
 
     Shapes, strides, types, devices and whether gradients are wanted of all tensors, parameters
     and buffers too, all other arguments, each submodule's mode and hooks, the options of PyTorch's
-    own modules (a dropout's rate may follow a schedule), and autocast.
+    own modules (a dropout's rate may follow a schedule), and the settings of PyTorch.
     """
     leaves, spec = flatten(tree)
     return (
         str(spec),
         tuple(_look(leaf) for leaf in leaves),
-        tuple((one.training, hook_numbers(one), _options(one)) for one in module.modules()),
+        tuple(_places(leaves).values()),
+        tuple(
+            (id(one), one.training, hook_numbers(one), _options(one)) for one in module.modules()
+        ),
+        id(vars(module).get("forward")),
         tuple((id(one), one.requires_grad, *_kind(one)) for one in module.parameters()),
         tuple((id(one), *_kind(one)) for one in module.buffers()),
-        tuple(
-            (torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind))
-            for kind in ("cpu", "cuda")
-        ),
+        modes(),
     )
 
 
@@ -188,5 +214,4 @@ def _options(module: nn.Module) -> tuple[object, ...]:
     """Numbers and words of a module of PyTorch's; those of others may be anything, counters too."""
     if not type(module).__module__.startswith("torch.nn.modules."):
         return ()
-    found = vars(module).values()
-    return tuple(one for one in found if isinstance(one, (bool, int, float, str)))
+    return tuple(one for one in vars(module).values() if is_option(module, one))

@@ -1,20 +1,22 @@
 """Bytes that the framework's allocator hands out while some code runs, section by section.
 
-On the CPU a profile of memory events, on CUDA the allocator's own statistics, whose peak is reset
-for it.
+A profile of memory events, which all of PyTorch's allocators write. CUDA's statistics would do, but
+their peak is the user's: to measure with it is to reset it.
 """
 
 import os
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
+from typing import Any
 
 import torch
 from torch.autograd.profiler import profile, record_function
 
-from pgmo.recompute.compat import is_profiling, memory_changes
+from pgmo.recompute.compat import is_profiling, memory_changes, writes_memory_events
 
 _PREFIX = "pgmo: "
 _LEVEL = "KINETO_LOG_LEVEL"
@@ -77,18 +79,29 @@ def meter(device: torch.device) -> Meter | None:
         >>> [(one.label, one.peak, one.net) for one in measured.sections]
         [('double', 8192, 4096)]
     """
-    if device.type == "cuda":
-        return _CudaMeter(device)
-    if device.type != "cpu" or is_profiling():
+    if is_profiling() or not writes_memory_events(device):
         return None
-    return _CpuMeter()
+    return _CudaMeter(device) if device.type == "cuda" else _EventMeter(device)
 
 
-class _CpuMeter(Meter):
+_measuring = threading.Lock()
+"""There is one profile at a time: with two of them, in two threads, the process ends."""
+
+
+class _EventMeter(Meter):
+    def __init__(self, device: torch.device) -> None:
+        super().__init__()
+        self._device = device
+
     def __enter__(self) -> Meter:
-        self._profile = profile(use_cpu=True, profile_memory=True)
-        with _quiet():
-            self._profile.__enter__()  # type: ignore[no-untyped-call]
+        _measuring.acquire()
+        try:
+            self._profile = profile(use_cpu=True, profile_memory=True)
+            with _quiet():
+                self._profile.__enter__()  # type: ignore[no-untyped-call]
+        except BaseException:
+            _measuring.release()
+            raise
         return self
 
     def section(self, label: str) -> AbstractContextManager[None]:
@@ -100,11 +113,15 @@ class _CpuMeter(Meter):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._profile.__exit__(kind, error, traceback)  # type: ignore[no-untyped-call]
+        try:
+            self._profile.__exit__(kind, error, traceback)  # type: ignore[no-untyped-call]
+            changes = memory_changes(self._profile, self._device)
+        finally:
+            _measuring.release()
         level = highest = start = peak = 0
         label, begun, until = "", 0, -1
-        for name, time, duration, change in memory_changes(self._profile):
-            if label and time > until:
+        for name, time, duration, change in changes:
+            if label and (time > until or name.startswith(_PREFIX)):
                 self._close(label, start, peak, level, until - begun)
                 label = ""
             if name.startswith(_PREFIX):
@@ -134,37 +151,24 @@ def _quiet() -> Iterator[None]:
             del os.environ[_LEVEL]
 
 
-class _CudaMeter(Meter):
+class _CudaMeter(_EventMeter):
+    """The host's time of a kernel is that of its launch: the device takes its own."""
+
     def __init__(self, device: torch.device) -> None:
-        super().__init__()
-        self._device = device
-
-    def __enter__(self) -> Meter:
-        torch.cuda.synchronize(self._device)
-        torch.cuda.reset_peak_memory_stats(self._device)
-        self._start = torch.cuda.memory_allocated(self._device)
-        self._highest = 0
-        return self
-
-    def _note(self) -> int:
-        """Bytes alive now; the peak so far is remembered before it is reset."""
-        torch.cuda.synchronize(self._device)
-        peak = torch.cuda.max_memory_allocated(self._device) - self._start
-        self._highest = max(self._highest, peak)
-        return torch.cuda.memory_allocated(self._device) - self._start
+        super().__init__(device)
+        self._times: list[tuple[Any, Any]] = []
 
     @contextmanager
     def section(self, label: str) -> Iterator[None]:
-        start = self._note()
-        torch.cuda.reset_peak_memory_stats(self._device)
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
-        begin.record()
-        yield
-        end.record()
-        level = self._note()
-        peak = torch.cuda.max_memory_allocated(self._device) - self._start
-        seconds = begin.elapsed_time(end) / 1e3
-        self.sections.append(Section(label, start, peak - start, level - start, seconds))
+        with torch.cuda.device(self._device):
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+            begin.record()
+            try:
+                with super().section(label):
+                    yield
+            finally:
+                end.record()
+                self._times.append((begin, end))
 
     def __exit__(
         self,
@@ -172,5 +176,9 @@ class _CudaMeter(Meter):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        level = self._note()
-        self.whole = Section("", 0, self._highest, level, 0.0)
+        torch.cuda.synchronize(self._device)
+        super().__exit__(kind, error, traceback)
+        self.sections[:] = [
+            replace(section, seconds=begin.elapsed_time(end) / 1e3)
+            for section, (begin, end) in zip(self.sections, self._times, strict=True)
+        ]

@@ -86,7 +86,7 @@ class RecomputePlan:
     @property
     def measured_peak(self) -> int | None:
         """Bytes that the first real step took at once; None before it, or if nothing measured."""
-        return self._call.step.measured
+        return self._call.measured
 
     def explain(self) -> str:
         """What is recomputed, module by module, and where the peak lies."""

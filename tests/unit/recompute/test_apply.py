@@ -27,9 +27,11 @@ def recomputed(budget="min", **options):
 def test_the_result_is_the_model_with_another_forward():
     model = network()
     made, plan = pgmo.recompute(model, X, measure=False)
-    assert type(made) is nn.Sequential
+    assert isinstance(made, nn.Sequential)
+    assert type(made).__qualname__ == "Sequential"
     assert made is not model
     assert "forward" not in model.__dict__
+    assert type(model) is nn.Sequential
     assert [id(one) for one in made.parameters()] == [id(one) for one in model.parameters()]
     assert made.state_dict().keys() == model.state_dict().keys()
     assert plan.resident == PARAMETERS + X.nbytes
@@ -66,7 +68,7 @@ def test_a_budget_may_be_a_share_of_the_peak():
 def test_a_share_is_one_of_each_kind_of_call():
     model, plan = recomputed("90%")
     model(X[:128])
-    other = list(model.__dict__["forward"].calls.values())[1].planned
+    other = list(model.forward.calls.values())[1].planned
     assert other.budget == int(0.9 * other.default.peak) < plan.budget
 
 
@@ -187,3 +189,25 @@ def test_a_model_may_be_trained_beside_its_original():
         reference(X).sum().backward()
     for one, other in zip(plain.parameters(), reference.parameters(), strict=True):
         assert torch.equal(one.grad, other.grad)
+
+
+def test_the_lstm_of_onednn_is_refused_before_any_of_it_is_tried():
+    class Sequence(nn.LSTM):
+        def forward(self, x):
+            return super().forward(x)[0].sum()
+
+    with pytest.raises(pgmo.GraphError, match="LSTM of oneDNN"):
+        pgmo.recompute(Sequence(64, 64, batch_first=True), torch.randn(8, 20, 64), budget=0.8)
+
+
+def test_modes_reach_the_result_and_the_original():
+    class Noisy(nn.Linear):
+        def forward(self, x):
+            return nn.functional.dropout(super().forward(x), 0.5, self.training)
+
+    plain = Noisy(8, 8)
+    model, _ = pgmo.recompute(plain, X, 1.0, measure=False)
+    plain.eval()
+    assert torch.equal(model(X), plain(X))
+    model.train()
+    assert plain.training

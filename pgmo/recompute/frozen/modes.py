@@ -1,0 +1,52 @@
+"""Settings of PyTorch that decide what a forward pass does: each is captured by itself."""
+
+from collections.abc import Callable
+
+import torch
+
+from pgmo.recompute.compat import function_modes
+
+_ATTENTION = (
+    "flash_sdp_enabled",
+    "mem_efficient_sdp_enabled",
+    "math_sdp_enabled",
+    "cudnn_sdp_enabled",
+    "fp16_bf16_reduction_math_sdp_allowed",
+)
+
+_INNER = (
+    "_get_sdp_priority_order",
+    "_get_cudnn_enabled",
+    "_get_cudnn_deterministic",
+    "_get_mkldnn_enabled",
+    "_get_mkldnn_deterministic",
+    "_get_deterministic_algorithms",
+    "_get_deterministic_algorithms_warn_only",
+)
+
+
+def modes() -> tuple[object, ...]:
+    """What changes only if the program has entered a context or set an option.
+
+    Kernels of attention, cuDNN, oneDNN, determinism, the default type and device, autocast, and
+    the modes that watch functions of PyTorch.
+    """
+    return (
+        torch.get_default_dtype(),
+        *[str(read()) for read in _readers],
+        function_modes(),
+        tuple(
+            (torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind))
+            for kind in ("cpu", "cuda")
+        ),
+    )
+
+
+def _existing() -> list[Callable[[], object]]:
+    """Those that this version of PyTorch has."""
+    found = [getattr(torch.backends.cuda, name, None) for name in _ATTENTION]
+    found += [getattr(torch._C, name, None) for name in _INNER]
+    return [torch.get_default_device, *(read for read in found if read is not None)]
+
+
+_readers = _existing()

@@ -1,0 +1,190 @@
+"""Notes which Python attributes a forward pass reads, of modules and of objects that they hold.
+
+    self.kl_weight            of a module: 0.1, at model.py:12
+    self.config.scale         of an object that was read from a module: 2, at model.py:14
+    getattr(self, "bias", 1)  is not there
+
+While code runs the types themselves note it, in one thread. Parameters, buffers and submodules are
+found by another way, and hooks and modes are looked at elsewhere.
+"""
+
+import inspect
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import (
+    BuiltinFunctionType,
+    CodeType,
+    FrameType,
+    FunctionType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+)
+from typing import Any
+
+from torch import Tensor, nn
+
+from pgmo.recompute.frozen.places import is_foreign
+from pgmo.recompute.frozen.values import MISSING, is_fixed, is_plain, remember
+
+INSIDES = frozenset(vars(nn.Module())) | {"forward", "_compiled_call_impl", "call_super_init"}
+"""Attributes that every module has."""
+
+_WITHOUT = (Tensor, type, ModuleType, FunctionType, BuiltinFunctionType, MethodType)
+"""Have attributes that are no settings."""
+
+
+@dataclass(slots=True)
+class Read:
+    """One attribute as it was when it was read first.
+
+    Args:
+        owner: what was asked for it; it is kept alive, so that no other object takes its place.
+        name: of the attribute.
+        value: the object that was found; MISSING if none was.
+        before: what `remember` said of it.
+        where: file and line that read it.
+        find: gives the value that the owner has now.
+    """
+
+    owner: Any
+    name: str
+    value: object
+    before: object
+    where: tuple[str, int]
+    find: Callable[[Any, str], object]
+    changes_inside: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.changes_inside = not is_fixed(self.value)
+
+    def now(self) -> object:
+        """The value that the owner has now."""
+        return self.find(self.owner, self.name)
+
+    def has_changed(self) -> bool:
+        """Whether it is another one now."""
+        now = self.now()
+        if now is self.value and not self.changes_inside:
+            return False
+        return remember(now) != self.before
+
+
+def is_option(module: nn.Module, value: object) -> bool:
+    """Whether a value is an option of a module of PyTorch's, such as a dropout's rate."""
+    return type(module).__module__.startswith("torch.nn.modules.") and isinstance(
+        value, (bool, int, float, str)
+    )
+
+
+def of_instance(owner: Any, name: str) -> object:
+    """What an object's own dictionary has."""
+    return vars(owner).get(name, MISSING)
+
+
+def of_class(owner: Any, name: str) -> object:
+    """What an object has, itself or by its class."""
+    return getattr(owner, name, MISSING)
+
+
+class Reads:
+    """What was read, each attribute once, and the code that read it."""
+
+    def __init__(self) -> None:
+        self.found: dict[tuple[int, str], Read] = {}
+        self.codes: dict[CodeType, dict[str, Any]] = {}  # and its globals
+        self._thread = threading.get_ident()
+        self._patched: dict[type, object] = {}
+
+    @contextmanager
+    def noting(self) -> Iterator[None]:
+        """Inside, attributes that are read are noted."""
+        self._patch(nn.Module)
+        try:
+            yield
+        finally:
+            while self._patched:
+                kind, own = self._patched.popitem()
+                if own is MISSING:
+                    del kind.__getattribute__
+                else:
+                    kind.__getattribute__ = own  # type: ignore[method-assign,assignment]
+
+    def _patch(self, kind: type) -> None:
+        if kind in self._patched:
+            return
+        own = vars(kind).get("__getattribute__", MISSING)
+        original: Any = kind.__getattribute__
+
+        def noting(owner: Any, name: str) -> Any:
+            if threading.get_ident() != self._thread or name.startswith("__"):
+                return original(owner, name)
+            try:
+                value = original(owner, name)
+            except AttributeError:
+                self._note_missing(owner, name, sys._getframe(1))
+                raise
+            self._note(owner, name, value, sys._getframe(1))
+            return value
+
+        try:
+            kind.__getattribute__ = noting  # type: ignore[method-assign,assignment]
+        except TypeError:
+            return  # types that are not written in Python cannot be changed, and hold no settings
+        self._patched[kind] = own
+
+    def _note_missing(self, owner: Any, name: str, frame: FrameType) -> None:
+        if isinstance(owner, nn.Module):
+            places = ("_parameters", "_buffers", "_modules")
+            if any(name in vars(owner).get(place, ()) for place in places):
+                self._see(frame)
+                return
+        if isinstance(owner, nn.Module) and is_foreign(frame.f_code.co_filename):
+            self._add(owner, name, MISSING, frame, of_instance)
+
+    def _note(self, owner: Any, name: str, value: object, frame: FrameType) -> None:
+        if isinstance(owner, nn.Module):
+            if name in INSIDES:
+                return
+            if is_option(owner, value):
+                return  # another value is another kind of call
+            if isinstance(value, (list, dict)) and not is_foreign(frame.f_code.co_filename):
+                return  # PyTorch's own, such as the parameters of an LSTM once more
+        self._see(frame)
+        if isinstance(value, Tensor):
+            return  # such as a weight that a hook has computed; one with contents is refused
+        if name in getattr(owner, "__dict__", ()):
+            self._add(owner, name, value, frame, of_instance)
+        elif is_plain(value) and _is_plain_member(type(owner), name):
+            self._add(owner, name, value, frame, of_class)
+        else:
+            self.see(value)
+            return  # a property reads what it is made of
+        if not is_plain(value) and not isinstance(value, (nn.Module, *_WITHOUT)):
+            self._patch(type(value))
+
+    def _add(
+        self, owner: Any, name: str, value: object, frame: FrameType, find: Callable[..., object]
+    ) -> None:
+        key = (id(owner), name)
+        if key not in self.found:
+            where = (frame.f_code.co_filename, frame.f_lineno)
+            self.found[key] = Read(owner, name, value, remember(value), where, find)
+
+    def see(self, value: object) -> None:
+        """Adds the code of a function or method that may run."""
+        function = inspect.unwrap(getattr(value, "__func__", value))  # type: ignore[arg-type]
+        if isinstance(function, FunctionType) and is_foreign(function.__code__.co_filename):
+            self.codes.setdefault(function.__code__, function.__globals__)
+
+    def _see(self, frame: FrameType) -> None:
+        if is_foreign(frame.f_code.co_filename):
+            self.codes.setdefault(frame.f_code, frame.f_globals)
+
+
+def _is_plain_member(kind: type, name: str) -> bool:
+    member = inspect.getattr_static(kind, name, MISSING)
+    return is_plain(member) or isinstance(member, MemberDescriptorType)  # of __slots__

@@ -1,0 +1,88 @@
+"""Values as they were: remembered so that a change is noticed, in place or by another object."""
+
+import enum
+import functools
+import random
+import sys
+import types
+from typing import Any
+
+import torch
+
+MISSING = object()
+"""Stands for what is not there."""
+
+_ATOMS = (type(None), bool, int, complex, str, bytes, enum.Enum, range, slice, type(...))
+_NAMES = (torch.dtype, torch.device, torch.layout, torch.memory_format, torch.Size)
+_MOST = 4096
+"""Entries of a container that are looked at; of larger ones only the size is."""
+
+
+def is_plain(value: object) -> bool:
+    """Whether a value is a number, a word, or a container, which may hold anything."""
+    return isinstance(value, (*_ATOMS, *_NAMES, float, list, tuple, dict, set, frozenset))
+
+
+def remember(value: object, depth: int = 4) -> object:
+    """What equals itself as long as a value stays the same.
+
+    Numbers, words and containers are compared by what they are, generators of random numbers by
+    their state, everything else by identity.
+
+    Example:
+        >>> steps = [1, 2]
+        >>> before = remember(steps)
+        >>> steps.append(3)
+        >>> remember(steps) == before, remember(1) == remember(True)
+        (False, False)
+    """
+    if isinstance(value, float):
+        return (float, repr(value))  # so that nan is itself
+    if isinstance(value, slice):
+        return (slice, repr(value))
+    if isinstance(value, (*_ATOMS, *_NAMES)):
+        return (type(value), value)
+    if isinstance(value, (list, tuple, dict, set, frozenset)):
+        if len(value) > _MOST or depth == 0:
+            return (type(value), len(value))
+        if isinstance(value, dict):
+            return (dict, [(key, remember(one, depth - 1)) for key, one in value.items()])
+        if isinstance(value, (set, frozenset)):
+            return (type(value), frozenset(value))
+        return (type(value), [remember(one, depth - 1) for one in value])
+    if is_generator(value):
+        return ("generator", repr(_state(value)))
+    if isinstance(value, functools.partial):
+        return _partial(value, depth)
+    if isinstance(value, types.SimpleNamespace):
+        return (types.SimpleNamespace, remember(vars(value), depth))
+    if isinstance(value, types.MethodType):
+        return ("method", id(value.__self__), id(value.__func__))
+    return ("object", id(value))
+
+
+def is_fixed(value: object) -> bool:
+    """Whether the same object is always remembered in the same way."""
+    holds = (list, tuple, dict, set, functools.partial, types.SimpleNamespace)
+    return not isinstance(value, holds) and not is_generator(value)
+
+
+def is_generator(value: object) -> bool:
+    """Whether a value draws random numbers, of Python or of NumPy."""
+    numpy: Any = sys.modules.get("numpy")
+    return isinstance(value, random.Random) or (
+        numpy is not None and isinstance(value, (numpy.random.Generator, numpy.random.RandomState))
+    )
+
+
+def _state(generator: Any) -> object:
+    if isinstance(generator, random.Random):
+        return generator.getstate()
+    if hasattr(generator, "bit_generator"):
+        return generator.bit_generator.state
+    return generator.get_state()
+
+
+def _partial(value: functools.partial[Any], depth: int) -> object:
+    parts = (value.func, value.args, value.keywords)
+    return ("partial", [remember(one, depth - 1) for one in parts]) if depth else ("partial",)

@@ -1,0 +1,40 @@
+"""Modules that have code of their own around a model, which runs at each step: not to be captured.
+
+DistributedDataParallel prepares its reducer in forward: captured, that happens once, and gradients
+are no longer averaged.
+"""
+
+from torch import nn
+
+from pgmo.errors import GraphError
+
+_AROUND = {
+    "DistributedDataParallel": "DistributedDataParallel(pgmo.recompute({inner}, ...)[0])",
+    "FullyShardedDataParallel": "FullyShardedDataParallel(pgmo.recompute({inner}, ...)[0])",
+    "FSDPModule": "fully_shard(pgmo.recompute(model, ...)[0]) on the model as it was before",
+    "DataParallel": "DistributedDataParallel(pgmo.recompute({inner}, ...)[0]), a process a device",
+}
+
+
+def refuse_wrappers(model: nn.Module) -> None:
+    """Refuses models that are wrapped, or compiled, or have such a part.
+
+    Raises:
+        GraphError: with what to do instead.
+    """
+    for path, one in model.named_modules():
+        name = f"{path} is" if path else "the model is"
+        inner = ".".join(("model", *filter(None, [path]), "module"))
+        for kind in type(one).__mro__:
+            if kind.__name__ in _AROUND and kind.__module__.startswith("torch."):
+                raise GraphError(
+                    f"{name} a {kind.__name__}: its own code runs at each step, and would run once "
+                    "if it were captured. Wrap the model that recomputes: "
+                    + _AROUND[kind.__name__].format(inner=inner)
+                )
+        compiled = [kind.__name__ for kind in type(one).__mro__]
+        if one._compiled_call_impl is not None or "OptimizedModule" in compiled:
+            raise GraphError(
+                f"{name} compiled (torch.compile). Give the model as it was before, or compile it "
+                "with torch.compile(model, backend=pgmo.recompute.backend(budget), dynamic=False)"
+            )

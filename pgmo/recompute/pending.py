@@ -1,0 +1,58 @@
+"""Calls of a model whose backward pass has not begun: each holds what it has saved."""
+
+from collections.abc import Callable
+from typing import Any
+from weakref import WeakSet
+
+
+class Call:
+    """One of them.
+
+    Args:
+        held: bytes that it holds.
+    """
+
+    def __init__(self, held: int) -> None:
+        self.held = held
+
+
+class Pending:
+    """The calls of one model, of any kind.
+
+    Attributes:
+        told: whether the user was told that there are several at once.
+    """
+
+    def __init__(self) -> None:
+        self.told = False
+        self._calls: WeakSet[Call] = WeakSet()
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    @property
+    def held(self) -> int:
+        """Bytes that all of them hold."""
+        return sum(one.held for one in self._calls)
+
+    def add(self, context: Any, held: int, begin: Callable[[], None] | None = None) -> Call:
+        """Adds a call, until its backward pass begins, or its results are gone.
+
+        Args:
+            context: the autograd node of its results.
+            held: bytes that it holds.
+            begin: called when its backward pass begins.
+
+        Returns:
+            The call, which lives as long as its results.
+        """
+        call = Call(held)
+        self._calls.add(call)
+
+        def begun(_gradients: object) -> None:
+            self._calls.discard(call)
+            if begin is not None:
+                begin()
+
+        context.register_prehook(begun)
+        return call

@@ -1,0 +1,247 @@
+"""What Python code did while a step was captured is noticed when it would do something else."""
+
+import argparse
+import enum
+import random
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+
+import pgmo  # noqa: E402
+from pgmo.recompute.twin import original  # noqa: E402
+
+X = torch.ones(8, 16)
+SCALE = 1.0
+OPTIONS = argparse.Namespace(scale=1.0)
+GENERATOR = random.Random(0)
+
+
+class Mode(enum.Enum):
+    PLAIN = 1
+    OTHER = 2
+
+
+@dataclass
+class Config:
+    scale: float = 1.0
+
+
+class Net(nn.Module):
+    """Its loss depends on all kinds of things that are no tensors."""
+
+    common = 1.0
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(16, 16), nn.Linear(16, 16)
+        self.kl_weight, self.unread, self.mode = 0.0, 0, Mode.PLAIN
+        self.weights, self.names = [1.0, 2.0], {"scale": 1.0}
+        self.config, self.function = Config(), torch.sigmoid
+        self.eps = float("nan")
+
+    @property
+    def scale(self):
+        return self.weights[0] * self.names["scale"] * self.config.scale
+
+    def forward(self, x):
+        y = self.last(self.function(self.first(x))) * (2.0 if self.mode is Mode.PLAIN else 1.0)
+        loss = y.square().mean() * self.scale + self.kl_weight * y.abs().mean()
+        loss = loss * getattr(self, "temperature", 1.0) * self.common * helped() * OPTIONS.scale
+        return loss if self.eps != self.eps else 2 * loss
+
+
+def helped():
+    return SCALE
+
+
+def made(model=None):
+    return pgmo.recompute(model or Net(), X, 1.0, measure=False, check=False)[0]
+
+
+def changed(name):
+    """Functions that change one thing of a model's."""
+    return {
+        "kl_weight": lambda model: setattr(model, "kl_weight", 0.5),
+        "kl_weight as bool": lambda model: setattr(model, "kl_weight", False),
+        "mode": lambda model: setattr(model, "mode", Mode.OTHER),
+        "weights": lambda model: model.weights.append(1.0),
+        "names": lambda model: model.names.update(scale=2.0),
+        "scale of Config": lambda model: setattr(model.config, "scale", 2.0),
+        "config": lambda model: setattr(model, "config", Config()),
+        "function": lambda model: setattr(model, "function", torch.tanh),
+        "temperature": lambda model: setattr(model, "temperature", 2.0),
+        "common": lambda model: setattr(model, "common", 2.0),
+        "eps": lambda model: delattr(model, "eps"),
+    }[name]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("kl_weight", "kl_weight as bool", "mode", "weights", "names", "scale of Config"),
+        *("config", "function", "temperature", "common", "eps"),
+    ],
+)
+def test_an_attribute_that_was_read_and_is_another_now(name):
+    plain = Net()
+    model = made(plain)
+    model(X).backward()
+    changed(name)(plain)
+    word = name.split()[0]
+    with pytest.raises(pgmo.GraphError, match=rf"{word}.* when the step was captured.*test_guard"):
+        model(X)
+    with torch.no_grad(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plain, "eps", float("nan"), raising=False)
+        model(X)  # as it is
+
+
+def test_what_is_put_back_is_as_it_was():
+    model = made()
+    model.kl_weight = 0.5
+    with pytest.raises(pgmo.GraphError, match=r"model\.kl_weight is 0\.5 and was 0\.0"):
+        model(X)
+    model.kl_weight = 0.0
+    model(X).backward()
+    model.kl_weight = 0.5
+    again = made(model)
+    assert torch.equal(again(X), original(again)(X))
+
+
+def test_what_is_not_read_may_change():
+    model = made()
+    for step in range(3):
+        model.unread = model.epoch = step
+        model(X).backward()
+
+
+def test_globals_and_what_they_hold(monkeypatch):
+    model = made()
+    model(X).backward()
+    monkeypatch.setattr(OPTIONS, "scale", 2.0)
+    with pytest.raises(pgmo.GraphError, match=r"Namespace\.scale is 2\.0 and was 1\.0.*test_guard"):
+        model(X)
+    monkeypatch.undo()
+    model(X).backward()
+    monkeypatch.setitem(globals(), "SCALE", 2.0)
+    with pytest.raises(pgmo.GraphError, match=r"the global SCALE is 2\.0.*return SCALE"):
+        model(X)
+
+
+def test_closures():
+    def define(scale):
+        class Scaled(nn.Linear):
+            def forward(self, x):
+                return super().forward(x).square().mean() * scale
+
+        def change(value):
+            nonlocal scale
+            scale = value
+
+        return Scaled(16, 16), change
+
+    plain, change = define(1.0)
+    model = made(plain)
+    model(X).backward()
+    change(2.0)
+    with pytest.raises(pgmo.GraphError, match=r"scale of a closure is 2\.0 and was 1\.0"):
+        model(X)
+
+
+class Counts(nn.Linear):
+    """Changes itself."""
+
+    def __init__(self, what):
+        super().__init__(16, 16)
+        self.what, self.steps, self.seen, self.last, self.size = what, 0, [], None, None
+
+    def forward(self, x):
+        y = super().forward(x)
+        if self.what == "steps":
+            self.steps += 1
+        elif self.what == "seen":
+            self.seen.append(y.detach())
+        elif self.what == "last":
+            self.last = y
+        else:
+            self.size = tuple(x.shape)
+        return y.square().mean()
+
+
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        ("steps", r"changes model\.steps each time.*test_guard\.py:\d+: self\.steps \+= 1"),
+        ("seen", r"keeps a tensor in model\.seen, at .*self\.seen\.append"),
+        ("last", r"keeps a tensor in model\.last, at .*self\.last = y"),
+    ],
+)
+def test_a_forward_pass_that_changes_the_model_is_refused_and_leaves_it(what, message):
+    plain = Counts(what)
+    with pytest.raises(pgmo.GraphError, match=message):
+        made(plain)
+    assert plain.last is None
+    assert plain.seen == []
+    plain(X)
+
+
+def test_a_forward_pass_may_note_what_stays_the_same():
+    model = made(Counts("size"))
+    model(X).backward()
+    assert model.size == (8, 16)
+
+
+class Draws(nn.Linear):
+    def __init__(self, draw):
+        super().__init__(16, 16)
+        self.draw, self.own = draw, random.Random(0)
+
+    def forward(self, x):
+        y = super().forward(x).square().mean()
+        if self.draw == "python":
+            return y * random.random()
+        if self.draw == "numpy":
+            return y * float(np.random.rand())  # noqa: NPY002
+        if self.draw == "global":
+            return y * GENERATOR.random()
+        return y * self.own.random()
+
+
+@pytest.mark.parametrize(
+    ("draw", "message"),
+    [
+        ("python", r"draws random numbers of Python, at .*return y \* random\.random\(\)"),
+        ("numpy", r"draws random numbers of NumPy, at .*np\.random\.rand"),
+        ("own", r"changes model\.own"),
+        ("global", r"changes the global GENERATOR"),
+    ],
+)
+def test_random_numbers_that_are_not_of_pytorch(draw, message):
+    before = random.getstate(), np.random.get_state()[1].tolist()  # noqa: NPY002
+    with pytest.raises(pgmo.GraphError, match=message):
+        made(Draws(draw))
+    after = random.getstate(), np.random.get_state()[1].tolist()  # noqa: NPY002
+    assert after == before
+
+
+def test_another_module_in_the_place_of_one_is_captured_anew():
+    class Loss(nn.Sequential):
+        def forward(self, x):
+            return super().forward(x).square().mean()
+
+    model = made(Loss(nn.Linear(16, 16), nn.Tanh()))
+    assert torch.equal(model(X), original(model)(X))
+    model[1] = nn.Sigmoid()
+    assert torch.equal(model(X), original(model)(X))
+
+
+def test_types_are_left_as_they_were():
+    before = nn.Module.__getattribute__, Config.__getattribute__
+    made()
+    assert (nn.Module.__getattribute__, Config.__getattribute__) == before
+    assert "__getattribute__" not in vars(nn.Module)
+    assert "__getattribute__" not in vars(Config)
