@@ -227,7 +227,11 @@ class Recomputing:
         with _capturing:
             if key not in self.calls:
                 refuse_hooks(self._module)
-                self.calls[key] = self._captured(arguments, keywords)
+                made = self._captured(arguments, keywords)
+                refuse_hooks(self._module)
+                # PyTorch settles things when they are first used, such as the order of kernels.
+                key = signature(self._module, (arguments, keywords))
+                self.calls[key] = made
         found = self.calls[key]
         if found is None:
             raise NothingToPlanError(_NOTHING)

@@ -82,3 +82,16 @@ def test_what_runs_again_is_packed_and_replayed():
                 step(model, batch)
     assert session.history[-1].hit_bytes_rate >= 0.99
     assert {tag.phase for tag in session.profile.tags if tag} >= {"recompute"}
+
+
+def test_the_peak_that_a_program_asks_for_is_its_own():
+    """What measures a step leaves the allocator's statistics alone."""
+    before = torch.empty(1 << 28, dtype=torch.uint8, device="cuda")
+    del before
+    torch.cuda.synchronize()
+    peak = torch.cuda.max_memory_allocated()
+    plain, batch = on_device("gpt")
+    model, plan = pgmo.recompute(plain, batch, 0.9, planner=quick, costs="measured")
+    model(*batch).backward()
+    assert plan.measured_peak == pytest.approx(plan.peak, rel=0.02, abs=64 * 512)
+    assert torch.cuda.max_memory_allocated() == peak

@@ -13,6 +13,7 @@ from pgmo.recompute.planning import PLANNERS, plan_choice  # noqa: E402
 from pgmo.recompute.rewrite import split  # noqa: E402
 from pgmo.recompute.schedule import simulate  # noqa: E402
 from tests.integration.networks import MAKERS, make  # noqa: E402
+from tests.integration.unseen_networks import NETWORKS  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -117,3 +118,24 @@ def test_what_optimize_packs_is_the_recomputed_schedule():
     assert last.hits >= 0.99 * last.requests
     assert session.plan.max_load == pytest.approx(plan.peak, rel=0.05)
     assert session.plan.arena <= 1.05 * plan.peak
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_networks_that_nothing_was_tuned_on_keep_their_bits(name, seed):
+    torch.manual_seed(seed)
+    plain, (inputs, _) = NETWORKS[name](), NETWORKS[name].batch(4)
+    other = copy.deepcopy(plain)
+    model, _ = pgmo.recompute(other, inputs, "min", planner=quick, check=False)
+    found = []
+    for one in (plain, model):
+        optimizer = torch.optim.AdamW(one.parameters())
+        for step in range(3):
+            torch.manual_seed(step)
+            optimizer.zero_grad()
+            loss = one(inputs).square().mean()
+            loss.backward()
+            optimizer.step()
+            found.append([loss.detach(), *(value.clone() for value in one.state_dict().values())])
+    for left, right in zip(found[:3], found[3:], strict=True):
+        assert_same(left, right)

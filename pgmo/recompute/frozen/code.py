@@ -1,6 +1,7 @@
 """What code reads beside attributes: global names, those of other modules, and closures."""
 
 import dis
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import CodeType, FunctionType, ModuleType
@@ -73,6 +74,14 @@ def of_names(owner: dict[str, Any], name: str) -> object:
     return owner.get(name, MISSING)
 
 
+def of_entries(owner: dict[str, Any], name: str, keys: tuple[Any, ...]) -> object:
+    """Some entries of a dictionary that has a global name."""
+    found = owner.get(name)
+    if not isinstance(found, dict):
+        return found
+    return {key: found[key] for key in keys if key in found}
+
+
 def of_cell(owner: Any, _name: str) -> object:
     """What a closure holds."""
     try:
@@ -82,8 +91,16 @@ def of_cell(owner: Any, _name: str) -> object:
 
 
 def global_reads(found: list[tuple[dict[str, Any], Mention]]) -> Iterator[Read]:
-    """Numbers, words and containers among the mentions, and those that are attributes of them."""
+    """Numbers, words and containers among the mentions, and those that are attributes of them.
+
+    Of dictionaries, the entries that they have: registries grow as a program goes on.
+    """
     for names, one in found:
+        if isinstance(one.value, dict):
+            find = functools.partial(of_entries, keys=tuple(one.value))
+            before = remember(find(names, one.name))
+            yield Read(names, one.name, one.value, before, one.where, find)
+            continue
         if is_plain(one.value) or is_generator(one.value):
             before = remember(one.value)
             yield Read(names, one.name, one.value, before, one.where, of_names)

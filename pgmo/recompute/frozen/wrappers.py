@@ -8,11 +8,14 @@ from torch import nn
 
 from pgmo.errors import GraphError
 
+_WRAP = "Wrap the model that recomputes: DistributedDataParallel(pgmo.recompute({inner}, ...)[0])"
+_SHARDED = "Put torch.utils.checkpoint around its blocks: sharded models are not captured"
+
 _AROUND = {
-    "DistributedDataParallel": "DistributedDataParallel(pgmo.recompute({inner}, ...)[0])",
-    "FullyShardedDataParallel": "FullyShardedDataParallel(pgmo.recompute({inner}, ...)[0])",
-    "FSDPModule": "fully_shard(pgmo.recompute(model, ...)[0]) on the model as it was before",
-    "DataParallel": "DistributedDataParallel(pgmo.recompute({inner}, ...)[0]), a process a device",
+    "DistributedDataParallel": _WRAP,
+    "DataParallel": _WRAP + ", in a process for each device",
+    "FullyShardedDataParallel": _SHARDED,
+    "FSDPModule": _SHARDED,
 }
 
 
@@ -29,8 +32,7 @@ def refuse_wrappers(model: nn.Module) -> None:
             if kind.__name__ in _AROUND and kind.__module__.startswith("torch."):
                 raise GraphError(
                     f"{name} a {kind.__name__}: its own code runs at each step, and would run once "
-                    "if it were captured. Wrap the model that recomputes: "
-                    + _AROUND[kind.__name__].format(inner=inner)
+                    "if it were captured. " + _AROUND[kind.__name__].format(inner=inner)
                 )
         compiled = [kind.__name__ for kind in type(one).__mro__]
         if one._compiled_call_impl is not None or "OptimizedModule" in compiled:

@@ -195,6 +195,22 @@ def test_a_model_that_detaches_its_result_runs_as_it_is():
         pgmo.recompute(model, torch.ones(4, 64))
 
 
+def test_what_settles_in_the_first_capture_is_no_other_kind_of_call():
+    class Settles(Net):
+        def forward(self, x):
+            torch.backends.cuda.enable_cudnn_sdp(False)
+            return super().forward(x)
+
+    before = torch.backends.cuda.cudnn_sdp_enabled()
+    try:
+        model, plan = pgmo.recompute(Settles(), torch.ones(4, 64))
+        model(torch.ones(4, 64)).backward()
+    finally:
+        torch.backends.cuda.enable_cudnn_sdp(before)
+    assert len(model.forward.calls) == 1
+    assert plan.measured_peak is not None
+
+
 def test_one_tensor_given_twice_is_captured_as_one():
     torch.manual_seed(0)
     plain = nn.MultiheadAttention(16, 2, batch_first=True)

@@ -17,6 +17,7 @@ from pgmo.recompute.twin import original  # noqa: E402
 
 X = torch.ones(8, 16)
 SCALE = 1.0
+SCALES = {"one": 1.0}
 OPTIONS = argparse.Namespace(scale=1.0)
 GENERATOR = random.Random(0)
 
@@ -56,7 +57,7 @@ class Net(nn.Module):
 
 
 def helped():
-    return SCALE
+    return SCALE * SCALES["one"]
 
 
 def made(model=None):
@@ -128,7 +129,16 @@ def test_globals_and_what_they_hold(monkeypatch):
     monkeypatch.undo()
     model(X).backward()
     monkeypatch.setitem(globals(), "SCALE", 2.0)
-    with pytest.raises(pgmo.GraphError, match=r"the global SCALE is 2\.0.*return SCALE"):
+    with pytest.raises(pgmo.GraphError, match=r"the global SCALE is 2\.0.*return SCALE \\*"):
+        model(X)
+
+
+def test_registries_may_grow(monkeypatch):
+    model = made()
+    monkeypatch.setitem(SCALES, "another", 3.0)
+    model(X).backward()
+    monkeypatch.setitem(SCALES, "one", 2.0)
+    with pytest.raises(pgmo.GraphError, match="the global SCALES is"):
         model(X)
 
 

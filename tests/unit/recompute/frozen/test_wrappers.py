@@ -41,7 +41,7 @@ def test_ddp_goes_around_the_model_that_recomputes(group):
 
 
 def test_what_is_in_data_parallel():
-    with pytest.raises(pgmo.GraphError, match="a process a device"):
+    with pytest.raises(pgmo.GraphError, match="a process for each device"):
         recompute(nn.DataParallel(nn.Linear(8, 8)))
 
 
@@ -50,7 +50,7 @@ def test_fully_sharded_modules_are_known_by_their_class():
         pass
 
     FSDPModule.__module__ = "torch.distributed.fsdp._fully_shard._fully_shard"
-    with pytest.raises(pgmo.GraphError, match="fully_shard"):
+    with pytest.raises(pgmo.GraphError, match=r"torch\.utils\.checkpoint"):
         recompute(FSDPModule(8, 8))
 
 
