@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+import pgmo
 from pgmo.allocator.optimized import Optimized
 from pgmo.allocator.turns import BESIDE
 from pgmo.errors import SessionError
@@ -200,6 +201,71 @@ def test_a_child_that_is_forked_while_another_thread_is_inside_of_a_boundary(
         go_on.set()
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         ended.join()
+
+
+def test_boundaries_are_one_after_the_other(framework, monkeypatch):
+    """A thread ends an iteration while another one brings a plan into the engine."""
+    loop, others, inside, most = Loop(framework, LAYERS), [], [], []
+    take = framework.take_arena
+
+    def taking(size, stream):
+        if not others:
+            others.append(threading.Thread(target=session.step))
+            others[0].start()
+            others[0].join(0.2)  # enough for it to come amid this, if it could
+        return take(size, stream)
+
+    monkeypatch.setattr(framework, "take_arena", taking)
+    with open_session(framework) as session:
+        lifecycle = session._known.lifecycle
+        end_iteration = lifecycle.end_iteration
+
+        def ending(complete):
+            inside.append(complete)
+            most.append(len(inside))
+            end_iteration(complete)
+            inside.pop()
+
+        monkeypatch.setattr(lifecycle, "end_iteration", ending)
+        for _ in range(8):
+            loop()
+            session.step()
+        others[0].join()
+        assert session.phase == "replay"
+        assert session.history[-1].hit_rate == 1
+    assert max(most) == 1
+
+
+def test_an_operator_that_outlasts_its_recording():
+    """Its tag means nothing to the next one: another thread ends the iteration amid it."""
+    torch = pytest.importorskip("torch")
+    amid = []
+
+    @torch.library.custom_op("pgmo_tests::amid", mutates_args=())
+    def operator(given: torch.Tensor) -> torch.Tensor:
+        if amid:
+            ended = threading.Thread(target=amid.pop())
+            ended.start()
+            ended.join()
+        return torch.ones(1 << 12)
+
+    given = torch.ones(4)
+    events = []
+
+    def end_iteration():
+        session._known.lifecycle._start_recording()  # as after an iteration that was cut short
+
+    with pgmo.optimize(device="cpu") as session:
+        amid.append(end_iteration)
+        operator(given)
+        session.step()
+        engine = session._known.framework.engine
+        events = engine.events()
+        assert session.recording is not None
+        assert len(session.recording) > 0
+    requests = events[events["kind"] == 0]
+    assert (requests["tag"] == -1).any()
+    assert requests["tag"].max() < 1
 
 
 def test_many_threads_that_do_everything_at_once(framework):
