@@ -15,6 +15,7 @@ loses it: `set_eval_frame`, which every compiled function calls through its modu
 
 import sys
 import threading
+import warnings
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -179,7 +180,7 @@ def _enter() -> None:
         _await_compilation()
         _thread.withdrawn = tuple(_observers)
         for observer in _thread.withdrawn:
-            observer.withdraw()
+            _tell(observer.withdraw)
 
 
 def _leave() -> None:
@@ -189,7 +190,15 @@ def _leave() -> None:
         back = dict.fromkeys((*_thread.withdrawn, *_observers))
         _thread.withdrawn = ()
         for observer in back:
-            observer.come_back()
+            _tell(observer.come_back)
+
+
+def _tell(call: Callable[[], None]) -> None:
+    """Calls an observer, whose failure must not become one of the program that it observes."""
+    try:
+        call()
+    except Exception as error:
+        warnings.warn(f"pgmo: watching compiled code failed: {error!r}", stacklevel=2)
 
 
 def _await_compilation() -> None:
@@ -201,4 +210,4 @@ def _await_compilation() -> None:
 
 def _compiling(*_: object) -> None:
     for observer in tuple(_observers):
-        observer.compiling()
+        _tell(observer.compiling)

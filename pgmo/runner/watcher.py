@@ -185,6 +185,7 @@ class Watcher:
 
     def _stepping(self, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         result = original(*args, **kwargs)
+        self._compiled.seen(args[0])
         self._stepped(args[0])
         return result
 

@@ -202,3 +202,21 @@ def test_begun_in_compiled_code_it_watches_from_its_end_on(told):
     assert log.tags(taggers[0])[-1].op == "aten.zeros"
     assert log.now == {threading.get_ident(): -1}
     torch._dynamo.reset()
+
+
+def test_an_observer_that_fails_is_none_of_the_programs_business():
+    class Failing(Told):
+        def withdraw(self):
+            raise KeyError("withdraw")
+
+        def come_back(self):
+            raise KeyError("back")
+
+    leave = dynamo.attend(Failing())
+    try:
+        with pytest.warns(UserWarning, match="pgmo: watching compiled code failed: KeyError"):
+            assert eager(lambda x: x + 1)(torch.ones(1)) == 2
+        assert not dynamo.inside()
+    finally:
+        leave()
+        torch._dynamo.reset()
