@@ -10,7 +10,9 @@ wait for each other.
 
 import os
 import signal
+import sys
 import threading
+import traceback
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,9 +28,28 @@ class _Gate:
         before, self.depth = self.depth, self.depth + 1
         try:
             while self.waiting:
-                self.waiting.popleft()()
+                _do(self.waiting.popleft())
         finally:
             self.depth = before
+
+    def take_up(self) -> None:
+        """Does what waits, unless somebody is inside, who does it on the way out."""
+        while self.waiting and self.lock.acquire(blocking=False):
+            try:
+                if self.depth:
+                    return
+                self.drain()
+            finally:
+                self.lock.release()
+
+
+def _do(work: Callable[[], object]) -> None:
+    """What a finalizer fails at is shown, and is nobody else's failure."""
+    try:
+        work()
+    except Exception as error:
+        print("pgmo: closing a lost session failed:", file=sys.stderr)
+        traceback.print_exception(error)
 
 
 _gate = _Gate()
@@ -53,17 +74,18 @@ def exclusive() -> Iterator[None]:
         alone
     """
     gate = _gate
-    with gate.lock:
-        before = gate.depth
-        if before == 0:
-            gate.drain()
-        try:
-            gate.depth = before + 1
-            yield
-        finally:
-            gate.depth = before
+    try:
+        with gate.lock:
+            before = gate.depth
             if before == 0:
                 gate.drain()
+            try:
+                gate.depth = before + 1
+                yield
+            finally:
+                gate.depth = before
+    finally:
+        gate.take_up()  # also what came while the lock was being released
 
 
 def when_free(work: Callable[[], object]) -> None:
@@ -73,7 +95,7 @@ def when_free(work: Callable[[], object]) -> None:
     waits could wait for its own thread, or for one that waits for a lock of this one's.
 
     Args:
-        work: must not raise.
+        work: what it raises is shown, and goes no further.
 
     Example:
         >>> when_free(lambda: print("now"))
@@ -81,20 +103,15 @@ def when_free(work: Callable[[], object]) -> None:
     """
     gate = _gate
     gate.waiting.append(work)
-    if gate.lock.acquire(blocking=False):
-        try:
-            if gate.depth == 0:
-                gate.drain()
-        finally:
-            gate.lock.release()
+    gate.take_up()
 
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
     """Ctrl-C waits until the end of the block: half of an exchange must not be left behind.
 
-    For what takes no longer than to copy memory. Other threads than the main one are never
-    interrupted.
+    For what is quick, and for the end of a session, which may have a plan to save. Other threads
+    than the main one are never interrupted.
 
     Example:
         >>> with uninterrupted():

@@ -79,12 +79,13 @@ class Turns:
                 "session.iteration() was entered inside another iteration; end the first one before"
             )
         self._calls[me] += 1
-        if self._owner in self._inside:
+        beside = self._owner in self._inside
+        self._inside.add(me)
+        if beside:
             self._stand_beside(me)
         elif me not in self._beside or self._owner is None or self._has_waited(me):
             self._follow(me)
             self._whole = True  # it begins now
-        self._inside.add(me)
 
     def leave_iteration(self, thread: threading.Thread) -> bool:
         """That thread has left `iteration()`; whether it was the session's."""

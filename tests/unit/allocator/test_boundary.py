@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from pgmo.allocator import boundary
 from pgmo.allocator.boundary import exclusive, uninterrupted, when_free
 
 
@@ -94,3 +95,46 @@ def test_other_threads_and_other_handlers_are_left_alone():
     finally:
         signal.signal(signal.SIGINT, handler)
     assert seen == [handler, signal.SIG_IGN]
+
+
+def test_what_a_finalizer_fails_at_is_shown_and_goes_no_further(capsys):
+    done = []
+
+    def fail():
+        raise RuntimeError("the disk is full")
+
+    with exclusive():
+        when_free(fail)
+        when_free(lambda: done.append(1))
+        assert not capsys.readouterr().err
+    assert capsys.readouterr().err.endswith("RuntimeError: the disk is full\n")
+    assert done == [1]
+
+
+def test_work_that_came_while_the_lock_was_released_is_not_forgotten(monkeypatch):
+    done, gate = [], boundary._gate
+
+    class Lock:
+        """Another thread has work at the last moment, when it cannot take the lock any more."""
+
+        def __init__(self, lock):
+            self.lock, self.late = lock, [lambda: done.append(1)]
+
+        def __enter__(self):
+            return self.lock.__enter__()
+
+        def __exit__(self, *error):
+            gate.waiting.extend(self.late)
+            self.late.clear()
+            return self.lock.__exit__(*error)
+
+        def acquire(self, **how):
+            return self.lock.acquire(**how)
+
+        def release(self):
+            self.lock.release()
+
+    monkeypatch.setattr(gate, "lock", Lock(gate.lock))
+    with exclusive():
+        pass
+    assert done == [1]
