@@ -58,7 +58,9 @@ def test_the_benchmark_looks_at_the_pool(example, monkeypatch):
     monkeypatch.setattr(bench, "ARRAYS", 30)
     pools = bench.pools()
     assert list(pools) == ["cupy", "pgmo"]  # what the fake cannot make is left out
-    found = {who: bench.measure(who, make(), bench.Arrays) for who, make in pools.items()}
+    found = {
+        who: bench.measure(who, make(), bench.Arrays, bench.STEPS) for who, make in pools.items()
+    }
     assert found["cupy"].held == found["cupy"].peak == sum(bench.SIZES)  # a block of each size
     # Two arrays are alive at a time, at most. While recording, all is as without pgmo.
     assert found["pgmo"].held == sum(bench.SIZES[1:])
