@@ -182,8 +182,9 @@ def signature(module: nn.Module, tree: object) -> tuple[object, ...]:
     """What a captured call is good for: equal signatures can share one.
 
     Shapes, strides, types, devices and whether gradients are wanted of all tensors, parameters
-    and buffers too, all other arguments, each submodule's mode and hooks, the options of PyTorch's
-    own modules (a dropout's rate may follow a schedule), and the settings of PyTorch.
+    and buffers too, all other arguments, each submodule's mode, hooks and forward method of its own
+    (as libraries put there), the options of PyTorch's own modules (a dropout's rate may follow a
+    schedule), and the settings of PyTorch.
     """
     leaves, spec = flatten(tree)
     return (
@@ -191,9 +192,15 @@ def signature(module: nn.Module, tree: object) -> tuple[object, ...]:
         tuple(_look(leaf) for leaf in leaves),
         tuple(_places(leaves).values()),
         tuple(
-            (id(one), one.training, hook_numbers(one), _options(one)) for one in module.modules()
+            (
+                id(one),
+                one.training,
+                hook_numbers(one),
+                _options(one),
+                id(vars(one).get("forward")),
+            )
+            for one in module.modules()
         ),
-        id(vars(module).get("forward")),
         tuple((id(one), one.requires_grad, *_kind(one)) for one in module.parameters()),
         tuple((id(one), *_kind(one)) for one in module.buffers()),
         modes(),
