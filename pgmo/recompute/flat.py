@@ -19,7 +19,7 @@ from pgmo.recompute.capture import MODULE
 from pgmo.recompute.compat import Spec, flatten, hook_numbers, traced_graph, unflatten
 from pgmo.recompute.frozen.guard import Guard
 from pgmo.recompute.frozen.modes import modes
-from pgmo.recompute.frozen.reads import is_option
+from pgmo.recompute.frozen.reads import OPTIONS, is_of_torch
 
 Forward = Callable[..., Any]
 
@@ -219,6 +219,6 @@ def _kind(tensor: Tensor) -> tuple[object, ...]:
 
 def _options(module: nn.Module) -> tuple[object, ...]:
     """Numbers and words of a module of PyTorch's; those of others may be anything, counters too."""
-    if not type(module).__module__.startswith("torch.nn.modules."):
+    if not is_of_torch(type(module)):
         return ()
-    return tuple(one for one in vars(module).values() if is_option(module, one))
+    return tuple(one for one in vars(module).values() if isinstance(one, OPTIONS))

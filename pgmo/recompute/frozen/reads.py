@@ -42,6 +42,10 @@ _WITHOUT = (
 """Have attributes that are no settings."""
 
 
+OPTIONS = (bool, int, float, str)
+"""Types of the options of PyTorch's modules."""
+
+
 @dataclass(slots=True)
 class Read:
     """One attribute as it was when it was read first.
@@ -78,11 +82,14 @@ class Read:
         return remember(now) != self.before
 
 
+def is_of_torch(kind: type) -> bool:
+    """Whether a class of modules is one of PyTorch's."""
+    return kind.__module__.startswith("torch.nn.modules.")
+
+
 def is_option(module: nn.Module, value: object) -> bool:
     """Whether a value is an option of a module of PyTorch's, such as a dropout's rate."""
-    return type(module).__module__.startswith("torch.nn.modules.") and isinstance(
-        value, (bool, int, float, str)
-    )
+    return isinstance(value, OPTIONS) and is_of_torch(type(module))
 
 
 def of_instance(owner: Any, name: str) -> object:
