@@ -127,9 +127,9 @@ class Reads:
                     kind.__getattribute__ = own  # type: ignore[method-assign,assignment]
 
     def _patch(self, kind: type) -> None:
-        if kind in self._patched:
-            return
         own = vars(kind).get("__getattribute__", MISSING)
+        if kind in self._patched or (own is MISSING and self._patched.keys() & set(kind.__mro__)):
+            return  # the class that it inherits from notes it
         original: Any = kind.__getattribute__
 
         def noting(owner: Any, name: str) -> Any:

@@ -147,6 +147,13 @@ class Defaults:
     scale = 1.0
 
 
+class Special(Defaults):
+    __slots__ = ("own",)
+
+    def __init__(self):
+        self.own = 1.0
+
+
 class Tree:
     def __init__(self):
         self.inner = Defaults()
@@ -160,7 +167,7 @@ class Scaled(nn.Linear):
 
     def __init__(self, way, factor=None):
         super().__init__(16, 16)
-        self.way, self.configs, self.factor = way, {"all": [Defaults()]}, factor
+        self.way, self.configs, self.factor = way, {"all": [Defaults(), Special()]}, factor
         self.log = logging.getLogger("scaled")
 
     def forward(self, x):
@@ -173,7 +180,7 @@ class Scaled(nn.Linear):
         if self.way == "tree":
             return loss * TREE.inner.scale
         if self.way == "list":
-            return loss * self.configs["all"][0].scale
+            return loss * self.configs["all"][0].scale * self.configs["all"][1].own
         return loss * self.factor()
 
 
@@ -197,6 +204,15 @@ def test_attributes_of_classes_and_of_objects_in_others(monkeypatch, way, owner)
     monkeypatch.undo()
     monkeypatch.setattr(owner(plain), "unread", 2.0, raising=False)
     model(X).backward()
+
+
+def test_attributes_of_a_class_and_of_one_that_inherits_from_it():
+    plain = Scaled("list")
+    model = made(plain)
+    model(X).backward()
+    plain.configs["all"][1].own = 2.0
+    with pytest.raises(pgmo.GraphError, match=r"Special\.own is 2\.0 and was 1\.0.*test_guard"):
+        model(X)
 
 
 def test_another_object_on_the_way_to_an_attribute(monkeypatch):
