@@ -28,7 +28,7 @@ def recompute(
     costs: Literal["model", "measured"] = "model",
     planner: str | Planner = "search",
     measure: bool = True,
-    check: bool = True,
+    check: bool | None = None,
 ) -> tuple[M, RecomputePlan]:
     """Makes a model forget activations and compute them again, so that a step fits in a budget.
 
@@ -61,7 +61,8 @@ def recompute(
             "chen" and "kusumoto" take the best of their own; or a function of a graph and a budget.
         measure: run the operators that may need workspace, by themselves, to learn how much.
         check: measure the first real step, warn when its peak is more than 2 % off, and plan
-            again with what its operators took.
+            again with what its operators took; None for what `measure` is, without which
+            predictions have no workspace.
 
     Returns:
         The model that recomputes, and the plan.
@@ -89,7 +90,9 @@ def recompute(
     arguments, keywords = _call(example_inputs)
     resident = _resident(model, (arguments, keywords))
     limit = parse_budget(budget, resident if counts == "all" else 0)
-    settings = Settings(limit, find_planner(planner), costs, measure, check)
+    settings = Settings(
+        limit, find_planner(planner), costs, measure, measure if check is None else check
+    )
     model = original(model)  # planned anew
     refuse_wrappers(model)
     recomputing = Recomputing(model, settings)

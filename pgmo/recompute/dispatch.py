@@ -85,8 +85,9 @@ class CapturedCall:
                     step.compile_forward,
                     step.compile_backward,
                 )
-        except PgmoError:
-            raise
+        except PgmoError as error:
+            # The message says all: dozens of frames of PyTorch's add nothing.
+            raise error.with_traceback(None) from error.__cause__
         except Exception as error:
             where = of_error(error)
             at = f", at {where}" if where else ""

@@ -19,7 +19,7 @@ from pgmo.recompute.capture import MODULE
 from pgmo.recompute.compat import Spec, flatten, hook_numbers, traced_graph, unflatten
 from pgmo.recompute.frozen.guard import Guard
 from pgmo.recompute.frozen.modes import modes
-from pgmo.recompute.frozen.reads import is_option
+from pgmo.recompute.frozen.reads import OPTIONS, is_of_torch
 
 Forward = Callable[..., Any]
 
@@ -182,8 +182,9 @@ def signature(module: nn.Module, tree: object) -> tuple[object, ...]:
     """What a captured call is good for: equal signatures can share one.
 
     Shapes, strides, types, devices and whether gradients are wanted of all tensors, parameters
-    and buffers too, all other arguments, each submodule's mode and hooks, the options of PyTorch's
-    own modules (a dropout's rate may follow a schedule), and the settings of PyTorch.
+    and buffers too, all other arguments, each submodule's mode, hooks and forward method of its own
+    (as libraries put there), the options of PyTorch's own modules (a dropout's rate may follow a
+    schedule), and the settings of PyTorch.
     """
     leaves, spec = flatten(tree)
     return (
@@ -191,9 +192,15 @@ def signature(module: nn.Module, tree: object) -> tuple[object, ...]:
         tuple(_look(leaf) for leaf in leaves),
         tuple(_places(leaves).values()),
         tuple(
-            (id(one), one.training, hook_numbers(one), _options(one)) for one in module.modules()
+            (
+                id(one),
+                one.training,
+                hook_numbers(one),
+                _options(one),
+                id(vars(one).get("forward")),
+            )
+            for one in module.modules()
         ),
-        id(vars(module).get("forward")),
         tuple((id(one), one.requires_grad, *_kind(one)) for one in module.parameters()),
         tuple((id(one), *_kind(one)) for one in module.buffers()),
         modes(),
@@ -212,6 +219,6 @@ def _kind(tensor: Tensor) -> tuple[object, ...]:
 
 def _options(module: nn.Module) -> tuple[object, ...]:
     """Numbers and words of a module of PyTorch's; those of others may be anything, counters too."""
-    if not type(module).__module__.startswith("torch.nn.modules."):
+    if not is_of_torch(type(module)):
         return ()
-    return tuple(one for one in vars(module).values() if is_option(module, one))
+    return tuple(one for one in vars(module).values() if isinstance(one, OPTIONS))

@@ -57,6 +57,7 @@ class Guard:
     def __init__(self, model: nn.Module) -> None:
         self._paths = {id(one): path for path, one in model.named_modules()}
         self._modules = list(model.modules())  # alive, so that no other has its identity
+        self._forwards = [vars(one).get("forward") for one in self._modules]  # and these
         self._reads: list[Read] = []
         self._earlier: list[tuple[Read, object]] = []  # at the end of the last run
 
@@ -87,7 +88,7 @@ class Guard:
             draws.refuse([one for _, one in found])
             kinds = {type(one) for one in self._modules}
             every = [*reads.found.values(), *global_reads(found)]
-            every += closure_reads(kinds, reads.codes)
+            every += closure_reads(kinds, reads.codes, reads.functions.values())
             if traced:
                 self._refuse_changes(before, reads)
                 self._reads = [read for read in every if not is_generator(read.value)]
@@ -110,10 +111,11 @@ class Guard:
     def _refuse(self, read: Read) -> None:
         now = read.now()
         name = self._name(read.owner, read.name)
+        was = "of other contents" if now is read.value else _show(read.value, "another one")
         raise GraphError(
-            f"{name} is {_show(now)} and was {_show(read.value, 'other contents')} when the step "
-            f"was captured. The forward pass reads it at {line(*read.where)}. A captured step runs "
-            "no Python code, and would go on with what it was. Keep a number that changes in a "
+            f"{name} is {_show(now)} and was {was} when the step was captured. The forward pass "
+            f"reads it at {line(*read.where)}. A captured step runs no Python code, and "
+            "would go on with what it was. Keep a number that changes in a "
             f'buffer (self.register_buffer("{read.name}", torch.tensor(...)), then '
             f"model.{read.name}.fill_(...)) or give it as a tensor to the call; after a rare "
             "change, call pgmo.recompute again with the model"
@@ -165,7 +167,7 @@ class Guard:
         path = self._paths.get(id(owner))
         if path is not None:
             return ".".join(filter(None, ["model", path, name]))
-        kind = type(owner)
+        kind = owner if isinstance(owner, type) else type(owner)
         return f"{name} of a closure" if kind.__name__ == "cell" else f"{kind.__name__}.{name}"
 
 

@@ -8,7 +8,9 @@ While code runs the types themselves note it, in one thread. Parameters, buffers
 found by another way, and hooks and modes are looked at elsewhere.
 """
 
+import functools
 import inspect
+import logging
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -28,13 +30,20 @@ from typing import Any
 from torch import Tensor, nn
 
 from pgmo.recompute.frozen.places import is_foreign
-from pgmo.recompute.frozen.values import MISSING, is_fixed, is_plain, remember
+from pgmo.recompute.frozen.values import MISSING, MOST, is_fixed, is_plain, remember
 
 INSIDES = frozenset(vars(nn.Module())) | {"forward", "_compiled_call_impl", "call_super_init"}
 """Attributes that every module has."""
 
-_WITHOUT = (Tensor, type, ModuleType, FunctionType, BuiltinFunctionType, MethodType)
+_WITHOUT = (
+    *(Tensor, type, ModuleType, FunctionType, BuiltinFunctionType, MethodType),
+    logging.Logger,  # asks itself anew which levels it has
+)
 """Have attributes that are no settings."""
+
+
+OPTIONS = (bool, int, float, str)
+"""Types of the options of PyTorch's modules."""
 
 
 @dataclass(slots=True)
@@ -73,11 +82,14 @@ class Read:
         return remember(now) != self.before
 
 
+def is_of_torch(kind: type) -> bool:
+    """Whether a class of modules is one of PyTorch's."""
+    return kind.__module__.startswith("torch.nn.modules.")
+
+
 def is_option(module: nn.Module, value: object) -> bool:
     """Whether a value is an option of a module of PyTorch's, such as a dropout's rate."""
-    return type(module).__module__.startswith("torch.nn.modules.") and isinstance(
-        value, (bool, int, float, str)
-    )
+    return isinstance(value, OPTIONS) and is_of_torch(type(module))
 
 
 def of_instance(owner: Any, name: str) -> object:
@@ -96,6 +108,7 @@ class Reads:
     def __init__(self) -> None:
         self.found: dict[tuple[int, str], Read] = {}
         self.codes: dict[CodeType, dict[str, Any]] = {}  # and its globals
+        self.functions: dict[int, FunctionType] = {}  # those that attributes are, with closures
         self._thread = threading.get_ident()
         self._patched: dict[type, object] = {}
 
@@ -114,9 +127,9 @@ class Reads:
                     kind.__getattribute__ = own  # type: ignore[method-assign,assignment]
 
     def _patch(self, kind: type) -> None:
-        if kind in self._patched:
-            return
         own = vars(kind).get("__getattribute__", MISSING)
+        if kind in self._patched or (own is MISSING and self._patched.keys() & set(kind.__mro__)):
+            return  # the class that it inherits from notes it
         original: Any = kind.__getattribute__
 
         def noting(owner: Any, name: str) -> Any:
@@ -161,9 +174,20 @@ class Reads:
         elif is_plain(value) and _is_plain_member(type(owner), name):
             self._add(owner, name, value, frame, of_class)
         else:
+            self.see(value)  # a property reads what it is made of
+            return
+
+    def _look_into(self, value: object, depth: int = 3) -> None:
+        """Notes what objects have that an attribute is, or that are in a container."""
+        if isinstance(value, (list, tuple, dict)):
+            if depth and len(value) <= MOST:
+                for one in value.values() if isinstance(value, dict) else value:
+                    self._look_into(one, depth - 1)
+        elif isinstance(value, functools.partial):
+            self._look_into(value.func, depth)
+        elif isinstance(value, (FunctionType, MethodType)):
             self.see(value)
-            return  # a property reads what it is made of
-        if not is_plain(value) and not isinstance(value, (nn.Module, *_WITHOUT)):
+        elif not is_plain(value) and not isinstance(value, (nn.Module, *_WITHOUT)):
             self._patch(type(value))
 
     def _add(
@@ -173,12 +197,14 @@ class Reads:
         if key not in self.found:
             where = (frame.f_code.co_filename, frame.f_lineno)
             self.found[key] = Read(owner, name, value, remember(value), where, find)
+            self._look_into(value)
 
     def see(self, value: object) -> None:
         """Adds the code of a function or method that may run."""
         function = inspect.unwrap(getattr(value, "__func__", value))  # type: ignore[arg-type]
         if isinstance(function, FunctionType) and is_foreign(function.__code__.co_filename):
             self.codes.setdefault(function.__code__, function.__globals__)
+            self.functions.setdefault(id(function), function)
 
     def _see(self, frame: FrameType) -> None:
         if is_foreign(frame.f_code.co_filename):

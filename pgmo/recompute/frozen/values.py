@@ -14,7 +14,7 @@ MISSING = object()
 
 _ATOMS = (type(None), bool, int, complex, str, bytes, enum.Enum, range, slice, type(...))
 _NAMES = (torch.dtype, torch.device, torch.layout, torch.memory_format, torch.Size)
-_MOST = 4096
+MOST = 4096
 """Entries of a container that are looked at; of larger ones only the size is."""
 
 
@@ -43,7 +43,7 @@ def remember(value: object, depth: int = 4) -> object:
     if isinstance(value, (*_ATOMS, *_NAMES)):
         return (type(value), value)
     if isinstance(value, (list, tuple, dict, set, frozenset)):
-        if len(value) > _MOST or depth == 0:
+        if len(value) > MOST or depth == 0:
             return (type(value), len(value))
         if isinstance(value, dict):
             return (dict, [(key, remember(one, depth - 1)) for key, one in value.items()])

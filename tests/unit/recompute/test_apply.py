@@ -1,4 +1,5 @@
 import copy
+import warnings
 from dataclasses import dataclass
 
 import pytest
@@ -196,8 +197,21 @@ def test_the_lstm_of_onednn_is_refused_before_any_of_it_is_tried():
         def forward(self, x):
             return super().forward(x)[0].sum()
 
-    with pytest.raises(pgmo.GraphError, match="LSTM of oneDNN"):
+    with pytest.raises(pgmo.GraphError, match="LSTM of oneDNN") as refused:
         pgmo.recompute(Sequence(64, 64, batch_first=True), torch.randn(8, 20, 64), budget=0.8)
+    assert not any("_functorch" in str(one.path) for one in refused.traceback)
+    assert len(refused.traceback) < 8
+
+
+@pytest.mark.parametrize(("options", "checked"), [({}, False), ({"check": True}, True)])
+def test_without_measuring_no_step_is_measured_unless_asked_for(options, checked):
+    model, _ = pgmo.recompute(network(), X, 1.0, measure=False, **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore" if checked else "error")
+        for _ in range(3):
+            model(X).sum().backward()
+    (call,) = model.forward.calls.values()
+    assert (call.measured is not None) is checked
 
 
 def test_modes_reach_the_result_and_the_original():
