@@ -8,6 +8,7 @@ entered and left at steps of the program, between which the program may enter an
 own. Ours therefore goes below all of them, and is taken out from below them.
 """
 
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -21,6 +22,24 @@ Around = Callable[[Any, Callable[[], Any]], Any]
 # can take them out. Until it does they pass every operator on.
 _left: list[tuple[threading.Thread, Any]] = []
 _left_lock = threading.Lock()
+
+
+class _LastWords:
+    """Takes modes of ours off a thread that ends, as long as it may run Python.
+
+    torch would let go of them when the system's thread ends. That is after Python has taken it for
+    ended, so the interpreter may be on its way out, and the process would be aborted.
+    """
+
+    def __del__(self) -> None:
+        if sys is None or sys.is_finalizing():
+            return
+        for mode in [one for one in _stack() if isinstance(one, _mode_class())]:
+            _take_out(mode)
+
+
+_here = threading.local()
+"""Lives as long as its thread: what is in it ends there, before the thread is taken for ended."""
 
 
 class OperatorMode(AbstractContextManager["OperatorMode"]):
@@ -49,6 +68,7 @@ class OperatorMode(AbstractContextManager["OperatorMode"]):
         self._lifted.clear()
         self._mode = _mode_class()(self._around)
         _put_in(self._mode)
+        _here.last = _LastWords()
         return self
 
     def lift(self) -> bool:
