@@ -68,7 +68,8 @@ class OperatorMode(AbstractContextManager["OperatorMode"]):
         self._lifted.clear()
         self._mode = _mode_class()(self._around)
         _put_in(self._mode)
-        _here.last = _LastWords()
+        if not hasattr(_here, "last"):
+            _here.last = _LastWords()
         return self
 
     def lift(self) -> bool:
