@@ -40,11 +40,14 @@ class Blocks(nn.Module):
         self.checkpointed, self.breaks = checkpointed, breaks
 
     def forward(self, x):
-        for block in self.blocks:
-            if self.breaks:
-                torch._dynamo.graph_break()
-            x = x + (checkpoint(block, x, use_reentrant=False) if self.checkpointed else block(x))
-        return x
+        x = self.block(0, x)
+        if self.breaks:  # not in a loop, in which Dynamo could not go on
+            torch._dynamo.graph_break()
+        return self.block(1, x)
+
+    def block(self, number, x):
+        block = self.blocks[number]
+        return x + (checkpoint(block, x, use_reentrant=False) if self.checkpointed else block(x))
 
 
 def compile_(what, **options):
