@@ -1,6 +1,7 @@
 """What holds for all tests."""
 
 import contextlib
+import sys
 
 import pytest
 
@@ -13,3 +14,14 @@ with contextlib.suppress(ImportError):  # tests/gpu does without it
 
     settings.register_profile("pgmo", deadline=None)
     settings.load_profile("pgmo")
+
+
+@pytest.fixture(autouse=True)
+def nobody_watches_any_more():
+    """A tagger that a test leaves behind would change what the tests after it see."""
+    yield
+    dynamo = sys.modules.get("pgmo.profiler.dynamo")
+    if dynamo is not None:
+        left = [*sys.modules["pgmo.profiler.origin"]._listeners, *dynamo._observers]
+        assert not left, left
+        assert not dynamo.inside()

@@ -59,6 +59,7 @@ class Turns:
         self._beside: set[threading.Thread] = set()
         self._calls: Counter[threading.Thread] = Counter()  # since the owner's last boundary
         self._pauses: dict[object, threading.Thread] = {}
+        self._delegated: set[threading.Thread] = set()
         self._of_all: set[object] = set()  # pauses in which nobody is served
         self._apart = False  # whether a thread has paused while another one went on
         self._whole = True
@@ -191,27 +192,23 @@ class Turns:
         return True
 
     def _caller(self, what: str) -> threading.Thread:
+        self._forget_ended()
         me = threading.current_thread()
-        for ended in [one for one in self._everybody() if not one.is_alive()]:
-            self._forget(ended)
         if me in self._pauses.values():
             raise SessionError(
                 f"an iteration cannot {what} inside session.pause(); leave the pause before"
             )
         return me
 
-    def _everybody(self) -> set[threading.Thread]:
-        owner = {self._owner} if self._owner is not None else set()
-        return {*self._beside, *self._inside, *owner}
-
-    def _forget(self, ended: threading.Thread) -> None:
-        # The system may give its number to another thread.
-        self._inside.discard(ended)
-        if ended in self._beside:
+    def _forget_ended(self) -> None:
+        # Before another thread is delegated, to which the system may have given the number of one.
+        if self._owner is not None and not self._owner.is_alive():
+            self._owner = None
+            self._apart = False
+        for ended in [one for one in (*self._delegated, *self._inside) if not one.is_alive()]:
+            self._inside.discard(ended)
             self._beside.discard(ended)
             self._update(ended)
-        if self._owner is ended:
-            self._owner = None
 
     # --- pauses ---------------------------------------------------------------------------------
 
@@ -221,6 +218,7 @@ class Turns:
         In it nobody is served, for an evaluation may have threads of its own; but once another
         thread goes on with its iterations, only the one that paused.
         """
+        self._forget_ended()
         me, token = threading.current_thread(), object()
         self._pauses[token] = me
         self._update(me)
@@ -245,19 +243,20 @@ class Turns:
                 self._engine.resume()
 
     def _update(self, thread: threading.Thread) -> None:
-        delegated = thread in self._beside or thread in self._pauses.values()
-        if thread.native_id is not None:
-            self._engine.delegate_thread(thread.native_id, delegated)
+        wanted = thread.is_alive() and (thread in self._beside or thread in self._pauses.values())
+        if wanted == (thread in self._delegated) or thread.native_id is None:
+            return
+        self._engine.delegate_thread(thread.native_id, wanted)
+        (self._delegated.add if wanted else self._delegated.discard)(thread)
 
     # --- the end --------------------------------------------------------------------------------
 
     def close(self) -> None:
         """Leaves nothing behind in the engine."""
-        concerned = {*self._beside, *self._pauses.values()}
         self._beside.clear()
         self._pauses.clear()
         self._inside.clear()
         self._owner = None
-        for thread in concerned:
+        for thread in set(self._delegated):
             self._update(thread)
         self._serve_again(set(self._of_all))

@@ -53,7 +53,6 @@ PACKAGES = (
     "pytest",
     "rich",
     "platformdirs",
-    "filelock",
 )
 CUPYS = ("build", "test_adapters", "test_cupy", "cupy_loops")
 """Steps that need no PyTorch."""
@@ -176,7 +175,7 @@ def what_to_carry(missing: Sequence[str]) -> str:
     return (
         f"Missing here: {names}. On a machine with a network:\n"
         f"    python3 -m pip download --no-deps --dest wheels {names}\n"
-        "Pure Python wheels (platformdirs, filelock) need no installation:\n"
+        "Pure Python wheels (platformdirs) need no installation:\n"
         "    make gpu-check PYTHONPATH=\"$(echo wheels/*.whl | tr ' ' :)\""
     )
 

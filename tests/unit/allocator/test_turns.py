@@ -36,6 +36,21 @@ class Worker:
         return noted
 
 
+class Listening:
+    """An engine whose delegated threads are noted."""
+
+    def __init__(self, engine, told):
+        self._engine = engine
+        self._told = told
+
+    def delegate_thread(self, thread, on):
+        self._told.append((thread, on))
+        self._engine.delegate_thread(thread, on)
+
+    def __getattr__(self, name):
+        return getattr(self._engine, name)
+
+
 class Bench:
     def __init__(self):
         self.engine = _core.Engine()
@@ -225,6 +240,35 @@ def test_a_pause_amid_another_threads_iteration(bench):
     assert bench.leave(bench.a)
     assert bench.turns.whole()
     bench.b(bench.turns.resume, token)
+    assert bench.b.request()
+
+
+def test_a_thread_that_ends_in_a_pause_gives_its_number_back_once(bench, monkeypatch):
+    told = []
+    engine = Listening(bench.engine, told)
+    monkeypatch.setattr(bench.turns, "_engine", engine)
+    bench.step(bench.a)
+    number = bench.b(threading.get_native_id)
+    bench.b(bench.turns.pause)
+    bench.b.end()
+    for _ in range(3):  # afterwards it may be another thread's
+        bench.step(bench.a)
+    bench.turns.close()
+    assert told == [(number, True), (number, False)]
+
+
+def test_pauses_are_about_all_threads_again_when_the_loop_beside_has_ended(bench):
+    bench.step(bench.a)
+    token = bench.b(bench.turns.pause)
+    bench.step(bench.a)
+    bench.b(bench.turns.resume, token)
+    bench.a.end()
+    bench.a = Worker(bench.engine)
+    assert bench.step(bench.b)
+    token = bench.a(bench.turns.pause)
+    assert not bench.a.request()
+    assert not bench.b.request()
+    bench.a(bench.turns.resume, token)
     assert bench.b.request()
 
 

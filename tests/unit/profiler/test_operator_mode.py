@@ -145,20 +145,21 @@ def test_a_thread_that_ended_leaves_nothing_behind():
 
 
 def test_a_thread_that_ends_without_leaving_it_takes_it_off_while_it_may_run_python():
-    stacks, later = [], threading.local()
+    stacks, later, tagger = [], threading.local(), Tagger(Log())
 
     class Last:
         def __del__(self):
             stacks.append(_get_current_dispatch_mode_stack())
 
     def work():
-        Tagger(Log()).__enter__()
+        tagger.__enter__()
         later.last = Last()  # goes after what came before it
 
     worker = threading.Thread(target=work)
     worker.start()
     worker.join()
     assert stacks == [[]]
+    tagger.__exit__(None, None, None)
 
 
 def test_once_closed_it_keeps_no_module_alive():
