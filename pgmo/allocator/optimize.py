@@ -2,6 +2,7 @@
 
 import functools
 import os
+import threading
 from collections.abc import Callable, Mapping
 from typing import Any, ParamSpec, Required, TypedDict, TypeVar, Unpack, overload
 
@@ -65,6 +66,9 @@ class _Fields(CommonFields, total=False):
     framework: Any
 
 
+_finding = threading.RLock()
+
+
 def framework_of(device: object, framework: str = "torch") -> Callable[[], Framework]:
     """Finds the adapter of a device, when the session opens.
 
@@ -74,11 +78,19 @@ def framework_of(device: object, framework: str = "torch") -> Callable[[], Frame
     """
     name = str(device)
     _, _, index = name.partition(":")
+    find: Callable[[], Framework]
     if framework == "cupy":
-        return functools.partial(cupy_framework, int(index) if index else None)
-    if name == "cpu" or (device is None and not _has_cuda()):
-        return torch_cpu
-    return functools.partial(torch_cuda, int(index) if index else None)
+        find = functools.partial(cupy_framework, int(index) if index else None)
+    elif name == "cpu" or (device is None and not _has_cuda()):
+        find = torch_cpu
+    else:
+        find = functools.partial(torch_cuda, int(index) if index else None)
+
+    def find_alone() -> Framework:
+        with _finding:  # two threads would make, and compile, two of what there is one of
+            return find()
+
+    return find_alone
 
 
 def _framework_for(chosen: Options) -> Callable[[], Framework]:

@@ -2,11 +2,13 @@
 
 import os
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 import pgmo
+from pgmo.allocator import optimize
 from pgmo.allocator.optimized import Optimized
 from pgmo.allocator.turns import BESIDE
 from pgmo.errors import SessionError
@@ -302,3 +304,21 @@ def test_many_threads_that_do_everything_at_once(framework):
         loop = Loop(framework, LAYERS)
         run(loop, session, 6)
         assert session.history[-1].hit_rate == 1
+
+
+def test_an_adapter_is_looked_for_by_one_thread_at_a_time(monkeypatch):
+    there, most = [], []
+
+    def find():
+        there.append(None)
+        most.append(len(there))
+        time.sleep(0.01)
+        there.pop()
+
+    monkeypatch.setattr(optimize, "torch_cpu", find)
+    threads = [threading.Thread(target=optimize.framework_of("cpu")) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == [1] * 4
