@@ -9,20 +9,24 @@ TorchDynamo looks at more than the code that it compiles: it guards on hooks and
 refuses dispatch modes. What it finds there ends up in the number of graphs, in its breaks and so in
 the last bits of the results. So nothing of what pgmo watches with is there while it looks.
 
-Dynamo begins where a thread gets a callback for the frames that it evaluates, and ends where it
-loses it: `set_eval_frame`, which every compiled function calls through its module's namespace.
+Dynamo begins where a thread gets a callback for the frames that it evaluates, and ends where who
+has set it puts back the one before. Both is done by `set_eval_frame`, which every compiled function
+calls through its module's namespace. What a compiled function calls belongs to it, even where that
+is never compiled.
 """
 
 import sys
 import threading
 import warnings
 from collections.abc import Callable
+from types import FrameType
 from typing import Any, Protocol
 
 from pgmo.imports import after_import
 
 _EVAL_FRAME = "torch._dynamo.eval_frame"
 _NEEDED = ("_maybe_set_eval_frame", "skip_code")
+_UNKNOWN = -1
 _COMPILED = "compile_wrapper"
 """What is called in the place of a compiled function; it had another name before 2.7."""
 
@@ -48,10 +52,9 @@ class Observer(Protocol):
 
 
 class _Thread(threading.local):
-    """How deep a thread is in calls of compiled code."""
+    """Whether a thread is in a call of compiled code, and since when."""
 
-    depth = 0
-    beginning = 0  # id of the outermost compiled function's frame
+    outermost = 0  # id of a compiled function's frame, or of a context manager; 0 for none
     withdrawn: tuple["Observer", ...] = ()
 
 
@@ -108,7 +111,7 @@ def skip(function: Any) -> None:
 
 def inside() -> bool:
     """Whether this thread is in a call of compiled code, as far as is known."""
-    return _thread.depth > 0
+    return _thread.outermost != 0
 
 
 def _attach() -> None:
@@ -121,14 +124,14 @@ def _attach() -> None:
     from torch._C._dynamo import eval_frame
 
     if eval_frame.get_eval_frame_callback() is not None:
-        _thread.depth = 1
+        _thread.outermost = _UNKNOWN
     wrappers = []
     # Before 2.7 there is only the second one; afterwards they are one function by two names.
     for name, begins in (("set_eval_frame", True), ("_maybe_set_eval_frame", False)):
         if hasattr(module, name):
             wrappers.append(_setting(getattr(module, name), begins))
             setattr(module, name, wrappers[-1])
-    for function in (*wrappers, _enter, _leave, inside):
+    for function in (*wrappers, _identity, _enter, _leave, inside):
         module.skip_code(function.__code__)
 
 
@@ -137,7 +140,7 @@ def _dynamo() -> Any:
 
 
 def _setting(original: Callable[[Any], Any], begins: bool) -> Callable[[Any], Any]:
-    """A function that sets a thread's callback.
+    """A function that sets a thread's callback: a function, False for no compilation, or None.
 
         prior = set_eval_frame(None)       a compiled function begins: it notes the dispatch keys
         _maybe_set_eval_frame(callback)    the program's code, under Dynamo
@@ -150,33 +153,30 @@ def _setting(original: Callable[[Any], Any], begins: bool) -> Callable[[Any], An
     """
 
     def set_eval_frame(callback: Any) -> Any:
-        depth = _thread.depth
-        if callback is None:
-            caller = sys._getframe(1)
-            if begins and not depth and _observers and caller.f_code.co_name == _COMPILED:
-                _thread.beginning = id(caller)
-                _enter()
-            prior = original(None)
-            if prior is not None:
-                _leave()
-            elif not begins and _thread.beginning == id(caller):
-                _thread.beginning = 0
-                _leave()
-        elif depth:
-            prior = original(callback)
-            if prior is None:  # Dynamo puts it aside while it traces, and may call compiled code
-                _thread.depth = depth + 1
-        else:
-            _enter()
-            prior = original(callback)
+        outermost, caller = _thread.outermost, sys._getframe(1)
+        if not outermost:
+            called = begins and _observers and caller.f_code.co_name == _COMPILED
+            if called or not (callback is None or callback is False):
+                _enter(caller)
+            return original(callback)
+        prior = original(callback)
+        # Nothing else tells: a compilation that fails takes the callback along.
+        if callback is None and not begins and outermost in (_UNKNOWN, _identity(caller)):
+            _leave()
         return prior
 
     return set_eval_frame
 
 
-def _enter() -> None:
-    _thread.depth += 1
-    if _thread.depth == 1 and _observers:
+def _identity(caller: FrameType) -> int:
+    if caller.f_code.co_name in ("__enter__", "__exit__"):
+        return id(caller.f_locals.get("self"))
+    return id(caller)
+
+
+def _enter(caller: FrameType) -> None:
+    _thread.outermost = _identity(caller)
+    if _observers:
         _await_compilation()
         _thread.withdrawn = tuple(_observers)
         for observer in _thread.withdrawn:
@@ -184,13 +184,12 @@ def _enter() -> None:
 
 
 def _leave() -> None:
-    _thread.depth = max(0, _thread.depth - 1)
-    if not _thread.depth:
-        # Also those that were left meanwhile. Those that came meanwhile find themselves inside.
-        back = dict.fromkeys((*_thread.withdrawn, *_observers))
-        _thread.withdrawn = ()
-        for observer in back:
-            _tell(observer.come_back)
+    _thread.outermost = 0
+    # Also those that were left meanwhile. Those that came meanwhile find themselves inside.
+    back = dict.fromkeys((*_thread.withdrawn, *_observers))
+    _thread.withdrawn = ()
+    for observer in back:
+        _tell(observer.come_back)
 
 
 def _tell(call: Callable[[], None]) -> None:

@@ -1,5 +1,6 @@
 """Where compiled code begins and ends, as observers are told."""
 
+import contextlib
 import threading
 
 import pytest
@@ -73,7 +74,7 @@ def test_one_within_another_is_one(told):
     assert told == ["compiled", "compiling", "back"]
 
 
-def test_what_must_not_be_compiled_is_in_between(told):
+def test_what_must_not_be_compiled_belongs_to_what_calls_it(told):
     @torch.compiler.disable
     def disabled(x):
         return x + 1
@@ -81,7 +82,7 @@ def test_what_must_not_be_compiled_is_in_between(told):
     eager(lambda x: disabled(x * 2) * 2)(torch.ones(3))
     assert told[0] == "compiled"
     assert told[-1] == "back"
-    assert told.count("back") == told.count("compiled")
+    assert told.count("back") == told.count("compiled") == 1
 
 
 def test_an_exception_ends_it(told):
@@ -93,6 +94,57 @@ def test_an_exception_ends_it(told):
         eager(fail)(torch.ones(3))
     assert told[-1] == "back"
     assert told.count("compiled") == 1
+
+
+@pytest.mark.parametrize("watched_before", [True, False])
+def test_a_compilation_that_fails_ends_it(told, watched_before):
+    def fail(_graph, _inputs):
+        raise RuntimeError("no")
+
+    observers = list(dynamo._observers)
+    if not watched_before:
+        dynamo._observers.clear()
+    try:
+        compiled = torch.compile(lambda x: x * 2, backend=fail)
+        for _ in range(2):
+            with pytest.raises(Exception, match="no"):
+                compiled(torch.ones(3))
+            assert not dynamo.inside()
+    finally:
+        dynamo._observers[:] = observers
+    assert told == (["compiled", "compiling", "back"] * 2 if watched_before else [])
+
+
+def test_within_another_it_does_not_end_that(told):
+    def fail(_graph, _inputs):
+        raise RuntimeError("no")
+
+    inner, inside = torch.compile(lambda x: x * 2, backend=fail), []
+
+    def outer(x):
+        torch._dynamo.graph_break()
+        with contextlib.suppress(RuntimeError):
+            inner(x)
+        inside.append(dynamo.inside())
+        return x + 1
+
+    eager(outer)(torch.ones(3))
+    assert inside == [True]
+    assert told[-1] == "back"
+
+
+@torch._dynamo.config.patch(raise_on_ctx_manager_usage=False)
+def test_a_context_manager(told):
+    def fail(_graph, _inputs):
+        raise RuntimeError("no")
+
+    for backend in ("eager", fail):
+        told.clear()
+        with contextlib.suppress(RuntimeError), torch._dynamo.optimize(backend):
+            (lambda x: x * 2)(torch.ones(3))
+        assert told[0] == "compiled"
+        assert told[-1] == "back"
+        assert not dynamo.inside()
 
 
 def test_each_thread_is_on_its_own(told):
