@@ -3,7 +3,6 @@
 import ctypes
 import importlib.util
 import sysconfig
-import warnings
 from functools import cache
 from importlib.machinery import ExtensionFileLoader
 from pathlib import Path
@@ -20,7 +19,6 @@ from pgmo.allocator.library import AdapterLibrary, load_adapter
 from pgmo.allocator.managed.hints import Hints
 from pgmo.allocator.relocation import Relocation
 from pgmo.allocator.storage import StorageMover
-from pgmo.allocator.torch_plugin import TorchPlugin, plugin_allocator, plugin_started, torch_plugin
 from pgmo.allocator.torch_tensors import graphs_exist
 from pgmo.errors import AdapterError
 
@@ -188,14 +186,11 @@ _open: set[int] = set()
 """Devices with an open session: the adapter serves them all."""
 
 
-def torch_cuda(index: int | None = None) -> "TorchCuda | TorchPlugin":
+def torch_cuda(index: int | None = None) -> TorchCuda:
     """The adapter of one device in this process, compiled and loaded on first use.
 
     Args:
         index: of the device; None for the current one.
-
-    Returns:
-        The adapter; or the prebuilt plug-in, if that was made torch's allocator.
 
     Raises:
         AdapterError: when torch, CUDA, a compiler or headers are missing, or compiling fails.
@@ -211,8 +206,6 @@ def torch_cuda(index: int | None = None) -> "TorchCuda | TorchPlugin":
         raise AdapterError(
             f"there is no device cuda:{index}; this machine has {torch.cuda.device_count()}"
         )
-    if plugin_started():
-        return torch_plugin(index)
     if index not in _frameworks:
         _frameworks[index] = TorchCuda(index)
     return _frameworks[index]
@@ -225,26 +218,17 @@ def torch_allocator() -> Any:
     needed for `pgmo.optimize`, which installs the adapter at any time; sessions then find it there.
     Until a session is open, everything is passed on to torch's own allocator.
 
-    Where the adapter cannot be compiled (no compiler, no CUDA headers), this is the prebuilt
-    plug-in, and a warning says why and what does not work with it
-    (`pgmo.allocator.torch_plugin.LIMITS`).
-
     Returns:
         An object whose `allocator()` is a `torch._C._cuda_CUDAAllocator`.
 
     Raises:
-        AdapterError: when torch is missing or was built without CUDA.
+        AdapterError: when torch, a compiler, or the headers of CUDA or Python are missing.
 
     Example:
         >>> torch.cuda.memory.change_current_allocator(pgmo.torch_allocator())  # doctest: +SKIP
     """
     torch = _torch()
-    try:
-        address = adapter_library().address("pgmo_adapter")
-        made = _wrapper().wrap(address)
-    except AdapterError as error:
-        warnings.warn(f"pgmo uses its prebuilt plug-in: {error}", stacklevel=2)
-        return plugin_allocator()
+    made = _wrapper().wrap(adapter_library().address("pgmo_adapter"))
 
     class PgmoAllocator(torch.cuda.memory._CUDAAllocator):  # type: ignore[misc, name-defined]
         """pgmo over torch's own allocator."""

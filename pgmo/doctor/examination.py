@@ -127,11 +127,8 @@ def served(frameworks: Mapping[str, Any], compiler: Compiler, cache: Cache) -> I
 
     if usable("cpu_adapter"):
         yield "PyTorch on the CPU"
-    if frameworks.get("devices"):
-        if usable("cuda_adapter"):
-            yield "PyTorch on CUDA"
-        else:
-            yield "PyTorch on CUDA, through the prebuilt plug-in only (pgmo.torch_allocator)"
+    if frameworks.get("devices") and usable("cuda_adapter"):
+        yield "PyTorch on CUDA"
     if cupy_works(frameworks.get("cupy", {})):
         yield "CuPy"
 

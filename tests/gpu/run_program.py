@@ -17,7 +17,7 @@ from tests.gpu.device import make_deterministic
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("program")
-    parser.add_argument("--mode", choices=("plain", "pgmo", "plugin"), default="plain")
+    parser.add_argument("--mode", choices=("plain", "pgmo", "official"), default="plain")
     parser.add_argument("--save")
     parser.add_argument("--plan")
     parser.add_argument("--iterations", type=int, default=14)
@@ -29,7 +29,7 @@ def main() -> None:
     from tests.gpu.programs import PROGRAMS
     from tests.gpu.running import run
 
-    if arguments.mode == "plugin":
+    if arguments.mode == "official":
         torch.cuda.memory.change_current_allocator(pgmo.torch_allocator())
     make_deterministic()
     context = contextlib.nullcontext()

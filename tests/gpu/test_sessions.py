@@ -89,10 +89,10 @@ def test_training_goes_on_when_a_session_opens_and_closes_in_the_middle():
 
 def test_the_official_call_before_cuda_starts():
     plain = result_of(run_module("run_program", "gpt"))
-    plugin = result_of(run_module("run_program", "gpt", "--mode", "plugin"))
-    assert plugin["phases"][-1] == "replay"
-    assert plugin["hit_bytes_rate"] >= 0.99
-    assert plugin["allocated"] > 0  # torch's statistics go on
+    official = result_of(run_module("run_program", "gpt", "--mode", "official"))
+    assert official["phases"][-1] == "replay"
+    assert official["hit_bytes_rate"] >= 0.99
+    assert official["allocated"] > 0  # torch's statistics go on
     if not STUB:
-        assert plain["losses"] == plugin["losses"]
-        assert plain["state"] == plugin["state"]
+        assert plain["losses"] == official["losses"]
+        assert plain["state"] == official["state"]

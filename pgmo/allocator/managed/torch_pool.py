@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from pgmo.allocator.managed.card import Card
 from pgmo.allocator.torch_cuda import adapter_library, torch_cuda
-from pgmo.allocator.torch_plugin import TorchPlugin
 from pgmo.errors import AdapterError
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ class TorchManaged:
         import torch
 
         backend: str = torch.cuda.memory.get_allocator_backend()
-        if isinstance(framework, TorchPlugin) or backend != "native":
+        if backend != "native":
             raise AdapterError(
                 "unified memory needs PyTorch's own caching allocator, whose pools can have it, "
                 f"but the current one is {backend!r}; unset PYTORCH_CUDA_ALLOC_CONF, or do not "
