@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pgmo.packing.packer import pack
-from pgmo.packing.portfolio import plan
 from pgmo.packing.problem import Problem
-from pgmo.packing.result import Packing
+from pgmo.packing.solving.packer import pack
+from pgmo.packing.solving.portfolio import plan
+from pgmo.packing.solving.result import Packing
 from pgmo.packing.validator import validate
 
 Offsets = NDArray[np.int64] | None
@@ -129,8 +129,8 @@ def _cp_sat(problem: Problem) -> Contestant:
     """CP-SAT, told the lower bound and the heuristic of Sekiyama et al. as its first packing."""
     from ortools.sat.python import cp_model  # noqa: F401  (not part of the time)
 
-    from pgmo.packing import cp_sat
     from pgmo.packing.lower_bound import max_load
+    from pgmo.packing.solving import cp_sat
 
     def solve(problem: Problem, seconds: float, threads: int, seed: int) -> Offsets:
         start, bound = pack(problem, "best-fit"), max_load(problem)

@@ -16,7 +16,7 @@ that is kept, and beside it what a convolution after it needs. Costs are those o
 from dataclasses import dataclass
 from typing import Literal
 
-from pgmo.recompute.graph import Graph, Operation, Value
+from pgmo.recompute.planners.graph import Graph, Operation, Value
 
 _FLOAT = 4
 

@@ -11,7 +11,7 @@ from typing import Literal
 
 from _convolutional_graphs import Image, Steps
 
-from pgmo.recompute.graph import Graph
+from pgmo.recompute.planners.graph import Graph
 
 REDUCTIONS = {
     "PSPNet": 0.71,

@@ -19,8 +19,8 @@ from torch.profiler import ProfilerActivity, profile
 from torch.utils.checkpoint import CheckpointPolicy
 
 import pgmo
-from pgmo.recompute.capture import capture
-from pgmo.recompute.compat import Runner, boxed, compile_joint
+from pgmo.recompute.capture.compat import Runner, boxed, compile_joint
+from pgmo.recompute.capture.joint_graph import capture
 
 SEED = 1
 

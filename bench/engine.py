@@ -100,7 +100,7 @@ def measure_torch(repetitions: int) -> dict[str, Any]:
     try:
         import torch
 
-        from pgmo.allocator.torch_cpu import torch_cpu
+        from pgmo.allocator.adapters.torch_cpu import torch_cpu
         from pgmo.errors import PgmoError
     except ImportError as error:
         return {"skipped": str(error)}

@@ -32,7 +32,7 @@ from _step_ways import MemoryBudget, Outcome, Plain, Planned, Way, peak
 from workloads.step import NAMES, create
 
 import pgmo
-from pgmo.recompute.planning import plan_choice
+from pgmo.recompute.planners.planning import plan_choice
 from pgmo.units import format_bytes
 
 FRACTIONS = (0.8, 0.6, 0.5, 0.4)

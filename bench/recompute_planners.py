@@ -32,10 +32,10 @@ from _machine import add_common_options, result_path, write_result
 from _paper_networks import REDUCTIONS, create
 
 from pgmo.errors import GraphError
-from pgmo.recompute.evaluator import Candidate, Evaluator
-from pgmo.recompute.kusumoto import Program
-from pgmo.recompute.lower_sets import Dag, all_lower_sets, ancestor_sets
-from pgmo.recompute.planning import plan_choice, propose
+from pgmo.recompute.planners.evaluator import Candidate, Evaluator
+from pgmo.recompute.planners.kusumoto import Program
+from pgmo.recompute.planners.lower_sets import Dag, all_lower_sets, ancestor_sets
+from pgmo.recompute.planners.planning import plan_choice, propose
 from pgmo.units import format_bytes
 
 T = TypeVar("T")

@@ -93,7 +93,7 @@ assert profile.max_load() == profile.load_curve().max()
 # The blocks that are alive at the tick of the largest load. Their sizes add up to the max load exactly.
 
 # %%
-from pgmo.report.attribution import find_peak
+from pgmo.report.findings.attribution import find_peak
 from pgmo.units import format_bytes
 
 peak = find_peak(profile)

@@ -52,7 +52,7 @@ profile
 # is above it.
 
 # %%
-from pgmo.packing.packer import PACKERS
+from pgmo.packing.solving.packer import PACKERS
 
 plans = {name: pgmo.plan(profile, solver=name) for name in PACKERS}
 for name, plan in sorted(plans.items(), key=lambda item: item[1].arena):

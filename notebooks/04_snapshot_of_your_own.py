@@ -168,7 +168,7 @@ plan
 # settings and with expandable segments.
 
 # %%
-from pgmo.profiler.caching_model import AllocatorSettings, simulate_profile
+from pgmo.profiler.caching.model import AllocatorSettings, simulate_profile
 
 for name, settings in {
     "default": AllocatorSettings(),

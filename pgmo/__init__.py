@@ -31,21 +31,21 @@ from pgmo.version import __version__
 
 TYPE_CHECKING = False  # typing's own takes longer to import than all that is imported here
 if TYPE_CHECKING:
-    from pgmo.allocator.cupy import cupy_allocator
-    from pgmo.allocator.cupy_through_torch import cupy_torch_allocator
-    from pgmo.allocator.joint import JointSession
+    from pgmo.allocator.adapters.cupy import cupy_allocator
+    from pgmo.allocator.adapters.cupy_through_torch import cupy_torch_allocator
+    from pgmo.allocator.adapters.torch_cuda import torch_allocator
     from pgmo.allocator.managed.context import managed
     from pgmo.allocator.memory_stats import memory_stats
-    from pgmo.allocator.open_sessions import close
     from pgmo.allocator.optimize import optimize
-    from pgmo.allocator.session import Session
-    from pgmo.allocator.torch_cuda import torch_allocator
+    from pgmo.allocator.session.joint import JointSession
+    from pgmo.allocator.session.open_sessions import close
+    from pgmo.allocator.session.session import Session
     from pgmo.packing.plan import Plan
-    from pgmo.packing.portfolio import plan
     from pgmo.packing.problem import Problem
-    from pgmo.packing.result import Packing
-    from pgmo.profiler.extrapolate import extrapolate
-    from pgmo.profiler.extrapolation import Extrapolation
+    from pgmo.packing.solving.portfolio import plan
+    from pgmo.packing.solving.result import Packing
+    from pgmo.profiler.extrapolation.extrapolate import extrapolate
+    from pgmo.profiler.extrapolation.learned import Extrapolation
     from pgmo.profiler.profile import Profile
     from pgmo.recompute.package import recompute
 
@@ -82,23 +82,23 @@ __all__ = [
 
 # Where each name comes from: the same as the imports above, which only type checkers read.
 _HOMES = {
-    "Extrapolation": "pgmo.profiler.extrapolation",
-    "JointSession": "pgmo.allocator.joint",
-    "Packing": "pgmo.packing.result",
+    "Extrapolation": "pgmo.profiler.extrapolation.learned",
+    "JointSession": "pgmo.allocator.session.joint",
+    "Packing": "pgmo.packing.solving.result",
     "Plan": "pgmo.packing.plan",
     "Problem": "pgmo.packing.problem",
     "Profile": "pgmo.profiler.profile",
-    "Session": "pgmo.allocator.session",
-    "close": "pgmo.allocator.open_sessions",
-    "cupy_allocator": "pgmo.allocator.cupy",
-    "cupy_torch_allocator": "pgmo.allocator.cupy_through_torch",
-    "extrapolate": "pgmo.profiler.extrapolate",
+    "Session": "pgmo.allocator.session.session",
+    "close": "pgmo.allocator.session.open_sessions",
+    "cupy_allocator": "pgmo.allocator.adapters.cupy",
+    "cupy_torch_allocator": "pgmo.allocator.adapters.cupy_through_torch",
+    "extrapolate": "pgmo.profiler.extrapolation.extrapolate",
     "managed": "pgmo.allocator.managed.context",
     "memory_stats": "pgmo.allocator.memory_stats",
     "optimize": "pgmo.allocator.optimize",
-    "plan": "pgmo.packing.portfolio",
+    "plan": "pgmo.packing.solving.portfolio",
     "recompute": "pgmo.recompute.package",
-    "torch_allocator": "pgmo.allocator.torch_cuda",
+    "torch_allocator": "pgmo.allocator.adapters.torch_cuda",
 }
 
 

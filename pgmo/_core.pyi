@@ -180,7 +180,7 @@ class Engine:
     def living(self) -> numpy.ndarray:
         """
         Blocks alive between two iterations, as a structured array: address, bytes, block in the
-        recording, plan, request there, kind (pgmo.allocator.relocation).
+        recording, plan, request there, kind (pgmo.allocator.adapters.relocation).
         """
     def owns(self, pointer: typing.SupportsInt | typing.SupportsIndex) -> bool:
         """

@@ -20,8 +20,8 @@ with contextlib.suppress(ImportError):  # tests/gpu does without it
 def nobody_watches_any_more():
     """A tagger that a test leaves behind would change what the tests after it see."""
     yield
-    dynamo = sys.modules.get("pgmo.profiler.dynamo")
+    dynamo = sys.modules.get("pgmo.profiler.tagging.dynamo")
     if dynamo is not None:
-        left = [*sys.modules["pgmo.profiler.origin"]._listeners, *dynamo._observers]
+        left = [*sys.modules["pgmo.profiler.tagging.origin"]._listeners, *dynamo._observers]
         assert not left, left
         assert not dynamo.inside()

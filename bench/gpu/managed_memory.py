@@ -3,7 +3,7 @@
     python bench/gpu/managed_memory.py --seconds 60
     python bench/gpu/managed_memory.py --quick          few steps, to see that it works
 
-First copies in unified memory against copies in device memory (`pgmo.allocator.managed.probe`).
+First copies in unified memory against copies in device memory (`pgmo.allocator.managed.slowdown`).
 Then a step of a GPT in replay: in device memory; in unified memory, with all pages on the card;
 with the whole arena on the host before each step, as if others had needed the card, once moved back
 page by page as it is touched and once prefetched in the order of the plan; and with half of the
@@ -29,7 +29,7 @@ BATCH = 256  # an arena of hundreds of MiB: with a small one only launches are t
 
 def copies(free: int) -> dict[str, Any]:
     """The probe's figures, by framework."""
-    from pgmo.allocator.managed.probe import slowdown
+    from pgmo.allocator.managed.slowdown import slowdown
 
     size = min(1 << 30, free // 8)
     found: dict[str, Any] = {}

@@ -32,7 +32,7 @@ def build(folder: str) -> str:
     """Compiles allocation_loop.cpp; returns the library's path."""
     import torch
 
-    from pgmo.allocator.cuda_headers import cuda_include
+    from pgmo.allocator.build.cuda_headers import cuda_include
 
     root = Path(torch.__file__).parent
     path = f"{folder}/allocation_loop.so"

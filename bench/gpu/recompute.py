@@ -184,7 +184,7 @@ def _train(job: Job, samples: int, steps: int) -> tuple[int, Any, list[float]]:
     from workloads.step import WithLoss
 
     import pgmo
-    from pgmo.allocator.statistics import Phase
+    from pgmo.allocator.session.statistics import Phase
 
     program = EVERY[job.workload].create(samples)
     inputs = [one.contiguous() for one in program.batch(0)]

@@ -3,8 +3,8 @@
 //     at::empty ──▶ c10::GetCPUAllocator() ──▶ TorchCpuAdapter ──▶ engine: a slot?
 //                                                     └─────────▶ upstream: everything else
 //
-// Compiled on the user's machine against the installed torch (pgmo/allocator/compile.py); needs the
-// c10 headers and the C table in pgmo_engine.h, and links with c10 only.
+// Compiled on the user's machine against the installed torch (pgmo/allocator/build/compile.py);
+// needs the c10 headers and the C table in pgmo_engine.h, and links with c10 only.
 //
 // A storage keeps a pointer to the allocator that made it, and a deleter that points into this
 // library: adapters are never destroyed, and the library is never unloaded.

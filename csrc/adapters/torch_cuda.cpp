@@ -5,10 +5,10 @@
 //                        engine of the device: a slot? ──yes──▶ the slot
 //                        else                          ───────▶ upstream, told to the engine
 //
-// Compiled on the user's machine against the installed torch (pgmo/allocator/compile.py); needs the
-// c10/cuda and CUDA headers and the C table in pgmo_engine.h, and links with c10 and c10_cuda.
-// Methods that are only passed on differ between versions of torch, so they are generated from its
-// headers: torch_cuda_forwarders.inc, see pgmo/allocator/forwarders.py.
+// Compiled on the user's machine against the installed torch (pgmo/allocator/build/compile.py);
+// needs the c10/cuda and CUDA headers and the C table in pgmo_engine.h, and links with c10 and
+// c10_cuda. Methods that are only passed on differ between versions of torch, so they are generated
+// from its headers: torch_cuda_forwarders.inc, see pgmo/allocator/build/forwarders.py.
 //
 // A storage keeps a pointer to the allocator that made it, and a deleter that points into this
 // library: adapters are never destroyed, and the library is never unloaded.

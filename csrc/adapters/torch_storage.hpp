@@ -5,7 +5,7 @@
 //     tensor, views ──▶ storage                    tensor, views ──▶ storage    (as before)
 //
 // Whether anybody holds the old address itself is for the caller to find out: see
-// pgmo/allocator/relocation.py. Nothing here may run while the memory is in use.
+// pgmo/allocator/adapters/relocation.py. Nothing here may run while the memory is in use.
 
 #pragma once
 

@@ -219,7 +219,7 @@ void bind_engine(py::module_& module) {
       .def("close_opening_region", &Engine::close_opening_region)
       .def("living", &read_living,
            "Blocks alive between two iterations, as a structured array: address, bytes, block in "
-           "the\nrecording, plan, request there, kind (pgmo.allocator.relocation).")
+           "the\nrecording, plan, request there, kind (pgmo.allocator.adapters.relocation).")
       .def("place_in_region", &Engine::place_in_region, py::arg("region"), py::arg("offset"),
            py::arg("bytes"), "The address for a block that is moved there, or 0.")
       .def("resettle", &Engine::resettle, py::arg("request"), py::arg("bytes"),

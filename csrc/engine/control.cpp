@@ -5,8 +5,8 @@
 #include <stdexcept>
 #include <utility>
 
-#include "engine/arena.hpp"
 #include "engine/engine.hpp"
+#include "engine/memory/arena.hpp"
 
 namespace pgmo {
 

@@ -6,7 +6,7 @@
 #include <new>
 #include <utility>
 
-#include "engine/arena.hpp"
+#include "engine/memory/arena.hpp"
 #include "engine/registry.hpp"
 
 namespace pgmo {

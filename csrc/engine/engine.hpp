@@ -26,17 +26,17 @@
 #include <span>
 #include <vector>
 
-#include "engine/address_map.hpp"
-#include "engine/arenas.hpp"
-#include "engine/guests.hpp"
-#include "engine/late_set.hpp"
-#include "engine/live_check.hpp"
+#include "engine/memory/address_map.hpp"
+#include "engine/memory/arenas.hpp"
+#include "engine/memory/guests.hpp"
 #include "engine/pgmo_engine.h"
-#include "engine/recorder.hpp"
-#include "engine/replayer.hpp"
+#include "engine/recording/live_check.hpp"
+#include "engine/recording/recorder.hpp"
+#include "engine/recording/threads.hpp"
+#include "engine/replay/late_set.hpp"
+#include "engine/replay/replayer.hpp"
 #include "engine/spinlock.hpp"
 #include "engine/statistics.hpp"
-#include "engine/threads.hpp"
 
 namespace pgmo {
 

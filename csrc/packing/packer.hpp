@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "packing/leftovers.hpp"
+#include "packing/greedy/leftovers.hpp"
 #include "packing/problem.hpp"
 
 namespace pgmo::packing {

@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "packing/branch_and_bound.hpp"
+#include "packing/exact/branch_and_bound.hpp"
 
 namespace pgmo::packing {
 namespace {

@@ -11,7 +11,7 @@
 #include <span>
 #include <string_view>
 
-#include "packing/improve.hpp"
+#include "packing/search/improve.hpp"
 
 namespace pgmo::packing {
 

@@ -1,8 +1,8 @@
 """pgmo's own figures for a device, beside those of `torch.cuda.memory_stats`."""
 
 from pgmo.allocator.optimize import framework_of
-from pgmo.allocator.options import Options
-from pgmo.allocator.session import active_session
+from pgmo.allocator.session.options import Options
+from pgmo.allocator.session.session import active_session
 
 
 def memory_stats(device: object = None, framework: str = "torch") -> dict[str, int]:

@@ -6,14 +6,14 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any, ParamSpec, Required, TypedDict, TypeVar, Unpack, overload
 
-from pgmo.allocator.cupy import cupy_framework
-from pgmo.allocator.framework import Framework
-from pgmo.allocator.joint import JointSession, joint_session
+from pgmo.allocator.adapters.adapter import Framework
+from pgmo.allocator.adapters.cupy import cupy_framework
+from pgmo.allocator.adapters.torch_cpu import torch_cpu
+from pgmo.allocator.adapters.torch_cuda import torch_cuda
 from pgmo.allocator.optimized import Optimized
-from pgmo.allocator.options import Options
-from pgmo.allocator.session import Session
-from pgmo.allocator.torch_cpu import torch_cpu
-from pgmo.allocator.torch_cuda import torch_cuda
+from pgmo.allocator.session.joint import JointSession, joint_session
+from pgmo.allocator.session.options import Options
+from pgmo.allocator.session.session import Session
 from pgmo.errors import OptionError
 from pgmo.packing.plan import Plan
 from pgmo.profiler.profile import Profile

@@ -38,7 +38,7 @@ class ForgivingParser(argparse.ArgumentParser):
             if nearest:
                 message += f"; did you mean {', '.join(nearest)}?"
         if asks_for_json(self._asked, self.prog):
-            from pgmo.cli.output import print_failure
+            from pgmo.cli.terminal.output import print_failure
 
             command = self.prog.removeprefix("pgmo").strip()
             print_failure(command, "OptionError", message, 2)

@@ -9,9 +9,9 @@ programs that end by SIGINT and SIGPIPE. With `--json`, stdout gets an object `e
 import argparse
 from collections.abc import Sequence
 
-from pgmo.cli.output import print_failure
 from pgmo.cli.parser import build_parser
-from pgmo.cli.streams import StdoutError, checked_stdout, occupy_closed_streams
+from pgmo.cli.terminal.output import print_failure
+from pgmo.cli.terminal.streams import StdoutError, checked_stdout, occupy_closed_streams
 from pgmo.errors import OptionError, PgmoError
 from pgmo.terminal import say
 

@@ -6,7 +6,7 @@ import argparse
 import importlib
 import os
 
-from pgmo.cli.commands import COMMANDS, STAGES, module_of
+from pgmo.cli.catalog import COMMANDS, STAGES, module_of
 from pgmo.cli.forgiving import ForgivingParser
 from pgmo.version import __version__
 

@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Iterator
 
-from pgmo.cli.commands import COMMANDS, STAGES
+from pgmo.cli.catalog import COMMANDS, STAGES
 from pgmo.cli.parser import CommandParser, build_parser, parsers_of
 
 _WIDTH = 88

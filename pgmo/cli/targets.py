@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from pgmo.cli.output import refuse_to_overwrite
+from pgmo.cli.terminal.output import refuse_to_overwrite
 from pgmo.errors import FileError, OptionError
 
 OURS = (".pgmoprof", ".pgmoplan")

@@ -24,8 +24,8 @@ from pgmo.errors import OptionError, PgmoError
 if TYPE_CHECKING:
     from torch import nn
 
-    from pgmo.allocator.session import Session
-    from pgmo.allocator.statistics import IterationStatistics
+    from pgmo.allocator.session.session import Session
+    from pgmo.allocator.session.statistics import IterationStatistics
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

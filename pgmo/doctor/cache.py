@@ -6,13 +6,13 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from pgmo.allocator.adapter_cache import (
+from pgmo.allocator.build.adapter_cache import (
     ADAPTERS,
     DistrustError,
     left_behind,
     open_folder,
 )
-from pgmo.allocator.compile import cache_directory
+from pgmo.allocator.build.compile import cache_directory
 
 _ADAPTER = 1 << 20
 """Bytes to try to write: adapters take less."""

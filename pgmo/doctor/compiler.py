@@ -5,7 +5,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from pgmo.allocator.compile import find_compiler
+from pgmo.allocator.build.compile import find_compiler
 from pgmo.errors import AdapterError
 
 # Concepts and designated initialisers: what C++20 has, and no compiler before it.

@@ -19,7 +19,7 @@ from pgmo.doctor.cupy import cupy_packages, look_at_cupy
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pgmo.allocator.compile import AdapterSource
+    from pgmo.allocator.build.compile import AdapterSource
 
 _SECONDS = 180
 _CONCURRENT_MANAGED_ACCESS = 89  # CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS
@@ -108,13 +108,13 @@ def _torch(torch: Any, build: bool) -> None:
         }
     )
 
-    from pgmo.allocator import torch_cpu
+    from pgmo.allocator.adapters import torch_cpu
 
     _say(cpu_adapter=_adapter(torch_cpu.adapter_source, build))
     if torch.version.cuda is None:
         return
 
-    from pgmo.allocator import torch_cuda
+    from pgmo.allocator.adapters import torch_cuda
 
     _say(cuda_adapter=_adapter(torch_cuda.adapter_source, build))
     # From here on CUDA may fail.
@@ -157,8 +157,8 @@ def _unified(index: int) -> bool | None:
 
 def _adapter(source: "Callable[[], AdapterSource]", build: bool) -> dict[str, Any]:
     """The state of an adapter: built, missing, or why it cannot be had or is not loaded."""
-    from pgmo.allocator.adapter_cache import DamageError, DistrustError
-    from pgmo.allocator.compile import adapter_path, compiled_adapter, kept_adapter
+    from pgmo.allocator.build.adapter_cache import DamageError, DistrustError
+    from pgmo.allocator.build.compile import adapter_path, compiled_adapter, kept_adapter
     from pgmo.errors import AdapterError
 
     about = {}

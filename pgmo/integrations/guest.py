@@ -9,12 +9,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from pgmo.allocator.optimize import optimize
-from pgmo.allocator.options import Options
+from pgmo.allocator.session.options import Options
 from pgmo.errors import OptionError, PgmoError
 from pgmo.runner.out_of_memory import is_out_of_memory, save_out_of_memory, tell
 
 if TYPE_CHECKING:
-    from pgmo.allocator.session import Session
+    from pgmo.allocator.session.session import Session
 
 
 class Guest:

@@ -4,7 +4,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from pgmo.allocator.session import Session
+from pgmo.allocator.session.session import Session
 from pgmo.errors import AdapterError
 from pgmo.integrations.guest import Guest
 

@@ -18,7 +18,7 @@ from pgmo.units import format_bytes
 
 if TYPE_CHECKING:
     from pgmo.packing.plan import Plan
-    from pgmo.report.notebook import Frame
+    from pgmo.report.page.notebook import Frame
 
 NEVER = -1
 """`end` of a persistent block: an iteration allocates it and no later iteration frees it."""
@@ -204,7 +204,7 @@ class Profile:
 
     def _repr_html_(self) -> str:
         """What a notebook shows: live bytes over the iteration, and the figures."""
-        from pgmo.report.notebook import profile_html
+        from pgmo.report.page.notebook import profile_html
 
         return profile_html(self)
 
@@ -221,7 +221,7 @@ class Profile:
         Example:
             >>> profile.show(plan)  # doctest: +SKIP
         """
-        from pgmo.report.notebook import show
+        from pgmo.report.page.notebook import show
 
         return show(self, plan, height=height)
 

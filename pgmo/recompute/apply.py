@@ -8,13 +8,13 @@ import torch
 from torch import Tensor, nn
 
 from pgmo.errors import OptionError
-from pgmo.recompute.budget import parse_budget
-from pgmo.recompute.compat import flatten, storage_key
-from pgmo.recompute.decide import Planner, Settings, find_planner
-from pgmo.recompute.dispatch import Recomputing
+from pgmo.recompute.capture.compat import flatten, storage_key
 from pgmo.recompute.frozen.wrappers import refuse_wrappers
 from pgmo.recompute.outcome import RecomputePlan
-from pgmo.recompute.twin import original, twin
+from pgmo.recompute.planners.budget import parse_budget
+from pgmo.recompute.runtime.decide import Planner, Settings, find_planner
+from pgmo.recompute.runtime.dispatch import Recomputing
+from pgmo.recompute.runtime.twin import original, twin
 
 M = TypeVar("M", bound=nn.Module)
 

@@ -2,9 +2,9 @@
 
 from collections import Counter, defaultdict
 
-from pgmo.recompute.decide import Planned
-from pgmo.recompute.divide import divided
-from pgmo.recompute.graph import Graph
+from pgmo.recompute.capture.divide import divided
+from pgmo.recompute.planners.graph import Graph
+from pgmo.recompute.runtime.decide import Planned
 from pgmo.units import format_bytes
 
 _MODULES = 12  # that are listed

@@ -4,19 +4,19 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from pgmo.recompute import planning
 from pgmo.recompute.curve import Curve
-from pgmo.recompute.decide import Planned
-from pgmo.recompute.dispatch import CapturedCall
 from pgmo.recompute.explain import explain
+from pgmo.recompute.planners import planning
+from pgmo.recompute.runtime.decide import Planned
+from pgmo.recompute.runtime.dispatch import CapturedCall
 from pgmo.recompute.step_profile import step_profile
 from pgmo.units import format_bytes
 
 if TYPE_CHECKING:
     from pgmo.profiler.profile import Profile
-    from pgmo.recompute.capture import Captured
-    from pgmo.recompute.graph import Graph
-    from pgmo.recompute.schedule import Schedule
+    from pgmo.recompute.capture.joint_graph import Captured
+    from pgmo.recompute.planners.graph import Graph
+    from pgmo.recompute.planners.schedule import Schedule
 
 
 class RecomputePlan:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from pgmo.recompute.apply import recompute as _recompute
-    from pgmo.recompute.compiled import backend
-    from pgmo.recompute.fallback import segments
-    from pgmo.recompute.region import forget
+    from pgmo.recompute.runtime.compiled import backend
+    from pgmo.recompute.runtime.fallback import segments
+    from pgmo.recompute.runtime.region import forget
 
 HOMES = {
-    "backend": "pgmo.recompute.compiled",
-    "forget": "pgmo.recompute.region",
-    "segments": "pgmo.recompute.fallback",
+    "backend": "pgmo.recompute.runtime.compiled",
+    "forget": "pgmo.recompute.runtime.region",
+    "segments": "pgmo.recompute.runtime.fallback",
 }
 """Where the package's names come from; they need torch, and are imported when first used."""
 

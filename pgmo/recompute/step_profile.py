@@ -8,7 +8,7 @@ import numpy as np
 
 from pgmo.profiler.profile import Profile, ProfileMeta
 from pgmo.profiler.tag import Tag
-from pgmo.recompute.schedule import Schedule
+from pgmo.recompute.planners.schedule import Schedule
 from pgmo.units import format_bytes
 from pgmo.version import __version__
 
@@ -30,8 +30,8 @@ def step_profile(
         A profile whose max load is the schedule's peak.
 
     Example:
-        >>> from pgmo.recompute.graph import Graph, Operation, Value
-        >>> from pgmo.recompute.schedule import simulate
+        >>> from pgmo.recompute.planners.graph import Graph, Operation, Value
+        >>> from pgmo.recompute.planners.schedule import simulate
         >>> graph = Graph(
         ...     operations=(
         ...         Operation("exp", (0,), (1,)),

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from pgmo.allocator.session import Session
+from pgmo.allocator.session.session import Session
 from pgmo.errors import PgmoError
 from pgmo.profiler.profile import Profile
 from pgmo.runner.ranks import rank

@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pgmo.allocator.boundary import exclusive
 from pgmo.allocator.optimize import optimize
-from pgmo.allocator.session import Session
-from pgmo.allocator.statistics import IterationStatistics
+from pgmo.allocator.session.boundary import exclusive
+from pgmo.allocator.session.session import Session
+from pgmo.allocator.session.statistics import IterationStatistics
 from pgmo.errors import FileError, PgmoError, SessionError
 
 _SERVED = ("cpu", "cuda")

@@ -7,8 +7,8 @@
     model.eval()            evaluation: a pause, until the model is trained again
 
 Only while the beginning of something is waited for is there a hook on forward passes, and none that
-a compiler could see (`pgmo.profiler.dynamo`): a call of something compiled is taken for what the
-hook would have seen. A compiled step of an optimizer is known by the parameters that it changed.
+a compiler could see (`pgmo.profiler.tagging.dynamo`): a call of something compiled is taken for what
+the hook would have seen. A compiled step of an optimizer is known by the parameters that it changed.
 
 Any thread may do any of this, also several at the same time; the listener is told by one at a time.
 Each thread's optimizers have an order of their own in which they take turns.
@@ -20,8 +20,8 @@ import weakref
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from pgmo.allocator.boundary import exclusive
-from pgmo.profiler import dynamo
+from pgmo.allocator.session.boundary import exclusive
+from pgmo.profiler.tagging import dynamo
 from pgmo.runner.compiled_calls import CompiledCalls
 from pgmo.runner.forward_hook import add_forward_hook
 from pgmo.runner.step_pattern import StepPattern

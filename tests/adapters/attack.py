@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from pgmo.allocator import torch_cuda
+from pgmo.allocator.adapters import torch_cuda
 from tests.adapters.world import Slot, World, in_thread, serve
 
 THREADS, REQUESTS, SEED = 8, 4000, 1

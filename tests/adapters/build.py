@@ -17,8 +17,8 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from pgmo.allocator.compile import find_compiler
-from pgmo.allocator.forwarders import forwarders
+from pgmo.allocator.build.compile import find_compiler
+from pgmo.allocator.build.forwarders import forwarders
 from tests.adapters.interface import fake_calls, fake_methods, macros
 
 HERE = Path(__file__).resolve().parent

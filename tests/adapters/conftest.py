@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pgmo.allocator import torch_cuda
-from pgmo.allocator.compile import find_compiler
+from pgmo.allocator.adapters import torch_cuda
+from pgmo.allocator.build.compile import find_compiler
 from pgmo.errors import AdapterError
 from tests.adapters.build import build
 from tests.adapters.world import World

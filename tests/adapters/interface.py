@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from pgmo.allocator.virtual_methods import ClassText, Method, read_class
+from pgmo.allocator.build.virtual_methods import ClassText, Method, read_class
 
 HEADERS = (
     "c10/cuda/CUDACachingAllocator.h",

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 import pgmo
-from pgmo.allocator.cupy_through_torch import quick_request
+from pgmo.allocator.adapters.cupy_through_torch import quick_request
 from pgmo.errors import AdapterError, SessionError
 from tests.unit import fake_cupy
 from tests.unit.allocator.simulated import open_session

@@ -5,7 +5,7 @@ import ctypes
 import pytest
 
 from pgmo import _core
-from pgmo.allocator import torch_cuda
+from pgmo.allocator.adapters import torch_cuda
 from pgmo.errors import AdapterError
 from tests.adapters.world import Slot, serve
 

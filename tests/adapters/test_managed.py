@@ -4,7 +4,7 @@ import ctypes
 
 import pytest
 
-from pgmo.allocator.framework import Memory
+from pgmo.allocator.adapters.adapter import Memory
 from pgmo.errors import AdapterError
 from tests.adapters.world import Slot, in_thread, serve
 

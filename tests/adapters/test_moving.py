@@ -5,9 +5,9 @@ import ctypes
 import numpy as np
 import pytest
 
-from pgmo.allocator.relocation import Parked, Relocation
-from pgmo.allocator.storage import StorageMover
-from pgmo.allocator.torch_tensors import Owned, Role
+from pgmo.allocator.adapters.relocation import Parked, Relocation
+from pgmo.allocator.adapters.storage import StorageMover
+from pgmo.allocator.adapters.torch_tensors import Owned, Role
 from pgmo.errors import AdapterError
 from tests.adapters.world import Slot, serve
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from pgmo.allocator.torch_tensors import _OUR_POOLS, graphs_exist
+from pgmo.allocator.adapters.torch_tensors import _OUR_POOLS, graphs_exist
 from tests.adapters.world import Slot, in_thread, serve
 
 TWO = [Slot(1000, 0, end=2), Slot(1000, 1024, end=2)]

@@ -1,6 +1,6 @@
 """Whole sessions, and what the allocator beneath sees of them; the rest is in the suite."""
 
-from pgmo.allocator.statistics import Phase
+from pgmo.allocator.session.statistics import Phase
 from pgmo.profiler.recording import FREE, REQUEST, STREAM
 from tests.adapters.world import Slot, in_thread, serve
 from tests.conformance.subjects import TorchCudaWorld

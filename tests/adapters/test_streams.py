@@ -4,7 +4,7 @@ import ctypes
 
 import pytest
 
-from pgmo.allocator import torch_cuda
+from pgmo.allocator.adapters import torch_cuda
 from pgmo.errors import AdapterError
 from tests.adapters.world import Slot, serve
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pgmo.allocator.library import AdapterLibrary
+from pgmo.allocator.build.library import AdapterLibrary
 
 _MESSAGE = 1 << 12
 _LOG = 1 << 20

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pgmo.allocator.statistics import MISS_REASONS, Phase
+from pgmo.allocator.session.statistics import MISS_REASONS, Phase
 from tests.unit.allocator.simulated import LAYERS, Loop, run
 
 ROOT = Path(__file__).parents[2]

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from bench._traces import FAMILIES
 from pgmo.errors import OptionError
 from pgmo.packing.lower_bound import max_load
-from pgmo.packing.packer import PACKERS, pack
 from pgmo.packing.problem import Problem
+from pgmo.packing.solving.packer import PACKERS, pack
 from pgmo.packing.validator import validate
 from pgmo.profiler.profile import Profile
 

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench._dissected import dissected
-from pgmo.packing import cp_sat
-from pgmo.packing.best_known import BestKnown
-from pgmo.packing.improver import IMPROVERS, improve
 from pgmo.packing.lower_bound import max_load
-from pgmo.packing.portfolio import plan
 from pgmo.packing.problem import Problem
+from pgmo.packing.solving import cp_sat
+from pgmo.packing.solving.best_known import BestKnown
+from pgmo.packing.solving.improver import IMPROVERS, improve
+from pgmo.packing.solving.portfolio import plan
 from pgmo.packing.validator import validate
 
 from . import naive

@@ -80,7 +80,7 @@ def test_the_reference_has_every_public_name(pages: dict[Path, _Page], site: Pat
 
 
 def test_the_reference_has_every_command_and_option(site: Path) -> None:
-    from pgmo.cli.commands import COMMANDS
+    from pgmo.cli.catalog import COMMANDS
 
     text = (site / "reference" / "cli.html").read_text()
     for command in COMMANDS:

@@ -7,11 +7,11 @@ import sys
 import pytest
 import torch
 
-from pgmo.profiler.from_trace import profile_of
 from pgmo.profiler.importers.formats import read_file
-from pgmo.profiler.pairing import live_peak, pair_blocks
+from pgmo.profiler.iterations.from_trace import profile_of
+from pgmo.profiler.iterations.pairing import live_peak, pair_blocks
 from pgmo.profiler.trace import Event
-from pgmo.report.leaks import find_leaks
+from pgmo.report.findings.leaks import find_leaks
 from tests.fakecuda import record_snapshots
 
 ITERATIONS = {"five_steps": 4, "five_inferences": 5}

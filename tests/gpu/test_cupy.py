@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import pgmo
-from pgmo.profiler.cupy_hook import cupy_recorder
+from pgmo.profiler.tagging.cupy_hook import cupy_recorder
 from tests.gpu.device import why_not_cupy
 
 REASON = why_not_cupy()

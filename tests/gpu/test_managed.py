@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import pgmo  # noqa: E402
-from pgmo.allocator.managed.probe import slowdown  # noqa: E402
+from pgmo.allocator.managed.slowdown import slowdown  # noqa: E402
 from pgmo.allocator.managed.torch_pool import TorchManaged  # noqa: E402
 from tests.gpu.device import STUB  # noqa: E402
 from tests.gpu.programs import GPT  # noqa: E402

@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 import pgmo  # noqa: E402
-from pgmo.recompute.planning import plan_choice  # noqa: E402
+from pgmo.recompute.planners.planning import plan_choice  # noqa: E402
 from tests.gpu.device import STUB  # noqa: E402
 from tests.integration.networks import make  # noqa: E402
 

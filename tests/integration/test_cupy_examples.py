@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pgmo.allocator import cupy as adapter
+from pgmo.allocator.adapters import cupy as adapter
 from tests.unit import fake_cupy
 
 ROOT = Path(__file__).parents[2]

@@ -6,7 +6,7 @@ import pytest
 
 import pgmo
 from pgmo.cli.main import main
-from pgmo.report.attribution import alive
+from pgmo.report.findings.attribution import alive
 from pgmo.report.summary import explain
 
 torch = pytest.importorskip("torch")

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 import pgmo
-from pgmo.allocator.statistics import Phase
+from pgmo.allocator.session.statistics import Phase
 from pgmo.profiler.profile import NEVER
 from tests.integration import instruction_sets, running
 
 torch = pytest.importorskip("torch")
 
 from pgmo.demo.network import NAMES, create  # noqa: E402
-from pgmo.profiler.counterparts import counterparts  # noqa: E402
+from pgmo.profiler.extrapolation.counterparts import counterparts  # noqa: E402
 from tests.integration.unseen_networks import NETWORKS, Training  # noqa: E402
 
 LENGTHS = {"gpt": 32, "lstm": 12}

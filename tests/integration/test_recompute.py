@@ -7,11 +7,11 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import pgmo  # noqa: E402
-from pgmo.allocator.statistics import Phase  # noqa: E402
-from pgmo.recompute.decide import find_planner  # noqa: E402
-from pgmo.recompute.planning import PLANNERS, plan_choice  # noqa: E402
-from pgmo.recompute.rewrite import split  # noqa: E402
-from pgmo.recompute.schedule import simulate  # noqa: E402
+from pgmo.allocator.session.statistics import Phase  # noqa: E402
+from pgmo.recompute.planners.planning import PLANNERS, plan_choice  # noqa: E402
+from pgmo.recompute.planners.schedule import simulate  # noqa: E402
+from pgmo.recompute.runtime.decide import find_planner  # noqa: E402
+from pgmo.recompute.runtime.rewrite import split  # noqa: E402
 from tests.integration.networks import MAKERS, make  # noqa: E402
 from tests.integration.unseen_networks import NETWORKS  # noqa: E402
 

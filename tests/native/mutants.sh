@@ -46,6 +46,6 @@ done
   echo '#include <cstdlib>'
   echo 'static const int chosen_mutant = std::atoi(std::getenv("PGMO_MUTANT") ?: "0");'
   echo '#include "fuzz_replay.cpp"'
-  (cd "$copy" && printf '#include "%s"\n' engine/*.cpp)
+  (cd "$copy" && printf '#include "%s"\n' engine/*.cpp engine/*/*.cpp)
 } > "$copy/attack.cpp"
 ${CXX:-g++} -std=c++20 -w -pthread -O1 -I"$copy" -I"$here" "$copy/attack.cpp" -o "$program"

@@ -16,9 +16,9 @@ NATIVE_INCLUDES = -Icsrc -Itests/native
 
 NATIVE_TESTS = $(patsubst tests/native/%.cpp,%,$(sort $(wildcard tests/native/test_*.cpp)))
 NATIVE_FUZZES = $(patsubst tests/native/%.cpp,%,$(sort $(wildcard tests/native/fuzz_*.cpp)))
-NATIVE_ENGINE = $(sort $(wildcard csrc/engine/*.cpp))
+NATIVE_ENGINE = $(sort $(wildcard csrc/engine/*.cpp csrc/engine/*/*.cpp))
 NATIVE_RECOMPUTE = $(sort $(wildcard csrc/recompute/*.cpp))
-NATIVE_PACKING = $(patsubst csrc/packing/%.cpp,%,$(sort $(wildcard csrc/packing/*.cpp)))
+NATIVE_PACKING = $(patsubst csrc/packing/%.cpp,%,$(sort $(wildcard csrc/packing/*.cpp csrc/packing/*/*.cpp)))
 
 # Events of the attacks under a sanitizer, which makes them ten times slower.
 SANITIZE_EVENTS ?= 1500000
@@ -68,7 +68,7 @@ $(eval $(call native_build,thread,-O1 -g -fno-omit-frame-pointer -fsanitize=thre
 NATIVE_MUTANTS = $(shell sed -n 's/^\([a-z_]*\) .*/\1/p' tests/native/mutants.txt)
 
 $(NATIVE_OUT)/mutants: tests/native/mutants.sh tests/native/mutants.txt \
-  tests/native/fuzz_replay.cpp $(wildcard csrc/engine/* tests/native/*.hpp)
+  tests/native/fuzz_replay.cpp $(wildcard csrc/engine/* csrc/engine/*/* tests/native/*.hpp)
 	@mkdir -p $(@D)
 	CXX="$(CXX)" sh tests/native/mutants.sh build $@
 

@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
-#include "engine/regions.hpp"
-#include "engine/replay_plan.hpp"
+#include "engine/memory/regions.hpp"
+#include "engine/replay/replay_plan.hpp"
 
 namespace pgmo::test {
 

@@ -2,8 +2,8 @@
 
 #pragma once
 
-#include "engine/regions.hpp"
-#include "engine/replay_plan.hpp"
+#include "engine/memory/regions.hpp"
+#include "engine/replay/replay_plan.hpp"
 
 namespace pgmo::test {
 

@@ -2,7 +2,7 @@
 #include <unordered_map>
 
 #include "check.hpp"
-#include "engine/address_map.hpp"
+#include "engine/memory/address_map.hpp"
 #include "random_plan.hpp"
 
 using pgmo::AddressMap;

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "check.hpp"
-#include "engine/arenas.hpp"
+#include "engine/memory/arenas.hpp"
 #include "engine_fixture.hpp"
 #include "failing_new.hpp"
 

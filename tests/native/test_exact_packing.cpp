@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "check.hpp"
-#include "packing/branch_and_bound.hpp"
-#include "packing/exact_search.hpp"
-#include "packing/search_order.hpp"
-#include "packing/window.hpp"
+#include "packing/exact/branch_and_bound.hpp"
+#include "packing/exact/exact_search.hpp"
+#include "packing/exact/search_order.hpp"
+#include "packing/exact/window.hpp"
 
 using namespace pgmo;
 using namespace pgmo::packing;

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "check.hpp"
-#include "engine/gaps.hpp"
+#include "engine/memory/gaps.hpp"
 #include "random_plan.hpp"
 
 using namespace pgmo;

@@ -1,5 +1,5 @@
 #include "check.hpp"
-#include "engine/late_set.hpp"
+#include "engine/replay/late_set.hpp"
 
 using pgmo::LateSet;
 

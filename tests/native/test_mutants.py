@@ -37,7 +37,7 @@ def test_a_mutant_that_changes_nothing_is_found_out(tmp_path: Path, change: str)
     folder.mkdir(parents=True)
     (tmp_path / "csrc").symlink_to(NATIVE.parents[1] / "csrc")
     (folder / "mutants.sh").symlink_to(NATIVE / "mutants.sh")
-    (folder / "mutants.txt").write_text(f"# broken\nharmless late_set.hpp {change}\n")
+    (folder / "mutants.txt").write_text(f"# broken\nharmless replay/late_set.hpp {change}\n")
     ended = run("sh", str(folder / "mutants.sh"), "build", str(tmp_path / "program"))
     assert ended.returncode != 0
     assert "out of date" in ended.stderr

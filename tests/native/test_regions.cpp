@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "check.hpp"
-#include "engine/regions.hpp"
+#include "engine/memory/regions.hpp"
 #include "engine_fixture.hpp"
 #include "failing_new.hpp"
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "check.hpp"
-#include "engine/replay_plan.hpp"
+#include "engine/replay/replay_plan.hpp"
 #include "rows.hpp"
 
 using namespace pgmo;

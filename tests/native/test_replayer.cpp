@@ -1,7 +1,7 @@
 #include <vector>
 
 #include "check.hpp"
-#include "engine/replayer.hpp"
+#include "engine/replay/replayer.hpp"
 #include "rows.hpp"
 
 using namespace pgmo;

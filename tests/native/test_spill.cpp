@@ -4,7 +4,7 @@
 #include <stdexcept>
 
 #include "check.hpp"
-#include "engine/arenas.hpp"
+#include "engine/memory/arenas.hpp"
 #include "engine_fixture.hpp"
 
 using namespace pgmo;

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-from pgmo.allocator.managed.card import Card
+from pgmo.allocator.adapters.card import Card
 from pgmo.allocator.managed.cupy_pool import CupyManaged
 from pgmo.allocator.managed.torch_pool import TorchManaged
-from pgmo.allocator.options import check_framework
+from pgmo.allocator.session.options import check_framework
 from pgmo.errors import OptionError, SessionError
 from pgmo.units import format_bytes
 

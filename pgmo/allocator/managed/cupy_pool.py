@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from pgmo.allocator.cupy import cupy_card, cupy_framework
-from pgmo.allocator.cupy_allocator import CupyAllocator, exchange
-from pgmo.allocator.managed.card import Card
+from pgmo.allocator.adapters.card import Card
+from pgmo.allocator.adapters.cupy import cupy_card, cupy_framework
+from pgmo.allocator.adapters.cupy_allocator import CupyAllocator, exchange
 
 
 class CupyManaged:

@@ -4,7 +4,7 @@ A profile of what does not fit takes a few iterations, and they may be slow. Who
 replays one iteration after the other from more than the card has, moves pages over the bus in each.
 """
 
-from pgmo.allocator.managed.card import Card
+from pgmo.allocator.adapters.card import Card
 from pgmo.units import format_bytes
 
 _PATIENCE = 3

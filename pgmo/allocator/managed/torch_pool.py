@@ -4,12 +4,12 @@ import ctypes
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from pgmo.allocator.managed.card import Card
-from pgmo.allocator.torch_cuda import adapter_library, torch_cuda
+from pgmo.allocator.adapters.card import Card
+from pgmo.allocator.adapters.torch_cuda import adapter_library, torch_cuda
 from pgmo.errors import AdapterError
 
 if TYPE_CHECKING:
-    from pgmo.allocator.library import AdapterLibrary
+    from pgmo.allocator.build.library import AdapterLibrary
 
 
 class TorchManaged:

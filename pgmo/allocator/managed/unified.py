@@ -7,16 +7,16 @@ session ──▶ UnifiedFramework ──▶ the framework's adapter ──▶ a
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from pgmo.allocator.framework import Framework, Memory
-from pgmo.allocator.layout import extents
+from pgmo.allocator.adapters.adapter import Framework, Memory
+from pgmo.allocator.adapters.managed_hints import Hints
 from pgmo.allocator.managed.context import Managed, in_use, make_managed
-from pgmo.allocator.managed.hints import Hints
 from pgmo.allocator.managed.prefetch import Moves, moves
 from pgmo.allocator.managed.pressure import Pressure
+from pgmo.allocator.plans.layout import extents
 from pgmo.packing.plan import Plan
 
 if TYPE_CHECKING:
-    from pgmo.allocator.relocation import Relocation
+    from pgmo.allocator.adapters.relocation import Relocation
 
 
 class UnifiedFramework:

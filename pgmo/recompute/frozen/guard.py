@@ -12,7 +12,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from pgmo.errors import GraphError
-from pgmo.recompute.compat import is_fake
+from pgmo.recompute.capture.compat import is_fake
 from pgmo.recompute.frozen.code import closure_reads, global_reads, mentions
 from pgmo.recompute.frozen.draws import ADVICE, Draws
 from pgmo.recompute.frozen.places import is_foreign, line, of_assignment

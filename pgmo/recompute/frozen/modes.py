@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import torch
 
-from pgmo.recompute.compat import function_modes
+from pgmo.recompute.capture.compat import function_modes
 
 _ATTENTION = (
     "flash_sdp_enabled",

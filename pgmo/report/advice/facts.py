@@ -8,15 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pgmo.profiler.profile import Profile
-from pgmo.report.attribution import OTHERS, Peak, alive, hold
-from pgmo.report.drift import Drift
-from pgmo.report.failures import Failure
-from pgmo.report.fragmentation import Fragmentation
-from pgmo.report.leaks import Leaks
-from pgmo.report.origins import UNTAGGED
-from pgmo.report.reserved import Reservation
-from pgmo.report.residents import Residents
-from pgmo.report.streams import StreamUse
+from pgmo.report.findings.attribution import OTHERS, Peak, alive, hold
+from pgmo.report.findings.drift import Drift
+from pgmo.report.findings.failures import Failure
+from pgmo.report.findings.fragmentation import Fragmentation
+from pgmo.report.findings.leaks import Leaks
+from pgmo.report.findings.origins import UNTAGGED
+from pgmo.report.findings.reserved import Reservation
+from pgmo.report.findings.residents import Residents
+from pgmo.report.findings.streams import StreamUse
 from pgmo.units import format_bytes
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from pgmo.report.advice.facts import Facts, Hint
-from pgmo.report.idle import find_idle
+from pgmo.report.findings.idle import find_idle
 from pgmo.units import format_bytes
 
 _WORKSPACE_LIFE = 3

@@ -3,8 +3,8 @@ import sys
 
 import pytest
 
-from pgmo.allocator import compile as compiling
-from pgmo.allocator import cupy as adapter
+from pgmo.allocator.adapters import cupy as adapter
+from pgmo.allocator.build import compile as compiling
 from tests.unit import fake_cupy
 from tests.unit.allocator.simulated import SimulatedFramework
 

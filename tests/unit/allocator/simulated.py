@@ -10,10 +10,10 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
 from pgmo import _core
-from pgmo.allocator.framework import Memory
-from pgmo.allocator.options import Options
-from pgmo.allocator.relocation import Parked
-from pgmo.allocator.session import Session
+from pgmo.allocator.adapters.adapter import Memory
+from pgmo.allocator.adapters.relocation import Parked
+from pgmo.allocator.session.options import Options
+from pgmo.allocator.session.session import Session
 
 LAYERS = [4096, 1 << 16, 1 << 14, 1 << 18, 512, 1 << 16]
 """Sizes of the activations of the usual `Loop`."""

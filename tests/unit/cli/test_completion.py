@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from pgmo.cli.commands import COMMANDS
+from pgmo.cli.catalog import COMMANDS
 from pgmo.cli.main import main
 
 

@@ -6,7 +6,7 @@ import json
 import pytest
 
 import pgmo
-from pgmo.cli.commands import COMMANDS
+from pgmo.cli.catalog import COMMANDS
 from pgmo.cli.main import main
 from pgmo.cli.parser import build_parser, parsers_of
 from pgmo.profiler.profile import Profile
@@ -199,7 +199,7 @@ def test_an_interrupt_with_json(files, monkeypatch, capsys):
     def interrupted(arguments: argparse.Namespace):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pgmo.cli.stats.run", interrupted)
+    monkeypatch.setattr("pgmo.cli.commands.stats.run", interrupted)
     assert main(["stats", PROFILE, "--json"]) == 130
     assert json.loads(capsys.readouterr().out)["error"]["kind"] == "KeyboardInterrupt"
 

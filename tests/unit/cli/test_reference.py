@@ -1,6 +1,6 @@
 import pytest
 
-from pgmo.cli.commands import COMMANDS, STAGES, Command
+from pgmo.cli.catalog import COMMANDS, STAGES, Command
 from pgmo.cli.parser import build_parser, parsers_of
 from pgmo.cli.reference import reference
 
@@ -51,7 +51,7 @@ def test_cells_and_columns_survive_markdown(monkeypatch):
         add_arguments=add_arguments,
         run=None,
     )
-    monkeypatch.setitem(sys.modules, "pgmo.cli.odd", odd)
+    monkeypatch.setitem(sys.modules, "pgmo.cli.commands.odd", odd)
     monkeypatch.setitem(COMMANDS, "odd", Command("look", "Do it"))
     text = sections()["odd"]
     assert "| `--odd ODD` | a\\|b (default: 3) |" in text

@@ -2,8 +2,8 @@
 
 import pytest
 
-from pgmo.packing.packer import pack
 from pgmo.packing.problem import Problem
+from pgmo.packing.solving.packer import pack
 
 
 def test_a_line_worked_out_by_hand():

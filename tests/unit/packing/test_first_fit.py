@@ -1,7 +1,7 @@
 """First fit against results worked out by hand."""
 
-from pgmo.packing.packer import pack
 from pgmo.packing.problem import Problem
+from pgmo.packing.solving.packer import pack
 
 
 def test_largest_first_each_as_low_as_it_can():

@@ -3,8 +3,8 @@ import pytest
 
 from pgmo.errors import ProblemError
 from pgmo.packing.lower_bound import max_load
-from pgmo.packing.packer import pack
 from pgmo.packing.problem import Problem
+from pgmo.packing.solving.packer import pack
 from pgmo.profiler.profile import NEVER, Profile
 
 

@@ -4,7 +4,7 @@ import random
 
 from hypothesis import strategies as st
 
-from pgmo.recompute.graph import Graph, Operation, Value
+from pgmo.recompute.planners.graph import Graph, Operation, Value
 
 
 def chain(length: int, *, size: int = 10, costs: tuple[float, ...] = (1.0,)) -> Graph:

@@ -11,12 +11,12 @@ def test_the_package_is_a_function_with_names():
     assert callable(pgmo.recompute)
     assert pgmo.recompute is sys.modules["pgmo.recompute"]
     assert {"backend", "forget", "segments"} <= set(dir(pgmo.recompute))
-    assert pgmo.recompute.forget.__module__ == "pgmo.recompute.region"
+    assert pgmo.recompute.forget.__module__ == "pgmo.recompute.runtime.region"
     with pytest.raises(AttributeError, match=r"'pgmo.recompute' has no attribute 'remember'"):
         _ = pgmo.recompute.remember
 
 
 def test_planning_needs_no_torch():
-    code = "import pgmo.recompute.planning, sys; print('torch' in sys.modules)"
+    code = "import pgmo.recompute.planners.planning, sys; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

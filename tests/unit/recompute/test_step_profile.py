@@ -2,9 +2,9 @@
 
 import pytest
 
-from pgmo.packing.portfolio import plan
+from pgmo.packing.solving.portfolio import plan
 from pgmo.profiler.profile import Profile
-from pgmo.recompute.schedule import simulate
+from pgmo.recompute.planners.schedule import simulate
 from pgmo.recompute.step_profile import step_profile
 from tests.unit.recompute.graphs import chain, random_graph
 

@@ -3,9 +3,9 @@
 import torch
 from torch import nn
 
-from pgmo.recompute import compat
-from pgmo.recompute.capture import capture
-from pgmo.recompute.flat import FlatModule
+from pgmo.recompute.capture import compat
+from pgmo.recompute.capture.flat import FlatModule
+from pgmo.recompute.capture.joint_graph import capture
 
 
 def captured(module, *inputs, **options):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pgmo.report.html import write_report
+from pgmo.report.page.html import write_report
 from tests.unit.report.browser import Report, open_browser
 from tests.unit.report.profiles import large_profile, small_profile
 

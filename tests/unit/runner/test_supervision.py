@@ -2,9 +2,8 @@ import warnings
 
 import pytest
 
-from pgmo.allocator import open_sessions
-from pgmo.allocator.options import Options
-from pgmo.allocator.session import Session
+from pgmo.allocator.session.options import Options
+from pgmo.allocator.session.session import Session, open_sessions
 from pgmo.errors import AdapterError, SessionError
 from pgmo.runner import supervision as module
 from pgmo.runner.supervision import Supervision, Wishes

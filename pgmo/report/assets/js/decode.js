@@ -1,4 +1,4 @@
-// The data of the page: the inverse of pgmo/report/packed.py.
+// The data of the page: the inverse of pgmo/report/page/packed.py.
 
 export async function decode(text) {
   const bytes = await inflate(fromBase64(text.trim()));

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pgmo.allocator.managed.card import Card
+from pgmo.allocator.adapters.card import Card
 from pgmo.errors import AdapterError
 
 

@@ -4,8 +4,8 @@ import importlib
 
 import pytest
 
-from pgmo.allocator.managed import hints as under_test
-from pgmo.allocator.managed.hints import Hints, require_bindings
+from pgmo.allocator.adapters import managed_hints as under_test
+from pgmo.allocator.adapters.managed_hints import Hints, require_bindings
 from pgmo.errors import AdapterError
 
 

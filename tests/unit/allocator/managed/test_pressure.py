@@ -1,6 +1,6 @@
 """When it is said that unified memory does not pay."""
 
-from pgmo.allocator.managed.card import Card
+from pgmo.allocator.adapters.card import Card
 from pgmo.allocator.managed.pressure import Pressure
 
 CARD = Card("cuda:0", free=20 << 30, total=24 << 30, concurrent=True)

@@ -5,8 +5,8 @@ import types
 
 import pytest
 
-from pgmo.allocator.managed import probe
-from pgmo.allocator.managed.probe import Slowdown, slowdown
+from pgmo.allocator.managed import slowdown as probe
+from pgmo.allocator.managed.slowdown import Slowdown, slowdown
 from pgmo.errors import AdapterError, OptionError
 from tests.unit.fake_cupy import alloc
 

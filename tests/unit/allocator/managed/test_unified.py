@@ -6,8 +6,8 @@ import warnings
 import pytest
 
 import pgmo
-from pgmo.allocator.managed.hints import MISSING
-from pgmo.allocator.statistics import Phase
+from pgmo.allocator.adapters.managed_hints import MISSING
+from pgmo.allocator.session.statistics import Phase
 from pgmo.errors import AdapterError, OptionError
 from tests.unit.allocator.cupy_program import Program
 from tests.unit.allocator.simulated import LAYERS, Loop, run
@@ -82,7 +82,7 @@ def test_where_all_fits_it_is_kept_on_the_device_and_nothing_is_said(cupy, told)
 
 
 def test_without_bindings_it_runs_and_says_so(cupy, monkeypatch):
-    monkeypatch.setattr("pgmo.allocator.managed.hints._bindings", lambda: None)
+    monkeypatch.setattr("pgmo.allocator.adapters.managed_hints._bindings", lambda: None)
     loop = Loop(Program(cupy), LAYERS)
     with pgmo.optimize(framework="cupy", memory="managed") as session:
         run(loop, session, 7)

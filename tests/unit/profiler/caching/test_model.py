@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pgmo.errors import OptionError
-from pgmo.profiler.caching_model import AllocatorSettings, Reserved, simulate_profile
+from pgmo.profiler.caching.model import AllocatorSettings, Reserved, simulate_profile
 from pgmo.profiler.profile import NEVER, Profile
 from tests.unit.profiler.examples import small_profile
 

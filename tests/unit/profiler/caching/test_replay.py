@@ -7,8 +7,8 @@ import pytest
 
 from pgmo.errors import OptionError
 from pgmo.profiler.caching.allocator import MIB, CachingAllocator, OutOfMemoryError
+from pgmo.profiler.caching.model import AllocatorSettings, simulate_trace
 from pgmo.profiler.caching.pools import Block, Pool
-from pgmo.profiler.caching_model import AllocatorSettings, simulate_trace
 from pgmo.profiler.trace import Event, Trace
 from tests.unit.profiler.caching.request_sequences import Program, steps
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from pgmo.errors import FileError
-from pgmo.profiler.from_trace import profile_of
 from pgmo.profiler.importers.formats import read_file, read_trace
+from pgmo.profiler.iterations.from_trace import profile_of
 from pgmo.profiler.profile import Profile
 from pgmo.profiler.trace import Event
 from tests.unit.profiler.importers.snapshots import Device, save, snapshot, train

@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 import pgmo  # noqa: E402
-from pgmo.recompute.twin import original  # noqa: E402
+from pgmo.recompute.runtime.twin import original  # noqa: E402
 
 X = torch.ones(8, 16)
 SCALE = 1.0

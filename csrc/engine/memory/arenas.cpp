@@ -1,0 +1,156 @@
+#include "engine/memory/arenas.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "engine/memory/regions.hpp"
+
+namespace pgmo {
+
+std::optional<std::uint32_t> Arenas::stream_at(std::uintptr_t address) const noexcept {
+  for (const Segment& segment : segments_) {
+    if (contains(segment.arena, address)) return segment.stream_index;
+  }
+  return std::nullopt;
+}
+
+const Arenas::Segment* Arenas::spilled() const noexcept {
+  const auto found = std::find_if(segments_.begin(), segments_.end(),
+                                  [](const Segment& segment) { return segment.spilled; });
+  return found == segments_.end() ? nullptr : &*found;
+}
+
+const Arenas::Segment* Arenas::of(std::uint32_t stream_index) const noexcept {
+  for (const Segment& segment : segments_) {
+    if (segment.spilled) continue;
+    if (segment.stream_index == kEveryStream || segment.stream_index == stream_index) {
+      return &segment;
+    }
+  }
+  return nullptr;
+}
+
+Bytes Arenas::extent() const noexcept {
+  if (segments_.empty()) return 0;
+  const Segment& first = segments_.front();
+  if (first.stream_index != kEveryStream || spilled() != nullptr)
+    return std::numeric_limits<Bytes>::max();
+  return static_cast<Bytes>(first.arena.bytes);
+}
+
+bool Arenas::has_room(std::uint32_t stream_index, Offset offset, Bytes bytes) const noexcept {
+  if (const Segment* const spill = spilled(); spill && offset + bytes > spill->begin) {
+    return offset >= spill->begin &&
+           offset - spill->begin + bytes <= static_cast<Bytes>(spill->arena.bytes);
+  }
+  for (const Segment& segment : segments_) {
+    if (segment.spilled) continue;
+    if (segment.stream_index != kEveryStream && segment.stream_index != stream_index) continue;
+    return offset >= segment.begin &&
+           offset - segment.begin + bytes <= static_cast<Bytes>(segment.arena.bytes);
+  }
+  return true;
+}
+
+void Arenas::add(const Segment& segment) {
+  const pgmo_arena& arena = segment.arena;
+  if (arena.base == nullptr || arena.bytes == 0 || arena.bytes > ~address_of(arena.base) ||
+      segment.begin < 0 || segment.begin > Regions::kOpening ||
+      arena.bytes > static_cast<std::size_t>(Regions::kOpening - segment.begin)) {
+    throw std::invalid_argument("an arena of " + std::to_string(arena.bytes) +
+                                " bytes is not a range of memory");
+  }
+  const bool every = segment.stream_index == kEveryStream;
+  if (segment.spilled && !every) {
+    throw std::invalid_argument("what is spilled is of every stream");
+  }
+  if (!every && segment.stream_index >= kMostStreams) {
+    throw std::invalid_argument("more than " + std::to_string(kMostStreams) + " streams");
+  }
+  for (const Segment& other : segments_) {
+    const bool same =
+        every || other.stream_index == kEveryStream || other.stream_index == segment.stream_index;
+    if (segment.spilled == other.spilled && same) {
+      throw std::invalid_argument("the stream has an arena already");
+    }
+    if (segment.spilled != other.spilled && segment.spilled != (segment.begin > other.begin)) {
+      throw std::invalid_argument("what is spilled lies behind all arenas");
+    }
+    if (segment.begin < other.begin + static_cast<Bytes>(other.arena.bytes) &&
+        other.begin < segment.begin + static_cast<Bytes>(arena.bytes)) {
+      throw std::invalid_argument("two arenas share offsets");
+    }
+  }
+  segments_.push_back(segment);
+  const std::uintptr_t bias = address_of(arena.base) - static_cast<std::uintptr_t>(segment.begin);
+  if (segment.spilled) {
+    spill_begin_ = segment.begin;
+    spill_bias_ = bias;
+  } else if (every) {
+    every_ = bias;
+    without_ = 0;
+  } else {
+    biases_[segment.stream_index] = bias;
+    without_ &= ~(std::uint64_t{1} << segment.stream_index);
+  }
+}
+
+std::vector<pgmo_arena> Arenas::retire(LateSet& late) {
+  std::vector<pgmo_arena> empty;
+  empty.reserve(segments_.size());
+  retired_.reserve(retired_.size() + segments_.size());
+  std::vector<LateSet> parts;
+  parts.reserve(segments_.size());
+  for (const Segment& segment : segments_) {
+    parts.push_back(late.part(segment.begin, static_cast<Bytes>(segment.arena.bytes)));
+  }
+  // Nothing below can fail.
+  for (std::size_t at = 0; at < segments_.size(); ++at) {
+    if (parts[at].empty()) {
+      empty.push_back(segments_[at].arena);
+    } else {
+      retired_.push_back({segments_[at].arena, std::move(parts[at])});
+    }
+  }
+  late = LateSet{};
+  segments_.clear();
+  every_ = 0;
+  spill_begin_ = std::numeric_limits<Offset>::max();
+  spill_bias_ = 0;
+  std::fill(std::begin(biases_), std::end(biases_), 0);
+  without_ = ~std::uint64_t{0};
+  return empty;
+}
+
+std::optional<Arenas::Released> Arenas::release_retired(std::uintptr_t address) noexcept {
+  for (auto retired = retired_.begin(); retired != retired_.end(); ++retired) {
+    if (!contains(retired->arena, address)) continue;
+    Released released;
+    const auto offset = static_cast<Offset>(address - address_of(retired->arena.base));
+    released.bytes = retired->blocks.erase(offset);
+    if (retired->blocks.empty()) {
+      released.empty = retired->arena;
+      retired_.erase(retired);
+    }
+    return released;
+  }
+  return std::nullopt;
+}
+
+bool Arenas::owns(std::uintptr_t address) const noexcept {
+  return offset_at(address).has_value() ||
+         std::any_of(retired_.begin(), retired_.end(),
+                     [&](const Retired& retired) { return contains(retired.arena, address); });
+}
+
+Bytes Arenas::bytes() const noexcept {
+  Bytes sum = 0;
+  for (const Segment& segment : segments_) sum += static_cast<Bytes>(segment.arena.bytes);
+  for (const Retired& retired : retired_) sum += static_cast<Bytes>(retired.arena.bytes);
+  return sum;
+}
+
+}  // namespace pgmo

@@ -1,0 +1,102 @@
+#include "engine/recording/recorder.hpp"
+
+#include <new>
+
+namespace pgmo {
+namespace {
+
+struct Tag {
+  std::int32_t number = -1;
+  TagGeneration generation = 0;
+};
+thread_local Tag current_tag;
+
+// Small numbers in order of first appearance: readable in a profile, unlike the system's.
+std::uint16_t thread_number() noexcept {
+  static std::atomic<std::uint16_t> next{0};
+  thread_local const std::uint16_t number = next.fetch_add(1, std::memory_order_relaxed);
+  return number;
+}
+
+}  // namespace
+
+TagGeneration next_tag_generation() noexcept {
+  static std::atomic<TagGeneration> latest{0};
+  return ++latest;
+}
+
+void set_thread_tag(std::int32_t tag, TagGeneration generation) noexcept {
+  current_tag = {tag, generation};
+}
+
+void Recorder::start() noexcept {
+  clear();
+  active_ = true;
+}
+
+void Recorder::clear() noexcept {
+  events_.clear();
+  blocks_ = 0;
+  truncated_ = false;
+  ++epoch_;
+}
+
+std::vector<Event> Recorder::take() noexcept {
+  std::vector<Event> events;
+  events.swap(events_);
+  clear();
+  return events;
+}
+
+std::uint32_t Recorder::request(Bytes bytes, std::uint64_t stream) noexcept {
+  const Event event{.kind = Event::kRequest,
+                    .thread = thread_number(),
+                    .tag = current_tag.generation == generation_ ? current_tag.number : -1,
+                    .block = blocks_,
+                    .bytes = bytes,
+                    .stream = stream};
+  return append(event) ? blocks_++ : kNoBlock;
+}
+
+void Recorder::free(std::uint32_t block) noexcept {
+  append({.kind = Event::kFree,
+          .thread = thread_number(),
+          .tag = -1,
+          .block = block,
+          .bytes = 0,
+          .stream = 0});
+}
+
+void Recorder::step() noexcept {
+  append({.kind = Event::kStep,
+          .thread = thread_number(),
+          .tag = -1,
+          .block = kNoBlock,
+          .bytes = 0,
+          .stream = 0});
+}
+
+void Recorder::shared(std::uint32_t block) noexcept {
+  append({.kind = Event::kShared,
+          .thread = thread_number(),
+          .tag = -1,
+          .block = block,
+          .bytes = 0,
+          .stream = 0});
+}
+
+bool Recorder::append(const Event& event) noexcept {
+  if (truncated_) return false;
+  try {
+    if (events_.size() < kMostEvents) {
+      events_.push_back(event);
+      return true;
+    }
+  } catch (const std::bad_alloc&) {
+    // The program's own allocations matter more than a record of them.
+  }
+  truncated_ = true;
+  return false;
+}
+
+}  // namespace pgmo

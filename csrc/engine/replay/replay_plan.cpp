@@ -1,0 +1,175 @@
+#include "engine/replay/replay_plan.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+#include <stdexcept>
+#include <string>
+
+#include "engine/memory/regions.hpp"
+
+namespace pgmo {
+namespace {
+
+constexpr std::size_t kMostRequests = std::size_t{1} << 30;
+
+void check(bool holds, const char* what, std::size_t row) {
+  if (!holds) throw std::invalid_argument("request " + std::to_string(row) + ": " + what);
+}
+
+}  // namespace
+
+ReplayPlan::ReplayPlan(std::span<const PlannedRequest> requests, Bytes arena_bytes, Bytes alignment)
+    : requests_(static_cast<std::uint32_t>(requests.size())), arena_bytes_(arena_bytes) {
+  if (requests.size() > kMostRequests) throw std::invalid_argument("more than 2^30 requests");
+  if (alignment < 1) throw std::invalid_argument("the alignment must be positive");
+
+  std::size_t seconds = 0;
+  const Tick ticks = static_cast<Tick>(requests.size());
+  for (std::size_t row = 0; row < requests.size(); ++row) {
+    const PlannedRequest& request = requests[row];
+    const auto fits = [&](Offset offset) {
+      return offset >= 0 && offset % alignment == 0 && request.bytes <= arena_bytes - offset;
+    };
+    check(request.bytes > 0 && request.bytes <= kLargestRequest, "the size is out of range", row);
+    // The last index would make the key of all ones, which stands for no request.
+    check(request.stream_index < (1u << (64 - kStreamShift)) - 1, "too many streams", row);
+    if (request.offset == kUnplanned) {
+      check(request.alternate == kUnplanned, "a second slot without a first", row);
+      continue;
+    }
+    if (request.offset >= Regions::kOpening) {
+      check(request.alternate == kUnplanned && request.offset % alignment == 0 &&
+                request.offset - Regions::kOpening <= kLargestRequest,
+            "a place for good is aligned and has no second one", row);
+      continue;
+    }
+    check(fits(request.offset), "the offset is outside the arena or not aligned", row);
+    const Tick start = static_cast<Tick>(row);
+    if (request.alternate == kUnplanned) {
+      check(request.end > start && request.end <= start + ticks, "the lifetime is out of range",
+            row);
+    } else {
+      check(fits(request.alternate), "the second offset is outside the arena or not aligned", row);
+      check(request.end > start + ticks && request.end <= start + 2 * ticks,
+            "a second slot for a lifetime of less than one iteration or more than two", row);
+      ++seconds;
+    }
+  }
+
+  const std::size_t slots = requests.size() + kSentinels + seconds;
+  make_places(requests);
+  slots_.reserve(slots);
+  is_varying_.assign(slots, false);
+  ends_by_slot_.assign(slots, 0);
+  std::vector<Slot> second_slots;
+  second_slots.reserve(seconds);
+  for (std::size_t row = 0; row < requests.size(); ++row) {
+    const PlannedRequest& request = requests[row];
+    const RequestKey key = make_key(request.bytes, request.stream_index);
+    Slot slot{.key = key, .place = kNowhere};
+    if (request.offset >= Regions::kOpening) {
+      for_good_.emplace(static_cast<SlotIndex>(row), request.offset);
+    } else if (request.offset != kUnplanned) {
+      slot.place = add_place(request.offset);
+    }
+    if (request.alternate != kUnplanned) {
+      slot.alternate = static_cast<SlotIndex>(requests.size() + kSentinels + second_slots.size());
+      first_of_.push_back(static_cast<SlotIndex>(row));
+      second_slots.push_back({.key = key, .place = add_place(request.alternate)});
+    }
+    slots_.push_back(slot);
+    is_varying_[row] = request.varying;
+    ends_by_slot_[row] = request.end;
+    if (request.varying) {
+      varying_.push_back(static_cast<SlotIndex>(row));
+    } else {
+      fixed_.push_back({key, static_cast<SlotIndex>(row)});
+    }
+  }
+  // A sentinel behind the last request matches nothing: no request has a key of all ones.
+  slots_.insert(slots_.end(), kSentinels, {.key = ~RequestKey{0}, .place = kNowhere});
+  slots_.insert(slots_.end(), second_slots.begin(), second_slots.end());
+  std::sort(fixed_.begin(), fixed_.end());
+  index_ends(requests);
+  index_large();
+}
+
+void ReplayPlan::make_places(std::span<const PlannedRequest> requests) {
+  std::vector<Offset> offsets;
+  offsets.reserve(requests.size());
+  for (const PlannedRequest& request : requests) {
+    if (request.offset != kUnplanned && request.offset < Regions::kOpening) {
+      offsets.push_back(request.offset);
+    }
+    if (request.alternate != kUnplanned) offsets.push_back(request.alternate);
+  }
+  std::sort(offsets.begin(), offsets.end());
+  const auto different = std::unique(offsets.begin(), offsets.end()) - offsets.begin();
+  const std::size_t cells = std::bit_ceil(std::max<std::size_t>(16, 2 * different));
+  places_.resize(cells);
+  place_shift_ = 64 - std::countr_zero(cells);
+  place_mask_ = static_cast<std::uint32_t>(cells - 1);
+}
+
+std::uint32_t ReplayPlan::add_place(Offset offset) {
+  const std::uint32_t at = find_place(offset);
+  places_[at].offset = offset;
+  return at;
+}
+
+void ReplayPlan::index_ends(std::span<const PlannedRequest> requests) {
+  const Tick ticks = static_cast<Tick>(requests.size());
+  ends_.reserve(requests.size() + 1);
+  for (std::size_t row = 0; row < requests.size(); ++row) {
+    // Nothing else lies on the two slots of a pair, so their ends are nobody's business.
+    if (slots_[row].place == kNowhere || requests[row].alternate != kUnplanned) continue;
+    ends_.push_back({static_cast<std::uint32_t>(requests[row].end % ticks),
+                     static_cast<SlotIndex>(row), slots_[row].place});
+  }
+  std::stable_sort(ends_.begin(), ends_.end(),
+                   [](const End& a, const End& b) { return a.tick < b.tick; });
+  ends_.push_back({std::numeric_limits<std::uint32_t>::max(), kNoSlot, kNowhere});
+}
+
+void ReplayPlan::index_large() {
+  std::vector<Range> all;
+  for (const Slot& slot : slots_) {
+    if (slot.place == kNowhere || !is_large(key_bytes(slot.key))) continue;
+    const Offset begin = places_[slot.place].offset;
+    all.push_back({begin, begin + key_bytes(slot.key)});
+  }
+  std::sort(all.begin(), all.end(),
+            [](const Range& a, const Range& b) { return a.begin < b.begin; });
+  for (const Range& one : all) {
+    if (!large_.empty() && one.begin <= large_.back().end) {
+      large_.back().end = std::max(large_.back().end, one.end);
+    } else {
+      large_.push_back(one);
+    }
+  }
+}
+
+std::uint32_t ReplayPlan::occurrences(RequestKey key) const noexcept {
+  const auto first = std::lower_bound(fixed_.begin(), fixed_.end(), Occurrence{key, 0});
+  const auto last = std::upper_bound(first, fixed_.end(), Occurrence{key, kNoSlot});
+  return static_cast<std::uint32_t>(last - first);
+}
+
+std::optional<SlotIndex> ReplayPlan::next_exact(RequestKey key, SlotIndex from) const noexcept {
+  const auto found = std::lower_bound(fixed_.begin(), fixed_.end(), Occurrence{key, from});
+  if (found == fixed_.end() || found->key != key) return std::nullopt;
+  return found->request;
+}
+
+std::optional<SlotIndex> ReplayPlan::next_varying(RequestKey key, SlotIndex from,
+                                                  SlotIndex until) const noexcept {
+  for (auto at = std::lower_bound(varying_.begin(), varying_.end(), from);
+       at != varying_.end() && *at < until; ++at) {
+    const RequestKey own = slots_[*at].key;
+    if (key_stream(own) == key_stream(key) && key_bytes(own) >= key_bytes(key)) return *at;
+  }
+  return std::nullopt;
+}
+
+}  // namespace pgmo

@@ -1,0 +1,201 @@
+// Replay: the slot for each request, without a search over live blocks.
+//
+//            planned requests of the iteration
+//     ┌────┬────┬────┬────┬────┬────┬────┬────┬────┐
+//     │ ✓  │ ✓  │skip│ ✓  │    │    │    │    │    │
+//     └────┴────┴────┴────┴────┴────┴────┴────┴────┘
+//                       now  cursor
+//
+// `now` is the last tick that was passed; all planned ends up to it have been looked at, and slots
+// that were still alive then are late. Hence the safety argument, which covers every kind of match:
+//
+//     A living slot that is not late has `now` within its planned lifetime. A slot is served only
+//     if its planned lifetime contains `now`, too (after `now` was moved to the slot's own tick
+//     where the cursor moves). Two slots whose lifetimes share a tick do not overlap: that is what
+//     the plan guarantees. Late blocks are compared one by one.
+//
+// Matching, when the request under the cursor is not the one that came, in this order:
+//   1. a request skipped shortly before that comes now (two threads changed places);
+//   2. the nearest of the same size within a few requests (some were left out);
+//   3. further ahead, if the previous miss fits the request before it, or if the plan has the size
+//      rarely: a single common size proves nothing, and a wrong long jump loses all in between;
+//   4. for requests of varying size, the next varying one that is large enough;
+//   5. else a miss; the cursor stays.
+
+#pragma once
+
+#include <array>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "engine/memory/regions.hpp"
+#include "engine/replay/late_set.hpp"
+#include "engine/replay/replay_plan.hpp"
+#include "engine/statistics.hpp"
+
+namespace pgmo {
+
+struct Grown {
+  std::uint32_t request;
+  Bytes bytes;
+};
+
+// What all plans of an engine share.
+struct Surroundings {
+  LateSet late;
+  Counters counters;
+  Regions regions;
+  std::uint64_t without_arena = 0;  // see Arenas::without
+
+  bool nowhere(std::uint32_t stream_index) const noexcept {
+    if (without_arena == 0) [[likely]]
+      return false;
+    return stream_index >= 64 || (without_arena >> stream_index & 1) != 0;
+  }
+};
+
+class Replayer {
+ public:
+  Replayer(ReplayPlan plan, Surroundings& surroundings)
+      : plan_(std::move(plan)),
+        late_(surroundings.late),
+        counters_(surroundings.counters),
+        surroundings_(surroundings),
+        end_(plan_.ends()) {}
+
+  // The offset to serve the request from, or kUnplanned. Counts. Throws std::bad_alloc only before
+  // it has changed anything that the invariant needs.
+  Offset serve(RequestKey key);
+
+  // The bytes that were alive there, or 0 when no slot of this plan is.
+  Bytes release(Offset offset) noexcept;
+
+  // The same without a release.
+  Bytes size_at(Offset offset) noexcept {
+    const Place& place = plan_.place_at(offset);
+    return place.living == kNoSlot ? 0 : place.bytes < 0 ? -place.bytes : place.bytes;
+  }
+
+  void end_iteration();
+
+  // Takes the slot of a block that was requested in the iteration before and lives on into the one
+  // that is about to begin: its offset, or kUnplanned when the plan has no place for it now.
+  Offset resettle(SlotIndex request, Bytes bytes) noexcept;
+
+  // Of the last request that `serve` refused: its number in the plan, or kNoSlot.
+  SlotIndex refused() const noexcept { return refused_; }
+
+  // And why.
+  Miss refusal() const noexcept { return refusal_; }
+
+  // Whether an unknown request came before the first planned one or after the last. There programs
+  // make what lives on, copies of the model or another one; but evaluations run there, too.
+  bool between_iterations() const noexcept {
+    return refusal_ == Miss::kUnknown && (cursor_ == 0 || cursor_ >= plan_.requests());
+  }
+
+  // Where large slots lie, for guests to keep out of if they can: many a small guest finds a place
+  // elsewhere, but hardly a large block. Nothing for a guest that is large itself.
+  std::span<const Range> better_not(Bytes guest) const noexcept {
+    return plan_.is_large(guest) ? std::span<const Range>{} : plan_.large();
+  }
+
+  // Whether the request refused was the iteration's first varying one, and too large: then hardly
+  // any of those that follow will fit.
+  bool outgrown_from_the_start() const noexcept {
+    return outgrown_ && refused_ == plan_.first_varying();
+  }
+
+  // Takes over in the middle of an iteration, after so many requests.
+  void begin_at(std::uint32_t requests_so_far);
+
+  // All living slots become late blocks; the plan is at rest afterwards. In two steps, of which the
+  // first may throw and can be repeated.
+  void retire_living() {
+    make_living_late();
+    forget_living();
+    rewind();
+  }
+  void make_living_late();
+  void forget_living() noexcept;
+
+  // Living slots that are not late: request, offset, bytes.
+  template <typename Visit>
+  void for_each_living(Visit&& visit) {
+    plan_.for_each_living([&](Place& place) {
+      if (place.bytes > 0) visit(plan_.request_of(place.living), place.offset, place.bytes);
+    });
+  }
+
+  const ReplayPlan& plan() const noexcept { return plan_; }
+
+  // Back to the start of an iteration, with nothing alive.
+  void rest() noexcept { rewind(); }
+
+  // Whether the request under the cursor is this one.
+  bool expects(RequestKey key) const noexcept;
+
+  // How well an iteration's first requests fill the slots that they would have: kFullScore for each
+  // of exactly the planned size, less for smaller ones; -1 when one does not fit.
+  static constexpr int kFullScore = 8;
+  int prefix_score(std::span<const RequestKey> keys) const noexcept;
+
+  // Varying requests that were larger than their slots, since the last call.
+  std::vector<Grown> take_grown() { return std::exchange(grown_, {}); }
+
+ private:
+  static constexpr SlotIndex kNearWindow = 8;
+  static constexpr SlotIndex kFarWindow = 1u << 16;
+  static constexpr SlotIndex kVaryingWindow = 64;
+  static constexpr std::uint32_t kRare = 2;
+  static constexpr double kRatioTolerance = 1.0 / 64;
+  static constexpr int kMostCandidates = 32;
+  static constexpr std::size_t kMostSkipped = 16;
+  static constexpr RequestKey kNoKey = ~RequestKey{0};
+  static constexpr std::size_t kMostGrown = std::size_t{1} << 20;
+
+  struct Match {
+    SlotIndex request = kNoSlot;
+    Miss reason = Miss::kUnknown;  // when there is none
+  };
+
+  Match resynchronise(RequestKey key);
+  SlotIndex find_skipped(RequestKey key);
+  SlotIndex find_near(RequestKey key) const noexcept;
+  SlotIndex find_far(RequestKey key, bool rare_is_proof) const noexcept;
+  Match too_large(RequestKey key);
+  bool fits(SlotIndex request, RequestKey key) const noexcept;
+  bool shrunk_alike(RequestKey key) const noexcept;
+  void note_shrinkage(RequestKey key) noexcept;
+  double ratio_to_slot(RequestKey key) const noexcept;
+
+  Offset serve_at(SlotIndex request, RequestKey key) noexcept;
+  Offset serve_for_good(SlotIndex request, RequestKey key) noexcept;
+  Offset miss(Miss reason, RequestKey key) noexcept;
+  void pass(SlotIndex tick);
+  void make_late(Place& place, Tick tick);
+  Match advance_to(SlotIndex request);
+  void remember_skipped(SlotIndex request) noexcept;
+  void rewind() noexcept;
+
+  ReplayPlan plan_;
+  LateSet& late_;
+  Counters& counters_;
+  Surroundings& surroundings_;
+  SlotIndex cursor_ = 0;
+  Tick now_ = -1;
+  const ReplayPlan::End* end_;
+  RequestKey missed_ = kNoKey;  // the previous request's, if the plan did not know it
+  std::array<SlotIndex, kMostSkipped> skipped_{};
+  std::size_t skipped_count_ = 0;
+  bool outgrown_ = false;           // the last varying request was larger than its slot
+  std::array<double, 8> ratios_{};  // of varying requests to their slots, in this iteration
+  std::size_t next_ratio_ = 0;
+  SlotIndex refused_ = kNoSlot;
+  Miss refusal_ = Miss::kUnknown;
+  std::uint64_t answered_before_ = 0;
+  std::vector<Grown> grown_;
+};
+
+}  // namespace pgmo

@@ -1,0 +1,52 @@
+#include "packing/exact/branch_and_bound.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "packing/exact/race.hpp"
+#include "packing/exact/window.hpp"
+
+namespace pgmo::packing {
+namespace {
+
+constexpr std::string_view kSource = "branch-and-bound";
+
+}  // namespace
+
+Improvement branch_and_bound(const Ring& ring, const Offsets& incumbent, Monitor& monitor,
+                             const Options& options) {
+  Improvement best{incumbent, arena_of(ring, incumbent), 0};
+  const Reduction reduction = reduce(ring, monitor.bound());
+  std::vector<Race> races;
+  for (const Window& window : reduction.windows) {
+    races.emplace_back(window, push_down(window, incumbent), monitor.bound(), options);
+  }
+  // The window that needs most decides: it is searched until another one does, or it is done.
+  while (true) {
+    Bytes arena = std::max(monitor.bound(), reduction.arena), bound = reduction.arena;
+    Race* highest = nullptr;
+    for (Race& race : races) {
+      bound = std::max(bound, race.bound());
+      if (race.arena() > arena) {
+        arena = race.arena();
+        highest = &race;
+      }
+    }
+    monitor.raise_bound(std::min(bound, arena), kSource);
+    if (arena < best.arena) {
+      std::vector<const Offsets*> windows;
+      for (const Race& race : races) windows.push_back(&race.offsets());
+      best.offsets = assemble(ring, reduction, windows);
+      best.arena = arena_of(ring, best.offsets);
+      monitor.offer(best.offsets, best.arena, kSource);
+    }
+    if (highest == nullptr || highest->done() || monitor.stopped()) break;
+    const std::uint64_t before = highest->nodes();
+    highest->run(monitor);
+    best.work += highest->nodes() - before;
+  }
+  return best;
+}
+
+}  // namespace pgmo::packing

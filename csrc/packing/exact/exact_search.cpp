@@ -1,0 +1,280 @@
+#include "packing/exact/exact_search.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <tuple>
+
+namespace pgmo::packing {
+namespace {
+
+constexpr Offset kNever = std::numeric_limits<Offset>::max();
+constexpr std::size_t kAsk = 10000;  // open blocks looked at between looks at the clock
+
+}  // namespace
+
+ExactSearch::ExactSearch(const Window& window, Bytes capacity, const std::vector<BlockId>& order)
+    : window_(window), capacity_(capacity), order_(order), n_(order.size()) {
+  for (BlockId block : order) {
+    size_.push_back(window.size[block]);
+    begin_.push_back(window.begin[block]);
+    end_.push_back(window.end[block]);
+  }
+  // Equal blocks, in the order in which they are to lie.
+  std::vector<Index> by_kind(n_);
+  std::iota(by_kind.begin(), by_kind.end(), 0);
+  const auto kind = [&](Index i) { return std::tuple(begin_[i], end_[i], size_[i]); };
+  std::stable_sort(by_kind.begin(), by_kind.end(),
+                   [&](Index a, Index b) { return kind(a) < kind(b); });
+  twin_.assign(n_, -1);
+  for (std::size_t i = 1; i < n_; ++i) {
+    if (kind(by_kind[i]) == kind(by_kind[i - 1])) twin_[by_kind[i]] = by_kind[i - 1];
+  }
+  placed_.assign(n_, 0);
+  part_of_.assign(window.sections, 0);
+  levels_.resize(2 * n_ + 2);
+
+  Level& root = push();
+  for (Index i = 0; i < static_cast<Index>(n_); ++i) root.open.push_back({i, 0, 0});
+  for (Index i = 0; i < static_cast<Index>(n_); ++i) {
+    if (twin_[i] >= 0) root.open[i].low = root.open[twin_[i]].low + size_[i];
+  }
+  enter(root);
+}
+
+ExactSearch::State ExactSearch::run(std::uint64_t nodes, const std::function<bool()>& stopped) {
+  const std::uint64_t end = nodes_ + nodes;
+  while (state_ == State::kOpen && nodes_ < end) {
+    Level& level = levels_[depth_ - 1];
+    ++nodes_;
+    unasked_ += level.open.size();
+    if (unasked_ > kAsk) {
+      unasked_ = 0;
+      if (stopped()) break;
+    }
+    // The lowest block that has its support; at a fixed point no block that floats is lower.
+    Index chosen = 0;
+    const auto count = static_cast<Index>(level.open.size());
+    while (chosen < count && level.open[chosen].low != level.open[chosen].top) ++chosen;
+    if (chosen == count) {
+      failed();
+      continue;
+    }
+    level.chosen = chosen;
+    const Open block = level.open[chosen];
+    const Bytes top = block.low + size_[block.block];
+    placed_[block.block] = block.low;
+    Level& child = push();
+    for (const Open& open : level.open) {
+      if (open.block == block.block) continue;
+      Open next = open;
+      if (meets(block.block, next.block)) {
+        next.top = std::max(next.top, top);
+        next.low = std::max(next.low, top);
+        // Of two that touch and live equally long, the first of the order is below.
+        const bool early = next.block < block.block && next.low == top;
+        if (early && same_life(block.block, next.block)) ++next.low;
+      }
+      child.open.push_back(next);
+    }
+    enter(child);
+  }
+  return state_;
+}
+
+Offsets ExactSearch::offsets() const {
+  Offsets offsets(n_);
+  for (std::size_t i = 0; i < n_; ++i) offsets[order_[i]] = placed_[i];
+  return offsets;
+}
+
+// One of two lifetimes that meet begins within the other. True on a line, too.
+bool ExactSearch::meets(Index a, Index b) const {
+  Rank ahead = begin_[a] - begin_[b];
+  if (ahead < 0) ahead += window_.sections;
+  return ahead < end_[b] - begin_[b] || window_.sections - ahead < end_[a] - begin_[a];
+}
+
+bool ExactSearch::same_life(Index a, Index b) const {
+  return begin_[a] == begin_[b] && end_[a] == end_[b];
+}
+
+ExactSearch::Level& ExactSearch::push() {
+  Level& level = levels_[depth_++];
+  level.open.clear();
+  level.parts.clear();
+  level.part = 0;
+  level.chosen = -1;
+  return level;
+}
+
+// Settles a level that is new or was changed; goes back when it has no solution.
+void ExactSearch::enter(Level& level) {
+  if (level.open.empty()) {
+    solved();
+  } else if (!settle(level)) {
+    failed();
+  } else if (split(level)) {
+    Level& part = push();
+    part.open.assign(level.open.begin(), level.open.begin() + level.parts[0]);
+  }
+}
+
+// The part under search is solved. What was tried in it cannot help the next part, so all its
+// levels go.
+void ExactSearch::solved() {
+  while (--depth_ > 0) {
+    Level& level = levels_[depth_ - 1];
+    if (level.parts.empty()) continue;
+    if (++level.part == level.parts.size()) continue;
+    Level& next = push();
+    next.open.assign(level.open.begin() + level.parts[level.part - 1],
+                     level.open.begin() + level.parts[level.part]);
+    return;
+  }
+  state_ = State::kFound;
+}
+
+// The level on top has no solution: refuses the choices that led to it.
+void ExactSearch::failed() {
+  while (--depth_ > 0) {
+    Level& level = levels_[depth_ - 1];
+    if (!level.parts.empty()) continue;
+    if (refuse(level)) return;
+  }
+  state_ = State::kInfeasible;
+}
+
+// The chosen block does not lie at its lowest offset. False if that leaves nothing.
+bool ExactSearch::refuse(Level& level) {
+  const Index refused = level.open[level.chosen].block;
+  const Offset low = ++level.open[level.chosen].low;
+  for (Open& open : level.open) {
+    if (twin_[open.block] == refused) open.low = std::max(open.low, low + size_[refused]);
+  }
+  level.chosen = -1;
+  return settle(level);
+}
+
+// Restores the order of open blocks by rising low, then by place, which is nearly right already.
+void ExactSearch::sort(Level& level) {
+  const auto before = [](const Open& a, const Open& b) {
+    return a.low != b.low ? a.low < b.low : a.block < b.block;
+  };
+  std::vector<Open>& open = level.open;
+  std::size_t moves = 0;
+  for (std::size_t i = 1; i < open.size(); ++i) {
+    const Open moved = open[i];
+    std::size_t j = i;
+    for (; j > 0 && before(moved, open[j - 1]); --j) open[j] = open[j - 1];
+    open[j] = moved;
+    moves += i - j;
+    if (moves > 16 * open.size()) {
+      std::sort(open.begin(), open.end(), before);
+      return;
+    }
+  }
+}
+
+// Raises lowest offsets as far as they go, or nearly. False if some block has no place.
+bool ExactSearch::settle(Level& level) {
+  for (int round = 0; round < 3; ++round) {
+    sort(level);
+    if (!fits(level)) return false;
+    raised_.clear();
+    for (std::size_t i = 0; i < level.open.size(); ++i) {
+      const Open& block = level.open[i];
+      if (block.low == block.top) continue;
+      Offset rest = kNever;
+      bool first = true;
+      for (const Open& other : level.open) {
+        if (other.low >= rest) break;
+        if (other.block == block.block || !meets(other.block, block.block)) continue;
+        // Nothing would come to lie in the hole below the block, so it could lie there itself.
+        if (first && other.low >= block.top + size_[block.block]) return false;
+        first = false;
+        rest = std::min(rest, other.low + size_[other.block]);
+      }
+      if (rest == kNever) return false;
+      if (rest > block.low) raised_.push_back({i, rest});
+    }
+    if (raised_.empty()) return true;
+    for (const auto& [i, low] : raised_) level.open[i].low = low;  // now, as the order counted
+  }
+  sort(level);
+  return fits(level);
+}
+
+// In each section, all blocks that lie at an offset or above it fit below the capacity.
+bool ExactSearch::fits(const Level& level) {
+  return capacity_ < std::numeric_limits<std::int32_t>::max() / 2 ? fits(level, load_)
+                                                                  : fits(level, wide_load_);
+}
+
+template <typename Load>
+bool ExactSearch::fits(const Level& level, std::vector<Load>& load) const {
+  load.assign(window_.sections, 0);
+  for (auto it = level.open.rbegin(); it != level.open.rend(); ++it) {
+    const auto size = static_cast<Load>(size_[it->block]);
+    if (it->low > capacity_ - size_[it->block]) return false;
+    const auto room = static_cast<Load>(capacity_ - it->low);
+    Load left = 0;  // negative if room - load is, in any section: no comparison in the loop
+    const auto add = [&](Rank begin, Rank end) {
+      for (Rank s = begin; s < end; ++s) left |= room - (load[s] += size);
+    };
+    add(begin_[it->block], std::min(end_[it->block], window_.sections));
+    if (end_[it->block] > window_.sections) add(0, end_[it->block] - window_.sections);
+    if (left < 0) return false;
+  }
+  return true;
+}
+
+// Whether the open blocks fall apart into parts that share no section; orders them by part.
+bool ExactSearch::split(Level& level) {
+  const Rank sections = window_.sections;
+  crossing_.assign(sections, 0);
+  Rank wrapping = 0;
+  for (const Open& open : level.open) {
+    // Joined to its left neighbour: every section of a block but the first.
+    const Rank begin = begin_[open.block] + 1, end = end_[open.block];
+    if (begin < sections) ++crossing_[begin];
+    if (end < sections) {
+      --crossing_[end];
+    } else if (end > sections) {
+      ++wrapping;
+      if (end - sections < sections) --crossing_[end - sections];
+      if (begin > sections) return false;
+    }
+  }
+  // crossing_[s] after the sum: blocks that cross from s - 1 to s; number of cuts before s: the
+  // part.
+  Rank crossing = wrapping;
+  Rank parts = 0;
+  for (Rank s = 0; s < sections; ++s) {
+    crossing += crossing_[s];
+    if (crossing == 0 && s > 0) ++parts;
+    part_of_[s] = parts;
+  }
+  if (parts == 0) return false;
+  // With a wrapping block, the last part is the first one, too.
+  const Rank last = wrapping > 0 ? parts : sections;
+  const auto part_of = [&](const Open& open) {
+    const Rank l = part_of_[begin_[open.block]];
+    return l == last ? 0 : l;
+  };
+  const Rank first = part_of(level.open[0]);
+  if (std::all_of(level.open.begin(), level.open.end(),
+                  [&](const Open& open) { return part_of(open) == first; })) {
+    return false;
+  }
+  std::stable_sort(level.open.begin(), level.open.end(),
+                   [&](const Open& a, const Open& b) { return part_of(a) < part_of(b); });
+  for (std::size_t i = 1; i <= level.open.size(); ++i) {
+    if (i == level.open.size() || part_of(level.open[i]) != part_of(level.open[i - 1])) {
+      level.parts.push_back(static_cast<Index>(i));
+    }
+  }
+  return true;
+}
+
+}  // namespace pgmo::packing

@@ -1,0 +1,185 @@
+#include "packing/exact/race.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "packing/exact/exact_search.hpp"
+#include "packing/exact/search_order.hpp"
+
+namespace pgmo::packing {
+namespace {
+
+constexpr std::uint64_t kNodesPerBlock = 3;  // of the shortest tries: one goes all the way down
+constexpr std::uint64_t kFirstRound = 500;   // nodes
+constexpr std::uint64_t kRound = 4000;
+constexpr double kMemory = 1 << 30;  // bytes, for all racers of a window
+
+// 1 1 2 1 1 2 4 1 1 2 1 1 2 4 8 ... from index 1 (Luby, Sinclair, Zuckerman 1993): the first half
+// of 2^k - 1 entries is that of 2^(k - 1) - 1, twice; the last entry is 2^(k - 1).
+std::uint64_t luby(std::uint64_t index) {
+  const std::uint64_t power = std::bit_floor(index + 1);
+  return index + 1 == power ? power / 2 : luby(index + 1 - power);
+}
+
+}  // namespace
+
+class Racer {
+ public:
+  // One of `stride` racers that share the orders of a seed, at the bound or above it.
+  Racer(const Window& window, bool at_bound, std::uint64_t seed, std::uint64_t first,
+        std::uint64_t stride)
+      : window_(window), at_bound_(at_bound), seed_(seed), first_(first), stride_(stride) {}
+
+  // Searches for so many nodes, given what all know. `best` is the order that led to the incumbent,
+  // empty if none did.
+  void run(Bytes bound, Bytes height, const std::vector<BlockId>& best, std::uint64_t nodes,
+           const std::function<bool()>& stopped) {
+    if (!at_bound_ && !best.empty()) best_ = best;
+    bound_ = bound;
+    height_ = height;
+    found_.reset();
+    const std::uint64_t end = nodes_ + nodes;
+    while (bound_ < height_ && nodes_ < end && !stopped()) {
+      if (!search_ || search_->capacity() < bound_ || search_->capacity() >= height_) start();
+      const std::uint64_t before = search_->nodes();
+      const auto state = search_->run(std::min(left_, end - nodes_), stopped);
+      const std::uint64_t spent = search_->nodes() - before;
+      nodes_ += spent;
+      left_ -= std::min(left_, spent);
+      if (state == ExactSearch::State::kFound) {
+        found_ = search_->offsets();
+        best_ = order_;
+        height_ = height_of(window_, *found_);
+        lucky_ = true;
+        search_.reset();
+      } else if (state == ExactSearch::State::kInfeasible) {
+        bound_ = search_->capacity() + 1;
+        lucky_ = false;
+        search_.reset();
+      } else if (left_ == 0) {
+        missed();
+        search_.reset();
+      }
+    }
+  }
+
+  bool at_bound() const { return at_bound_; }
+  Bytes bound() const { return bound_; }
+  Bytes height() const { return height_; }
+  const std::optional<Offsets>& found() const { return found_; }
+  const std::vector<BlockId>& best() const { return best_; }
+  std::uint64_t nodes() const { return nodes_; }
+
+ private:
+  void start() {
+    const Bytes range = height_ - 1 - bound_;
+    const Bytes capacity = at_bound_ ? bound_ : height_ - 1 - (range >> ease_);
+    const std::uint64_t length = luby(++tries_);
+    if (lucky_) {
+      // An order that was good for one capacity is the first for the next.
+    } else if (!at_bound_ && !best_.empty() && std::popcount(tries_) % 2 == 0) {
+      order_ = similar_order(best_, seed_, first_ + tries_ * stride_);
+    } else {
+      // Each length goes through all orders, so the good ones are tried at all lengths.
+      const auto level = static_cast<std::size_t>(std::countr_zero(length));
+      if (next_.size() <= level) next_.resize(level + 1, first_);
+      order_ = search_order(window_, seed_, next_[level]);
+      next_[level] += stride_;
+    }
+    lucky_ = false;
+    left_ = kNodesPerBlock * order_.size() * length;
+    search_.emplace(window_, capacity, order_);
+  }
+
+  // Gave an order up: a racer above the bound asks for less next time.
+  void missed() {
+    if (at_bound_) return;
+    const Bytes range = height_ - 1 - bound_;
+    if (ease_ < 6 && (range >> ease_) > 0) {
+      ++ease_;
+    } else {
+      ease_ = 1;
+    }
+  }
+
+  const Window& window_;
+  const bool at_bound_;
+  const std::uint64_t seed_;
+  const std::uint64_t first_, stride_;
+  std::vector<std::uint64_t> next_;  // order, by the logarithm of the length of the try
+  std::uint64_t tries_ = 0;
+  std::vector<BlockId> order_, best_;
+  bool lucky_ = false;
+  int ease_ = 1;  // asks for an arena smaller by 2^-ease of the way to the bound
+  std::uint64_t left_ = 0;
+  std::optional<ExactSearch> search_;
+  Bytes bound_ = 0, height_ = 0;
+  std::optional<Offsets> found_;
+  std::uint64_t nodes_ = 0;
+};
+
+Race::Race(const Window& window, Offsets offsets, Bytes bound, const Options& options)
+    : window_(&window), offsets_(std::move(offsets)), threads_(options.threads) {
+  height_ = height_of(window, offsets_);
+  const Bytes above = std::max<Bytes>(bound - window.base, 0);
+  bound_ = std::max(window.load, (above + window.unit - 1) / window.unit);
+  // A search has a level for each block, with all that are open there.
+  const double blocks = window.blocks();
+  const double affordable = kMemory / (12 * blocks * blocks + 1);
+  const int racers = static_cast<int>(std::min<double>(std::max(2, threads_), affordable));
+  for (int i = 0; i < racers; ++i) {
+    const bool at_bound = i < (racers + 1) / 2;
+    const auto first = static_cast<std::uint64_t>(at_bound ? i : i - (racers + 1) / 2);
+    const auto stride = static_cast<std::uint64_t>(at_bound ? (racers + 1) / 2 : racers / 2);
+    racers_.push_back(std::make_unique<Racer>(window, at_bound, options.seed, first, stride));
+  }
+}
+
+Race::~Race() = default;
+Race::Race(Race&&) noexcept = default;
+
+void Race::run(const Monitor& monitor) {
+  // Who finds a packing at the bound makes all that come after superfluous.
+  std::atomic<std::size_t> last{racers_.size()};
+  const std::uint64_t nodes = round_++ == 0 ? kFirstRound : kRound;
+  const auto drive = [&](std::size_t index) {
+    Racer& racer = *racers_[index];
+    racer.run(bound_, height_, best_, nodes,
+              [&] { return monitor.stopped() || index > last.load(); });
+    if (!racer.at_bound() || !racer.found() || racer.height() > bound_) return;
+    std::size_t before = last.load();
+    while (index < before && !last.compare_exchange_weak(before, index)) {
+    }
+  };
+  const auto work = [&](std::size_t first, std::size_t step) {
+    for (std::size_t i = first; i < racers_.size(); i += step) drive(i);
+  };
+  const auto threads = static_cast<std::size_t>(threads_);
+  {
+    std::vector<std::jthread> others;
+    if (round_ > 1) {  // the first round is over sooner than a thread begins
+      for (std::size_t i = 1; i < threads; ++i) others.emplace_back(work, i, threads);
+    }
+    work(0, round_ > 1 ? threads : 1);
+  }
+  for (std::size_t i = 0; i < racers_.size() && i <= last.load(); ++i) {
+    bound_ = std::max(bound_, racers_[i]->bound());
+    if (racers_[i]->found() && racers_[i]->height() < height_) {
+      height_ = racers_[i]->height();
+      offsets_ = *racers_[i]->found();
+      best_ = racers_[i]->best();
+    }
+  }
+}
+
+std::uint64_t Race::nodes() const {
+  std::uint64_t sum = 0;
+  for (const auto& racer : racers_) sum += racer->nodes();
+  return sum;
+}
+
+}  // namespace pgmo::packing

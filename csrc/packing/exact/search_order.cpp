@@ -1,0 +1,105 @@
+#include "packing/exact/search_order.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+
+namespace pgmo::packing {
+namespace {
+
+// A block's key is the product of powers of its size, its lifetime and the largest load that it
+// lives under, times noise: the logarithm of the key is linear in these.
+struct Weights {
+  double size, lifetime, load, noise;
+  bool ticks;  // lifetimes in ticks rather than in sections
+};
+
+constexpr double kFirst = 1e6;  // decides before everything else
+
+constexpr std::array<Weights, 10> kGood{{
+    {1.0, 1.0, kFirst, 0.0, false},  // the most loaded, of these the largest area
+    {0.01, 1.0, kFirst, 0.0, true},  // the most loaded, of these the longest
+    {1.0, 1.0, 0.0, 0.0, true},      // the largest area
+    {0.01, 1.0, kFirst, 0.0, false},
+    {0.01, 1.0, 0.0, 0.0, false},  // the longest
+    {1.0, 1.0, kFirst, 0.0, true},
+    {1.0, 1.0, 0.0, 0.0, false},
+    {0.5, 1.0, 10.0, 0.0, false},
+    {1.0, 0.5, 10.0, 0.0, true},
+    {0.5, 1.0, 0.0, 0.0, true},
+}};
+
+// splitmix64: the standard distributions are not the same everywhere.
+class Random {
+ public:
+  Random(std::uint64_t seed, std::uint64_t index)
+      : state_((seed + 1) * 0x2545f4914f6cdd1du + index * 0xd1342543de82ef95u) {}
+
+  double uniform() {
+    std::uint64_t z = state_ += 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return static_cast<double>((z ^ (z >> 31)) >> 11) * 0x1p-53;
+  }
+
+ private:
+  std::uint64_t state_;
+};
+
+Weights draw(Random& random) {
+  Weights weights{1.5 * random.uniform(), 1.5 * random.uniform(), 0, 0, random.uniform() < 0.5};
+  const double kind = random.uniform();
+  if (kind < 0.25) weights.load = kFirst;
+  if (kind > 0.75) weights.load = 20 * random.uniform();
+  if (random.uniform() < 0.7) weights.noise = random.uniform();
+  return weights;
+}
+
+}  // namespace
+
+std::vector<BlockId> search_order(const Window& window, std::uint64_t seed, std::uint64_t index) {
+  std::vector<Bytes> load(window.sections);
+  for (BlockId i = 0; i < window.blocks(); ++i) {
+    for (Rank s = window.begin[i]; s < window.end[i]; ++s) {
+      load[s % window.sections] += window.size[i];
+    }
+  }
+  Random random(seed, index);
+  const Weights weights = index < kGood.size() ? kGood[index] : draw(random);
+  std::vector<double> key(window.block.size());
+  for (BlockId i = 0; i < window.blocks(); ++i) {
+    Bytes most = 0;
+    for (Rank s = window.begin[i]; s < window.end[i]; ++s) {
+      most = std::max(most, load[s % window.sections]);
+    }
+    key[i] = weights.size * std::log(static_cast<double>(window.size[i])) +
+             weights.lifetime *
+                 std::log(static_cast<double>(weights.ticks ? window.lifetime[i]
+                                                            : window.end[i] - window.begin[i])) +
+             weights.load * std::log(static_cast<double>(most) / static_cast<double>(window.load)) +
+             weights.noise * random.uniform();
+  }
+  std::vector<BlockId> order(window.block.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(),
+            [&](BlockId a, BlockId b) { return key[a] != key[b] ? key[a] > key[b] : a < b; });
+  return order;
+}
+
+std::vector<BlockId> similar_order(const std::vector<BlockId>& order, std::uint64_t seed,
+                                   std::uint64_t index) {
+  Random random(seed, ~index);
+  const double root = random.uniform();
+  const double reach = root * root * static_cast<double>(order.size()) / 3;
+  std::vector<double> key(order.size());
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    key[order[i]] = static_cast<double>(i) + reach * random.uniform();
+  }
+  std::vector<BlockId> result = order;
+  std::stable_sort(result.begin(), result.end(),
+                   [&](BlockId a, BlockId b) { return key[a] < key[b]; });
+  return result;
+}
+
+}  // namespace pgmo::packing

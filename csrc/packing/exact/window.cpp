@@ -1,0 +1,327 @@
+#include "packing/exact/window.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "packing/greedy/occupancy.hpp"
+
+namespace pgmo::packing {
+namespace {
+
+// A set of blocks of a ring with lifetimes in ranks of their own.
+struct Part {
+  std::vector<BlockId> block;
+  std::vector<Rank> begin, end;  // end > ranks: wraps
+  Rank ranks = 0;
+  bool circular = false;
+  Bytes base = 0;
+
+  std::size_t size() const { return block.size(); }
+  void add(BlockId which, Rank from, Rank to) {
+    block.push_back(which);
+    begin.push_back(from);
+    end.push_back(to);
+  }
+};
+
+// Moves blocks to `spared` that fit below the bound wherever the blocks lie that they meet. With k
+// of these, of `sum` bytes, there are at most k + 1 gaps below the bound, and bound - sum bytes in
+// them. All offsets being multiples of the unit, a gap too small is at most a unit smaller.
+Part spare(const Ring& ring, Bytes bound, Bytes unit, std::vector<BlockId>& spared) {
+  std::vector<bool> gone(ring.size.size());
+  const auto ranks = static_cast<std::size_t>(ring.ranks);
+  // A pass that finds hardly any is the last one. Sums over two turns must stay below 2^63.
+  const bool possible =
+      bound > 0 && std::accumulate(ring.size.begin(), ring.size.end(), Bytes{0}) <= Bytes{1} << 61;
+  std::size_t found = possible ? 1 : 0;
+  for (std::size_t least = 0; found > least; least = gone.size() / 1000) {
+    found = 0;
+    // Sums of sizes and numbers of blocks: alive at a rank, and begun before a rank, the circle
+    // being gone round twice.
+    std::vector<Bytes> alive(ranks + 1), begun(2 * ranks + 1);
+    std::vector<std::int64_t> alive_count(ranks + 1), begun_count(2 * ranks + 1);
+    for (BlockId i = 0; i < ring.blocks(); ++i) {
+      if (gone[i]) continue;
+      const auto enter = [&](Rank from, Rank to) {
+        alive[from] += ring.size[i], ++alive_count[from];
+        alive[to] -= ring.size[i], --alive_count[to];
+      };
+      enter(ring.begin[i], std::min(ring.end[i], ring.ranks));
+      if (ring.end[i] > ring.ranks) enter(0, ring.end[i] - ring.ranks);
+      for (const std::size_t at : {ring.begin[i] + 1ul, ring.begin[i] + 1ul + ranks}) {
+        begun[at] += ring.size[i], ++begun_count[at];
+      }
+    }
+    std::partial_sum(alive.begin(), alive.end(), alive.begin());
+    std::partial_sum(alive_count.begin(), alive_count.end(), alive_count.begin());
+    std::partial_sum(begun.begin(), begun.end(), begun.begin());
+    std::partial_sum(begun_count.begin(), begun_count.end(), begun_count.begin());
+    for (BlockId i = 0; i < ring.blocks(); ++i) {
+      if (gone[i]) continue;
+      // Those alive when it begins, and those that begin later in its life. What wraps may be
+      // counted twice, which only spares fewer blocks.
+      const Rank begin = ring.begin[i], end = ring.end[i], later = begin + 1;
+      const Bytes sum = alive[begin] - ring.size[i] + begun[end] - begun[later];
+      const std::int64_t count = alive_count[begin] - 1 + begun_count[end] - begun_count[later];
+      const Bytes free = bound - sum - unit;
+      if (free < 0 || free / (count + 1) < ring.size[i] - unit) continue;
+      gone[i] = true;
+      spared.push_back(i);
+      ++found;
+    }
+  }
+  Part part;
+  part.ranks = ring.ranks;
+  part.circular = ring.circular;
+  for (BlockId i = 0; i < ring.blocks(); ++i) {
+    if (!gone[i]) part.add(i, ring.begin[i], ring.end[i]);
+  }
+  return part;
+}
+
+// Renumbers time by sections: the ranks after which a block ends and before which, since the
+// section before, one began.
+Part by_sections(const Part& part) {
+  const Rank ranks = part.ranks;
+  std::vector<std::uint8_t> begins(ranks), ends(ranks);
+  for (std::size_t i = 0; i < part.size(); ++i) {
+    begins[part.begin[i]] = 1;
+    ends[(part.end[i] - 1) % ranks] = 1;
+  }
+  // On a circle, what began after the last end of the round counts for its first section, too.
+  bool begun = false;
+  for (Rank r = ranks - 1; part.circular && r >= 0 && !ends[r]; --r) begun |= begins[r] != 0;
+  std::vector<Rank> section(ranks + 1);  // sections before each rank
+  Rank count = 0;
+  for (Rank r = 0; r < ranks; ++r) {
+    section[r] = count;
+    begun |= begins[r] != 0;
+    if (!begun || !ends[r]) continue;
+    ++count;
+    begun = false;
+  }
+  section[ranks] = count;
+  Part result;
+  result.ranks = count;
+  result.circular = part.circular;
+  result.base = part.base;
+  for (std::size_t i = 0; i < part.size(); ++i) {
+    Rank begin = section[part.begin[i]];
+    Rank end = part.end[i] <= ranks ? section[part.end[i]] : count + section[part.end[i] - ranks];
+    if (begin == count) begin -= count, end -= count;
+    result.add(part.block[i], begin, end);
+  }
+  return result;
+}
+
+// Cuts a part where no block lives on from one rank to the next. A circle with such a cut becomes
+// one or more lines.
+std::vector<Part> cut(const Part& part) {
+  const Rank ranks = part.ranks;
+  std::vector<Rank> crossing(ranks + 1);  // from the rank before
+  for (std::size_t i = 0; i < part.size(); ++i) {
+    ++crossing[std::min(part.begin[i] + 1, ranks)];
+    --crossing[std::min(part.end[i], ranks)];
+    if (part.end[i] > ranks) {
+      ++crossing[0];
+      --crossing[part.end[i] - ranks];
+    }
+  }
+  std::partial_sum(crossing.begin(), crossing.end(), crossing.begin());
+  std::vector<Rank> cuts;
+  for (Rank r = 0; r < ranks; ++r) {
+    if (crossing[r] == 0) cuts.push_back(r);
+  }
+  if (cuts.empty()) return {part};
+  std::vector<Part> parts(cuts.size());
+  for (std::size_t i = 0; i < part.size(); ++i) {
+    const auto after = std::upper_bound(cuts.begin(), cuts.end(), part.begin[i]) - cuts.begin();
+    // What begins before the first cut belongs to the last part, which then passes the seam.
+    const std::size_t index = after == 0 ? cuts.size() - 1 : after - 1;
+    const Rank shift = after == 0 ? cuts.back() - ranks : cuts[index];
+    parts[index].add(part.block[i], part.begin[i] - shift, part.end[i] - shift);
+  }
+  for (std::size_t index = 0; index < cuts.size(); ++index) {
+    const Rank next = index + 1 < cuts.size() ? cuts[index + 1] : cuts[0] + ranks;
+    parts[index].ranks = next - cuts[index];
+    parts[index].base = part.base;
+  }
+  return parts;
+}
+
+// How high each rank is filled, where heights only grow: a segment tree of what a node has been
+// raised to as a whole, and of the highest within it.
+class Heights {
+ public:
+  explicit Heights(Rank ranks) : ranks_(ranks), raised_(2 * ranks), within_(2 * ranks) {}
+
+  Offset highest(Rank begin, Rank end) const {
+    Offset highest = 0;
+    each_node(begin, end, [&](Rank node) {
+      highest = std::max(highest, within_[node]);
+      for (node /= 2; node >= 1; node /= 2) highest = std::max(highest, raised_[node]);
+    });
+    return highest;
+  }
+
+  void raise(Rank begin, Rank end, Offset to) {
+    each_node(begin, end, [&](Rank node) {
+      raised_[node] = std::max(raised_[node], to);
+      for (; node >= 1 && within_[node] < to; node /= 2) within_[node] = to;
+    });
+  }
+
+ private:
+  template <typename Visit>
+  void each_node(Rank begin, Rank end, Visit visit) const {
+    for (begin += ranks_, end += ranks_; begin < end; begin /= 2, end /= 2) {
+      if (begin & 1) visit(begin++);
+      if (end & 1) visit(--end);
+    }
+  }
+
+  Rank ranks_;
+  std::vector<Offset> raised_, within_;
+};
+
+// Takes blocks that are alive in all sections out of the part and into its base.
+bool sink(const Ring& ring, Part& part, Offsets& offsets) {
+  Part rest;
+  rest.ranks = part.ranks;
+  rest.circular = part.circular;
+  rest.base = part.base;
+  for (std::size_t i = 0; i < part.size(); ++i) {
+    if (part.end[i] - part.begin[i] < part.ranks) {
+      rest.add(part.block[i], part.begin[i], part.end[i]);
+    } else {
+      offsets[part.block[i]] = rest.base;
+      rest.base += ring.size[part.block[i]];
+    }
+  }
+  const bool sunk = rest.size() < part.size();
+  part = std::move(rest);
+  return sunk;
+}
+
+Window window_of(const Ring& ring, const Part& part, Bytes unit) {
+  Window window;
+  window.block = part.block;
+  window.begin = part.begin;
+  window.end = part.end;
+  window.sections = part.ranks;
+  window.base = part.base;
+  window.unit = unit;
+  std::vector<Bytes> load(static_cast<std::size_t>(part.ranks) + 1);
+  for (std::size_t i = 0; i < part.size(); ++i) {
+    window.size.push_back(ring.size[part.block[i]] / unit);
+    window.lifetime.push_back(ring.lifetime[part.block[i]]);
+    const Bytes size = window.size[i];
+    load[part.begin[i]] += size;
+    load[std::min(part.end[i], part.ranks)] -= size;
+    if (part.end[i] > part.ranks) load[0] += size, load[part.end[i] - part.ranks] -= size;
+  }
+  std::partial_sum(load.begin(), load.end(), load.begin());
+  window.load = *std::max_element(load.begin(), load.end());
+  return window;
+}
+
+}  // namespace
+
+Reduction reduce(const Ring& ring, Bytes bound) {
+  Reduction reduction;
+  reduction.offsets.assign(ring.size.size(), kUnplanned);
+  if (ring.blocks() == 0) return reduction;
+  Bytes unit = 0;
+  for (const Bytes size : ring.size) unit = std::gcd(unit, size);
+
+  if (ring.blocks() > kSpareUpTo) bound = 0;
+  std::vector<Part> open = cut(spare(ring, bound, unit, reduction.spared));
+  while (!open.empty()) {
+    Part part = std::move(open.back());
+    open.pop_back();
+    if (part.size() == 0) continue;
+    part = by_sections(part);
+    const bool sunk = sink(ring, part, reduction.offsets);
+    reduction.arena = std::max(reduction.arena, part.base);
+    if (part.size() == 0) continue;
+    if (!sunk) {
+      reduction.windows.push_back(window_of(ring, part, unit));
+      continue;
+    }
+    for (Part& piece : cut(part)) open.push_back(std::move(piece));
+  }
+  return reduction;
+}
+
+void restore(const Ring& ring, const Reduction& reduction, Offsets& offsets) {
+  if (reduction.spared.empty()) return;
+  Occupancy occupancy(ring.ranks);
+  std::vector<bool> spared(offsets.size());
+  for (const BlockId block : reduction.spared) spared[block] = true;
+  const auto add = [&](BlockId i) {
+    occupancy.add(ring.begin[i], ring.end[i], offsets[i], ring.size[i]);
+  };
+  for (BlockId i = 0; i < ring.blocks(); ++i) {
+    if (!spared[i]) add(i);
+  }
+  // The last one spared reckoned with the fewest others.
+  for (auto it = reduction.spared.rbegin(); it != reduction.spared.rend(); ++it) {
+    offsets[*it] = occupancy.lowest_fit(ring.begin[*it], ring.end[*it], ring.size[*it]);
+    add(*it);
+  }
+}
+
+Offsets assemble(const Ring& ring, const Reduction& reduction,
+                 const std::vector<const Offsets*>& windows) {
+  Offsets offsets = reduction.offsets;
+  for (std::size_t w = 0; w < windows.size(); ++w) {
+    const Window& window = reduction.windows[w];
+    for (BlockId i = 0; i < window.blocks(); ++i) {
+      offsets[window.block[i]] = window.bytes((*windows[w])[i]);
+    }
+  }
+  restore(ring, reduction, offsets);
+  return offsets;
+}
+
+Ring ring_of(const Window& window) {
+  Ring ring;
+  ring.ranks = window.sections;
+  ring.circular = std::any_of(window.end.begin(), window.end.end(),
+                              [&](Rank end) { return end > window.sections; });
+  ring.size = window.size;
+  ring.begin = window.begin;
+  ring.end = window.end;
+  ring.lifetime = window.lifetime;
+  ring.max_load = window.load;
+  return ring;
+}
+
+Offsets push_down(const Window& window, const Offsets& offsets) {
+  std::vector<BlockId> order(window.block.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(), [&](BlockId a, BlockId b) {
+    return offsets[window.block[a]] < offsets[window.block[b]];
+  });
+  Heights heights(window.sections);
+  Offsets result(window.block.size());
+  for (const BlockId i : order) {
+    const Rank end = std::min(window.end[i], window.sections), rest = window.end[i] - end;
+    const Offset offset = std::max(heights.highest(window.begin[i], end), heights.highest(0, rest));
+    heights.raise(window.begin[i], end, offset + window.size[i]);
+    heights.raise(0, rest, offset + window.size[i]);
+    result[i] = offset;
+  }
+  return result;
+}
+
+Bytes height_of(const Window& window, const Offsets& offsets) {
+  Bytes height = 0;
+  for (BlockId i = 0; i < window.blocks(); ++i) {
+    height = std::max(height, offsets[i] + window.size[i]);
+  }
+  return height;
+}
+
+}  // namespace pgmo::packing

@@ -1,0 +1,89 @@
+// Local search below a capacity: take a block that has no place, put it where that costs least,
+// and take out the blocks in its way.
+//
+//   capacity ----------------------        The cost of a place is the weight of what lies there. A
+//     ^   +-----+  <- x            |       block's weight starts with its area and grows each time
+//     |   |  b  +----+   in: x     |       that it has to be put back, so what is hard to place is
+//     |   +--+--+ c  |   out: b    |       soon left in peace, and what moves is what can.
+//     |   | a|--+----+             |
+//     +----------------------------+ ticks
+//
+// A move touches only the blocks that meet x, so its cost does not grow with the problem. When all
+// blocks have a place the capacity falls, at first by a part of what is left to the bound; when
+// that takes too long, by less.
+
+#pragma once
+
+#include <vector>
+
+#include "packing/packer.hpp"
+#include "packing/random.hpp"
+#include "packing/search/meetings.hpp"
+
+namespace pgmo::packing {
+
+class Ejection {
+ public:
+  // Refers to the ring and the meetings. `unit` divides all sizes.
+  Ejection(const Ring& ring, const Meetings& meetings, Bytes unit, std::uint64_t seed);
+
+  // Starts from a packing, from which the next targets fall.
+  void restart(const Offsets& offsets, Bytes arena);
+
+  // Searches for about `work` units; returns whether the arena fell. Ends early at the bound, or
+  // when `give_up(units so far)` says so.
+  template <typename GiveUp>
+  bool run(Bytes bound, std::uint64_t work, GiveUp give_up) {
+    const Bytes before = arena_;
+    const std::uint64_t until = work_ + work;
+    aim(bound);
+    while (work_ < until && arena_ > bound) {
+      for (int burst = 0; burst < 64 && !homeless_.empty(); ++burst) move();
+      if (homeless_.empty()) {
+        succeed(bound);
+      } else if (work_ >= patience_end_) {
+        fail(bound);
+      }
+      if (give_up(work_)) break;
+    }
+    return arena_ < before;
+  }
+
+  const Offsets& offsets() const { return best_; }
+  Bytes arena() const { return arena_; }
+  std::uint64_t work() const { return work_; }
+  std::uint64_t moves() const { return moves_; }
+
+ private:
+  struct Edge {  // where the cost of a place changes
+    Offset at;
+    double change;
+  };
+
+  void aim(Bytes bound);
+  void succeed(Bytes bound);
+  void fail(Bytes bound);
+  void move();
+  Offset cheapest_place(BlockId block);
+  void take_out(BlockId block);
+  void calm_weights();
+
+  const Ring& ring_;
+  const Meetings& meetings_;
+  Bytes unit_;
+  Random random_;
+  Offsets best_;
+  Bytes arena_ = 0;
+
+  Bytes capacity_ = 0;
+  double stride_ = 0.2;  // of what is left to the bound, by which the capacity falls
+  std::uint64_t patience_ = 0, patience_end_ = 0;
+  Offsets place_;  // kUnplanned for the homeless
+  std::vector<BlockId> homeless_;
+  std::vector<double> gain_;  // what a block's weight grows by when it is put back
+  std::vector<double> weight_;
+  std::vector<Edge> edges_;  // scratch of cheapest_place
+  std::uint64_t work_ = 0, moves_ = 0;
+};
+
+}  // namespace pgmo::packing

@@ -1,0 +1,87 @@
+// Takes the problem apart and searches where it needs most:
+//
+//    arena ^   +---+              Windows meet nowhere in time, so each is packed by itself, and
+//          |   |   | +---+        only the one that needs most matters: it is searched until
+//          another
+//    bound |---|---|-|---|-+---+  one needs more, or nothing comes of it. What meets the bound is
+//          |   | 0 | | 1 | | 2 |  never looked at.
+//          +---+---+-+---+-+---+> ticks
+
+#include "packing/search/improve.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "packing/exact/window.hpp"
+#include "packing/search/rounds.hpp"
+
+namespace pgmo::packing {
+namespace {
+
+constexpr std::string_view kSource = "search";
+
+// One window with the best packing of it, in units.
+struct Place {
+  const Window* window;
+  Offsets offsets;
+  Offset height;
+  std::unique_ptr<Rounds> rounds;  // from when it is searched for the first time
+
+  Bytes arena() const { return window->bytes(height); }
+};
+
+}  // namespace
+
+Improvement improve(const Ring& ring, const Offsets& incumbent, Monitor& monitor,
+                    const Options& options) {
+  Improvement best{incumbent, arena_of(ring, incumbent), 0};
+  const Bytes bound = std::max(monitor.bound(), ring.max_load);
+  if (ring.blocks() < 2 || best.arena <= bound) return best;
+
+  const Reduction reduction = reduce(ring, bound);
+  std::vector<Place> places;
+  for (const Window& window : reduction.windows) {
+    Offsets offsets = push_down(window, incumbent);
+    const Offset height = height_of(window, offsets);
+    places.push_back({&window, std::move(offsets), height, nullptr});
+  }
+  const auto assembled = [&](const Place* other, const Offsets& offsets) {
+    std::vector<const Offsets*> parts;
+    for (const Place& place : places) parts.push_back(&place == other ? &offsets : &place.offsets);
+    return assemble(ring, reduction, parts);
+  };
+  while (true) {
+    const auto highest =
+        std::max_element(places.begin(), places.end(),
+                         [](const Place& a, const Place& b) { return a.arena() < b.arena(); });
+    const Bytes needed = std::max(reduction.arena, highest == places.end() ? 0 : highest->arena());
+    if (needed < best.arena) {
+      best.offsets = assembled(nullptr, {});
+      best.arena = arena_of(ring, best.offsets);
+      monitor.offer(best.offsets, best.arena, kSource);
+    }
+    if (best.arena <= bound || highest == places.end() || monitor.stopped()) break;
+    Place& place = *highest;
+    const Window& window = *place.window;
+    if (place.rounds == nullptr) {
+      place.rounds = std::make_unique<Rounds>(
+          ring_of(window), place.offsets, (bound - window.base) / window.unit, monitor, options,
+          [&](const Offsets& offsets, Bytes height) {
+            if (window.bytes(height) >= monitor.arena()) return;
+            const Offsets whole = assembled(&place, offsets);
+            monitor.offer(whole, arena_of(ring, whole), kSource);
+          });
+    }
+    if (place.rounds->done()) break;
+    const std::uint64_t before = place.rounds->work();
+    place.rounds->run();
+    best.work += place.rounds->work() - before;
+    place.offsets = place.rounds->offsets();
+    place.height = place.rounds->arena();
+  }
+  return best;
+}
+
+}  // namespace pgmo::packing

@@ -1,0 +1,50 @@
+#include "packing/search/monitor.hpp"
+
+#include <utility>
+
+namespace pgmo::packing {
+
+Monitor::Monitor(Offsets offsets, Bytes arena, Bytes bound, Clock::time_point deadline)
+    : deadline_(deadline), arena_(arena), bound_(bound), offsets_(std::move(offsets)) {}
+
+bool Monitor::stopped() const {
+  return stop_.load(std::memory_order_relaxed) || optimal() || Clock::now() >= deadline_;
+}
+
+bool Monitor::offer(const Offsets& offsets, Bytes arena, std::string_view source) {
+  if (arena >= this->arena()) return false;
+  const std::lock_guard lock(mutex_);
+  if (arena >= arena_.load()) return false;  // another thread was faster
+  offsets_ = offsets;
+  arena_.store(arena);
+  record(source);
+  return true;
+}
+
+void Monitor::raise_bound(Bytes bound, std::string_view source) {
+  if (bound <= this->bound()) return;
+  const std::lock_guard lock(mutex_);
+  if (bound <= bound_.load()) return;
+  bound_.store(bound);
+  record(source);
+}
+
+Offsets Monitor::offsets() const {
+  const std::lock_guard lock(mutex_);
+  return offsets_;
+}
+
+std::vector<Progress> Monitor::take_progress() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(progress_, {});
+}
+
+double Monitor::seconds() const {
+  return std::chrono::duration<double>(Clock::now() - started_).count();
+}
+
+void Monitor::record(std::string_view source) {
+  progress_.push_back({seconds(), arena_.load(), bound_.load(), std::string(source)});
+}
+
+}  // namespace pgmo::packing

@@ -1,0 +1,124 @@
+#include "packing/search/order_search.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace pgmo::packing {
+namespace {
+
+constexpr double kShaken = 0.3;      // part of the keys that an attempt shakes
+constexpr double kAmplitude = 0.5;   // of the shake, between a quarter and four times of which
+constexpr float kLesson = 0.2F;      // what a block that stood out gains
+constexpr double kFreshPower = 0.3;  // probability of another power of the size
+constexpr double kWidestPower = 1.2;
+constexpr double kAfresh = 0.15;       // probability of a start without what was learned
+constexpr double kSwaps = 0.4;         // probability of swapping instead of shaking
+constexpr std::uint32_t kPairs = 4;    // at most, that are swapped
+constexpr double kTemperature = 1e-3;  // of the arena
+constexpr double kHalf = 4294967296.0 / 2;
+
+}  // namespace
+
+OrderSearch::OrderSearch(const Ring& ring, std::uint64_t seed, std::function<bool()> stopped)
+    : ring_(ring), skyline_(ring, std::move(stopped)), random_(seed) {
+  const std::size_t n = ring.size.size();
+  log_lifetime_.resize(n);
+  log_size_.resize(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    log_lifetime_[i] = static_cast<float>(std::log(static_cast<double>(ring.lifetime[i])));
+    log_size_[i] = static_cast<float>(std::log(static_cast<double>(ring.size[i])));
+  }
+  learned_.assign(n, 0);
+  tried_.resize(n);
+  packed_.resize(n);
+  order_.resize(n);
+}
+
+// Packs by a neighbour of the current order. False when it was stopped.
+bool OrderSearch::attempt() {
+  tried_power_ =
+      random_.unit() < kFreshPower ? static_cast<float>(kWidestPower * random_.unit()) : power_;
+  if (random_.unit() < kSwaps && !outstanding_.empty()) {
+    swap_some();
+  } else {
+    shake();
+  }
+  sort_by_key(tried_power_);
+  const std::uint64_t steps = skyline_.steps();
+  if (!skyline_.fill(order_)) return false;
+  work_ += 3 * order_.size() + 4 * (skyline_.steps() - steps);
+  ++attempts_;
+  const Offsets& offsets = skyline_.offsets();
+  const Bytes arena = arena_of(ring_, offsets);
+  if (accepts(arena)) {
+    current_ = arena;
+    power_ = tried_power_;
+    std::swap(learned_, tried_);
+  }
+  if (arena < arena_) {
+    arena_ = arena;
+    best_ = offsets;
+  }
+  const Bytes aim = std::min(arena_, aspiration_) - 1;
+  outstanding_.clear();
+  for (BlockId i = 0; i < ring_.blocks(); ++i) {
+    if (offsets[i] + ring_.size[i] <= aim) continue;
+    learned_[i] += kLesson;
+    outstanding_.push_back(i);
+  }
+  return true;
+}
+
+// An arena as good as the current one, and now and then a worse one.
+bool OrderSearch::accepts(Bytes arena) {
+  if (arena <= current_) return true;
+  const double loss = static_cast<double>(arena - current_);
+  return random_.unit() < std::exp(-loss / (kTemperature * static_cast<double>(arena_)));
+}
+
+void OrderSearch::shake() {
+  const double amplitude = kAmplitude * std::pow(16, random_.unit() - 0.5);
+  const auto scale = static_cast<float>(amplitude / kHalf);
+  const bool afresh = random_.unit() < kAfresh;
+  const double part = afresh ? 1 : kShaken;
+  const auto threshold = static_cast<std::uint32_t>(part * (2 * kHalf - 1));
+  for (std::size_t i = 0; i < learned_.size(); ++i) {
+    const std::uint64_t draw = random_.next();
+    const float shift =
+        scale * (static_cast<float>(static_cast<std::uint32_t>(draw)) - static_cast<float>(kHalf));
+    tried_[i] = (afresh ? 0.0F : learned_[i]) +
+                (static_cast<std::uint32_t>(draw >> 32) < threshold ? shift : 0.0F);
+  }
+}
+
+// Exchanges the places in the order of blocks that stood out with others, a few pairs.
+void OrderSearch::swap_some() {
+  tried_ = learned_;
+  const auto fixed = [&](BlockId block) {
+    return log_lifetime_[block] + tried_power_ * log_size_[block];
+  };
+  const auto n = static_cast<std::uint32_t>(learned_.size());
+  for (std::uint32_t pairs = 1 + random_.below(kPairs); pairs > 0; --pairs) {
+    const BlockId a = outstanding_[random_.below(static_cast<std::uint32_t>(outstanding_.size()))];
+    const auto b = static_cast<BlockId>(random_.below(n));
+    const float key = fixed(a) + tried_[a];
+    tried_[a] = fixed(b) + tried_[b] - fixed(a);
+    tried_[b] = key - fixed(b);
+  }
+}
+
+// Falling keys, equal ones by number. Keys are sorted as integers together with their blocks.
+void OrderSearch::sort_by_key(float power) {
+  for (std::size_t i = 0; i < packed_.size(); ++i) {
+    const double key = log_lifetime_[i] + power * log_size_[i] + tried_[i];
+    const double rank = std::clamp(kHalf - key * 0x1p18, 0.0, 2 * kHalf - 1);
+    packed_[i] = static_cast<std::uint64_t>(rank) << 32 | i;
+  }
+  std::sort(packed_.begin(), packed_.end());
+  for (std::size_t i = 0; i < packed_.size(); ++i) {
+    order_[i] = static_cast<BlockId>(static_cast<std::uint32_t>(packed_[i]));
+  }
+}
+
+}  // namespace pgmo::packing

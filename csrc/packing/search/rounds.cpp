@@ -1,0 +1,160 @@
+#include "packing/search/rounds.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <thread>
+#include <utility>
+
+#include "packing/search/ejection.hpp"
+#include "packing/search/order_search.hpp"
+
+namespace pgmo::packing {
+namespace {
+
+constexpr std::uint64_t kEndless = std::numeric_limits<std::uint64_t>::max();
+constexpr std::uint64_t kFirstRound = 500'000;  // units, some 20 ns each
+constexpr std::uint64_t kLongestRound = 16'000'000;
+constexpr std::uint64_t kPatience = 2'000'000;  // units for each block without progress: the end
+
+Bytes unit_of(const Ring& ring) {
+  return std::accumulate(ring.size.begin(), ring.size.end(), Bytes{0},
+                         [](Bytes a, Bytes b) { return std::gcd(a, b); });
+}
+
+}  // namespace
+
+// One thread's share.
+class Searcher {
+ public:
+  Searcher(Shared& shared, const Offsets& incumbent, Bytes arena, std::uint64_t seed)
+      : shared_(shared),
+        orders_(shared.ring, seed, [&shared] { return shared.stopped(); }),
+        ejection_(shared.ring, shared.meetings, shared.unit, seed + 1) {
+    adopt(incumbent, arena);
+  }
+
+  void adopt(const Offsets& offsets, Bytes arena) {
+    orders_.aspire(arena);
+    if (arena >= arena_) return;
+    arena_ = arena;
+    best_ = offsets;
+    ejection_.restart(best_, arena_);
+  }
+
+  void round(std::uint64_t work, bool orders_first) {
+    spent_ = 0;
+    met_at_ = kEndless;
+    const auto orders_work = static_cast<std::uint64_t>(static_cast<double>(work) * orders_share_);
+    for (const bool orders : {orders_first, !orders_first}) {
+      if (given_up(spent_)) return;
+      if (orders) {
+        run(orders_, orders_work);
+      } else {
+        run(ejection_, work - orders_work);
+      }
+    }
+    orders_share_ += (0.5 - orders_share_) / 8;
+  }
+
+  const Offsets& offsets() const { return best_; }
+  Bytes arena() const { return arena_; }
+  std::uint64_t met_at() const { return met_at_; }
+  std::uint64_t work() const { return orders_.work() + ejection_.work(); }
+
+ private:
+  bool given_up(std::uint64_t units) const {
+    return units >= shared_.met_at.load(std::memory_order_relaxed) || shared_.stopped();
+  }
+
+  template <typename Method>
+  void run(Method& method, std::uint64_t work) {
+    const std::uint64_t before = method.work();
+    const std::uint64_t spent = spent_;
+    method.run(shared_.bound, work,
+               [&](std::uint64_t units) { return given_up(spent + units - before); });
+    spent_ += method.work() - before;
+    if (method.arena() >= arena_) return;
+    adopt_own(method);
+  }
+
+  template <typename Method>
+  void adopt_own(const Method& method) {
+    constexpr bool kOrders = std::is_same_v<Method, OrderSearch>;
+    best_ = method.offsets();
+    arena_ = method.arena();
+    if constexpr (kOrders) {
+      ejection_.restart(best_, arena_);
+    } else {
+      orders_.aspire(arena_);
+    }
+    orders_share_ += ((kOrders ? 0.9 : 0.1) - orders_share_) / 2;
+    if (arena_ > shared_.bound) {
+      shared_.offer(best_, arena_);
+      return;
+    }
+    // Told after the round: the monitor would stop the others before they came as far.
+    met_at_ = spent_;
+    std::uint64_t known = shared_.met_at.load();
+    while (met_at_ < known && !shared_.met_at.compare_exchange_weak(known, met_at_)) {
+    }
+  }
+
+  Shared& shared_;
+  OrderSearch orders_;
+  Ejection ejection_;
+  Offsets best_;
+  Bytes arena_ = std::numeric_limits<Bytes>::max();
+  double orders_share_ = 0.5;  // of the work: more to the method that found something lately
+  std::uint64_t spent_ = 0;    // units in this round
+  std::uint64_t met_at_ = kEndless;
+};
+
+Rounds::Rounds(Ring ring, Offsets incumbent, Bytes bound, const Monitor& monitor,
+               const Options& options, std::function<void(const Offsets&, Bytes)> offer)
+    : ring_(std::move(ring)),
+      meetings_(ring_),
+      shared_{ring_, meetings_, monitor, bound, unit_of(ring_), std::move(offer)},
+      best_(std::move(incumbent)),
+      arena_(arena_of(ring_, best_)),
+      length_(kFirstRound) {
+  for (int i = 0; i < std::max(1, options.threads); ++i) {
+    searchers_.push_back(
+        std::make_unique<Searcher>(shared_, best_, arena_, options.seed * 0x10001 + 2 * i));
+  }
+}
+
+Rounds::~Rounds() = default;
+
+bool Rounds::done() const {
+  return arena_ <= shared_.bound || idle_ >= kPatience * ring_.size.size();
+}
+
+void Rounds::run() {
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 1; i < searchers_.size(); ++i) {
+      threads.emplace_back([&, i] { searchers_[i]->round(length_, (i + number_) % 2 == 0); });
+    }
+    searchers_[0]->round(length_, number_ % 2 == 0);
+  }
+  const auto best = std::min_element(searchers_.begin(), searchers_.end(), [](auto& a, auto& b) {
+    return std::pair(a->arena(), a->met_at()) < std::pair(b->arena(), b->met_at());
+  });
+  idle_ += length_;
+  if ((*best)->arena() < arena_) {
+    best_ = (*best)->offsets();
+    arena_ = (*best)->arena();
+    idle_ = 0;
+  }
+  for (auto& searcher : searchers_) searcher->adopt(best_, arena_);
+  length_ = std::min(length_ + length_ / 2, kLongestRound);
+  ++number_;
+}
+
+std::uint64_t Rounds::work() const {
+  std::uint64_t sum = 0;
+  for (const auto& searcher : searchers_) sum += searcher->work();
+  return sum;
+}
+
+}  // namespace pgmo::packing

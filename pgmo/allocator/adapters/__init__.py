@@ -1,0 +1,1 @@
+"""Adapters: the engine under the allocator of one framework each."""

@@ -1,0 +1,96 @@
+"""What a session needs of an adapter."""
+
+import ctypes
+from typing import TYPE_CHECKING, Protocol
+
+from pgmo import _core
+
+if TYPE_CHECKING:
+    from pgmo.allocator.adapters.relocation import Relocation
+
+
+class Memory(ctypes.Structure):
+    """`pgmo_arena` of pgmo_engine.h: one block that an adapter has taken from the framework.
+
+    Example:
+        >>> Memory(base=4096, bytes=1024).bytes
+        1024
+    """
+
+    _fields_ = (
+        ("base", ctypes.c_void_p),
+        ("bytes", ctypes.c_size_t),
+        ("give_back", ctypes.c_void_p),
+        ("context", ctypes.c_void_p),
+    )
+
+    base: int
+    bytes: int
+    give_back: int | None
+    context: int | None
+
+    def return_now(self) -> None:
+        """Returns a block that no engine has been given."""
+        if self.give_back:
+            ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.give_back)(self.context)
+
+    @property
+    def owner(self) -> tuple[int, int]:
+        """The function that returns the block, and its argument, for the engine."""
+        return self.give_back or 0, self.context or 0
+
+
+class Framework(Protocol):
+    """What a session needs of an adapter."""
+
+    name: str
+    version: str
+    device: str
+    alignment: int
+    engine: _core.Engine
+    fragments: bool
+    """Whether the memory of long-lived blocks can get in the way of an arena."""
+    hosts_guests: bool
+    """Whether requests without a slot get gaps of the arena."""
+    yields: bool
+    """Whether an iteration that has outgrown its plan gets the arena's memory, so that the two are
+    not held at once."""
+
+    def install(self) -> None:
+        """Puts the engine under the framework's allocator."""
+
+    def uninstall(self) -> None:
+        """Takes it away again."""
+
+    def take_arena(self, size: int, stream: int) -> Memory | None:
+        """Takes a block for an arena of a stream; None when that stream was not used yet.
+
+        Raises:
+            AdapterError: when there is not so much memory.
+        """
+
+    def take_region(self, size: int) -> Memory:
+        """Takes a block for long-lived blocks.
+
+        Raises:
+            AdapterError: when there is not so much memory.
+        """
+
+    def take_spill(self, size: int) -> Memory:
+        """Takes a block of unified memory for what plans spill; any stream may use it.
+
+        Raises:
+            AdapterError: when there is not so much, or the device has none beyond its own.
+        """
+
+    def relocation(self) -> "Relocation | None":
+        """What moves tensors of this framework; None where that cannot be done."""
+
+    def empty_cache(self) -> None:
+        """Returns the framework's unused memory to the system."""
+
+    def spare_memory(self, on: bool) -> None:
+        """Prefers a low peak over speed in the framework's own allocator, as long as it is on."""
+
+    def advise(self, text: str) -> None:
+        """What to say besides, when memory runs out."""

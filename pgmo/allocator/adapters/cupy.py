@@ -1,0 +1,294 @@
+"""CuPy: puts the engine under whichever allocator CuPy uses.
+
+    with pgmo.optimize(framework="cupy") as session:       installs it, and takes it away again
+    cupy.cuda.set_allocator(pgmo.cupy_allocator())         installs it for good
+
+Nothing is compiled. The allocator beneath may be CuPy's pool, another one (managed memory, CUDA's
+asynchronous pool, RMM), or none. What a thread requests inside of `cupy.cuda.using_allocator` does
+not come here.
+"""
+
+import ctypes
+import itertools
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from pgmo import _core
+from pgmo.allocator.adapters.adapter import Memory
+from pgmo.allocator.adapters.card import CONCURRENT_MANAGED_ACCESS, Card
+from pgmo.allocator.adapters.cupy_allocator import (
+    CupyAllocator,
+    Route,
+    StreamNumbers,
+    exchange,
+    is_out_of_memory,
+)
+from pgmo.allocator.adapters.managed_hints import Hints
+from pgmo.errors import AdapterError
+from pgmo.profiler.tagging.cupy_module import cupy_device, imported_cupy
+
+if TYPE_CHECKING:
+    from pgmo.allocator.adapters.relocation import Relocation
+
+ALIGNMENT = 512
+"""Of every block, in bytes: what `cudaMalloc` and CuPy's pools give."""
+
+_held: dict[int, tuple[object, Callable[[], object] | None]] = {}
+"""Arenas by their context: the memory, and what has to be done before it goes back."""
+ctypes.pythonapi.Py_IncRef(ctypes.py_object(_held))  # arrays may outlive this module
+
+_contexts = itertools.count(1)
+_installing = threading.Lock()
+
+
+def _return_memory(context: int) -> None:
+    """The engine's `give_back`. It is only ever called by Python code of ours."""
+    _memory, before = _held.pop(context)
+    if before is not None:
+        before()
+
+
+_give_back = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(_return_memory)
+ctypes.pythonapi.Py_IncRef(ctypes.py_object(_give_back))
+
+
+class _Handle:
+    """A stream as the protocol of CUDA's Python packages has it: version and handle."""
+
+    def __init__(self, handle: int) -> None:
+        self._handle = handle
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self._handle
+
+
+class Cupy:
+    """The engine under CuPy's allocator, for one device. See `cupy_framework`.
+
+    Example:
+        >>> framework = cupy_framework(0)  # doctest: +SKIP
+        >>> framework.install()  # doctest: +SKIP
+    """
+
+    name = "cupy"
+    alignment = ALIGNMENT
+    fragments = False  # the arrays that hold long-lived blocks cannot be told, so nothing is moved
+    hosts_guests = True
+    yields = True
+
+    def __init__(self, index: int) -> None:
+        cupy = imported_cupy()
+        self.index = index
+        self.device = f"cuda:{index}"
+        self.version = str(cupy.__version__)
+        self._cuda = cupy.cuda
+        self._allocator: CupyAllocator | None = None
+        # Arrays may outlive every Python object here, and their blocks are the engine's.
+        self.engine = _core.Engine()
+        self.engine.keep_forever()
+        self.engine.yield_when_outgrown(self.yields)
+        self.engine.host_guests(ALIGNMENT)
+        self._route = Route(self.engine, self._streams())
+
+    def _streams(self) -> StreamNumbers:
+        return StreamNumbers(self._cuda.runtime.streamIsCapturing)
+
+    def install(self) -> None:
+        """Wraps CuPy's current allocator; nothing happens if that is ours already.
+
+        Inside of `cupy.cuda.using_allocator` that is the one of this thread, and so is ours.
+        """
+        with _installing:
+            current = self._cuda.get_allocator()
+            if isinstance(current, CupyAllocator):
+                allocator = current
+            else:
+                allocator = CupyAllocator(self._cuda, current)
+                exchange(self._cuda, allocator)
+            if self._allocator is not allocator:
+                self._detach()
+                # A new process, or a new session, begins to count anew.
+                self._route.streams = self._streams()
+                self._allocator = allocator
+            allocator.attach(self.index, self._route)
+
+    def uninstall(self) -> None:
+        """Takes the adapter away again. Arrays made under it stay valid and free their blocks.
+
+        Raises:
+            AdapterError: when somebody has put another allocator on top meanwhile.
+        """
+        with _installing:
+            allocator = self._allocator
+            self._detach()
+            if allocator is None or allocator.serves or allocator.stays:
+                return
+            if self._cuda.get_allocator() is not allocator:
+                raise AdapterError(
+                    "CuPy's allocator was exchanged while the session was open, or is another one "
+                    "on this thread; pgmo leaves it as it is, and passes on whatever still reaches "
+                    "it"
+                )
+            exchange(self._cuda, allocator.upstream)
+
+    def _detach(self) -> None:
+        if self._allocator is not None:
+            self._allocator.detach(self.index)
+            self._allocator = None
+
+    def take_arena(self, size: int, stream: int) -> Memory | None:
+        """Takes one block of `size` bytes on a stream from the allocator beneath.
+
+        Raises:
+            AdapterError: when the allocator beneath has not so much memory.
+        """
+        handle = self._route.streams.handle(stream)
+        if handle is None:
+            return None
+        with self._cuda.Device(self.index), self._stream_of(handle):
+            return self._take(size, None)
+
+    def _stream_of(self, handle: int) -> Any:
+        """What can be entered to make a stream the current one."""
+        stream = self._cuda.Stream
+        if not handle:
+            return stream.null
+        if hasattr(stream, "from_external"):  # since CuPy 14, where the other one is deprecated
+            return stream.from_external(_Handle(handle))
+        return self._cuda.ExternalStream(handle)
+
+    def take_region(self, size: int) -> Memory:
+        """Takes one block of `size` bytes that every stream may use at once.
+
+        Raises:
+            AdapterError: when the allocator beneath has not so much memory.
+        """
+        device = self._cuda.Device(self.index)
+        with device:
+            memory = self._take(size, device.synchronize)
+            # Other streams need not wait for what the block was used for before.
+            self._cuda.get_current_stream().synchronize()
+            return memory
+
+    def take_spill(self, size: int) -> Memory:
+        """Takes one block of unified memory, which stays on the host.
+
+        Raises:
+            AdapterError: when the device cannot use any beyond its own, or there is not so much.
+        """
+        cupy_card(self._cuda, self.index).require_managed()
+        device = self._cuda.Device(self.index)
+        with device:
+            try:
+                taken = self._cuda.malloc_managed(size)
+            except (MemoryError, self._cuda.runtime.CUDARuntimeError) as error:
+                raise AdapterError(f"no unified memory can be had: {error}") from None
+            memory = self._hold(taken, size, device.synchronize)
+        Hints(self.index).keep_on_host(memory.base, memory.bytes)
+        return memory
+
+    def _take(self, size: int, before: Callable[[], object] | None) -> Memory:
+        upstream = self._allocator.upstream if self._allocator else self._cuda.get_allocator()
+        try:
+            taken = upstream(size)
+            if taken.ptr % ALIGNMENT:  # RMM aligns to less
+                taken = upstream(size + ALIGNMENT)
+        except (MemoryError, RuntimeError) as error:
+            known = isinstance(error, self._cuda.runtime.CUDARuntimeError)
+            if not known and not is_out_of_memory(error):
+                raise
+            raise AdapterError(f"CuPy's allocator: {error}") from None
+        return self._hold(taken, size, before)
+
+    def _hold(self, taken: Any, size: int, before: Callable[[], object] | None) -> Memory:
+        context = next(_contexts)
+        _held[context] = (taken, before)
+        return Memory(
+            base=-(-taken.ptr // ALIGNMENT) * ALIGNMENT,
+            bytes=size,
+            give_back=ctypes.cast(_give_back, ctypes.c_void_p).value,
+            context=context,
+        )
+
+    def relocation(self) -> "Relocation | None":
+        """Nothing: an array's address cannot be exchanged."""
+        return None
+
+    def empty_cache(self) -> None:
+        """Returns the pool's free blocks, so that recording and replay never hold both."""
+        upstream = self._allocator.upstream if self._allocator else self._cuda.get_allocator()
+        free = getattr(getattr(upstream, "__self__", None), "free_all_blocks", None)
+        if free is not None:
+            with self._cuda.Device(self.index):
+                free()
+
+    def spare_memory(self, on: bool) -> None:
+        """Nothing to do: CuPy's pools have no such choice."""
+
+    def advise(self, text: str) -> None:
+        """What out-of-memory errors say besides, as a note (PEP 678)."""
+        self._route.advice = text
+
+
+def cupy_card(cuda: Any, index: int) -> Card:
+    """The memory of one of CuPy's devices.
+
+    Args:
+        cuda: the module `cupy.cuda`.
+        index: of the device.
+
+    Example:
+        >>> cupy_card(cupy.cuda, 0).concurrent  # doctest: +SKIP
+        True
+    """
+    with cuda.Device(index):
+        free, total = cuda.runtime.memGetInfo()
+    concurrent = cuda.runtime.deviceGetAttribute(CONCURRENT_MANAGED_ACCESS, index)
+    return Card(f"cuda:{index}", free=int(free), total=int(total), concurrent=bool(concurrent))
+
+
+_frameworks: dict[int, Cupy] = {}
+
+
+def cupy_framework(index: int | None = None) -> Cupy:
+    """The adapter of one device in this process.
+
+    Args:
+        index: of the device; None for the current one.
+
+    Raises:
+        AdapterError: when CuPy is missing or finds no such device.
+
+    Example:
+        >>> cupy_framework(0).device  # doctest: +SKIP
+        'cuda:0'
+    """
+    index = cupy_device(imported_cupy(), index)
+    with _installing:
+        if index not in _frameworks:
+            _frameworks[index] = Cupy(index)
+        return _frameworks[index]
+
+
+def cupy_allocator() -> CupyAllocator:
+    """An allocator for `cupy.cuda.set_allocator`, over the one that is current.
+
+    `pgmo.optimize(framework="cupy")` needs no such call: it installs the same allocator and takes
+    it away again. Where a program has installed it, sessions find it there and leave it there.
+    Until a session is open, everything is passed on.
+
+    Returns:
+        A function of a size in bytes that returns a `cupy.cuda.MemoryPointer`.
+
+    Raises:
+        AdapterError: when CuPy is missing.
+
+    Example:
+        >>> cupy.cuda.set_allocator(pgmo.cupy_allocator())  # doctest: +SKIP
+    """
+    cuda = imported_cupy().cuda
+    current = cuda.get_allocator()
+    allocator = current if isinstance(current, CupyAllocator) else CupyAllocator(cuda, current)
+    allocator.stays = True
+    return allocator

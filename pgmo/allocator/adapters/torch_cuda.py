@@ -1,0 +1,326 @@
+"""PyTorch on CUDA: installs the adapter of csrc/adapters/torch_cuda.cpp under `torch`."""
+
+import ctypes
+import importlib.util
+import sysconfig
+from functools import cache
+from importlib.machinery import ExtensionFileLoader
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pgmo import _core
+from pgmo.allocator.adapters.adapter import Memory
+from pgmo.allocator.adapters.managed_hints import Hints
+from pgmo.allocator.adapters.relocation import Relocation
+from pgmo.allocator.adapters.storage import StorageMover
+from pgmo.allocator.adapters.torch_tensors import graphs_exist
+from pgmo.allocator.build.compile import AdapterSource, compiled_adapter
+from pgmo.allocator.build.cuda_headers import cuda_include
+from pgmo.allocator.build.forwarders import forwarders
+from pgmo.allocator.build.library import AdapterLibrary, load_adapter
+from pgmo.errors import AdapterError
+
+ALIGNMENT = 512
+"""Of every block, in bytes: what PyTorch's own CUDA allocator gives."""
+
+_MODULE = "pgmo_torch_cuda_module"
+
+
+class TorchCuda:
+    """The engine under PyTorch's CUDA allocator, for one device. See `torch_cuda`.
+
+    Example:
+        >>> framework = torch_cuda(0)  # doctest: +SKIP
+        >>> framework.install()  # doctest: +SKIP
+    """
+
+    name = "torch"
+    alignment = ALIGNMENT
+    hosts_guests = True
+    yields = True
+
+    def __init__(self, index: int) -> None:
+        import torch
+
+        self.index = index
+        self.device = f"cuda:{index}"
+        self.version = str(torch.__version__)
+        # The driver's pool has no segments: it maps free pages anew, wherever they are.
+        backend: str = torch.cuda.memory.get_allocator_backend()
+        self.fragments = backend != "cudaMallocAsync"
+        self.library = adapter_library()
+        self._looked_for_graphs = self._found_graphs = False
+        # Tensors may outlive every Python object here, and their blocks are the engine's.
+        self.engine = _core.Engine()
+        self.engine.keep_forever()
+        self.engine.yield_when_outgrown(self.yields)
+        self.engine.host_guests(ALIGNMENT if self.hosts_guests else 0)
+        self.library.call(
+            "pgmo_connect",
+            index,
+            ctypes.c_void_p(_core.engine_api()),
+            ctypes.c_void_p(self.engine.handle),
+        )
+
+    def install(self) -> None:
+        """Wraps torch's current CUDA allocator; nothing happens if that is ours already.
+
+        Raises:
+            AdapterError: when it cannot be wrapped, with the reason.
+        """
+        import torch
+
+        torch.cuda.init()  # type: ignore[no-untyped-call]
+        self.library.call("pgmo_install")
+        self.library.call("pgmo_attend", self.index, 1)
+        _open.add(self.index)
+
+    def uninstall(self) -> None:
+        """Takes the adapter away again. Tensors made under it stay valid and free their blocks.
+
+        Raises:
+            AdapterError: when somebody has put another allocator on top meanwhile.
+        """
+        _open.discard(self.index)
+        # What waits for other streams is waited for, since nobody will ask for it from now on.
+        self.library.call("pgmo_attend", self.index, 0)
+        if _open:
+            return  # a session on another device goes on
+        for framework in _frameworks.values():
+            framework.remember_survivors()
+        self.library.call("pgmo_uninstall")
+
+    def remember_survivors(self) -> None:
+        """Tells the adapter which of torch's own blocks will come back through it."""
+        living = self.engine.living()
+        foreign = np.ascontiguousarray(living["address"][living["kind"] == 0], np.uint64)
+        self.library.ask(
+            "pgmo_survive",
+            self.index,
+            foreign.ctypes.data_as(ctypes.c_void_p),
+            ctypes.c_size_t(len(foreign)),
+        )
+
+    def take_arena(self, size: int, stream: int) -> Memory | None:
+        """Takes one block of `size` bytes for a stream from the allocator beneath.
+
+        Raises:
+            AdapterError: when the allocator beneath has not so much memory.
+        """
+        if not self.library.ask("pgmo_knows_stream", self.index, ctypes.c_uint64(stream)):
+            return None
+        memory = Memory()
+        self.library.call(
+            "pgmo_take_arena",
+            self.index,
+            ctypes.c_uint64(stream),
+            ctypes.c_size_t(size),
+            ctypes.byref(memory),
+        )
+        return memory
+
+    def take_region(self, size: int) -> Memory:
+        """Takes one block of `size` bytes that is not cut from cached memory.
+
+        Raises:
+            AdapterError: when the allocator beneath has not so much memory.
+        """
+        self._captured()  # now, for the region is in a pool, and the pools of graphs are looked for
+        memory = Memory()
+        size = -(-size // ALIGNMENT) * ALIGNMENT
+        self.library.call(
+            "pgmo_take_region", self.index, ctypes.c_size_t(size), ctypes.byref(memory)
+        )
+        return memory
+
+    def take_spill(self, size: int) -> Memory:
+        """Takes one block of unified memory, which stays on the host.
+
+        Raises:
+            AdapterError: when the device cannot use any beyond its own, or there is not so much.
+        """
+        from pgmo.allocator.managed.torch_pool import torch_card
+
+        torch_card(self.library, self.index).require_managed()
+        memory = Memory()
+        self.library.call(
+            "pgmo_take_spill", self.index, ctypes.c_size_t(size), ctypes.byref(memory)
+        )
+        Hints(self.index).keep_on_host(memory.base, memory.bytes)
+        return memory
+
+    def empty_cache(self) -> None:
+        """Returns cached memory to the driver, so that recording and replay never hold both."""
+        import torch
+
+        self.library.ask("pgmo_poll", self.index)
+        torch.cuda.empty_cache()
+
+    def spare_memory(self, on: bool) -> None:
+        """Nothing to do: torch's allocator has no such choice that could be taken back."""
+
+    def advise(self, text: str) -> None:
+        """What out-of-memory errors say besides."""
+        self.library.ask("pgmo_set_advice", self.index, ctypes.c_char_p(text.encode()))
+
+    def relocation(self) -> Relocation:
+        """Moves tensors of this device."""
+        return Relocation(self, StorageMover(self.library, self.index), self._captured)
+
+    def _captured(self) -> bool:
+        """Whether graphs may have been captured, which keep addresses of whatever they used."""
+        if self.library.ask("pgmo_captured", self.index):
+            return True
+        if not self._looked_for_graphs:
+            # Later our own regions are in pools, too; and what is captured is seen by the adapter.
+            self._looked_for_graphs = True
+            self._found_graphs = graphs_exist(self.index)
+        return self._found_graphs
+
+
+_frameworks: dict[int, TorchCuda] = {}
+
+_open: set[int] = set()
+"""Devices with an open session: the adapter serves them all."""
+
+
+def torch_cuda(index: int | None = None) -> TorchCuda:
+    """The adapter of one device in this process, compiled and loaded on first use.
+
+    Args:
+        index: of the device; None for the current one.
+
+    Raises:
+        AdapterError: when torch, CUDA, a compiler or headers are missing, or compiling fails.
+
+    Example:
+        >>> torch_cuda(0).device  # doctest: +SKIP
+        'cuda:0'
+    """
+    torch = torch_with_cuda()
+    if index is None:
+        index = int(torch.cuda.current_device())
+    if not 0 <= index < torch.cuda.device_count():
+        raise AdapterError(
+            f"there is no device cuda:{index}; this machine has {torch.cuda.device_count()}"
+        )
+    if index not in _frameworks:
+        _frameworks[index] = TorchCuda(index)
+    return _frameworks[index]
+
+
+def torch_allocator() -> Any:
+    """The same adapter, for `torch.cuda.memory.change_current_allocator`.
+
+    That is torch's own way to exchange its allocator, and works only before CUDA is used. It is not
+    needed for `pgmo.optimize`, which installs the adapter at any time; sessions then find it there.
+    Until a session is open, everything is passed on to torch's own allocator.
+
+    Returns:
+        An object whose `allocator()` is a `torch._C._cuda_CUDAAllocator`.
+
+    Raises:
+        AdapterError: when torch, a compiler, or the headers of CUDA or Python are missing.
+
+    Example:
+        >>> torch.cuda.memory.change_current_allocator(pgmo.torch_allocator())  # doctest: +SKIP
+    """
+    torch = _torch()
+    made = _wrapper().wrap(adapter_library().address("pgmo_adapter"))
+
+    class PgmoAllocator(torch.cuda.memory._CUDAAllocator):  # type: ignore[misc, name-defined]
+        """pgmo over torch's own allocator."""
+
+        def __init__(self) -> None:
+            self._allocator = made
+
+    return PgmoAllocator()
+
+
+@cache
+def adapter_library() -> AdapterLibrary:
+    """The compiled adapter, loaded once.
+
+    Raises:
+        AdapterError: when it cannot be had.
+    """
+    return load_adapter(adapter_source())
+
+
+def adapter_source() -> AdapterSource:
+    """How to compile the adapter against the installed torch.
+
+    Raises:
+        AdapterError: when torch or CUDA's headers are missing, or torch's are not understood.
+    """
+    return _source("torch_cuda", "-lc10", "-lc10_cuda")
+
+
+@cache
+def _wrapper() -> Any:
+    """The small Python module that knows torch's type of allocators."""
+    include = sysconfig.get_path("include")
+    if not Path(include, "Python.h").exists():
+        raise AdapterError(
+            f"pgmo.torch_allocator() needs Python's own headers, which are not in {include}; "
+            "install them (Debian, Ubuntu: apt install python3-dev), or use pgmo.optimize(), which "
+            "does without"
+        )
+    source = _source(_MODULE, "-isystem", include, "-lc10", "-lc10_cuda")
+    with compiled_adapter(source) as path:
+        loader = ExtensionFileLoader(_MODULE, str(path))
+        spec = importlib.util.spec_from_file_location(_MODULE, str(path), loader=loader)
+        assert spec is not None
+        module = importlib.util.module_from_spec(spec)
+        loader.exec_module(module)
+    return module
+
+
+def _source(name: str, *flags: str) -> AdapterSource:
+    """How to compile one of the files against the installed torch."""
+    torch = _torch()
+    root = Path(torch.__file__).parent
+    version = str(torch.__version__)
+    return AdapterSource(
+        name=name.removeprefix("pgmo_"),
+        what=f"PyTorch {version} (CUDA)",
+        version=version,
+        flags=(
+            f"-D_GLIBCXX_USE_CXX11_ABI={int(torch._C._GLIBCXX_USE_CXX11_ABI)}",
+            *("-isystem", str(root / "include"), "-isystem", str(cuda_include())),
+            *(f"-L{root / 'lib'}", *flags),
+        ),
+        generated={"torch_cuda_forwarders.inc": forwarders(root / "include")},
+    )
+
+
+def _torch() -> Any:
+    try:
+        import torch
+    except ImportError as error:
+        raise AdapterError(
+            "pgmo.optimize() needs PyTorch, which is not installed: pip install 'pgmo[torch]'"
+        ) from error
+    return torch
+
+
+def torch_with_cuda() -> Any:
+    """The module.
+
+    Raises:
+        AdapterError: when it is missing, or finds no CUDA device.
+    """
+    torch = _torch()
+    if torch.version.cuda is None:
+        raise AdapterError(
+            f"the installed PyTorch {torch.__version__} was built without CUDA; install a CUDA "
+            "build, or use pgmo.optimize(device='cpu')"
+        )
+    if not torch.cuda.is_available():
+        raise AdapterError(
+            "PyTorch finds no CUDA device; check the driver (nvidia-smi), or use "
+            "pgmo.optimize(device='cpu')"
+        )
+    return torch

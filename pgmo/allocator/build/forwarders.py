@@ -1,0 +1,233 @@
+"""Writes the methods with which the CUDA adapter hands requests to the allocator beneath.
+
+PyTorch's `CUDAAllocator` has some forty virtual methods, and their set and signatures change with
+almost every version. The adapter means to change a few of them and to leave all others as they
+are. So the others are not written by hand, once per version, but by this module, from the headers
+of the PyTorch that is installed, just before the adapter is compiled.
+
+Not every method may be handed on unseen. One that takes an address can be given that of a slot,
+which the allocator beneath has never heard of. Such methods are listed here after a person has
+looked at them, and one that is not listed stops the compilation.
+
+Source: `c10/cuda/CUDACachingAllocator.h`, `c10/core/CachingDeviceAllocator.h` and
+`c10/core/Allocator.h` of PyTorch 2.6 to 2.15.
+"""
+
+import re
+from pathlib import Path
+
+from pgmo.allocator.build.virtual_methods import ClassText, Method, UnreadableError, read_class
+from pgmo.errors import AdapterError
+
+_ROOT = "CUDAAllocator"
+_HEADERS = (
+    "c10/cuda/CUDACachingAllocator.h",
+    "c10/core/CachingDeviceAllocator.h",
+    "c10/core/Allocator.h",
+)
+
+# Written by hand in csrc/adapters/torch_cuda.cpp, with the suffix of the PGMO_HAS_ macro.
+_HAND_WRITTEN = {
+    "allocate(size_t)": "allocate",
+    "raw_deleter()": "raw_deleter",
+    "copy_data(void*, const void*, size_t)": "copy_data",
+    "raw_alloc(size_t)": "raw_alloc",
+    "raw_alloc_with_stream(size_t, cudaStream_t)": "raw_alloc_with_stream",
+    "raw_delete(void*)": "raw_delete",
+    "recordStream(const DataPtr&, CUDAStream)": "recordStream_CUDAStream",
+    "recordStream(const DataPtr&, Stream)": "recordStream_c10_Stream",
+    "getBaseAllocation(void*, size_t*)": "getBaseAllocation",
+    "shareIpcHandle(void*)": "shareIpcHandle",
+    "beginAllocateToPool(DeviceIndex, MempoolId_t, function<bool(cudaStream_t)>)": (
+        "beginAllocateToPool"
+    ),
+    "endAllocateToPool(DeviceIndex, MempoolId_t)": "endAllocateToPool",
+    "allocateWithAddress(size_t, void*)": "allocateWithAddress",
+    "markCaptureBegin(DeviceIndex)": "markCaptureBegin",
+    "markCaptureEnd(DeviceIndex)": "markCaptureEnd",
+}
+_HAND_WRITTEN_NAMES = frozenset(signature.partition("(")[0] for signature in _HAND_WRITTEN)
+_IN_SOME_VERSIONS = frozenset(
+    {"recordStream_c10_Stream", "allocateWithAddress", "markCaptureBegin", "markCaptureEnd"}
+)
+
+# Methods that take addresses and may have them handed on: only those parameters are written.
+_REVIEWED = frozenset(
+    {
+        "is_simple_data_ptr(const DataPtr&)",  # compares the pointer's own two fields
+        "cacheInfo(size_t*)",  # writes there
+        "checkPoolLiveAllocations(const unordered_set<void*>&)",  # of pools: no slots in them
+        "createOrIncrefPool(CUDAAllocator*)",  # 2.8 to 2.10: a pool's own allocator
+        "memcpyAsync(void*, const void*)",  # asks only which devices they are on
+        "getContextForPointer(const void*)",  # looks it up; nothing is known of a slot
+        "annotateMemory(const void*)",  # 2.14: looks it up, refuses a slot with an exception
+    }
+)
+_ADDRESS_TYPE = re.compile(
+    r"\*|\b(DataPtr|u?intptr_t|CUdeviceptr|Tensor\w*|Storage\w*)\b|_ptr<(const )?void"
+)
+_INTEGER_TYPE = re.compile(r"(const )?(size_t|u?int64_t|ptrdiff_t|unsigned long( long)?)&?\Z")
+_ADDRESS_NAME = re.compile(r"addr|ptr|pointer", re.IGNORECASE)
+_NAMESPACES = re.compile(r"(?<!\w)(?:::)?(?:(?:c10|at|std|cuda|CUDACachingAllocator)::)+")
+
+_WHAT_TO_DO = (
+    "This version of pgmo was made for PyTorch 2.6 to 2.15. Upgrade pgmo, or install one of these."
+)
+
+
+def forwarders(include: Path) -> str:
+    """The methods of the adapter's class that hand their request to `upstream_`, in C++.
+
+    The text is to be included in the body of a class that derives publicly from
+    `c10::cuda::CUDACachingAllocator::CUDAAllocator` and has a member `CUDAAllocator* upstream_`,
+    in its public part and before the methods that are written by hand: its first lines define a
+    macro for each of these that the installed version has (`PGMO_HAS_markCaptureBegin`,
+    `PGMO_HAS_recordStream_c10_Stream`). The includer includes `<utility>` and
+    `c10/cuda/CUDACachingAllocator.h`, and has in force where the class is defined:
+
+        using namespace c10;
+        using namespace c10::cuda;
+        using namespace c10::cuda::CUDACachingAllocator;
+
+    Args:
+        include: PyTorch's include directory (`torch/include`).
+
+    Returns:
+        One definition per virtual method that is not written by hand, of the class and its bases.
+
+    Raises:
+        AdapterError: when the headers are missing or not understood, when a method that takes an
+            address is unknown, or when one that is written by hand is not as it was.
+
+    Example:
+        >>> import torch  # doctest: +SKIP
+        >>> text = forwarders(Path(torch.__file__).parent / "include")  # doctest: +SKIP
+        >>> "std::string name() override { return upstream_->name(); }" in text  # doctest: +SKIP
+        True
+    """
+    version = _version(include)
+    defined: set[str] = set()
+    lines = []
+    seen: set[tuple[str, bool]] = set()
+    for owner in _classes(include, version):
+        for method in owner.methods:
+            key = (_signature(method), "const" in method.qualifiers)
+            if key in seen:  # overridden in a class further down, which was read first
+                continue
+            seen.add(key)
+            if method.name in _HAND_WRITTEN_NAMES:
+                defined.add(_macro(method, version))
+            else:
+                _refuse_unknown_addresses(method, version)
+                lines.append(_definition(owner, method))
+    missing = set(_HAND_WRITTEN.values()) - _IN_SOME_VERSIONS - defined
+    if missing:
+        raise AdapterError(
+            f"the CUDA allocator of PyTorch {version} has no method "
+            f"{', '.join(sorted(missing))} (read from {include}). {_WHAT_TO_DO}"
+        )
+    macros = [f"#define PGMO_HAS_{name} 1" for name in _HAND_WRITTEN.values() if name in defined]
+    return "\n".join(
+        [f"// Written by pgmo from the headers of PyTorch {version}.", *macros, *lines, ""]
+    )
+
+
+def _classes(include: Path, version: str) -> list[ClassText]:
+    """The allocator's class, then its bases, nearest first."""
+    texts = {include / name: _read(include / name, version) for name in _HEADERS}
+    classes: list[ClassText] = []
+    wanted = [_ROOT]
+    while wanted:
+        name = wanted.pop(0)
+        if name not in [each.name for each in classes]:
+            classes.append(_find_class(texts, name, version))
+            wanted += classes[-1].bases
+    return classes
+
+
+def _find_class(texts: dict[Path, str], name: str, version: str) -> ClassText:
+    for path, text in texts.items():
+        try:
+            found = read_class(text, name)
+        except UnreadableError as error:
+            raise AdapterError(
+                f"cannot read the class {name} of PyTorch {version} in {path}: {error}. "
+                f"{_WHAT_TO_DO}"
+            ) from error
+        if found is not None:
+            return found
+    files = ", ".join(map(str, texts))
+    raise AdapterError(f"no class {name} of PyTorch {version} in {files}. {_WHAT_TO_DO}")
+
+
+def _read(path: Path, version: str) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise AdapterError(
+            f"cannot read a C++ header of PyTorch {version}, {path}: {error}. pgmo compiles its "
+            "CUDA adapter against these headers; reinstall torch from its official wheel."
+        ) from error
+
+
+def _version(include: Path) -> str:
+    """PyTorch's version, for messages: the headers do not say it in one place in all versions."""
+    try:
+        text = (include.parent / "version.py").read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        text = ""
+    found = re.search(r"__version__\s*(?::[^=\n]*)?=\s*['\"]([^'\"]+)['\"]", text)
+    return found[1] if found else "of unknown version"
+
+
+def _signature(method: Method) -> str:
+    """Name and parameter types without the namespaces, which headers leave out at will."""
+    types = (_NAMESPACES.sub("", each.type) for each in method.parameters)
+    return f"{method.name}({', '.join(types)})"
+
+
+def _macro(method: Method, version: str) -> str:
+    """What the macro of a hand-written method is called.
+
+    Raises:
+        AdapterError: when its parameters are not those that the adapter was written for.
+    """
+    found = _HAND_WRITTEN.get(_signature(method))
+    if found is None:
+        raise AdapterError(
+            f"PyTorch {version} has the allocator method {_signature(method)}, whose parameters "
+            f"this version of pgmo does not know. {_WHAT_TO_DO}"
+        )
+    return found
+
+
+def _refuse_unknown_addresses(method: Method, version: str) -> None:
+    addresses = [
+        _NAMESPACES.sub("", each.type)
+        for each in method.parameters
+        if _ADDRESS_TYPE.search(each.type)
+        or (_INTEGER_TYPE.match(_NAMESPACES.sub("", each.type)) and _ADDRESS_NAME.search(each.name))
+    ]
+    if addresses and f"{method.name}({', '.join(addresses)})" not in _REVIEWED:
+        raise AdapterError(
+            f"PyTorch {version} has the allocator method {_signature(method)} that this version "
+            "of pgmo does not know. It takes an address, and might be given one inside pgmo's "
+            f"arena, of which PyTorch's own allocator knows nothing. {_WHAT_TO_DO}"
+        )
+
+
+def _definition(owner: ClassText, method: Method) -> str:
+    declared = []
+    passed = []
+    for number, each in enumerate(method.parameters, start=1):
+        name = each.name or f"argument{number}"
+        declared.append(f"{each.type} {name}")
+        reference = each.type.endswith("&") and not each.type.endswith("&&")
+        passed.append(name if reference else f"std::move({name})")
+    qualifiers = "".join(f"{each} " for each in method.qualifiers)
+    # A base's method by way of the base: a nearer class may hide its name with an overload.
+    upstream = "upstream_" if owner.name == _ROOT else f"static_cast<{owner.name}*>(upstream_)"
+    return (
+        f"{method.returns} {method.name}({', '.join(declared)}) {qualifiers}override "
+        f"{{ return {upstream}->{method.name}({', '.join(passed)}); }}"
+    )

@@ -1,0 +1,29 @@
+"""A plan seen as the requests that it was made from, to compare others with."""
+
+import numpy as np
+
+from pgmo.packing.plan import Plan
+from pgmo.profiler.recording import ALIVE, Iteration
+
+
+def requests_of(plan: Plan) -> Iteration:
+    """A plan's requests, in the form in which the step finder compares.
+
+    Example:
+        >>> from pgmo.packing.solving.portfolio import plan
+        >>> from pgmo.profiler.profile import Profile
+        >>> one = plan(Profile.from_columns(size=[64], start=[0], end=[1], ticks=1))
+        >>> requests_of(one).size.tolist()
+        [64]
+    """
+    rows = len(plan)
+    return Iteration(
+        index=-1,
+        first=0,
+        size=plan.size,
+        stream=plan.stream,
+        thread=np.zeros(rows, np.uint32),
+        tag=np.full(rows, -1, np.int32),
+        gone=np.full(rows, ALIVE, np.int64),
+        shared=plan.shared,
+    )

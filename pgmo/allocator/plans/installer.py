@@ -1,0 +1,276 @@
+"""Brings plans into the engine: moves what is in their way, and goes on without where it must."""
+
+from collections.abc import Mapping
+
+from pgmo.allocator.adapters.relocation import LATE, Parked, Relocation, in_short
+from pgmo.allocator.plans.loop_planning import make_plan
+from pgmo.allocator.plans.observed_sizes import Seen
+from pgmo.allocator.plans.plan_set import Planned, PlanSet
+from pgmo.allocator.plans.store import save
+from pgmo.allocator.session import advice
+from pgmo.allocator.session.boundary import uninterrupted
+from pgmo.allocator.session.learning import rows_of_plan
+from pgmo.allocator.session.recorder import Recorder
+from pgmo.allocator.session.state import Course
+from pgmo.allocator.session.statistics import IterationStatistics, Phase
+from pgmo.errors import AdapterError, FileError
+from pgmo.profiler.profile import MAX_SIZE, Profile
+from pgmo.units import format_bytes
+
+_MOST_RENEWALS = 2
+"""Fresh arenas taken because others were held: each may cost as much memory again."""
+
+
+class Installer:
+    """The way of plans into replay.
+
+    Args:
+        course: where the session stands.
+        recorder: is stopped when all is given up.
+
+    Attributes:
+        plans: what the engine has.
+        opening: the plan of the first iteration, to be saved with the others.
+        seen: the sizes that iterations had, where plans are for larger ones.
+        relocation: moves tensors; None where that is not wanted or cannot be done.
+    """
+
+    def __init__(self, course: Course, recorder: Recorder) -> None:
+        framework, options = course.framework, course.options
+        self._course = course
+        self._recorder = recorder
+        self._engine = framework.engine
+        self.plans = PlanSet(framework)
+        self.opening: Planned | None = None
+        self.seen = Seen()
+        self.relocation = framework.relocation() if options.compacts(framework) else None
+        self._followed: dict[tuple[int, int], int] = {}  # the last iteration that did, by plan
+        self._too_large = MAX_SIZE  # bytes of an arena for which there was no memory
+        self._held = 0  # successive iterations with many slots held by other blocks
+        self._renewals = 0
+        self._astray = Parked()  # what could not be brought back yet
+
+    @uninterrupted()
+    def install(
+        self,
+        plans: list[Planned],
+        number: int,
+        rows: Mapping[int, int] | None = None,
+        *,
+        in_place: bool = False,
+    ) -> bool:
+        """Replays these plans, beginning with one of them.
+
+        Args:
+            plans: all of them.
+            number: the one that the last iteration followed.
+            rows: its rows, by address, for blocks that are alive now and that the next iteration
+                frees.
+            in_place: what is alive lies where these plans have it, as after the opening.
+
+        Returns:
+            False when there is no memory for them; then earlier ones serve, or nothing does.
+        """
+        self.retry()
+        parked = Parked()
+        exchange = self.plans.needs_exchange(plans) or not (self.plans.all or in_place)
+        if exchange and (mover := self._mover) is not None:
+            if rows is None:
+                rows = rows_of_plan(self._engine.living(), number)
+            parked = mover.clear_the_way(rows)
+        before = self.plans.all
+        installed = True
+        try:
+            self.plans.install(plans)
+            if number >= 0:
+                self._engine.select_plan(number)
+        except AdapterError as error:
+            installed = False
+            parked.forget_rows()
+            self._fall_back(before, Planned.largest(plans), error)
+        if not self._settle(parked) or not installed:
+            return False
+        shown = plans[number]
+        self._course.profile, self._course.plan = shown.profile, shown.plan
+        self._course.phase = Phase.REPLAY
+        self._course.framework.advise(advice.while_replaying(shown.plan, shown.profile))
+        self._engine.reset_peaks()
+        return True
+
+    def replan(self, profile: Profile, number: int) -> bool:
+        """Plans a profile anew and puts the plan in the place of its old one.
+
+        Returns:
+            False when there was no memory for an arena of that size before.
+        """
+        options = self._course.options
+        alignment = self._course.framework.alignment
+        plan = make_plan(
+            profile,
+            solver=options.solver,
+            alignment=alignment,
+            effort=options.effort,
+            budget=options.budget_bytes,
+        )
+        plans = self.plans.with_replaced(number, Planned(plan, profile))
+        if not self.affordable(plans):
+            return False
+        if self.install(plans, number, rows_of_plan(self._engine.living(), number)):
+            self.save()
+        return True
+
+    def affordable(self, plans: list[Planned]) -> bool:
+        """Whether there might be memory for these plans, as far as it has been tried."""
+        return Planned.largest(plans) < self._too_large
+
+    def followed(self, number: int, iteration: int) -> None:
+        """Notes that an iteration has followed a plan."""
+        if 0 <= number < len(self.plans):
+            self._followed[self.plans.all[number].key] = iteration
+
+    def within_limit(self, plans: list[Planned], number: int) -> tuple[list[Planned], int]:
+        """Without those that were not followed for longest, where there are too many.
+
+        Returns:
+            The rest, and which of them `number` is now.
+        """
+        keep = sorted(
+            range(len(plans)), key=lambda at: (at != number, -self._followed.get(plans[at].key, -1))
+        )[: self._course.options.max_plans]
+        return [plans[at] for at in sorted(keep)], sorted(keep).index(number)
+
+    @uninterrupted()
+    def free_slots(self, statistics: IterationStatistics) -> None:
+        """Acts when blocks that never die hold many slots of the arena.
+
+        Such a block came unplanned at the size of a planned one: state that was born late, a copy
+        of the model. To record again would not help, for the requests are the planned ones. They
+        are moved out, or a fresh arena is taken.
+        """
+        options = self._course.options
+        held = statistics.misses["occupied"] + statistics.misses["late"]
+        share = max(held / max(1, statistics.requests), 1 - statistics.hit_bytes_rate)
+        much = held and share > 1 - options.min_hit_rate
+        self._held = self._held + 1 if much else 0
+        if self._held < 2 * options.patience or self._renewals >= _MOST_RENEWALS:
+            return
+        self._held = 0
+        self._renewals += 1
+        parked = Parked()
+        if (mover := self._mover) is not None:
+            before = self._late_bytes()
+            rows = rows_of_plan(self._engine.living(), statistics.plan)
+            parked = mover.clear_the_way(rows)
+            if self._late_bytes() < before / 2:
+                self._settle(parked)
+                return
+        if self._course.framework.hosts_guests:
+            # The requests have found gaps, and as much memory again is a high price for better.
+            self._settle(parked)
+            return
+        self._renew_arena(held)
+        self._engine.select_plan(statistics.plan)
+        self._settle(parked)
+
+    @property
+    def _mover(self) -> Relocation | None:
+        """None, too, where other threads are at work: it may be on what would move."""
+        if self.relocation is None or not self._course.turns.several:
+            return self.relocation
+        note = "nothing is moved together while several threads request memory"
+        if note not in self._course.notes:
+            self._course.notes.append(note)
+        return None
+
+    def _renew_arena(self, held: int) -> None:
+        held_slots = f"blocks that were not planned hold the slots of {held} requests"
+        try:
+            self.plans.renew_arena()
+        except AdapterError as error:
+            why = in_short(error)
+            self._course.warn(f"{held_slots}, and there is no memory for a fresh arena: {why}")
+        else:
+            self._course.warn(
+                f"{held_slots} of an iteration; a fresh arena was taken, and the old one is "
+                "returned when they are freed"
+            )
+
+    @uninterrupted()
+    def retry(self) -> None:
+        """Brings back what found no memory before.
+
+        Raises:
+            AdapterError: when there is none yet; the next call tries again.
+        """
+        if self._astray.items:
+            assert self.relocation is not None
+            self._astray.forget_rows()
+            self.relocation.settle(self._astray)
+
+    def save(self) -> None:
+        """Writes all plans and their profiles, if that is wanted."""
+        options = self._course.options
+        if options.save_directory is None:
+            return
+        try:
+            alignment = self._course.framework.alignment
+            plans = [
+                self.seen.without_headroom(
+                    planned,
+                    solver=options.solver,
+                    alignment=alignment,
+                    effort=options.effort,
+                    budget=options.budget_bytes,
+                )
+                for planned in self.plans.all
+            ]
+            # The main one is the one that needs most.
+            plans.sort(key=lambda planned: -planned.plan.arena)
+            files = save(plans, self.opening, options.save_directory, options.model_name)
+        except FileError as error:
+            self._course.warn(f"the plan could not be saved: {error}")  # training goes on
+            return
+        self._course.saved = tuple(dict.fromkeys((*self._course.saved, *files)))
+
+    def give_up(self, reason: str) -> None:
+        """Delegates for the rest of the session: there is nothing to gain."""
+        self._recorder.stop()
+        self.plans.clear()
+        self._course.phase = Phase.BYPASS
+        self._course.warn(f"{reason}; the framework's own allocator serves everything")
+
+    def _fall_back(self, before: list[Planned], size: int, error: AdapterError) -> None:
+        """Goes on with the plans so far, where there is no memory for a larger arena."""
+        reason = f"the arena of {format_bytes(size)} could not be had: {in_short(error)}"
+        if before and Planned.largest(before) < size:
+            try:
+                self.plans.install(before)
+            except AdapterError:
+                pass
+            else:
+                self._too_large = size
+                self._course.warn(f"{reason}; the plans so far go on serving")
+                self._course.phase = Phase.REPLAY
+                return
+        self.give_up(reason)
+
+    def _settle(self, parked: Parked) -> bool:
+        """Brings parked blocks back; they matter more than an arena."""
+        if not parked.items:
+            return True
+        assert self.relocation is not None
+        try:
+            self.relocation.settle(parked)
+        except AdapterError as error:
+            why = in_short(error)
+            self.give_up(f"blocks that were moved aside found no memory beside the arena: {why}")
+            self._course.framework.empty_cache()
+            self._astray.items += parked.items
+            self.retry()
+            return False
+        return True
+
+    def _late_bytes(self) -> int:
+        """Of blocks that are still in slots in which they should not be any more."""
+        living = self._engine.living()
+        return int(living["bytes"][living["kind"] == LATE].sum())

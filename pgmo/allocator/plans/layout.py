@@ -1,0 +1,118 @@
+"""Where the arenas of several streams lie in the one range of offsets that plans speak of.
+
+    plan A    stream 0 [0, 90)    stream 1 [90, 120)
+    plan B    stream 0 [0, 40)    stream 1 [40, 110)
+    layout    stream 0 [0, 90)    stream 1 [90, 160)      as large as the largest, for each stream
+
+Plans put streams behind each other, each plan in its own way; in the layout a stream begins at the
+same offset for all of them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pgmo.packing.plan import UNPLANNED, Plan
+
+
+@dataclass(frozen=True)
+class Range:
+    """A stream's part of the layout: offsets from `begin` on, `size` bytes."""
+
+    begin: int
+    size: int
+
+
+class Layout:
+    """One range for each stream that any of the plans uses; then the same for what they spill.
+
+    Attributes:
+        ranges: of device memory, by stream. A stream all of whose slots are spilled has a little.
+        spilled: behind all of these, in unified memory, by stream.
+        resident: bytes of `ranges`.
+        size: bytes of both.
+
+    Example:
+        >>> from pgmo.packing.solving.portfolio import plan
+        >>> from pgmo.profiler.profile import Profile
+        >>> one = plan(Profile.from_columns(size=[64], start=[0], end=[1], ticks=1))
+        >>> Layout([one]).ranges
+        {0: Range(begin=0, size=64)}
+    """
+
+    def __init__(self, plans: Sequence[Plan]) -> None:
+        device: dict[int, int] = {}
+        host: dict[int, int] = {}
+        for plan in plans:
+            for stream, (low, high) in extents(plan).items():
+                device[stream] = max(device.get(stream, 0), high - low)
+            for stream, (low, high) in extents(plan, spilled=True).items():
+                host[stream] = max(host.get(stream, 0), high - low)
+                device[stream] = max(device.get(stream, 0), plan.alignment)
+        self.ranges, self.resident = _one_behind_the_other(device, 0)
+        self.spilled, self.size = _one_behind_the_other(host, self.resident)
+
+    @property
+    def spill_size(self) -> int:
+        """Bytes of unified memory."""
+        return self.size - self.resident
+
+    def covers(self, other: "Layout") -> bool:
+        """Whether plans made for another layout find room in this one."""
+        return all(
+            stream in own and own[stream].size >= needed.size
+            for own, theirs in ((self.ranges, other.ranges), (self.spilled, other.spilled))
+            for stream, needed in theirs.items()
+        )
+
+    def place(self, plan: Plan) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """A plan's offsets and alternates in this layout."""
+        offset, alternate = plan.offset.copy(), plan.alternate.copy()
+        for ranges, spilled in ((self.ranges, False), (self.spilled, True)):
+            for stream, (low, _) in extents(plan, spilled=spilled).items():
+                rows = (plan.stream == stream) & _slots(plan, spilled)
+                shift = ranges[stream].begin - low
+                offset[rows] += shift
+                alternate[rows & (plan.alternate != UNPLANNED)] += shift
+        return offset, alternate
+
+
+def _one_behind_the_other(sizes: dict[int, int], begin: int) -> tuple[dict[int, Range], int]:
+    """A range for each stream, and where the last one ends."""
+    ranges = {}
+    for stream in sorted(sizes):
+        ranges[stream] = Range(begin, sizes[stream])
+        begin += sizes[stream]
+    return ranges, begin
+
+
+def _slots(plan: Plan, spilled: bool) -> NDArray[np.bool_]:
+    """The rows with slots in device memory, or with those that are spilled."""
+    low, high = (plan.resident, plan.arena) if spilled else (0, plan.resident)
+    return (plan.offset >= low) & (plan.offset < high)
+
+
+def extents(plan: Plan, *, spilled: bool = False) -> dict[int, tuple[int, int]]:
+    """Lowest offset and end of each stream's slots in device memory, or of those spilled.
+
+    Example:
+        >>> from pgmo.packing.solving.portfolio import plan
+        >>> from pgmo.profiler.profile import Profile
+        >>> extents(plan(Profile.from_columns(size=[64], start=[0], end=[1], ticks=1)))
+        {0: (0, 64)}
+    """
+    size = -(-plan.size // plan.alignment) * plan.alignment
+    extents = {}
+    slots = _slots(plan, spilled)
+    for stream in np.unique(plan.stream[slots]):
+        rows = (plan.stream == stream) & slots
+        low = int(plan.offset[rows].min())
+        high = int((plan.offset + size)[rows].max())
+        second = rows & (plan.alternate != UNPLANNED)
+        if np.any(second):
+            low = min(low, int(plan.alternate[second].min()))
+            high = max(high, int((plan.alternate + size)[second].max()))
+        extents[int(stream)] = (low, high)
+    return extents

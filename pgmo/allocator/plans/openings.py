@@ -1,0 +1,108 @@
+"""A program's first iteration, for every structure that it may begin with.
+
+    steady     a b . . c d          as planned, with offsets
+    opening    a b s t c d          s, t: optimizer state, born in the first iteration
+                                    and kept for good, in a region of its own
+
+What is born in the first iteration is known from one recording; the rest of it is the same as in
+later iterations. So to each steady plan the births are added: the offsets of all else stay, and
+what the first iteration leaves alive is where the next one expects it.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from pgmo.allocator.plans.conversions import requests_of
+from pgmo.packing.plan import UNPLANNED, Plan
+from pgmo.profiler.iterations.alignment import UNPAIRED, align
+from pgmo.profiler.profile import NEVER
+from pgmo.profiler.recording import Iteration
+
+_ALIKE = 0.8
+"""Share of the requests of the shorter one that both must have, to be of one program."""
+
+_EQUAL = 1 / 3
+"""Share of these that must be of equal size: gradients, temporaries of the optimizer."""
+
+
+def openings(recorded: Plan, steady: list[Plan]) -> list[Plan]:
+    """Plans of the first iteration, one for each steady plan that is like it.
+
+    Args:
+        recorded: plan of the first iteration as it was recorded.
+        steady: plans of the later ones.
+
+    Returns:
+        At least one: that of the recording, where no steady plan is like it.
+
+    Example:
+        >>> from pgmo.packing.solving.portfolio import plan
+        >>> from pgmo.profiler.profile import Profile
+        >>> first = Profile.from_columns(
+        ...     size=[64, 96, 32], start=[0, 1, 2], end=[3, -1, 3], ticks=3
+        ... )
+        >>> later = Profile.from_columns(size=[64, 32], start=[0, 1], end=[2, 2], ticks=2)
+        >>> [one.size.tolist() for one in openings(plan(first), [plan(later)])]
+        [[64, 96, 32]]
+    """
+    made = [_with_births(recorded, plan) for plan in steady]
+    return [one for one in made if one is not None] or [recorded]
+
+
+def _with_births(recorded: Plan, steady: Plan) -> Plan | None:
+    born = recorded.end == NEVER
+    others = np.flatnonzero(~born)
+    rows = align(requests_of(steady), _part(requests_of(recorded), others))
+    paired = rows != UNPAIRED
+    equal = np.count_nonzero(steady.size[rows[paired]] == recorded.size[others[paired]])
+    # One may be a shorter sequence; what does not depend on that has the same size in both.
+    few = np.count_nonzero(paired) < _ALIKE * min(len(others), len(steady))
+    if few or equal < _EQUAL * np.count_nonzero(paired):
+        return None
+    # Each birth comes before the first request behind it that the steady plan has, too.
+    before = np.full(len(recorded) + 1, len(steady))
+    before[others[paired]] = rows[paired]
+    before = np.minimum.accumulate(before[::-1])[::-1]
+    # What else only the first iteration asks for is known, too, but has no slot. Where much is
+    # left over, it was a longer sequence, and that is what is left.
+    once = born.copy()
+    if np.count_nonzero(~paired) <= (1 - _ALIKE) * len(others):
+        once[others[~paired]] = True
+    births = np.flatnonzero(once)
+    place = before[births]
+    shift = np.searchsorted(place, np.arange(len(steady) + 1), side="right")
+    ticks = len(steady) + len(births)
+    old = np.arange(len(steady)) + shift[:-1]
+    new = place + np.arange(len(births))
+
+    def merged(column: str, of_births: object = None) -> np.ndarray:
+        values = np.empty(ticks, getattr(steady, column).dtype)
+        values[old] = getattr(steady, column)
+        values[new] = getattr(recorded, column)[births] if of_births is None else of_births
+        return values
+
+    turns, within = np.divmod(steady.end, max(1, steady.ticks))
+    moved = turns * ticks + within + np.where(within > 0, shift[within], 0)
+    end = merged("end", np.where(born[births], NEVER, new + 1))
+    end[old] = np.where(steady.end == NEVER, NEVER, moved)
+    return replace(
+        steady,
+        size=merged("size"),
+        start=np.arange(ticks),
+        end=end,
+        stream=merged("stream"),
+        varying=merged("varying", False),
+        shared=merged("shared", recorded.shared[births] | ~born[births]),
+        offset=merged("offset", UNPLANNED),
+        alternate=merged("alternate", UNPLANNED),
+        ticks=ticks,
+        opening=None,
+        others=(),
+    )
+
+
+def _part(iteration: Iteration, rows: np.ndarray) -> Iteration:
+    """Some of an iteration's requests."""
+    columns = ("size", "stream", "thread", "tag", "gone", "shared")
+    return replace(iteration, **{name: getattr(iteration, name)[rows] for name in columns})

@@ -1,0 +1,285 @@
+"""The plans that share the arenas, and their way into the engine.
+
+    profile A ─▶ plan A ─┐
+    profile B ─▶ plan B ─┴─▶ for each stream one arena, as large as the largest of them needs
+
+An iteration follows one of them; the engine tells which from its first requests. The opening, the
+plan of a program's very first iteration, is alone in the engine while it runs.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pgmo import _core
+from pgmo.allocator.adapters.adapter import Framework, Memory
+from pgmo.allocator.plans.layout import Layout
+from pgmo.errors import AdapterError, PlanError
+from pgmo.packing.plan import UNPLANNED, Plan
+from pgmo.packing.validator import validate
+from pgmo.profiler.profile import NEVER, Profile
+
+_LITTLE, _LARGE_ARENA = 1024, 32 << 20
+"""Share of the arena up to which a block that outlives a period, as a loss does, is left to the
+framework: arenas that are exchanged would wait for it, so that two of them are held. And bytes of
+an arena from which on that matters."""
+
+_SPILL = -1
+"""In the place of a stream: the arena of what plans spill."""
+
+_SHRINK = 0.9
+"""Arenas are exchanged for smaller ones only if those need less than this share of them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Planned:
+    """A plan with the profile it was made from; loaded plans have none.
+
+    Args:
+        plan: the plan.
+        profile: the profile; None for a plan that was loaded.
+        headroom: share by which requests that grew are planned larger than they were ever seen.
+    """
+
+    plan: Plan
+    profile: Profile | None
+    headroom: float = 0.0
+
+    @property
+    def provisional(self) -> bool:
+        """Whether the recording left open how long some of the blocks live."""
+        return self.profile is not None and not self.profile.steady
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """Identifies the plan's structure, also when it is planned again at other sizes."""
+        return len(self.plan), int(np.flatnonzero(self.plan.varying).sum())
+
+    @staticmethod
+    def largest(plans: "list[Planned]") -> int:
+        """Bytes of the largest arena among them."""
+        return max((planned.plan.arena for planned in plans), default=0)
+
+
+class PlanSet:
+    """Keeps the engine's plans and arenas in step with a list of plans.
+
+    Example:
+        >>> plans = PlanSet(framework)  # doctest: +SKIP
+        >>> plans.install([Planned(plan, profile)])  # doctest: +SKIP
+    """
+
+    def __init__(self, framework: Framework) -> None:
+        self._framework = framework
+        self._engine = framework.engine
+        self._layout = Layout([])
+        self._missing: dict[int, int] = {}  # streams without an arena yet: where they begin
+        self.all: list[Planned] = []
+
+    def __len__(self) -> int:
+        return len(self.all)
+
+    @property
+    def arena(self) -> int:
+        """Bytes of the arenas in use."""
+        return self._layout.size
+
+    def with_replaced(self, number: int, new: Planned) -> list[Planned]:
+        """The plans with a new one in the place of another."""
+        return [new if at == number else old for at, old in enumerate(self.all)]
+
+    def needs_exchange(self, plans: list[Planned]) -> bool:
+        """Whether these plans need other arenas than those that are there."""
+        needed = Layout([planned.plan for planned in plans])
+        return (
+            not self._engine.has_arena
+            or not self._layout.covers(needed)
+            or needed.size < _SHRINK * self._layout.size
+        )
+
+    def install(self, plans: list[Planned]) -> None:
+        """Replays these plans from now on.
+
+        Raises:
+            PlanError: when a plan is invalid or cannot be replayed.
+            AdapterError: when there is no memory for the arenas; nothing is served then.
+        """
+        for planned in plans:
+            if planned not in self.all:
+                check_replayable(planned.plan, self._framework.alignment)
+        exchange = self.needs_exchange(plans)
+        self._engine.remove_plans()
+        if exchange:
+            # The old arenas first: the two are never needed together.
+            self._engine.detach_arena()
+            self._framework.empty_cache()
+            self._attach(Layout([planned.plan for planned in plans]))
+        for planned in plans:
+            self._add(planned.plan, *self._layout.place(planned.plan))
+        self.all = plans
+        if self._engine.has_arena:
+            self._engine.start_serving()
+
+    def install_openings(
+        self, openings: list[Plan], region: Memory | None, steady: list[Planned]
+    ) -> None:
+        """Replays plans of the first iteration, in arenas that are large enough for all.
+
+        Args:
+            openings: one of them is followed; persistent blocks get a place for good, one behind
+                the other.
+            region: the memory for these, of `opening_size` bytes at least; returned on failure.
+            steady: what will be installed afterwards.
+
+        Raises:
+            PlanError, AdapterError: as `install`.
+        """
+        try:
+            for opening in openings:
+                check_replayable(opening, self._framework.alignment)
+            self._framework.empty_cache()
+            self._attach(Layout([*openings, *(planned.plan for planned in steady)]))
+        except (AdapterError, PlanError):
+            if region is not None:
+                region.return_now()
+            raise
+        if region is not None:
+            self._engine.add_opening_region(region.base, region.bytes, *region.owner)
+        for opening in openings:
+            offset, alternate = self._layout.place(opening)
+            if region is not None:
+                forever = opening.end == NEVER
+                size = -(-opening.size[forever] // opening.alignment) * opening.alignment
+                offset[forever] = _core.OPENING + np.cumsum(size) - size
+            self._add(opening, offset, alternate)
+        self.all = []
+        if self._engine.has_arena:
+            self._engine.start_serving()
+
+    def attach_missing(self) -> None:
+        """Takes arenas for streams that were used for the first time since the last call."""
+        for stream, begin in list(self._missing.items()):
+            try:
+                memory = self._framework.take_arena(self._layout.ranges[stream].size, stream)
+            except AdapterError:
+                del self._missing[stream]  # the framework serves that stream
+                continue
+            if memory is not None:
+                self._engine.add_arena(stream, begin, memory.base, memory.bytes, *memory.owner)
+                del self._missing[stream]
+
+    def renew_arena(self) -> None:
+        """Moves all plans to fresh arenas; the old ones go back when their last blocks have died.
+
+        Raises:
+            AdapterError: when there is no memory for it; all stays as it was then.
+        """
+        taken = self._take(self._layout)
+        self._engine.detach_arena()
+        self._hand_over(self._layout, taken)
+        self._engine.start_serving()
+
+    def set_aside(self) -> None:
+        """Forgets all plans, but keeps arenas in which blocks live: they could not go back."""
+        if not self._engine.statistics()["live_slot_bytes"]:
+            self.clear()
+            return
+        self._engine.remove_plans()
+        self.all = []
+
+    def clear(self) -> None:
+        """Forgets all plans; the arenas go back when their last blocks have died."""
+        self._engine.remove_plans()
+        self._engine.detach_arena()
+        self._layout = Layout([])
+        self._missing = {}
+        self.all = []
+
+    def _attach(self, layout: Layout) -> None:
+        self._layout = Layout([])
+        taken = self._take(layout)
+        if all(memory is None for stream, memory in taken.items() if stream != _SPILL):
+            if (spill := taken.get(_SPILL)) is not None:
+                spill.return_now()
+            raise AdapterError("none of its streams has been used yet")
+        self._hand_over(layout, taken)
+
+    def _take(self, layout: Layout) -> dict[int, Memory | None]:
+        taken: dict[int, Memory | None] = {}
+        try:
+            if layout.spill_size:
+                taken[_SPILL] = self._framework.take_spill(layout.spill_size)
+            for stream, range_ in layout.ranges.items():
+                taken[stream] = self._framework.take_arena(range_.size, stream)
+        except AdapterError:
+            for memory in taken.values():
+                if memory is not None:
+                    memory.return_now()
+            raise
+        return taken
+
+    def _hand_over(self, layout: Layout, taken: dict[int, Memory | None]) -> None:
+        self._layout = layout
+        self._missing = {}
+        spill = taken.pop(_SPILL, None)
+        if spill is not None:  # first: with each arena, plans are checked against all there is
+            self._engine.add_spill(layout.resident, spill.base, spill.bytes, *spill.owner)
+        for stream, memory in taken.items():
+            begin = layout.ranges[stream].begin
+            if memory is None:
+                self._missing[stream] = begin
+            else:
+                self._engine.add_arena(stream, begin, memory.base, memory.bytes, *memory.owner)
+
+    def _add(self, plan: Plan, offset: np.ndarray, alternate: np.ndarray) -> None:
+        if self._framework.fragments and self._layout.size >= _LARGE_ARENA:
+            # What is rebound lives on past every boundary, and cannot be moved like a gradient.
+            rebound = (alternate != UNPLANNED) & (plan.size <= self._layout.size // _LITTLE)
+            offset = np.where(rebound, UNPLANNED, offset)
+            alternate = np.where(rebound, UNPLANNED, alternate)
+        streams, stream_index = np.unique(plan.stream, return_inverse=True)
+        self._engine.add_plan(
+            size=plan.size,
+            stream_index=stream_index.astype(np.uint32),
+            varying=plan.varying,
+            end=plan.end,
+            offset=offset,
+            alternate=alternate,
+            streams=[int(stream) for stream in streams],
+            arena_bytes=self._layout.size,
+            alignment=plan.alignment,
+        )
+
+
+def opening_size(opening: Plan) -> int:
+    """Bytes of what the first iteration leaves behind for good: optimizer state, workspaces.
+
+    Example:
+        >>> from pgmo.packing.solving.portfolio import plan
+        >>> profile = Profile.from_columns(size=[64, 32], start=[0, 1], end=[1, NEVER], ticks=2)
+        >>> opening_size(plan(profile))
+        64
+    """
+    forever = opening.end == NEVER
+    return int((-(-opening.size[forever] // opening.alignment) * opening.alignment).sum())
+
+
+def check_replayable(plan: Plan, alignment: int) -> None:
+    """Checks that the engine may replay a plan: valid, and made of an iteration's requests.
+
+    Raises:
+        PlanError: naming what is wrong.
+    """
+    validate(plan)
+    if plan.alignment % alignment:
+        raise PlanError(
+            f"the plan is aligned to {plan.alignment} bytes, but this framework needs {alignment}; "
+            f"plan again with alignment={alignment}"
+        )
+    if not plan.circular or not np.array_equal(plan.start, np.arange(plan.ticks)):
+        raise PlanError(
+            "the plan cannot be replayed: it was not made from a recorded iteration, "
+            "with one row per request; record one with pgmo.optimize()"
+        )
+    if not plan.arena:
+        raise PlanError("the plan has no blocks, so there is nothing to replay")

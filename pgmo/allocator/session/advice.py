@@ -1,0 +1,99 @@
+"""What to tell a program that has run out of memory, as far as pgmo knows it.
+
+The adapter adds the figures of the moment; this text is made when the plan changes.
+"""
+
+import numpy as np
+
+from pgmo.allocator.session.statistics import MISS_REASONS, IterationStatistics
+from pgmo.packing.plan import Plan
+from pgmo.profiler.profile import Profile
+from pgmo.units import format_bytes
+
+_MOST_BLOCKS = 10
+
+
+def while_recording() -> str:
+    """For a session that has no plan yet.
+
+    Example:
+        >>> while_recording().splitlines()[0]
+        'pgmo is still recording: until it has a plan, memory is as fragmented as without it.'
+    """
+    return (
+        "pgmo is still recording: until it has a plan, memory is as fragmented as without it.\n"
+        "To go further: record this batch where it fits (on a larger card), with save=, and start "
+        "here with plan=: then the first iteration already runs from the arena."
+    )
+
+
+def while_replaying(
+    plan: Plan, profile: Profile | None, last: IterationStatistics | None = None
+) -> str:
+    """For a session that replays a plan: what it needs, and which blocks hold its peak.
+
+    Args:
+        plan: the plan.
+        profile: what it was made from, for the names of blocks.
+        last: an iteration that left requests to the framework, for the reasons.
+
+    Example:
+        >>> from pgmo.packing.solving.portfolio import plan
+        >>> profile = Profile.from_columns(size=[64], start=[0], end=[1], ticks=1)
+        >>> print(while_replaying(plan(profile), profile).splitlines()[0])
+        The plan needs 64 B, 0.00 % above the lower bound of 64 B.
+    """
+    lines = [
+        f"The plan needs {format_bytes(plan.arena)}, {plan.gap:.2%}".replace("%", " %")
+        + f" above the lower bound of {format_bytes(plan.max_load)}."
+    ]
+    reasons = [f"{n} {MISS_REASONS[why]}" for why, n in last.misses.items() if n] if last else []
+    if reasons:
+        lines.append(f"Requests of the last iteration outside of it: {'; '.join(reasons)}.")
+    rows, sizes = _at_peak(plan)
+    if len(rows):
+        lines.append(f"The largest of the {len(rows)} blocks at its peak:")
+        for row in rows[np.argsort(-sizes, kind="stable")][:_MOST_BLOCKS]:
+            lines.append(f"  {format_bytes(int(plan.size[row])):>10}  {_origin(profile, int(row))}")
+    lines.append("What helps: " + "; ".join(_remedies(plan)) + ".")
+    return "\n".join(lines)
+
+
+def _at_peak(plan: Plan) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of the planned blocks that live at the tick of the largest load, and their sizes."""
+    planned = np.flatnonzero(plan.offset >= 0)
+    size, start, end = plan.size[planned], plan.start[planned], plan.end[planned]
+    if not len(planned):
+        return planned, size
+    change = np.zeros(plan.ticks + 1, np.int64)
+    np.add.at(change, start, size)
+    np.add.at(change, np.minimum(end, plan.ticks), -size)
+    wraps = end > plan.ticks
+    change[0] += size[wraps].sum()
+    np.add.at(change, np.minimum(end[wraps] - plan.ticks, plan.ticks), -size[wraps])
+    tick = int(np.argmax(np.cumsum(change)))
+    alive = ((start <= tick) & (tick < end)) | (tick + plan.ticks < end)
+    return planned[alive], size[alive]
+
+
+def _origin(profile: Profile | None, row: int) -> str:
+    if profile is None:
+        return f"request {row}"
+    tag = int(profile.tag[row])
+    if tag < 0:
+        return f"request {row}"
+    known = profile.tags[tag]
+    return " ".join(part for part in (known.module, known.op, f"({known.phase})") if part)
+
+
+def _remedies(plan: Plan) -> list[str]:
+    remedies = ["a smaller batch"]
+    if bool(np.any(plan.varying)):
+        remedies.append("shorter sequences: the longest ones set the peak")
+    if bool(np.any(plan.end[plan.offset >= 0] > plan.start[plan.offset >= 0] + plan.ticks // 2)):
+        remedies.append(
+            "pgmo.recompute or torch.utils.checkpoint, for blocks of the forward pass live long"
+        )
+    if plan.gap > 0.02:
+        remedies.append("another solver=, for this plan wastes some of the arena")
+    return remedies

@@ -1,0 +1,113 @@
+"""A program's first iteration: planned for those who load the plan, and served for those who do."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from pgmo.allocator.plans.installer import Installer
+from pgmo.allocator.plans.loop_planning import make_plan, opening_budget
+from pgmo.allocator.plans.openings import openings
+from pgmo.allocator.plans.plan_set import Planned, opening_size
+from pgmo.allocator.session import advice
+from pgmo.allocator.session.state import Course
+from pgmo.allocator.session.statistics import IterationStatistics, Phase
+from pgmo.errors import AdapterError, PlanError
+from pgmo.packing.plan import Plan
+from pgmo.profiler.iterations.first_iteration import build_opening
+from pgmo.profiler.iterations.step_finder import Steady
+from pgmo.profiler.profile import Profile, ProfileMeta
+from pgmo.profiler.recording import Iteration
+from pgmo.profiler.tag import Tag
+
+_SAME_PROGRAM = 0.5
+"""Share of the first iteration's requests that plans have to expect, to be those of the program."""
+
+
+class FirstIteration:
+    """What is special about it: optimizer state is born, and stays for good.
+
+    Args:
+        course: where the session stands.
+        installer: has the plans.
+
+    Attributes:
+        profile: it, as it was recorded; None where nobody wants it.
+        running: whether it is being served from a saved plan.
+    """
+
+    def __init__(self, course: Course, installer: Installer) -> None:
+        self._course = course
+        self._installer = installer
+        self._engine = course.framework.engine
+        self._plans: list[Plan] = []
+        self.profile: Profile | None = None
+        self.running = False
+
+    def begin(self, opening: Plan, steady: list[Planned]) -> bool:
+        """Serves it, from plans for each structure that it may have.
+
+        Args:
+            opening: its plan, as it was recorded.
+            steady: what is going to serve the later ones.
+
+        Returns:
+            False when that cannot be done; then nothing is held.
+        """
+        self._installer.opening = Planned(opening, None)
+        self._plans = openings(opening, [planned.plan for planned in steady])
+        size = max(opening_size(one) for one in self._plans)
+        framework = self._course.framework
+        # Also where memory does not fragment, and so nothing is moved: what is placed as it is born
+        # costs nothing. State that was loaded before is not born again.
+        allowed = self._course.options.compact is not False
+        relocation = framework.relocation() if allowed else None
+        wanted = size and relocation is not None and not relocation.state_exists()
+        try:
+            region = framework.take_region(size) if wanted else None
+            self._installer.plans.install_openings(self._plans, region, steady)
+        except (AdapterError, PlanError) as error:
+            self._course.warn(f"the plan given cannot serve the first iteration: {error}")
+            self._installer.plans.clear()
+            self._engine.close_opening_region()
+            return False
+        self.running = True
+        self._course.phase = Phase.REPLAY
+        framework.advise(advice.while_replaying(opening, None))
+        return True
+
+    def end(self, statistics: IterationStatistics) -> bool:
+        """Ends it; its plans are still in the engine. Returns whether this is their program.
+
+        Half of the requests show that. It may have begun at a length that no plan knows, or have
+        gone on from a checkpoint, so that no state was born; later iterations teach the rest.
+        """
+        self.running = False
+        self._engine.close_opening_region()
+        return statistics.known_rate >= _SAME_PROGRAM
+
+    def note(
+        self,
+        iterations: list[Iteration],
+        steady: Steady,
+        tags: Sequence[Tag],
+        meta: ProfileMeta,
+    ) -> None:
+        """Makes its profile from a recording; plans it for those who load a plan that is saved."""
+        options, installer = self._course.options, self._installer
+        wanted = options.save_directory is not None or options.record_only
+        if not wanted or installer.plans.all or installer.opening is not None:
+            return
+        profile = build_opening(iterations, steady, tags, meta)
+        if profile is None or not np.any(profile.turns > 0):
+            return
+        self.profile = profile
+        if not options.record_only:
+            alignment = self._course.framework.alignment
+            plan = make_plan(
+                profile,
+                solver=options.solver,
+                alignment=alignment,
+                effort=options.effort,
+                budget=opening_budget(options.budget_bytes, profile, alignment),
+            )
+            installer.opening = Planned(plan, profile)

@@ -1,0 +1,380 @@
+"""What a session does at the end of each iteration: record on, plan, replay, record again.
+
+    course            where it stands           recorder          recording, tags
+    installer         plans into the engine     watch             lessons of replayed iterations
+    first_iteration   the opening               lifecycle         which of them comes next
+
+Kept apart from `session.py`, which is about how a program uses it, and from the frameworks.
+"""
+
+import os
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+import numpy as np
+
+from pgmo.allocator.adapters.adapter import Framework
+from pgmo.allocator.plans.conversions import requests_of
+from pgmo.allocator.plans.initial_plan import load_given
+from pgmo.allocator.plans.installer import Installer
+from pgmo.allocator.plans.plan_set import Planned
+from pgmo.allocator.plans.store import prepare_directory
+from pgmo.allocator.session import advice
+from pgmo.allocator.session.first_iteration import FirstIteration
+from pgmo.allocator.session.learning import (
+    is_planned,
+    merge,
+    relatives,
+    rows_by_address,
+    steady_of,
+    without_provisional,
+)
+from pgmo.allocator.session.options import Options
+from pgmo.allocator.session.recorder import Recorder
+from pgmo.allocator.session.replay_monitor import Watch
+from pgmo.allocator.session.state import Course
+from pgmo.allocator.session.statistics import IterationStatistics, Phase, Summary
+from pgmo.allocator.session.statistics_collector import Tally
+from pgmo.errors import PgmoError
+from pgmo.profiler.iterations.lifetimes import build_profile
+from pgmo.profiler.iterations.linear_profile import line_profile
+from pgmo.profiler.iterations.step_finder import Steady, best_effort, compare, find_all
+from pgmo.profiler.profile import Profile, ProfileMeta
+from pgmo.profiler.recording import Iteration, split
+from pgmo.version import __version__
+
+_FOLLOWERS = 2
+"""Complete iterations after the reference before it is planned: they show what is freed later."""
+
+_MOST_UNSTEADY = 2
+"""Recordings without agreement after which a program is taken for one that never repeats."""
+
+
+class Lifecycle:
+    """The state machine of one session. Sizes in bytes throughout.
+
+    Example:
+        >>> lifecycle = Lifecycle(torch_cpu(), Options())  # doctest: +SKIP
+        >>> lifecycle.start()  # doctest: +SKIP
+    """
+
+    def __init__(self, framework: Framework, options: Options) -> None:
+        self.course = Course(framework, options)
+        self.tally = Tally(framework.engine)
+        self._framework = framework
+        self._options = options
+        self._engine = framework.engine
+        self._recorder = Recorder(self.course, self.tally)
+        self._installer = Installer(self.course, self._recorder)
+        self._watch = Watch(self.course, self._installer, self._recorder)
+        self._first = FirstIteration(self.course, self._installer)
+        self._plans = self._installer.plans
+        self._poor = 0  # grows with replayed iterations that do not follow their plan
+        self._patience = options.patience
+        self._process = os.getpid()
+
+    # --- start, stop, and each iteration --------------------------------------------------------
+
+    def start(self) -> None:
+        """Begins with recording, with a saved plan, or with a profile.
+
+        Raises:
+            FileError, PlanError: when the plan or profile given cannot be read or replayed.
+        """
+        self._engine.reset_peaks()
+        if self._options.save_directory is not None:
+            prepare_directory(self._options.save_directory)
+        given = load_given(self._options, self._framework.alignment)
+        if given is not None:
+            plan, self.course.profile = given
+            self.course.plan = plan
+            if plan.opening is not None and self._first.begin(plan.opening, self._given()):
+                return
+            self.course.phase = Phase.VERIFY
+        self._start_recording()
+
+    def stop(self) -> None:
+        """Serves nothing from now on; the arena goes back when its last block has died."""
+        self._recorder.stop()
+        here = os.getpid() == self._process  # a forked child leaves the file to its parent
+        if here and self._watch.unsaved and self._still(Phase.REPLAY):
+            self._installer.save()
+        self._plans.clear()
+        self.course.phase = Phase.CLOSED
+
+    def end_iteration(self, complete: bool) -> None:
+        """Ends an iteration; one that an exception cut short is not learned from."""
+        if os.getpid() != self._process:
+            return  # a forked child, for which the engine is in bypass
+        try:
+            self._after_iteration(complete)
+        except PgmoError:
+            raise
+        except BaseException:
+            # Ctrl-C, most of all while planning. Plans are not exchanged by halves, so they may go
+            # on serving; but a recording may have ended that nobody has learned from.
+            if self.course.phase in (Phase.RECORD, Phase.VERIFY):
+                self._start_recording()
+            raise
+
+    def _after_iteration(self, complete: bool) -> None:
+        course = self.course
+        # Before the engine moves on to the plan that it expects next.
+        plan = self._engine.selected_plan if self._first.running or len(self._plans) else -1
+        grown = self._engine.take_grown()
+        self._engine.end_iteration()
+        statistics = self.tally.count(course.phase, plan)
+        self._installer.retry()
+        if course.phase is Phase.BYPASS:
+            return
+        self._plans.attach_missing()
+        self._installer.followed(plan, self.tally.iterations)
+        if self._first.running:
+            self._after_first(statistics)
+        elif course.phase is Phase.REPLAY:
+            if complete:
+                self._after_replay(statistics, grown)
+            if not self._engine.has_arena and self._still(Phase.REPLAY):
+                self._install(self._plans.all, plan)  # it was let go of for one iteration
+        elif not complete:
+            self._start_recording()
+        else:
+            self._recorder.next()
+            if course.phase is Phase.VERIFY:
+                self._after_verify()
+            else:
+                self._after_record()
+
+    # --- after each phase -----------------------------------------------------------------------
+
+    def _after_first(self, statistics: IterationStatistics) -> None:
+        if self._first.end(statistics):
+            self._install(self._given(), 0, in_place=True)
+            return
+        self._plans.set_aside()
+        self.course.phase = Phase.VERIFY
+        self._start_recording()
+
+    def _after_record(self) -> None:
+        if self._engine.recording_truncated:
+            self._installer.give_up("an iteration has more requests than can be recorded")
+            return
+        iterations = split(self._engine.events())
+        last = self._recorder.iterations >= self._options.max_record_iterations
+        steady = [one for one in find_all(iterations) if last or one.followers >= _FOLLOWERS]
+        new = [one for one in steady if not is_planned(self._plans.all, iterations[one.reference])]
+        completing = self._watch.completing
+        if new:
+            self._learn(iterations, new)
+        elif last and (steady or completing):
+            self._recorder.stop()  # nothing here that the plans do not cover
+            self.course.phase = Phase.REPLAY
+            self._poor = 0
+            kept = [one for one in self._plans.all if one is not completing]
+            if completing and kept:
+                self._install(kept, -1)
+            self._watch.completing = None
+        elif last:
+            self._learn_anyway(iterations)
+
+    def _after_verify(self) -> None:
+        """Serves from the plan given as soon as an iteration has followed it.
+
+        Not before: the first iteration's extra requests (optimizer state) would be taken for
+        planned ones of the same size, and these blocks would hold their slots for good.
+        """
+        plan = self.course.plan
+        assert plan is not None
+        if self._engine.recording_truncated:
+            self._installer.give_up("an iteration has more requests than can be recorded")
+            return
+        iterations = split(self._engine.events())
+        match = compare(requests_of(plan), iterations[-1])
+        if match.kind != "none":
+            steady = steady_of(requests_of(plan), iterations)
+            living = self._engine.living()
+            rows = rows_by_address(living, iterations, steady, plan.profile())
+            self._recorder.stop()
+            self._install(self._given(), 0, rows)
+        elif self._recorder.iterations >= self._options.max_record_iterations:
+            self.course.warn(
+                f"the plan given does not match this program ({match.explanation}); "
+                "making a new one instead"
+            )
+            self.course.plan = None
+            self.course.phase = Phase.RECORD
+            self._after_record()
+
+    def _after_replay(self, statistics: IterationStatistics, grown: list[tuple[int, int]]) -> None:
+        course, watch = self.course, self._watch
+        good = watch.judge(statistics, bool(grown))
+        if watch.objection:
+            self._installer.give_up(watch.objection)
+            return
+        if not good:
+            if watch.learn(statistics):
+                self._poor = 0
+                return
+            if course.plan is not None:
+                text = advice.while_replaying(course.plan, course.profile, statistics)
+                self._framework.advise(text)
+            if watch.wants_more(statistics):
+                self._record_again()
+                return
+        if good:
+            watch.look(statistics)
+        watch.go_on(good)
+        if watch.grow(grown, statistics):
+            self._poor = 0
+            return
+        if not watch.orderly:
+            return  # other iterations will not be more alike; gaps of the arena serve them
+        strange = bool(grown) or statistics.known_rate < self._options.min_hit_rate
+        self._installer.free_slots(statistics)
+        # Leaking, for structures may take turns and one of them be strange each time; an evaluation
+        # now and then is not worth a plan.
+        self._poor = self._poor + 2 if strange else max(0, self._poor - 1)
+        if self._poor < 2 * self._patience or course.unsteady > _MOST_UNSTEADY:
+            return
+        if course.unsteady == _MOST_UNSTEADY:
+            course.unsteady += 1
+            course.warn("this program's iterations never repeat; it is not recorded again")
+            return
+        course.warn(
+            "iterations do not follow their plan (of the last one's requests "
+            f"{statistics.known_rate:.0%} were expected): recording again"
+        )
+        course.replans += 1
+        # Programs with more structures than plans would be recorded for ever.
+        self._patience *= 2
+        self._record_again()
+
+    # --- planning from a recording --------------------------------------------------------------
+
+    def _learn_anyway(self, iterations: list[Iteration]) -> None:
+        """Plans from what there is, although no two iterations agree."""
+        steady = best_effort(iterations)
+        if steady is None:
+            self._installer.give_up("the iterations allocate nothing on this device")
+            return
+        self.course.unsteady += 1
+        self.course.warn(
+            f"{self._recorder.iterations} iterations were recorded and no two agree "
+            f"({steady.explanation}), so the plan will serve only part of the requests"
+        )
+        self._learn(iterations, [steady])
+
+    def _learn(self, iterations: list[Iteration], found: list[Steady]) -> None:
+        """Plans from a recording, and replays."""
+        tags = self._recorder.tags
+        profiles = [
+            (build_profile(iterations, steady, tags, self._meta_of(steady)), steady)
+            for steady in reversed(found)  # the newest last: its plan is the one that is shown
+        ]
+        if self._options.record_only:
+            steady = profiles[-1][1]
+            self._first.note(iterations, steady, tags, self._meta_of(steady))
+            self._recorder.stop()
+            self.course.profile, self.course.phase = profiles[-1][0], Phase.BYPASS
+            return
+        useful = [(profile, steady) for profile, steady in profiles if np.any(profile.turns > 0)]
+        rows: Mapping[int, int] = {}
+        if useful:
+            profile, steady = useful[-1]
+            rows = rows_by_address(self._engine.living(), iterations, steady, profile)
+            self._first.note(iterations, steady, tags, self._meta_of(steady))
+        self._recorder.stop()
+        if not useful:
+            self.course.profile = profiles[-1][0]
+            self._installer.give_up(
+                "no block of an iteration is ever freed, so nothing can be planned"
+            )
+            return
+        before = self._plans.all
+        plans, shown = before, 0
+        for profile, steady in useful:
+            own = (profile, iterations[steady.reference])
+            for one, reference in (*relatives(iterations, steady, profile), own):
+                plans, shown = merge(
+                    plans,
+                    one,
+                    reference,
+                    solver=self._options.solver,
+                    effort=self._options.effort,
+                    budget=self._options.budget_bytes,
+                    alignment=self._framework.alignment,
+                )
+        last = plans[shown]
+        # What single iterations have taught of these structures is known better now.
+        kept = without_provisional(before, [iterations[one.reference] for _, one in useful])
+        kept = [one for one in kept if one is not self._watch.completing]
+        plans = [one for one in plans if one in kept or one not in before]
+        if self._install(*self._installer.within_limit(plans, plans.index(last)), rows):
+            self._installer.save()
+
+    def _install(
+        self,
+        plans: list[Planned],
+        number: int,
+        rows: Mapping[int, int] | None = None,
+        *,
+        in_place: bool = False,
+    ) -> bool:
+        installed = self._installer.install(plans, number, rows, in_place=in_place)
+        if self._still(Phase.REPLAY):
+            self._poor = 0
+            self._watch.restart()
+        return installed
+
+    def _still(self, phase: Phase) -> bool:
+        """Whether the session is in this phase, which other parts may have changed."""
+        return self.course.phase is phase
+
+    # --- recording ------------------------------------------------------------------------------
+
+    def _start_recording(self) -> None:
+        self._recorder.start(has_plans=len(self._plans) > 0)
+
+    def _record_again(self) -> None:
+        """Served from the old plan meanwhile, as far as it goes: memory must not rise for this."""
+        self.course.phase = Phase.RECORD
+        self._start_recording()
+
+    # --- telling --------------------------------------------------------------------------------
+
+    def summary(self) -> Summary:
+        """What has been done so far."""
+        course, relocation = self.course, self._installer.relocation
+        moved = [relocation.note] if relocation and relocation.note else []
+        notes = (*course.notes, *moved)
+        return self.tally.summary(course.plan, len(self._plans), course.replans, notes)
+
+    def recording(self) -> Profile | None:
+        """What has been recorded since recording began, up to this moment, as a line."""
+        meta = self._meta({"found": "everything up to one moment"})
+        return line_profile(self._engine.events(), self._recorder.tags, meta)
+
+    @property
+    def opening(self) -> Profile | None:
+        """The first iteration, if it was recorded to be kept."""
+        return self._first.profile
+
+    def _given(self) -> list[Planned]:
+        """The plans that the program has named."""
+        plan = self.course.plan
+        assert plan is not None
+        return [Planned(plan, self.course.profile), *(Planned(one, None) for one in plan.others)]
+
+    def _meta_of(self, steady: Steady) -> ProfileMeta:
+        return self._meta({"steady": steady.kind, "found": steady.explanation})
+
+    def _meta(self, notes: dict[str, str]) -> ProfileMeta:
+        return ProfileMeta(
+            framework=self._framework.name,
+            framework_version=self._framework.version,
+            pgmo_version=__version__,
+            device=self._framework.device,
+            model=self._options.model_name,
+            date=datetime.now(UTC).isoformat(timespec="seconds"),
+            notes=notes,
+        )

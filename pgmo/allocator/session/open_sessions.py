@@ -1,0 +1,159 @@
+"""The sessions that are open: one at a time under each allocator.
+
+An open session is known here by what has to be undone at its end. The object that the program holds
+is not kept alive: when it is lost, without having been closed, its end undoes it.
+"""
+
+import gc
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pgmo.allocator.adapters.adapter import Framework
+from pgmo.allocator.session.boundary import exclusive, uninterrupted, when_free
+from pgmo.allocator.session.lifecycle import Lifecycle
+from pgmo.allocator.session.options import Options
+from pgmo.allocator.session.turns import Turns
+from pgmo.errors import AdapterError, SessionError
+
+if TYPE_CHECKING:
+    from pgmo.allocator.session.session import Session
+
+
+@dataclass(eq=False)
+class OpenSession:
+    """What there is beneath the object that the program holds.
+
+    Args:
+        lifecycle: what it does at boundaries.
+        session: what the program holds.
+        give_way: for whoever opens sessions in other people's programs: called, to close this one,
+            when the program opens one of its own. None for the program's own.
+    """
+
+    lifecycle: Lifecycle
+    session: "weakref.ref[Session]"
+    give_way: Callable[[], object] | None = None
+
+    @property
+    def turns(self) -> Turns:
+        """Whose boundaries count."""
+        return self.lifecycle.course.turns
+
+    @property
+    def framework(self) -> Framework:
+        """Whose allocator it lies under."""
+        return self.lifecycle.course.framework
+
+
+_open: dict[tuple[str, str], OpenSession] = {}
+"""By the framework's name and device: there is one engine under each."""
+
+
+def find_open(framework: Framework) -> OpenSession | None:
+    """The one under this framework's allocator, if there is one."""
+    return _open.get((framework.name, framework.device))
+
+
+def any_open() -> bool:
+    """Whether there is one anywhere."""
+    return bool(_open)
+
+
+def begin(session: "Session", framework: Framework, options: Options) -> OpenSession:
+    """Puts a session under the framework's allocator.
+
+    Raises:
+        SessionError: when there is one already.
+        AdapterError, FileError, PlanError: when it cannot begin.
+    """
+    if find_open(framework) is not None:
+        gc.collect()  # it may be lost, and part of a cycle
+    with exclusive():
+        other = find_open(framework)
+        if other is not None and other.give_way is not None:
+            other.give_way()
+        if find_open(framework) is not None:
+            raise SessionError(
+                f"a session for {framework.name} on {framework.device} is open already: "
+                "sessions cannot be nested, and there is one per process; leave its `with` block "
+                "first, or call pgmo.close(), which closes it wherever it was opened"
+            )
+        lifecycle = Lifecycle(framework, options)
+        opened = OpenSession(lifecycle, weakref.ref(session))
+        framework.install()
+        try:
+            lifecycle.start()
+            _open[framework.name, framework.device] = opened
+            finalizer = weakref.finalize(session, when_free, lambda: _end_lost(opened))
+            finalizer.atexit = False  # the process ends anyway, and the driver may be gone
+        except BaseException:
+            with uninterrupted():
+                _open.pop((framework.name, framework.device), None)
+                lifecycle.stop()
+                framework.uninstall()
+            raise
+    return opened
+
+
+def end(opened: OpenSession) -> str:
+    """Returns to the framework's own allocator. Twice is fine; inside of `exclusive`.
+
+    Returns:
+        What has to be said of it, in plain words; "" as a rule.
+    """
+    framework = opened.framework
+    if find_open(framework) is not opened:
+        return ""
+    with uninterrupted():
+        try:
+            opened.lifecycle.stop()
+        finally:
+            opened.turns.close()
+            del _open[framework.name, framework.device]
+            try:
+                framework.uninstall()
+                said = ""
+            except AdapterError as error:
+                # Harmless, for the engine delegates everything now, and perhaps an exception of the
+                # program's is on its way out, which matters more.
+                said = f"pgmo stays beneath the allocator: {error}"
+    return said
+
+
+def _end_lost(opened: OpenSession) -> None:
+    with uninterrupted():
+        end(opened)
+
+
+def close(device: object = None) -> None:
+    """Closes whatever session is open, wherever it was opened; fine when there is none.
+
+    For notebooks, where a cell was interrupted or an object was lost whose session is still open.
+    Tensors stay valid. What `pgmo run` does is left alone: it makes way for sessions of the
+    program's own by itself.
+
+    Args:
+        device: "cpu", "cuda:1", or a `torch.device`: only the sessions there; "cuda" means all CUDA
+            devices. By default all.
+
+    Raises:
+        OptionError: when that names no device.
+
+    Example:
+        >>> import pgmo
+        >>> pgmo.close()
+    """
+    name = "" if device is None else str(Options(device=device).device)
+    with exclusive():
+        for opened in list(_open.values()):
+            where = opened.framework.device
+            meant = not name or where == name or where.startswith(f"{name}:")
+            if not meant or opened.give_way is not None:
+                continue
+            session = opened.session()
+            if session is not None:
+                session.close()
+            else:
+                end(opened)

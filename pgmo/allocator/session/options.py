@@ -1,0 +1,144 @@
+"""What `pgmo.optimize` can be told."""
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgmo.allocator.adapters.adapter import Framework
+from pgmo.errors import OptionError
+from pgmo.packing.plan import Plan
+from pgmo.packing.solving import cp_sat
+from pgmo.packing.solving.portfolio import SOLVERS
+from pgmo.packing.solving.stages import EFFORTS
+from pgmo.profiler.profile import Profile
+from pgmo.units import parse_bytes
+
+FRAMEWORKS = ("torch", "cupy")
+MEMORIES = ("device", "managed")
+
+_DEVICE = re.compile(r"None|cpu|cuda(:\d+)?")
+
+
+def check_framework(framework: str, device: object) -> None:
+    """Checks whose memory is meant.
+
+    Raises:
+        OptionError: when there is no such framework, or no device of that name.
+
+    Example:
+        >>> check_framework("torch", "cuda:0")
+    """
+    if not _DEVICE.fullmatch(str(device)):
+        raise OptionError(f"device={device!r} is not supported; use 'cpu', 'cuda' or 'cuda:0'")
+    if framework not in FRAMEWORKS:
+        raise OptionError(f"framework={framework!r} is not one of {', '.join(FRAMEWORKS)}")
+    if framework == "cupy" and str(device) == "cpu":
+        raise OptionError("device='cpu': CuPy's arrays are on CUDA devices; use 'cuda'")
+
+
+@dataclass(frozen=True, eq=False)
+class Options:
+    """Checked options of a session; the meaning of each is told at `pgmo.optimize`.
+
+    Raises:
+        OptionError: when a value cannot be used.
+
+    Example:
+        >>> Options(min_hit_rate=0.5).min_hit_rate
+        0.5
+    """
+
+    plan: Plan | str | os.PathLike[str] | None = None
+    profile: Profile | str | os.PathLike[str] | None = None
+    opening: Profile | str | os.PathLike[str] | None = None
+    save: str | os.PathLike[str] | None = None
+    framework: str = "torch"
+    device: object = None
+    model_name: str = ""
+    solver: str = "auto"
+    effort: str = "fast"
+    tags: bool = True
+    max_record_iterations: int = 5
+    min_hit_rate: float = 0.9
+    patience: int = 2
+    max_plans: int = 48
+    compact: bool | None = None
+    record_only: bool = False
+    memory: str = "device"
+    budget: str | int | None = None
+
+    def __post_init__(self) -> None:
+        check_framework(self.framework, self.device)
+        if self.compact not in (None, True, False):
+            raise OptionError(f"compact={self.compact!r} must be True, False or None")
+        if self.plan is not None and not isinstance(self.plan, Plan | str | os.PathLike):
+            raise OptionError(f"plan={self.plan!r} is neither a Plan nor the path of one")
+        self._check_profiles()
+        self._check_memory()
+        if self.solver not in SOLVERS:
+            raise OptionError(f"solver={self.solver!r} is not one of {', '.join(SOLVERS)}")
+        if self.effort not in EFFORTS:
+            raise OptionError(f"effort={self.effort!r} is not one of {', '.join(EFFORTS)}")
+        if self.solver == "cp-sat":
+            cp_sat.require()
+        if Path(self.model_name).name != self.model_name:
+            raise OptionError(
+                f"model_name={self.model_name!r} cannot be part of a file's name; use letters"
+            )
+        self._check_numbers()
+
+    def _check_profiles(self) -> None:
+        for name in ("profile", "opening"):
+            given = getattr(self, name)
+            if given is not None and not isinstance(given, Profile | str | os.PathLike):
+                raise OptionError(f"{name}={given!r} is neither a Profile nor the path of one")
+        if self.plan is not None and self.profile is not None:
+            raise OptionError("plan= and profile= both say what to begin with; give one of them")
+        if self.opening is not None and self.profile is None:
+            raise OptionError(
+                "opening= is the first iteration of what profile= shows; give that, too"
+            )
+
+    def _check_memory(self) -> None:
+        if self.memory not in MEMORIES:
+            raise OptionError(f"memory={self.memory!r} is not one of {', '.join(MEMORIES)}")
+        if self.memory == "managed" and str(self.device) == "cpu":
+            raise OptionError(
+                "memory='managed': unified memory is for CUDA devices, not for device='cpu'"
+            )
+        if self.budget is not None:
+            parse_bytes(self.budget)
+            if str(self.device) == "cpu":
+                raise OptionError("budget= is for CUDA devices: device='cpu' has nothing to spill")
+
+    @property
+    def budget_bytes(self) -> int | None:
+        """Bytes of device memory that plans may need; None for any number."""
+        return None if self.budget is None else parse_bytes(self.budget)
+
+    def _check_numbers(self) -> None:
+        for name in ("max_record_iterations", "patience", "max_plans"):
+            if not isinstance(getattr(self, name), int):
+                raise OptionError(f"{name}={getattr(self, name)!r} must be a whole number")
+        if not isinstance(self.min_hit_rate, int | float):
+            raise OptionError(f"min_hit_rate={self.min_hit_rate!r} must be a number")
+        if self.max_record_iterations < 3:
+            raise OptionError(
+                f"max_record_iterations={self.max_record_iterations} is too few: two iterations "
+                "are compared and one more shows what they free; use 3 at least"
+            )
+        if not 0 <= self.min_hit_rate <= 1:
+            raise OptionError(f"min_hit_rate={self.min_hit_rate} is not between 0 and 1")
+        for name in ("patience", "max_plans"):
+            if getattr(self, name) < 1:
+                raise OptionError(f"{name}={getattr(self, name)} must be 1 at least")
+
+    def compacts(self, framework: Framework) -> bool:
+        """Whether blocks are moved together: where memory fragments, unless it was chosen."""
+        return framework.fragments if self.compact is None else self.compact
+
+    @property
+    def save_directory(self) -> Path | None:
+        """Where profile and plan are written."""
+        return None if self.save is None else Path(self.save)

@@ -1,0 +1,105 @@
+"""Switches recording on and off, and tags one of the recorded iterations."""
+
+from contextlib import ExitStack
+from functools import partial
+
+from pgmo import _core
+from pgmo.allocator.session import advice
+from pgmo.allocator.session.state import Course
+from pgmo.allocator.session.statistics import Phase
+from pgmo.allocator.session.statistics_collector import Tally
+from pgmo.profiler.tag import Tag
+from pgmo.profiler.tagging import dynamo
+from pgmo.profiler.tagging.tags import Tagger
+
+_MOST_TAGGED = 3
+"""Iterations that are tagged at most, where something is compiled in each."""
+
+
+class Recorder:
+    """Recording as a phase of the session, in which nothing is learned before it ends.
+
+    Args:
+        course: where the session stands.
+        tally: counts recorded iterations by their events.
+
+    Attributes:
+        iterations: recorded so far, in this phase.
+    """
+
+    def __init__(self, course: Course, tally: Tally) -> None:
+        self._course = course
+        self._tally = tally
+        self._engine = course.framework.engine
+        self._tagging = ExitStack()
+        self._tagger: Tagger | None = None
+        self._tagged = 0  # iterations
+        self._sparing = False
+        self._first_is_needed = self._served = False
+        self.iterations = 0
+
+    def start(self, has_plans: bool) -> None:
+        """Forgets what was recorded and begins anew.
+
+        Args:
+            has_plans: whether the program is served meanwhile.
+        """
+        self._end_tags()
+        self.iterations = 0
+        self._served = has_plans
+        options = self._course.options
+        self._first_is_needed = options.save_directory is not None or options.record_only
+        self._start_tags()
+        if not has_plans:
+            if not self._sparing:
+                self._sparing = True
+                self._course.framework.spare_memory(True)
+            self._course.framework.advise(advice.while_recording())
+        self._engine.start_recording()
+        self._tally.recording_begins()
+
+    def next(self) -> None:
+        """An iteration has been recorded."""
+        self.iterations += 1
+        self._tagging.close()
+        self._start_tags()
+
+    def stop(self) -> None:
+        """Records no more, and forgets."""
+        self._end_tags()
+        if self._sparing:
+            self._sparing = False
+            self._course.framework.spare_memory(False)
+        self._engine.stop_recording()
+        self._engine.forget_recording()
+
+    @property
+    def tags(self) -> tuple[Tag, ...]:
+        """The tags that were given out."""
+        return self._tagger.tags if self._tagger else ()
+
+    def _end_tags(self) -> None:
+        self._tagging.close()
+        self._tagger, self._tagged = None, 0
+        self._engine.expect_tags(0)
+
+    def _start_tags(self) -> None:
+        """Tags one recorded iteration, which slows it down, and adds requests of its own.
+
+        So that one is not planned. It is the first, unless the first is to be saved as it is; and
+        there is none while plans serve, which would not fit it.
+        """
+        recording = self._course.phase is Phase.RECORD and not self._served
+        # The tagger looks at modules and operators of torch.
+        by_torch = self._course.framework.name != "cupy"
+        wanted = self._course.options.tags and recording and by_torch and dynamo.hidden()
+        # One that compiles is not watched to its end, and is unlike those that follow.
+        again = self._tagger is not None and self._tagger.compiled
+        due = self._tagged < _MOST_TAGGED if again else not self._tagged
+        if wanted and due and self.iterations >= int(self._first_is_needed):
+            self._tagged += 1
+            # An operator of another thread may outlast a tagger, and its tag with it.
+            generation = _core.next_tag_generation()
+            set_tag = partial(_core.set_tag, generation=generation)
+            self._tagger = self._tagging.enter_context(Tagger(set_tag, self.tags))
+            self._engine.expect_tags(generation)

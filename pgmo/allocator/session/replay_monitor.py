@@ -1,0 +1,242 @@
+"""Watches replayed iterations, and learns from those that were served badly.
+
+    replay ──served badly──▶ a lesson: larger sizes, or another structure ──▶ replay
+                     └─────▶ nothing to learn, or too often ──▶ the lifecycle records again
+
+Replayed iterations are recorded, too, until all has gone well for long; that costs little.
+"""
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pgmo.allocator.plans.installer import Installer
+from pgmo.allocator.session.learning import learn, rows_of_iteration
+from pgmo.allocator.session.recorder import Recorder
+from pgmo.allocator.session.state import Course
+from pgmo.allocator.session.statistics import IterationStatistics, Phase
+from pgmo.profiler.recording import split
+
+if TYPE_CHECKING:
+    from pgmo.allocator.plans.plan_set import Planned
+
+_GROWTHS_WITHOUT_HEADROOM = 3
+"""Times that a plan is made for just the sizes seen; later ones leave some more."""
+
+_HEADROOM = 1 / 16
+"""Share by which later growths are planned larger, at most: twice what it was at the last one."""
+
+_GOOD = 0.999
+"""Share of an iteration's bytes from slots from which on there is nothing to learn from it."""
+
+_WORTHWHILE, _RECENT, _MOST_POOR = 0.6, 12, 7
+"""Share of bytes from an arena below which it costs more than it saves; of so many of the last
+iterations so many may be below."""
+
+_STRANGE, _LARGER, _MOST_DISORDER = 0.05, 0.005, 6
+"""Shares of an iteration's requests that no plan expects, and that are too large while most have
+slots, from which on it is no other length of a known structure: batches of experts have sizes that
+depend on data. And the highest score of such iterations; at half of it they are taken for the rule,
+until it is back at zero."""
+
+_LONG = 256
+"""Good iterations in a row after which the program is not watched any more."""
+
+_MOST_LESSONS, _EARNED = 64, 0.5
+"""Plans that may be made from single iterations, in a row; and what a good iteration adds."""
+
+
+class Watch:
+    """What replayed iterations teach.
+
+    Args:
+        course: where the session stands.
+        installer: gets the plans that are made.
+        recorder: is stopped when there is nothing more to watch.
+
+    Attributes:
+        completing: a plan from a single iteration that did not show all, which is recorded again.
+        unsaved: whether sizes have come since the plans were saved, for which those have no room.
+    """
+
+    def __init__(self, course: Course, installer: Installer, recorder: Recorder) -> None:
+        self._course = course
+        self._installer = installer
+        self._recorder = recorder
+        self._engine = course.framework.engine
+        self._yields = course.framework.yields
+        self._engine.yield_when_outgrown(self._yields)  # the last session may have left it off
+        self._watching = self._watched = False  # whether replayed iterations are recorded
+        self._recent: deque[bool] = deque(maxlen=_RECENT)  # whether iterations were worthwhile
+        self._good = 0  # successive iterations that were served well
+        self._credit = float(_MOST_LESSONS)  # plans that may be made at once
+        self._growths = 0
+        self._disorder = 0  # grows with iterations whose requests no plan expects
+        self._orderly = True
+        self.completing: Planned | None = None
+        self.unsaved = False
+
+    def restart(self) -> None:
+        """New plans are in place."""
+        self.completing = None
+        self.go_on(good=False)
+
+    def go_on(self, good: bool) -> None:
+        """Records the next iteration, too, unless all has gone well for long."""
+        self._good = self._good + 1 if good else 0
+        self._watched = self._watching
+        self._watching = self._good < _LONG and self._course.phase is Phase.REPLAY
+        if self._watching:
+            self._engine.start_recording()
+        elif self._watched:
+            self._recorder.stop()
+
+    def judge(self, statistics: IterationStatistics, grown: bool) -> bool:
+        """Whether an iteration was served well; good ones earn credit for lessons."""
+        if not statistics.misses["no_arena"]:  # without one nothing was wasted
+            served = statistics.inside_rate >= _WORTHWHILE
+            planned = statistics.hits + statistics.misses["persistent"]
+            # What the plan itself leaves out, as a stream's blocks, was expected.
+            self._recent.append(served or planned >= _WORTHWHILE * statistics.requests)
+        change = 1 if _disorderly(statistics) else -1
+        self._disorder = min(_MOST_DISORDER, max(0, self._disorder + change))
+        if self._disorder in (0, _MOST_DISORDER // 2):
+            self._orderly = self._disorder == 0
+        # The framework serves an iteration of longer sequences better than gaps of the arena do,
+        # but sizes that depend on data are too large for their slots by chance, and not by much.
+        self._engine.yield_when_outgrown(self._yields and self._orderly)
+        good = statistics.hit_bytes_rate >= _GOOD and not grown
+        if good:
+            self._credit = min(_MOST_LESSONS, self._credit + _EARNED)
+        return good
+
+    @property
+    def orderly(self) -> bool:
+        """Whether iterations are those of the plans, or may become so by learning from them."""
+        return self._orderly
+
+    @property
+    def objection(self) -> str:
+        """Why an arena does not pay, in plain words; "" as long as it does."""
+        if self._recent.count(False) <= _MOST_POOR:
+            return ""
+        threads = self._course.turns.threads
+        why = (
+            f"{threads} threads request memory at the same time, and session.pause() leaves out "
+            "what the thread does that calls it"
+            if threads > 1
+            else "where gradients are accumulated, one iteration is all micro-batches of an "
+            "optimizer step"
+        )
+        return (
+            "too little of each iteration repeats for an arena to pay: "
+            f"{_MOST_POOR + 1} of the last {len(self._recent)} had less than "
+            f"{_WORTHWHILE:.0%} of their bytes in the arena ({why})"
+        )
+
+    def learn(self, statistics: IterationStatistics) -> bool:
+        """Plans again from the iteration that has just ended, if it has something to teach."""
+        if not self._watching or self._recognised(statistics) or self._credit < 1:
+            return False
+        if not self._orderly:
+            return False  # what comes next will be as unlike this as this is unlike the plans
+        iterations = [] if self._engine.recording_truncated else split(self._engine.events())
+        if not iterations:
+            return False
+        installer = self._installer
+        lesson = learn(
+            installer.plans.all,
+            iterations[-1],
+            statistics.plan,
+            solver=self._course.options.solver,
+            effort=self._course.options.effort,
+            budget=self._course.options.budget_bytes,
+            alignment=self._course.framework.alignment,
+            headroom=_HEADROOM if self._growths >= _GROWTHS_WITHOUT_HEADROOM else 0.0,
+        )
+        if lesson is None or not installer.affordable(lesson.plans):
+            return False
+        self._credit -= 1
+        self._course.replans += 1
+        self._growths += lesson.grown > 0
+        new = lesson.plans[lesson.number]
+        profile = new.profile
+        assert profile is not None
+        before = installer.plans.all[lesson.number : lesson.number + 1]  # none: a new structure
+        rows = rows_of_iteration(self._engine.living(), profile)
+        if installer.install(*installer.within_limit(lesson.plans, lesson.number), rows):
+            for old in before:
+                installer.seen.follow(old, new)
+            installer.seen.note(new, iterations[-1], statistics.bytes_requested)
+            installer.save()
+            self.unsaved = False
+        self.restart()
+        return True
+
+    def look(self, statistics: IterationStatistics) -> None:
+        """Notes the sizes of a good iteration that is the largest of its structure so far."""
+        installer = self._installer
+        if not self._watching or not 0 <= statistics.plan < len(installer.plans):
+            return
+        planned = installer.plans.all[statistics.plan]
+        requested = statistics.bytes_requested
+        if not installer.seen.larger_than_before(planned, requested):
+            return
+        iterations = [] if self._engine.recording_truncated else split(self._engine.events())
+        if iterations and installer.seen.note(planned, iterations[-1], requested):
+            self.unsaved = True
+
+    def wants_more(self, statistics: IterationStatistics) -> bool:
+        """Whether a structure that was learned from one iteration has to be recorded.
+
+        Blocks that were alive at its end, as no block of a known structure is, were taken for
+        persistent ones. When they come again they are not: two iterations show when they die.
+        """
+        planned = self._installer.plans.all[statistics.plan]
+        if not planned.provisional or not statistics.misses["persistent"]:
+            return False
+        if self._course.unsteady or self._credit < 1:
+            return False
+        self._credit -= 1
+        self.completing = planned
+        return True
+
+    def grow(self, grown: list[tuple[int, int]], statistics: IterationStatistics) -> bool:
+        """Plans again from the envelope of the sizes seen: section 4 of Sekiyama et al. 2018.
+
+        For iterations that were not recorded.
+        """
+        if not grown or self._watched:
+            return False
+        number = statistics.plan
+        planned = self._installer.plans.all[number]
+        missing = statistics.skipped / len(planned.plan)
+        if min(statistics.known_rate, 1 - missing) < self._course.options.min_hit_rate:
+            return False  # another structure, whose sizes say nothing about this one
+        profile = planned.profile or planned.plan.profile()
+        size = profile.size.copy()
+        for ordinal, larger in grown:
+            size[ordinal] = max(size[ordinal], larger)
+        self._course.replans += 1
+        self._growths += 1
+        if self._growths > _GROWTHS_WITHOUT_HEADROOM:
+            # Lengths that rise step by step would be planned again at every step.
+            size = np.where(profile.varying, size + (size * _HEADROOM).astype(np.int64), size)
+        if not self._installer.replan(profile.widened(size), number):
+            return False
+        self.restart()
+        return True
+
+    def _recognised(self, statistics: IterationStatistics) -> bool:
+        """Whether the requests were those of the plan: then nothing can be learned from them."""
+        misses = statistics.misses
+        few = len(self._installer.plans.all[statistics.plan].plan) // 100
+        return not misses["unknown"] and not misses["too_large"] and statistics.skipped <= few
+
+
+def _disorderly(statistics: IterationStatistics) -> bool:
+    """Whether sizes seem to depend on data: longer sequences make nearly all requests too large."""
+    misses, requests = statistics.misses, statistics.requests
+    some_larger = misses["too_large"] > _LARGER * requests and 2 * statistics.hits > requests
+    return misses["unknown"] > _STRANGE * requests or some_larger

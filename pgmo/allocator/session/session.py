@@ -1,0 +1,321 @@
+"""The session: watches a loop's iterations, plans, and serves the later ones from one arena.
+
+    record ──two iterations agree, and one more──▶ plan ──▶ replay
+      ▲                                                        │
+      └────────── requests not the planned ones ───────────────┘
+    verify (a saved plan) ──matches──▶ replay      ──does not──▶ record
+
+Whatever the program does, requests that are not in the plan go to the framework's own allocator, so
+a wrong plan costs memory and never correctness.
+"""
+
+import os
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar
+
+from pgmo.allocator.adapters.adapter import Framework
+from pgmo.allocator.managed.unified import UnifiedFramework
+from pgmo.allocator.optimized import Optimized
+from pgmo.allocator.session import open_sessions
+from pgmo.allocator.session.boundary import exclusive, uninterrupted
+from pgmo.allocator.session.open_sessions import OpenSession
+from pgmo.allocator.session.options import Options
+from pgmo.allocator.session.statistics import IterationStatistics, Phase, Summary
+from pgmo.errors import SessionError
+from pgmo.packing.plan import Plan
+from pgmo.profiler.profile import Profile
+
+if TYPE_CHECKING:
+    from pgmo.allocator.session.lifecycle import Lifecycle
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def active_session(find: Callable[[], Framework]) -> "Session | None":
+    """The open session of a framework's allocator, if there is one.
+
+    Example:
+        >>> active_session(torch_cpu)  # doctest: +SKIP
+    """
+    if not open_sessions.any_open():
+        return None
+    opened = open_sessions.find_open(find())
+    return opened.session() if opened is not None else None
+
+
+class Session:
+    """A running optimization; made by `pgmo.optimize`.
+
+    Attributes:
+        history: one `IterationStatistics` per iteration so far.
+
+    Example:
+        >>> with pgmo.optimize() as session:  # doctest: +SKIP
+        ...     for batch in loader:
+        ...         with session.iteration():
+        ...             train_step(batch)
+        >>> print(session.summary())  # doctest: +SKIP
+    """
+
+    def __init__(self, options: Options, framework: Callable[[], Framework]) -> None:
+        self._options = options
+        self._find_framework = framework
+        self._lifecycle: Lifecycle | None = None
+        self._opened: OpenSession | None = None
+        self._summary: Summary | None = None
+        self._open = False
+        self._closed_by: threading.Thread | None = None
+        self._busy = self._to_be_closed = False
+        self._process = 0
+        self._unified: UnifiedFramework | None = None
+
+    # --- for the loop ---------------------------------------------------------------------------
+
+    @contextmanager
+    def iteration(self) -> Iterator[None]:
+        """Marks one iteration. An exception ends it early; the session goes on unharmed.
+
+        Any thread may call it. Of threads that train at the same time one is served: the others go
+        on with the framework's own allocator.
+
+        Raises:
+            SessionError: when the session is not open, or the calling thread is in a pause or in
+                another iteration.
+        """
+        thread = threading.current_thread()
+        with exclusive():
+            if served := self._is_open("iteration()"):
+                self._known.turns.begin_iteration()
+        complete = False
+        try:
+            yield
+            complete = True
+        finally:
+            if served and not self._is_forked:
+                with exclusive():
+                    if self._open and self._known.turns.leave_iteration(thread):
+                        self._end_iteration(complete)
+
+    def step(self) -> None:
+        """Ends an iteration: call it once at the end of each, instead of `iteration()`.
+
+        Any thread may call it, as with `iteration()`.
+
+        Raises:
+            SessionError: when the session is not open, or the calling thread is in a pause or in
+                `iteration()`.
+        """
+        with exclusive():
+            if self._is_open("step()") and self._known.turns.ends_iteration():
+                self._end_iteration(complete=True)
+
+    @contextmanager
+    def pause(self) -> Iterator[None]:
+        """Delegates everything inside to the framework: evaluation, logging, checkpoints.
+
+        On a thread of its own, beside a loop that goes on, it is about that thread alone.
+
+        Raises:
+            SessionError: when the session is not open.
+        """
+        with exclusive():
+            token = self._known.turns.pause() if self._is_open("pause()") else None
+        try:
+            yield
+        finally:
+            if token is not None and not self._is_forked:
+                with exclusive():
+                    self._known.turns.resume(token)
+
+    def summary(self) -> Summary:
+        """What has been done so far; printable."""
+        if self._summary is not None:
+            return self._summary
+        if self._lifecycle is None:
+            return Summary(iterations=0, recorded=0, replayed=0)
+        return self._with_memory(self._lifecycle.summary())
+
+    @property
+    def history(self) -> list[IterationStatistics]:
+        """Statistics of each iteration so far, in order; of the last 10,000 in a long session."""
+        return list(self._lifecycle.tally.history) if self._lifecycle else []
+
+    @property
+    def statistics(self) -> dict[str, int]:
+        """The engine's counters for this session; sizes in bytes."""
+        return self._lifecycle.tally.counters() if self._lifecycle else {}
+
+    @property
+    def phase(self) -> Phase:
+        """What the session does at the moment."""
+        return self._lifecycle.course.phase if self._open and self._lifecycle else Phase.CLOSED
+
+    @property
+    def profile(self) -> Profile | None:
+        """The latest profile; None before anything was recorded."""
+        return self._lifecycle.course.profile if self._lifecycle else None
+
+    @property
+    def opening(self) -> Profile | None:
+        """The profile of the program's first iteration, in which optimizer state is born.
+
+        Made with `record_only` and with `save`, of a recording that began with that iteration.
+        """
+        return self._lifecycle.opening if self._lifecycle else None
+
+    @property
+    def recording(self) -> Profile | None:
+        """What has been recorded up to this moment, as a line; None where nothing is recorded."""
+        with exclusive():
+            return self._lifecycle.recording() if self._open and self._lifecycle else None
+
+    @property
+    def give_way(self) -> Callable[[], object] | None:
+        """For whoever opens sessions in other people's programs; see `OpenSession`."""
+        return self._known.give_way
+
+    @give_way.setter
+    def give_way(self, call: Callable[[], object] | None) -> None:
+        self._known.give_way = call
+
+    @property
+    def device(self) -> str:
+        """Whose memory: "cpu", "cuda:0"; "" before the session was opened."""
+        return self._lifecycle.course.framework.device if self._lifecycle else ""
+
+    @property
+    def plan(self) -> Plan | None:
+        """The latest plan; None while there is none."""
+        return self._lifecycle.course.plan if self._lifecycle else None
+
+    @property
+    def saved(self) -> tuple[Path, ...]:
+        """The files that `save=` has written."""
+        return self._lifecycle.course.saved if self._lifecycle else ()
+
+    # --- opening and closing --------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        if self._lifecycle is not None:
+            raise SessionError(
+                "this session was used before; call pgmo.optimize() again for another one"
+            )
+        framework = self._find_framework()
+        if isinstance(framework, UnifiedFramework):
+            self._unified = framework
+        opened = open_sessions.begin(self, framework, self._options)
+        self._opened, self._lifecycle = opened, opened.lifecycle
+        self._process = os.getpid()
+        self._open = True
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Returns to the framework's own allocator; tensors stay valid. Twice is fine.
+
+        Any thread may call it. Others that still train go on, with the framework's allocator.
+        """
+        with exclusive(), uninterrupted():
+            if not self._open:
+                return
+            if self._busy and not self._is_forked:
+                self._to_be_closed = True  # by a signal's handler, in the midst of a boundary
+                return
+            self._open = False
+            self._closed_by = threading.current_thread()
+            lifecycle = self._known.lifecycle
+            self._summary = self._with_memory(lifecycle.summary())
+            said = open_sessions.end(self._known)
+        if said:
+            warnings.warn(said, stacklevel=3)
+        if not lifecycle.tally.history:
+            warnings.warn(
+                "a pgmo session ended without a single iteration, so it has done nothing: call "
+                "session.step() at the end of each iteration, or wrap each in session.iteration()",
+                stacklevel=3,
+            )
+
+    # --- as a decorator -------------------------------------------------------------------------
+
+    def __call__(self, function: Callable[P, R]) -> Optimized[P, R, Self]:
+        """Makes every call of `function` an iteration; the session opens at the first call."""
+        return Optimized(self, function)
+
+    # --- parts ----------------------------------------------------------------------------------
+
+    def _with_memory(self, summary: Summary) -> Summary:
+        if self._unified is None:
+            return summary
+        return replace(
+            summary, managed=self._unified.peak(), card_room=self._unified.managed.card.free
+        )
+
+    @property
+    def _known(self) -> OpenSession:
+        """What there is of it, once it was opened."""
+        assert self._opened is not None
+        return self._opened
+
+    @property
+    def _is_forked(self) -> bool:
+        """Whether this is a forked child, for which the engine is in bypass."""
+        return os.getpid() != self._process
+
+    def _is_open(self, call: str) -> bool:
+        """Whether a call has something to do.
+
+        Another thread may have closed the session: then this one cannot know.
+
+        Raises:
+            SessionError: when the call cannot be meant.
+        """
+        if self._open:
+            return not self._is_forked
+        if self._closed_by not in (None, threading.current_thread()):
+            warnings.warn(
+                f"session.{call} does nothing any more: another thread has closed the session",
+                stacklevel=3 if call == "step()" else 4,
+            )
+            return False
+        state = "has been closed" if self._lifecycle else "has not been opened"
+        raise SessionError(
+            f"session.{call} was called, but the session {state}; call it inside "
+            "`with pgmo.optimize() as session:`"
+        )
+
+    def _end_iteration(self, complete: bool) -> None:
+        known = self._known
+        if self._busy:
+            return  # called by what runs within a boundary: a signal's handler, a finalizer
+        try:
+            self._busy = True
+            known.lifecycle.end_iteration(known.turns.whole() and complete)
+            if self._unified is not None:
+                self._after_unified(self._unified)
+        finally:
+            self._busy = False
+            if self._to_be_closed:
+                self.close()
+
+    def _after_unified(self, framework: UnifiedFramework) -> None:
+        """Prepares the next iteration's memory, where it is unified."""
+        course = self._known.lifecycle.course
+        plan = course.plan if course.phase is Phase.REPLAY else None
+        if plan is not None and (text := framework.after_replay(plan)):
+            course.warn(text)
+        if framework.hints.note and framework.hints.note not in course.notes:
+            course.notes.append(framework.hints.note)

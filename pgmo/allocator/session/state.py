@@ -1,0 +1,66 @@
+"""What the parts of a session's life share: where it stands, and what it has to tell."""
+
+import sys
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pgmo.allocator.adapters.adapter import Framework
+from pgmo.allocator.session.options import Options
+from pgmo.allocator.session.statistics import Phase
+from pgmo.allocator.session.turns import Turns
+from pgmo.packing.plan import Plan
+from pgmo.profiler.profile import Profile
+
+_PACKAGE = str(Path(__file__).parents[2])
+_MOST_NOTES = 20
+"""Notes that a summary keeps."""
+
+
+@dataclass(eq=False)
+class Course:
+    """Where one session stands.
+
+    Args:
+        framework: the adapter.
+        options: what the program wants.
+        phase: what is done during an iteration.
+        profile: the latest; None before anything was recorded.
+        plan: the latest; None while there is none.
+        saved: files written.
+        replans: plans that took the place of others.
+        unsteady: plans made although no two iterations agreed.
+        notes: for the summary.
+        turns: which thread's iterations are counted.
+
+    Example:
+        >>> course = Course(torch_cpu(), Options())  # doctest: +SKIP
+    """
+
+    framework: Framework
+    options: Options
+    phase: Phase = Phase.RECORD
+    profile: Profile | None = None
+    plan: Plan | None = None
+    saved: tuple[Path, ...] = ()
+    replans: int = 0
+    unsteady: int = 0
+    notes: list[str] = field(default_factory=list)
+    turns: Turns = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.turns = Turns(self.framework.engine, self.warn)
+
+    def warn(self, note: str) -> None:
+        """Warns, and keeps the note for the summary."""
+        if note not in self.notes:
+            self.notes = [*self.notes, note][-_MOST_NOTES:]
+        warnings.warn(f"pgmo: {note}", stacklevel=_levels_to_the_program())
+
+
+def _levels_to_the_program() -> int:
+    """How far above `warn` the program's own line is, at which a warning points."""
+    levels, frame = 2, sys._getframe(2)
+    while frame.f_code.co_filename.startswith(_PACKAGE) and frame.f_back is not None:
+        levels, frame = levels + 1, frame.f_back
+    return levels

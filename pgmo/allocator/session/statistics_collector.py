@@ -1,0 +1,120 @@
+"""Turns the engine's counters into statistics per iteration and a summary."""
+
+from collections import Counter, deque
+
+import numpy as np
+
+from pgmo import _core
+from pgmo.allocator.session.statistics import MISS_REASONS, IterationStatistics, Phase, Summary
+from pgmo.packing.plan import Plan
+from pgmo.profiler.recording import REQUEST
+
+_HISTORY = 10_000
+"""Iterations of which the statistics are kept one by one; sums are kept of all."""
+
+_LEVELS = ("live_", "peak_", "arena", "late_now")
+"""How the names of readings begin that are levels, not counters."""
+
+_SUMMED = ("requests", "hits", "bytes_requested", "bytes_hit", "guests", "bytes_guests")
+
+
+class Tally:
+    """Reads an engine's counters once an iteration.
+
+    Example:
+        >>> tally = Tally(_core.Engine())
+        >>> tally.count(Phase.RECORD, plan=-1).requests
+        0
+    """
+
+    def __init__(self, engine: _core.Engine) -> None:
+        self._engine = engine
+        self._begin = self._before = engine.statistics()
+        self._events = 0
+        self._totals: Counter[str] = Counter()
+        self._misses: Counter[str] = Counter()
+        # Of replayed iterations; the engine's begin anew with each plan.
+        self._peaks = {"peak_slot_bytes": 0, "peak_fallback_bytes": 0}
+        self.history: deque[IterationStatistics] = deque(maxlen=_HISTORY)
+
+    @property
+    def iterations(self) -> int:
+        """Iterations so far."""
+        return self._totals["iterations"]
+
+    def recording_begins(self) -> None:
+        """To be called when the engine has forgotten its earlier events."""
+        self._events = 0
+
+    def count(self, phase: Phase, plan: int) -> IterationStatistics:
+        """Adds the iteration that has just ended to the history, and returns it."""
+        now, before = self._engine.statistics(), self._before
+        self._before = now
+        change = {name: now[name] - before[name] for name in now}
+        requests, requested_bytes = change["requests"], change["requested_bytes"]
+        if phase in (Phase.RECORD, Phase.VERIFY):
+            # Replay counts only while it serves; the recorder sees every request.
+            events = self._engine.events(self._events)
+            self._events += len(events)
+            events = events[events["kind"] == REQUEST]
+            requests, requested_bytes = len(events), int(events["bytes"].sum())
+        statistics = IterationStatistics(
+            phase=phase,
+            requests=requests,
+            hits=change["hits"],
+            bytes_requested=requested_bytes,
+            bytes_hit=change["hit_bytes"],
+            misses={reason: change[reason] for reason in MISS_REASONS},
+            skipped=change["skipped"],
+            late=change["late_blocks"],
+            plan=plan,
+            guests=change["guests"],
+            bytes_guests=change["guest_bytes"],
+        )
+        self.history.append(statistics)
+        self._totals["iterations"] += 1
+        self._totals["recorded"] += phase in (Phase.RECORD, Phase.VERIFY)
+        if phase is Phase.REPLAY:
+            self._totals["replayed"] += 1
+            for name, bytes_ in self._peaks.items():
+                self._peaks[name] = max(bytes_, now[name])
+            for name in _SUMMED:
+                self._totals[name] += getattr(statistics, name)
+            self._misses.update(statistics.misses)
+        return statistics
+
+    def counters(self) -> dict[str, int]:
+        """The engine's counters since the session began, and its levels now."""
+        return {
+            name: value if name.startswith(_LEVELS) else value - self._begin[name]
+            for name, value in self._engine.statistics().items()
+        }
+
+    def summary(
+        self, plan: Plan | None, plans: int, replans: int, notes: tuple[str, ...]
+    ) -> Summary:
+        """What has been done so far."""
+        now = self._engine.statistics()
+        totals = self._totals
+        return Summary(
+            iterations=totals["iterations"],
+            recorded=totals["recorded"],
+            replayed=totals["replayed"],
+            requests=totals["requests"],
+            hits=totals["hits"],
+            bytes_requested=totals["bytes_requested"],
+            bytes_hit=totals["bytes_hit"],
+            guests=totals["guests"],
+            bytes_guests=totals["bytes_guests"],
+            misses={reason: self._misses[reason] for reason in MISS_REASONS},
+            blocks=int(np.count_nonzero(plan.offset >= 0)) if plan else 0,
+            arena=plan.arena if plan else 0,
+            max_load=plan.max_load if plan else 0,
+            spilled=plan.spilled if plan else 0,
+            solver=plan.solver if plan else "",
+            plans=plans,
+            replans=replans,
+            peak_slot_bytes=max(now["peak_slot_bytes"], self._peaks["peak_slot_bytes"]),
+            peak_fallback_bytes=max(now["peak_fallback_bytes"], self._peaks["peak_fallback_bytes"]),
+            notes=notes,
+        )

@@ -1,0 +1,76 @@
+"""The sub-commands: their names, their stages in a user's work, their one-line help.
+
+The lines repeat the first lines of the commands' docstrings (a test compares them). Reading these
+instead would mean importing every command, or parsing its source, to show the help of one; and an
+installation may hold no sources.
+"""
+
+
+# A plain class: dataclasses or typing alone take longer to import than argparse.
+class Command:
+    """A sub-command.
+
+    Args:
+        stage: the heading under which the help lists it.
+        summary: its line there, the first of its docstring without the full stop.
+        module: of `pgmo.cli.commands`, where the name of the command cannot be a module's.
+
+    Example:
+        >>> COMMANDS["plan"].stage
+        'plan'
+    """
+
+    def __init__(self, stage: str, summary: str, module: str = "") -> None:
+        self.stage = stage
+        self.summary = summary
+        self.module = module
+
+
+STAGES = {
+    "record": "Record a program",
+    "plan": "Plan its memory",
+    "look": "Look at where memory goes",
+    "check": "Check plans and machines",
+}
+"""Headings, in the order of a user's work."""
+
+# One line a command, in the order in which the help lists them.
+COMMANDS = {
+    "run": Command("record", "Run a training script under pgmo, without changing it"),
+    "import": Command(
+        "record",
+        "Make a profile of what another tool recorded: a memory snapshot, a trace, a log",
+        "import_file",
+    ),
+    "plan": Command("plan", "Compute where every block of a profile goes, and save the plan"),
+    "recompute": Command(
+        "plan",
+        "Plan what a model computes again, so that a training step fits in a budget of memory",
+    ),
+    "stats": Command("look", "Show the blocks, the max load and the peak of a profile or plan"),
+    "blocks": Command("look", "List the blocks of a profile, or who holds them"),
+    "leaks": Command(
+        "look", "Find blocks that accumulate over iterations, and where they come from"
+    ),
+    "compare": Command(
+        "look", "Compare two profiles or plans, or one profile with PyTorch's allocator"
+    ),
+    "report": Command(
+        "look", "Write a report of a profile: one HTML page that shows every block at its place"
+    ),
+    "export": Command("look", "Write the blocks of a profile or a plan for other tools"),
+    "check": Command("check", "Check a plan, and that it belongs to its profile"),
+    "doctor": Command("check", "Say what this machine has, what is in the way, and what to do"),
+    "demo": Command("check", "Train four real networks, without and with pgmo, and compare"),
+}
+"""Every sub-command by its name."""
+
+
+def module_of(name: str) -> str:
+    """The module of a sub-command, which has its help, its options and what it does.
+
+    Example:
+        >>> module_of("plan")
+        'pgmo.cli.commands.plan'
+    """
+    return f"pgmo.cli.commands.{COMMANDS[name].module or name}"

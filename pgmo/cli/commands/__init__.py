@@ -1,0 +1,1 @@
+"""The sub-commands, one a file; a file's docstring is its help."""

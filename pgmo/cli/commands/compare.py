@@ -1,0 +1,155 @@
+"""Compare two profiles or plans, or one profile with PyTorch's allocator.
+
+Of two, which may be a profile and a plan: max load, arena, blocks, who holds more and who less at
+the peak, which origins are new or gone. Of one profile alone: what PyTorch would reserve for it by
+default and with expandable segments, what a plan needs, and the bound that nothing can be below.
+"""
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pgmo.cli.values import check_number
+from pgmo.errors import FileError
+from pgmo.units import format_bytes
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from pgmo.packing.plan import Plan
+    from pgmo.profiler.profile import Profile
+    from pgmo.report.findings.comparison import Change, Comparison, Side
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of `pgmo compare`."""
+    parser.add_argument("file", metavar="FILE", help="a .pgmoprof or .pgmoplan file")
+    parser.add_argument("other", metavar="OTHER", nargs="?", help="what to compare it with")
+    parser.add_argument(
+        "--top", type=int, default=5, metavar="N", help="rows in each list (default: 5)"
+    )
+    parser.add_argument("--json", action="store_true", help="print one object, no tables")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Runs `pgmo compare`."""
+    from pgmo.cli.source import read_profile_or_plan
+    from pgmo.cli.terminal.output import console, print_json
+    from pgmo.report.findings.comparison import compare
+    from pgmo.report.summary import plain
+
+    check_number("--top", arguments.top, 1)
+    first = read_profile_or_plan(Path(arguments.file))
+    if arguments.other is None:
+        return _with_pytorch(arguments, first)
+    told = compare(first, read_profile_or_plan(Path(arguments.other)))
+    files = [arguments.file, arguments.other]
+    if arguments.json:
+        print_json({"files": files, **plain(told)})
+    else:
+        _print(console(), files, told, arguments.top)
+    return 0
+
+
+def _with_pytorch(arguments: argparse.Namespace, profile: "Profile | Plan") -> int:
+    """One profile beside what the framework would do with it."""
+    from pgmo.cli.terminal.output import as_command, print_json, print_wrote
+    from pgmo.packing.plan import Plan
+    from pgmo.packing.solving.portfolio import plan
+    from pgmo.report.summary import explain, plain
+    from pgmo.report.words import reserved_lines
+
+    if isinstance(profile, Plan):
+        raise FileError(
+            f"{arguments.file} is a plan; give its profile alone, or a second file to compare with"
+        )
+    told = explain(profile, plan(profile, effort="fast"))
+    if arguments.json:
+        parts = ("reserved", "fragmentation", "plan", "max_load")
+        print_json({"file": arguments.file, **{key: plain(getattr(told, key)) for key in parts}})
+        return 0
+    print("\n".join(reserved_lines(told)))
+    print_wrote([], as_command("pgmo plan", arguments.file))
+    return 0
+
+
+def _print(out: "Console", files: list[str], told: "Comparison", top: int) -> None:
+    from rich.markup import escape
+    from rich.table import Table
+
+    from pgmo.cli.terminal.output import print_text
+
+    table = Table("", *(escape(name) for name in files), "change")
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for name in ("blocks", "ticks", *_SIZES):
+        shown: Callable[[int], str] = format_bytes if name in _SIZES else str
+        sides = getattr(told.before, name), getattr(told.after, name)
+        if sides == (None, None):
+            continue
+        cells = ["" if side is None else shown(side) for side in sides]
+        table.add_row(name.replace("_", " "), *cells, _change(*sides, shown))
+    out.print(table)
+    out.print(_verdict(told), markup=False)
+    for by, changes in told.peaks.items():
+        _print_changes(out, f"at the peak, by {by}", changes, top)
+    _print_changes(out, "new origins", told.new, top)
+    _print_changes(out, "origins that are gone", told.gone, top)
+    for one in told.resized[:top]:
+        print_text(
+            out,
+            f"{one.origin}: {one.before_blocks} blocks of {format_bytes(one.before_size)} in all, "
+            f"now {one.after_blocks} of {format_bytes(one.after_size)}",
+        )
+
+
+_SIZES = ("requested", "max_load", "arena", "persistent")
+
+
+def _change(before: int | None, after: int | None, shown: Callable[[int], str]) -> str:
+    if before is None or after is None:
+        return ""
+    sign = "+" if after > before else ""
+    share = f" ({(after - before) / before:+.1%})" if before else ""
+    return f"{sign}{shown(after - before)}{share}" if after != before else "same"
+
+
+def _verdict(told: "Comparison") -> str:
+    """In one sentence, whether the two belong to the same requests."""
+    kinds = {told.before.kind, told.after.kind}
+    if kinds == {"profile", "plan"}:
+        plan, profile = _sorted(told)
+        gap = (plan.arena or 0) / profile.max_load - 1 if profile.max_load else 0.0
+        if told.same:
+            return f"The plan was made from this profile; it is {gap:.2%} above its max load."
+        return "The plan was made from another profile: other sizes, streams or requests."
+    return (
+        "Both make the same requests: sizes, streams and order."
+        if told.same
+        else "They make different requests."
+    )
+
+
+def _sorted(told: "Comparison") -> "tuple[Side, Side]":
+    """The plan, then the profile."""
+    if told.before.kind == "plan":
+        return told.before, told.after
+    return told.after, told.before
+
+
+def _print_changes(out: "Console", heading: str, changes: "tuple[Change, ...]", top: int) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    if not changes:
+        return
+    table = Table("before", "after", "change", heading)
+    for column in table.columns[:-1]:
+        column.justify = "right"
+    for one in changes[:top]:
+        cells = (format_bytes(one.before), format_bytes(one.after))
+        table.add_row(*cells, _change(one.before, one.after, format_bytes), Text(one.name))
+    out.print(table)
+    if len(changes) > top:
+        out.print(f"and {len(changes) - top} more", markup=False)

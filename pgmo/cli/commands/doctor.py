@@ -1,0 +1,120 @@
+"""Say what this machine has, what is in the way, and what to do.
+
+Looks at versions, GPUs, CuPy, the compiler, the adapters that are compiled or can be, the cache
+folder, memory, and settings of the frameworks' allocators. These are started in a process of their
+own, so that a broken CUDA does no harm. Exit code 0 when pgmo can serve at least one framework,
+else 1.
+"""
+
+import argparse
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from pgmo.units import format_bytes
+
+if TYPE_CHECKING:
+    from pgmo.doctor.cache import Cache
+    from pgmo.doctor.examination import Examination
+
+_STATES = {
+    "built": "built",
+    "missing": "compiled when first used",
+    "impossible": "cannot be built",
+    "broken": "cannot be loaded",
+    "damaged": "not whole; compiled again when next used",
+    "distrusted": "not loaded, as others may have written it; compiled again when next used",
+}
+_UNIFIED = {
+    None: "",
+    True: ", unified memory beyond the card",
+    False: ", no unified memory beyond the card (memory='managed' and budget= cannot be used)",
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of `pgmo doctor`."""
+    parser.add_argument(
+        "--build", action="store_true", help="compile adapters that are not in the cache yet"
+    )
+    parser.add_argument("--json", action="store_true", help="print one object, no text")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Runs `pgmo doctor`."""
+    from dataclasses import asdict
+
+    from pgmo.cli.terminal.output import print_json
+    from pgmo.doctor.examination import examine
+
+    found = examine(build=arguments.build)
+    if arguments.json:
+        fields = asdict(found)
+        fields["cache"]["folder"] = str(found.cache.folder)
+        print_json(fields)
+    else:
+        print("\n".join(_lines(found)))
+    return 0 if found.works else 1
+
+
+def _lines(found: "Examination") -> Iterator[str]:
+    """The examination in words."""
+    versions = dict(found.versions)
+    yield _line("pgmo", f"{versions.pop('pgmo')}, Python {versions.pop('python')}")
+    yield _line("system", versions.pop("system"))
+    if found.memory:
+        told = f"{format_bytes(found.memory)}, {format_bytes(found.available)} available"
+        yield _line("memory", told)
+    torch = found.frameworks.get("torch", {})
+    cupy = found.frameworks.get("cupy", {})
+    for name, text in versions.items():
+        aside = _cuda(torch) if name == "torch" else _package(cupy) if name == "cupy" else ""
+        yield _line(name, text + aside)
+    if not cupy and found.driver:
+        yield _line("cupy", "not installed; pip install 'pgmo[cupy]' if you use it")
+    yield _line("driver", found.driver or "none")
+    for device in found.frameworks.get("devices", ()):
+        yield _line(
+            f"cuda:{device['index']}",
+            f"{device['name']}, {format_bytes(device['memory'])}, "
+            f"compute capability {device['capability']}{_UNIFIED[device.get('unified')]}",
+        )
+    yield _line("compiler", found.compiler.version or found.compiler.command or "none")
+    yield _line("cache", f"{found.cache.folder}{_kept(found.cache)}")
+    for key, name in (("cpu_adapter", "CPU"), ("cuda_adapter", "CUDA")):
+        if key in found.frameworks:
+            yield _line("adapter", f"{name}: {_STATES[found.frameworks[key]['state']]}")
+    for problem in found.problems:
+        yield ""
+        yield f"{problem.severity.capitalize()}: {problem.what}"
+        yield from (f"  {line}" for line in problem.remedy.splitlines())
+    yield ""
+    if found.works:
+        yield f"pgmo works here with {' and '.join(found.works)}."
+    else:
+        yield "pgmo cannot serve any framework here; profiles and plans can be read and made."
+
+
+def _kept(cache: "Cache") -> str:
+    """What is in the cache."""
+    parts = []
+    if cache.adapters:
+        several = "s" if cache.adapters > 1 else ""
+        parts.append(f"{cache.adapters} adapter{several}, {format_bytes(cache.size)}")
+    if cache.left:
+        parts.append(f"{cache.left} left by killed processes, removed when next used")
+    return f" ({'; '.join(parts)})" if parts else ""
+
+
+def _line(name: str, text: str) -> str:
+    return f"{name:<10}  {text}"
+
+
+def _package(cupy: dict[str, Any]) -> str:
+    packages = ", ".join(cupy.get("packages", ()))
+    return f" ({packages})" if packages else ""
+
+
+def _cuda(torch: dict[str, Any]) -> str:
+    if "version" not in torch:
+        return ""
+    return f", CUDA {torch['cuda']}" if torch["cuda"] else ", built without CUDA"

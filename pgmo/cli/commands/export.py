@@ -1,0 +1,127 @@
+"""Write the blocks of a profile or a plan for other tools.
+
+csv         one line a block, with its origin, or of a plan with its offset
+json        the same with what is known about the whole
+perfetto    a timeline for https://ui.perfetto.dev, one tick as one microsecond
+minimalloc  a packing problem, id,lower,upper,size, for solvers and for `pgmo plan`
+
+Sizes are in bytes, times in ticks, the requests of the iteration.
+"""
+
+import argparse
+import io
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from pgmo.cli.values import check_number
+from pgmo.errors import OptionError
+
+if TYPE_CHECKING:
+    from pgmo.packing.plan import Plan
+    from pgmo.profiler.profile import Profile
+
+_SUFFIXES = {
+    "csv": ".csv",
+    "json": ".json",
+    "perfetto": ".perfetto.json",
+    "minimalloc": ".minimalloc.csv",
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of `pgmo export`."""
+    parser.add_argument("file", metavar="FILE", help="a .pgmoprof or .pgmoplan file")
+    parser.add_argument(
+        "--to", required=True, choices=tuple(_SUFFIXES), help="the format", dest="format"
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="the file to write, - for stdout (default: next to the other, named by the format)",
+    )
+    parser.add_argument("-f", "--force", action="store_true", help="overwrite what is there")
+    parser.add_argument("--json", action="store_true", help="print one object about the file")
+    parser.add_argument(
+        "--alignment",
+        metavar="BYTES",
+        type=int,
+        help="minimalloc: round sizes of a profile up to a multiple (default: as `pgmo plan`)",
+    )
+    parser.add_argument(
+        "--stream", metavar="N", type=int, help="minimalloc: only the blocks of this stream"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Runs `pgmo export`."""
+    from pgmo.cli.source import read_profile_or_plan
+    from pgmo.cli.targets import check_targets, refuse_our_suffix
+    from pgmo.cli.terminal.output import print_json, print_note, print_wrote
+    from pgmo.replacement import replace_file
+
+    to = arguments.format
+    if to != "minimalloc" and (arguments.alignment is not None or arguments.stream is not None):
+        raise OptionError(f"--alignment and --stream are for --to minimalloc, not for --to {to}")
+    if arguments.stream is not None:
+        check_number("--stream", arguments.stream, 0, 2**64 - 1)
+    if arguments.alignment is not None:
+        check_number("--alignment", arguments.alignment, 1, 2**40)
+    if arguments.json and arguments.output == "-":
+        raise OptionError("the blocks and --json cannot both go to stdout; name a file with -o")
+    path = Path(arguments.file)
+    target = Path(arguments.output or path.with_suffix(_SUFFIXES[to]))
+    if arguments.output != "-":
+        refuse_our_suffix(target, f"what --to {to} writes", _SUFFIXES[to])
+    source = read_profile_or_plan(path)
+    if arguments.output == "-":
+        notes = _write(source, sys.stdout, arguments)
+    else:
+        check_targets([target], force=arguments.force, sources=[path])
+        text = io.StringIO(newline="")
+        notes = _write(source, text, arguments)
+        data = text.getvalue().encode()
+        replace_file(target, data)
+        if arguments.json:
+            told = {"file": str(target), "format": to, "bytes": len(data), "blocks": len(source)}
+            print_json({**told, "notes": notes})
+    for note in notes:
+        print_note(f"Note: {note}")
+    if arguments.output != "-":
+        print_wrote([target], _next(to, path, target))
+    return 0
+
+
+def _write(source: "Profile | Plan", out: TextIO, arguments: argparse.Namespace) -> list[str]:
+    """Writes the format that was asked for; what is worth knowing about it comes back."""
+    from pgmo.packing.plan import Plan
+    from pgmo.report.exporters.document import write_document
+    from pgmo.report.exporters.minimalloc import write_minimalloc
+    from pgmo.report.exporters.perfetto import write_perfetto
+    from pgmo.report.exporters.spreadsheet import write_spreadsheet
+
+    notes = []
+    if isinstance(source, Plan) and source.inner:
+        notes.append(f"only the main plan is written, not the {len(source.inner)} inside of it")
+    if arguments.format == "minimalloc":
+        notes += write_minimalloc(
+            source, out, alignment=arguments.alignment, stream=arguments.stream
+        )
+    elif arguments.format == "perfetto":
+        write_perfetto(source, out)
+    elif arguments.format == "json":
+        write_document(source, out)
+    else:
+        write_spreadsheet(source, out)
+    return notes
+
+
+def _next(to: str, path: Path, target: Path) -> str:
+    from pgmo.cli.terminal.output import as_command
+
+    if to == "minimalloc":
+        return as_command("pgmo plan", target)
+    if to == "perfetto":
+        return f"open {target} in https://ui.perfetto.dev (it stays on your machine)"
+    return as_command("pgmo stats", path)

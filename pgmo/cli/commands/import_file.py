@@ -1,0 +1,187 @@
+"""Make a profile of what another tool recorded: a memory snapshot, a trace, a log.
+
+Reads PyTorch memory snapshots (torch.cuda.memory._dump_snapshot, torch 2.1 on), Chrome traces of
+PyTorch's profiler with [memory] events (.json, .json.gz), the lines of CuPy's DebugPrintHook, RMM
+logs, and CSV tables id,lower,upper,size. A snapshot is a pickle, and is read without running
+anything in it. The profile is one iteration if the recording repeats, else all of it;
+--whole and --iteration decide that by hand.
+"""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pgmo.cli.values import check_number
+
+if TYPE_CHECKING:
+    from pgmo.profiler.importers.imported import Imported
+    from pgmo.profiler.profile import Profile
+    from pgmo.profiler.trace import Trace
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of `pgmo import`."""
+    parser.add_argument("file", metavar="FILE", help="the snapshot, trace, log or table")
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="PROFILE",
+        help="the .pgmoprof file to write (default: next to FILE); of several devices, one each",
+    )
+    parser.add_argument(
+        "--device", metavar="N", type=int, help="only this device; -1: pinned memory of the host"
+    )
+    chosen = parser.add_mutually_exclusive_group()
+    chosen.add_argument(
+        "--whole", action="store_true", help="all of the recording, whatever repeats in it"
+    )
+    chosen.add_argument(
+        "--iteration",
+        metavar="N",
+        type=int,
+        help="this one: 0 is the first that a mark begins, -1 what comes before; where nothing is "
+        "marked, what repeats counts, even if it looks like a loop over layers",
+    )
+    parser.add_argument("-f", "--force", action="store_true", help="overwrite what is there")
+    parser.add_argument("--json", action="store_true", help="print one object, no text")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Runs `pgmo import`."""
+    from pgmo.cli.targets import check_suffix, check_targets
+    from pgmo.cli.terminal.output import as_command, print_json, print_wrote
+    from pgmo.profiler.importers.formats import read_file
+
+    if arguments.device is not None:
+        check_number("--device", arguments.device, -1, 2**31 - 1)
+    source = Path(arguments.file)
+    target = Path(arguments.output or _next_to(source))
+    check_suffix(target, ".pgmoprof")
+    found = read_file(source, arguments.device)
+    targets = [
+        target if len(found) == 1 else target.with_suffix(f".{own.trace.device}{target.suffix}")
+        for own in found
+    ]
+    check_targets(targets, force=arguments.force, sources=[source])
+    told = []
+    for path in targets:
+        own = found.pop(0)  # of a large file one copy is enough
+        profile = _profile(source, own, arguments.whole, arguments.iteration)
+        profile.save(path)
+        told.append({"file": str(path), **_describe(profile)})
+    if arguments.json:
+        print_json({"source": str(source), "profiles": told})
+    else:
+        print("\n\n".join("\n".join(_lines(fields)) for fields in told))
+    print_wrote(targets, as_command("pgmo plan", targets[0]))
+    return 0
+
+
+def _next_to(source: Path) -> Path:
+    """The name without what the formats end in, so that a.json.gz becomes a.pgmoprof."""
+    name = source.name.removesuffix(".gz")
+    stem = Path(name).stem if Path(name).suffix else name
+    return source.with_name(f"{stem}.pgmoprof")
+
+
+def _profile(source: Path, own: "Imported", whole: bool, iteration: int | None) -> "Profile":
+    from dataclasses import replace
+
+    from pgmo.archive_fields import as_text
+    from pgmo.errors import FileError, OptionError
+    from pgmo.profiler.iterations.from_trace import profile_of
+    from pgmo.profiler.profile import ProfileMeta
+    from pgmo.version import __version__
+
+    meta = ProfileMeta(
+        framework=own.framework,
+        pgmo_version=__version__,
+        device=own.device,
+        notes={"source": as_text(source.name), **own.notes},
+    )
+    if own.table is not None:
+        if iteration is not None:
+            raise OptionError(f"{source}: is a table of blocks, which has no iterations")
+        return replace(own.table, meta=meta)
+    profile = profile_of(own.trace, meta, whole=whole, iteration=iteration)
+    if not len(profile):
+        raise FileError(
+            f"{source}: has no allocation in its {len(own.trace)} events on {own.device}; begin "
+            "to record before the work"
+        )
+    return profile
+
+
+def _describe(profile: "Profile") -> dict[str, Any]:
+    """The figures of one device; sizes in bytes."""
+    from pgmo.profiler.trace import MarkedBy
+
+    trace = profile.trace
+    before = 0 if trace is None else trace.before
+    return {
+        "device": profile.meta.device,
+        "events": int(profile.meta.notes.get("events", "0")),
+        "requests": len(profile) if trace is None else trace.requests,
+        "alive_before": 0 if trace is None else int((trace.kind[:before] == 0).sum()),
+        "blocks": len(profile),
+        "ticks": profile.ticks,
+        "circular": profile.circular,
+        "persistent": int(profile.persistent.sum()),
+        "persistent_bytes": int(profile.size[profile.persistent].sum()),
+        "max_load": profile.max_load(),
+        "live_peak": _live_peak(profile),
+        "guessed": trace is not None and profile.circular and trace.marked_by == MarkedBy.PERIOD,
+        "peak_reserved": None if trace is None else _reserved_at_peak(trace),
+        "notes": dict(profile.meta.notes),
+    }
+
+
+def _live_peak(profile: "Profile") -> int:
+    """The most bytes that were alive at once in all of the recording."""
+    from pgmo.profiler.iterations.pairing import live_peak, pair_blocks
+
+    trace = profile.trace
+    if trace is None:
+        return profile.max_load() + int(profile.size[profile.persistent].sum())
+    return live_peak(trace, pair_blocks(trace))
+
+
+def _reserved_at_peak(trace: "Trace") -> int | None:
+    """The most that was taken from the driver at any time, in bytes; None if that is not known."""
+    import numpy as np
+
+    from pgmo.profiler.trace import Event
+
+    taken = np.isin(trace.kind, (Event.SEGMENT_ALLOC, Event.SEGMENT_MAP))
+    given = np.isin(trace.kind, (Event.SEGMENT_FREE, Event.SEGMENT_UNMAP))
+    if not taken.any():
+        return None
+    change = np.where(taken, trace.size, np.where(given, -trace.size, 0))
+    return int(np.cumsum(change)[max(0, trace.before - 1) :].max())
+
+
+def _lines(fields: dict[str, Any]) -> list[str]:
+    from pgmo.units import format_bytes
+
+    notes = dict(fields["notes"])
+    lines = [
+        f"source      {notes.pop('source')}" + (f", {fields['device']}" if fields["device"] else "")
+    ]
+    notes.pop("events", None)
+    if fields["events"]:
+        lines.append(
+            f"events      {fields['events']}, {fields['requests']} of them requests; "
+            f"{fields['alive_before']} blocks were there before"
+        )
+    if "iterations" in notes:
+        lines.append(f"iterations  {notes.pop('iterations')}")
+    lines.append(
+        f"blocks      {fields['blocks']} in {fields['ticks']} ticks; {fields['persistent']} "
+        f"persistent, {format_bytes(fields['persistent_bytes'])}"
+    )
+    lines.append(f"max load    {format_bytes(fields['max_load'])}, without the persistent ones")
+    lines.append(f"live peak   {format_bytes(fields['live_peak'])} of all blocks in the recording")
+    if fields["peak_reserved"] is not None:
+        lines.append(f"reserved    {format_bytes(fields['peak_reserved'])} at the peak")
+    lines += [f"{name}: {text}" for name, text in notes.items()]
+    return lines

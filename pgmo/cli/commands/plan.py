@@ -1,0 +1,185 @@
+"""Compute where every block of a profile goes, and save the plan.
+
+Reads a .pgmoprof file, or a CSV file with the header id,lower,upper,size (half-open lifetimes,
+bytes; other columns are ignored, but for `alignment`). A profile's plan is written next to it as
+.pgmoplan, or where -o says. For a CSV file nothing is written without -o, which takes a .pgmoplan,
+or a .csv for the same table with a column `offset`. Ctrl-C ends the search with the best so far.
+"""
+
+import argparse
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pgmo.cli.values import check_number
+
+if TYPE_CHECKING:
+    from pgmo.packing.csv_file import BlockTable
+    from pgmo.packing.plan import Plan
+    from pgmo.packing.problem import Problem
+    from pgmo.packing.solving.result import Packing
+    from pgmo.profiler.profile import Profile
+
+_CSV = ".csv"
+_OURS = (".pgmoprof", ".pgmoplan")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of `pgmo plan`."""
+    parser.add_argument("file", metavar="FILE", help="a .pgmoprof file, or a CSV of blocks")
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="PLAN",
+        help="the file to write, .pgmoplan or .csv (default: a profile's .pgmoplan, next to it)",
+    )
+    parser.add_argument("-f", "--force", action="store_true", help="overwrite what is there")
+    parser.add_argument("--json", action="store_true", help="print one object, no text")
+    parser.add_argument(
+        "--solver",
+        default="auto",
+        help="auto (default), search, branch-and-bound, cp-sat, or the name of a packer",
+    )
+    parser.add_argument(
+        "--time-limit", metavar="S", type=float, default=5.0, help="seconds (default: 5)"
+    )
+    parser.add_argument(
+        "--effort", default="balanced", help="fast, balanced (default) or best, for --solver auto"
+    )
+    parser.add_argument("--threads", metavar="N", type=int, help="default: one for each core")
+    parser.add_argument("--seed", metavar="N", type=int, default=0, help="of random choices")
+    parser.add_argument(
+        "--alignment",
+        metavar="BYTES",
+        type=int,
+        help="of a profile's plan (default: 512 for CUDA devices, else 64)",
+    )
+    parser.add_argument(
+        "--budget",
+        metavar="SIZE",
+        help="device memory for a profile's blocks, as 12GiB: what is idle for longest is spilled",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Runs `pgmo plan`."""
+    from pgmo.cli.terminal.describe import (
+        describe_packing,
+        describe_plan,
+        packing_lines,
+        plan_lines,
+    )
+    from pgmo.cli.terminal.output import as_command, print_json, print_note, print_wrote
+    from pgmo.packing.solving.result import Packing
+
+    if arguments.alignment is not None:
+        check_number("--alignment", arguments.alignment, 1, 2**40)
+    source = Path(arguments.file)
+    table, what = _read(source)
+    target = _target(source, table is None, arguments)
+    made = _solve(what, arguments)
+    if target is not None:
+        _write(made, table, target)
+    if isinstance(made, Packing):
+        fields = describe_packing(made)
+        lines = packing_lines(fields)
+    else:
+        fields = describe_plan(made)
+        lines = plan_lines(fields)
+    if arguments.json:
+        trace = [asdict(event) for event in made.trace]
+        file = None if target is None else str(target)
+        print_json({"file": file, **fields, "interrupted": made.interrupted, "trace": trace})
+    else:
+        print("\n".join(lines))
+    if made.interrupted and not made.optimal:
+        print_note("interrupted: this is the best that was found until then")
+    if target is None:
+        print_wrote([], as_command("pgmo plan", source, "-o", source.with_suffix(".plan.csv")))
+    else:
+        print_wrote([target], _next(source, target, is_profile=table is None))
+    return 0
+
+
+def _next(source: Path, target: Path, *, is_profile: bool) -> str | None:
+    """What to look at: the report of a profile, the figures of a plan of bare blocks."""
+    from pgmo.cli.terminal.output import as_command
+
+    if target.suffix.lower() == _CSV:
+        return None
+    if not is_profile:
+        return as_command("pgmo stats", target)
+    if target == source.with_suffix(".pgmoplan"):  # where the report looks for it
+        return as_command("pgmo report", source)
+    return as_command("pgmo report", source, "--plan", target)
+
+
+def _read(source: Path) -> "tuple[BlockTable | None, Profile | Problem]":
+    from pgmo.packing.csv_file import read_csv
+    from pgmo.profiler.profile import Profile
+
+    if not _is_csv(source):
+        return None, Profile.load(source)
+    table = read_csv(source)
+    return table, table.problem
+
+
+def _is_csv(source: Path) -> bool:
+    """By its name; files of other names are told by how they begin."""
+    if source.suffix.lower() == _CSV:
+        return True
+    if source.suffix in _OURS:
+        return False
+    try:
+        if not source.is_file():
+            return False
+        with open(source, "rb") as file:
+            return not file.read(4).startswith(b"PK")
+    except (OSError, ValueError):
+        return False  # the reader of profiles says why
+
+
+def _target(source: Path, is_profile: bool, arguments: argparse.Namespace) -> Path | None:
+    from pgmo.cli.targets import check_suffix, check_targets
+
+    if not arguments.output and not is_profile:
+        return None
+    target = Path(arguments.output or source.with_suffix(".pgmoplan"))
+    if target.suffix.lower() != _CSV:
+        check_suffix(target, ".pgmoplan", _CSV)
+    check_targets([target], force=arguments.force, sources=[source])
+    return target
+
+
+def _solve(what: "Profile | Problem", arguments: argparse.Namespace) -> "Plan | Packing":
+    from pgmo.cli.terminal.incumbents import IncumbentLine
+    from pgmo.packing.solving.portfolio import plan
+
+    with IncumbentLine() as line:
+        made: Plan | Packing = plan(
+            what,
+            solver=arguments.solver,
+            time_limit=arguments.time_limit,
+            effort=arguments.effort,
+            threads=arguments.threads,
+            seed=arguments.seed,
+            alignment=arguments.alignment,
+            budget=arguments.budget,
+            observer=line.show,
+        )
+    return made
+
+
+def _write(made: "Plan | Packing", table: "BlockTable | None", target: Path) -> None:
+    from pgmo.packing.csv_file import table_of_plan, write_csv
+    from pgmo.packing.solving.result import Packing
+
+    if isinstance(made, Packing):
+        if table is not None and target.suffix.lower() == _CSV:
+            write_csv(table, made.offset, target)
+        else:
+            made.as_plan().save(target)
+    elif target.suffix.lower() == _CSV:
+        write_csv(*table_of_plan(made), target)
+    else:
+        made.save(target)

@@ -1,0 +1,164 @@
+"""Plan what a model computes again, so that a training step fits in a budget of memory.
+
+FACTORY is a function without arguments that returns a model and example inputs for it; it is found
+in a module (MODULE:FACTORY) or in a file (FILE.py:FACTORY). With the loss inside of the model's
+forward, all of the step is planned. Nothing is trained: the step is captured without memory for its
+tensors, and operators that may need workspace are run once each. With -o the planned step is
+written as a .pgmoprof file, in which recomputed blocks have the phase "recompute".
+"""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pgmo.cli.values import check_number
+from pgmo.errors import OptionError
+
+if TYPE_CHECKING:
+    from pgmo.recompute.outcome import RecomputePlan
+
+_MOST_POINTS = 1000
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of `pgmo recompute`."""
+    parser.add_argument("factory", metavar="MODULE:FACTORY", help="or FILE.py:FACTORY")
+    parser.add_argument(
+        "--budget",
+        metavar="SIZE",
+        default="min",
+        help="bytes, such as 8GiB; a share of the peak without recomputation, such as 0.5 or 50%%; "
+        "or min (default), the least peak that is found",
+    )
+    parser.add_argument(
+        "--counts",
+        choices=("step", "all"),
+        default="step",
+        help="what the budget is for: what a step allocates (default), or parameters, buffers and "
+        "inputs, too",
+    )
+    parser.add_argument(
+        "--costs",
+        choices=("model", "measured"),
+        default="model",
+        help="an operator's time: from its arithmetic and traffic (default), or measured here",
+    )
+    parser.add_argument(
+        "--planner",
+        default="search",
+        help="search (default), min-cut, chen or kusumoto",
+    )
+    parser.add_argument(
+        "--points",
+        metavar="N",
+        type=int,
+        default=0,
+        help="plan for so many budgets, too, and show the whole trade-off (default: 0, do not)",
+    )
+    parser.add_argument(
+        "--picture", metavar="FILE", help="draw the trade-off (needs --points and matplotlib)"
+    )
+    parser.add_argument(
+        "-o", "--output", metavar="PROFILE", help="write the planned step as a .pgmoprof file"
+    )
+    parser.add_argument("-f", "--force", action="store_true", help="overwrite what is there")
+    parser.add_argument("--json", action="store_true", help="print one object, no text")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Runs `pgmo recompute`."""
+    from pgmo.cli.terminal.output import as_command, console, print_json, print_text, print_wrote
+
+    if arguments.points == 1:
+        raise OptionError("--points is 1; give 0, or 2 or more")
+    check_number("--points", arguments.points, 0, _MOST_POINTS)
+    if arguments.picture and not arguments.points:
+        raise OptionError("--picture draws the plans of --points; give --points 9, say")
+    target = _check_files(arguments)
+    plan = _plan(arguments)
+    curve = plan.curve(arguments.points) if arguments.points else None
+    if curve is not None and arguments.picture:
+        curve.plot(arguments.picture)
+    if target is not None:
+        plan.profile().save(target)
+    if arguments.json:
+        print_json(
+            {
+                "factory": arguments.factory,
+                "file": None if target is None else str(target),
+                **plan.as_dict(),
+                "curve": None if curve is None else curve.as_rows(),
+            }
+        )
+    else:
+        out = console()
+        print_text(out, plan.explain())
+        if curve is not None:
+            print_text(out, f"\nThe whole trade-off, one plan a line:\n{curve}")
+        print_text(out, f"\n{_call(plan, arguments.counts)}")
+    pictures = [arguments.picture] if arguments.picture else []
+    if target is not None:
+        print_wrote([*pictures, target], as_command("pgmo report", target))
+    else:
+        again = ("--budget", arguments.budget, "-o", "step.pgmoprof")
+        print_wrote(pictures, as_command("pgmo recompute", arguments.factory, *again))
+    return 0
+
+
+def _plan(arguments: argparse.Namespace) -> "RecomputePlan":
+    from pgmo.cli.factory import call_factory
+
+    model, inputs = call_factory(arguments.factory)
+    from pgmo.recompute.apply import recompute
+
+    return recompute(
+        model,
+        inputs,
+        _budget(arguments.budget),
+        counts=arguments.counts,
+        costs=arguments.costs,
+        planner=arguments.planner,
+    )[1]
+
+
+def _budget(text: str) -> float | str:
+    """A share without a sign is a number, which a text is not in Python.
+
+    Example:
+        >>> _budget("0.5"), _budget("50%"), _budget("8GiB")
+        (0.5, '50%', '8GiB')
+    """
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    return number if number <= 1 else text
+
+
+def _call(plan: "RecomputePlan", counts: str) -> str:
+    """What a program says for the same."""
+    from pgmo.units import format_bytes
+
+    size = plan.peak + (plan.resident if counts == "all" else 0)
+    option = ', counts="all"' if counts == "all" else ""
+    return (
+        f"In the program: model, plan = pgmo.recompute(model, inputs, budget={size}{option})"
+        f"  # {format_bytes(size)}"
+    )
+
+
+def _check_files(arguments: argparse.Namespace) -> Path | None:
+    """Sooner than after the planning; returns the profile's."""
+    from pgmo.cli.targets import check_suffix, check_targets, refuse_our_suffix
+
+    if arguments.output:
+        check_suffix(arguments.output, ".pgmoprof")
+    if arguments.picture:
+        from pgmo.recompute.curve import picture_format
+
+        refuse_our_suffix(arguments.picture, "a picture", ".png")
+        picture_format(arguments.picture)
+    targets = [path for path in (arguments.output, arguments.picture) if path]
+    file = arguments.factory.rpartition(":")[0]
+    check_targets(targets, force=arguments.force, sources=[file])
+    return Path(arguments.output) if arguments.output else None

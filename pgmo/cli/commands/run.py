@@ -1,0 +1,129 @@
+"""Run a training script under pgmo, without changing it.
+
+Everything after SCRIPT is the script's own; options of pgmo go before it. An iteration ends with
+the step of the optimizer (of several that take turns, with the last of them), and evaluation is
+left out. The exit code is the script's. Under torchrun, each process adds its rank to the names of
+its files, and only the first one reports.
+
+    pgmo run --save plans train.py --epochs 3
+    pgmo run -m my_package.train --epochs 3
+    torchrun --nproc-per-node 2 -m pgmo run train.py
+"""
+
+import argparse
+from typing import TYPE_CHECKING
+
+from pgmo.errors import OptionError
+
+if TYPE_CHECKING:
+    from pgmo.runner.supervision import Wishes
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of `pgmo run`."""
+    parser.usage = "pgmo run [options] SCRIPT ... | pgmo run [options] -m MODULE ..."
+    parser.add_argument(
+        "-m", dest="is_module", action="store_true", help="SCRIPT is a module, as for python -m"
+    )
+    parser.add_argument(
+        "--profile-only", action="store_true", help="record, save the profile, and replay nothing"
+    )
+    parser.add_argument(
+        "--save",
+        metavar="DIR",
+        help="where the profile and the plan are saved (default: they are not; with "
+        "--profile-only: the current directory)",
+    )
+    parser.add_argument("--plan", metavar="FILE", help="begin with a saved plan")
+    parser.add_argument(
+        "--device", help="cpu, cuda or cuda:N (default: where the optimizers' parameters are)"
+    )
+    parser.add_argument(
+        "--memory",
+        default="device",
+        help="device (default), or managed: unified memory, for models that do not fit",
+    )
+    parser.add_argument(
+        "--budget",
+        metavar="SIZE",
+        help="device memory for what an iteration requests: what is idle for longest is spilled",
+    )
+    parser.add_argument("--json", metavar="FILE", help="write what was counted to FILE")
+    parser.add_argument("-f", "--force", action="store_true", help="overwrite what is there")
+    parser.add_argument(
+        "-q", "--quiet", action="store_true", help="no line while it runs, no summary at the end"
+    )
+    parser.add_argument("script", metavar="SCRIPT", help="script, or module after -m")
+    parser.add_argument(
+        "arguments", metavar="...", nargs=argparse.REMAINDER, help="passed on to it"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Runs `pgmo run`."""
+    from pathlib import Path
+
+    from pgmo.allocator.plans.store import prepare_directory
+    from pgmo.cli.targets import check_targets, refuse_our_suffix
+    from pgmo.cli.terminal.run_line import RunLine
+    from pgmo.cli.terminal.run_report import finish
+    from pgmo.imports import after_import
+    from pgmo.runner.program import Program
+    from pgmo.runner.ranks import of_rank, rank
+    from pgmo.runner.supervision import Supervision, Wishes
+    from pgmo.runner.watcher import Watcher
+    from pgmo.units import parse_bytes
+
+    program = Program(arguments.script, arguments.is_module, tuple(arguments.arguments))
+    wishes = Wishes(
+        name=of_rank(program.name),
+        plan=arguments.plan,
+        save=arguments.save,
+        device=arguments.device,
+        profile_only=arguments.profile_only,
+        start=Path.cwd(),
+        memory=arguments.memory,
+        budget=None if arguments.budget is None else parse_bytes(arguments.budget),
+    )
+    _check(wishes)
+    program.check()
+    folder = "." if wishes.profile_only and wishes.save is None else wishes.save
+    json_path = of_rank(arguments.json) if arguments.json else None
+    quiet = arguments.quiet or (rank() or 0) > 0
+    script = [] if program.is_module else [program.target]
+    if json_path and json_path != "-":
+        refuse_our_suffix(json_path, "what was counted", ".json")
+        read = [*script, *([wishes.plan] if wishes.plan else [])]
+        check_targets([json_path], force=arguments.force, sources=read)
+    if folder is not None:
+        prepare_directory(Path(folder))
+        suffixes = (".pgmoprof",) if wishes.profile_only else (".pgmoprof", ".pgmoplan")
+        outputs = [f"{folder}/{wishes.name}{suffix}" for suffix in suffixes]
+        # A plan that is read may be saved again, with what was added to it.
+        check_targets(outputs, force=arguments.force, sources=script)
+    with RunLine(quiet=quiet) as line:
+        supervision = Supervision(wishes, line.update)
+        after_import("torch.optim.optimizer", Watcher(supervision).attach)
+        ending = program.run()
+    return finish(program, ending, supervision, json_path=json_path, quiet=quiet)
+
+
+def _check(wishes: "Wishes") -> None:
+    """Finds out before training what cannot work.
+
+    Raises:
+        OptionError, FileError: when an option cannot be used, or the plan not be read.
+    """
+    from pgmo.allocator.session.options import Options
+    from pgmo.packing.plan import Plan
+
+    Options(
+        device=wishes.device,
+        model_name=wishes.name,
+        memory=wishes.memory,
+        budget=wishes.budget,
+    )
+    if wishes.plan is not None:
+        if wishes.profile_only:
+            raise OptionError("--profile-only replays nothing, so it cannot be used with --plan")
+        Plan.load(wishes.plan)

@@ -1,0 +1,205 @@
+"""What a profile and a plan amount to: as fields for JSON, as lines for people."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from pgmo.units import format_bytes
+
+if TYPE_CHECKING:
+    from pgmo.packing.plan import Plan
+    from pgmo.packing.solving.result import Packing
+    from pgmo.profiler.profile import Profile
+
+
+def describe_profile(profile: "Profile", top: int = 10) -> dict[str, Any]:
+    """The figures of a profile; sizes in bytes.
+
+    Args:
+        profile: the profile.
+        top: phases, modules and operators to name at the peak.
+
+    Example:
+        >>> from pgmo.profiler.profile import Profile
+        >>> profile = Profile.from_columns(size=[64, 32], start=[0, 1], end=[2, 3], ticks=2)
+        >>> describe_profile(profile)["max_load"]
+        96
+    """
+    from pgmo.report.summary import explain, plain
+
+    told = explain(profile, top=top, predict=False)
+    persistent = profile.persistent
+    shared = profile.shared & ~persistent  # what only this keeps from being planned
+    return {
+        "kind": "profile",
+        "blocks": len(profile),
+        "ticks": profile.ticks,
+        "max_load": profile.max_load(),
+        "bytes_requested": int(profile.size[~persistent & ~shared].sum()),
+        "wrapping": int(profile.wrap.sum()),
+        "doubly_live": int((profile.turns == 2).sum()),
+        "varying": int(profile.varying.sum()),
+        "persistent": int(persistent.sum()),
+        "persistent_bytes": int(profile.size[persistent].sum()),
+        "shared": int(shared.sum()),
+        "shared_bytes": int(profile.size[shared].sum()),
+        "streams": len(set(profile.stream.tolist())),
+        "threads": len(set(profile.thread.tolist())),
+        "circular": profile.circular,
+        "steady": profile.steady,
+        "fingerprint": profile.fingerprint,
+        "meta": asdict(profile.meta),
+        "peak": plain(told.peak),
+        "trace": _trace(profile),
+        "hints": plain(told.hints),
+    }
+
+
+def profile_lines(fields: Mapping[str, Any]) -> list[str]:
+    """The fields of `describe_profile` in words, without the holders of the peak."""
+    steady = "steady" if fields["steady"] else "NOT steady: no two iterations agreed"
+    if not fields["circular"]:
+        steady = "a line: nothing that repeats was found"
+    shared = (
+        f"shared      {fields['shared']} blocks, {format_bytes(fields['shared_bytes'])}, used on "
+        "several streams, not planned"
+    )
+    trace = ""
+    if fields["trace"]:
+        events, requests, begun = (
+            fields["trace"][key] for key in ("events", "requests", "iterations")
+        )
+        plural = "" if begun == 1 else "s"
+        trace = f"trace       {events} events, {requests} requests, {begun} iteration{plural} begun"
+    return [
+        f"profile     {_origin(fields['meta'])}",
+        f"blocks      {fields['blocks']} in {fields['ticks']} ticks, {steady}",
+        f"            {fields['wrapping']} live into the next iteration, "
+        f"{fields['doubly_live']} of them longer than one; {fields['varying']} vary in size",
+        f"persistent  {fields['persistent']} blocks, {format_bytes(fields['persistent_bytes'])}, "
+        "not planned",
+        *([shared] if fields["shared"] else []),
+        *([trace] if trace else []),
+        f"max load    {format_bytes(fields['max_load'])} of "
+        f"{format_bytes(fields['bytes_requested'])} requested in all",
+    ]
+
+
+def _trace(profile: "Profile") -> dict[str, int] | None:
+    """Figures of the trace that the profile was taken from, if it is there."""
+    from pgmo.profiler.trace import Event
+
+    trace = profile.trace
+    if trace is None:
+        return None
+    marks = int((trace.kind == Event.MARK).sum())
+    return {"events": len(trace) - trace.before, "requests": trace.requests, "iterations": marks}
+
+
+def hint_lines(fields: Mapping[str, Any]) -> list[str]:
+    """What would help, from the fields of `describe_profile`."""
+    return [f"hint        {hint['title']}: {hint['text']}" for hint in fields["hints"]]
+
+
+def describe_plan(plan: "Plan") -> dict[str, Any]:
+    """The figures of a plan; sizes in bytes, times in seconds."""
+    from pgmo.packing.plan import UNPLANNED
+
+    planned = plan.offset != UNPLANNED
+    return {
+        "kind": "plan",
+        "blocks": len(plan),
+        "planned": int(planned.sum()),
+        "two_slots": int((plan.alternate != UNPLANNED).sum()),
+        "varying": int(plan.varying.sum()),
+        "ticks": plan.ticks,
+        "max_load": plan.max_load,
+        "bound": plan.bound,
+        "arena": plan.arena,
+        "spilled": plan.spilled,
+        "gap": plan.gap,
+        "optimal": plan.optimal,
+        "solver": plan.solver,
+        "alignment": plan.alignment,
+        "seconds": plan.seconds,
+        "fingerprint": plan.fingerprint,
+        "others": len(plan.others),
+        "opening": plan.opening is not None,
+        "meta": asdict(plan.meta),
+    }
+
+
+def plan_lines(fields: Mapping[str, Any]) -> list[str]:
+    """The fields of `describe_plan` in words."""
+    return [
+        f"plan        {_origin(fields['meta'])}",
+        *_company(fields),
+        f"blocks      {fields['planned']} of {fields['blocks']} planned, "
+        f"{fields['two_slots']} with two slots; {fields['varying']} vary in size",
+        *_solution(fields),
+        *_spill(fields),
+    ]
+
+
+def _spill(fields: Mapping[str, Any]) -> list[str]:
+    if not fields["spilled"]:
+        return []
+    return [
+        f"spilled     {format_bytes(fields['spilled'])} of the arena, to unified memory on the "
+        f"host; {format_bytes(fields['arena'] - fields['spilled'])} stay on the device"
+    ]
+
+
+def describe_packing(packing: "Packing") -> dict[str, Any]:
+    """The figures of a packing of a bare problem; sizes in bytes, times in seconds.
+
+    Example:
+        >>> from pgmo.packing.solving.portfolio import plan
+        >>> from pgmo.packing.problem import Problem
+        >>> describe_packing(plan(Problem([64, 32], [0, 1], [2, 3])))["arena"]
+        96
+    """
+    return {
+        "kind": "packing",
+        "blocks": len(packing),
+        "max_load": packing.max_load,
+        "bound": packing.bound,
+        "arena": packing.arena,
+        "gap": packing.gap,
+        "optimal": packing.optimal,
+        "solver": packing.solver,
+        "alignment": packing.problem.alignment,
+        "seconds": packing.seconds,
+    }
+
+
+def packing_lines(fields: Mapping[str, Any]) -> list[str]:
+    """The fields of `describe_packing` in words."""
+    return [f"blocks      {fields['blocks']}", *_solution(fields)]
+
+
+def _solution(fields: Mapping[str, Any]) -> list[str]:
+    """What a plan and a packing have in common."""
+    proof = "; fixed places allow no less" if fields["optimal"] else ""
+    if not fields["optimal"] and fields["bound"] > fields["max_load"]:
+        proof = f"; none is below {format_bytes(fields['bound'])}"
+    return [
+        f"max load    {format_bytes(fields['max_load'])}, the lower bound",
+        f"arena       {format_bytes(fields['arena'])}, {fields['gap']:.2%} above it{proof}",
+        f"solver      {fields['solver']}, {fields['seconds']:.2f} s, "
+        f"aligned to {fields['alignment']} bytes",
+    ]
+
+
+def _company(fields: Mapping[str, Any]) -> list[str]:
+    """A line about the plans that come in the same file, if there are any."""
+    others = fields["others"]
+    told = [f"{others} other structure{'s' if others > 1 else ''}"] if others else []
+    told += ["the first iteration's plan"] if fields["opening"] else []
+    return [f"            and {', and '.join(told)}"] if told else []
+
+
+def _origin(fields: Mapping[str, Any]) -> str:
+    framework = f"{fields.get('framework', '')} {fields.get('framework_version', '')}".strip()
+    known = [fields.get("model"), framework, fields.get("device"), fields.get("date")]
+    return ", ".join(part for part in known if part) or "of unknown origin"

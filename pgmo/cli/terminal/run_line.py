@@ -1,0 +1,138 @@
+"""The line that `pgmo run` keeps on the terminal while a script runs.
+
+It is the last line on the screen, and gives way to whatever the script prints.
+"""
+
+import sys
+import time
+from types import TracebackType
+from typing import IO, TYPE_CHECKING, Any, Self
+
+from pgmo.terminal import plain, watched
+from pgmo.units import format_bytes
+
+if TYPE_CHECKING:
+    from pgmo.runner.supervision import Supervision
+
+_INTERVAL = 0.2
+"""Seconds between two updates."""
+
+_ERASE = "\r\x1b[2K"
+_PLAIN_WIDTH = 79
+"""Columns of the line where it is erased with spaces: most terminals have one more."""
+
+
+class RunLine:
+    """Shows iteration, phase, hits, arena and peak; on terminals only.
+
+    Args:
+        quiet: show nothing.
+
+    Example:
+        >>> with RunLine(quiet=True) as line:
+        ...     print("the script's own output")
+        the script's own output
+    """
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self._shown = False
+        self._erase = _ERASE
+        self._at_line_start = True  # where the script has left the cursor
+        self._next = 0.0
+        self._streams = (sys.stdout, sys.stderr)
+        self._active = not quiet and watched()
+
+    def __enter__(self) -> Self:
+        if self._active:
+            from pgmo.cli.terminal.output import console
+
+            self._console = console(stderr=True)  # before the stream is exchanged
+            if plain():
+                width = min(self._console.width - 1, _PLAIN_WIDTH)
+                self._console.width, self._erase = width, "\r" + " " * width + "\r"
+            sys.stdout = _GivingWay(sys.stdout, self)
+            sys.stderr = _GivingWay(sys.stderr, self)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._active:
+            self.give_way("\n")
+            self._active = False
+            for name, own in zip(("stdout", "stderr"), self._streams, strict=True):
+                if isinstance(getattr(sys, name), _GivingWay):
+                    setattr(sys, name, own)
+
+    def update(self, supervision: "Supervision") -> None:
+        """Shows how things stand, unless that was shown just now or the script is in mid-line."""
+        now = time.monotonic()
+        if not self._active or now < self._next or not self._at_line_start:
+            return
+        self._next = now + _INTERVAL
+        text = "  ".join(describe(supervision))
+        if text:
+            with self._console.capture() as captured:
+                self._console.print(
+                    f"[dim]pgmo[/dim] {text}", end="", overflow="crop", no_wrap=True
+                )
+            self._write(self._erase + captured.get())
+            self._shown = True
+
+    def give_way(self, text: str) -> None:
+        """The script is about to print `text`."""
+        if self._shown:
+            self._shown = False
+            self._write(self._erase)
+        if text:
+            self._at_line_start = text.endswith("\n")
+
+    def _write(self, text: str) -> None:
+        self._streams[1].write(text)
+        self._streams[1].flush()
+
+
+def describe(supervision: "Supervision") -> list[str]:
+    """What the line says of each device; text with rich's markup."""
+    texts = []
+    for session in supervision.sessions:
+        summary = session.summary()
+        if not summary.iterations:
+            continue
+        parts = [f"iteration {summary.iterations}", f"{session.phase}"]
+        last = session.history[-1]
+        if last.phase == "replay":
+            parts.append(f"hits [bold]{last.hit_rate:.1%}[/bold]")
+        if summary.arena:
+            parts.append(f"arena {format_bytes(summary.arena)}")
+        peak = summary.peak_slot_bytes + summary.peak_fallback_bytes
+        if peak:
+            parts.append(f"peak {format_bytes(peak)}")
+        several = len(supervision.sessions) > 1
+        texts.append((f"{session.device}: " if several else "") + " · ".join(parts))
+    return texts
+
+
+class _GivingWay:
+    """A stream that takes the line away before it writes."""
+
+    def __init__(self, stream: IO[str], line: RunLine) -> None:
+        self._stream = stream
+        self._line = line
+
+    def write(self, text: str) -> int:
+        self._line.give_way(text)
+        return self._stream.write(text)
+
+    def writelines(self, lines: Any) -> None:
+        for one in lines:
+            self.write(one)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def __iter__(self) -> Any:
+        return iter(self._stream)

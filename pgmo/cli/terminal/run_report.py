@@ -1,0 +1,150 @@
+"""What `pgmo run` says and writes when the script has ended."""
+
+import json
+import os
+import shlex
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+from pgmo.cli.terminal.output import print_json, print_note, print_wrote
+from pgmo.cli.terminal.streams import checked_stdout
+from pgmo.replacement import replace_file
+from pgmo.runner.out_of_memory import is_out_of_memory, save_out_of_memory, tell
+from pgmo.runner.program import Ending, Program
+from pgmo.runner.supervision import Supervision
+
+_PROCESS = os.getpid()
+
+
+def finish(
+    program: Program,
+    ending: Ending,
+    supervision: Supervision,
+    *,
+    json_path: str | None,
+    quiet: bool,
+) -> int:
+    """Closes the sessions, tells, and returns the exit code.
+
+    Args:
+        program: what was run.
+        ending: how it ended.
+        supervision: its sessions.
+        json_path: where to write what was counted; "-" for stdout, None for nowhere.
+        quiet: say only what was written, and why memory ran out.
+
+    Raises:
+        FileError: when the JSON file cannot be written.
+    """
+    if os.getpid() != _PROCESS:
+        ending.show()  # a child that the script has forked, and that came back to here
+        return ending.code
+    wishes = supervision.wishes
+    failed = ending.error if is_out_of_memory(ending.error) else None
+    kept: tuple[Path, ...] = ()
+    if failed is not None:
+        folder = wishes.start / (wishes.save or ".")
+        kept = save_out_of_memory(failed, supervision.sessions, folder)
+    supervision.close()
+    with _perhaps_closed():
+        ending.show()
+    with _perhaps_closed():
+        sys.stdout.flush()
+    with _perhaps_closed():
+        if not quiet and (supervision.sessions or not ending.code):
+            for text in conclusions(supervision):
+                print_note(text)
+    if json_path is not None:
+        _write_json(program, ending, supervision, kept, json_path)
+    with _perhaps_closed():
+        if kept:
+            tell(map(wishes.shown, kept))
+        elif not quiet or supervision.saved:
+            saved = [wishes.shown(path) for path in supervision.saved]
+            went_well = not ending.code and not supervision.gave_up
+            print_wrote(saved, _next_command(program, supervision, saved, went_well=went_well))
+    return ending.code
+
+
+def _perhaps_closed() -> "suppress":
+    """The script may have closed stdout or stderr, or put something else in their place."""
+    return suppress(OSError, ValueError, AttributeError)
+
+
+def conclusions(supervision: Supervision) -> list[str]:
+    """What there is to say at the end.
+
+    Example:
+        >>> from pgmo.runner.supervision import Wishes
+        >>> conclusions(Supervision(Wishes("train")))[0].partition(";")[0]
+        'pgmo: the script took no step of a torch optimizer'
+    """
+    texts = []
+    for session in supervision.sessions:
+        summary = session.summary()
+        several = len(supervision.sessions) > 1
+        if summary.iterations:
+            texts.append((f"{session.device}: " if several else "") + str(summary))
+        else:
+            texts.append(
+                "pgmo: training began, but not one iteration was completed: the optimizer took no "
+                "step"
+            )
+        if supervision.wishes.profile_only and session.profile is None and summary.iterations:
+            texts.append(
+                f"pgmo: {summary.iterations} iterations were too few for a profile; it takes four "
+                "at least"
+            )
+    texts += [f"pgmo: {note}" for note in supervision.notes]
+    if not texts:
+        torch = "torch" in sys.modules
+        texts.append(
+            "pgmo: the script took no step of a torch optimizer"
+            + ("" if torch else ", and never imported torch")
+            + "; it ran as without pgmo. For other loops there is `with pgmo.optimize():`"
+        )
+    return texts
+
+
+def _next_command(
+    program: Program, supervision: Supervision, saved: list[Path], *, went_well: bool
+) -> str | None:
+    """What to do next: to look at what was saved, and to run again if there was no trouble."""
+    profiles = [path for path in saved if path.suffix == ".pgmoprof"]
+    main = [path for path in profiles if path.stem == supervision.wishes.name] or profiles
+    words = ("-m", program.target) if program.is_module else (program.target,)
+    again = shlex.join((*words, *program.arguments))
+    if not main:
+        known = any(session.profile is not None for session in supervision.sessions)
+        unsaved = known and not supervision.wishes.save and not supervision.wishes.plan
+        return f"pgmo run --save plans {again}" if unsaved and went_well else None
+    plan = main[0].with_suffix(".pgmoplan")
+    profile, with_plan = shlex.quote(str(main[0])), ""
+    commands = [f"pgmo stats {profile}"]
+    if plan in saved:
+        with_plan = f" --plan {shlex.quote(str(plan))}"
+        if went_well:
+            commands.append(f"pgmo run{with_plan} {again}")
+    commands.insert(0, f"pgmo report {profile}{with_plan}")
+    if supervision.wishes.profile_only:
+        commands.insert(0, f"pgmo plan {profile}")
+    return "\n      ".join(commands)
+
+
+def _write_json(
+    program: Program, ending: Ending, supervision: Supervision, kept: tuple[Path, ...], path: str
+) -> None:
+    fields = {
+        "program": program.target,
+        "arguments": list(program.arguments),
+        "exit_code": ending.code,
+        **supervision.to_fields(),
+        "out_of_memory": [str(supervision.wishes.shown(one)) for one in kept],
+    }
+    if path == "-":
+        with checked_stdout():
+            print_json(fields)
+        return
+    text = json.dumps(fields, indent=2, allow_nan=False) + "\n"
+    replace_file(supervision.wishes.start / path, text.encode())

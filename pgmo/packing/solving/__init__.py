@@ -1,0 +1,1 @@
+"""Solvers, and who runs them on what for how long."""

@@ -1,0 +1,83 @@
+"""The solvers that start from a packing and improve it until a deadline."""
+
+import numpy as np
+
+from pgmo import _core
+from pgmo.packing.solving import cp_sat
+from pgmo.packing.solving.best_known import BestKnown
+
+IMPROVERS: tuple[str, ...] = ("search", "branch-and-bound", "cp-sat")
+"""Names of the solvers that `improve` knows.
+
+- `search`: many skylines with learned priorities, then local moves and annealing over orders;
+- `branch-and-bound`: proves; exact search over canonical packings of each capacity;
+- `cp-sat`: proves; OR-Tools' constraint solver, an optional dependency.
+"""
+
+_FOREVER = 1e9  # seconds that native clocks can add up
+
+
+def improve(best: BestKnown, solver: str, *, time_limit: float, threads: int, seed: int) -> bool:
+    """Lets a solver work on the best packing that is known.
+
+    Args:
+        best: has a packing; is left with what the solver found and proved.
+        solver: one of `IMPROVERS`.
+        time_limit: seconds.
+        threads: that the solver may use.
+        seed: of its random choices.
+
+    Returns:
+        Whether Ctrl-C ended it.
+
+    Raises:
+        OptionError: when the solver is "cp-sat" and OR-Tools is not installed.
+
+    Example:
+        >>> from pgmo.packing.problem import Problem
+        >>> best = BestKnown(Problem([64, 32], [0, 1], [2, 3]))
+        >>> best.offer(np.array([0, 64]), "by hand")
+        >>> improve(best, "search", time_limit=1.0, threads=1, seed=0)
+        False
+    """
+    if best.offset is None:
+        raise ValueError("there is no packing to improve; offer one first")
+    if best.optimal or time_limit <= 0:
+        return False
+    start = best.seconds
+    limit = min(time_limit, _FOREVER)
+    problem = best.problem
+
+    def note(seconds: float, arena: int, bound: int, _: str = "") -> None:
+        best.note(arena, bound, solver, start + seconds)
+
+    if solver == "cp-sat":
+        answer = cp_sat.solve(
+            problem,
+            best.offset,
+            best.bound,
+            time_limit=limit,
+            threads=threads,
+            seed=seed,
+            report=note,
+        )
+        offset, bound, interrupted = answer.offset, answer.bound, answer.interrupted
+    else:
+        found = _core.solve(
+            solver,
+            problem.size,
+            problem.lower,
+            problem.upper,
+            problem.period,
+            problem.alignment,
+            best.offset,
+            best.bound,
+            limit,
+            threads,
+            seed,
+            note,
+        )
+        offset, bound, interrupted = found["offsets"], found["bound"], found["interrupted"]
+    best.offer(np.asarray(offset, np.int64), solver)
+    best.prove(int(bound), solver)
+    return bool(interrupted)

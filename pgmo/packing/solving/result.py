@@ -1,0 +1,152 @@
+"""What solving a problem gives: offsets, what is proved about them, and how they came about."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pgmo.packing.problem import Problem
+from pgmo.units import format_bytes
+
+if TYPE_CHECKING:
+    from pgmo.packing.plan import Plan
+
+
+@dataclass(frozen=True)
+class Incumbent:
+    """The state of a search at the moment when its best packing or its lower bound got better.
+
+    Args:
+        seconds: since planning began.
+        arena: bytes of the best packing so far.
+        bound: bytes that no packing can be below, as far as it is proved by then.
+        solver: which packer or solver it was.
+
+    Example:
+        >>> Incumbent(0.25, arena=110, bound=100, solver="best-fit").gap
+        0.1
+    """
+
+    seconds: float
+    arena: int
+    bound: int
+    solver: str
+
+    @property
+    def gap(self) -> float:
+        """How far the arena may still be above the smallest one: 0.01 is one per cent."""
+        return (self.arena - self.bound) / self.bound if self.bound else 0.0
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Packing:
+    """An offset for every block of a problem, and what is known about the arena that they need.
+
+    Args:
+        problem: the blocks.
+        offset: bytes, shape (m,), multiples of the problem's alignment.
+        arena: the largest `offset + aligned size`, in bytes.
+        max_load: the largest sum of aligned sizes alive at one tick, in bytes.
+        bound: bytes that no packing can be below, as far as it is proved: `max_load` or more.
+        solver: the packer or solver that found it.
+        seconds: spent on it.
+        trace: the first packing, and each that was better or proved a higher bound, in order.
+        interrupted: whether Ctrl-C ended the search early.
+
+    Example:
+        >>> from pgmo.packing.solving.portfolio import plan
+        >>> plan(Problem([64, 32, 64], [0, 1, 2], [2, 3, 3]))
+        Packing(3 blocks in 96 B, max load 96 B, gap 0.00 %, optimal, by best-fit)
+    """
+
+    problem: Problem
+    offset: NDArray[np.int64]
+    arena: int
+    max_load: int
+    bound: int
+    solver: str
+    seconds: float
+    trace: tuple[Incumbent, ...] = ()
+    interrupted: bool = False
+
+    @property
+    def optimal(self) -> bool:
+        """Whether it is proved that no packing is smaller."""
+        return self.arena == self.bound
+
+    @property
+    def gap(self) -> float:
+        """How far the arena is above the max load: 0.01 is one per cent; 0.0 when empty.
+
+        Example:
+            >>> from pgmo.packing.solving.portfolio import plan
+            >>> plan(Problem([], [], [])).gap
+            0.0
+        """
+        return self.arena / self.max_load - 1 if self.max_load else 0.0
+
+    def as_plan(self) -> "Plan":
+        """The packing as a plan of an iteration of its own, which can be saved and looked at.
+
+        Its rows are the blocks. Ticks are kept unless there are very many for so few blocks; then
+        those at which no block begins are left out.
+
+        Raises:
+            ProfileError: when a size is beyond what a profile can have (256 TiB).
+
+        Example:
+            >>> from pgmo.packing.solving.portfolio import plan
+            >>> plan(Problem([64, 32, 64], [0, 1, 2], [2, 3, 3])).as_plan().arena
+            96
+        """
+        from pgmo.packing.plan import UNPLANNED, Plan
+        from pgmo.profiler.profile import Profile
+
+        problem = self.problem
+        if _ticks(problem) > 1024 * (len(problem) + 1024):  # what readers of files accept
+            problem = problem.numbered()
+        profile = Profile.from_columns(
+            size=problem.size,
+            start=problem.lower,
+            end=problem.upper,
+            ticks=_ticks(problem),
+            circular=problem.period > 0,
+        )
+        return Plan(
+            size=profile.size,
+            start=profile.start,
+            end=profile.end,
+            stream=profile.stream,
+            varying=profile.varying,
+            shared=profile.shared,
+            offset=self.offset,
+            alternate=np.full(len(profile), UNPLANNED, np.int64),
+            arena=self.arena,
+            max_load=self.max_load,
+            optimal=self.optimal,
+            solver=self.solver,
+            alignment=problem.alignment,
+            ticks=profile.ticks,
+            circular=profile.circular,
+            fingerprint=profile.fingerprint,
+            seconds=self.seconds,
+            meta=profile.meta,
+            bound=self.bound,
+            trace=self.trace,
+            interrupted=self.interrupted,
+        )
+
+    def __len__(self) -> int:
+        return len(self.offset)
+
+    def __repr__(self) -> str:
+        return (
+            f"Packing({len(self)} blocks in {format_bytes(self.arena)}, max load "
+            f"{format_bytes(self.max_load)}, gap {100 * self.gap:.2f} %, "
+            f"{'optimal, ' if self.optimal else ''}by {self.solver})"
+        )
+
+
+def _ticks(problem: Problem) -> int:
+    return problem.period or int(problem.upper.max(initial=0))

@@ -1,0 +1,154 @@
+"""The solvers that were asked for, at work on one problem or on several at once."""
+
+import os
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from pgmo.errors import OptionError
+from pgmo.packing.problem import Problem
+from pgmo.packing.solving import cp_sat
+from pgmo.packing.solving.best_known import BestKnown, Observer
+from pgmo.packing.solving.improver import IMPROVERS, improve
+from pgmo.packing.solving.packer import PACKERS, attempt
+from pgmo.packing.solving.result import Incumbent
+from pgmo.packing.solving.stages import EFFORTS, schedule
+
+SOLVERS: tuple[str, ...] = ("auto", *PACKERS, *IMPROVERS)
+"""What `plan` takes as `solver`: the choice is left to it, one packer, or one that improves."""
+
+_MANY = 50_000  # blocks from which on not all packers are worth their time: first fit takes longest
+_NUMBERS = (int, float, np.integer, np.floating)
+_FEW = 2  # of them, the first ones, which have nearly all of what there is to gain
+
+
+class Crew:
+    """What is to be tried, with how many threads and for how long: checked options of `plan`.
+
+    Raises:
+        OptionError: when a value cannot be used, or OR-Tools is needed and missing.
+
+    Example:
+        >>> import time
+        >>> crew = Crew("auto", time_limit=1.0, effort="fast", threads=1, seed=0)
+        >>> (best,), trace, interrupted = crew.solve([Problem([8], [0], [1])], time.perf_counter())
+        >>> best.arena, len(trace), interrupted
+        (8, 1, False)
+    """
+
+    def __init__(
+        self, solver: str, time_limit: float, effort: str, threads: int | None, seed: int
+    ) -> None:
+        if solver not in SOLVERS:
+            raise OptionError(f"no solver is called {solver!r}; choose one of {', '.join(SOLVERS)}")
+        if solver == "cp-sat":
+            cp_sat.require()
+        if effort not in EFFORTS:
+            raise OptionError(f"effort={effort!r} is not one of {', '.join(EFFORTS)}")
+        if isinstance(time_limit, bool) or not isinstance(time_limit, _NUMBERS):
+            raise OptionError(f"time_limit={time_limit!r} is no number; give seconds")
+        if not time_limit >= 0:  # true for NaN, too
+            raise OptionError(f"time_limit={time_limit} is not possible; give 0 seconds or more")
+        if threads is None:
+            threads = len(os.sched_getaffinity(0))
+        self._solver, self._effort, self._time_limit = solver, effort, float(time_limit)
+        self._threads = _whole("threads", threads, 1, 4096)
+        self._seed = _whole("seed", seed, 0, 2**63 - 1)
+
+    def solve(
+        self, problems: Sequence[Problem], begin: float, observer: Observer | None = None
+    ) -> tuple[list[BestKnown], tuple[Incumbent, ...], bool]:
+        """Packs each problem, then improves where most can be gained first.
+
+        Args:
+            problems: one or more.
+            begin: `time.perf_counter()` of the moment that the time limit counts from.
+            observer: told of the sums of all arenas and of all bounds.
+
+        Returns:
+            The best of each problem, the trace of the sums, and whether Ctrl-C ended it.
+
+        Raises:
+            KeyboardInterrupt: when Ctrl-C comes before each problem has a packing.
+            OptionError: when CP-SAT is asked for and a problem's numbers are too wide for it.
+        """
+        if self._solver == "cp-sat":
+            for problem in problems:
+                cp_sat.check(problem)
+        total = _Total(observer)
+        bests = [BestKnown(problem, total.observe, begin) for problem in problems]
+        total.of = bests
+        interrupted = False
+        try:
+            self._pack(bests)
+            waiting = [best for best in bests if not best.optimal]
+            waiting.sort(key=lambda one: one.bound - one.arena)
+            while waiting and not interrupted:
+                share = (self._time_limit - waiting[0].seconds) / len(waiting)
+                interrupted = self._improve(waiting.pop(0), share)
+        except KeyboardInterrupt:
+            if any(best.offset is None for best in bests):
+                raise
+            interrupted = True
+        return bests, tuple(total.trace), interrupted
+
+    def _pack(self, bests: Sequence[BestKnown]) -> None:
+        """One packer for each problem before a second one for any."""
+        turns = [iter(self._packers(len(best.problem))) for best in bests]
+        for place in range(len(PACKERS)):
+            for best, packers in zip(bests, turns, strict=True):
+                left = self._time_limit - best.seconds
+                if place and (best.optimal or left <= 0):
+                    continue
+                if (packer := next(packers, None)) is None:
+                    continue
+                offset, interrupted = attempt(best.problem, packer, left)
+                best.offer(offset, packer)
+                if interrupted:
+                    raise KeyboardInterrupt
+
+    def _packers(self, blocks: int) -> Sequence[str]:
+        if self._solver in PACKERS:
+            return (self._solver,)
+        return PACKERS if blocks <= _MANY else PACKERS[:_FEW]
+
+    def _improve(self, best: BestKnown, time_limit: float) -> bool:
+        deadline = best.seconds + time_limit
+        for solver, seconds in self._turns(best, time_limit):
+            rest = min(seconds, deadline - best.seconds)
+            if improve(best, solver, time_limit=rest, threads=self._threads, seed=self._seed):
+                return True
+        return False
+
+    def _turns(self, best: BestKnown, time_limit: float) -> Iterator[tuple[str, float]]:
+        if self._solver in IMPROVERS:
+            yield self._solver, time_limit
+        elif self._solver == "auto":
+            yield from schedule(best, self._effort, time_limit)
+
+
+class _Total:
+    """Adds up what happens to several problems."""
+
+    def __init__(self, observer: Observer | None) -> None:
+        self.of: Sequence[BestKnown] = ()
+        self.trace: list[Incumbent] = []
+        self._observer = observer
+
+    def observe(self, event: Incumbent) -> None:
+        """Takes an event of one problem; there is a sum as soon as each has a packing."""
+        last = [best.trace[-1] for best in self.of if best.trace]
+        if len(last) < len(self.of):
+            return
+        arena, bound = sum(one.arena for one in last), sum(one.bound for one in last)
+        self.trace.append(Incumbent(event.seconds, arena, bound, event.solver))
+        if self._observer is not None:
+            self._observer(self.trace[-1])
+
+
+def _whole(name: str, value: object, low: int, high: int) -> int:
+    if not isinstance(value, int | np.integer) or isinstance(value, bool):
+        raise OptionError(f"{name}={value!r} must be a whole number from {low} to {high}")
+    if not low <= int(value) <= high:
+        raise OptionError(f"{name}={value} must be a whole number from {low} to {high}")
+    return int(value)

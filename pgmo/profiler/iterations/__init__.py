@@ -1,0 +1,1 @@
+"""From events to iterations, and from iterations to a profile."""

@@ -1,0 +1,92 @@
+"""The opening: a program's first iteration, in which its optimizer state is born.
+
+    iteration    0               1           2           3
+    requests     a b s c t       a b c       a b c       a b c      s, t: born here, never again
+    opening      [0 ----- 5)
+    block b        [=)                                              dies in the iteration
+    block c            [===========)                                dies in the next: wrapping
+    block s          [=======================================...    nothing frees it: persistent
+
+Later iterations lack the first one's extra requests, so their plan does not fit it: a plan made
+from the opening serves it, once, and knows in advance which of its blocks stay for good.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from pgmo.profiler.iterations.alignment import UNPAIRED, align
+from pgmo.profiler.iterations.lifetimes import Steady, build_profile, check_belongs
+from pgmo.profiler.profile import Profile, ProfileMeta
+from pgmo.profiler.recording import ALIVE, Iteration
+from pgmo.profiler.tag import Tag
+
+_FOLLOWERS = 2
+"""Later iterations that show what is freed: a block of the first may live through the second."""
+
+
+def build_opening(
+    iterations: list[Iteration],
+    steady: Steady,
+    tags: Sequence[Tag] = (),
+    meta: ProfileMeta | None = None,
+) -> Profile | None:
+    """Makes a profile of the first recorded iteration, as it was.
+
+    Its lifetimes are those observed over the iterations that followed: time passes in the members
+    of `steady`, whose requests are placed by their counterparts in the opening. A block that
+    nothing frees while they were recorded is persistent: optimizer state, workspaces. One that is
+    freed after more than two periods ends at two, the longest life that a profile can tell. The
+    profile is circular, as all are that can be replayed.
+
+    Args:
+        iterations: all that were recorded, from `split`; the first is the program's first, too.
+        steady: what the program does after its first iteration.
+        tags: what the tags of the iterations index; the opening borrows them from a later one.
+        meta: goes into the profile.
+
+    Returns:
+        None when there is nothing to tell: the first iteration has no requests or was recorded
+        with tags (which adds requests of its own), it is a member of `steady`, whose plan serves
+        it then, or fewer than two members follow it.
+
+    Raises:
+        ProfileError: when `steady` does not belong to `iterations`.
+
+    Example:
+        >>> from pgmo.profiler.recording import make_events, split
+        >>> from pgmo.profiler.iterations.step_finder import find_steady
+        >>> rows = [("request", 64), ("request", 24), ("request", 32), ("free", 0), ("step",)]
+        >>> for block in (3, 5, 7):  # block 1 is never freed
+        ...     rows += [("request", 64), ("free", block - 1), ("request", 32), ("free", block)]
+        ...     rows += [("step",)]
+        >>> iterations = split(make_events(rows))
+        >>> build_opening(iterations, find_steady(iterations)).end.tolist()
+        [3, -1, 5]
+    """
+    check_belongs(steady, iterations)
+    followers = sorted(index for index in steady.rows if index > 0)
+    first = iterations[0]
+    if not len(first) or np.any(first.tag >= 0) or 0 in steady.rows or len(followers) < _FOLLOWERS:
+        return None
+    place = align(first, iterations[steady.reference])
+    rows = {0: np.arange(len(first))}
+    for index in followers:
+        own = steady.rows[index]
+        rows[index] = np.where(own == UNPAIRED, UNPAIRED, place[own])
+    # Those that follow are shadows: they keep the clock, but only the first iteration's own sizes
+    # and lifetimes count.
+    opening = Steady(
+        kind="exact",
+        reference=0,
+        rows=rows,
+        varying=np.zeros(len(first), np.bool_),
+        shadows=frozenset(followers),
+        followers=len(iterations) - 1,
+        explanation="the first iteration",
+    )
+    profile = build_profile(iterations, opening, tags, meta)
+    late = profile.persistent & (first.gone != ALIVE)
+    end = np.where(late, profile.start + 2 * profile.ticks, profile.end)
+    return replace(profile, end=end)

@@ -1,0 +1,293 @@
+"""Makes a profile of a trace: of one iteration where it repeats, else of all of it.
+
+    requests   h h h | a b c d | a b c d | a b          h: head, of another kind
+    pieces     0     | 1       | 2       | 3            reference: 2, the last whole one
+    paired     - - - | 0 1 2 3 | 0 1 2 3 | 0 1        the last one tells when wrapping blocks die
+
+Boundaries are the trace's marks if the iterations between them agree. If not, they come from the
+period of the requests, and lie where the least is alive; but most periods are loops within an
+iteration (`guess`), and where exactly one iteration is marked, none is looked for. Whoever knows
+better asks for the whole, or for one iteration.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pgmo.errors import OptionError
+from pgmo.profiler.iterations.iteration_guess import objection
+from pgmo.profiler.iterations.lifetimes import Steady, build_profile
+from pgmo.profiler.iterations.loops import names_of
+from pgmo.profiler.iterations.pairing import NOT_FREED, Blocks, live_bytes, pair_blocks
+from pgmo.profiler.iterations.period import Period, find_period
+from pgmo.profiler.iterations.same_pieces import same_pieces, steady_of
+from pgmo.profiler.iterations.step_finder import find_steady
+from pgmo.profiler.profile import NEVER, Profile, ProfileMeta
+from pgmo.profiler.recording import EVENT, FREE, REQUEST, STEP, STREAM, Iteration, split
+from pgmo.profiler.trace import Event, MarkedBy, Trace
+
+
+def profile_of(
+    trace: Trace,
+    meta: ProfileMeta | None = None,
+    *,
+    whole: bool = False,
+    iteration: int | None = None,
+) -> Profile:
+    """The profile of a trace, with the trace attached.
+
+    A steady iteration gives a circle. What does not repeat gives a line: blocks from before the
+    trace begin at tick 0, and are persistent if nothing frees them; blocks that the trace makes and
+    does not free live to its end, as that is all it says.
+
+    Args:
+        trace: the trace; marks are added to the one that is attached where they were found.
+        meta: goes into the profile, with a note `iterations` in words about what was found.
+        whole: a line of everything, whatever repeats.
+        iteration: this one, whether it repeats or not: 0 is the first that begins at a mark, -1
+            is what comes before. Where nothing is marked, the period of the requests counts,
+            whatever speaks against it.
+
+    Raises:
+        OptionError: when there is no such iteration, or when both are asked for.
+        ProfileError: when the trace has more requests than a profile can hold.
+
+    Example:
+        >>> rows = [(0, 64, 8), (0, 128, 4), (1, 64, 8), (1, 128, 4)] * 2
+        >>> kind, address, size = zip(*rows)
+        >>> profile = profile_of(Trace.from_columns(kind=kind, address=address, size=size))
+        >>> profile.circular, profile.size.tolist(), profile.end.tolist()
+        (True, [8, 4], [2, 2])
+    """
+    if whole and iteration is not None:
+        raise OptionError("the whole and one iteration cannot both be asked for; leave one out")
+    meta = meta or ProfileMeta()
+    blocks = pair_blocks(trace)
+    requests = blocks.row[blocks.row >= trace.before]
+    own = trace.kind[trace.before :] == Event.MARK
+    marks = trace.before + np.flatnonzero(own)
+    pieces = _pieces(trace, blocks, np.searchsorted(requests, marks)) if len(marks) else []
+    if whole:
+        return _line(trace, blocks, meta, "all {} requests, by hand")
+    if iteration is not None and not len(marks):
+        trace, blocks, pieces, marks = _by_hand(trace, blocks, requests)
+    if iteration is not None:
+        chosen = _chosen(trace, blocks, pieces, marks, iteration)
+        return _circle(trace, blocks, pieces, chosen, meta, f"number {iteration}, chosen by hand")
+    if len(marks) == 1:
+        return _line(trace, blocks, meta, "one is marked; all {} requests, as they came")
+    steady = same_pieces(pieces)
+    if steady is not None and 2 * _count(steady) < len(pieces):
+        # Few are the same: sizes change from one to the next, and the largest counts.
+        steady = max(steady, find_steady(pieces) or steady, key=_count)
+    if steady is not None:
+        return _circle(trace, blocks, pieces, steady, meta, "by the marks in the trace")
+    found, why = _by_period(trace, blocks, requests, meta)
+    if found is not None:
+        return found
+    # Sizes that change from one iteration to the next have no period, but marks may tell them.
+    steady = find_steady(pieces)
+    if steady is not None:
+        return _circle(trace, blocks, pieces, steady, meta, "by the marks in the trace")
+    return _line(trace, blocks, meta, "none that repeats; all {} requests, as they came" + why)
+
+
+def _by_period(
+    trace: Trace, blocks: Blocks, requests: NDArray[np.int64], meta: ProfileMeta
+) -> tuple[Profile | None, str]:
+    """The profile of what repeats; None if nothing does, or why what does is no iteration."""
+    why = ""
+    for period in _periods(trace, requests):
+        edges = _boundaries(trace, blocks, requests, period)
+        pieces = _pieces(trace, blocks, edges)
+        steady = same_pieces(pieces)
+        if steady is None:
+            continue
+        marked, again = _marked(trace, requests[edges[edges < len(requests)]])
+        profile = _circle(marked, again, pieces, steady, meta, "found by their period")
+        against = objection(trace, blocks, requests, period, pieces, steady, profile)
+        if not against:
+            return profile, ""
+        why = why or f"; {period.times} times {period.length} are no iterations: {against}"
+    return None, why
+
+
+def _periods(trace: Trace, requests: NDArray[np.int64]) -> Iterator[Period]:
+    """What repeats. Where requests come from tells more than their sizes, alike in all layers."""
+    names = names_of(trace, requests)
+    by_origin = find_period(names * (len(trace.tags) + 1) + trace.tag[requests])
+    if by_origin is not None:
+        yield by_origin
+    by_size = find_period(names)
+    if by_size is not None and by_size != by_origin:
+        yield by_size
+
+
+def _by_hand(
+    trace: Trace, blocks: Blocks, requests: NDArray[np.int64]
+) -> tuple[Trace, Blocks, list[Iteration], NDArray[np.int64]]:
+    """The trace marked by its period, its blocks, its pieces, and the rows of its marks."""
+    for period in _periods(trace, requests):
+        edges = _boundaries(trace, blocks, requests, period)
+        marked, again = _marked(trace, requests[edges[edges < len(requests)]])
+        pieces = _pieces(trace, blocks, edges)
+        return marked, again, pieces, np.flatnonzero(marked.kind == Event.MARK)
+    raise OptionError(
+        "the recording has no marks and nothing in it repeats, so there are no iterations to "
+        "choose from; leave the choice out, and all of it is the profile"
+    )
+
+
+def _chosen(
+    trace: Trace,
+    blocks: Blocks,
+    pieces: list[Iteration],
+    marks: NDArray[np.int64],
+    number: int,
+) -> Steady:
+    """One iteration by its number, with those that are the same."""
+    first = int(np.searchsorted(blocks.row, trace.before))
+    found = {
+        int(np.searchsorted(marks, blocks.row[first + piece.first])) - 1: piece
+        for piece in pieces
+        if len(piece)
+    }
+    if number not in found:
+        raise OptionError(
+            f"iteration {number} is not in the recording; the iterations that request anything "
+            f"are {_ranges(sorted(found))}"
+        )
+    return steady_of(pieces, found[number])
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """Whole numbers in ascending order, runs of them as "3 to 9"."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and runs[-1][1] == number - 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ", ".join(f"{low} to {high}" if low < high else str(low) for low, high in runs)
+
+
+def _count(steady: Steady) -> int:
+    """Iterations that are the same from beginning to end."""
+    ticks = len(steady.varying)
+    return sum(1 for rows in steady.rows.values() if len(rows) == ticks and rows.min() >= 0)
+
+
+def _pieces(trace: Trace, blocks: Blocks, edges: NDArray[np.int64]) -> list[Iteration]:
+    """The requests between the edges, also before the first and after the last one."""
+    first = int(np.searchsorted(blocks.row, trace.before))
+    row, shared = blocks.row[first:], blocks.shared[first:]
+    # What other streams still used is free only when they are done with it.
+    ends = np.where(shared, blocks.gone[first:], blocks.let_go[first:])
+    edges = np.unique(edges)
+    edges = edges[(edges > 0) & (edges < len(row))]
+    number = np.arange(len(row))
+    freed, told = np.flatnonzero(ends != NOT_FREED), np.flatnonzero(shared)
+    counts = (len(row), len(freed), len(told), len(edges) + 1)
+    events = np.zeros(sum(counts), EVENT)
+    events["kind"] = np.repeat([REQUEST, FREE, STREAM, STEP], counts)
+    events["block"][: sum(counts[:3])] = np.concatenate([number, freed, told])
+    events["tag"] = -1
+    events["bytes"][: len(row)] = trace.size[row]
+    events["stream"][: len(row)] = trace.stream[row]
+    events["tag"][: len(row)] = trace.tag[row]
+    # A step comes right before the request that begins the next piece, after the frees before it.
+    place = np.concatenate([row, ends[freed], row[told], row[edges] - 0.5, [len(trace)]])
+    rank = np.repeat([0, 1, 2, 3], counts)
+    return split(events[np.lexsort((rank, place))])
+
+
+def _boundaries(
+    trace: Trace, blocks: Blocks, requests: NDArray[np.int64], period: Period
+) -> NDArray[np.int64]:
+    """Requests that begin an iteration: where the least is alive, so that few blocks wrap."""
+    # Before each request; a first one has nothing before.
+    live = live_bytes(trace, blocks)[requests - 1]
+    if len(requests) and requests[0] == 0:
+        live[0] = 0
+    # Of the last whole turn; only where there are more than two may a turn be lost for it.
+    spare = (period.stop - period.start) % period.length
+    phases = period.length if period.times > 2 else spare + 1
+    last = period.stop - spare - period.length - (period.length if phases > spare + 1 else 0)
+    phase = int(np.argmin(live[last : last + phases]))
+    return np.arange(period.start + phase, period.stop + 1, period.length)
+
+
+def _marked(trace: Trace, begins: NDArray[np.int64]) -> tuple[Trace, Blocks]:
+    """The trace with a mark before each of these rows, and no others."""
+    kept = np.flatnonzero(trace.kind != Event.MARK)
+    place = np.concatenate([kept, begins - 0.5])
+    order = np.argsort(place, kind="stable")
+    source = np.concatenate([kept, begins])[order]
+    is_mark = order >= len(kept)
+    marked = replace(
+        trace,
+        kind=np.where(is_mark, Event.MARK, trace.kind[source]),
+        address=np.where(is_mark, 0, trace.address[source]),
+        size=np.where(is_mark, 0, trace.size[source]),
+        stream=np.where(is_mark, 0, trace.stream[source]).astype(np.uint64),
+        tag=np.where(is_mark, -1, trace.tag[source]),
+        time=trace.time[source],
+        marked_by=MarkedBy.PERIOD,
+    )
+    return marked, pair_blocks(marked)
+
+
+def _circle(
+    trace: Trace,
+    blocks: Blocks,
+    pieces: Sequence[Iteration],
+    steady: Steady,
+    meta: ProfileMeta,
+    how: str,
+) -> Profile:
+    """The profile of the steady iteration."""
+    profile = build_profile(list(pieces), steady, trace.tags)
+    reference = pieces[steady.reference]
+    first = int(np.searchsorted(blocks.row, trace.before)) + reference.first
+    rows = blocks.row[first : first + len(reference)]
+    count = 1 if steady.kind == "none" else _count(steady)
+    notes = {**meta.notes, "iterations": f"{count} of {profile.ticks} requests, {how}"}
+    return replace(
+        profile,
+        tag=reference.tag,
+        address=trace.address[rows],
+        meta=replace(meta, notes=notes),
+        trace=trace,
+    )
+
+
+def _line(trace: Trace, blocks: Blocks, meta: ProfileMeta, what: str) -> Profile:
+    """The profile of everything; `what` says so, with the number of requests filled in."""
+    seen = np.zeros(len(trace) + 1, np.int64)
+    is_request = np.zeros(len(trace), np.bool_)
+    is_request[blocks.row[blocks.row >= trace.before]] = True
+    seen[1:] = np.cumsum(is_request)
+    ticks = int(seen[-1])
+    start = seen[blocks.row]
+    before = blocks.row < trace.before
+    ends = np.where(blocks.shared, blocks.gone, blocks.let_go)
+    end = np.where(ends == NOT_FREED, np.where(before, NEVER, max(ticks, 1)), seen[ends])
+    kept = (end == NEVER) | (end > start)  # some from before are freed before the first request
+    row = blocks.row[kept]
+    return Profile.from_columns(
+        size=trace.size[row],
+        start=start[kept],
+        end=end[kept],
+        ticks=max(ticks, 1),
+        stream=trace.stream[row],
+        tag=trace.tag[row],
+        shared=blocks.shared[kept],
+        address=trace.address[row],
+        circular=False,
+        steady=False,
+        tags=trace.tags,
+        meta=replace(meta, notes={**meta.notes, "iterations": what.format(ticks)}),
+        trace=trace,
+    )

@@ -1,0 +1,238 @@
+"""Builds the profile: when each block of the reference iteration dies, seen over what followed.
+
+    iterations   A0        A1        B         A2          A the structure, B another one
+    clock        0 .. T    T .. 2T   2T        2T .. 3T    T requests each; B takes no time
+    block              [-----------------)                 freed in B: lives to the start of A2
+
+Time passes only in iterations of the structure itself. A block that is freed while another
+structure runs (an evaluation between two training steps) is gone when the structure's next
+iteration begins.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pgmo.errors import ProfileError
+from pgmo.profiler.iterations.alignment import UNPAIRED, align
+from pgmo.profiler.iterations.matching import Kind, compare
+from pgmo.profiler.profile import NEVER, Profile, ProfileMeta
+from pgmo.profiler.recording import ALIVE, Iteration
+from pgmo.profiler.tag import Tag
+
+
+@dataclass(frozen=True, eq=False)
+class Steady:
+    """A group of iterations of one structure.
+
+    Args:
+        kind: "exact", "fit", or "none" when made by `best_effort`.
+        reference: index of the iteration whose ordinals are used.
+        rows: for each member its requests' ordinals in the reference or -1, by iteration index.
+        varying: where members disagree about the size, shape (requests of the reference,).
+        shadows: members recorded with tags. The tagger's dispatch mode adds requests (autograd adds
+            gradients out of place while one is active) and lengthens lifetimes, so shadows keep the
+            clock and lend their tags, but neither sizes nor lifetimes, and are no reference.
+        followers: complete iterations recorded after the reference; from two on, the frees of
+            wrapping and doubly live blocks have been seen; with none they look persistent.
+        explanation: why these belong together, or why nothing does.
+    """
+
+    kind: Kind
+    reference: int
+    rows: dict[int, NDArray[np.int64]]
+    varying: NDArray[np.bool_]
+    shadows: frozenset[int]
+    followers: int
+    explanation: str
+
+
+def build_profile(
+    iterations: list[Iteration],
+    steady: Steady,
+    tags: Sequence[Tag] = (),
+    meta: ProfileMeta | None = None,
+    tags_from: int | None = None,
+) -> Profile:
+    """Makes a profile of the reference iteration of `steady`.
+
+    Sizes are the largest, and lifetimes the longest, over the members with as many requests: those
+    with fewer are paired by similarity, so now and then with the wrong row, and are only asked
+    about lifetimes of which the others know nothing. A block that no member frees, or that outlives
+    two periods, is persistent. A block that any member shares between streams, one recorded with
+    tags included, is shared.
+
+    Args:
+        iterations: all that were recorded, from `split`.
+        steady: from `find_steady` or `best_effort`.
+        tags: what the tags of the iterations index.
+        meta: goes into the profile.
+        tags_from: index of the iteration that was recorded with tags; None to look for it.
+
+    Raises:
+        ProfileError: when `steady` does not belong to `iterations`.
+
+    Example:
+        >>> from pgmo.profiler.recording import make_events, split
+        >>> from pgmo.profiler.iterations.step_finder import find_steady
+        >>> rows = [("request", 64), ("request", 32), ("free", 0), ("step",)]
+        >>> rows += [("request", 64), ("free", 1), ("request", 32), ("free", 2), ("step",)]
+        >>> iterations = split(make_events(rows))
+        >>> build_profile(iterations, find_steady(iterations)).end.tolist()
+        [2, 3]
+    """
+    check_belongs(steady, iterations)
+    reference = iterations[steady.reference]
+    size = reference.size.copy()
+    if steady.kind != "none":
+        for index in steady.rows.keys() - steady.shadows:
+            rows = steady.rows[index]
+            if len(rows) < len(reference):
+                continue
+            paired = rows != UNPAIRED
+            size[rows[paired]] = np.maximum(size[rows[paired]], iterations[index].size[paired])
+    ordinal = np.arange(len(reference))
+    end = _ends(iterations, steady)
+    return Profile(
+        size=size,
+        start=ordinal,
+        end=end,
+        stream=reference.stream,
+        thread=reference.thread,
+        tag=_tags(iterations, steady, end, tags_from),
+        ordinal=ordinal,
+        varying=steady.varying,
+        shared=_shared(iterations, steady),
+        address=np.zeros(len(reference), np.int64),
+        ticks=len(reference),
+        circular=True,
+        steady=steady.kind != "none",
+        tags=tuple(tags),
+        meta=meta or ProfileMeta(),
+    )
+
+
+def check_belongs(steady: Steady, iterations: list[Iteration]) -> None:
+    """Refuses a steady state of another recording.
+
+    Raises:
+        ProfileError: when it names iterations that are not there.
+    """
+    if not 0 <= steady.reference < len(iterations) or max(steady.rows) >= len(iterations):
+        raise ProfileError(
+            f"the steady state names iteration {max(steady.rows)} of {len(iterations)}; "
+            "find it in the same recording"
+        )
+
+
+def _shared(iterations: list[Iteration], steady: Steady) -> NDArray[np.bool_]:
+    """Rows whose block some member uses on several streams."""
+    shared = iterations[steady.reference].shared.copy()
+    for index, rows in steady.rows.items():
+        shared[rows[iterations[index].shared & (rows != UNPAIRED)]] = True
+    return shared
+
+
+def _ends(iterations: list[Iteration], steady: Steady) -> NDArray[np.int64]:
+    """The longest known end of each row, in ticks since its own iteration began, or `NEVER`."""
+    ticks = len(iterations[steady.reference])
+    members = sorted(steady.rows)
+    clock = _Clock(iterations, steady, ticks)
+    start = np.arange(ticks)
+    ends = np.zeros((2, ticks), np.int64)  # told by members of full length, and by shorter ones
+    outlived = np.zeros(ticks, np.bool_)
+    for turn, index in enumerate(members):
+        if index in steady.shadows:
+            continue
+        rows, gone = steady.rows[index], iterations[index].gone
+        told = ends[int(len(rows) < ticks)]
+        known = (rows != UNPAIRED) & (gone != ALIVE)
+        row = rows[known]
+        told[row] = np.maximum(told[row], clock.at(gone[known]) - turn * ticks)
+        # Not freed while two whole periods passed: nothing that was recorded will free it.
+        alive = rows[(rows != UNPAIRED) & (gone == ALIVE)]
+        outlived[alive] |= (len(members) - turn) * ticks > start[alive] + 2 * ticks
+    end = np.where(ends[0] > 0, ends[0], ends[1])
+    forever = (end == 0) | outlived | (end > start + 2 * ticks)
+    return np.where(forever, NEVER, end)
+
+
+class _Clock:
+    """Turns "before request number g of the recording" into ticks since the first member began."""
+
+    def __init__(self, iterations: list[Iteration], steady: Steady, ticks: int) -> None:
+        members = sorted(steady.rows)
+        self._last = np.array([it.first + len(it) for it in iterations])
+        self._first = np.array([it.first for it in iterations])
+        self._is_member = np.isin(np.arange(len(iterations)), members)
+        # Members that began up to and including each iteration; the table holds, member by member,
+        # the tick of each local position: that of the next request with a place in the reference.
+        self._begun = np.cumsum(self._is_member)
+        self._ticks = ticks
+        tables = [_next_row(steady.rows[index], ticks) for index in members]
+        self._table = np.concatenate(tables)
+        offsets = np.cumsum([0] + [len(table) for table in tables[:-1]])
+        self._offset = np.zeros(len(iterations), np.int64)
+        self._offset[members] = offsets
+
+    def at(self, request: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Ticks, shape of `request`; at the boundary of two iterations the earlier one counts."""
+        inside = np.searchsorted(self._last, request, side="left")
+        local = request - self._first[inside]
+        member = self._is_member[inside]
+        position = np.where(member, self._offset[inside] + local, 0)
+        within = np.where(member, self._table[position], self._ticks)
+        ticks: NDArray[np.int64] = (self._begun[inside] - 1) * self._ticks + within
+        return ticks
+
+
+def _next_row(rows: NDArray[np.int64], ticks: int) -> NDArray[np.int64]:
+    """For each local position 0..n the first reference ordinal at or after it."""
+    filled = np.append(np.where(rows == UNPAIRED, ticks, rows), ticks)
+    return np.minimum.accumulate(filled[::-1])[::-1]
+
+
+def _tags(
+    iterations: list[Iteration], steady: Steady, end: NDArray[np.int64], tags_from: int | None
+) -> NDArray[np.int32]:
+    """The tags of the reference's requests, carried over from the iteration that has them."""
+    reference = iterations[steady.reference]
+    tag = np.full(len(reference), -1, np.int32)
+    if tags_from is None:
+        tagged = [int((iteration.tag >= 0).sum()) for iteration in iterations]
+        order = sorted(range(len(iterations)), key=lambda i: (i in steady.rows, tagged[i]))
+        tags_from = next((index for index in reversed(order) if tagged[index]), steady.reference)
+        strange = tags_from not in steady.rows
+        if strange and compare(reference, iterations[tags_from]).kind == "none":
+            return tag
+    source = iterations[tags_from]
+    rows = steady.rows.get(tags_from)
+    born = source.gone == ALIVE
+    if tags_from == 0 and len(source) != len(reference) and born.any() and (end != NEVER).all():
+        # Optimizer state is born there, beside temporaries of the same sizes, which go on.
+        source, rows = _only(source, ~born), None
+    rows = align(reference, source) if rows is None else rows
+    paired = rows != UNPAIRED
+    tag[rows[paired]] = source.tag[paired]
+    return _lend_tags(tag)
+
+
+def _only(iteration: Iteration, wanted: NDArray[np.bool_]) -> Iteration:
+    """Some of the requests of an iteration."""
+    names = ("size", "stream", "thread", "tag", "gone", "shared")
+    return replace(iteration, **{name: getattr(iteration, name)[wanted] for name in names})
+
+
+def _lend_tags(tag: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Gives requests that were not seen with tags the tag of the next one that was.
+
+    They are the numbers that an operator wraps into tensors before it asks for its result: with a
+    dispatch mode active they are wrapped elsewhere.
+    """
+    known = np.flatnonzero(tag >= 0)
+    if not known.size:
+        return tag
+    following = np.searchsorted(known, np.arange(len(tag)))
+    return tag[known[np.minimum(following, len(known) - 1)]]

@@ -1,0 +1,113 @@
+"""Pieces of a trace that issue the same requests: what is steady in it."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pgmo.profiler.iterations.alignment import UNPAIRED, align
+from pgmo.profiler.iterations.lifetimes import Steady
+from pgmo.profiler.recording import Iteration
+
+
+def same_pieces(pieces: list[Iteration]) -> Steady | None:
+    """The largest group of pieces with the same requests, and what the neighbours show of it.
+
+    Args:
+        pieces: all requests of the trace in order, the first and the last piece maybe cut short.
+
+    Returns:
+        The group with its last member as the reference; None when no two pieces are the same.
+
+    Example:
+        >>> from pgmo.profiler.recording import make_events, split
+        >>> rows = [("request", 64), ("request", 32), ("step",)] * 3
+        >>> same_pieces(split(make_events(rows))).reference
+        2
+    """
+    groups: dict[bytes, list[int]] = {}
+    for piece in pieces:
+        if len(piece):
+            groups.setdefault(piece.size.tobytes() + piece.stream.tobytes(), []).append(piece.index)
+    members = max(groups.values(), key=lambda m: (len(m) * len(pieces[m[0]]), m[-1]), default=[])
+    if len(members) < 2:
+        return None
+    return _steady(pieces, members, pieces[members[-1]])
+
+
+def steady_of(pieces: list[Iteration], reference: Iteration) -> Steady:
+    """What is known of one piece: from those that are the same, or else from the next one.
+
+    Example:
+        >>> from pgmo.profiler.recording import make_events, split
+        >>> rows = [("request", 64), ("step",), ("request", 32), ("free", 0), ("step",)]
+        >>> first, second = split(make_events(rows))
+        >>> steady_of([first, second], first).kind
+        'none'
+    """
+    members = [piece.index for piece in pieces if piece.same_requests(reference)]
+    if len(members) > 1:
+        return _steady(pieces, members, reference)
+    rows = {reference.index: np.arange(len(reference))}
+    following = next((piece for piece in pieces[reference.index + 1 :] if len(piece)), None)
+    if following is not None:
+        rows[following.index] = align(reference, following)
+    return Steady(
+        kind="none",
+        reference=reference.index,
+        rows=rows,
+        varying=np.zeros(len(reference), np.bool_),
+        shadows=frozenset(),
+        followers=len(pieces) - 1 - reference.index,
+        explanation="no other iteration issues the same requests",
+    )
+
+
+def _steady(pieces: list[Iteration], members: list[int], reference: Iteration) -> Steady:
+    ticks = len(reference)
+    rows = {index: np.arange(ticks) for index in members}
+    head, tail = pieces[0], pieces[-1]
+    end, start = _as_end(head, reference), _as_start(tail, reference)
+    # A first one that ends like the others by chance, such as one that makes the optimizer's state,
+    # tells nothing of how long blocks live.
+    if (end == UNPAIRED).sum() > max(0, len(head) - ticks):
+        end = np.full(len(head), UNPAIRED)
+    for piece, partial in ((head, end), (tail, start)):
+        if piece.index not in rows and (partial != UNPAIRED).any():
+            rows[piece.index] = partial
+    return Steady(
+        kind="exact",
+        reference=reference.index,
+        rows=rows,
+        varying=np.zeros(ticks, np.bool_),
+        shadows=frozenset(),
+        followers=len(pieces) - 1 - reference.index,
+        explanation=f"{len(members)} iterations issue the same {ticks} requests",
+    )
+
+
+def _as_start(piece: Iteration, reference: Iteration) -> NDArray[np.int64]:
+    """Rows of an iteration that was cut short."""
+    return _leading(piece.size, piece.stream, reference.size, reference.stream)
+
+
+def _as_end(piece: Iteration, reference: Iteration) -> NDArray[np.int64]:
+    """Rows of an iteration whose beginning was not seen."""
+    rows = _leading(
+        piece.size[::-1], piece.stream[::-1], reference.size[::-1], reference.stream[::-1]
+    )[::-1]
+    return np.where(rows == UNPAIRED, UNPAIRED, len(reference) - 1 - rows)
+
+
+def _leading(
+    size: NDArray[np.int64],
+    stream: NDArray[np.uint64],
+    whole_size: NDArray[np.int64],
+    whole_stream: NDArray[np.uint64],
+) -> NDArray[np.int64]:
+    both = min(len(size), len(whole_size))
+    differ = np.flatnonzero(
+        (size[:both] != whole_size[:both]) | (stream[:both] != whole_stream[:both])
+    )
+    alike = int(differ[0]) if differ.size else both
+    rows = np.full(len(size), UNPAIRED, np.int64)
+    rows[:alike] = np.arange(alike)
+    return rows

@@ -1,0 +1,167 @@
+"""Finds the steady state: iterations that issue the same requests.
+
+For the caller, after each recorded iteration:
+
+    iterations = split(events)
+    steady = find_steady(iterations)               # None: nothing agrees yet, record on
+    if steady and steady.followers >= 2: ...       # its wrapping frees have been seen
+        profile = build_profile(iterations, steady, tags, meta)
+    elif too_many: profile = build_profile(iterations, best_effort(iterations), tags, meta)
+
+`steady.explanation` says in words what agrees, or, from `best_effort`, what does not. An iteration
+recorded with tags has requests of its own (see `Steady.shadows`), so two others must agree: with
+tags in the first recorded iteration, the fourth completes the picture.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pgmo.profiler.iterations.alignment import UNPAIRED, align
+from pgmo.profiler.iterations.lifetimes import Steady, build_profile
+from pgmo.profiler.iterations.matching import Kind, Match, compare, first_difference
+from pgmo.profiler.recording import ALIVE, Iteration
+
+__all__ = ["Match", "Steady", "best_effort", "build_profile", "compare", "find_all", "find_steady"]
+
+
+def find_steady(iterations: list[Iteration]) -> Steady | None:
+    """The newest structure that at least two recorded iterations share, or None.
+
+    Iterations need not be adjacent: training and evaluation may take turns.
+
+    Example:
+        >>> from pgmo.profiler.recording import make_events, split
+        >>> rows = [("request", 8), ("step",), ("request", 4), ("step",), ("request", 8), ("step",)]
+        >>> sorted(find_steady(split(make_events(rows))).rows)
+        [0, 2]
+    """
+    return next(iter(find_all(iterations)), None)
+
+
+def find_all(iterations: list[Iteration]) -> list[Steady]:
+    """Every structure that at least two recorded iterations share, the newest first."""
+    plain, tagged = _by_tags(iterations)
+    found = []
+    # Exact repetitions first: they are certain, and iterations at other sizes then join them.
+    for seek in (_exact_reference, _fit_reference):
+        while (reference := seek(plain)) is not None:
+            steady = _gather(reference, plain, tagged, len(iterations))
+            found.append(steady)
+            plain = [iteration for iteration in plain if iteration.index not in steady.rows]
+    return sorted(found, key=lambda steady: -max(steady.rows.keys() - steady.shadows))
+
+
+def best_effort(iterations: list[Iteration]) -> Steady | None:
+    """What to plan from when no iterations agree: the last one whose successor was recorded too.
+
+    The profile made from it is marked as not steady. None without any requests.
+
+    Example:
+        >>> from pgmo.profiler.recording import make_events, split
+        >>> rows = [("request", 8), ("step",), ("request", 4), ("step",)]
+        >>> best_effort(split(make_events(rows))).explanation
+        'request 0 asks for 8 B in iteration 0, 4 B in iteration 1'
+    """
+    full, _ = _by_tags(iterations)
+    if not full:
+        return None
+    base = full[-2] if len(full) > 1 else full[-1]
+    rows = {base.index: np.arange(len(base))}
+    explanation = f"only iteration {base.index} was recorded"
+    if base is not full[-1]:
+        # Ordinals of the next iteration tell when wrapping blocks die, as far as they match.
+        rows[full[-1].index] = align(base, full[-1])
+        explanation = first_difference(base, full[-1])
+    followers = len(iterations) - 1 - base.index
+    varying = np.zeros(len(base), np.bool_)
+    return Steady("none", base.index, rows, varying, frozenset(), followers, explanation)
+
+
+def _by_tags(iterations: list[Iteration]) -> tuple[list[Iteration], list[Iteration]]:
+    """The iterations with requests, those recorded without tags and those with."""
+    full = [iteration for iteration in iterations if len(iteration)]
+    tagged = [iteration for iteration in full if np.any(iteration.tag >= 0)]
+    if len(tagged) == len(full):
+        return full, []
+    return [iteration for iteration in full if not np.any(iteration.tag >= 0)], tagged
+
+
+def _exact_reference(iterations: list[Iteration]) -> Iteration | None:
+    """The first of the newest group that repeats exactly."""
+    for newer in reversed(iterations):
+        same = [other for other in iterations if other.same_requests(newer)]
+        if len(same) > 1:
+            return same[0]
+    return None
+
+
+def _fit_reference(iterations: list[Iteration]) -> Iteration | None:
+    """The longest of the newest pair that fits."""
+    for at in range(len(iterations) - 1, 0, -1):
+        for other in reversed(iterations[:at]):
+            match = compare(other, iterations[at])
+            if match.kind == "fit" and not _is_warm_up(match):
+                return match.base
+    return None
+
+
+def _is_warm_up(match: Match) -> bool:
+    """Whether one of them is the very first, with requests of its own that never come again.
+
+    Optimizer state is born in it, and libraries warm up. It need not be longer for that: where the
+    first step of SGD copies a gradient, to keep the copy as momentum, later ones have temporaries.
+    """
+    base, other, rows = match.base, match.other, match.rows
+    if match.kind != "fit" or 0 not in (base.index, other.index):
+        return False
+    if base.index == 0 and len(base) > len(other):
+        return True
+    paired = rows != UNPAIRED
+    dies_in_base = np.ones(len(base), np.bool_)
+    dies_in_base[rows[paired]] = other.gone[paired] != ALIVE
+    dies_in_other = np.ones(len(other), np.bool_)
+    dies_in_other[paired] = base.gone[rows[paired]] != ALIVE
+    first, dies_later = (base, dies_in_base) if base.index == 0 else (other, dies_in_other)
+    return bool(np.any((first.gone == ALIVE) & dies_later))
+
+
+def _gather(
+    reference: Iteration, plain: list[Iteration], tagged: list[Iteration], recorded: int
+) -> Steady:
+    """Collects what fits the reference; a longer iteration that fits takes its place."""
+    matches = [compare(reference, other) for other in plain if other is not reference]
+    matches = [match for match in matches if not _is_warm_up(match)]
+    longest = max((m.base for m in matches if m.kind == "fit"), key=len, default=reference)
+    if len(longest) > len(reference):
+        return _gather(longest, plain, tagged, recorded)
+    matches = [match for match in matches if match.kind != "none"]
+    rows = {reference.index: np.arange(len(reference))}
+    varying = np.zeros(len(reference), np.bool_)
+    for match in matches:
+        other = match.other if match.base is reference else match.base
+        rows[other.index] = match.rows
+        varying |= match.varying
+    shadows = {
+        it.index: aligned for it in tagged if (aligned := _shadow(reference, it)) is not None
+    }
+    kind: Kind = "exact" if all(match.kind == "exact" for match in matches) else "fit"
+    fits = [match.explanation for match in matches if match.kind == "fit"]
+    explanation = (fits or [match.explanation for match in matches])[0]
+    return Steady(
+        kind=kind,
+        reference=reference.index,
+        rows=rows | shadows,
+        varying=varying,
+        shadows=frozenset(shadows),
+        followers=recorded - 1 - reference.index,
+        explanation=explanation,
+    )
+
+
+def _shadow(reference: Iteration, tagged: Iteration) -> NDArray[np.int64] | None:
+    """Places the requests of an iteration with tags, or None when it is of another structure."""
+    rows = align(reference, tagged)
+    paired = rows != UNPAIRED
+    equal = reference.size[rows[paired]] == tagged.size[paired]
+    alike = 5 * paired.sum() >= 4 * len(reference) and 2 * equal.sum() >= len(equal)
+    return rows if alike else None

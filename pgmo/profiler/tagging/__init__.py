@@ -1,0 +1,1 @@
+"""Who asks for each block: module, operator and phase."""

@@ -1,0 +1,1 @@
+"""From a model and example inputs to a graph that planners work on."""

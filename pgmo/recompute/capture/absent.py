@@ -1,0 +1,237 @@
+"""A backward pass for outputs of which some are not differentiated.
+
+    gradients of   loss   logits          of the loss alone
+    nll_backward   x                      x
+    add            x      x               the one that is there: nothing is made for the other
+    head's weight         x               None, as autograd has it, and not zeros
+
+Backward passes are linear: what depends on absent gradients alone is absent, too. Code of somebody
+else's (`torch.autograd.Function`) need not be, and PyTorch calls it with zeros for what is absent:
+so its nodes stay or go together.
+"""
+
+from collections.abc import Collection, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, fx
+from torch.autograd.function import BackwardCFunction
+
+from pgmo.recompute.capture.compat import (
+    fakes,
+    is_backward,
+    is_tangent,
+    node_of,
+    storage_key,
+    traced_graph,
+)
+from pgmo.recompute.capture.costs import example_arguments
+
+CUSTOM = "pgmo_custom"
+"""Key of a node's `meta`: number of the custom function's call that made it in the backward pass,
+and the names of the nodes that are the gradients which it was given."""
+
+_ADD = torch.ops.aten.add.Tensor
+
+
+def tangents(module: fx.GraphModule) -> list[fx.Node]:
+    """The gradients of the outputs, in order."""
+    return [node for node in module.graph.find_nodes(op="placeholder") if is_tangent(node)]
+
+
+def unlikely(joint: fx.GraphModule) -> frozenset[str]:
+    """Gradients that will hardly come: those of other results beside a loss, a single number."""
+    found = tangents(joint)
+    losses = {node.name for node in found if node.meta["val"].numel() == 1}
+    return frozenset(node.name for node in found if losses and node.name not in losses)
+
+
+def without(module: fx.GraphModule, absent: Collection[str]) -> fx.GraphModule:
+    """A joint or backward graph in which some gradients of outputs do not come.
+
+    What the forward pass computes stays, and so do the names of nodes.
+
+    Args:
+        module: the graph, which stays as it is.
+        absent: names of tangents, which are no longer inputs of what is returned.
+    """
+    return _Narrowing(module, absent).made
+
+
+def lost(joint: fx.GraphModule, absent: Collection[str]) -> list[fx.Node]:
+    """What `without` leaves unread by the backward pass, of what it reads in `joint`."""
+    narrowing = _Narrowing(joint, absent)
+    gone, kept = (
+        {storage_key(one): node for node in nodes for one in fakes(node.meta.get("val"))[:1]}
+        for nodes in narrowing.read
+    )
+    for node in joint.graph.find_nodes(op="placeholder"):
+        kept |= {storage_key(one): node for one in fakes(node.meta.get("val"))}  # there anyway
+    return [node for key, node in gone.items() if key not in kept]
+
+
+def hold(narrow: fx.GraphModule, nodes: Iterable[fx.Node]) -> fx.GraphModule:
+    """Makes a narrowed joint graph keep what the whole one saves, until its backward pass begins.
+
+    The same forward pass has to serve both: what is saved for gradients that do not come dies when
+    the others do.
+
+    Args:
+        narrow: of `without`; it is changed.
+        nodes: of the whole graph, from `lost`.
+    """
+    graph = narrow.graph
+    copies = {node.name: node for node in graph.nodes}
+    first = next(
+        (node for node in graph.nodes if node.op == "call_function" and is_backward(node)),
+        next(iter(graph.find_nodes(op="output"))),
+    )
+    place = {node: index for index, node in enumerate(graph.nodes)}
+    for node in nodes:
+        copy = copies[node.name]
+        later = place[copy] >= place[first]
+        with graph.inserting_after(copy) if later else graph.inserting_before(first):
+            graph.call_function(_held, (copy,)).meta["partitioner_tag"] = "is_backward"
+    return narrow
+
+
+def _held(_value: object) -> None:
+    """Stands for the moment at which what was saved dies; it is never run."""
+
+
+fx.node.has_side_effect(_held)
+
+
+def release(backward: fx.GraphModule) -> None:
+    """Takes out of a backward graph what `hold` put in, and what is computed for its sake."""
+    freed: set[fx.Node] = set()
+    for node in reversed(backward.graph.nodes):
+        if node.target is _held or (
+            node in freed and not node.users and node.op == "call_function"
+        ):
+            freed.update(node.all_input_nodes)
+            backward.graph.erase_node(node)
+        elif node in freed and not node.users:
+            backward.graph.erase_node(node)  # an input that nobody reads would live to the end
+
+
+class _Narrowing:
+    def __init__(self, module: fx.GraphModule, absent: Collection[str]) -> None:
+        self._graph = fx.Graph()
+        self._copies: dict[fx.Node, fx.Node | None] = {}  # None for what is absent
+        self._zeros: dict[fx.Node, fx.Node] = {}
+        self._moved: set[int] = set()  # storages of sums that are a summand now
+        self._after: set[fx.Node] = set()  # depends on the gradient of an output
+        self._customs: dict[int, bool] = {}  # whether any gradient comes
+        names = {node.name: node for node in module.graph.nodes}
+        gone: dict[fx.Node, None] = {}
+        kept: dict[fx.Node, None] = {}
+        for node in module.graph.nodes:
+            if is_tangent(node):
+                self._after.add(node)
+                if node.name in absent:
+                    self._copies[node] = None
+                    continue
+            custom = node.meta.get(CUSTOM)
+            given = [one for one in node.all_input_nodes if one in self._after]
+            if custom is not None:
+                number, gradients = custom
+                given += [names[name] for name in gradients if name in names]
+            if not given or node.op == "output":
+                self._copy(node)
+                continue
+            self._after.add(node)
+            comes = any(self._copies[one] is not None for one in given)
+            if custom is not None:
+                comes = self._customs.setdefault(number, comes)
+            read = [one for one in node.all_input_nodes if one not in self._after]
+            (kept if comes else gone).update(dict.fromkeys(read))
+            if not comes:
+                self._copies[node] = None
+            elif not self._is_sum_of_one(node):
+                self._copy(node)
+        self.read = list(gone), list(kept)
+        self.made = fx.GraphModule(module, self._graph)
+
+    def _is_sum_of_one(self, node: fx.Node) -> bool:
+        """Takes a summand for the sum if the other one is absent."""
+        if node.target is not _ADD or node.kwargs or len(node.all_input_nodes) != 2:
+            return False
+        there = [one for one in node.all_input_nodes if self._copies[one] is not None]
+        if len(there) != 1 or _look(there[0]) != _look(node):
+            return False
+        self._copies[node] = self._copies[there[0]]
+        self._moved.update(storage_key(one) for one in fakes(node.meta["val"]))
+        return True
+
+    def _copy(self, node: fx.Node) -> None:
+        if node.op == "output":
+            results = fx.node.map_arg(node.args, self._copies.__getitem__)
+            self._graph.output(results[0]).meta.update(node.meta)
+        else:
+            copy = self._copies[node] = self._graph.node_copy(node, self._present)
+            if any(storage_key(one) in self._moved for one in fakes(node.meta.get("val"))):
+                arguments, keywords = example_arguments(copy)
+                assert callable(copy.target)
+                copy.meta["val"] = copy.target(*arguments, **keywords)
+
+    def _present(self, node: fx.Node) -> fx.Node:
+        """A copy, or zeros for what is absent and is read beside something that comes."""
+        found = self._copies[node] or self._zeros.get(node)
+        if found is None:
+            example = node.meta["val"]
+            found = self._graph.call_function(
+                torch.ops.aten.full.default,
+                (list(example.shape), 0),
+                {"dtype": example.dtype, "device": example.device, "pin_memory": False},
+            )
+            found.meta = {**node.meta, "val": example.new_zeros(example.shape)}
+            found.meta["partitioner_tag"] = "is_backward"
+            self._zeros[node] = found
+        return found
+
+
+def _look(node: fx.Node) -> tuple[object, ...]:
+    return tuple((one.shape, one.stride(), one.dtype) for one in fakes(node.meta.get("val")))
+
+
+def note_customs(results: Iterable[Tensor], mark: Any) -> None:
+    """Makes the nodes of custom functions' backward passes known while they are traced.
+
+    Args:
+        results: of a forward pass that is being traced.
+        mark: called with a number of nodes, a key and a value; writes into the `meta` of the nodes
+            that were added since there were so many.
+    """
+    stack: list[Any] = [one.grad_fn for one in results if one.grad_fn is not None]
+    seen = set(stack)
+    while stack:
+        function = stack.pop()
+        if isinstance(function, BackwardCFunction):
+            _note(function, len(seen), mark)
+        for following, _ in function.next_functions:
+            if following is not None and following not in seen:
+                seen.add(following)
+                stack.append(following)
+
+
+def _note(function: Any, number: int, mark: Any) -> None:
+    begun: list[tuple[int, tuple[str, ...]]] = []
+
+    def before(gradients: tuple[Tensor | None, ...]) -> None:
+        graph = traced_graph()
+        if graph is not None:
+            nodes = [None if one is None else node_of(one) for one in gradients]
+            begun.append((len(graph.nodes), tuple(node.name for node in nodes if node)))
+
+    def after(results: tuple[Tensor | None, ...], _gradients: object) -> Any:
+        if not begun:
+            return None
+        first, names = begun.pop()
+        # A node for each, also for what was saved and is handed out as it is.
+        own = tuple(None if one is None else torch.ops.aten.alias.default(one) for one in results)
+        mark(first, CUSTOM, (number, names))
+        return own
+
+    function.register_prehook(before)
+    function.register_hook(after)

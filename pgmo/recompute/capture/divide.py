@@ -1,0 +1,190 @@
+"""A convolution's backward pass as two operations, where both at once take too much.
+
+    convolution_backward   gradient of the input and of the weights, and workspace for both
+    becomes
+    convolution_backward   of the weights alone: nothing of the other gradient is there yet
+    convolution_backward   of the input alone: the other workspace is gone
+
+PyTorch computes the two one after the other in any case, by the same kernels, so that the bits are
+the same. The second half needs no more of the convolution's input than its shape: where nobody else
+reads it later, it is gone by then, and a single number stands in its place, as PyTorch itself does
+in `torch.nn.grad.conv2d_input`. Each half prepares the gradient that it is given, which on a CPU is
+copied for it, and may take more than the whole: so only what takes less in two pieces, and does not
+fit in one, is divided.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from itertools import chain, pairwise
+from operator import getitem
+from typing import cast
+
+import torch
+from torch import fx
+
+from pgmo.recompute.capture.compat import fakes, storage_key
+from pgmo.recompute.capture.joint_graph import Captured
+from pgmo.recompute.planners.schedule import Schedule
+
+_HALF = "pgmo_half_of"  # key of a node's `meta`: name of the node that it was divided from
+CONVOLUTION_BACKWARD = torch.ops.aten.convolution_backward.default
+_MASK = 10  # argument: whether to compute the gradients of input, weights and bias
+_COPYING = {"cpu"}  # devices whose kernels lay the input out anew even where they do not read it
+
+
+def dividable(captured: Captured) -> frozenset[str]:
+    """The names of the nodes that compute both gradients.
+
+    Not those of a forward pass that differentiates something itself: choices of what is forgotten
+    number the operations of the forward pass, which therefore are the same in all divided graphs.
+    """
+    nodes = captured.joint.graph.find_nodes(op="call_function", target=CONVOLUTION_BACKWARD)
+    return frozenset(
+        node.name
+        for node in nodes
+        if node in captured.backward and node.args[_MASK][0] and any(node.args[_MASK][1:])
+    )
+
+
+def divide(joint: fx.GraphModule, names: Collection[str]) -> fx.GraphModule:
+    """A copy of a joint graph in which some convolutions' backward passes are two nodes each.
+
+    Args:
+        joint: the graph, which stays as it is.
+        names: of nodes, from `dividable`.
+    """
+    graph = fx.Graph()
+    copies: dict[fx.Node, fx.Node] = {}
+    last = _last_readers(joint.graph)
+    for node in joint.graph.nodes:
+        if node.name in names:
+            copies |= _halves(graph, node, copies, _is_last(node, last))
+        elif node not in copies:
+            copies[node] = graph.node_copy(node, copies.__getitem__)
+    return fx.GraphModule(joint, graph)
+
+
+def _halves(
+    graph: fx.Graph, node: fx.Node, copies: dict[fx.Node, fx.Node], last: bool
+) -> dict[fx.Node, fx.Node]:
+    """Adds both halves and the items that were taken from the whole; returns those."""
+    arguments = [fx.node.map_arg(one, copies.__getitem__) for one in node.args[:_MASK]]
+    gradient, x = (copies[cast("fx.Node", one)] for one in node.args[:2])
+    inputs = (x, _stand_in(graph, gradient, x) if last else x)
+    mask = cast("list[bool]", node.args[_MASK])
+    items = {}
+    for half in ([False, *mask[1:]], [True, False, False]):
+        arguments[1] = inputs[half[0]]
+        made = graph.call_function(CONVOLUTION_BACKWARD, (*arguments, half))
+        made.meta = {**node.meta, _HALF: node.name}
+        made.meta["val"] = tuple(
+            one if wanted else None for one, wanted in zip(node.meta["val"], half, strict=True)
+        )
+        for item in node.users:
+            index = cast("int", item.args[1])
+            if half[index]:
+                items[item] = graph.call_function(getitem, (made, index))
+                items[item].meta = dict(item.meta)
+    return items
+
+
+def _last_readers(graph: fx.Graph) -> dict[int, fx.Node]:
+    """The last node that reads each storage."""
+    return {
+        storage_key(one): node
+        for node in graph.nodes
+        for given in node.all_input_nodes
+        for one in fakes(given.meta.get("val"))
+    }
+
+
+def _is_last(node: fx.Node, last: dict[int, fx.Node]) -> bool:
+    """Whether a convolution's input is gone after its backward pass, and its shape enough for it.
+
+    A single number has no memory format: all have to be in the usual one. Their strides say so:
+    with one channel, or one pixel, a tensor in `channels_last` is contiguous, too, and PyTorch
+    takes another kernel for it, with other bits.
+    """
+    _, x, weight = (cast("fx.Node", one).meta["val"] for one in node.args[:3])
+    if x.device.type in _COPYING or not (_is_usual(x) and _is_usual(weight)):
+        return False
+    return last[storage_key(x)] is node
+
+
+def _is_usual(tensor: torch.Tensor) -> bool:
+    """Whether a tensor has elements, and the strides that a new one of its shape has."""
+    usual = torch.empty(tensor.shape, device="meta").stride()
+    return tensor.numel() > 0 and tensor.stride() == usual
+
+
+def _stand_in(graph: fx.Graph, gradient: fx.Node, x: fx.Node) -> fx.Node:
+    """Adds nodes that make a tensor of the shape of x out of a single number."""
+    shape = list(x.meta["val"].shape)
+    one = graph.call_function(torch.ops.aten.new_empty.default, (gradient, [1]))
+    made = graph.call_function(torch.ops.aten.expand.default, (one, shape))
+    example = gradient.meta["val"].new_empty([1])
+    for node, value in ((one, example), (made, example.expand(shape))):
+        node.meta = {**gradient.meta, "val": value, "partitioner_tag": "is_backward"}
+    return made
+
+
+def divided(captured: Captured) -> int:
+    """How many convolutions' backward passes are two nodes each."""
+    halves = {node.meta[_HALF] for nodes in captured.nodes for node in nodes if _HALF in node.meta}
+    return len(halves)
+
+
+def helpful(captured: Captured, workspace: Mapping[str, int]) -> frozenset[str]:
+    """What takes less in two pieces than in one, of a graph in which everything was divided.
+
+    Args:
+        captured: the divided graph.
+        workspace: bytes that a node takes undivided, by its name; 0 where there is none.
+    """
+    operations, values = captured.graph.operations, captured.graph.values
+    found = set()
+    for name, index in _pairs(captured):
+        first, second = operations[index : index + 2]
+        weights, both = _written(captured, index), _written(captured, index, index + 1)
+        gone = {one for one in first.reads if values[one].producer >= 0 and not values[one].result}
+        gone.difference_update(second.reads)
+        less = both + second.workspace - sum(values[one].size for one in gone)
+        if max(weights + first.workspace, less) < both + workspace.get(name, 0):
+            found.add(name)
+    return frozenset(found)
+
+
+def needed(
+    captured: Captured, schedule: Schedule, limit: int, workspace: Mapping[str, int]
+) -> frozenset[str]:
+    """What does not fit in one piece, of a divided graph.
+
+    Args:
+        captured: the divided graph.
+        schedule: of it.
+        limit: bytes of peak that shall not be exceeded.
+        workspace: bytes that a node takes undivided, by its name; 0 where there is none.
+    """
+    found = set()
+    steps = {int(one): step for step, one in enumerate(schedule.operations)}
+    for name, index in _pairs(captured):
+        first, second = steps[index], steps[index + 1]
+        held = int(schedule.live[first]) - captured.graph.operations[index].workspace
+        held += _written(captured, index + 1)
+        if second != first + 1 or held + workspace.get(name, 0) > limit:
+            found.add(name)
+    return frozenset(found)
+
+
+def _pairs(captured: Captured) -> Iterator[tuple[str, int]]:
+    """What was divided, by its name, and the operation that is the first half of it."""
+    for index, (nodes, following) in enumerate(pairwise(captured.nodes)):
+        name = nodes[0].meta.get(_HALF) if nodes else None
+        if name is not None and following and following[0].meta.get(_HALF) == name:
+            yield name, index
+
+
+def _written(captured: Captured, *operations: int) -> int:
+    """Bytes of all that operations write."""
+    values = captured.graph.values
+    writes = (captured.graph.operations[index].writes for index in operations)
+    return sum(values[one].size for one in chain.from_iterable(writes))

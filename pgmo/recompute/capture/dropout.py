@@ -1,0 +1,65 @@
+"""Dropout as two operations: a mask is drawn, which never happens twice, and it is applied.
+
+    native_dropout(x, p)  ->  result, mask           mask: one byte an element
+    x * mask * (1 / (1 - p))  =  result              the same bits, as the kernel computes it
+
+So the result can be forgotten where the mask, a quarter of it or less, is saved in any case.
+"""
+
+from dataclasses import replace
+from operator import getitem
+
+import torch
+from torch import fx
+
+from pgmo.recompute.capture.compat import fakes
+from pgmo.recompute.capture.costs import bandwidth, operator_name
+from pgmo.recompute.planners.graph import Operation
+
+APPLIED = "dropout by its mask"
+
+
+def is_dropout(node: fx.Node) -> bool:
+    """Whether a node draws a mask and hands out both the mask and the result."""
+    if operator_name(node) != "aten.native_dropout" or node.args[2] is not True:
+        return False
+    if not 0 < float(str(node.args[1])) < 1:
+        return False
+    return {user.args[1] for user in node.users if user.target is getitem} == {0, 1}
+
+
+def items(node: fx.Node) -> tuple[fx.Node, fx.Node]:
+    """The result and the mask of a dropout."""
+    found = {user.args[1]: user for user in node.users}
+    return found[0], found[1]
+
+
+def parts(result: fx.Node) -> tuple[fx.Node, fx.Node, fx.Node]:
+    """The dropout that a result is of, what it was given, and its mask."""
+    node = result.all_input_nodes[0]
+    return node, node.all_input_nodes[0], items(node)[1]
+
+
+def drawn(operation: Operation, size: int) -> Operation:
+    """The operation that draws: what it computes at the same time counts as its workspace."""
+    return replace(operation, workspace=operation.workspace + size)
+
+
+def applied(node: fx.Node, operation: Operation, size: int) -> Operation:
+    """The operation that applies the mask: when it runs again it needs a block more."""
+    result = fakes(node.meta["val"])[0]
+    cost = 4 * size / bandwidth(result.device.type)
+    return replace(operation, name=APPLIED, cost=cost, workspace=size, pinned=False)
+
+
+def apply_again(
+    graph: fx.Graph, node: fx.Node, x: fx.Node, mask: fx.Node
+) -> tuple[fx.Node, fx.Node]:
+    """Adds nodes that compute the result of a dropout from its mask; the last one is it."""
+    kept = graph.call_function(torch.ops.aten.mul.Tensor, (x, mask))
+    scale = 1.0 / (1.0 - float(str(node.args[1])))
+    result = graph.call_function(torch.ops.aten.mul.Tensor, (kept, scale))
+    for made in (kept, result):
+        made.meta.update(items(node)[0].meta)
+        made.meta["partitioner_tag"] = "is_backward"
+    return kept, result

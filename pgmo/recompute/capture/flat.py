@@ -1,0 +1,224 @@
+"""A module's call with its nesting taken off: tensors in, a tuple of tensors out.
+
+While it is traced it also writes into each node which submodule made it.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import Enum
+from types import BuiltinFunctionType, FunctionType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from pgmo.errors import GraphError
+from pgmo.recompute.capture.absent import note_customs
+from pgmo.recompute.capture.compat import Spec, flatten, hook_numbers, traced_graph, unflatten
+from pgmo.recompute.capture.joint_graph import MODULE
+from pgmo.recompute.frozen.guard import Guard
+from pgmo.recompute.frozen.modes import modes
+from pgmo.recompute.frozen.reads import OPTIONS, is_of_torch
+
+Forward = Callable[..., Any]
+
+_PLAIN = (
+    *(type(None), bool, int, float, complex, str, bytes, slice, range, type(...), type, Enum),
+    *(Tensor, torch.dtype, torch.device, torch.layout, torch.memory_format),
+    *(FunctionType, BuiltinFunctionType),
+)
+"""What a call may have beside its tensors: two of them with one `repr` mean the same."""
+
+
+class FlatModule(nn.Module):
+    """Calls a module's forward with tensors only; what else it was called with is fixed.
+
+    Args:
+        module: whose parameters, buffers and submodules are used.
+        forward: its forward method.
+        arguments: positional and keyword arguments of an example call.
+    """
+
+    def __init__(
+        self, module: nn.Module, forward: Forward, arguments: tuple[tuple[Any, ...], dict[str, Any]]
+    ) -> None:
+        super().__init__()
+        self.module = module
+        self._forward = forward
+        leaves, self._spec = flatten(arguments)
+        _refuse_opaque(leaves, "is called with")
+        for path, one in module.named_modules():
+            if isinstance(one, nn.RNNBase) and one.training and one.dropout and one.num_layers > 1:
+                raise GraphError(
+                    f"the dropout inside of {path or type(one).__name__} draws other numbers when "
+                    "it is captured; use one module a layer, with nn.Dropout between them"
+                )
+        self._fixed = [None if isinstance(leaf, Tensor) else leaf for leaf in leaves]
+        self._places = _places(leaves)
+        self.result: tuple[list[Any], Spec] | None = None
+        self.guard = Guard(module)
+
+    def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
+        """The tensors in what the module's forward returns."""
+        leaves = list(self._fixed)
+        for place, number in self._places.items():
+            leaves[place] = tensors[number]
+        arguments, keywords = unflatten(leaves, self._spec)
+        registered = _registered(self.module)
+        traced = traced_graph() is not None
+        with _noting_modules(self.module), self.guard.watching(traced):
+            returned = self._forward(*arguments, **keywords)
+        for name, tensor in _registered(self.module).items():
+            if tensor is not registered.get(name):
+                raise GraphError(
+                    f"the forward pass puts another tensor in the place of {name}, which a "
+                    "captured one cannot; write into it, as in self.mean.copy_(mean)"
+                )
+        found, spec = flatten(returned)
+        _refuse_opaque(found, "returns")
+        self.result = ([None if isinstance(one, Tensor) else one for one in found], spec)
+        note_customs([one for one in found if isinstance(one, Tensor)], mark_nodes)
+        self._tensor_places = [place for place, one in enumerate(found) if isinstance(one, Tensor)]
+        return tuple(one for one in found if isinstance(one, Tensor))
+
+    def nested(self, tensors: Any) -> Any:
+        """What the module's forward returns, made of its tensors again."""
+        assert self.result is not None
+        leaves = list(self.result[0])
+        for place, tensor in zip(self._tensor_places, tensors, strict=True):
+            leaves[place] = tensor
+        return unflatten(leaves, self.result[1])
+
+
+def distinct(leaves: list[Any]) -> list[Tensor]:
+    """The tensors of a call, each once: attention looks whether its query is its key."""
+    return list({id(leaf): leaf for leaf in leaves if isinstance(leaf, Tensor)}.values())
+
+
+def _places(leaves: list[Any]) -> dict[int, int]:
+    """Where tensors stand in a call, and which of the distinct ones that is."""
+    numbers: dict[int, int] = {}
+    return {
+        place: numbers.setdefault(id(leaf), len(numbers))
+        for place, leaf in enumerate(leaves)
+        if isinstance(leaf, Tensor)
+    }
+
+
+def _registered(module: nn.Module) -> dict[str, Tensor]:
+    return {
+        **dict(module.named_parameters(remove_duplicate=False)),
+        **dict(module.named_buffers(remove_duplicate=False)),
+    }
+
+
+def _refuse_opaque(leaves: list[Any], verb: str) -> None:
+    """A captured step knows no tensors inside of other objects, and no contents of arrays."""
+    for leaf in leaves:
+        if not isinstance(leaf, _PLAIN):
+            raise GraphError(
+                f"the model {verb} a {type(leaf).__name__}, whose contents cannot be captured. "
+                "Tensors may be alone or in tuples, lists, dictionaries and what else "
+                "torch.utils._pytree knows; register the type there"
+            )
+
+
+@contextmanager
+def _noting_modules(module: nn.Module) -> Iterator[None]:
+    """Hooks on all submodules, for as long as a forward pass is traced."""
+    if traced_graph() is None:
+        yield
+        return
+    stack: list[str] = [""]
+    seen, thread = [len_of_graph()], threading.get_ident()
+
+    def note() -> None:
+        seen[0] = mark_nodes(seen[0], MODULE, stack[-1])
+
+    handles = []
+    for path, one in module.named_modules():
+        if not path:
+            continue
+
+        def enter(_module: nn.Module, _arguments: Any, path: str = path) -> None:
+            if threading.get_ident() == thread:  # others may use the module, too
+                note()
+                stack.append(path)
+
+        def leave(_module: nn.Module, _arguments: Any, _result: Any) -> None:
+            if threading.get_ident() == thread:
+                note()
+                stack.pop()
+
+        handles.append(one.register_forward_pre_hook(enter))
+        handles.append(one.register_forward_hook(leave, always_call=True))
+    try:
+        yield
+    finally:
+        note()
+        for handle in handles:
+            handle.remove()
+
+
+def len_of_graph() -> int:
+    """Number of nodes in the graph that is being traced; 0 when none is."""
+    graph = traced_graph()
+    return 0 if graph is None else len(graph.nodes)
+
+
+def mark_nodes(first: int, key: str, value: object) -> int:
+    """Writes into the `meta` of the nodes added since there were `first`; returns how many are."""
+    graph = traced_graph()
+    if graph is None:
+        return 0
+    count = len(graph.nodes)
+    for node, _ in zip(reversed(graph.nodes), range(count - first), strict=False):
+        node.meta.setdefault(key, value)
+    return count
+
+
+def signature(module: nn.Module, tree: object) -> tuple[object, ...]:
+    """What a captured call is good for: equal signatures can share one.
+
+    Shapes, strides, types, devices and whether gradients are wanted of all tensors, parameters
+    and buffers too, all other arguments, each submodule's mode, hooks and forward method of its own
+    (as libraries put there), the options of PyTorch's own modules (a dropout's rate may follow a
+    schedule), and the settings of PyTorch.
+    """
+    leaves, spec = flatten(tree)
+    return (
+        str(spec),
+        tuple(_look(leaf) for leaf in leaves),
+        tuple(_places(leaves).values()),
+        tuple(
+            (
+                id(one),
+                one.training,
+                hook_numbers(one),
+                _options(one),
+                id(vars(one).get("forward")),
+            )
+            for one in module.modules()
+        ),
+        tuple((id(one), one.requires_grad, *_kind(one)) for one in module.parameters()),
+        tuple((id(one), *_kind(one)) for one in module.buffers()),
+        modes(),
+    )
+
+
+def _look(leaf: object) -> object:
+    if not isinstance(leaf, Tensor):
+        return (type(leaf), repr(leaf))
+    return (leaf.stride(), leaf.requires_grad, *_kind(leaf))
+
+
+def _kind(tensor: Tensor) -> tuple[object, ...]:
+    return (tensor.shape, tensor.dtype, tensor.device)
+
+
+def _options(module: nn.Module) -> tuple[object, ...]:
+    """Numbers and words of a module of PyTorch's; those of others may be anything, counters too."""
+    if not is_of_torch(type(module)):
+        return ()
+    return tuple(one for one in vars(module).values() if isinstance(one, OPTIONS))

@@ -1,0 +1,149 @@
+"""Goes through a joint graph and finds its operations, its values, and what is only a view.
+
+Storages tell what is one value: the nodes were traced with fake tensors, which share storages as
+the real ones will.
+"""
+
+import operator
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, fx
+
+from pgmo.errors import GraphError
+from pgmo.recompute.capture import dropout
+from pgmo.recompute.capture.compat import fakes, flatten, is_backward, is_tangent, storage_key
+
+SMALL = 64 * 1024
+"""Bytes up to which a second result, such as the statistics of a normalisation, is always saved."""
+
+TANGENT = -2
+"""Stands for the producer of the gradients of the outputs."""
+
+
+@dataclass(slots=True)
+class Draft:
+    """An operation in the making."""
+
+    node: fx.Node
+    writes: list[int]
+    backward: bool
+    applies: bool = False  # the mask of a dropout
+    reads: set[int] = field(default_factory=set)
+    items: list[fx.Node] = field(default_factory=list)
+
+
+class Grouping:
+    """Goes through the nodes of a joint graph in order."""
+
+    def __init__(self, joint: fx.GraphModule, outputs: int, alignment: int) -> None:
+        self.joint, self.outputs, self.alignment = joint, outputs, alignment
+        self.sizes: list[int] = []
+        self.producers: list[int] = []
+        self.pinned: list[bool] = []
+        self.values: dict[int, int] = {}  # of storages
+        self.value_of: dict[fx.Node, int] = {}
+        self.root_of: dict[int, fx.Node] = {}
+        self.drafts: list[Draft] = []
+        self.draft_of: dict[fx.Node, int] = {}
+        self.views: set[fx.Node] = set()
+        self.backward: set[fx.Node] = set()
+        tangents: list[int] = []
+        begun = False
+        for node in joint.graph.nodes:
+            if is_tangent(node):
+                self.backward.add(node)
+                tangents += self._new_values(node, TANGENT, alone=True)
+        for node in joint.graph.nodes:
+            if node.op in ("placeholder", "get_attr"):
+                if not is_tangent(node):
+                    self._new_values(node, -1, alone=True)
+            elif node.op == "call_function":
+                marked = is_backward(node)
+                after = begun or any(one in self.backward for one in node.all_input_nodes)
+                begun = after if marked is None else begun or marked
+                if begun:
+                    self.backward.add(node)
+                self._add(node)
+        self.tangents = tangents
+
+    def _new_values(self, node: fx.Node, producer: int, alone: bool = False) -> list[int]:
+        example = node.meta.get("val")
+        if example is not None and not isinstance(example, (Tensor, tuple, list)):
+            if alone and isinstance(example, (torch.SymInt, torch.SymFloat)):
+                raise GraphError(
+                    "the graph has sizes that are not fixed; capture it for the sizes of an "
+                    "example, or with torch.compile(dynamic=False)"
+                )
+            return []
+        found = []
+        for position, one in enumerate(_tensors(example)):
+            if one is None:
+                continue
+            storage = one.untyped_storage()
+            key = storage_key(one)
+            if key in self.values:
+                continue
+            index = len(self.sizes)
+            size = int(storage.nbytes())
+            self.values[key] = index
+            self.sizes.append(-(-size // self.alignment) * self.alignment)
+            self.producers.append(producer)
+            self.pinned.append(position > 0 and size <= SMALL)
+            found.append(index)
+        if found and isinstance(example, Tensor):
+            self.root_of[found[0]] = node
+        self._note(node)
+        return found
+
+    def _note(self, node: fx.Node) -> None:
+        for one in fakes(node.meta.get("val"))[:1]:
+            self.value_of[node] = self.values[storage_key(one)]
+
+    def _add(self, node: fx.Node) -> None:
+        if node.target is operator.getitem:
+            source = node.args[0]
+            assert isinstance(source, fx.Node)
+            self._note(node)
+            if source in self.draft_of:
+                number = self.draft_of[source]
+                self.draft_of[node] = number
+                self.drafts[number].items.append(node)
+                value = self.value_of.get(node)
+                if value is not None:
+                    self.root_of.setdefault(value, node)
+            else:
+                self.views.add(node)
+            return
+        made = self._new_values(node, len(self.drafts))
+        if not made and node in self.value_of and not has_effect(node):
+            self.views.add(node)
+            return
+        if not made and not fakes(node.meta.get("val")) and not has_effect(node):
+            self.views.add(node)  # a number
+            return
+        self.draft_of[node] = len(self.drafts)
+        draft = Draft(node, made, node in self.backward)
+        for one in node.all_input_nodes:
+            if one in self.value_of:
+                draft.reads.add(self.value_of[one])
+        self.drafts.append(draft)
+        if not draft.backward and len(made) == 2 and dropout.is_dropout(node):
+            result, mask = made
+            draft.writes = [mask]
+            self.producers[result] = len(self.drafts)
+            self.drafts.append(Draft(node, [result], False, True, {*draft.reads, mask}))
+
+
+def _tensors(example: object) -> list[Tensor | None]:
+    if isinstance(example, Tensor):
+        return [example]
+    if isinstance(example, (tuple, list)):
+        return [one if isinstance(one, Tensor) else None for one in flatten(example)[0]]
+    return []
+
+
+def has_effect(node: fx.Node) -> bool:
+    """Whether an operator writes into what it is given, or may do anything at all."""
+    schema = getattr(node.target, "_schema", None)
+    return schema is None or bool(schema.is_mutable)

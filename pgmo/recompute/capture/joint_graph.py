@@ -1,0 +1,285 @@
+"""From AOTAutograd's joint graph to the operations and values that planners work on.
+
+    nodes       convolution   batch_norm   getitem 0, 1, ...   relu   view   t(weight)
+    operations  convolution   batch_norm                       relu
+    values      convolution   out, mean, rstd                  relu          (a parameter's view)
+
+A value is a storage: views and aliases of it, and the items of a tuple, are nodes of its producer,
+cost nothing and take nothing (`grouping.py`).
+"""
+
+import operator
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+
+from torch import fx
+
+from pgmo.errors import GraphError
+from pgmo.recompute.capture import dropout
+from pgmo.recompute.capture.compat import fakes, flatten, is_tangent
+from pgmo.recompute.capture.costs import is_random, modelled, operator_name
+from pgmo.recompute.capture.grouping import TANGENT, Grouping, has_effect
+from pgmo.recompute.planners.graph import Graph, Operation, Value
+
+MODULE, FORGET = "pgmo_module", "pgmo_forget"
+"""Keys of a node's `meta`: path of the module that made it; number of the region it lies in."""
+
+_NORMALISATIONS = {
+    "aten._native_batch_norm_legit_functional",
+    "aten._batch_norm_with_update_functional",
+}
+"""They read running statistics in training only to write new ones: arguments 3 and 4, and the
+last two results."""
+
+
+@dataclass(frozen=True, eq=False)
+class Captured:
+    """A graph and where its parts are in the joint graph.
+
+    Args:
+        graph: what planners work on.
+        joint: what AOTAutograd traced.
+        outputs: number of outputs of the forward pass.
+        nodes: of each operation, the node that computes and those that take items from it; none
+            for the operation that stands for the gradients of the outputs.
+        value_of: the value that each node is, or is a view of.
+        root_of: the node of each value that is no view; a placeholder for what is given.
+        views: nodes that compute nothing.
+        backward: nodes of the backward pass.
+        forgotten: operations inside of regions marked with `forget()`.
+    """
+
+    graph: Graph
+    joint: fx.GraphModule
+    outputs: int
+    nodes: tuple[tuple[fx.Node, ...], ...]
+    value_of: dict[fx.Node, int]
+    root_of: dict[int, fx.Node]
+    views: frozenset[fx.Node]
+    backward: frozenset[fx.Node]
+    forgotten: frozenset[int]
+
+    def names(self, operations: Iterable[int]) -> set[str]:
+        """The names of the nodes that compute, by which they are known in other graphs."""
+        return {self.nodes[index][0].name for index in operations if self.nodes[index]}
+
+    def numbers(self, names: Collection[str]) -> frozenset[int]:
+        """The forward operations of those names."""
+        forward = enumerate(self.nodes[: self.graph.forward])
+        return frozenset(index for index, nodes in forward if nodes and nodes[0].name in names)
+
+    def replaced(self, node: fx.Node) -> dict[fx.Node, fx.Node]:
+        """What a node reads in the place of a buffer when it runs again.
+
+        Batch normalisation has overwritten its running statistics by then. In training mode they
+        make no difference to what it computes, and it is given the new ones, as in the formula of
+        its derivative.
+        """
+        if operator_name(node) not in _NORMALISATIONS:
+            return {}
+        items = {user.args[1]: user for user in node.users if user.target is operator.getitem}
+        last = len(node.meta["val"])
+        return {
+            argument: items[last - 2 + index]
+            for index, argument in enumerate(node.args[3:5])
+            if isinstance(argument, fx.Node) and last - 2 + index in items
+        }
+
+
+def refuse_unplannable(joint: fx.GraphModule) -> None:
+    """Refuses what does not run as captured, before any operator is tried by itself.
+
+    Raises:
+        GraphError: there is such an operator.
+    """
+    for node in joint.graph.nodes:
+        if operator_name(node) == "aten.mkldnn_rnn_layer_backward":
+            raise GraphError(
+                "the LSTM of oneDNN cannot be captured: its forward pass keeps what the backward "
+                "pass needs only if gradients are recorded. Use PyTorch's own: run and capture the "
+                "model in `with torch.backends.mkldnn.flags(enabled=False):`"
+            )
+
+
+def _is_collective(node: fx.Node) -> bool:
+    return getattr(node.target, "namespace", "") in ("_c10d_functional", "c10d", "c10d_functional")
+
+
+def capture(
+    joint: fx.GraphModule,
+    outputs: int,
+    costs: Callable[[fx.Node], float] = modelled,
+    workspaces: Callable[[fx.Node], int] | None = None,
+) -> Captured:
+    """Groups the nodes of a joint graph into operations on values.
+
+    Args:
+        joint: the graph of forward and backward pass, without mutations.
+        outputs: number of outputs of the forward pass.
+        costs: seconds of a node's operator.
+        workspaces: bytes that it takes and returns while it runs; none by default.
+
+    Raises:
+        GraphError: sizes are not fixed.
+    """
+    joint.graph.eliminate_dead_code()
+    _unite_items(joint.graph)
+    grouping = Grouping(joint, outputs, 512 if _on_cuda(joint) else 1)
+    drafts, values = grouping.drafts, grouping.value_of
+    order = sorted(range(len(drafts)), key=lambda index: drafts[index].backward)
+    forward = sum(not draft.backward for draft in drafts)
+    number = {
+        old: new + (new >= forward and bool(grouping.tangents)) for new, old in enumerate(order)
+    }
+    result = _results(grouping)
+    mutated = _mutated(grouping)
+    modules = _modules(joint)
+    operations = []
+    for old in order:
+        draft = drafts[old]
+        node = draft.node
+        name = operator_name(node)
+        writes = tuple(draft.writes)
+        operation = Operation(
+            name=name,
+            reads=tuple(sorted(draft.reads)),
+            writes=writes,
+            cost=costs(node),
+            workspace=workspaces(node) if workspaces else 0,
+            pinned=(
+                has_effect(node)
+                or _is_collective(node)
+                or is_random(node)
+                or (name not in _NORMALISATIONS and not mutated.isdisjoint(draft.reads))
+            ),
+            module=modules.get(node, ""),
+        )
+        if draft.applies:
+            operation = dropout.applied(node, operation, grouping.sizes[draft.writes[0]])
+        elif old + 1 < len(drafts) and drafts[old + 1].applies:
+            operation = dropout.drawn(operation, grouping.sizes[drafts[old + 1].writes[0]])
+        operations.append(operation)
+    nodes = [
+        dropout.items(draft.node)[:1] if draft.applies else (draft.node, *draft.items)
+        for draft in (drafts[old] for old in order)
+    ]
+    if grouping.tangents:
+        gradients = Operation(
+            "gradients of the outputs", (), tuple(grouping.tangents), 0.0, 0, True
+        )
+        operations.insert(forward, gradients)
+        nodes.insert(forward, ())
+    graph = Graph(
+        tuple(operations),
+        tuple(
+            Value(size, _producer(producer, number, forward), index in result, pinned)
+            for index, (size, producer, pinned) in enumerate(
+                zip(grouping.sizes, grouping.producers, grouping.pinned, strict=True)
+            )
+        ),
+        forward,
+    )
+    return Captured(
+        graph,
+        joint,
+        outputs,
+        tuple(nodes),
+        values,
+        grouping.root_of,
+        frozenset(grouping.views),
+        frozenset(grouping.backward),
+        _insides(graph, {number[old]: drafts[old].node.meta.get(FORGET) for old in order}),
+    )
+
+
+def _unite_items(graph: fx.Graph) -> None:
+    """Leaves one node for each item of a tuple: what is saved is then found by all who read it."""
+    first: dict[tuple[object, object], fx.Node] = {}
+    for node in list(graph.nodes):
+        if node.target is operator.getitem:
+            same = first.setdefault((node.args[0], node.args[1]), node)
+            if same is not node:
+                node.replace_all_uses_with(same)
+                graph.erase_node(node)
+
+
+def _insides(graph: Graph, regions: dict[int, int | None]) -> frozenset[int]:
+    """What lies in a region marked with `forget()` and is not read outside of it.
+
+    What is read outside stays: else all regions would be computed again, from the first on, for
+    the sake of the last.
+    """
+    marked = {index for index in graph.candidates() if regions.get(index) is not None}
+    for index, operation in enumerate(graph.operations[: graph.forward]):
+        for value in operation.reads:
+            producer = graph.values[value].producer
+            if producer in marked and regions.get(index) != regions[producer]:
+                marked.discard(producer)
+    return frozenset(marked)
+
+
+def _producer(producer: int, number: dict[int, int], forward: int) -> int:
+    return forward if producer == TANGENT else number.get(producer, -1)
+
+
+def _results(grouping: Grouping) -> set[int]:
+    last = next(iter(grouping.joint.graph.find_nodes(op="output")))
+    return {grouping.value_of[node] for node in last.all_input_nodes if node in grouping.value_of}
+
+
+def _mutated(grouping: Grouping) -> set[int]:
+    """The given values that are overwritten between the forward and the backward pass.
+
+    Newer versions of PyTorch say which. Elsewhere it is every input with a result of the forward
+    pass in its shape and type that may be its successor; what gets a gradient is not overwritten.
+    """
+    graph = grouping.joint.graph
+    last = next(iter(graph.find_nodes(op="output")))
+    given = [node for node in graph.find_nodes(op="placeholder") if not is_tangent(node)]
+    marks = flatten(last.meta.get("desc", ()))[0]
+    if any(mark is not None for mark in marks):
+        inputs = [mark.mutated_input for mark in marks if hasattr(mark, "mutated_input")]
+        return {
+            grouping.value_of[node]
+            for node in given
+            if node in grouping.value_of and node.meta.get("desc") in inputs
+        }
+    results = flatten(last.args)[0]
+    looks = {_look(node) for node in results[: grouping.outputs] if isinstance(node, fx.Node)}
+    gradients = results[grouping.outputs :]  # one for each input, or None
+    trained = {node for node, made in zip(given, gradients, strict=False) if made is not None}
+    return {
+        grouping.value_of[node]
+        for node in given
+        if node in grouping.value_of and _look(node) in looks and node not in trained
+    }
+
+
+def _look(node: fx.Node) -> tuple[object, ...]:
+    return tuple((tuple(one.shape), one.dtype) for one in fakes(node.meta.get("val")))
+
+
+def _modules(joint: fx.GraphModule) -> dict[fx.Node, str]:
+    """Paths of the modules that made the nodes; backward nodes belong to their forward node's."""
+    found: dict[fx.Node, str] = {}
+    by_sequence: dict[object, str] = {}
+    for node in joint.graph.nodes:
+        path = node.meta.get(MODULE)
+        if path is None and node.meta.get("nn_module_stack"):
+            path = str(list(node.meta["nn_module_stack"].values())[-1][0])
+        sequence = node.meta.get("seq_nr")
+        if path is None:
+            path = by_sequence.get(sequence)
+        if path is not None:
+            found[node] = path
+            if sequence is not None:
+                by_sequence.setdefault(sequence, path)
+    return found
+
+
+def _on_cuda(joint: fx.GraphModule) -> bool:
+    return any(
+        one.device.type == "cuda"
+        for node in joint.graph.find_nodes(op="placeholder")
+        for one in fakes(node.meta.get("val"))
+    )

@@ -1,0 +1,184 @@
+"""Bytes that the framework's allocator hands out while some code runs, section by section.
+
+A profile of memory events, which all of PyTorch's allocators write. CUDA's statistics would do, but
+their peak is the user's: to measure with it is to reset it.
+"""
+
+import os
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Any
+
+import torch
+from torch.autograd.profiler import profile, record_function
+
+from pgmo.recompute.capture.compat import is_profiling, memory_changes, writes_memory_events
+
+_PREFIX = "pgmo: "
+_LEVEL = "KINETO_LOG_LEVEL"
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """What happened between two moments.
+
+    Args:
+        label: what ran.
+        start: bytes alive at its beginning, above those at the meter's beginning.
+        peak: most bytes alive at once, above those at its own beginning.
+        net: bytes alive at its end, above those at its own beginning.
+        seconds: that it took.
+    """
+
+    label: str
+    start: int
+    peak: int
+    net: int
+    seconds: float
+
+
+class Meter(ABC):
+    """Measures the code in its `with` block; one at a time.
+
+    Attributes:
+        sections: what was measured; there once the block is over.
+        whole: the block itself as a section.
+    """
+
+    def __init__(self) -> None:
+        self.sections: list[Section] = []
+        self.whole = Section("", 0, 0, 0, 0.0)
+
+    @abstractmethod
+    def __enter__(self) -> "Meter": ...
+
+    @abstractmethod
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None: ...
+
+    @abstractmethod
+    def section(self, label: str) -> AbstractContextManager[None]:
+        """Marks what its `with` block does; sections do not overlap."""
+
+
+def meter(device: torch.device) -> Meter | None:
+    """A meter for a device; None where nothing can be measured, or something else measures now.
+
+    Example:
+        >>> with meter(torch.device("cpu")) as measured:
+        ...     with measured.section("double"):
+        ...         doubled = torch.ones(1024) * 2
+        >>> [(one.label, one.peak, one.net) for one in measured.sections]
+        [('double', 8192, 4096)]
+    """
+    if is_profiling() or not writes_memory_events(device):
+        return None
+    return _CudaMeter(device) if device.type == "cuda" else _EventMeter(device)
+
+
+_measuring = threading.Lock()
+"""There is one profile at a time: with two of them, in two threads, the process ends."""
+
+
+class _EventMeter(Meter):
+    def __init__(self, device: torch.device) -> None:
+        super().__init__()
+        self._device = device
+
+    def __enter__(self) -> Meter:
+        _measuring.acquire()
+        try:
+            self._profile = profile(use_cpu=True, profile_memory=True)
+            with _quiet():
+                self._profile.__enter__()  # type: ignore[no-untyped-call]
+        except BaseException:
+            _measuring.release()
+            raise
+        return self
+
+    def section(self, label: str) -> AbstractContextManager[None]:
+        return record_function(_PREFIX + label)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            self._profile.__exit__(kind, error, traceback)  # type: ignore[no-untyped-call]
+            changes = memory_changes(self._profile, self._device)
+        finally:
+            _measuring.release()
+        level = highest = start = peak = 0
+        label, begun, until = "", 0, -1
+        for name, time, duration, change in changes:
+            if label and (time > until or name.startswith(_PREFIX)):
+                self._close(label, start, peak, level, until - begun)
+                label = ""
+            if name.startswith(_PREFIX):
+                label, begun, until = name, time, time + duration
+                start = peak = level
+            level += change
+            highest, peak = max(highest, level), max(peak, level)
+        if label:
+            self._close(label, start, peak, level, until - begun)
+        self.whole = Section("", 0, highest, level, 0.0)
+
+    def _close(self, label: str, start: int, peak: int, level: int, nanoseconds: int) -> None:
+        self.sections.append(
+            Section(label[len(_PREFIX) :], start, peak - start, level - start, nanoseconds / 1e9)
+        )
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """The profiler's library says on standard error when it starts, if its first use is loud."""
+    before = os.environ.get(_LEVEL)
+    os.environ.setdefault(_LEVEL, "6")
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_LEVEL]
+
+
+class _CudaMeter(_EventMeter):
+    """The host's time of a kernel is that of its launch: the device takes its own."""
+
+    def __init__(self, device: torch.device) -> None:
+        super().__init__(device)
+        self._times: list[tuple[Any, Any]] = []
+
+    @contextmanager
+    def section(self, label: str) -> Iterator[None]:
+        with torch.cuda.device(self._device):
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+            begin.record()
+            try:
+                with super().section(label):
+                    yield
+            finally:
+                end.record()
+                self._times.append((begin, end))
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        torch.cuda.synchronize(self._device)
+        super().__exit__(kind, error, traceback)
+        self.sections[:] = [
+            replace(section, seconds=begin.elapsed_time(end) / 1e3)
+            for section, (begin, end) in zip(self.sections, self._times, strict=True)
+        ]

@@ -1,0 +1,177 @@
+"""Bytes that an operator takes and returns while it runs, and its time: measured on the device.
+
+A convolution packs its inputs anew, a sum keeps partial sums: no fake tensor knows of that, and it
+depends on the device, the library and the number of threads. Each operator of a step is run by
+itself, on tensors of its shapes: the memory that this takes is what one operator takes.
+"""
+
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, fx
+
+from pgmo.recompute.capture.compat import fakes, flatten, storage_key, unflatten, without_tracing
+from pgmo.recompute.capture.costs import example_arguments, modelled
+from pgmo.recompute.capture.meter import Meter, Section, meter
+
+Signature = tuple[object, ...]
+
+_known: dict[Signature, "Measured"] = {}
+
+_REPEATS = 2  # in the first run libraries make what they keep, as cuBLAS its workspace
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Of one operator: workspace in bytes, and seconds if it was timed."""
+
+    workspace: int
+    seconds: float | None
+
+
+def workspace(node: fx.Node) -> int:
+    """Bytes that the operator of a node was seen to take beyond its results; 0 if never seen."""
+    found = _known.get(signature(node))
+    return found.workspace if found else 0
+
+
+def seconds(node: fx.Node) -> float:
+    """Seconds that the operator of a node was seen to take, else those of the model."""
+    found = _known.get(signature(node))
+    return modelled(node) if found is None or found.seconds is None else found.seconds
+
+
+def signature(node: fx.Node) -> Signature:
+    """What an operator's workspace depends on: equal ones are measured once in a process."""
+    leaves, spec = flatten(example_arguments(node))
+    looks = tuple(_look(leaf) if isinstance(leaf, Tensor) else repr(leaf) for leaf in leaves)
+    return (str(node.target), str(spec), looks, torch.get_num_threads())
+
+
+def _look(tensor: Tensor) -> tuple[object, ...]:
+    return (tuple(tensor.shape), tensor.stride(), tensor.dtype, str(tensor.device))
+
+
+def correct(node: fx.Node, bytes_: int) -> bool:
+    """Notes what an operator took in a real step; whether that is news."""
+    key = signature(node)
+    found = _known.get(key)
+    if found is not None and found.workspace >= bytes_:
+        return False
+    _known[key] = Measured(bytes_, found.seconds if found else None)
+    return bytes_ > 0
+
+
+def measure(nodes: Iterable[fx.Node], least: int = 1 << 16) -> int:
+    """Runs the operators that were not measured yet, one at a time.
+
+    Random ones draw from generators that are put back.
+
+    Args:
+        nodes: of a traced graph.
+        least: bytes that an operator has to move to be worth it.
+
+    Returns:
+        The number of operators measured.
+    """
+    todo: dict[Signature, fx.Node] = {}
+    for node in nodes:
+        if _worth(node, least):
+            key = signature(node)
+            if key not in _known or _known[key].seconds is None:
+                todo.setdefault(key, node)
+    count = 0
+    for device in dict.fromkeys(_device(node) for node in todo.values()):
+        measuring = meter(device)
+        if measuring is not None:
+            ours = {key: node for key, node in todo.items() if _device(node) == device}
+            count += _run_all(ours, device, measuring)
+    return count
+
+
+def _worth(node: fx.Node, least: int) -> bool:
+    target = node.target
+    if not isinstance(target, torch._ops.OpOverload) or target.namespace != "aten":
+        return False  # what an operator of someone else's does with made-up numbers is unknown
+    if target._schema.is_mutable or not _owned(node.meta.get("val"), node):
+        return False
+    tensors = fakes((example_arguments(node), node.meta.get("val")))
+    return sum(one.untyped_storage().nbytes() for one in tensors) >= least
+
+
+def _run_all(todo: dict[Signature, fx.Node], device: torch.device, measuring: Meter) -> int:
+    count = 0
+    devices = [device] if device.type == "cuda" else []
+    with without_tracing(), torch.no_grad(), torch.random.fork_rng(devices), measuring:
+        for index, node in enumerate(todo.values()):
+            # An operator that has no use for made-up numbers is left unknown.
+            with suppress(RuntimeError, IndexError, ValueError, NotImplementedError):
+                _run(node, measuring, str(index))
+    seen: dict[str, list[Section]] = {}
+    for section in measuring.sections:
+        seen.setdefault(section.label, []).append(section)
+    for index, (key, node) in enumerate(todo.items()):
+        runs = seen.get(str(index), [])
+        if len(runs) == _REPEATS:
+            peak = runs[-1].peak
+            seconds = min(run.seconds for run in runs)
+            real = _known[key].workspace if key in _known else 0  # what a step was seen to take
+            _known[key] = Measured(max(real, peak - written(node)), seconds)
+            count += 1
+    return count
+
+
+def _run(node: fx.Node, measuring: Meter, label: str) -> None:
+    assert callable(node.target)
+    arguments, keywords = _real(example_arguments(node))
+    for _ in range(_REPEATS):
+        with measuring.section(label):
+            result = node.target(*arguments, **keywords)
+        del result
+
+
+def _device(node: fx.Node) -> torch.device:
+    return fakes((node.meta.get("val"), example_arguments(node)))[0].device
+
+
+def written(node: fx.Node) -> int:
+    """Bytes of the storages that an operator makes, as the device's allocator counts them."""
+    return sum(_allocated(one) for one in _owned(node.meta.get("val"), node))
+
+
+def _allocated(tensor: Tensor) -> int:
+    grain = 512 if tensor.device.type == "cuda" else 1
+    return -(-tensor.untyped_storage().nbytes() // grain) * grain
+
+
+def _owned(example: object, node: fx.Node) -> list[Tensor]:
+    """The results with storages of their own, each storage once."""
+    given = {storage_key(one) for one in fakes(example_arguments(node))}
+    found: dict[int, Tensor] = {}
+    for one in fakes(example):
+        key = storage_key(one)
+        if key not in given:
+            found.setdefault(key, one)
+    return list(found.values())
+
+
+def _real(arguments: tuple[tuple[Any, ...], dict[str, Any]]) -> tuple[Any, Any]:
+    leaves, spec = flatten(arguments)
+    made: dict[tuple[object, ...], Tensor] = {}
+    real = [_made(leaf, made) if isinstance(leaf, Tensor) else leaf for leaf in leaves]
+    return unflatten(real, spec)  # type: ignore[no-any-return]
+
+
+def _made(fake: Tensor, made: dict[tuple[object, ...], Tensor]) -> Tensor:
+    key = _look(fake)
+    if key not in made:
+        empty = torch.empty_strided(fake.shape, fake.stride(), dtype=fake.dtype, device=fake.device)
+        if fake.dtype.is_floating_point:
+            empty.fill_(0.5)
+        else:
+            empty.zero_()
+        made[key] = empty
+    return made[key]

@@ -1,0 +1,108 @@
+"""Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost" (arXiv 1604.06174).
+
+The forward pass is cut into segments at articulation points, operations through which everything
+later depends on everything before; only what is there is kept. With segments of about the square
+root of the whole, so are the kept values and one segment.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import sqrt
+
+import numpy as np
+
+from pgmo.recompute.planners.lower_sets import Dag
+
+
+@dataclass(frozen=True)
+class Segments:
+    """The operations at which the forward pass is cut, ascending, and the bytes between them.
+
+    Args:
+        cuts: operations whose values are kept.
+        kept: bytes of these.
+        largest: bytes of the largest segment, its cut included.
+        operations: number of all.
+        last: first operation after the last cut.
+    """
+
+    cuts: tuple[int, ...]
+    kept: int
+    largest: int
+    operations: int
+    last: int
+
+    def forgotten(self, *, last: bool = True) -> frozenset[int]:
+        """All but the cuts.
+
+        Args:
+            last: also in the last segment, which has only just been computed when it is needed.
+        """
+        end = self.operations if last else self.last
+        return frozenset(range(end)) - frozenset(self.cuts)
+
+
+def articulation_points(dag: Dag) -> tuple[int, ...]:
+    """Operations that alone connect what they depend on with the rest, ascending.
+
+    Example:
+        >>> diamond = Dag(((), (0,), (0,), (1, 2), (3,)), np.ones(5, np.int64), np.ones(5))
+        >>> articulation_points(diamond)
+        (0, 3)
+    """
+    edge = dag.boundary(dag.ancestors)
+    return tuple(np.flatnonzero((edge.sum(axis=1) == 1) & edge.diagonal()).tolist())
+
+
+def cut(dag: Dag, limit: float, points: Sequence[int] | None = None) -> Segments:
+    """Cuts at the first articulation point at which a segment has more than `limit` bytes.
+
+    Algorithm 3 of the paper. `points` are the articulation points, where they are known already.
+    """
+    ancestors = dag.ancestors
+    cuts: list[int] = []
+    done = np.zeros(len(dag), np.bool_)
+    kept = largest = 0
+    for point in articulation_points(dag) if points is None else points:
+        if cuts and not ancestors[point, cuts[-1]]:
+            continue  # of another branch, which is of no use to the later ones
+        size = int(dag.size[ancestors[point] & ~done].sum())
+        if size > limit:
+            cuts.append(point)
+            done = ancestors[point]
+            kept += int(dag.size[point])
+            largest = max(largest, size)
+    largest = max(largest, int(dag.size[~done].sum()))
+    return Segments(tuple(cuts), kept, largest, len(dag), cuts[-1] + 1 if cuts else 0)
+
+
+def square_root(dag: Dag) -> Segments:
+    """Segments of about the square root: the mean of the kept bytes and the largest segment.
+
+    Example:
+        >>> reads = ((), *((i,) for i in range(99)))
+        >>> len(square_root(Dag(reads, np.full(100, 8), np.ones(100))).cuts)
+        9
+    """
+    return _square_root(dag, articulation_points(dag))
+
+
+def _square_root(dag: Dag, points: Sequence[int]) -> Segments:
+    finest = cut(dag, 0, points)
+    return cut(dag, sqrt(finest.kept * finest.largest), points)
+
+
+def sweep(dag: Dag, count: int = 16) -> Iterator[Segments]:
+    """The square root, and limits from the finest segments to a single one; each once."""
+    seen: set[tuple[int, ...]] = set()
+    whole = float(dag.size.sum())
+    points = articulation_points(dag)
+    finest = max(1.0, float(cut(dag, 0, points).largest) / 4)
+    limits = np.geomspace(finest, max(finest, whole), count)
+    for segments in (
+        _square_root(dag, points),
+        *(cut(dag, float(limit), points) for limit in limits),
+    ):
+        if segments.cuts not in seen:
+            seen.add(segments.cuts)
+            yield segments

@@ -1,0 +1,148 @@
+"""Peak and overhead of many choices, quickly: the native twin of `schedule.simulate`."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pgmo import _core
+from pgmo.recompute.planners.graph import Graph
+from pgmo.recompute.planners.schedule import check_choice
+
+
+@dataclass(frozen=True)
+class Found:
+    """The best that a search knew at some moment.
+
+    Args:
+        evaluations: of choices until then.
+        peak: bytes.
+        overhead: cost of what runs twice, as a share of the forward pass.
+        planner: what found it.
+    """
+
+    evaluations: int
+    peak: int
+    overhead: float
+    planner: str
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A choice and what it comes to.
+
+    Args:
+        recomputed: the forward operations that run twice.
+        peak: bytes.
+        overhead: their cost, as a share of the forward pass.
+        planner: what proposed it.
+    """
+
+    recomputed: frozenset[int]
+    peak: int
+    overhead: float
+    planner: str
+
+
+class Evaluator:
+    """One graph as flat columns, on which choices are evaluated and searched.
+
+    Example:
+        >>> from pgmo.recompute.planners.graph import Operation, Value
+        >>> graph = Graph(
+        ...     operations=(
+        ...         Operation("exp", (0,), (1,)),
+        ...         Operation("sum", (1,), (2,)),
+        ...         Operation("exp_backward", (1, 2), (3,)),
+        ...     ),
+        ...     values=(Value(64, -1), Value(64, 0), Value(4, 1), Value(64, 2, result=True)),
+        ...     forward=2,
+        ... )
+        >>> Evaluator(graph).evaluate({0})
+        (132, 0.5)
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        operations, values = graph.operations, graph.values
+        self.graph = graph
+        self.candidates: NDArray[np.int32] = np.fromiter(graph.candidates(), np.int32)
+        self._allowed = frozenset(self.candidates.tolist())
+        self._whole = graph.forward_cost or 1.0
+        self._step = _core.Step(
+            graph.forward,
+            *_lists([operation.reads for operation in operations]),
+            *_lists([operation.writes for operation in operations]),
+            np.array([operation.cost for operation in operations], np.float64),
+            np.array([operation.workspace for operation in operations], np.int64),
+            np.array([value.size for value in values], np.int64),
+            np.array([value.producer for value in values], np.int32),
+            np.array([value.result for value in values], np.uint8),
+            np.array([value.pinned for value in values], np.uint8),
+        )
+
+    def evaluate(self, choice: Collection[int]) -> tuple[int, float]:
+        """Peak in bytes and overhead as a share of the forward pass.
+
+        Raises:
+            GraphError: the choice names an operation that is no candidate.
+        """
+        peak, cost = self._step.evaluate(self._mask(choice))
+        return peak, cost / self._whole
+
+    def candidate(self, choice: Collection[int], planner: str) -> Candidate:
+        """The choice with its peak and overhead; operations that are no candidates are left out."""
+        within = self._allowed.intersection(choice)
+        return Candidate(within, *self.evaluate(within), planner)
+
+    def search(
+        self,
+        start: Candidate,
+        budget: int | None,
+        *,
+        evaluations: int,
+        time_limit: float,
+        seed: int,
+        planner: str = "search",
+    ) -> tuple[Candidate, list[Found]]:
+        """Improves a choice by simulated annealing (csrc/recompute/search.hpp).
+
+        Args:
+            start: where it begins; the answer is never worse.
+            budget: bytes that the peak shall not exceed; None: the least peak.
+            evaluations: after which it ends.
+            time_limit: seconds after which it ends; the answer then depends on the machine.
+            seed: of its random numbers.
+            planner: the name that the answer gets if it is better than the start.
+
+        Returns:
+            The best choice, and each improvement on the way to it.
+        """
+        mask, peak, cost, _, trace = self._step.search(
+            self.candidates,
+            self._mask(start.recomputed),
+            -1 if budget is None else budget,
+            evaluations,
+            time_limit,
+            seed,
+        )
+        found = [
+            Found(count, high, spent / self._whole, planner) for count, high, spent in trace[1:]
+        ]
+        if not found:
+            return start, []
+        chosen = frozenset(np.flatnonzero(mask).tolist())
+        return Candidate(chosen, peak, cost / self._whole, planner), found
+
+    def _mask(self, choice: Collection[int]) -> NDArray[np.uint8]:
+        if not self._allowed.issuperset(choice):
+            check_choice(self.graph, choice)
+        mask = np.zeros(self.graph.forward, np.uint8)
+        mask[list(choice)] = 1
+        return mask
+
+
+def _lists(lists: Sequence[Sequence[int]]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    begin = np.zeros(len(lists) + 1, np.int32)
+    begin[1:] = np.cumsum([len(one) for one in lists])
+    return begin, np.array([item for one in lists for item in one], np.int32)

@@ -1,0 +1,317 @@
+"""From a budget of bytes to a choice: what to forget so that the step fits, at the least cost."""
+
+import operator
+import time
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, SupportsIndex
+
+from pgmo.errors import BudgetError, OptionError
+from pgmo.recompute.planners import chen, kusumoto, min_cut
+from pgmo.recompute.planners.evaluator import Candidate, Evaluator, Found
+from pgmo.recompute.planners.graph import Graph
+from pgmo.recompute.planners.lower_sets import Dag, ancestor_sets
+from pgmo.recompute.planners.schedule import simulate
+from pgmo.units import format_bytes
+
+PLANNERS = ("min-cut", "chen", "kusumoto")
+"""What proposes where the search begins."""
+
+EVALUATIONS = 200_000
+"""Choices that a search tries; a second or two for a thousand operations."""
+
+_MOST = 2**62  # bytes, which is any number of them
+_FACTORS = (1.0, 1.1, 1.25, 1.5, 2.0, 3.0)  # of the least budget of the dynamic program
+_TIME_UNITS = 1500  # of its time axis: what it proposes is evaluated anyway
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What to forget, and what it comes to.
+
+    Args:
+        recomputed: forward operations whose results are forgotten and computed again.
+        peak: bytes, of the schedule (`schedule.simulate`).
+        overhead: cost of what runs twice, as a share of the forward pass.
+        planner: what found it: `default` (nothing is forgotten), `min-cut`, `chen`,
+            `kusumoto-time`, `kusumoto-memory`, or `search`, which improved on one of them.
+        trace: each improvement on the way.
+    """
+
+    recomputed: frozenset[int]
+    peak: int
+    overhead: float
+    planner: str
+    trace: tuple[Found, ...] = ()
+
+
+def plan_choice(
+    graph: Graph,
+    budget: SupportsIndex | Literal["min"],
+    *,
+    evaluations: int = EVALUATIONS,
+    time_limit: float = 10.0,
+    seed: int = 0,
+    candidates: Sequence[Candidate] | None = None,
+) -> Choice:
+    """The cheapest choice found whose peak is within a budget.
+
+    Candidates of all planners; the cheapest that fits, or the lowest peak when none does, is where
+    a local search begins. What it finds is good and not always the best, so that of two budgets the
+    larger one may get the dearer choice; `plan_choices` rules that out.
+
+    Args:
+        graph: the step.
+        budget: bytes that the peak shall not exceed, or "min" for the least peak that is found.
+        evaluations: choices that the search tries, twice as many where the least peak has to be
+            found first; the same answer for the same number and seed.
+        time_limit: seconds after which all searching ends all the same, with the best so far.
+        seed: of the search, from 0.
+        candidates: of an earlier `propose` on the same graph, to save the time.
+
+    Raises:
+        BudgetError: nothing found fits; says the least peak that was.
+        OptionError: an option has a value that cannot be used.
+
+    Example:
+        >>> from pgmo.recompute.planners.graph import Operation, Value
+        >>> graph = Graph(
+        ...     operations=(
+        ...         Operation("exp", (0,), (1,)),
+        ...         Operation("cos", (1,), (2,)),
+        ...         Operation("cos_backward", (1, 2), (3,)),
+        ...         Operation("exp_backward", (1, 3), (4,)),
+        ...     ),
+        ...     values=(
+        ...         Value(64, -1), Value(64, 0), Value(8, 1), Value(8, 2), Value(8, 3, result=True)
+        ...     ),
+        ...     forward=2,
+        ... )
+        >>> plan_choice(graph, 80).recomputed
+        frozenset()
+    """
+    limit = _check(budget, evaluations, time_limit, seed)
+    evaluator = Evaluator(graph)
+    default = evaluator.candidate((), "default")
+    # Evaluated again, which costs next to nothing, so that nothing depends on who made them.
+    given = propose(graph, evaluator) if candidates is None else candidates
+    known = [default, *(evaluator.candidate(one.recomputed, one.planner) for one in given)]
+    best = min(known, key=lambda one: rank(one, limit))
+    trace = [Found(0, best.peak, best.overhead, best.planner)]
+    end = time.monotonic() + time_limit
+
+    def search(start: Candidate, aim: int | None, share: float) -> Candidate:
+        improved, found = evaluator.search(
+            start,
+            aim,
+            evaluations=evaluations,
+            time_limit=share * (end - time.monotonic()),
+            seed=seed,
+        )
+        trace.extend(found)
+        return improved
+
+    if limit is None or best.peak > limit:
+        best = search(min(known, key=lambda one: rank(one, None)), None, 0.5)
+        if limit is None:
+            limit = best.peak
+        elif best.peak > limit:
+            raise _cannot(limit, best, default)
+    if best.overhead > 0:
+        best = search(best, limit, 1)
+    return _choice(graph, best, trace)
+
+
+def plan_choices(
+    graph: Graph,
+    budgets: Sequence[SupportsIndex | Literal["min"]],
+    *,
+    evaluations: int = EVALUATIONS,
+    time_limit: float = 10.0,
+    seed: int = 0,
+    candidates: Sequence[Candidate] | None = None,
+) -> tuple[Choice, ...]:
+    """A choice for each of several budgets: the larger one is never dearer, nor lower its peak.
+
+    Each budget is planned for by itself and then gets the cheapest of all choices that fits, which
+    is never worse than what `plan_choice` finds for it.
+
+    Args:
+        graph: the step.
+        budgets: as for `plan_choice`, in any order.
+        evaluations: choices that the search tries for each of them.
+        time_limit: seconds for each of them.
+        seed: of the search.
+        candidates: of an earlier `propose` on the same graph, to save the time.
+
+    Returns:
+        The choices, in the order of the budgets.
+
+    Raises:
+        BudgetError: nothing found fits one of them; says the least peak that was.
+        OptionError: an option has a value that cannot be used.
+    """
+    limits = [_check(budget, evaluations, time_limit, seed) for budget in budgets]
+    known = propose(graph) if candidates is None else candidates
+    found: list[Choice] = []
+    for limit in sorted({-1 if one is None else one for one in limits}):
+        try:
+            choice = plan_choice(
+                graph,
+                "min" if limit < 0 else limit,
+                evaluations=evaluations,
+                time_limit=time_limit,
+                seed=seed,
+                candidates=known,
+            )
+        except BudgetError:
+            if all(one.peak > limit for one in found):
+                raise
+        else:
+            found.append(choice)
+    front = _front(found)
+    return tuple(
+        front[0] if limit is None else [one for one in front if one.peak <= limit][-1]
+        for limit in limits
+    )
+
+
+def curve(
+    graph: Graph,
+    *,
+    points: int = 16,
+    evaluations: int = EVALUATIONS,
+    time_limit: float = 10.0,
+    seed: int = 0,
+) -> tuple[Choice, ...]:
+    """What each amount of memory costs: choices from the least peak to no recomputation.
+
+    Args:
+        graph: the step.
+        points: budgets that are planned for, evenly spaced, from 2.
+        evaluations: choices that the search tries for each of them.
+        time_limit: seconds for each of them.
+        seed: of the search.
+
+    Returns:
+        Choices of ascending peak and descending overhead, none of which another one beats in both.
+
+    Raises:
+        OptionError: an option has a value that cannot be used.
+    """
+    if points < 2:
+        raise OptionError(f"a curve of {points} points has no ends; give 2 or more")
+    known = propose(graph)
+
+    def plan(*budgets: int | Literal["min"]) -> tuple[Choice, ...]:
+        return plan_choices(
+            graph,
+            budgets,
+            evaluations=evaluations,
+            time_limit=time_limit,
+            seed=seed,
+            candidates=known,
+        )
+
+    (low,) = plan("min")
+    # So that every budget can be met, even where time is short.
+    known.append(Candidate(low.recomputed, low.peak, low.overhead, low.planner))
+    most = known[0].peak
+    budgets = (low.peak + (most - low.peak) * i // (points - 1) for i in range(1, points - 1))
+    return tuple(_front([*(_choice(graph, one) for one in known), low, *plan(*budgets)]))
+
+
+def propose(
+    graph: Graph,
+    evaluator: Evaluator | None = None,
+    planners: Collection[str] = PLANNERS,
+) -> list[Candidate]:
+    """The choices of planners over their budgets, evaluated; the first forgets nothing.
+
+    Args:
+        graph: the step.
+        evaluator: of the same graph, if there is one already.
+        planners: which to ask, of `PLANNERS`.
+
+    Raises:
+        OptionError: there is no such planner.
+    """
+    unknown = sorted(set(planners).difference(PLANNERS))
+    if unknown:
+        raise OptionError(f"no planner is called {unknown[0]!r}; there are {', '.join(PLANNERS)}")
+    judge = evaluator or Evaluator(graph)
+    choices: list[tuple[frozenset[int], str]] = [(frozenset(), "default")]
+    if "min-cut" in planners:
+        choices += [(choice, "min-cut") for choice in min_cut.sweep(graph)]
+    dag = Dag.of(graph)
+    if "chen" in planners:
+        choices += [
+            (segments.forgotten(last=last), "chen")
+            for segments in chen.sweep(dag)
+            for last in (False, True)
+        ]
+    if "kusumoto" in planners:
+        choices += _dynamic_programs(dag)
+    return [judge.candidate(choice, planner) for choice, planner in choices]
+
+
+def _dynamic_programs(dag: Dag) -> Iterator[tuple[frozenset[int], str]]:
+    """The approximate program at budgets from the least upwards, both strategies."""
+    program = kusumoto.Program(dag, ancestor_sets(dag), time_units=_TIME_UNITS)
+    least = program.least_budget(tolerance=1e-3)
+    for factor in _FACTORS:
+        sequences = program.solve(round(factor * least))
+        for sequence, strategy in zip(sequences, ("time", "memory"), strict=True):
+            for last in (False, True):
+                yield sequence.forgotten(last=last), f"kusumoto-{strategy}"
+
+
+def _choice(graph: Graph, best: Candidate, trace: Sequence[Found] = ()) -> Choice:
+    # Without what is chosen and never needed, such as what only a pinned value was needed of.
+    recomputed = simulate(graph, best.recomputed).recomputed
+    return Choice(recomputed, best.peak, best.overhead, best.planner, tuple(trace))
+
+
+def _front(choices: Sequence[Choice]) -> list[Choice]:
+    """Those that no other one beats in both, by ascending peak and so by descending overhead."""
+    best: list[Choice] = []
+    for choice in sorted(choices, key=lambda one: (one.peak, one.overhead)):
+        if not best or choice.overhead < best[-1].overhead:
+            best.append(choice)
+    return best
+
+
+def rank(one: Candidate, budget: int | None) -> tuple[float, float, float]:
+    """The less the better: within the budget by overhead, above it by peak."""
+    if budget is not None and one.peak <= budget:
+        return (0, one.overhead, one.peak)
+    return (1, one.peak, one.overhead)
+
+
+def _cannot(budget: int, least: Candidate, default: Candidate) -> BudgetError:
+    return BudgetError(
+        f"no recomputation was found that keeps the step within {format_bytes(budget)}: the least "
+        f"peak found is {format_bytes(least.peak)}, for {least.overhead:.0%} of the forward pass "
+        f"run again; without recomputation it is {format_bytes(default.peak)}. Give a budget of "
+        f"{least.peak} bytes or more, or a smaller batch"
+    )
+
+
+def _check(
+    budget: SupportsIndex | str, evaluations: int, time_limit: float, seed: int
+) -> int | None:
+    """The budget in bytes; None for the least peak."""
+    if evaluations < 1:
+        raise OptionError(f"evaluations is {evaluations}; give 1 or more")
+    if not time_limit > 0:
+        raise OptionError(f"the time limit is {time_limit} seconds; give more than 0")
+    if not 0 <= seed < 2**64:
+        raise OptionError(f"the seed is {seed}; give a number from 0 that has 64 bits at most")
+    if isinstance(budget, str):
+        if budget == "min":
+            return None
+    elif not isinstance(budget, bool) and hasattr(budget, "__index__"):
+        limit = operator.index(budget)  # numpy's integers, too
+        if limit >= 0:
+            return min(limit, _MOST)
+    raise OptionError(f'the budget is {budget!r}; give a number of bytes, or "min"')

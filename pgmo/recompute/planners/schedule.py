@@ -1,0 +1,217 @@
+"""What a choice of forgotten operations comes to: the schedule of the step, byte by byte.
+
+    forward                     backward
+    0  1  2  3  4     |    5   (1) (2)  6   ...     (1): operation 1, run again
+          values that the backward pass reads are kept, or forgotten and computed again
+
+This is the reference: what the native evaluator (csrc/recompute) is compared with, and what is
+reported. A forgotten value is computed again right before the first backward operation that needs
+it, together with whatever forgotten values it depends on, in the order of the forward pass; it
+then lives to its last use. AOTAutograd orders a backward graph in the same way
+(`reordering_to_mimic_autograd_engine` in torch/_functorch/partitioners.py).
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pgmo.errors import GraphError
+from pgmo.packing.problem import Problem
+from pgmo.recompute.planners.graph import Graph
+from pgmo.units import format_bytes
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Schedule:
+    """One step as it runs: k operations, some of them twice, and the life of every value.
+
+    Args:
+        graph: what is scheduled.
+        operations: the operation that runs at each step, shape (k,).
+        again: whether it runs for the second time, shape (k,).
+        value: the value that each of m blocks holds, shape (m,); -1 for a workspace. A forgotten
+            value has a block for each of its lives.
+        start: the step at which the block comes, shape (m,).
+        end: first step at which it is gone, shape (m,).
+        size: its bytes, shape (m,).
+        live: bytes alive while each step runs, shape (k,).
+
+    Example:
+        >>> from pgmo.recompute.planners.graph import Operation, Value
+        >>> graph = Graph(
+        ...     operations=(
+        ...         Operation("exp", (0,), (1,)),
+        ...         Operation("sum", (1,), (2,)),
+        ...         Operation("exp_backward", (1, 2), (3,)),
+        ...     ),
+        ...     values=(Value(64, -1), Value(64, 0), Value(4, 1), Value(64, 2, result=True)),
+        ...     forward=2,
+        ... )
+        >>> simulate(graph)
+        Schedule(3 steps, peak 132 B, overhead 0.0 %)
+        >>> simulate(graph, {0}).operations.tolist()
+        [0, 1, 0, 2]
+    """
+
+    graph: Graph
+    operations: NDArray[np.int64]
+    again: NDArray[np.bool_]
+    value: NDArray[np.int64]
+    start: NDArray[np.int64]
+    end: NDArray[np.int64]
+    size: NDArray[np.int64]
+    live: NDArray[np.int64]
+
+    @property
+    def peak(self) -> int:
+        """Most bytes alive at any step."""
+        return int(self.live.max(initial=0))
+
+    @property
+    def peak_step(self) -> int:
+        """The first step at which the peak is reached."""
+        return int(np.argmax(self.live)) if len(self.live) else 0
+
+    @property
+    def peak_operation(self) -> int:
+        """The operation that runs there."""
+        return int(self.operations[self.peak_step])
+
+    @property
+    def recomputed(self) -> frozenset[int]:
+        """The operations that run twice."""
+        return frozenset(self.operations[self.again].tolist())
+
+    @property
+    def cost(self) -> float:
+        """Cost of what runs for the second time, in the unit of the graph."""
+        return float(sum(self.graph.operations[index].cost for index in sorted(self.recomputed)))
+
+    @property
+    def overhead(self) -> float:
+        """The same as a share of the forward pass; 0 when that costs nothing."""
+        whole = self.graph.forward_cost
+        return self.cost / whole if whole else 0.0
+
+    def alive(self, step: int) -> NDArray[np.int64]:
+        """The blocks alive while a step runs, indices into `value`, largest first."""
+        blocks = np.flatnonzero((self.start <= step) & (step < self.end))
+        return blocks[np.argsort(-self.size[blocks], kind="stable")]
+
+    def problem(self, alignment: int = 1) -> Problem:
+        """The packing problem of the blocks that have bytes, in their order; ticks are steps.
+
+        Args:
+            alignment: of offsets, in bytes.
+
+        Returns:
+            A problem on a line, whose max load is the peak when sizes are multiples of `alignment`.
+        """
+        solid = self.size > 0
+        return Problem(self.size[solid], self.start[solid], self.end[solid], alignment=alignment)
+
+    def __repr__(self) -> str:
+        return (
+            f"Schedule({len(self.operations)} steps, peak {format_bytes(self.peak)}, "
+            f"overhead {100 * self.overhead:.1f} %)"
+        )
+
+
+def simulate(graph: Graph, choice: Collection[int] = frozenset()) -> Schedule:
+    """The schedule of a step in which the operations of `choice` are forgotten.
+
+    Args:
+        graph: the step.
+        choice: forward operations, candidates of the graph.
+
+    Raises:
+        GraphError: the choice names an operation that is no candidate.
+    """
+    forgotten = frozenset(choice)
+    check_choice(graph, forgotten)
+    operations, again = _order(graph, forgotten)
+    steps = len(operations)
+    blocks: list[list[int]] = []  # value, start, end
+    current: dict[int, int] = {}  # the block in which a value is found
+    for step, index in enumerate(operations):
+        operation = graph.operations[index]
+        for value in operation.reads:
+            if value in current:
+                block = blocks[current[value]]
+                block[2] = max(block[2], step + 1)  # results stay longer
+        for value in operation.writes:
+            if not again[step] or is_forgotten(graph, forgotten, value):
+                current[value] = len(blocks)
+            stays = graph.values[value].result and not again[step]
+            blocks.append([value, step, steps if stays else step + 1])
+    table = np.array(blocks, dtype=np.int64).reshape(-1, 3)
+    size = np.array([graph.values[value].size for value, _, _ in blocks], dtype=np.int64)
+    workspace = np.array([graph.operations[index].workspace for index in operations], np.int64)
+    busy = np.flatnonzero(workspace)
+    content = np.concatenate([table[:, 0], np.full(len(busy), -1, np.int64)])
+    start = np.concatenate([table[:, 1], busy])
+    end = np.concatenate([table[:, 2], busy + 1])
+    size = np.concatenate([size, workspace[busy]])
+    change = np.zeros(steps + 1, np.int64)
+    np.add.at(change, start, size)
+    np.add.at(change, end, -size)
+    return Schedule(
+        graph,
+        np.array(operations, np.int64),
+        np.array(again, np.bool_),
+        content,
+        start,
+        end,
+        size,
+        np.cumsum(change)[:steps],
+    )
+
+
+def is_forgotten(graph: Graph, choice: Collection[int], value: int) -> bool:
+    """Whether a value is gone after the forward pass when the operations of `choice` are."""
+    one = graph.values[value]
+    return one.producer in choice and not one.pinned and not one.result
+
+
+def check_choice(graph: Graph, choice: Collection[int]) -> None:
+    """Raises GraphError when a choice names an operation that is no candidate."""
+    wrong = sorted(frozenset(choice).difference(graph.candidates()))
+    if not wrong:
+        return
+    index = wrong[0]
+    if not 0 <= index < graph.forward:
+        raise GraphError(
+            f"operation {index} cannot be forgotten: the forward pass has the operations 0 to "
+            f"{graph.forward - 1}"
+        )
+    operation = graph.operations[index]
+    reason = "it is pinned" if operation.pinned else "the backward pass never needs it again"
+    raise GraphError(
+        f"operation {index} ({operation.name}) cannot be forgotten: {reason}; "
+        "choose from graph.candidates()"
+    )
+
+
+def _order(graph: Graph, choice: frozenset[int]) -> tuple[list[int], list[bool]]:
+    operations = list(range(graph.forward))
+    again = [False] * graph.forward
+    done: set[int] = set()  # what has run twice
+    for index in range(graph.forward, len(graph.operations)):
+        missing: set[int] = set()
+        stack = [index]
+        while stack:
+            for value in graph.operations[stack.pop()].reads:
+                producer = graph.values[value].producer
+                if (
+                    is_forgotten(graph, choice, value)
+                    and producer not in done
+                    and producer not in missing
+                ):
+                    missing.add(producer)
+                    stack.append(producer)
+        done |= missing
+        operations += [*sorted(missing), index]
+        again += [True] * len(missing) + [False]
+    return operations, again

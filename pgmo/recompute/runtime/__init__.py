@@ -1,0 +1,1 @@
+"""Makes a planned step run in the place of the model's own."""

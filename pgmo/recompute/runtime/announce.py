@@ -1,0 +1,36 @@
+"""Runs a written half so that whoever records it learns the module and phase of each operator."""
+
+from typing import Any
+
+from torch import fx
+
+from pgmo.profiler.tagging import origin
+from pgmo.recompute.capture.compat import Runner, boxed, mark_boxed
+
+ORIGIN = "pgmo_origin"
+"""Key of a node's `meta`: path of its module, and phase."""
+
+
+def announced(module: fx.GraphModule) -> Runner:
+    """Operators as they are; values die with their last use, inputs too."""
+    run = boxed(module)
+
+    def announced_run(arguments: list[Any]) -> Any:
+        if origin.listening():
+            return _Announcing(module).boxed_run(arguments)
+        return run(arguments)
+
+    return mark_boxed(announced_run)
+
+
+class _Announcing(fx.Interpreter):
+    def __init__(self, module: fx.GraphModule) -> None:
+        super().__init__(module)
+        self.extra_traceback = False  # errors say the same whether somebody records or not
+
+    def run_node(self, n: fx.Node) -> Any:
+        place = n.meta.get(ORIGIN)
+        if place is None:
+            return super().run_node(n)
+        with origin.said_of(*place):
+            return super().run_node(n)

@@ -1,0 +1,71 @@
+"""The same plans under `torch.compile`, which captures models that AOTAutograd alone cannot."""
+
+from collections.abc import Callable
+from typing import Any, Literal
+from uuid import uuid4
+
+from torch import fx
+
+from pgmo.errors import OptionError
+from pgmo.recompute.capture import compat
+from pgmo.recompute.planners.budget import parse_budget
+from pgmo.recompute.runtime.announce import announced
+from pgmo.recompute.runtime.decide import Planner, Settings, find_planner
+from pgmo.recompute.runtime.execute import Step
+from pgmo.version import __version__
+
+
+def backend(
+    budget: int | float | str | None = "min",
+    *,
+    costs: Literal["model", "measured"] = "model",
+    planner: str | Planner = "search",
+    measure: bool = True,
+    kernels: Literal["torch", "inductor"] = "torch",
+) -> Callable[..., Any]:
+    """A backend for `torch.compile` that recomputes within a budget.
+
+    Each graph that is found gets the whole budget: a model with graph breaks has several. Sizes
+    must be fixed: `torch.compile(model, backend=..., dynamic=False)`.
+
+    Inductor fuses operators, so that results between them never exist. The plan counts all of
+    them, and steps usually take less than was planned; nothing is measured, and nothing planned
+    again. Its numbers are close to the plain model's and not the same bits.
+
+    Args:
+        budget: as for `pgmo.recompute`.
+        costs: as for `pgmo.recompute`.
+        planner: as for `pgmo.recompute`.
+        measure: as for `pgmo.recompute`.
+        kernels: "torch" runs operators as they are, with the same bits as the plain model;
+            "inductor" compiles both halves of the step, and takes the `mode=` and `options=` of
+            `torch.compile`. It needs PyTorch 2.10.
+
+    Raises:
+        OptionError: an option has a value that cannot be used, or PyTorch is too old.
+
+    Example:
+        >>> backend = pgmo.recompute.backend("2 GiB")  # doctest: +SKIP
+        >>> model = torch.compile(model, backend=backend, dynamic=False)  # doctest: +SKIP
+    """
+    settings = Settings(parse_budget(budget), find_planner(planner), costs, measure, check=False)
+
+    def partition(joint: fx.GraphModule, inputs: object, **options: Any) -> Any:
+        return Step(settings).partition(joint, inputs, **options)
+
+    if kernels == "inductor":
+        return compat.inductor(partition, _identity(settings, planner))
+    if kernels != "torch":
+        raise OptionError(f'kernels is {kernels!r}; give "torch" or "inductor"')
+
+    def run(module: fx.GraphModule, _inputs: object) -> compat.Runner:
+        return announced(module)
+
+    return compat.backend(partition, run, run)
+
+
+def _identity(settings: Settings, planner: str | Planner) -> str:
+    """Equal where the same graph is split in the same way: what inductor compiled is used again."""
+    if not isinstance(planner, str):
+        planner = uuid4().hex  # what it does is not known
+    return f"pgmo {__version__} {settings.budget!r} {settings.costs} {settings.measure} {planner}"

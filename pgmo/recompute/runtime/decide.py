@@ -1,0 +1,168 @@
+"""Decides what a captured step forgets: from a joint graph and a budget to a schedule.
+
+joint graph -> capture -> Graph -> planner -> Choice -> Schedule
+divided where both gradients of a convolution take too much
+"""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from torch import fx
+
+from pgmo.errors import BudgetError, OptionError
+from pgmo.recompute.capture import workspaces
+from pgmo.recompute.capture.costs import modelled
+from pgmo.recompute.capture.divide import CONVOLUTION_BACKWARD, dividable, divide, helpful, needed
+from pgmo.recompute.capture.joint_graph import Captured, capture, refuse_unplannable
+from pgmo.recompute.planners.budget import Budget, Share
+from pgmo.recompute.planners.graph import Graph
+from pgmo.recompute.planners.planning import PLANNERS, Choice, plan_choice, propose, rank
+from pgmo.recompute.planners.schedule import Schedule, simulate
+from pgmo.units import format_bytes
+
+Planner = Callable[[Graph, int | Literal["min"]], Choice]
+
+
+def find_planner(name: str | Planner) -> Planner:
+    """A planner by its name: "search", or one of `PLANNERS`, whose best choice is taken.
+
+    Raises:
+        OptionError: there is none of that name.
+    """
+    if not isinstance(name, str):
+        return name
+    if name == "search":
+        return plan_choice
+    if name not in PLANNERS:
+        raise OptionError(f"no planner is called {name!r}; there are search, {', '.join(PLANNERS)}")
+    return functools.partial(_best_of, name)  # which can be pickled, as the model with it
+
+
+def _best_of(name: str, graph: Graph, budget: int | Literal["min"]) -> Choice:
+    limit = None if budget == "min" else budget
+    found = propose(graph, planners=[name])
+    best = min(found, key=lambda one: rank(one, limit))
+    if limit is not None and best.peak > limit:
+        raise BudgetError(
+            f"the planner {name} finds nothing within {format_bytes(limit)}: its least peak "
+            f"is {format_bytes(best.peak)} ({best.peak} bytes). Give that, or planner='search'"
+        )
+    return Choice(best.recomputed, best.peak, best.overhead, best.planner)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How steps are planned.
+
+    Args:
+        budget: of the peak.
+        planner: finds what to forget in a graph for a budget.
+        costs: "model" or "measured".
+        measure: run operators on the device to learn their workspaces.
+        check: measure the first step.
+    """
+
+    budget: Budget = None
+    planner: Planner = plan_choice
+    costs: Literal["model", "measured"] = "model"
+    measure: bool = True
+    check: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class Planned:
+    """One captured step and what was decided for it.
+
+    Args:
+        captured: the graph and its nodes.
+        schedule: of the chosen operations.
+        default: schedule in which nothing is forgotten.
+        planner: name of what found the choice.
+        finest: gives the step in the smallest operations (`divide`), as planners see it.
+        budget: bytes that the peak was not to exceed, "min", or None.
+    """
+
+    captured: Captured
+    schedule: Schedule
+    default: Schedule
+    planner: str
+    finest: Callable[[], Captured]
+    budget: int | Literal["min"] | None
+
+
+def plan_step(joint: fx.GraphModule, outputs: int, settings: Settings) -> Planned:
+    """Groups a joint graph, measures its operators, and decides what to forget.
+
+    Raises:
+        BudgetError: the budget cannot be met.
+        GraphError: the graph cannot be planned for.
+    """
+    whole = capture_step(joint, outputs, settings)
+    default = simulate(whole.graph)
+    budget = settings.budget
+    if isinstance(budget, Share):
+        budget = budget.of(default.peak)
+    fine = functools.cache(functools.partial(_finest, whole, settings))
+    if budget is None:
+        schedule = simulate(whole.graph, whole.forgotten)
+        return Planned(whole, schedule, default, "marked regions", fine, None)
+    captured = finest = fine() if budget == "min" or budget < default.peak else whole
+    choice = settings.planner(finest.graph, budget)
+    schedule = simulate(finest.graph, choice.recomputed)
+    limit = schedule.peak if budget == "min" else budget
+    if finest is not whole:
+        kept = needed(finest, schedule, limit, _workspaces(whole, settings))
+        less = capture_step(divide(joint, kept), outputs, settings) if kept else whole
+        again = simulate(less.graph, choice.recomputed)
+        if again.peak <= limit:
+            captured, schedule = less, again
+    both = simulate(captured.graph, choice.recomputed | captured.forgotten)
+    if captured.forgotten and both.peak <= limit:
+        schedule = both
+    return Planned(captured, schedule, default, choice.planner, fine, budget)
+
+
+def _finest(whole: Captured, settings: Settings) -> Captured:
+    """A step in which all is divided that takes less in two pieces; itself if there is none."""
+    names = dividable(whole)
+    divided = capture_step(divide(whole.joint, names), whole.outputs, settings) if names else whole
+    less = helpful(divided, _workspaces(whole, settings))
+    if not less:
+        return whole
+    if less == names:
+        return divided
+    return capture_step(divide(whole.joint, less), whole.outputs, settings)
+
+
+def capture_step(joint: fx.GraphModule, outputs: int, settings: Settings) -> Captured:
+    """Groups a joint graph into operations, and measures those that are not known yet.
+
+    Raises:
+        GraphError: the graph cannot be planned for.
+    """
+    timed = settings.costs == "measured"
+    refuse_unplannable(joint)
+    if settings.measure or timed:
+        nodes = [node for node in joint.graph.nodes if node.op == "call_function"]
+        workspaces.measure(nodes, least=_least(nodes))
+    return capture(
+        joint,
+        outputs,
+        workspaces.seconds if timed else modelled,
+        workspaces.workspace if settings.measure else None,
+    )
+
+
+def _workspaces(captured: Captured, settings: Settings) -> dict[str, int]:
+    """Bytes by the names of nodes."""
+    if not settings.measure:
+        return {}
+    nodes = captured.joint.graph.find_nodes(op="call_function", target=CONVOLUTION_BACKWARD)
+    return {node.name: workspaces.workspace(node) for node in nodes}
+
+
+def _least(nodes: list[fx.Node]) -> int:
+    """An operator that moves less than a ten-thousandth of all that is written never matters."""
+    return max(1024, sum(workspaces.written(node) for node in nodes) // 10_000)

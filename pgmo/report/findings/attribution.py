@@ -1,0 +1,250 @@
+"""Who holds the memory at a profile's peak.
+
+peak 96 B = GPT.blocks.0 64 B + GPT.head 32 B          every way of counting adds up to it
+          = forward 80 B + backward 16 B
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pgmo.profiler.profile import Profile
+from pgmo.report.findings.origins import KINDS, UNTAGGED, By, names_of
+
+_DEEPEST = 100
+"""Levels of modules that are told apart."""
+
+OTHERS = "(others)"
+"""The row that stands for all holders beyond those that were asked for."""
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Live memory at the peak that one origin accounts for.
+
+    Args:
+        name: the phase, module, operator, ...; "(untagged)" for blocks without a tag, "(others)"
+            for the rest of a list that was cut.
+        size: bytes.
+        blocks: number of live blocks.
+
+    Example:
+        >>> Holder("Net.conv", 4096, 1).size
+        4096
+    """
+
+    name: str
+    size: int
+    blocks: int
+
+
+@dataclass(frozen=True)
+class Peak:
+    """The first tick of the largest load, and who holds it, largest first.
+
+    Each list of holders adds up to `size` and `blocks` exactly.
+
+    Example:
+        >>> profile = Profile.from_columns(size=[4], start=[0], end=[1], ticks=1)
+        >>> find_peak(profile).holders["phase"]
+        (Holder(name='(untagged)', size=4, blocks=1),)
+    """
+
+    tick: int
+    size: int
+    blocks: int
+    phases: tuple[Holder, ...]
+    modules: tuple[Holder, ...]
+    operators: tuple[Holder, ...]
+    files: tuple[Holder, ...]
+    streams: tuple[Holder, ...]
+    sizes: tuple[Holder, ...]
+
+    @property
+    def holders(self) -> Mapping[By, tuple[Holder, ...]]:
+        """The lists by what they are grouped by."""
+        lists: dict[By, tuple[Holder, ...]] = {
+            "module": self.modules,
+            "op": self.operators,
+            "phase": self.phases,
+            "file": self.files,
+            "stream": self.streams,
+            "size": self.sizes,
+        }
+        return lists
+
+
+@dataclass(frozen=True)
+class Node:
+    """A module of the tree: what it and all modules below it hold.
+
+    Args:
+        name: the whole dotted path.
+        size: bytes, those of `children` included.
+        blocks: live blocks, those of `children` included.
+        own: bytes that no child accounts for.
+        children: largest first.
+
+    Example:
+        >>> Node("Net", 6, 2, 2, (Node("Net.conv", 4, 1, 4, ()),)).own
+        2
+    """
+
+    name: str
+    size: int
+    blocks: int
+    own: int
+    children: "tuple[Node, ...]"
+
+
+def find_peak(profile: Profile, top: int = 10) -> Peak:
+    """Finds the peak of the steady state and its holders.
+
+    A block that outlives a period counts as often as it is alive at once. Blocks that are
+    not planned, the persistent and the shared ones, do not count.
+
+    Args:
+        profile: the profile.
+        top: holders to name of each kind; the others make one row, "(others)".
+
+    Example:
+        >>> profile = Profile.from_columns(size=[4, 2], start=[0, 1], end=[1, 4], ticks=2)
+        >>> find_peak(profile).size
+        6
+    """
+    tick = peak_tick(profile)
+    copies = alive(profile, tick)
+    ranked = {by: hold(profile, copies, by, top) for by in KINDS}
+    return Peak(
+        tick=tick,
+        size=int((profile.size * copies).sum()),
+        blocks=int(copies.sum()),
+        phases=ranked["phase"],
+        modules=ranked["module"],
+        operators=ranked["op"],
+        files=ranked["file"],
+        streams=ranked["stream"],
+        sizes=ranked["size"],
+    )
+
+
+def peak_tick(profile: Profile) -> int:
+    """The first tick of the largest load; 0 for an empty profile.
+
+    Example:
+        >>> peak_tick(Profile.from_columns(size=[4, 2], start=[0, 1], end=[2, 2], ticks=2))
+        1
+    """
+    load = profile.load_curve()
+    return int(load.argmax()) if load.size else 0
+
+
+def alive(profile: Profile, tick: int) -> NDArray[np.int64]:
+    """How many copies of each block are alive at a tick of the steady state, shape (n,): 0, 1, 2.
+
+    Example:
+        >>> profile = Profile.from_columns(size=[4, 2], start=[0, 1], end=[1, 5], ticks=2)
+        >>> alive(profile, 0).tolist(), alive(profile, 1).tolist()
+        ([1, 2], [0, 2])
+    """
+    count = ((profile.start <= tick) & (tick < profile.end)).astype(np.int64)
+    for turn in (1, 2):  # the blocks of the last iteration and of the one before
+        count += tick + turn * profile.ticks < profile.end
+    count[profile.turns == 0] = 0
+    return count
+
+
+def hold(
+    profile: Profile, copies: NDArray[np.int64], by: By, top: int | None = None
+) -> tuple[Holder, ...]:
+    """Sums blocks under one way of grouping, largest first.
+
+    Args:
+        profile: the profile.
+        copies: how often each block counts, shape (n,).
+        by: what to group by.
+        top: holders to name; the others make one row, "(others)". None for all.
+
+    Example:
+        >>> profile = Profile.from_columns(size=[4, 2], start=[0, 1], end=[1, 2], ticks=2)
+        >>> hold(profile, np.array([1, 1]), "size", top=1)
+        (Holder(name='4 B to 8 B', size=4, blocks=1), Holder(name='(others)', size=2, blocks=1))
+    """
+    rows = np.flatnonzero(copies)
+    names = names_of(profile, by)
+    counts = copies[rows]
+    sizes = (profile.size[rows] * counts).tolist()
+    return rank(zip([names[row] for row in rows], sizes, counts.tolist(), strict=True), top)
+
+
+def rank(rows: Iterable[tuple[str, int, int]], top: int | None = None) -> tuple[Holder, ...]:
+    """Adds up (name, bytes, blocks) by name, largest first, and cuts the list to `top` and a rest.
+
+    Example:
+        >>> rank([("a", 4, 1), ("b", 9, 1), ("a", 1, 1)])
+        (Holder(name='b', size=9, blocks=1), Holder(name='a', size=5, blocks=2))
+    """
+    sums: dict[str, list[int]] = {}
+    for name, size, count in rows:
+        entry = sums.setdefault(name, [0, 0])
+        entry[0] += size
+        entry[1] += count
+    ordered = sorted(sums.items(), key=lambda item: (-item[1][0], item[0]))
+    ranked = [Holder(name, *entry) for name, entry in ordered]
+    if top is None or len(ranked) <= top:
+        return tuple(ranked)
+    rest = ranked[top:]
+    others = Holder(OTHERS, sum(one.size for one in rest), sum(one.blocks for one in rest))
+    return (*ranked[:top], others)
+
+
+def module_tree(profile: Profile, copies: NDArray[np.int64]) -> tuple[Node, ...]:
+    """The modules that hold blocks, each containing those below it; largest first.
+
+    Args:
+        profile: the profile.
+        copies: how often each block counts, shape (n,), such as from `alive`.
+
+    Returns:
+        The roots, "(untagged)" among them where blocks have no module; their sizes add up to that
+        of all counted blocks.
+
+    Example:
+        >>> from pgmo.profiler.tag import Tag
+        >>> tags = (Tag("Net", "mul", ""), Tag("Net.a.b", "mul", ""))
+        >>> profile = Profile.from_columns(
+        ...     size=[4, 2], start=[0, 1], end=[2, 2], ticks=2, tag=[0, 1], tags=tags
+        ... )
+        >>> root = module_tree(profile, alive(profile, 1))[0]
+        >>> root.name, root.size, root.own, root.children[0].name
+        ('Net', 6, 4, 'Net.a')
+    """
+    own = {holder.name: holder for holder in hold(profile, copies, "module")}
+    below: dict[str, set[str]] = {}  # path -> paths one level below; "" has the roots
+    for name in own:
+        parts = [name] if name == UNTAGGED else name.split(".", _DEEPEST)
+        for depth in range(len(parts)):
+            parent = ".".join(parts[:depth])
+            below.setdefault(parent, set()).add(".".join(parts[: depth + 1]))
+    return _nodes("", own, below)
+
+
+def _nodes(
+    parent: str, own: Mapping[str, Holder], below: Mapping[str, set[str]]
+) -> tuple[Node, ...]:
+    nodes = []
+    for name in below.get(parent, ()):
+        children = _nodes(name, own, below)
+        mine = own.get(name, Holder(name, 0, 0))
+        nodes.append(
+            Node(
+                name=name,
+                size=mine.size + sum(child.size for child in children),
+                blocks=mine.blocks + sum(child.blocks for child in children),
+                own=mine.size,
+                children=children,
+            )
+        )
+    return tuple(sorted(nodes, key=lambda node: (-node.size, node.name)))

@@ -1,0 +1,189 @@
+"""Two profiles, two plans, or a profile and a plan beside each other: what grew, what is new."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pgmo.packing.plan import UNPLANNED, Plan
+from pgmo.profiler.profile import Profile
+from pgmo.report.findings.attribution import alive, hold, peak_tick
+from pgmo.report.findings.origins import UNTAGGED, By, describe, size_classes
+
+GROUPS: tuple[By, ...] = ("phase", "module", "op", "file")
+"""What two profiles' peaks are compared by."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two; sizes in bytes, None where it does not say.
+
+    Example:
+        >>> side_of(Profile.from_columns(size=[8], start=[0], end=[1], ticks=1)).max_load
+        8
+    """
+
+    kind: str
+    blocks: int
+    ticks: int
+    requested: int
+    max_load: int
+    arena: int | None
+    persistent: int
+    fingerprint: str
+
+
+@dataclass(frozen=True)
+class Change:
+    """Bytes that one origin accounts for on both sides.
+
+    Example:
+        >>> Change("Net.conv", 4, 12).growth
+        8
+    """
+
+    name: str
+    before: int
+    after: int
+
+    @property
+    def growth(self) -> int:
+        """Bytes more, negative for less."""
+        return self.after - self.before
+
+
+@dataclass(frozen=True)
+class Resized:
+    """An origin on both sides whose requests differ in number or size.
+
+    Example:
+        >>> Resized("Net.conv", 2, 64, 2, 128).after_size
+        128
+    """
+
+    origin: str
+    before_blocks: int
+    before_size: int
+    after_blocks: int
+    after_size: int
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What is different.
+
+    Args:
+        before: the first one.
+        after: the second one.
+        same: whether both are of the same requests, by their fingerprints.
+        peaks: who holds the peaks, by what blocks are grouped by, the largest change first; origins
+            that hold as much on both sides are left out, and so are modules, operators and lines
+            where neither side knows any. Of two profiles only.
+        new: origins that only the second one has, with their bytes per iteration.
+        gone: origins that only the first one has.
+        resized: origins of both that request another number of blocks or other sizes.
+
+    Example:
+        >>> profile = Profile.from_columns(size=[8], start=[0], end=[1], ticks=1)
+        >>> compare(profile, profile).same
+        True
+    """
+
+    before: Side
+    after: Side
+    same: bool
+    peaks: Mapping[By, tuple[Change, ...]]
+    new: tuple[Change, ...]
+    gone: tuple[Change, ...]
+    resized: tuple[Resized, ...]
+
+
+def compare(before: Profile | Plan, after: Profile | Plan) -> Comparison:
+    """Compares two of a kind, or a profile with a plan.
+
+    Example:
+        >>> small = Profile.from_columns(size=[8], start=[0], end=[1], ticks=1)
+        >>> large = Profile.from_columns(size=[9], start=[0], end=[1], ticks=1)
+        >>> compare(small, large).peaks["phase"]
+        (Change(name='(untagged)', before=8, after=9),)
+    """
+    sides = side_of(before), side_of(after)
+    same = before.fingerprint == after.fingerprint
+    if not (isinstance(before, Profile) and isinstance(after, Profile)):
+        return Comparison(*sides, same, {}, (), (), ())
+    peaks: dict[By, tuple[Change, ...]] = {}
+    for by in GROUPS:
+        held = _at_peak(before, by), _at_peak(after, by)
+        if by == GROUPS[0] or {*held[0], *held[1]} != {UNTAGGED}:
+            peaks[by] = _changes(*held)
+    old, new = _origins(before), _origins(after)
+    both = [name for name in new if name in old and new[name] != old[name]]
+    resized = [Resized(name, *_totals(old[name]), *_totals(new[name])) for name in both]
+    return Comparison(
+        *sides,
+        same,
+        peaks,
+        new=_changes({}, {name: sum(sizes) for name, sizes in new.items() if name not in old}),
+        gone=_changes({name: sum(sizes) for name, sizes in old.items() if name not in new}, {}),
+        resized=tuple(sorted(resized, key=_by_growth)),
+    )
+
+
+def side_of(what: Profile | Plan) -> Side:
+    """The figures of a profile or a plan.
+
+    Example:
+        >>> side_of(Profile.from_columns(size=[8], start=[0], end=[-1], ticks=1)).persistent
+        8
+    """
+    if isinstance(what, Plan):
+        planned = what.offset != UNPLANNED
+        return Side(
+            kind="plan",
+            blocks=len(what),
+            ticks=what.ticks,
+            requested=int(what.size[planned].sum()),
+            max_load=what.max_load,
+            arena=what.arena,
+            persistent=int(what.size[what.end < 0].sum()),
+            fingerprint=what.fingerprint,
+        )
+    return Side(
+        kind="profile",
+        blocks=len(what),
+        ticks=what.ticks,
+        requested=int(what.size[what.turns > 0].sum()),
+        max_load=what.max_load(),
+        arena=None,
+        persistent=int(what.size[what.persistent].sum()),
+        fingerprint=what.fingerprint,
+    )
+
+
+def _at_peak(profile: Profile, by: By) -> dict[str, int]:
+    copies = alive(profile, peak_tick(profile))
+    return {holder.name: holder.size for holder in hold(profile, copies, by)}
+
+
+def _changes(before: Mapping[str, int], after: Mapping[str, int]) -> tuple[Change, ...]:
+    names = {*before, *after}
+    changes = [Change(name, before.get(name, 0), after.get(name, 0)) for name in names]
+    different = [change for change in changes if change.growth]
+    return tuple(sorted(different, key=lambda change: (-abs(change.growth), change.name)))
+
+
+def _origins(profile: Profile) -> dict[str, list[int]]:
+    """The sizes that each origin requests, ascending; of unknown origin by their size class."""
+    told = [describe(tag) for tag in profile.tags]
+    origins: dict[str, list[int]] = {}
+    columns = (profile.tag.tolist(), profile.size.tolist(), size_classes(profile.size))
+    for tag, size, size_class in zip(*columns, strict=True):
+        name = told[tag] if tag >= 0 else f"blocks of {size_class}"
+        origins.setdefault(name, []).append(size)
+    return {name: sorted(sizes) for name, sizes in origins.items()}
+
+
+def _by_growth(one: Resized) -> tuple[int, str]:
+    return -abs(one.after_size - one.before_size), one.origin
+
+
+def _totals(sizes: list[int]) -> tuple[int, int]:
+    return len(sizes), sum(sizes)

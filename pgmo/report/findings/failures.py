@@ -1,0 +1,69 @@
+"""Requests that could not be served: what a trace says about running out of memory."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pgmo.profiler.trace import Event, Trace
+from pgmo.report.findings.fragmentation import reserved_curve
+from pgmo.report.findings.history import History, follow
+from pgmo.report.findings.origins import describe
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A request for which there was no memory; sizes in bytes.
+
+    Args:
+        row: of the trace.
+        size: requested; 0 where the trace does not tell.
+        live: in blocks at that moment.
+        reserved: by the allocator at that moment; 0 where the trace has no segments.
+        origin: who asked, in one line.
+
+    Example:
+        >>> Failure(7, 2**30, 2**31, 2**32, "train.py:3 in step").unused
+        2147483648
+    """
+
+    row: int
+    size: int
+    live: int
+    reserved: int
+    origin: str
+
+    @property
+    def unused(self) -> int:
+        """Bytes that were reserved and in no block: at most what fragmentation cost."""
+        return max(0, self.reserved - self.live)
+
+
+def find_failures(trace: Trace, history: History | None = None) -> tuple[Failure, ...]:
+    """The requests of a trace that ran out of memory, in their order.
+
+    Args:
+        trace: the events.
+        history: of the trace, if it is at hand.
+
+    Example:
+        >>> trace = Trace.from_columns(kind=[0, 7], address=[64, 0], size=[8, 100])
+        >>> find_failures(trace)
+        (Failure(row=1, size=100, live=8, reserved=0, origin='(untagged)'),)
+    """
+    rows = np.flatnonzero(trace.kind == Event.OOM)
+    if not rows.size:
+        return ()
+    live, reserved = (history or follow(trace)).live(), reserved_curve(trace)
+    found = []
+    for row in rows.tolist():
+        tag = int(trace.tag[row])
+        found.append(
+            Failure(
+                row=row,
+                size=int(trace.size[row]),
+                live=int(live[row]),
+                reserved=int(reserved[row]),
+                origin=describe(trace.tags[tag] if tag >= 0 else None),
+            )
+        )
+    return tuple(found)

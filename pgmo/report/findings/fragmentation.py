@@ -1,0 +1,145 @@
+"""How much of what the framework's allocator reserved lay unused, by the trace's own addresses.
+
+segment  [ block A |  hole  | block B |      hole      ]     reserved = blocks + holes
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pgmo.profiler.trace import Event, Trace
+from pgmo.report.findings.history import ALIVE, History, follow
+
+_TAKES = (Event.SEGMENT_ALLOC, Event.SEGMENT_MAP)
+_GIVES = (Event.SEGMENT_FREE, Event.SEGMENT_UNMAP)
+
+
+@dataclass(frozen=True)
+class Fragmentation:
+    """What a trace tells about reserved and used memory; sizes in bytes.
+
+    Args:
+        peak_reserved: the most that was reserved at once.
+        live_then: bytes that blocks had requested then, at the best of these moments.
+        peak_live: the most that blocks had requested at once.
+        reserved_then: reserved at that moment.
+        segments: that there were at that moment, adjacent ones counted as one.
+        holes: stretches in them that no block took.
+        largest_hole: the largest of these.
+        hole_bytes: all of these.
+
+    Example:
+        >>> trace = Trace.from_columns(kind=[3, 0], address=[512, 512], size=[2048, 512])
+        >>> find_fragmentation(trace).holes, find_fragmentation(trace).waste
+        (1, 0.75)
+    """
+
+    peak_reserved: int
+    live_then: int
+    peak_live: int
+    reserved_then: int
+    segments: int
+    holes: int
+    largest_hole: int
+    hole_bytes: int
+
+    @property
+    def waste(self) -> float:
+        """Share of the reserved peak that no block had requested: 0.25 is a quarter."""
+        return 1 - self.live_then / self.peak_reserved if self.peak_reserved else 0.0
+
+
+def find_fragmentation(trace: Trace, history: History | None = None) -> Fragmentation | None:
+    """Measures a trace's fragmentation at the peak of live bytes; None if it has no segments.
+
+    Args:
+        trace: the events.
+        history: of the trace, if it is at hand.
+
+    Example:
+        >>> find_fragmentation(Trace.from_columns(kind=[0], address=[64], size=[8])) is None
+        True
+    """
+    reserved = reserved_curve(trace)
+    if not reserved.any():
+        return None
+    history = history or follow(trace)
+    live = history.live()
+    # Of the moments at which that much is reserved, the one with the least waste.
+    fullest = int(np.where(reserved == reserved.max(), live, -1).argmax())
+    busiest = int(live.argmax())
+    held = _segments(trace, busiest)
+    holes = _holes(held, _blocks(history, busiest))
+    return Fragmentation(
+        peak_reserved=int(reserved[fullest]),
+        live_then=int(live[fullest]),
+        peak_live=int(live[busiest]),
+        reserved_then=int(reserved[busiest]),
+        segments=len(held),
+        holes=len(holes),
+        largest_hole=max(holes, default=0),
+        hole_bytes=sum(holes),
+    )
+
+
+def reserved_curve(trace: Trace) -> NDArray[np.int64]:
+    """Bytes that the allocator holds after each row of a trace, shape (m,); 0 without segments.
+
+    Example:
+        >>> reserved_curve(Trace.from_columns(kind=[3, 0, 4], address=[0] * 3, size=[8] * 3))
+        array([8, 8, 0])
+    """
+    takes, gives = np.isin(trace.kind, _TAKES), np.isin(trace.kind, _GIVES)
+    return np.cumsum(np.where(takes, trace.size, 0) - np.where(gives, trace.size, 0))
+
+
+def _segments(trace: Trace, row: int) -> list[tuple[int, int]]:
+    """Ranges of addresses that are reserved after a row, in their order, adjacent ones joined."""
+    rows = np.flatnonzero(np.isin(trace.kind[: row + 1], (*_TAKES, *_GIVES)))
+    edges: dict[int, int] = {}  # address -> change of how many segments cover it
+    for one in rows.tolist():
+        sign = 1 if trace.kind[one] in _TAKES else -1
+        start, size = int(trace.address[one]), int(trace.size[one])
+        edges[start] = edges.get(start, 0) + sign
+        edges[start + size] = edges.get(start + size, 0) - sign
+    ranges = []
+    cover, begin = 0, 0
+    for address in sorted(edges):
+        change = edges[address]
+        if cover <= 0 < cover + change:
+            begin = address
+        elif cover > 0 >= cover + change:
+            ranges.append((begin, address))
+        cover += change
+    return ranges
+
+
+def _blocks(history: History, row: int) -> list[tuple[int, int]]:
+    """Ranges that blocks take after a row, those that other streams still use among them."""
+    taken = (history.born <= row) & ((history.released == ALIVE) | (history.released > row))
+    start = history.trace.address[history.born[taken]]
+    order = np.argsort(start)
+    ends = start + history.size[taken]
+    return list(zip(start[order].tolist(), ends[order].tolist(), strict=True))
+
+
+def _holes(segments: list[tuple[int, int]], blocks: list[tuple[int, int]]) -> list[int]:
+    """Sizes of the stretches of segments that no block takes; what rounding adds is no hole."""
+    holes = []
+    at = 0
+    for begin, end in segments:
+        free = begin
+        while at < len(blocks) and blocks[at][0] < end:
+            start, stop = blocks[at]
+            at += 1
+            if start < begin:
+                continue
+            holes.append(start - free)
+            free = max(free, -(-stop // _ROUNDING) * _ROUNDING)
+        holes.append(end - free)
+    return [hole for hole in holes if hole >= _ROUNDING]
+
+
+_ROUNDING = 512
+"""Bytes that the CUDA caching allocator rounds blocks up to."""

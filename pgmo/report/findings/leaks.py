@@ -1,0 +1,302 @@
+"""Blocks that accumulate: what an iteration leaves behind, iteration after iteration.
+
+born in iteration     0     1     2     3     4     5     alive when the trace ends
+optimizer state      ###                                  warm-up: no leak
+kept losses           #     #     #     #     #     #     a leak
+gradients                                           #     freed by the next iteration: no leak
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pgmo.errors import ProfileError
+from pgmo.profiler.profile import Profile
+from pgmo.profiler.tag import Tag
+from pgmo.profiler.trace import MarkedBy
+from pgmo.report.findings.history import ALIVE, History, follow
+from pgmo.report.findings.origins import UNTAGGED, describe, size_classes
+
+_FEWEST = 4
+"""Iterations below which a trace says nothing: the first one and the last are not counted."""
+
+_LIKELY = 0.8
+"""Share of the iterations that leave something, from which on a leak is likely."""
+
+_PARTS = 3
+"""Parts of the trace in each of which a leak must leave something."""
+
+
+@dataclass(frozen=True)
+class Leak:
+    """An origin whose blocks accumulate.
+
+    Args:
+        origin: where the blocks are requested, in one line.
+        tag: the same in its parts; None where it is not known.
+        blocks: that were seen to stay, or that each iteration leaves, as far as one is known.
+        size: their bytes.
+        growth: bytes per iteration, or per profile where several were compared.
+        first: iteration in which the first of them was requested, -1 for before the first whole
+            one; 0 where only one iteration is known.
+        confidence: "certain", "likely" or "possible"; of guessed iterations nothing is certain.
+        why: what was seen.
+
+    Example:
+        >>> Leak("train.py:9", None, 5, 20, 4.0, 1, "certain", "4 B in each iteration").growth
+        4.0
+    """
+
+    origin: str
+    tag: Tag | None
+    blocks: int
+    size: int
+    growth: float
+    first: int
+    confidence: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Leaks:
+    """What accumulates, largest growth first.
+
+    Args:
+        found: the leaks.
+        judged: whether there was enough to tell; if not, an empty `found` means nothing.
+        basis: what was looked at, in words.
+        live: bytes known to be in use, from which leaks grow.
+        per: "iteration" or "profile", what `growth` is counted by.
+        guessed: whether nobody but the period of the requests tells what an iteration is.
+
+    Example:
+        >>> find_leaks(Profile.from_columns(size=[8], start=[0], end=[1], ticks=1)).found
+        ()
+    """
+
+    found: tuple[Leak, ...]
+    judged: bool
+    basis: str
+    live: int
+    per: str = "iteration"
+    guessed: bool = False
+
+    @property
+    def growth(self) -> float:
+        """Bytes per iteration (or profile), all leaks together."""
+        return sum(leak.growth for leak in self.found)
+
+    def until_full(self, memory: int) -> int | None:
+        """Iterations (or profiles) until `memory` bytes are full; None when nothing leaks.
+
+        What the profile does not know, such as parameters that were there before, is not counted,
+        so it is rather fewer.
+
+        Example:
+            >>> leak = Leak("a.py:1", None, 1, 10, 10.0, 1, "certain", "")
+            >>> Leaks((leak,), True, "", live=100).until_full(150)
+            5
+        """
+        if not self.growth:
+            return None
+        return max(0, int((memory - self.live) // self.growth))
+
+
+def find_leaks(profile: Profile, history: History | None = None) -> Leaks:
+    """Finds what accumulates over the iterations of a profile.
+
+    A trace of four iterations or more says it best: an origin leaks if its blocks stay from each
+    third of the trace, the first iteration and the last not counted. Without one, the persistent
+    blocks of a steady iteration are asked for in each iteration and freed in none. Nothing is
+    certain where the iterations themselves were guessed.
+
+    Args:
+        profile: the profile.
+        history: of its trace, if it is at hand.
+
+    Example:
+        >>> profile = Profile.from_columns(size=[64, 8], start=[0, 1], end=[2, -1], ticks=2)
+        >>> [(leak.growth, leak.confidence) for leak in find_leaks(profile).found]
+        [(8.0, 'likely')]
+    """
+    if profile.trace is not None:
+        history = history or follow(profile.trace)
+        if history.iterations >= _FEWEST:
+            return _of_trace(history)
+    if profile.circular and profile.steady:
+        return _of_iteration(profile)
+    seen = 0 if history is None else history.iterations
+    live = int(profile.size[profile.persistent].sum())
+    counted = "1 iteration" if seen == 1 else f"{seen} iterations"
+    basis = f"{counted} in the trace: too few to tell, {_FEWEST} are needed"
+    return Leaks((), False, basis, live)
+
+
+def compare_leaks(profiles: Sequence[Profile]) -> Leaks:
+    """Finds what grows from profile to profile of the same program, in the order of time.
+
+    What counts is what an iteration leaves alive: persistent blocks, and those that are alive when
+    the trace ends. An origin is reported if it grows from each profile to the next.
+
+    Raises:
+        ProfileError: for fewer than two profiles.
+
+    Example:
+        >>> early = Profile.from_columns(size=[8], start=[0], end=[-1], ticks=1)
+        >>> late = Profile.from_columns(size=[8, 8], start=[0, 1], end=[-1, -1], ticks=2)
+        >>> compare_leaks([early, late]).growth
+        8.0
+    """
+    if len(profiles) < 2:
+        raise ProfileError(f"{len(profiles)} profiles cannot be compared; give two or more")
+    held = [_held(profile) for profile in profiles]
+    found = []
+    for name, (_, last_size, last_blocks) in held[-1].items():
+        sizes = [one.get(name, (None, 0, 0))[1] for one in held]
+        if any(after <= before for before, after in pairwise(sizes)):
+            continue
+        counts = [one.get(name, (None, 0, 0))[2] for one in held]
+        steps = len(sizes) - 1
+        found.append(
+            Leak(
+                origin=name,
+                tag=held[-1][name][0],
+                blocks=last_blocks - counts[0],
+                size=last_size - sizes[0],
+                growth=(last_size - sizes[0]) / steps,
+                first=0,
+                confidence="likely" if steps > 1 else "possible",
+                why=f"grows in each of {steps} steps from profile to profile",
+            )
+        )
+    live = _live(profiles[-1])
+    basis = f"what is alive at the end of {len(profiles)} profiles"
+    return Leaks(_ordered(found), True, basis, live, per="profile")
+
+
+def _of_trace(history: History) -> Leaks:
+    """Judges each origin by the iterations from which it left blocks behind."""
+    count = history.iterations
+    # The last iteration's blocks may be freed in the next one, and two buffers used in turn live
+    # for two: where the trace is long enough, the last two do not count.
+    stop = count - 1 if count == _FEWEST else count - 2
+    stayed = (history.gone == ALIVE) & (history.iteration >= 0)
+    guessed = history.trace.marked_by == MarkedBy.PERIOD
+    rows = np.flatnonzero(stayed)
+    found = []
+    for name, group in _groups(history, rows).items():
+        born = history.iteration[group]
+        inside = group[(born >= 1) & (born < stop)]
+        per_iteration = np.bincount(
+            history.iteration[inside] - 1, history.size[inside], minlength=stop - 1
+        )
+        parts = np.array_split(per_iteration, min(_PARTS, stop - 1))
+        if not all(part.any() for part in parts):
+            continue
+        with_some = int(np.count_nonzero(per_iteration))
+        share = with_some / len(per_iteration)
+        same = len(set(per_iteration.tolist())) == 1
+        found.append(
+            Leak(
+                origin=name,
+                tag=_tag(history, group),
+                blocks=len(group),
+                size=int(history.size[group].sum()),
+                growth=float(per_iteration.mean()),
+                first=int(born.min()),
+                confidence=_confidence(share, same and not guessed),
+                why=f"{with_some} of {len(per_iteration)} iterations leave blocks that stay"
+                + (", each as many bytes" if same else ""),
+            )
+        )
+    counted = f"{count} iterations of the trace" + (", guessed by their period" if guessed else "")
+    basis = f"{counted}, the first and the last {count - stop} not counted"
+    live = int(history.live().max(initial=0))
+    return Leaks(_ordered(found), True, basis, live, guessed=guessed)
+
+
+def _confidence(share: float, certain: bool) -> str:
+    if certain:
+        return "certain"
+    return "likely" if share >= _LIKELY else "possible"
+
+
+def _of_iteration(profile: Profile) -> Leaks:
+    """The persistent blocks of a steady iteration."""
+    found = []
+    groups: dict[str, list[int]] = {}
+    rows = np.flatnonzero(profile.persistent)
+    for row, name in zip(
+        rows.tolist(), _names(profile.tags, profile.tag[rows], profile.size[rows]), strict=True
+    ):
+        groups.setdefault(name, []).append(row)
+    for name, group in groups.items():
+        size = int(profile.size[group].sum())
+        tag = int(profile.tag[group[0]])
+        found.append(
+            Leak(
+                origin=name,
+                tag=profile.tags[tag] if tag >= 0 else None,
+                blocks=len(group),
+                size=size,
+                growth=float(size),
+                first=0,
+                confidence="likely",
+                why="requested in each iteration, and none that was recorded freed it",
+            )
+        )
+    return Leaks(_ordered(found), True, "one iteration of a steady profile", _live(profile))
+
+
+def _groups(history: History, rows: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
+    names = _names(history.trace.tags, history.tag[rows], history.size[rows])
+    groups: dict[str, list[int]] = {}
+    for row, name in zip(rows.tolist(), names, strict=True):
+        groups.setdefault(name, []).append(row)
+    return {name: np.array(group) for name, group in groups.items()}
+
+
+def _names(tags: Sequence[Tag], tag: NDArray[np.int32], size: NDArray[np.int64]) -> list[str]:
+    """The origin of each block; blocks of unknown origin are told apart by their size class."""
+    told = [describe(one) for one in tags]
+    names = []
+    for one, size_class in zip(tag.tolist(), size_classes(size), strict=True):
+        name = told[one] if one >= 0 else UNTAGGED
+        names.append(f"{UNTAGGED} blocks of {size_class}" if name == UNTAGGED else name)
+    return names
+
+
+def _tag(history: History, group: NDArray[np.int64]) -> Tag | None:
+    tag = int(history.tag[group[0]])
+    return history.trace.tags[tag] if tag >= 0 else None
+
+
+def _held(profile: Profile) -> dict[str, tuple[Tag | None, int, int]]:
+    """What is alive when a profile ends, by origin: its tag, bytes and blocks."""
+    if profile.trace is not None:
+        history = follow(profile.trace)
+        rows = np.flatnonzero(history.gone == ALIVE)
+        tags, tag, size = history.trace.tags, history.tag[rows], history.size[rows]
+    else:
+        kept = profile.persistent
+        tags, tag, size = profile.tags, profile.tag[kept], profile.size[kept]
+    held: dict[str, tuple[Tag | None, int, int]] = {}
+    rows_of = zip(_names(tags, tag, size), tag.tolist(), size.tolist(), strict=True)
+    for name, one, count in rows_of:
+        _, bytes_so_far, blocks = held.get(name, (None, 0, 0))
+        held[name] = (tags[one] if one >= 0 else None, bytes_so_far + count, blocks + 1)
+    return held
+
+
+def _live(profile: Profile) -> int:
+    """Bytes that the program is known to need at its peak."""
+    if profile.trace is not None:
+        return int(follow(profile.trace).live().max(initial=0))
+    return profile.max_load() + int(profile.size[profile.persistent].sum())
+
+
+def _ordered(found: Sequence[Leak]) -> tuple[Leak, ...]:
+    return tuple(sorted(found, key=lambda leak: (-leak.growth, leak.origin)))

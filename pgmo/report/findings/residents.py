@@ -1,0 +1,65 @@
+"""What stays from the first iteration on: parameters, optimizer state, caches."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pgmo.profiler.profile import Profile
+from pgmo.report.findings.attribution import Holder, rank
+from pgmo.report.findings.history import ALIVE, History, follow
+from pgmo.report.findings.origins import names_of_tags
+
+
+@dataclass(frozen=True)
+class Residents:
+    """Blocks outside of the plan that are there all the time; they come on top of the peak.
+
+    Args:
+        size: bytes.
+        blocks: number of blocks.
+        phases: in which they were requested, adding up to `size`.
+        files: from which lines, adding up to `size`.
+
+    Example:
+        >>> profile = Profile.from_columns(size=[8], start=[0], end=[1], ticks=1)
+        >>> find_residents(profile).size
+        0
+    """
+
+    size: int
+    blocks: int
+    phases: tuple[Holder, ...]
+    files: tuple[Holder, ...]
+
+
+def find_residents(profile: Profile, history: History | None = None, top: int = 10) -> Residents:
+    """Finds what is alive all the time and not among the blocks of the profile's own peak.
+
+    Of a profile that does not repeat, it is the persistent blocks. Of one that does, the blocks of
+    its trace that are older than the second iteration and the last one, and still alive at the end;
+    without a trace nothing is known, for what an iteration leaves behind is a leak.
+
+    Args:
+        profile: the profile.
+        history: of its trace, if it is at hand.
+        top: holders to name of each kind.
+
+    Example:
+        >>> profile = Profile.from_columns(size=[8], start=[0], end=[-1], ticks=1, circular=False)
+        >>> find_residents(profile).size
+        8
+    """
+    if profile.circular and profile.trace is not None:
+        history = history or follow(profile.trace)
+        first = min(1, history.iterations - 1)
+        kept = (history.gone == ALIVE) & (history.iteration < first)
+        tags, tag, size = profile.trace.tags, history.tag[kept], history.size[kept]
+    else:
+        kept = profile.persistent & (not profile.circular)
+        tags, tag, size = profile.tags, profile.tag[kept], profile.size[kept]
+    ones = np.ones(len(size), np.int64).tolist()
+    lists = [
+        rank(zip(names_of_tags(tags, tag, by), size.tolist(), ones, strict=True), top)
+        for by in ("phase", "file")
+    ]
+    return Residents(int(size.sum()), len(size), *lists)

@@ -1,0 +1,1 @@
+"""What shows the findings: the HTML page, pictures, notebooks."""

@@ -1,0 +1,103 @@
+"""The figures at the head of a report: what is needed, what is planned, what PyTorch would take."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pgmo.packing.plan import UNPLANNED, Plan
+from pgmo.profiler.profile import Profile
+from pgmo.report.summary import Explanation
+from pgmo.units import format_bytes
+
+
+@dataclass(frozen=True)
+class Card:
+    """One figure.
+
+    Args:
+        title: what it is.
+        value: the figure, with its unit.
+        note: what to compare it with, "" for nothing.
+        good: whether it is one to be glad of.
+        bad: whether it is one to look into.
+    """
+
+    title: str
+    value: str
+    note: str = ""
+    good: bool = False
+    bad: bool = False
+
+
+def cards(profile: Profile, plan: Plan, told: Explanation) -> list[Card]:
+    """The figures of a profile, its plan and what PyTorch would reserve, most important first.
+
+    Args:
+        profile: the profile.
+        plan: its plan.
+        told: its explanation.
+
+    Example:
+        >>> from pgmo.packing.solving.portfolio import plan
+        >>> from pgmo.report.summary import explain
+        >>> profile = Profile.from_columns(size=[64], start=[0], end=[1], ticks=1)
+        >>> found = cards(profile, plan(profile), explain(profile, predict=False))
+        >>> [card.title for card in found]
+        ['Max load', 'Arena', 'Blocks']
+    """
+    kept = int(profile.size[profile.persistent].sum())
+    made = [
+        Card("Max load", format_bytes(plan.max_load), "live at once: no arena can be smaller"),
+        _arena(plan),
+        *_reserved(told, on_cpu=profile.meta.device == "cpu"),
+    ]
+    default = told.reserved.get("default")
+    if default is not None and default.peak:
+        saved = default.peak - plan.arena - told.unplanned
+        title = "A plan saves" if saved >= 0 else "A plan takes more"
+        note = f"{abs(saved) / default.peak:.1%} of what PyTorch would reserve"
+        made.append(Card(title, format_bytes(abs(saved)), note, good=saved > 0))
+    if told.leaks.found:
+        growth = f"{format_bytes(told.leaks.growth)} per {told.leaks.per}"
+        origin, guessed = f"from {told.leaks.found[0].origin}", told.leaks.guessed
+        said = f"{origin}, if what repeats is an iteration" if guessed else origin
+        made.append(Card("Leaks", growth, said, bad=not guessed))
+    made.append(_blocks(profile, plan))
+    if kept:
+        count = int(profile.persistent.sum())
+        note = f"in {count:,} block{'s' if count != 1 else ''} never freed"
+        made.append(Card("Persistent", format_bytes(kept), note))
+    return made
+
+
+def _reserved(told: Explanation, *, on_cpu: bool) -> list[Card]:
+    """What PyTorch takes from the device, with what it wastes at that moment."""
+    titles = {"default": "PyTorch would reserve", "expandable": "with expandable segments"}
+    made = []
+    for name, one in told.reserved.items():
+        note = f"{one.fragmentation:.1%} of it in no block"
+        if on_cpu:  # where PyTorch caches nothing
+            note = f"of a GPU, {note}"
+        if one.failed is not None:
+            note = f"out of memory at request {one.failed:,}"
+        if name == "default" and told.fragmentation is not None:
+            note += f"; {format_bytes(told.fragmentation.peak_reserved)} as recorded"
+        failed = one.failed is not None
+        made.append(Card(titles.get(name, name), format_bytes(one.peak), note, bad=failed))
+    return made
+
+
+def _arena(plan: Plan) -> Card:
+    note = f"{plan.gap:.2%} above the max load"
+    if plan.optimal:
+        note = "equal to the max load" if plan.arena == plan.max_load else f"{note}; none is less"
+    return Card("Arena", format_bytes(plan.arena), note, good=plan.optimal)
+
+
+def _blocks(profile: Profile, plan: Plan) -> Card:
+    planned = int(np.count_nonzero(plan.offset != UNPLANNED))
+    wrapping = int(profile.wrap.sum())
+    note = f"in {profile.ticks:,} requests; {planned:,} planned"
+    if wrapping:
+        note += f", {wrapping:,} live into the next iteration"
+    return Card("Blocks", f"{len(profile):,}", note)

@@ -1,0 +1,163 @@
+"""The report: one HTML file that shows a profile's blocks at their places and loads nothing."""
+
+import html
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pgmo.errors import ProfileError
+from pgmo.packing.plan import Plan
+from pgmo.profiler.profile import Profile
+from pgmo.replacement import replace_file
+from pgmo.report.findings.framework_addresses import find_placement
+from pgmo.report.page.bundle import asset, script, source_hash, style
+from pgmo.report.page.cards import Card, cards
+from pgmo.report.page.payload import payload
+from pgmo.report.summary import Explanation, explain
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_PLACE = re.compile(r"\{\{(\w+)\}\}")
+
+
+def write_report(
+    profile: Profile,
+    path: str | os.PathLike[str],
+    *,
+    plan: Plan | None = None,
+    title: str = "",
+) -> Path:
+    """Writes the report of a profile: one HTML file for any browser, without a network.
+
+    Args:
+        profile: the profile.
+        path: the file to write; what is there is replaced.
+        plan: its plan; a quick one is made if there is none.
+        title: of the page; the model's name if left out.
+
+    Returns:
+        The path.
+
+    Raises:
+        FileError: when the file cannot be written.
+        ProfileError: when the plan is one of another profile.
+
+    Example:
+        >>> profile = Profile.from_columns(size=[64], start=[0], end=[1], ticks=1)
+        >>> write_report(profile, "report.html")  # doctest: +SKIP
+        PosixPath('report.html')
+    """
+    target = Path(path)
+    text = render(profile, plan, title=title)
+    # Names may hold halves of surrogate pairs, from file names that are no UTF-8.
+    replace_file(target, text.encode(errors="replace"))
+    return target
+
+
+def render(profile: Profile, plan: Plan | None = None, *, title: str = "") -> str:
+    """The report of a profile as the text of an HTML page.
+
+    Args:
+        profile: the profile.
+        plan: its plan; a quick one is made if there is none.
+        title: of the page; the model's name if left out.
+
+    Raises:
+        ProfileError: when the plan is one of another profile.
+
+    Example:
+        >>> profile = Profile.from_columns(size=[64], start=[0], end=[1], ticks=1)
+        >>> render(profile).startswith("<!doctype html>")
+        True
+    """
+    plan = _plan_for(profile, plan)
+    told = explain(profile, plan, predict=len(profile) > 0)
+    name = title or profile.meta.model or "One iteration"
+    extra: dict[str, Any] = {
+        "title": name,
+        "solver": plan.solver,
+        "optimal": plan.optimal,
+        "told": told.as_dict(),
+        "placesSeen": bool((profile.address > 0).any()),
+    }
+    code, looks = script(), style()
+    policy = (
+        f"default-src 'none'; script-src {source_hash(code)}; style-src {source_hash(looks)}; "
+        "img-src data: blob:; base-uri 'none'; form-action 'none'"
+    )
+    filled = {
+        "policy": policy,
+        "title": html.escape(name),
+        "origin": html.escape(_origin(profile)),
+        "cards": "\n".join(_card(card) for card in cards(profile, plan, told)),
+        "style": looks,
+        "script": code,
+        "data": payload(
+            profile,
+            plan,
+            placement=find_placement(profile, _addresses(profile, told)),
+            reserved=_curves(told),
+            extra=extra,
+        ),
+    }
+    # One pass, so that nothing that was filled in is taken for a place to fill.
+    return _PLACE.sub(lambda match: filled[match[1]], asset("report.html"))
+
+
+def plan_of(profile: Profile, plan: Plan) -> Plan | None:
+    """The plan, or the one inside of it, that was made for a profile; None if there is none.
+
+    Example:
+        >>> from pgmo.packing.solving.portfolio import plan
+        >>> profile = Profile.from_columns(size=[64], start=[0], end=[1], ticks=1)
+        >>> plan_of(profile, plan(profile)) is not None
+        True
+    """
+    for inner in (plan, *plan.inner):
+        if inner.fingerprint == profile.fingerprint and len(inner) == len(profile):
+            return inner
+    return None
+
+
+def _plan_for(profile: Profile, plan: Plan | None) -> Plan:
+    if plan is None:
+        from pgmo.packing.solving import portfolio
+
+        return portfolio.plan(profile, effort="fast")
+    found = plan_of(profile, plan)
+    if found is not None:
+        return found
+    raise ProfileError(
+        f"the plan was made for another profile: it has {len(plan)} blocks in {plan.ticks} ticks, "
+        f"the profile has {len(profile)} in {profile.ticks}; make it again with `pgmo plan`"
+    )
+
+
+def _curves(told: Explanation) -> "dict[str, NDArray[np.int64]]":
+    return {name: one.curve for name, one in told.reserved.items() if one.curve.size}
+
+
+def _addresses(profile: Profile, told: Explanation) -> "NDArray[np.int64]":
+    """Addresses that were seen; where there are none, those that PyTorch would choose."""
+    default = told.reserved.get("default")
+    if default is None or (profile.address > 0).any():
+        return profile.address
+    return default.address
+
+
+def _origin(profile: Profile) -> str:
+    meta = profile.meta
+    framework = f"{meta.framework} {meta.framework_version}".strip()
+    known = [framework, meta.device, meta.date[:16].replace("T", " ")]
+    return " · ".join(part for part in known if part) or "origin unknown"
+
+
+def _card(card: Card) -> str:
+    kind = " good" if card.good else " bad" if card.bad else ""
+    return (
+        f'<div class="card{kind}"><dt>{html.escape(card.title)}</dt>'
+        f"<dd>{html.escape(card.value)}<small>{html.escape(card.note)}</small></dd></div>"
+    )

@@ -1,0 +1,126 @@
+"""What the report page needs to know of a profile and its plan, packed."""
+
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pgmo.packing.plan import Plan
+from pgmo.profiler.profile import Profile
+from pgmo.profiler.tag import Tag
+from pgmo.report.findings.framework_addresses import Placement
+from pgmo.report.page.packed import Column, pack
+
+VARYING, SHARED, PERSISTENT = 1, 2, 4
+"""Bits of the column `flags`."""
+
+
+def payload(
+    profile: Profile,
+    plan: Plan,
+    *,
+    placement: Placement | None = None,
+    reserved: dict[str, NDArray[np.int64]] | None = None,
+    extra: dict[str, Any] | None = None,
+) -> str:
+    """Packs everything that the page draws.
+
+    Args:
+        profile: the profile.
+        plan: its plan.
+        placement: where the framework's allocator placed the blocks, if that is known.
+        reserved: bytes that PyTorch would reserve at each tick, shape (ticks,), by the name of the
+            settings.
+        extra: further entries of the header, as far as JSON can say them.
+
+    Returns:
+        Base64, see `pgmo.report.page.packed.pack`.
+
+    Example:
+        >>> from pgmo.packing.solving.portfolio import plan
+        >>> profile = Profile.from_columns(size=[64], start=[0], end=[1], ticks=1)
+        >>> payload(profile, plan(profile)).isascii()
+        True
+    """
+    streams, stream = np.unique(profile.stream, return_inverse=True)
+    flags = (
+        profile.varying * VARYING + profile.shared * SHARED + profile.persistent * PERSISTENT
+    ).astype(np.int64)
+    tags, tag = _tags(profile, placement)
+    header = {
+        "ticks": profile.ticks,
+        "circular": profile.circular,
+        "steady": profile.steady,
+        "arena": plan.arena,
+        "maxLoad": plan.max_load,
+        "alignment": plan.alignment,
+        "meta": asdict(profile.meta),
+        "streams": [str(number) for number in streams.tolist()],
+        "height": placement.height if placement else 0,
+        **_strings(tags),
+        **(extra or {}),
+    }
+    columns = [
+        Column("size", profile.size),
+        Column("start", profile.start, delta=True),
+        Column("life", np.where(profile.persistent, -1, profile.end - profile.start)),
+        Column("offset", plan.offset),
+        Column("alternate", plan.alternate),
+        Column("tag", tag[: len(profile)]),
+        Column("stream", stream.astype(np.int64)),
+        Column("flags", flags),
+        *_placed(placement, tag[len(profile) :]),
+    ]
+    columns += [Column(f"reserved:{name}", line, True) for name, line in (reserved or {}).items()]
+    return pack(header, columns)
+
+
+def _placed(placement: Placement | None, tag: NDArray[np.int64]) -> list[Column]:
+    if placement is None:
+        return []
+    return [
+        Column("position", placement.position),
+        Column("segment:position", placement.segments[:, 0]),
+        Column("segment:size", placement.segments[:, 1]),
+        Column("segment:address", placement.segments[:, 2]),
+        Column("resident:position", placement.resident[:, 0]),
+        Column("resident:size", placement.resident[:, 1]),
+        Column("resident:tag", tag),
+    ]
+
+
+def _tags(
+    profile: Profile, placement: Placement | None
+) -> tuple[tuple[Tag, ...], NDArray[np.int64]]:
+    """All tags that are used, and the number of each block's, residents of the trace after them."""
+    tags = list(profile.tags)
+    tag = profile.tag.astype(np.int64)
+    if placement is not None and profile.trace is not None:
+        number = {origin: index for index, origin in enumerate(tags)}
+        theirs = []
+        for index in placement.resident[:, 2].tolist():
+            origin = profile.trace.tags[index] if index >= 0 else None
+            if origin is not None and origin not in number:
+                number[origin] = len(tags)
+                tags.append(origin)
+            theirs.append(-1 if origin is None else number[origin])
+        tag = np.concatenate([tag, np.array(theirs, np.int64)])
+    used, tag = np.unique(tag, return_inverse=True)
+    if used.size and used[0] == -1:
+        return tuple(tags[index] for index in used[1:].tolist()), tag.astype(np.int64) - 1
+    return tuple(tags[index] for index in used.tolist()), tag.astype(np.int64)
+
+
+def _strings(tags: tuple[Tag, ...]) -> dict[str, Any]:
+    """Tags as rows of numbers of strings: stacks share most of their lines."""
+    number: dict[str, int] = {}
+
+    def index(text: str) -> int:
+        return number.setdefault(text, len(number))
+
+    rows = [
+        [index(t.module), index(t.op), index(t.phase), index(t.file), *map(index, t.stack)]
+        for t in tags
+    ]
+    return {"strings": list(number), "tags": rows}

@@ -1,0 +1,116 @@
+"""Sessions that begin with a profile instead of a plan."""
+
+import pytest
+
+import pgmo
+from pgmo.allocator.session.statistics import Phase
+from pgmo.errors import FileError, OptionError, PlanError
+from pgmo.profiler.profile import Profile
+from tests.unit.allocator.simulated import LAYERS, Loop, SimulatedFramework, open_session, run
+
+
+def times(factor):
+    """The layers at a batch that is so much larger."""
+    return [size * factor for size in LAYERS]
+
+
+@pytest.fixture
+def recorded(framework):
+    """Sessions at batches 1, 2 and 4, in which nothing was served."""
+    sessions = []
+    for batch in (1, 2, 4):
+        own = SimulatedFramework()
+        with open_session(own, record_only=True) as session:
+            run(Loop(own, times(batch)), session, 6)
+        sessions.append(session)
+    return sessions
+
+
+def at(profiles, batch):
+    return pgmo.extrapolate(profiles, batch=[1, 2, 4]).at(batch=batch)
+
+
+def test_a_batch_that_was_never_recorded_is_served_from_the_first_request_on(framework, recorded):
+    profile = at([one.profile for one in recorded], 32)
+    opening = at([one.opening for one in recorded], 32)
+    with open_session(framework, profile=profile, opening=opening) as session:
+        run(Loop(framework, times(32)), session, 4)
+    assert [one.phase for one in session.history] == [Phase.REPLAY] * 4
+    assert all(one.hits == one.requests for one in session.history)  # state is born in a region
+    assert session.summary().recorded == 0
+    assert session.plan.arena == pgmo.plan(profile).arena
+
+
+def test_so_it_is_where_memory_fragments(recorded):
+    card = SimulatedFramework(fragments=True)
+    profile = at([one.profile for one in recorded], 32)
+    opening = at([one.opening for one in recorded], 32)
+    with open_session(card, profile=profile, opening=opening) as session:
+        run(Loop(card, times(32)), session, 3)
+    assert all(one.hits == one.requests for one in session.history)
+
+
+def test_without_the_opening_one_iteration_is_looked_at_before(framework, recorded):
+    profile = at([one.profile for one in recorded], 8)
+    with open_session(framework, profile=profile) as session:
+        run(Loop(framework, times(8)), session, 5)
+    assert session.history[0].phase is Phase.VERIFY
+    assert session.history[-1].hit_rate == 1
+    assert session.profile.fingerprint == profile.fingerprint
+
+
+def test_paths_are_read(framework, recorded, tmp_path):
+    for name in ("profile", "opening"):
+        at([getattr(one, name) for one in recorded], 8).save(tmp_path / f"{name}.pgmoprof")
+    paths = {name: tmp_path / f"{name}.pgmoprof" for name in ("profile", "opening")}
+    with open_session(framework, **paths) as session:
+        run(Loop(framework, times(8)), session, 3)
+    assert session.history[0].phase is Phase.REPLAY
+
+
+def test_a_profile_that_is_wrong_does_no_harm(framework, recorded):
+    profile = at([one.profile for one in recorded], 8)
+    with open_session(framework, profile=profile) as session:
+        loop = Loop(framework, [1000 * (number + 1) for number in range(9)])
+        with pytest.warns(UserWarning, match="does not match this program"):
+            run(loop, session, 8)
+    assert session.history[-1].hit_rate == 1
+
+
+def test_what_a_session_saves_has_the_opening_as_a_profile(framework, tmp_path):
+    with open_session(framework, save=tmp_path, model_name="loop") as session:
+        run(Loop(framework, LAYERS), session, 6)
+    saved = Profile.load(tmp_path / "loop-opening.pgmoprof")
+    assert session.opening.fingerprint == saved.fingerprint
+
+
+def test_nobody_asked_for_the_opening(framework):
+    with open_session(framework) as session:
+        run(Loop(framework, LAYERS), session, 6)
+    assert session.opening is None
+
+
+def test_a_line_cannot_be_replayed(framework):
+    line = Profile.from_columns(size=[64], start=[0], end=[1], ticks=1, circular=False)
+    with pytest.raises(PlanError, match="cannot be replayed"):
+        open_session(framework, profile=line).__enter__()
+    assert not framework.installed
+
+
+def test_a_file_that_is_not_there(framework):
+    with pytest.raises(FileError, match=r"nowhere\.pgmoprof"):
+        open_session(framework, profile="nowhere.pgmoprof").__enter__()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"profile": 7}, "neither a Profile"),
+        ({"profile": "a.pgmoprof", "opening": 7}, "neither a Profile"),
+        ({"plan": "a.pgmoplan", "profile": "a.pgmoprof"}, "give one of them"),
+        ({"opening": "a.pgmoprof"}, "give that, too"),
+    ],
+)
+def test_options_that_contradict_each_other(options, message):
+    with pytest.raises(OptionError, match=message):
+        pgmo.optimize(**options)

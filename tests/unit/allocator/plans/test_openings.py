@@ -1,0 +1,86 @@
+"""Plans of the first iteration, for every structure that it may begin with."""
+
+import numpy as np
+
+from pgmo.allocator.plans.openings import openings
+from pgmo.packing.plan import UNPLANNED
+from pgmo.packing.solving.portfolio import plan
+from pgmo.packing.validator import validate
+from pgmo.profiler.profile import NEVER, Profile
+
+# Two activations, a gradient that wraps; in the first iteration state in between, and at the end.
+STEADY = plan(Profile.from_columns(size=[64, 96, 32], start=[0, 1, 2], end=[3, 3, 4], ticks=3))
+RECORDED = plan(
+    Profile.from_columns(
+        size=[64, 500, 96, 32, 600], start=range(5), end=[5, NEVER, 5, 6, NEVER], ticks=5
+    )
+)
+
+
+def test_births_are_added_where_they_were():
+    (made,) = openings(RECORDED, [STEADY])
+    assert made.size.tolist() == [64, 500, 96, 32, 600]
+    assert made.start.tolist() == [0, 1, 2, 3, 4]
+    assert np.flatnonzero(made.end == NEVER).tolist() == [1, 4]
+    validate(made)
+
+
+def test_all_else_lies_where_the_steady_plan_has_it():
+    (made,) = openings(RECORDED, [STEADY])
+    assert made.offset[[0, 2, 3]].tolist() == STEADY.offset.tolist()
+    assert made.offset[[1, 4]].tolist() == [UNPLANNED] * 2
+    assert made.arena == STEADY.arena
+
+
+def test_ends_are_put_off_by_what_was_added():
+    (made,) = openings(RECORDED, [STEADY])
+    # At the end of the iteration; and before the second request of the next one, which the state
+    # comes before, too.
+    assert made.end[[0, 2]].tolist() == [5, 5]
+    assert made.end[3] == 5 + 2
+
+
+def test_one_for_each_structure_that_is_like_it():
+    longer = plan(Profile.from_columns(size=[128, 96, 32], start=[0, 1, 2], end=[3, 3, 4], ticks=3))
+    other = plan(Profile.from_columns(size=[7] * 9, start=range(9), end=[9] * 9, ticks=9))
+    made = openings(RECORDED, [STEADY, other, longer])
+    assert [one.size.tolist() for one in made] == [
+        [64, 500, 96, 32, 600],
+        [128, 500, 96, 32, 600],
+    ]
+
+
+def test_the_recording_itself_where_nothing_is_like_it():
+    other = plan(Profile.from_columns(size=[7] * 9, start=range(9), end=[9] * 9, ticks=9))
+    assert openings(RECORDED, [other]) == [RECORDED]
+
+
+def test_what_comes_only_once_and_dies_is_known_but_has_no_slot():
+    steady = plan(
+        Profile.from_columns(size=[64, 96, 32, 48, 80], start=range(5), end=[5] * 5, ticks=5)
+    )
+    recorded = plan(
+        Profile.from_columns(
+            size=[64, 1000, 96, 500, 32, 48, 80],
+            start=range(7),
+            end=[7, 2, 7, NEVER, 7, 7, 7],
+            ticks=7,
+        )
+    )
+    (made,) = openings(recorded, [steady])
+    assert made.size.tolist() == [64, 1000, 96, 500, 32, 48, 80]
+    assert made.offset[[1, 3]].tolist() == [UNPLANNED] * 2
+    assert made.shared.tolist() == [False, True] + [False] * 5
+    assert (made.end == NEVER).tolist() == [False] * 3 + [True] + [False] * 3
+    validate(made)
+
+
+def test_a_block_of_two_turns_keeps_both_its_slots():
+    steady = plan(Profile.from_columns(size=[64, 4, 32], start=range(3), end=[3, 5, 3], ticks=3))
+    recorded = plan(
+        Profile.from_columns(size=[64, 4, 32, 900], start=range(4), end=[4, 6, 4, NEVER], ticks=4)
+    )
+    (made,) = openings(recorded, [steady])
+    assert made.alternate[1] == steady.alternate[1] != UNPLANNED
+    assert made.end[1] - made.start[1] > made.ticks
+    validate(made)

@@ -1,0 +1,94 @@
+"""What a program that has run out of memory is told besides."""
+
+import numpy as np
+
+from pgmo.allocator.session import advice
+from pgmo.allocator.session.statistics import Phase
+from pgmo.packing.solving.portfolio import plan
+from pgmo.profiler.profile import Profile
+from pgmo.profiler.tag import Tag
+from tests.unit.allocator.simulated import LAYERS, Loop, open_session, run
+
+MIB = 1 << 20
+
+
+def profile(**changes):
+    columns = {
+        "size": [3 * MIB, 2 * MIB, 5 * MIB, MIB],
+        "start": [0, 1, 2, 3],
+        "end": [3, 2, 3, 4],
+        "tag": [0, -1, 1, 0],
+        "ticks": 4,
+        "tags": (Tag("GPT.blocks.3", "aten.addmm", "forward"), Tag("", "aten.add", "optimizer")),
+        **changes,
+    }
+    return Profile.from_columns(**columns)
+
+
+def test_what_the_plan_needs_and_who_holds_its_peak():
+    own = profile()
+    text = advice.while_replaying(plan(own), own)
+    assert text.splitlines() == [
+        "The plan needs 8.00 MiB, 0.00 % above the lower bound of 8.00 MiB.",
+        "The largest of the 2 blocks at its peak:",
+        "    5.00 MiB  aten.add (optimizer)",
+        "    3.00 MiB  GPT.blocks.3 aten.addmm (forward)",
+        "What helps: a smaller batch; pgmo.recompute or torch.utils.checkpoint, for blocks of the "
+        "forward pass live long.",
+    ]
+
+
+def test_blocks_without_a_tag_and_plans_without_a_profile_are_named_by_number():
+    untagged = profile(tag=[-1] * 4)
+    for given in (untagged, None):
+        lines = advice.while_replaying(plan(untagged), given).splitlines()
+        assert lines[2:4] == ["    5.00 MiB  request 2", "    3.00 MiB  request 0"]
+
+
+def test_only_what_applies_is_proposed():
+    own = profile(varying=[True, False, True, False])
+    assert "shorter sequences" in advice.while_replaying(plan(own), own)
+    assert "shorter sequences" not in advice.while_replaying(plan(profile()), profile())
+    brief = profile(end=[1, 2, 3, 4])
+    assert "torch.utils.checkpoint" not in advice.while_replaying(plan(brief), brief)
+    wasteful = plan(profile())
+    object.__setattr__(wasteful, "arena", 2 * wasteful.arena)
+    assert "another solver=" in advice.while_replaying(wasteful, None)
+
+
+def test_blocks_that_wrap_hold_the_peak_of_the_next_iteration():
+    own = Profile.from_columns(size=[MIB, 7 * MIB], start=[0, 1], end=[1, 3], ticks=2)
+    lines = advice.while_replaying(plan(own), own).splitlines()
+    assert lines[1] == "The largest of the 2 blocks at its peak:"
+    assert lines[2].split() == ["7.00", "MiB", "request", "1"]
+
+
+def test_a_block_of_two_turns_holds_the_peak_too():
+    own = Profile.from_columns(size=[MIB, 7 * MIB], start=[0, 1], end=[1, 4], ticks=2)
+    assert own.turns.tolist() == [1, 2]
+    lines = advice.while_replaying(plan(own), own).splitlines()
+    assert ["7.00", "MiB", "request", "1"] in [line.split() for line in lines]
+
+
+def test_no_more_than_ten_blocks():
+    own = Profile.from_columns(
+        size=np.arange(1, 31) * MIB, start=np.arange(30), end=[30] * 30, ticks=30
+    )
+    lines = advice.while_replaying(plan(own), own).splitlines()
+    assert "of the 30 blocks" in lines[1]
+    assert [line.split()[0] for line in lines[2:-1]] == [f"{n}.0" for n in range(30, 20, -1)]
+
+
+def test_advice_follows_the_phases(framework):
+    loop = Loop(framework, LAYERS)
+    with open_session(framework) as session:
+        assert framework.advice == advice.while_recording()
+        run(loop, session, 6)
+        assert framework.advice == advice.while_replaying(session.plan, session.profile)
+        # A structure that is learned while another one is served: the advice is never to wait.
+        loop.drop()
+        other = Loop(framework, [1000 * (at + 1) for at in range(9)])
+        for _ in range(12):
+            run(other, session, 1)
+            assert framework.advice.startswith("The plan needs")
+        assert Phase.RECORD in [one.phase for one in session.history[6:]]

@@ -1,0 +1,140 @@
+"""One thread at a time, and Ctrl-C afterwards."""
+
+import os
+import signal
+import threading
+
+import pytest
+
+from pgmo.allocator.session import boundary
+from pgmo.allocator.session.boundary import exclusive, uninterrupted, when_free
+
+
+def on_another_thread(work):
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join(60)
+    assert not thread.is_alive()
+
+
+def test_what_has_to_wait_is_done_by_who_is_inside():
+    done = []
+    with exclusive():
+        on_another_thread(lambda: when_free(lambda: done.append("other")))
+        with exclusive():
+            when_free(lambda: done.append("own"))
+        assert done == []
+    assert done == ["other", "own"]
+    when_free(lambda: done.append("free"))
+    assert done[-1] == "free"
+
+
+def test_what_waits_is_done_before_the_next_goes_in():
+    done = []
+    with exclusive():
+        when_free(lambda: when_free(lambda: done.append("later")))
+    with exclusive():
+        assert done == ["later"]
+
+
+def test_an_exception_leaves_it_free():
+    with pytest.raises(KeyError), exclusive():
+        raise KeyError
+    done = []
+    on_another_thread(lambda: when_free(lambda: done.append("at once")))
+    assert done == ["at once"]
+
+
+def test_a_forked_child_is_free():
+    inside, go_on = threading.Event(), threading.Event()
+
+    def hold():
+        with exclusive():
+            inside.set()
+            assert go_on.wait(60)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    assert inside.wait(60)
+    child = os.fork()
+    if child == 0:
+        with exclusive():
+            os._exit(7)
+    go_on.set()
+    holder.join()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+
+
+def test_ctrl_c_waits_and_comes():
+    done = []
+    handler = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        with uninterrupted():
+            with uninterrupted():
+                os.kill(os.getpid(), signal.SIGINT)
+                done.append("inner")
+            done.append("outer")
+    assert done == ["inner", "outer"]
+    assert signal.getsignal(signal.SIGINT) is handler
+    with uninterrupted():
+        pass
+
+
+def test_other_threads_and_other_handlers_are_left_alone():
+    seen = []
+
+    def look():
+        with uninterrupted():
+            seen.append(signal.getsignal(signal.SIGINT))
+
+    handler = signal.getsignal(signal.SIGINT)
+    on_another_thread(look)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        look()
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    assert seen == [handler, signal.SIG_IGN]
+
+
+def test_what_a_finalizer_fails_at_is_shown_and_goes_no_further(capsys):
+    done = []
+
+    def fail():
+        raise RuntimeError("the disk is full")
+
+    with exclusive():
+        when_free(fail)
+        when_free(lambda: done.append(1))
+        assert not capsys.readouterr().err
+    assert capsys.readouterr().err.endswith("RuntimeError: the disk is full\n")
+    assert done == [1]
+
+
+def test_work_that_came_while_the_lock_was_released_is_not_forgotten(monkeypatch):
+    done, gate = [], boundary._gate
+
+    class Lock:
+        """Another thread has work at the last moment, when it cannot take the lock any more."""
+
+        def __init__(self, lock):
+            self.lock, self.late = lock, [lambda: done.append(1)]
+
+        def __enter__(self):
+            return self.lock.__enter__()
+
+        def __exit__(self, *error):
+            gate.waiting.extend(self.late)
+            self.late.clear()
+            return self.lock.__exit__(*error)
+
+        def acquire(self, **how):
+            return self.lock.acquire(**how)
+
+        def release(self):
+            self.lock.release()
+
+    monkeypatch.setattr(gate, "lock", Lock(gate.lock))
+    with exclusive():
+        pass
+    assert done == [1]

@@ -1,0 +1,247 @@
+"""Sessions that are out of reach: closed by `pgmo.close()`, or by their own end."""
+
+import gc
+import os
+import signal
+import threading
+
+import pytest
+
+import pgmo
+from pgmo.allocator.session import open_sessions
+from pgmo.errors import OptionError, SessionError
+from tests.unit.allocator.simulated import LAYERS, Loop, SimulatedFramework, open_session, run
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left():
+    yield
+    assert not open_sessions.any_open()
+
+
+def works(framework):
+    """Whether a session can be opened here, and serves."""
+    with open_session(framework) as session:
+        run(Loop(framework, LAYERS), session, 6)
+        return session.history[-1].hit_rate == 1
+
+
+def test_close_is_fine_when_nothing_is_open():
+    pgmo.close()
+    pgmo.close("cpu")
+
+
+def test_close_closes_what_is_open(framework):
+    session = open_session(framework).__enter__()
+    run(Loop(framework, LAYERS), session, 6)
+    pgmo.close()
+    pgmo.close()
+    assert session.phase == "closed"
+    assert session.summary().iterations == 6
+    assert not framework.installed
+    assert works(framework)
+
+
+@pytest.mark.filterwarnings("ignore:a pgmo session ended without")
+def test_close_by_device():
+    frameworks = {name: SimulatedFramework() for name in ("cpu", "cuda:0", "cuda:1", "cuda:11")}
+    for name, framework in frameworks.items():
+        framework.device = name
+    sessions = {name: open_session(one).__enter__() for name, one in frameworks.items()}
+
+    def opened():
+        return {name for name, one in sessions.items() if one.phase != "closed"}
+
+    pgmo.close("cuda:1")
+    assert opened() == {"cpu", "cuda:0", "cuda:11"}
+    pgmo.close("cuda")
+    assert opened() == {"cpu"}
+    with pytest.raises(OptionError, match="not supported"):
+        pgmo.close("tpu")
+    pgmo.close()
+    assert opened() == set()
+
+
+@pytest.mark.filterwarnings("ignore:a pgmo session ended without")
+def test_the_error_says_what_to_do(framework):
+    with open_session(framework):
+        with pytest.raises(SessionError, match=r"open already.*call pgmo\.close\(\)"):
+            open_session(framework).__enter__()
+
+
+@pytest.mark.filterwarnings("ignore:a pgmo session ended without")
+def test_close_leaves_alone_what_the_program_has_not_opened(framework):
+    with open_session(framework) as session:
+        session.give_way = session.close
+        pgmo.close()
+        assert session.phase == "record"
+
+
+def test_a_session_that_is_lost_is_closed(framework):
+    session = open_session(framework).__enter__()
+    loop = Loop(framework, LAYERS)
+    run(loop, session, 6)
+    del session
+    assert not framework.installed
+    assert works(framework)
+
+
+def test_a_session_that_is_lost_in_a_cycle_is_closed_by_the_next(framework):
+    gc.disable()
+    try:
+        session = open_session(framework).__enter__()
+        session.itself = session
+        del session
+        assert framework.installed
+        assert works(framework)
+    finally:
+        gc.enable()
+
+
+def test_a_session_that_is_lost_while_others_are_busy_is_closed_after_it(framework):
+    """A finalizer never waits: what it waits for might wait for its thread."""
+    lost = [open_session(framework).__enter__()]
+    other = SimulatedFramework()
+    other.device = "cuda:0"
+    with open_session(other) as session:
+        lifecycle = session._known.lifecycle
+        end_iteration = lifecycle.end_iteration
+        seen = []
+
+        def losing(complete):
+            worker = threading.Thread(target=lost.clear)  # on another thread
+            worker.start()
+            worker.join(60)
+            seen.append((worker.is_alive(), framework.installed))
+            end_iteration(complete)
+
+        lifecycle.end_iteration = losing
+        session.step()
+        assert seen == [(False, True)]
+        assert not framework.installed
+    lost.append(open_session(framework).__enter__())
+    with open_session(other) as session:
+        lifecycle = session._known.lifecycle
+        end_iteration = lifecycle.end_iteration
+        lifecycle.end_iteration = lambda complete: (lost.clear(), end_iteration(complete))
+        session.step()  # on the same thread
+        assert not framework.installed
+
+
+def test_a_session_that_is_lost_while_threads_allocate(framework):
+    loop = Loop(framework, LAYERS)
+    session = open_session(framework).__enter__()
+    run(loop, session, 6)
+    stop, errors = threading.Event(), []
+
+    def allocate():
+        try:
+            while not stop.is_set():
+                loop()
+        except BaseException as error:
+            errors.append(error)
+
+    worker = threading.Thread(target=allocate)
+    worker.start()
+    del session
+    stop.set()
+    worker.join()
+    assert errors == []
+    assert works(framework)
+
+
+class Interrupting:
+    """In the place of a method: Ctrl-C comes while it runs."""
+
+    def __init__(self, method):
+        self._method = method
+        self.calls = 0
+
+    def __call__(self, *arguments, **options):
+        self.calls += 1
+        if self.calls == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+        return self._method(*arguments, **options)
+
+
+@pytest.mark.parametrize("how", ["in the loop", "in a pause"])
+def test_an_interrupted_cell(framework, how):
+    loop = Loop(framework, LAYERS)
+    with pytest.raises(KeyboardInterrupt), open_session(framework) as session:
+        run(loop, session, 6)
+        if how == "in a pause":
+            with session.pause():
+                raise KeyboardInterrupt
+        with session.iteration():
+            raise KeyboardInterrupt
+    assert works(framework)
+
+
+def test_an_interrupt_while_a_session_closes(framework, monkeypatch):
+    loop = Loop(framework, LAYERS)
+    session = open_session(framework).__enter__()
+    run(loop, session, 6)
+    monkeypatch.setattr(framework, "uninstall", Interrupting(framework.uninstall))
+    with pytest.raises(KeyboardInterrupt):
+        session.close()
+    assert session.phase == "closed"
+    assert not framework.installed
+    assert works(framework)
+
+
+@pytest.mark.parametrize("at", range(1, 5))
+def test_an_interrupt_while_plans_are_exchanged(framework, monkeypatch, at):
+    """Whenever it comes, the session goes on as if the cell were run again."""
+    loop = Loop(framework, LAYERS)
+    with open_session(framework) as session:
+        take = framework.take_arena
+        interrupting = Interrupting(take)
+        monkeypatch.setattr(framework, "take_arena", interrupting)
+        with pytest.raises(KeyboardInterrupt):
+            run(loop, session, 6)
+        assert interrupting.calls == 1
+        assert session.phase == "replay"
+        run(loop, session, at)
+        assert session.history[-1].hit_rate == 1
+
+
+def test_an_interrupt_while_planning(framework, monkeypatch):
+    from pgmo.allocator.session import learning
+
+    loop = Loop(framework, LAYERS)
+    interrupting = Interrupting(learning.make_plan)
+    monkeypatch.setattr(learning, "make_plan", interrupting)
+    with open_session(framework) as session:
+        with pytest.raises(KeyboardInterrupt):
+            run(loop, session, 6)
+        assert interrupting.calls == 1
+        assert session.phase == "record"
+        run(loop, session, 6)
+        assert session.phase == "replay"
+        assert session.history[-1].requests == session.history[-1].hits > 0
+
+
+def test_a_signals_handler_that_closes_the_session_amid_a_step(framework, monkeypatch):
+    loop = Loop(framework, LAYERS)
+    session = open_session(framework).__enter__()
+    run(loop, session, 2)
+    before = signal.signal(signal.SIGUSR1, lambda *_: session.close())
+    try:
+        take = framework.take_arena
+
+        def taking(*arguments):
+            os.kill(os.getpid(), signal.SIGUSR1)
+            return take(*arguments)
+
+        monkeypatch.setattr(framework, "take_arena", taking)
+        for _ in range(6):
+            if session.phase == "closed":
+                break
+            run(loop, session, 1)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert session.phase == "closed"
+    assert not framework.engine.busy
+    assert not framework.engine.has_arena
+    monkeypatch.setattr(framework, "take_arena", take)
+    assert works(framework)

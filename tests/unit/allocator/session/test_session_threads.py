@@ -1,0 +1,324 @@
+"""Sessions whose loops, pauses and ends are on several threads."""
+
+import os
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+import pgmo
+from pgmo.allocator import optimize
+from pgmo.allocator.optimized import Optimized
+from pgmo.allocator.session.turns import BESIDE
+from pgmo.errors import SessionError
+from tests.unit.allocator.simulated import LAYERS, Loop, SimulatedFramework, open_session, run
+
+
+@pytest.fixture
+def workers():
+    """Two threads, each of which does what it is told."""
+    with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(1) as other:
+        yield (
+            lambda work, *arguments: one.submit(work, *arguments).result(),
+            lambda work, *arguments: other.submit(work, *arguments).result(),
+        )
+
+
+def test_a_loop_that_goes_from_thread_to_thread_is_served(framework, workers):
+    loop = Loop(framework, LAYERS)
+    with open_session(framework) as session:
+        for number in range(9):
+            worker = workers[number % 2]
+            worker(loop)
+            worker(session.step)
+        assert session.history[-1].hit_rate == 1
+        assert len(session.history) == 9
+
+
+def test_one_of_two_loops_at_the_same_time_is_served(framework, workers):
+    a, b = workers
+    one, other = Loop(framework, LAYERS), Loop(framework, [1 << 12, 1 << 17, 1 << 15])
+    with pytest.warns(UserWarning, match="one of them"), open_session(framework) as session:
+        for _ in range(9):
+            iterations = session.iteration(), session.iteration()
+            a(iterations[0].__enter__)
+            b(iterations[1].__enter__)
+            a(one)
+            b(other)
+            b(iterations[1].__exit__, None, None, None)
+            a(iterations[0].__exit__, None, None, None)
+        assert session.history[-1].hit_rate == 1
+        assert len(session.history) == 9
+    assert BESIDE in session.summary().notes
+
+
+def test_one_of_two_loops_that_mingle_is_served(framework, workers):
+    a, b = workers
+    one, other = Loop(framework, LAYERS), Loop(framework, [1 << 12, 1 << 17, 1 << 15])
+
+    def iterate(session):
+        a(one, lambda: b(other))
+        b(session.step)
+        a(session.step)
+
+    with pytest.warns(UserWarning, match="one of them"), open_session(framework) as session:
+        # b's is the first step; a's, which began before it, is the one that mingles.
+        for _ in range(12):
+            iterate(session)
+        assert session.history[-1].hit_bytes_rate > 0.99
+        assert session.phase == "replay"
+    assert BESIDE in session.summary().notes
+
+
+def test_nothing_is_moved_while_several_threads_train(workers):
+    worker, _ = workers
+    framework = SimulatedFramework(fragments=True)
+    calls = []
+    clear = framework.moves.clear_the_way
+    framework.moves.clear_the_way = lambda rows: calls.append(rows) or clear(rows)
+    loop = Loop(framework, LAYERS)
+    with pytest.warns(UserWarning, match="one of them"), open_session(framework) as session:
+        for _ in range(9):
+            with session.iteration():
+                worker(session.step)
+                loop()
+        assert session.history[-1].hit_rate == 1
+    assert calls == []
+    with open_session(framework) as session:
+        run(loop, session, 9)
+    assert calls
+
+
+def test_nothing_is_moved_while_a_thread_is_at_work_that_does_not_say_so(workers):
+    worker, _ = workers
+    framework = SimulatedFramework(fragments=True)
+    framework.moves.clear_the_way = lambda rows: pytest.fail("moved")
+    loop, other = Loop(framework, LAYERS), Loop(framework, LAYERS[:3])
+    with open_session(framework) as session:
+        for _ in range(9):
+            worker(other)
+            loop()
+            session.step()
+        assert session.history[-1].hit_rate == 1
+    assert "nothing is moved together while several threads request memory" in (
+        session.summary().notes
+    )
+
+
+def test_step_while_another_thread_is_in_a_pause(framework, workers):
+    a, _ = workers
+    loop = Loop(framework, LAYERS)
+    with open_session(framework) as session:
+        run(loop, session, 6)
+        pause = session.pause()
+        a(pause.__enter__)
+        run(loop, session, 3)
+        assert session.history[-1].hit_rate == 1
+        a(framework.request, 1 << 14)  # of the thread in the pause
+        run(loop, session, 1)
+        assert session.history[-1].hit_rate == 1
+        a(pause.__exit__, None, None, None)
+        run(loop, session, 1)
+        assert session.history[-1].hit_rate == 1
+
+
+def test_a_session_that_another_thread_closes(framework, workers):
+    a, b = workers
+    loop = Loop(framework, LAYERS)
+    session = a(open_session(framework).__enter__)
+    iteration, pause = session.iteration(), session.pause()
+    for _ in range(5):
+        a(loop)
+        a(session.step)
+    a(iteration.__enter__)
+    a(loop)
+    a(pause.__enter__)
+    b(session.close)
+    a(pause.__exit__, None, None, None)
+    a(iteration.__exit__, None, None, None)  # cannot know
+    for call in (session.step, session.pause().__enter__, session.iteration().__enter__):
+        with pytest.warns(UserWarning, match="another thread has closed the session"):
+            a(call)
+    with pytest.raises(SessionError, match="has been closed"):
+        b(session.step)  # knows
+    with open_session(framework) as session:
+        run(loop, session, 6)
+        assert session.history[-1].hit_rate == 1
+
+
+@pytest.mark.filterwarnings("ignore:pgmo. several threads train")
+def test_a_decorated_function_on_several_threads(framework):
+    gate = threading.Barrier(4)
+    session = open_session(framework)
+    lock, results = threading.Lock(), []
+    loop = Loop(framework, LAYERS)
+
+    def one(number):
+        gate.wait(timeout=60)
+        with lock:  # the simulated framework is for one thread at a time
+            loop()
+        return number
+
+    decorated = Optimized(session, one)
+    for _ in range(6):
+        threads = [
+            threading.Thread(target=lambda n=n: results.append(decorated(n))) for n in range(4)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert sorted(results) == sorted([*range(4)] * 6)
+    decorated.close()
+    assert 1 <= len(session.history) <= 24
+
+
+def test_a_child_that_is_forked_while_another_thread_is_inside_of_a_boundary(
+    framework, monkeypatch
+):
+    inside, go_on = threading.Event(), threading.Event()
+    with open_session(framework) as session:
+        run(Loop(framework, LAYERS), session, 1)
+
+        def slow(complete):
+            inside.set()
+            assert go_on.wait(60)
+
+        monkeypatch.setattr(session._known.lifecycle, "end_iteration", slow)
+        ended = threading.Thread(target=session.step)
+        ended.start()
+        assert inside.wait(60)
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                session.step()
+                with session.iteration(), session.pause():
+                    pass
+                session.close()
+                status = 0
+            finally:
+                os._exit(status)
+        go_on.set()
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        ended.join()
+
+
+def test_boundaries_are_one_after_the_other(framework, monkeypatch):
+    """A thread ends an iteration while another one brings a plan into the engine."""
+    loop, others, inside, most = Loop(framework, LAYERS), [], [], []
+    take = framework.take_arena
+
+    def taking(size, stream):
+        if not others:
+            others.append(threading.Thread(target=session.step))
+            others[0].start()
+            others[0].join(0.2)  # enough for it to come amid this, if it could
+        return take(size, stream)
+
+    monkeypatch.setattr(framework, "take_arena", taking)
+    with open_session(framework) as session:
+        lifecycle = session._known.lifecycle
+        end_iteration = lifecycle.end_iteration
+
+        def ending(complete):
+            inside.append(complete)
+            most.append(len(inside))
+            end_iteration(complete)
+            inside.pop()
+
+        monkeypatch.setattr(lifecycle, "end_iteration", ending)
+        for _ in range(8):
+            loop()
+            session.step()
+        others[0].join()
+        assert session.phase == "replay"
+        assert session.history[-1].hit_rate == 1
+    assert max(most) == 1
+
+
+def test_an_operator_that_outlasts_its_recording():
+    """Its tag means nothing to the next one: another thread ends the iteration amid it."""
+    torch = pytest.importorskip("torch")
+    amid = []
+
+    @torch.library.custom_op("pgmo_tests::amid", mutates_args=())
+    def operator(given: torch.Tensor) -> torch.Tensor:
+        if amid:
+            ended = threading.Thread(target=amid.pop())
+            ended.start()
+            ended.join()
+        return torch.ones(1 << 12)
+
+    given = torch.ones(4)
+    events = []
+
+    def end_iteration():
+        session._known.lifecycle._start_recording()  # as after an iteration that was cut short
+
+    with pgmo.optimize(device="cpu") as session:
+        amid.append(end_iteration)
+        operator(given)
+        session.step()
+        engine = session._known.framework.engine
+        events = engine.events()
+        assert session.recording is not None
+        assert len(session.recording) > 0
+    requests = events[events["kind"] == 0]
+    assert (requests["tag"] == -1).any()
+    assert requests["tag"].max() < 1
+
+
+def test_many_threads_that_do_everything_at_once(framework):
+    """No error in any of them, and no thread waits for ever."""
+    lock = threading.Lock()  # the simulated framework is for one thread at a time
+    errors = []
+
+    def work(number, session):
+        loop = Loop(framework, LAYERS[: 2 + number])
+        try:
+            for turn in range(40):
+                with lock:
+                    loop()
+                if turn % 7 == 3:
+                    with session.pause(), lock:
+                        framework.free(framework.request(512))
+                if number % 2:
+                    session.step()
+                else:
+                    with session.iteration(), lock:
+                        framework.free(framework.request(256))
+        except BaseException as error:
+            errors.append(error)
+
+    with pytest.warns(UserWarning, match="pgmo: "), open_session(framework) as session:
+        threads = [threading.Thread(target=work, args=(n, session)) for n in range(5)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(120)
+            assert not thread.is_alive()
+        assert errors == []
+    with open_session(framework) as session:  # and nothing of it is left
+        loop = Loop(framework, LAYERS)
+        run(loop, session, 6)
+        assert session.history[-1].hit_rate == 1
+
+
+def test_an_adapter_is_looked_for_by_one_thread_at_a_time(monkeypatch):
+    there, most = [], []
+
+    def find():
+        there.append(None)
+        most.append(len(there))
+        time.sleep(0.01)
+        there.pop()
+
+    monkeypatch.setattr(optimize, "torch_cpu", find)
+    threads = [threading.Thread(target=optimize.framework_of("cpu")) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == [1] * 4

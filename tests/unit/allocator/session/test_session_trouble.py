@@ -1,0 +1,289 @@
+"""What a session does when slots are held, memory or disk run out, programs change."""
+
+import os
+import threading
+import warnings
+
+import numpy as np
+import pytest
+
+from pgmo.allocator.plans.conversions import requests_of
+from pgmo.allocator.session.learning import is_planned
+from pgmo.allocator.session.statistics import Phase
+from pgmo.errors import AdapterError, FileError, SessionError
+from tests.unit.allocator.simulated import LAYERS, Loop, SimulatedFramework, open_session, run
+
+
+@pytest.mark.parametrize("fragments", [False, True])
+def test_blocks_that_never_die_and_hold_slots_cost_a_fresh_arena_once(fragments):
+    """Also where blocks can be moved, for these are no tensors."""
+    framework = SimulatedFramework(fragments)
+    loop = Loop(framework, LAYERS)
+    squatters = []
+
+    def settle():
+        squatters.extend(framework.request(size) for size in reversed(LAYERS[1:]))
+
+    with open_session(framework) as session:
+        run(loop, session, 6)
+        run(loop, session, 1, extra=settle)
+        assert session.history[-1].hits > 0
+        with pytest.warns(UserWarning, match="a fresh arena was taken"):
+            run(loop, session, 6)
+        assert session.history[-1].hit_rate == 1
+        assert framework.engine.statistics()["arenas"] == 2
+        for address in squatters:
+            framework.free(address)
+        run(loop, session, 1)
+        assert framework.engine.statistics()["arenas"] == 1
+
+
+def test_one_small_squatter_under_a_large_block_counts_by_its_bytes(framework):
+    loop = Loop(framework, [1 << 20, *LAYERS])
+    with open_session(framework) as session:
+        run(loop, session, 6)
+        with session.iteration():
+            squatter = framework.request(1 << 20)  # taken for the first activation
+            loop()
+        run(loop, session, 6)
+        assert session.history[-1].hit_bytes_rate == 1
+        framework.free(squatter)
+
+
+class Card:
+    """Refuses arenas beyond a limit.
+
+    Args:
+        framework: where it refuses.
+        limit: bytes of the largest arena.
+    """
+
+    def __init__(self, framework, limit):
+        self._take = framework.take_arena
+        self.limit = limit
+        self.refused = 0
+
+    def take_arena(self, size, stream):
+        if size > self.limit:
+            self.refused += 1
+            raise AdapterError("no memory")
+        return self._take(size, stream)
+
+
+def test_no_memory_for_a_larger_arena_leaves_the_old_plans_serving(framework, monkeypatch):
+    loop = Loop(framework, LAYERS)
+    with open_session(framework) as session:
+        for loop.scale in (3, 4, 3, 4, 3, 4):
+            run(loop, session, 1)
+        card = Card(framework, limit=session.plan.arena)
+        monkeypatch.setattr(framework, "take_arena", card.take_arena)
+        loop.scale = 5
+        with pytest.warns(UserWarning, match="no memory; the plans so far go on serving"):
+            run(loop, session, 1)
+        for loop.scale in (3, 4, 5, 4, 5, 3, 4):
+            run(loop, session, 1)
+        fits = [one for one in session.history[7:] if not one.misses["too_large"]]
+        assert len(fits) == 5
+        assert all(one.hit_rate == 1 for one in fits)
+        assert card.refused == 1  # it is not tried again and again
+        assert session.plan.arena == card.limit
+        loop.finish()
+    now = framework.engine.statistics()
+    assert now["arenas"] == now["live_slot_bytes"] == 0
+
+
+def test_no_memory_for_a_fresh_arena_leaves_the_old_one_serving(framework, monkeypatch):
+    loop = Loop(framework, LAYERS)
+    squatters = []
+
+    def settle():
+        squatters.extend(framework.request(size) for size in reversed(LAYERS[1:]))
+
+    with open_session(framework) as session:
+        run(loop, session, 6)
+        monkeypatch.setattr(framework, "take_arena", Card(framework, limit=0).take_arena)
+        run(loop, session, 1, extra=settle)
+        with pytest.warns(UserWarning, match="no memory"):
+            run(loop, session, 6)
+        for address in squatters:
+            framework.free(address)
+        run(loop, session, 1)
+        assert session.history[-1].hits > 0
+
+
+def test_no_memory_for_the_first_arena_means_bypass(framework, monkeypatch):
+    def refuse(size, stream):
+        raise AdapterError("no memory")
+
+    monkeypatch.setattr(framework, "take_arena", refuse)
+    loop = Loop(framework, LAYERS)
+    with open_session(framework) as session:
+        with pytest.warns(UserWarning, match="could not be had: no memory"):
+            run(loop, session, 8)
+        assert session.phase is Phase.BYPASS
+        assert session.history[-1].hits == 0
+
+
+def test_a_planned_structure_is_known_beside_a_larger_one_of_as_many_requests(framework):
+    random = np.random.default_rng(0)
+    small = [int(size) for size in random.integers(1, 1 << 10, 12)]
+    large = [int(size) for size in random.integers(1 << 12, 1 << 20, 12)]
+
+    def iterate(sizes, times):
+        for _ in range(times):
+            for address in [framework.request(size) for size in sizes]:
+                framework.free(address)
+            session.step()
+
+    with open_session(framework) as session:
+        iterate(large, 6)
+        iterate(small, 3)
+        planned = session._lifecycle._plans.all
+        assert [one.plan.size.tolist() for one in planned] == [large, small]
+        assert all(is_planned(planned, requests_of(one.plan)) for one in planned)
+        iterate(large, 2)
+        iterate(small, 2)
+        assert all(one.hit_rate == 1 for one in session.history[7:])
+
+
+@pytest.mark.parametrize("longer_first", [True, False])
+def test_growth_belongs_to_the_plan_that_outgrew(framework, longer_first):
+    """Of two structures in turn both grow; the ordinals of one are other requests of the other."""
+    train, evaluate = Loop(framework, LAYERS), Loop(framework, [n << 20 for n in range(1, 4)])
+    loops = (train, evaluate) if longer_first else (evaluate, train)
+
+    def one(loop, scale):
+        loop.scale = scale
+        with session.iteration():
+            loop()
+        loop.drop()  # what wraps would be in the other's way
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with open_session(framework) as session:
+            for loop in loops:
+                for scale in (2, 4, 3, 4, 2, 4, 3, 4, 2, 3):
+                    one(loop, scale)
+            for scale in (4, 3, *[9, 9, 8, 9] * 6):
+                for loop in loops:
+                    one(loop, scale)
+            assert {len(planned.plan) for planned in session._lifecycle._plans.all} >= {10, 19}
+            assert all(one.hit_rate == 1 for one in session.history[-40:])
+            # The second structure is learned at once at each of three lengths, and recorded once
+            # because of its gradients; each grows once.
+            assert session.summary().replans <= 6
+            assert session.summary().recorded <= 4 + 5
+
+
+def test_lengths_that_rise_step_by_step_are_not_planned_at_every_step(framework):
+    loop = Loop(framework, LAYERS)
+    with open_session(framework) as session:
+        for scale in range(100, 400):
+            loop.scale = scale
+            run(loop, session, 1)
+        # A sixteenth is left each time, so lengths four times as large take 23 plans.
+        assert session.summary().replans <= 30
+        assert sum(one.hit_rate == 1 for one in session.history) >= 260
+        assert session.summary().recorded <= 5
+    assert session.plan.arena <= 1.07 * _arena_of(LAYERS, 399)
+
+
+def _arena_of(layers, scale):
+    """Of a loop that is always as long."""
+    framework = SimulatedFramework()
+    loop = Loop(framework, layers, scale)
+    with open_session(framework) as session:
+        run(loop, session, 6)
+    return session.plan.arena
+
+
+def test_more_structures_than_plans_are_recorded_ever_more_rarely(framework):
+    loops = [
+        Loop(framework, [64 * number + 1000 * layer for layer in range(1, 8 + number)])
+        for number in range(7)
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with open_session(framework, max_plans=2) as session:
+            for number in range(400):
+                with session.iteration():
+                    loops[number % 7]()
+            assert session.summary().recorded < 100
+            assert len(session.summary().notes) <= 20
+
+
+def test_a_save_that_fails_does_not_end_the_training(framework, tmp_path, monkeypatch):
+    def refuse(*_):
+        raise FileError("the disk is full")
+
+    monkeypatch.setattr("pgmo.packing.plan_file.write_plan", refuse)
+    with open_session(framework, save=tmp_path) as session:
+        with pytest.warns(UserWarning, match="could not be saved: the disk is full"):
+            run(Loop(framework, LAYERS), session, 6)
+        assert session.history[-1].hit_rate == 1
+
+
+def test_a_directory_that_cannot_be_is_found_out_before_training(framework, tmp_path):
+    (tmp_path / "file").write_text("")
+    for place in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(FileError, match="name another"), open_session(framework, save=place):
+            pytest.fail("training must not begin")
+    assert not framework.installed
+
+
+def test_sums_go_on_when_the_history_is_cut(framework, monkeypatch):
+    monkeypatch.setattr("pgmo.allocator.session.statistics_collector._HISTORY", 5)
+    with open_session(framework) as session:
+        run(Loop(framework, LAYERS), session, 12)
+    assert len(session.history) == 5
+    assert session.summary().iterations == 12
+    assert session.summary().replayed == 8
+
+
+def test_two_threads_cannot_open_a_session_at_once(framework):
+    barrier = threading.Barrier(2)
+    outcomes = []
+
+    def open_one():
+        barrier.wait()
+        try:
+            with open_session(framework) as session:
+                outcomes.append("opened")
+                barrier.wait(timeout=5)
+                session.step()
+        except SessionError:
+            outcomes.append("refused")
+            barrier.wait(timeout=5)
+
+    threads = [threading.Thread(target=open_one) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(outcomes) == ["opened", "refused"]
+
+
+def test_uninstalling_that_fails_does_not_hide_the_programs_exception(framework, monkeypatch):
+    def refuse():
+        raise AdapterError("something lies on top")
+
+    with pytest.warns(UserWarning, match="something lies on top"):
+        with pytest.raises(ValueError, match="mine"), open_session(framework) as session:
+            session.step()
+            monkeypatch.setattr(framework, "uninstall", refuse)
+            raise ValueError("mine")
+
+
+def test_forked_child_neither_plans_nor_serves(framework):
+    loop = Loop(framework, LAYERS)
+    with open_session(framework) as session:
+        run(loop, session, 2)
+        child = os.fork()
+        if child == 0:
+            for _ in range(6):
+                loop()
+                session.step()
+            os._exit(framework.engine.statistics()["hits"])
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        run(loop, session, 4)
+        assert session.history[-1].hit_rate == 1

@@ -1,0 +1,113 @@
+import json
+
+import pytest
+
+from pgmo.cli.main import main
+from pgmo.packing.solving.portfolio import plan
+from pgmo.profiler.profile import Profile
+
+FORMATS = {
+    "csv": "net.csv",
+    "json": "net.json",
+    "perfetto": "net.perfetto.json",
+    "minimalloc": "net.minimalloc.csv",
+}
+
+
+@pytest.fixture
+def source(tmp_path):
+    path = tmp_path / "net.pgmoprof"
+    Profile.from_columns(
+        size=[1000, 3000, 500, 2000], start=[0, 1, 2, 3], end=[2, 3, 4, 4], ticks=4
+    ).save(path)
+    return path
+
+
+@pytest.mark.parametrize("to", FORMATS)
+@pytest.mark.parametrize("suffix", [".pgmoprof", ".pgmoplan"])
+def test_each_format_is_written_next_to_its_source(to, suffix, source, capsys):
+    plan(Profile.load(source)).save(source.with_suffix(".pgmoplan"))
+    source = source.with_suffix(suffix)
+    target = source.with_name(FORMATS[to])
+    assert main(["export", str(source), "--to", to]) == 0
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert f"Wrote {target}\nNext: " in captured.err
+    text = target.read_text()
+    assert "3000" in text or "3008" in text  # the largest block, as it is or rounded up
+    if target.suffix == ".json":
+        json.loads(text)
+
+
+@pytest.mark.parametrize("to", FORMATS)
+def test_stdout_gets_what_a_file_would(to, source, tmp_path, capsys):
+    target = tmp_path / "out"
+    assert main(["export", str(source), "--to", to, "-o", str(target)]) == 0
+    capsys.readouterr()
+    assert main(["export", str(source), "--to", to, "-o", "-"]) == 0
+    captured = capsys.readouterr()
+    assert captured.out == target.read_text()
+    assert "Wrote" not in captured.err
+
+
+def test_a_problem_for_other_solvers_needs_the_arena_of_the_plan(source, tmp_path, capsys):
+    problem = tmp_path / "net.minimalloc.csv"
+    assert main(["export", str(source), "--to", "minimalloc"]) == 0
+    capsys.readouterr()
+    assert main(["plan", str(problem), "--json"]) == 0
+    arena = json.loads(capsys.readouterr().out)["arena"]
+    assert main(["plan", str(source), "--json"]) == 0
+    assert arena == json.loads(capsys.readouterr().out)["arena"]
+
+
+def test_nothing_is_overwritten_unasked(source, capsys):
+    source.with_suffix(".csv").write_text("mine")
+    assert main(["export", str(source), "--to", "csv"]) == 1
+    assert "net.csv exists already; pass --force" in capsys.readouterr().err
+    assert source.with_suffix(".csv").read_text() == "mine"
+    assert main(["export", str(source), "--to", "csv", "-f"]) == 0
+    assert source.with_suffix(".csv").read_text() != "mine"
+
+
+def test_plans_inside_of_a_plan_are_mentioned(source, tmp_path, capsys):
+    from dataclasses import replace
+
+    one = plan(Profile.load(source))
+    path = tmp_path / "both.pgmoplan"
+    replace(one, others=(one,)).save(path)
+    assert main(["export", str(path), "--to", "csv", "-o", "-"]) == 0
+    assert capsys.readouterr().err == (
+        "Note: only the main plan is written, not the 1 inside of it\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--to", "csv", "--stream", "1"], "are for --to minimalloc, not for --to csv"),
+        (["--to", "minimalloc", "--stream", "-1"], "--stream must be from 0 to"),
+        (["--to", "minimalloc", "--alignment", "0"], "--alignment must be from 1 to"),
+    ],
+)
+def test_options_that_do_not_fit_are_explained(options, message, source, capsys):
+    assert main(["export", str(source), *options]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_files_of_other_kinds_are_refused(tmp_path, capsys):
+    assert main(["export", str(tmp_path / "x.txt"), "--to", "csv"]) == 1
+    assert "neither .pgmoprof nor .pgmoplan" in capsys.readouterr().err
+
+
+def test_json_tells_of_the_file(source, capsys):
+    target = source.with_name("net.csv")
+    assert main(["export", str(source), "--to", "csv", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {
+        "file": str(target),
+        "format": "csv",
+        "bytes": target.stat().st_size,
+        "blocks": 4,
+        "notes": [],
+    }
+    assert main(["export", str(source), "--to", "csv", "--json", "-o", "-"]) == 2
+    assert "cannot both go to stdout" in capsys.readouterr().err

@@ -1,0 +1,242 @@
+import json
+from dataclasses import replace
+
+import pytest
+
+from pgmo.cli.main import main
+from pgmo.packing.plan import Plan
+from pgmo.packing.solving import portfolio
+from pgmo.packing.solving.portfolio import plan
+from pgmo.profiler.profile import Profile
+
+
+@pytest.fixture
+def source(tmp_path):
+    path = tmp_path / "net.pgmoprof"
+    Profile.from_columns(size=[1000, 3000], start=[0, 1], end=[2, 3], ticks=2).save(path)
+    return path
+
+
+def test_a_plan_is_written_next_to_its_profile(source, capsys):
+    assert main(["plan", str(source)]) == 0
+    target = source.with_suffix(".pgmoplan")
+    made = Plan.load(target)
+    assert made.fingerprint == Profile.load(source).fingerprint
+    assert made.arena >= made.max_load >= 4000
+    captured = capsys.readouterr()
+    assert "arena" in captured.out
+    assert captured.err == f"Wrote {target}\nNext: pgmo report {source}\n"
+
+
+def test_a_plan_elsewhere_is_named_in_the_next_command(source, tmp_path, capsys):
+    target = tmp_path / "other.pgmoplan"
+    assert main(["plan", str(source), "-o", str(target)]) == 0
+    assert capsys.readouterr().err.endswith(f"Next: pgmo report {source} --plan {target}\n")
+
+
+def test_json_and_another_place(source, tmp_path, capsys):
+    target = tmp_path / "other.pgmoplan"
+    assert main(["plan", str(source), "-o", str(target), "--json"]) == 0
+    fields = json.loads(capsys.readouterr().out)
+    assert fields["file"] == str(target)
+    plan = Plan.load(target)
+    assert fields["arena"] == plan.arena
+    assert fields["bound"] == plan.bound
+    assert fields["trace"][-1]["arena"] == plan.arena
+    assert fields["interrupted"] is False
+
+
+def test_within_a_budget(source, capsys):
+    assert main(["plan", str(source), "--budget", "3 KiB"]) == 0  # the smaller block leaves
+    made = Plan.load(source.with_suffix(".pgmoplan"))
+    assert (made.resident, made.spilled) == (3008, 1024)
+    told = "spilled     1.00 KiB of the arena, to unified memory on the host; "
+    assert told + "2.94 KiB stay on the device" in capsys.readouterr().out.splitlines()
+    assert main(["stats", str(source.with_suffix(".pgmoplan")), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["spilled"] == made.spilled
+
+
+def test_an_old_plan_is_kept_unless_forced(source, capsys):
+    target = source.with_suffix(".pgmoplan")
+    target.write_text("precious")
+    assert main(["plan", str(source)]) == 1
+    assert "exists already" in capsys.readouterr().err
+    assert target.read_text() == "precious"
+    assert main(["plan", str(source), "--force"]) == 0
+    assert len(Plan.load(target)) == 2
+
+
+def failure(arguments, capsys, code=1):
+    """The one line that a failing `pgmo plan` writes."""
+    assert main(["plan", *map(str, arguments)]) == code
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    assert captured.err.startswith("pgmo plan: ")
+    return captured.err
+
+
+@pytest.mark.parametrize("profile", ["", "/", ".", "\0"])
+def test_a_profile_that_is_no_file(profile, capsys):
+    assert "check the path" in failure([profile], capsys)
+
+
+def test_a_profile_that_is_a_folder_or_not_a_profile(tmp_path, capsys):
+    folder, text = tmp_path / "folder.pgmoprof", tmp_path / "text.pgmoprof"
+    folder.mkdir()
+    text.write_text("no archive")
+    assert "is not a regular file; check the path" in failure([folder], capsys)
+    assert "does not begin like a pgmo file" in failure([text], capsys)
+    # Told even where an old plan lies beside it.
+    folder.with_suffix(".pgmoplan").touch()
+    assert "is not a regular file" in failure([folder], capsys)
+
+
+def test_an_output_that_cannot_be_written(source, tmp_path, capsys):
+    names = ("no/x.pgmoplan", "folder.pgmoplan", "taken")
+    missing, folder, taken = (tmp_path / name for name in names)
+    folder.mkdir()
+    taken.touch()
+    assert "there is no folder" in failure([source, "-o", missing], capsys)
+    assert "neither .pgmoplan nor .csv" in failure([source, "-o", tmp_path / "x.txt"], capsys, 2)
+    assert "is a folder; name a file in it" in failure([source, "-o", folder], capsys)
+    assert "is a folder; name a file in it" in failure([source, "-o", folder, "-f"], capsys)
+    assert "there is no folder" in failure([source, "-o", taken / "x.pgmoplan"], capsys)
+    for force in ([], ["-f"]):
+        assert "too long" in failure(
+            [source, "-o", tmp_path / ("n" * 300 + ".csv"), *force], capsys
+        )
+
+
+def test_a_plan_never_replaces_its_own_profile(source, tmp_path, capsys):
+    link = tmp_path / "link.pgmoplan"
+    link.symlink_to(source)
+    replaced = f"would replace {source}, which is read"
+    assert replaced in failure([source, "-o", link, "-f"], capsys, 2)
+    assert "neither .pgmoplan nor .csv" in failure([source, "-o", source, "-f"], capsys, 2)
+    misnamed = source.rename(tmp_path / "misnamed.pgmoplan")
+    assert f"{misnamed}, which is read" in failure([misnamed, "-f"], capsys, 2)
+    assert len(Profile.load(misnamed)) == 2
+
+
+def test_a_profile_as_csv(source, tmp_path):
+    target = tmp_path / "net.csv"
+    assert main(["plan", str(source), "-o", str(target)]) == 0
+    header, *rows = target.read_text().splitlines()
+    assert header == "id,lower,upper,size,offset"
+    assert {row.rpartition(",")[0] for row in rows} == {"0,0,2,1000", "1,1,3,3000"}
+    assert sorted(int(row.rpartition(",")[2]) % 64 for row in rows) == [0, 0]
+
+
+def test_alignment_of_a_profile(source):
+    assert main(["plan", str(source), "--alignment", "512"]) == 0
+    assert Plan.load(source.with_suffix(".pgmoplan")).alignment == 512
+
+
+@pytest.fixture
+def blocks(tmp_path):
+    path = tmp_path / "blocks.csv"
+    path.write_text("id,lower,upper,size\na,0,2,64\nb,1,3,32\nc,2,3,64\n")
+    return path
+
+
+def test_blocks_are_packed_and_nothing_is_written_unasked(blocks, capsys):
+    assert main(["plan", str(blocks)]) == 0
+    captured = capsys.readouterr()
+    assert captured.out.splitlines()[:3] == [
+        "blocks      3",
+        "max load    96 B, the lower bound",
+        "arena       96 B, 0.00% above it; fixed places allow no less",
+    ]
+    assert captured.err == f"Next: pgmo plan {blocks} -o {blocks.with_suffix('.plan.csv')}\n"
+    assert list(blocks.parent.iterdir()) == [blocks]
+
+
+def test_figures_of_blocks(blocks, capsys):
+    assert main(["plan", str(blocks), "--json"]) == 0
+    fields = json.loads(capsys.readouterr().out)
+    assert {name: fields[name] for name in ("file", "blocks", "max_load", "bound", "arena")} == {
+        "file": None,
+        "blocks": 3,
+        "max_load": 96,
+        "bound": 96,
+        "arena": 96,
+    }
+    assert (fields["gap"], fields["optimal"], fields["solver"]) == (0.0, True, "best-fit")
+    assert fields["seconds"] >= fields["trace"][-1]["seconds"] >= 0
+    assert set(fields["trace"][-1]) == {"seconds", "arena", "bound", "solver"}
+
+
+def test_blocks_with_offsets(blocks, tmp_path, capsys):
+    target = tmp_path / "out.csv"
+    assert main(["plan", str(blocks), "-o", str(target)]) == 0
+    assert capsys.readouterr().err == f"Wrote {target}\n"
+    assert target.read_text() == (
+        "id,lower,upper,size,offset\na,0,2,64,0\nb,1,3,32,64\nc,2,3,64,0\n"
+    )
+    assert "exists already" in failure([blocks, "-o", target], capsys)
+    assert f"would replace {blocks}, which is read" in failure(
+        [blocks, "-o", blocks, "-f"], capsys, 2
+    )
+
+
+def test_blocks_as_a_plan(blocks, tmp_path):
+    target = tmp_path / "out.pgmoplan"
+    assert main(["plan", str(blocks), "-o", str(target)]) == 0
+    plan = Plan.load(target)
+    assert plan.offset.tolist() == [0, 64, 0]
+    assert (plan.arena, plan.optimal, plan.alignment) == (96, True, 1)
+    assert main(["stats", str(target)]) == 0
+
+
+def test_blocks_at_distant_ticks_as_a_plan(tmp_path):
+    source, target = tmp_path / "blocks.csv", tmp_path / "out.pgmoplan"
+    source.write_text(f"id,lower,upper,size\n0,0,{2**60},64\n1,{2**59},{2**61},32\n")
+    assert main(["plan", str(source), "-o", str(target)]) == 0
+    assert Plan.load(target).arena == 96
+
+
+def test_blocks_in_a_file_of_another_name(blocks, capsys):
+    other = blocks.rename(blocks.with_suffix(".txt"))
+    assert main(["plan", str(other), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["blocks"] == 3
+
+
+def test_options_reach_the_solver(blocks, capsys):
+    arguments = ["--solver", "best-fit-area", "--threads", "1", "--seed", "7", "--json"]
+    assert main(["plan", str(blocks), *arguments, "--time-limit", "1", "--effort", "best"]) == 0
+    assert json.loads(capsys.readouterr().out)["solver"] == "best-fit-area"
+    assert "no solver is called 'magic'" in failure([blocks, "--solver", "magic"], capsys, 2)
+    assert "effort='big' is not one of" in failure([blocks, "--effort", "big"], capsys, 2)
+    assert "time_limit=-1.0" in failure([blocks, "--time-limit", "-1"], capsys, 2)
+    assert "threads=0" in failure([blocks, "--threads", "0"], capsys, 2)
+    assert "alignment=64 was given for a problem" in failure(
+        [blocks, "--alignment", "64"], capsys, 2
+    )
+
+
+def test_a_bad_row_is_named(blocks, capsys):
+    blocks.write_text("id,lower,upper,size\n0,0,5,64\n1,5,5,64\n")
+    assert failure([blocks], capsys) == (
+        f"pgmo plan: {blocks}, line 3: upper is 5, not above lower, which is 5; correct this line\n"
+    )
+
+
+def test_ctrl_c_leaves_the_best_so_far(blocks, monkeypatch, capsys):
+    said = "interrupted: this is the best that was found until then\n"
+    for bound, told in ((1, True), (96, False)):  # nothing is better than what is proved
+
+        def interrupted(what, bound=bound, **options):
+            return replace(plan(what, **options), interrupted=True, bound=bound)
+
+        monkeypatch.setattr(portfolio, "plan", interrupted)
+        assert main(["plan", str(blocks), "--json"]) == 0
+        captured = capsys.readouterr()
+        assert json.loads(captured.out)["interrupted"] is True
+        assert captured.err.startswith(said) is told
+
+
+def test_suffixes_in_capitals(blocks, tmp_path):
+    target = tmp_path / "OUT.CSV"
+    assert main(["plan", str(blocks), "-o", str(target)]) == 0
+    assert target.read_text().startswith("id,lower,upper,size,offset\n")

@@ -1,0 +1,146 @@
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from pgmo.cli.main import main
+from pgmo.packing.solving.portfolio import plan
+from pgmo.profiler.profile import Profile, ProfileMeta
+from tests.unit.report.page.test_packed import unpack
+
+
+@pytest.fixture(autouse=True)
+def linux(monkeypatch):
+    monkeypatch.setattr("sys.platform", "linux")
+
+
+@pytest.fixture
+def source(tmp_path):
+    path = tmp_path / "net.pgmoprof"
+    profile(64).save(path)
+    return path
+
+
+def profile(size: int, model: str = "") -> Profile:
+    meta = ProfileMeta(model=model)
+    return Profile.from_columns(size=[size, 32], start=[0, 1], end=[2, 3], ticks=2, meta=meta)
+
+
+def test_a_page_is_written_next_to_the_profile(source, capsys):
+    assert main(["report", str(source)]) == 0
+    target = source.with_suffix(".html")
+    assert "<h1>net</h1>" in target.read_text(encoding="utf-8")
+    said = capsys.readouterr().err
+    assert f"pgmo plan {source}`" in said
+    assert said.endswith(f"Wrote {target}\nNext: xdg-open {target}\n")
+
+
+def test_the_title_is_the_models_name_or_the_one_that_is_given(source, tmp_path):
+    profile(64, model="GPT").save(source)
+    target = tmp_path / "page.html"
+    assert main(["report", str(source), "-o", str(target)]) == 0
+    assert "<h1>GPT</h1>" in target.read_text(encoding="utf-8")
+    assert main(["report", str(source), "-o", str(target), "-f", "--title", "Mine"]) == 0
+    assert "<h1>Mine</h1>" in target.read_text(encoding="utf-8")
+
+
+def test_a_page_is_not_replaced_unasked(source, capsys):
+    target = source.with_suffix(".html")
+    target.write_text("mine")
+    assert main(["report", str(source)]) == 1
+    assert "--force" in capsys.readouterr().err
+    assert target.read_text() == "mine"
+    assert main(["report", str(source), "--force"]) == 0
+    assert target.read_text() != "mine"
+
+
+def test_a_profile_is_never_replaced_by_its_page(source, capsys):
+    before = source.read_bytes()
+    assert main(["report", str(source), "-o", str(source), "--force"]) == 2
+    assert "end it in .html" in capsys.readouterr().err
+    assert source.read_bytes() == before
+
+
+def solver_of(page) -> str:
+    header, _ = unpack(re.search(r'id="data">([^<]*)<', page.read_text(encoding="utf-8"))[1])
+    return header["solver"]
+
+
+def test_the_plan_next_to_the_profile_is_shown_unless_another_is_given(source, tmp_path, capsys):
+    page, other = source.with_suffix(".html"), tmp_path / "other.pgmoplan"
+    plan(profile(64), solver="first-fit-size").save(source.with_suffix(".pgmoplan"))
+    plan(profile(64), solver="best-fit").save(other)
+    assert main(["report", str(source)]) == 0
+    assert solver_of(page) == "first-fit-size"
+    assert capsys.readouterr().err == f"Wrote {page}\nNext: xdg-open {page}\n"
+    assert main(["report", str(source), "--plan", str(other), "-f"]) == 0
+    assert solver_of(page) == "best-fit"
+
+
+def test_a_plan_next_to_it_that_is_of_another_profile_or_broken_is_not_shown(source, capsys):
+    beside = source.with_suffix(".pgmoplan")
+    plan(profile(128)).save(beside)
+    assert main(["report", str(source)]) == 0
+    said = capsys.readouterr().err
+    assert f"{beside} is the plan of another profile" in said
+    assert f"`pgmo plan {source} --force`" in said
+    beside.write_bytes(b"PK")
+    assert main(["report", str(source), "-f"]) == 0
+    said = capsys.readouterr().err
+    assert str(beside) in said
+    assert "quick plan" in said
+
+
+def test_a_plan_can_be_given_and_must_be_of_this_profile(source, tmp_path, capsys):
+    own, other = tmp_path / "own.pgmoplan", tmp_path / "other.pgmoplan"
+    plan(profile(64), solver="first-fit-size").save(own)
+    plan(profile(128)).save(other)
+    assert main(["report", str(source), "--plan", str(own)]) == 0
+    assert main(["report", str(source), "--plan", str(other), "-f"]) == 1
+    assert "another profile" in capsys.readouterr().err
+
+
+def test_a_page_can_go_to_stdout(source, capsys, monkeypatch):
+    monkeypatch.chdir(source.parent)
+    assert main(["report", str(source), "-o", "-"]) == 0
+    said = capsys.readouterr()
+    assert said.out.startswith("<!doctype html>")
+    assert "Wrote" not in said.err
+    assert not Path("-").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "advice"),
+    [
+        ("net.pickle", b"\x80\x04N.", "`pgmo import "),
+        ("net.pgmoplan", None, "give the profile"),
+    ],
+)
+def test_what_is_no_profile_is_said_before_what_is_in_the_way(
+    source, capsys, name, content, advice
+):
+    other = source.with_name(name)
+    if content is None:
+        plan(profile(64)).save(other)
+    else:
+        other.write_bytes(content)
+    source.with_suffix(".html").write_text("mine")
+    assert main(["report", str(other)]) == 1
+    assert advice in capsys.readouterr().err
+
+
+def test_json_tells_of_the_page(source, capsys):
+    plan(Profile.load(source)).save(source.with_suffix(".pgmoplan"))
+    assert main(["report", str(source), "--json"]) == 0
+    target = source.with_suffix(".html")
+    told = json.loads(capsys.readouterr().out)
+    assert told == {
+        "file": str(target),
+        "bytes": target.stat().st_size,
+        "blocks": 2,
+        "max_load": 96,
+        "arena": 128,
+    }
+    assert main(["report", str(source), "--json", "-o", "-"]) == 2
+    assert "cannot both go to stdout" in capsys.readouterr().err

@@ -1,0 +1,359 @@
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from bench._dissected import dissected
+from bench._traces import FAMILIES
+from pgmo.errors import OptionError, PgmoError, ProblemError
+from pgmo.packing.lower_bound import max_load
+from pgmo.packing.plan import UNPLANNED
+from pgmo.packing.problem import Problem
+from pgmo.packing.solving import cp_sat
+from pgmo.packing.solving import worker_pool as crew
+from pgmo.packing.solving.packer import PACKERS, attempt, pack
+from pgmo.packing.solving.portfolio import SOLVERS, plan
+from pgmo.packing.validator import validate
+from pgmo.profiler.profile import NEVER, Profile
+
+
+def profile_of(family: str, blocks: int, seed: int = 0) -> Profile:
+    trace = FAMILIES[family](blocks, seed)
+    return Profile.from_columns(
+        size=trace.size, start=trace.start, end=trace.end, ticks=trace.ticks
+    )
+
+
+def hard_problem(blocks: int = 400) -> Problem:
+    """One that no packer brings to the lower bound."""
+    return dissected(blocks, 1)
+
+
+needs_or_tools = pytest.mark.skipif(not cp_sat.is_installed(), reason="needs pgmo[exact]")
+each_solver = pytest.mark.parametrize(
+    "solver",
+    [pytest.param(name, marks=needs_or_tools if name == "cp-sat" else ()) for name in SOLVERS],
+)
+
+
+def check_packing(packing) -> None:
+    """What is true of every packing, whoever made it."""
+    problem = packing.problem
+    size = -(-problem.size // problem.alignment) * problem.alignment
+    assert int((packing.offset + size).max(initial=0)) == packing.arena
+    assert packing.max_load == max_load(problem) <= packing.bound <= packing.arena
+    assert packing.optimal == (packing.bound == packing.arena)
+    check_trace(packing)
+
+
+def check_trace(result) -> None:
+    states = [(event.arena, -event.bound) for event in result.trace]
+    assert states == sorted(states, reverse=True)
+    assert len(set(states)) == len(states)
+    times = [event.seconds for event in result.trace]
+    assert times == sorted(times)
+    assert 0 <= times[0] <= times[-1] <= result.seconds
+    assert states[-1] == (result.arena, -result.bound)
+    assert all(
+        event.bound <= result.bound and event.arena >= result.arena for event in result.trace
+    )
+
+
+def packers_that_ran(monkeypatch, problem: Problem, **options) -> list[str]:
+    ran = []
+    monkeypatch.setattr(crew, "attempt", lambda *given: ran.append(given[1]) or attempt(*given))
+    plan(problem, **options)
+    return ran
+
+
+def test_fast_is_the_best_of_the_packers():
+    problem = hard_problem()
+    packing = plan(problem, effort="fast")
+    arenas = {name: int((pack(problem, name) + problem.size).max()) for name in PACKERS}
+    assert packing.arena == min(arenas.values()) == arenas[packing.solver]
+    assert (packing.bound, packing.optimal) == (packing.max_load, False)
+    check_packing(packing)
+
+
+def test_packers_stop_at_the_lower_bound(monkeypatch):
+    easy = Problem([8, 8], [0, 1], [1, 2])
+    assert packers_that_ran(monkeypatch, easy) == [PACKERS[0]]
+    assert packers_that_ran(monkeypatch, hard_problem(), effort="fast") == list(PACKERS)
+
+
+def test_of_very_many_blocks_only_the_quickest_packers_are_tried(monkeypatch):
+    monkeypatch.setattr(crew, "_MANY", 100)
+    for effort in ("fast", "balanced"):
+        options = {"effort": effort, "time_limit": 0.2}
+        assert packers_that_ran(monkeypatch, hard_problem(101), **options) == list(PACKERS[:2])
+    assert packers_that_ran(monkeypatch, hard_problem(100), effort="fast") == list(PACKERS)
+
+
+def test_no_time_is_enough_for_one_packer(monkeypatch):
+    assert packers_that_ran(monkeypatch, hard_problem(), time_limit=0) == [PACKERS[0]]
+
+
+def test_one_packer_runs_alone(monkeypatch):
+    assert packers_that_ran(monkeypatch, hard_problem(), solver="first-fit-size") == [
+        "first-fit-size"
+    ]
+
+
+@each_solver
+def test_every_solver_gives_a_valid_plan(solver):
+    profile = profile_of("convolutional", 800)
+    result = plan(profile, solver=solver, time_limit=0.5)
+    validate(result)
+    check_trace(result)
+    assert set(result.solver.split("+")) <= ({solver} if solver in PACKERS else set(SOLVERS))
+    assert result.max_load == profile.max_load(64) <= result.arena
+    assert result.fingerprint == profile.fingerprint
+    assert result.seconds > 0
+
+
+@each_solver
+def test_every_solver_gives_a_packing_of_a_bare_problem(solver):
+    problem = hard_problem(60)
+    packing = plan(problem, solver=solver, time_limit=0.5)
+    check_packing(packing)
+    assert packing.problem is problem
+    if solver not in PACKERS:
+        assert packing.arena <= plan(problem, effort="fast").arena
+
+
+@pytest.mark.parametrize("solver", ["auto", "branch-and-bound"])
+def test_an_arena_above_the_load_can_be_proved_optimal(solver):
+    # Five blocks of a ring, each meeting both neighbours: two colours do not suffice.
+    ring = Problem([10] * 5, [0, 2, 4, 6, 8], [3, 5, 7, 9, 11], period=10)
+    packing = plan(ring, solver=solver)
+    assert (packing.max_load, packing.bound, packing.arena, packing.optimal) == (20, 30, 30, True)
+    assert packing.gap == 0.5
+
+
+def test_several_streams_share_the_time_and_the_trace():
+    scattered = profile_of("scattered", 60, 1)
+    two = Profile.from_columns(
+        size=scattered.size,
+        start=scattered.start,
+        end=scattered.end,
+        ticks=scattered.ticks,
+        stream=np.arange(len(scattered)) % 2,
+    )
+    seen = []
+    result = plan(two, time_limit=0.5, observer=seen.append)
+    validate(result)
+    check_trace(result)
+    assert tuple(seen) == result.trace
+
+
+def test_an_observer_sees_each_event_as_it_comes():
+    seen = []
+    packing = plan(hard_problem(60), time_limit=0.5, observer=seen.append)
+    assert tuple(seen) == packing.trace
+    assert seen[0].solver in PACKERS
+
+
+def test_the_same_seed_gives_the_same_offsets_while_packing():
+    problem = hard_problem()
+    one, two = (plan(problem, effort="fast", seed=3) for _ in range(2))
+    assert one.offset.tolist() == two.offset.tolist()
+
+
+def interrupting(problem: Problem, name: str, time_limit: float):
+    """A packer during which Ctrl-C comes, unless it is the first one."""
+    if name != PACKERS[0]:
+        raise KeyboardInterrupt
+    return attempt(problem, name, time_limit)
+
+
+def test_ctrl_c_returns_the_best_so_far(monkeypatch):
+    monkeypatch.setattr(crew, "attempt", interrupting)
+    packing = plan(hard_problem())
+    assert packing.interrupted
+    assert packing.offset.tolist() == pack(packing.problem, PACKERS[0]).tolist()
+    check_packing(packing)
+
+
+def test_ctrl_c_before_there_is_anything_is_passed_on(monkeypatch):
+    monkeypatch.setattr(crew, "PACKERS", PACKERS[1:])
+    monkeypatch.setattr(crew, "attempt", interrupting)
+    with pytest.raises(KeyboardInterrupt):
+        plan(hard_problem())
+
+
+@pytest.mark.parametrize("solver", ["search", "branch-and-bound"])
+def test_a_real_ctrl_c_ends_a_solver(solver):
+    problem = dissected(80)
+    timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    packing = plan(problem, solver=solver, time_limit=300)
+    timer.cancel()
+    assert packing.interrupted or packing.optimal
+    assert packing.seconds < 60
+    check_packing(packing)
+
+
+@pytest.mark.parametrize("family", ["convolutional", "u_net", "transformer", "recurrent"])
+@pytest.mark.parametrize("seed", range(4))
+def test_training_shaped_traces_pack_to_within_a_per_cent_of_the_bound(family, seed):
+    problem, _ = Problem.from_profile(profile_of(family, 2000, seed), 64)
+    packing = plan(problem, effort="fast")
+    assert packing.arena <= 1.01 * packing.bound
+
+
+def test_rows_of_every_kind():
+    profile = Profile.from_columns(
+        size=[10, 20, 30, 40, 50, 60],
+        start=[0, 1, 2, 3, 4, 0],
+        end=[2, NEVER, 6, 9, 5, 4],
+        ticks=5,
+        varying=[False, False, False, False, True, False],
+        shared=[False, False, False, False, False, True],
+    )
+    result = plan(profile, alignment=16)
+    validate(result)
+    assert (result.offset == UNPLANNED).tolist() == [False, True, False, False, False, True]
+    assert (result.alternate == UNPLANNED).tolist() == [True, True, True, False, True, True]
+    assert result.shared.tolist() == profile.shared.tolist()
+    assert result.varying.tolist() == profile.varying.tolist()
+    assert result.arena == 48 + 48 + 32 + 64  # both slots of row 3, and rows 2 and 4 at tick 4
+    assert result.max_load == profile.max_load(16)
+    assert result.optimal  # not at the max load, but nothing smaller has two slots for row 3
+    assert result.gap == result.arena / result.max_load - 1 > 0
+
+
+def test_streams_share_no_bytes():
+    profile = Profile.from_columns(
+        size=[64, 64, 128, 64], start=[0, 1, 2, 3], end=[1, 2, 3, 4], ticks=4, stream=[7, 9, 9, 7]
+    )
+    result = plan(profile)
+    validate(result)
+    assert result.offset.tolist() == [0, 64, 64, 0]
+    assert (result.arena, result.max_load, result.optimal) == (192, 128, True)
+
+
+@pytest.mark.parametrize("end", [[], [NEVER]])
+def test_nothing_to_place(end):
+    profile = Profile.from_columns(
+        size=[8] * len(end), start=[0] * len(end), end=end, ticks=len(end)
+    )
+    result = plan(profile)
+    validate(result)
+    assert (result.arena, result.gap, result.optimal) == (0, 0.0, True)
+    assert result.offset.tolist() == [UNPLANNED] * len(end)
+
+
+@pytest.mark.parametrize("blocks", [0, 10])
+def test_unknown_solvers_are_refused_with_the_names_of_the_known(blocks):
+    profile = Profile.from_columns(
+        size=np.ones(blocks, int), start=range(blocks), end=np.arange(blocks) + 1, ticks=blocks
+    )
+    with pytest.raises(OptionError, match="'simplex'; choose one of auto, best-fit, ") as caught:
+        plan(profile, solver="simplex")
+    assert isinstance(caught.value, PgmoError)
+    assert all(name in str(caught.value) for name in SOLVERS)
+
+
+@pytest.mark.parametrize("alignment", [0, -64, 1.5])
+def test_bad_alignments_are_refused(alignment):
+    profile = Profile.from_columns(size=[8], start=[0], end=[1], ticks=1)
+    with pytest.raises(ProblemError, match="alignment"):
+        plan(profile, alignment=alignment)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"effort": "much"}, "effort='much' is not one of fast, balanced, best"),
+        ({"time_limit": -1}, "time_limit=-1 is not possible; give 0 seconds or more"),
+        ({"time_limit": float("nan")}, "time_limit=nan is not possible"),
+        ({"time_limit": "5"}, "time_limit='5' is no number"),
+        ({"threads": 0}, "threads=0 must be a whole number from 1 to 4096"),
+        ({"threads": 1.5}, "threads=1.5 must be a whole number"),
+        ({"seed": -1}, "seed=-1 must be a whole number from 0"),
+        ({"seed": True}, "seed=True must be a whole number"),
+        ({"alignment": 64}, "alignment=64 was given for a problem that has 1"),
+    ],
+)
+def test_options_that_cannot_be_used(options, message):
+    with pytest.raises(OptionError, match=message):
+        plan(Problem([8], [0], [1]), **options)
+
+
+def test_other_threads_run_while_packing():
+    problem, _ = Problem.from_profile(profile_of("scattered", 30_000), 1)
+    ticks = []
+    done = threading.Event()
+
+    def work() -> None:
+        pack(problem, "first-fit-size")
+        done.set()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    while not done.is_set():
+        ticks.append(time.perf_counter())
+        time.sleep(0.001)
+    thread.join()
+    assert len(ticks) > 3  # with the GIL held there would be one tick at either end
+
+
+def test_repr_says_what_matters():
+    text = repr(plan(profile_of("transformer", 300)))
+    assert text.startswith("Plan(")
+    assert "blocks in" in text
+    assert "max load" in text
+    assert "gap 0." in text
+    assert "by best-fit" in text
+
+
+def test_every_stream_has_a_packing_before_any_has_a_second(monkeypatch):
+    ran = []
+
+    def counted(problem, name, time_limit):
+        ran.append((len(problem), name))
+        return attempt(problem, name, time_limit)
+
+    monkeypatch.setattr(crew, "attempt", counted)
+    streams = [hard_problem(30), hard_problem(40)]
+    crew.Crew("auto", time_limit=5, effort="fast", threads=1, seed=0).solve(
+        streams, time.perf_counter()
+    )
+    assert ran[:4] == [(30, PACKERS[0]), (40, PACKERS[0]), (30, PACKERS[1]), (40, PACKERS[1])]
+
+
+def test_streams_that_are_optimal_take_no_time_from_the_others(monkeypatch):
+    limits = []
+
+    def counted(best, solver, *, time_limit, **_):
+        limits.append(time_limit)
+        return False
+
+    monkeypatch.setattr(crew, "improve", counted)
+    streams = [hard_problem(30), *(Problem([8], [0], [1]) for _ in range(9))]
+    crew.Crew("search", time_limit=50, effort="balanced", threads=1, seed=0).solve(
+        streams, time.perf_counter()
+    )
+    assert len(limits) == 1
+    assert limits[0] > 25
+
+
+def test_ctrl_c_in_a_packer_gives_what_it_has_until_then(monkeypatch):
+    problem = hard_problem()
+    monkeypatch.setattr(crew, "attempt", lambda *given: (attempt(*given)[0], True))
+    packing = plan(problem)
+    assert packing.interrupted
+    check_packing(packing)
+
+
+def test_numbers_of_numpy_are_numbers():
+    problem = Problem([8, 8], [0, 1], [2, 3], np.int64(3), np.int32(4))
+    options = {"time_limit": np.float32(1), "threads": np.int64(1), "seed": np.uint8(3)}
+    assert plan(problem, **options).arena == 16
+    with pytest.raises(ProblemError, match="the period is True"):
+        Problem([8], [0], [1], True)
+    with pytest.raises(OptionError, match="neither a Profile nor a Problem"):
+        plan("resnet.pgmoprof")

@@ -1,0 +1,274 @@
+"""Where compiled code begins and ends, as observers are told."""
+
+import contextlib
+import threading
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+from torch.utils._python_dispatch import (  # noqa: E402
+    TorchDispatchMode,
+    _get_current_dispatch_mode_stack,
+)
+
+from pgmo.profiler.tagging import dynamo  # noqa: E402
+from pgmo.profiler.tagging.tags import COMPILED, Tagger  # noqa: E402
+from tests.unit.profiler.networks import Log, Net  # noqa: E402
+
+
+class Told:
+    def __init__(self):
+        self.all = []
+
+    def withdraw(self):
+        assert dynamo.inside()
+        self.all.append("compiled")
+
+    def come_back(self):
+        assert not dynamo.inside()
+        self.all.append("back")
+
+    def compiling(self):
+        self.all.append("compiling")
+
+
+@pytest.fixture
+def told():
+    observer = Told()
+    leave = dynamo.attend(observer)
+    yield observer.all
+    leave()
+    assert not dynamo.inside()
+    torch._dynamo.reset()
+
+
+def eager(function, **options):
+    return torch.compile(function, backend="eager", **options)
+
+
+def test_a_function(told):
+    twice = eager(lambda x: x * 2)
+    twice(torch.ones(3))
+    assert told == ["compiled", "compiling", "back"]
+    twice(torch.ones(3))
+    assert told[3:] == ["compiled", "back"]
+
+
+def test_a_module(told):
+    eager(Net())(torch.ones(2, 8))
+    assert told == ["compiled", "compiling", "back"]
+
+
+def test_a_module_compiled_in_place(told):
+    model = Net()
+    model.compile(backend="eager")
+    model(torch.ones(2, 8))
+    assert told == ["compiled", "compiling", "back"]
+
+
+def test_one_within_another_is_one(told):
+    inner = eager(lambda x: x + 1)
+    eager(lambda x: inner(x) * 2)(torch.ones(3))
+    assert told == ["compiled", "compiling", "back"]
+
+
+def test_what_must_not_be_compiled_belongs_to_what_calls_it(told):
+    @torch.compiler.disable
+    def disabled(x):
+        return x + 1
+
+    eager(lambda x: disabled(x * 2) * 2)(torch.ones(3))
+    assert told[0] == "compiled"
+    assert told[-1] == "back"
+    assert told.count("back") == told.count("compiled") == 1
+
+
+def test_an_exception_ends_it(told):
+    def fail(x):
+        torch._dynamo.graph_break()
+        raise KeyError
+
+    with pytest.raises(KeyError):
+        eager(fail)(torch.ones(3))
+    assert told[-1] == "back"
+    assert told.count("compiled") == 1
+
+
+@pytest.mark.parametrize("watched_before", [True, False])
+def test_a_compilation_that_fails_ends_it(told, watched_before):
+    def fail(_graph, _inputs):
+        raise RuntimeError("no")
+
+    observers = list(dynamo._observers)
+    if not watched_before:
+        dynamo._observers.clear()
+    try:
+        compiled = torch.compile(lambda x: x * 2, backend=fail)
+        for _ in range(2):
+            with pytest.raises(Exception, match="no"):
+                compiled(torch.ones(3))
+            assert not dynamo.inside()
+    finally:
+        dynamo._observers[:] = observers
+    assert told == (["compiled", "compiling", "back"] * 2 if watched_before else [])
+
+
+def test_within_another_it_does_not_end_that(told):
+    def fail(_graph, _inputs):
+        raise RuntimeError("no")
+
+    inner, inside = torch.compile(lambda x: x * 2, backend=fail), []
+
+    def outer(x):
+        torch._dynamo.graph_break()
+        with contextlib.suppress(RuntimeError):
+            inner(x)
+        inside.append(dynamo.inside())
+        return x + 1
+
+    eager(outer)(torch.ones(3))
+    assert inside == [True]
+    assert told[-1] == "back"
+
+
+@torch._dynamo.config.patch(raise_on_ctx_manager_usage=False)
+def test_a_context_manager(told):
+    def fail(_graph, _inputs):
+        raise RuntimeError("no")
+
+    for backend in ("eager", fail):
+        told.clear()
+        with contextlib.suppress(RuntimeError), torch._dynamo.optimize(backend):
+            (lambda x: x * 2)(torch.ones(3))
+        assert told[0] == "compiled"
+        assert told[-1] == "back"
+        assert not dynamo.inside()
+
+
+def test_each_thread_is_on_its_own(told):
+    inside, go_on = threading.Event(), threading.Event()
+
+    def wait(x):
+        torch._dynamo.graph_break()
+        inside.set()
+        go_on.wait(60)
+        return x
+
+    worker = threading.Thread(target=eager(wait), args=(torch.ones(3),))
+    worker.start()
+    assert inside.wait(60)
+    assert not dynamo.inside()
+    go_on.set()
+    worker.join()
+    assert told[-1] == "back"
+
+
+def test_that_it_is_forgotten_is_noticed(told):
+    eager(lambda x: x * 2)(torch.ones(3))
+    torch._dynamo.reset()
+    told.clear()
+    eager(lambda x: x * 3)(torch.ones(3))
+    assert told == ["compiled", "compiling", "back"]
+
+
+def test_the_mode_of_the_tagger_is_out_of_the_way_and_those_of_the_program_are_not():
+    class Mode(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            return func(*args, **(kwargs or {}))
+
+    stacks = []
+
+    def look(x):
+        torch._dynamo.graph_break()
+        stacks.append(_get_current_dispatch_mode_stack())
+        return x + 1
+
+    compiled, mode, log = eager(look), Mode(), Log()
+    with Tagger(log) as tagger:
+        assert len(_get_current_dispatch_mode_stack()) == 1
+        with mode:
+            compiled(torch.ones(3))
+            if not tagger.compiled:  # not every version compiles where there is a mode
+                assert len(_get_current_dispatch_mode_stack()) == 2
+    assert stacks == [[mode]]
+    assert _get_current_dispatch_mode_stack() == []
+    torch._dynamo.reset()
+
+
+def test_the_iteration_that_compiles_is_watched_no_further():
+    log, model = Log(), Net()
+    compiled = eager(model)
+    with Tagger(log) as tagger:
+        compiled(torch.ones(2, 8))
+        torch.ones(3)
+    assert tagger.compiled
+    assert [tag.op for tag in tagger.tags] == ["aten.ones", COMPILED]
+    with Tagger(log, tagger.tags) as following:
+        compiled(torch.ones(2, 8))
+        torch.zeros(3)
+    assert not following.compiled
+    assert [tag.op for tag in following.tags] == ["aten.ones", COMPILED, "aten.zeros"]
+    assert log.now == {threading.get_ident(): -1}
+    torch._dynamo.reset()
+
+
+def test_closed_in_compiled_code_it_leaves_no_number_behind():
+    log, model = Log(), nn.Linear(8, 8)
+
+    def step(x):
+        y = model(x)
+        torch._dynamo.graph_break()
+        tagger.__exit__(None, None, None)
+        return y
+
+    compiled = eager(lambda x: model(x))
+    compiled(torch.ones(2, 8))
+    tagger = Tagger(log).__enter__()
+    eager(step)(torch.ones(2, 8))
+    assert log.now == {threading.get_ident(): -1}
+    assert _get_current_dispatch_mode_stack() == []
+    torch._dynamo.reset()
+
+
+def test_begun_in_compiled_code_it_watches_from_its_end_on(told):
+    log, taggers, watched = Log(), [], []
+
+    @torch.compiler.disable
+    def begin():
+        if watched:
+            taggers.append(Tagger(log).__enter__())
+
+    def between(x):
+        x = x * 2
+        begin()
+        return x + 1
+
+    compiled = eager(between)
+    compiled(torch.ones(3))
+    watched.append(True)
+    compiled(torch.ones(3))
+    torch.zeros(3)
+    taggers[0].__exit__(None, None, None)
+    assert log.tags(taggers[0])[-1].op == "aten.zeros"
+    assert log.now == {threading.get_ident(): -1}
+    torch._dynamo.reset()
+
+
+def test_an_observer_that_fails_is_none_of_the_programs_business():
+    class Failing(Told):
+        def withdraw(self):
+            raise KeyError("withdraw")
+
+        def come_back(self):
+            raise KeyError("back")
+
+    leave = dynamo.attend(Failing())
+    try:
+        with pytest.warns(UserWarning, match="pgmo: watching compiled code failed: KeyError"):
+            assert eager(lambda x: x + 1)(torch.ones(1)) == 2
+        assert not dynamo.inside()
+    finally:
+        leave()
+        torch._dynamo.reset()

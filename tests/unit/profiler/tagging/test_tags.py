@@ -1,0 +1,230 @@
+import threading
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+
+from pgmo.profiler.profile import Tag  # noqa: E402
+from pgmo.profiler.tagging.tags import Tagger  # noqa: E402
+from tests.unit.profiler.networks import NETWORKS, Log, Net  # noqa: E402
+
+
+def _train(name, steps, tagged):
+    torch.manual_seed(0)
+    make, shape = NETWORKS[name]
+    model = make()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    losses, logs = [], []
+    for step in range(steps):
+        log = Log()
+        inputs = torch.randn(shape)
+
+        def one(inputs=inputs):
+            optimizer.zero_grad(set_to_none=True)
+            loss = model(inputs).pow(2).mean()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.detach())
+
+        if tagged and step != 1:
+            with Tagger(log) as tagger:
+                one()
+            logs.append(log.tags(tagger))
+        else:
+            one()
+    return losses, [parameter.detach() for parameter in model.parameters()], logs
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_losses_and_weights_are_the_same_bit_for_bit(name):
+    losses, weights, _ = _train(name, 4, tagged=False)
+    tagged_losses, tagged_weights, _ = _train(name, 4, tagged=True)
+    assert all(map(torch.equal, losses, tagged_losses))
+    assert all(map(torch.equal, weights, tagged_weights))
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_phases_come_in_order_and_parameters_have_modules(name):
+    *_, tags = _train(name, 3, tagged=True)[2]
+    phases = [tag.phase for tag in tags if tag.phase not in ("other", "recompute")]
+    assert [p for at, p in enumerate(phases) if at == 0 or phases[at - 1] != p] == [
+        "forward",
+        "backward",
+        "optimizer",
+    ]
+    root = type(NETWORKS[name][0]()).__name__
+    for tag in tags:
+        if tag.phase == "optimizer":
+            assert tag.module == "Adam"
+        elif tag.module:
+            assert tag.module.startswith(root)
+    # All that the backward pass computes, but for the loss outside of the model, has a module.
+    lost = {tag.op for tag in tags if tag.phase == "backward" and not tag.module}
+    assert lost <= {"aten.expand", "aten.div", "aten.pow", "aten.mul"}
+
+
+def _forward_and_backward(name):
+    return tuple(_of_phase(name, phase) for phase in ("forward", "backward"))
+
+
+def _of_phase(name, phase):
+    tags = _train(name, 1, tagged=True)[2][0]
+    return {(tag.module, tag.op) for tag in tags if tag.phase == phase}
+
+
+def test_each_operator_of_nested_modules():
+    forward, backward = _forward_and_backward("blocks")
+    for block in ("Net.blocks.0", "Net.blocks.1"):
+        assert (f"{block}.norm", "aten.native_layer_norm") in forward
+        assert (f"{block}.mlp.0", "aten.addmm") in forward
+        assert (f"{block}.mlp.1", "aten.gelu") in forward
+        assert (f"{block}.mlp.2", "aten.addmm") in forward
+        assert (block, "aten.add") in forward
+        assert (f"{block}.norm", "aten.native_layer_norm_backward") in backward
+        assert (f"{block}.mlp.0", "aten.mm") in backward
+        assert (f"{block}.mlp.1", "aten.gelu_backward") in backward
+    assert {module for module, op in forward if op == "aten.addmm"} == {
+        *(f"Net.blocks.{block}.mlp.{layer}" for block in (0, 1) for layer in (0, 2)),
+        "Net.head",
+    }
+    assert ("", "aten.pow") in forward
+
+
+def test_convolutions_and_lstm():
+    forward, backward = _forward_and_backward("conv")
+    assert ("ConvNet.features.0", "aten.convolution") in forward
+    assert ("ConvNet", "aten.mean") in forward
+    assert ("ConvNet.features.0", "aten.convolution_backward") in backward
+    assert ("ConvNet.features.1", "aten.native_batch_norm_backward") in backward
+    forward, backward = _forward_and_backward("lstm")
+    assert {module for module, _ in forward} == {"Lstm.lstm", ""}
+    assert "Lstm.lstm" in {module for module, _ in backward}
+
+
+def test_a_checkpoint_computes_again_under_its_full_name():
+    again, backward = (_of_phase("checkpointed", phase) for phase in ("recompute", "backward"))
+    for block in (0, 1):
+        assert (f"Net.blocks.{block}.mlp.1", "aten.gelu") in again
+        assert (f"Net.blocks.{block}.mlp.1", "aten.gelu") not in backward
+        assert (f"Net.blocks.{block}.mlp.1", "aten.gelu_backward") in backward
+
+
+def test_shared_modules_have_the_name_below_their_caller():
+    shared = nn.Linear(8, 8)
+
+    class Half(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = shared
+
+        def forward(self, x):
+            return self.inner(x)
+
+    class Whole(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.left, self.right = Half(), Half()
+
+        def forward(self, x):
+            return self.left(x) + self.right(x)
+
+    log = Log()
+    with Tagger(log) as tagger:
+        Whole()(torch.zeros(2, 8)).sum().backward()
+    modules = {tag.module for tag in log.tags(tagger) if tag.op == "aten.addmm"}
+    assert modules == {"Whole.left.inner", "Whole.right.inner"}
+    # A gradient that both made is accumulated by the module that has the parameter.
+    assert {tag.module for tag in log.tags(tagger) if tag.phase == "backward"} > modules
+
+
+def test_two_models_of_one_class_are_told_apart():
+    log = Log()
+    one, two = nn.Linear(2, 2), nn.Linear(2, 2)
+    with Tagger(log) as tagger, torch.no_grad():
+        for model in (one, two, one):
+            model(torch.zeros(1, 2))
+    names = [tag.module for tag in log.tags(tagger) if tag.op == "aten.addmm"]
+    assert names == ["Linear", "Linear#2", "Linear"]
+
+
+def test_an_exception_leaves_a_clean_stack():
+    class Fails(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(8, 8)
+
+        def forward(self, x):
+            return self.linear(x).view(3, 1000)
+
+    log = Log()
+    with Tagger(log) as tagger:
+        for _ in range(2):
+            with pytest.raises(RuntimeError):
+                Fails()(torch.zeros(2, 8))
+        torch.ones(3)
+    assert log.tags(tagger)[-1] == Tag("", "aten.ones", "other")
+    assert log.now == {threading.get_ident(): -1}
+
+
+def test_an_optimizer_that_fails_does_not_stay():
+    model = nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def fail():
+        raise RuntimeError("closure")
+
+    log = Log()
+    with Tagger(log) as tagger:
+        with pytest.raises(RuntimeError, match="closure"):
+            optimizer.step(fail)
+        optimizer.step()
+        torch.ones(3)
+    assert log.tags(tagger)[-1].phase == "other"
+
+
+def test_nothing_stays_registered():
+    from torch.nn.modules import module
+
+    hooks = (module._global_forward_pre_hooks, module._global_forward_hooks)
+    before = [len(registered) for registered in hooks]
+    log = Log()
+    with pytest.raises(KeyError), Tagger(log):
+        raise KeyError
+    assert [len(registered) for registered in hooks] == before
+    Net()(torch.zeros(1, 8))
+    assert log.numbers == []
+
+
+@pytest.mark.parametrize(
+    "missing", ["_current_graph_task_id", "_current_autograd_node", "_autograd"]
+)
+def test_without_a_private_function_it_says_less(monkeypatch, missing):
+    class Core:
+        def __getattr__(self, name):
+            if name == missing:
+                raise AttributeError(name)
+            return getattr(core, name)
+
+    core = torch._C
+    log = Log()
+    tagger = Tagger(log)
+    original = Tagger.__enter__
+
+    def enter(self):
+        with monkeypatch.context() as patch:
+            patch.setattr(torch, "_C", Core())
+            from pgmo.profiler.tagging.tags import _Private
+
+            private = _Private()
+        result = original(self)
+        self._private = private
+        return result
+
+    monkeypatch.setattr(Tagger, "__enter__", enter)
+    with tagger:
+        Net()(torch.zeros(2, 8)).sum().backward()
+    tags = log.tags(tagger)
+    assert Tag("Net.head", "aten.addmm", "forward") in tags
+    assert any(tag.op == "aten.gelu_backward" for tag in tags)

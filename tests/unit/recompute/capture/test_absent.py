@@ -1,0 +1,177 @@
+"""Outputs that nobody differentiates: None stays None, and nothing is made for them."""
+
+import copy
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+from torch.nn import functional  # noqa: E402
+
+import pgmo  # noqa: E402
+from pgmo.recompute.capture.meter import meter  # noqa: E402
+
+X = torch.linspace(-1, 1, 32 * 64).reshape(32, 64)
+Y = torch.arange(32)
+
+
+class Heads(nn.Module):
+    """Two heads over a body; a dropout, so that not all may run twice."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(64, 64), nn.GELU(), nn.Dropout(0.1))
+        self.a = nn.Sequential(nn.Linear(64, 64), nn.Sigmoid(), nn.Linear(64, 64))
+        self.b = nn.Sequential(nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 64))
+
+    def forward(self, x):
+        h = self.body(x)
+        return self.a(h), self.b(h)
+
+
+class Classifier(nn.Module):
+    """Returns its loss and its logits, as many models do."""
+
+    def __init__(self, both=True):
+        super().__init__()
+        self.both, self.body, self.head = both, nn.Linear(64, 64), nn.Linear(64, 4096, bias=False)
+
+    def forward(self, x, y):
+        logits = self.head(functional.gelu(self.body(x)))
+        loss = functional.cross_entropy(logits, y)
+        return (loss, logits) if self.both else loss
+
+
+class Two(torch.autograd.Function):
+    """Two products; PyTorch gives its backward pass zeros for what is not differentiated."""
+
+    @staticmethod
+    def forward(ctx, x, v, w):
+        ctx.save_for_backward(x, v, w)
+        return x * v, x * w
+
+    @staticmethod
+    def backward(ctx, first, second):
+        x, v, w = ctx.saved_tensors
+        return first * v + second * w, (first * x).sum(0), (second * x).sum(0)
+
+
+class Ready(torch.autograd.Function):
+    """Has computed its gradient in the forward pass, and looks at no other."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(torch.ones_like(x))
+        return x.sum()
+
+    @staticmethod
+    def backward(ctx, _gradient):
+        return ctx.saved_tensors[0]
+
+
+class Custom(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(64, 64), nn.Linear(64, 64)
+        self.v, self.w = nn.Parameter(torch.ones(64)), nn.Parameter(torch.ones(64))
+
+    def forward(self, x):
+        y, z = Two.apply(self.first(x), self.v, self.w)
+        return y.square().mean(), z.square().mean(), Ready.apply(self.last(x))
+
+
+def trained(model, losses, *batch):
+    """Losses and gradients, step after step, of an optimizer that moves what has zeros."""
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1, weight_decay=0.1)
+    found = []
+    for step, loss_of in enumerate(losses):
+        torch.manual_seed(step)
+        optimizer.zero_grad()
+        loss = loss_of(model(*batch))
+        loss.backward()
+        found += [loss.detach(), *(one.grad for one in model.parameters())]
+        optimizer.step()
+    return [*found, *(one.detach().clone() for one in model.parameters())]
+
+
+def assert_same(one, other):
+    assert [left is None for left in one] == [right is None for right in other]
+    for left, right in zip(one, other, strict=True):
+        assert left is None or torch.equal(left, right)
+
+
+def first(results):
+    return results[0].square().mean()
+
+
+def second(results):
+    return results[1].square().mean()
+
+
+def both(results):
+    return first(results) + second(results)
+
+
+@pytest.mark.parametrize(
+    "losses",
+    [
+        (first,) * 3,
+        (both, first, second, both),
+        (second, first, first, both, first),
+    ],
+    ids=["one", "in turn", "more and more"],
+)
+@pytest.mark.parametrize("budget", ["min", 1.0])
+def test_a_head_without_gradient_keeps_none(losses, budget):
+    torch.manual_seed(0)
+    plain = Heads()
+    other = copy.deepcopy(plain)
+    model, _ = pgmo.recompute(other, X, budget, measure=False, check=False)
+    assert_same(trained(plain, losses, X), trained(model, losses, X))
+
+
+@pytest.mark.parametrize("index", [0, 1, 2])
+def test_functions_of_somebody_else_are_called_as_by_autograd(index):
+    torch.manual_seed(0)
+    plain = Custom()
+    model, _ = pgmo.recompute(copy.deepcopy(plain), X, 1.0, measure=False, check=False)
+    losses = (lambda results: results[index],) * 2
+    assert_same(trained(plain, losses, X), trained(model, losses, X))
+
+
+def test_logits_beside_a_loss_get_no_gradient():
+    logits = 32 * 4096 * 4
+    alone = pgmo.recompute(Classifier(both=False), (X, Y), 1.0)[1]
+    model, plan = pgmo.recompute(Classifier(), (X, Y), 1.0)
+    assert plan.peak == alone.peak + logits  # which the caller may hold
+    peaks = []
+    for _ in range(3):
+        model.zero_grad()
+        with meter(torch.device("cpu")) as measured:
+            results = model(X, Y)
+            loss = results[0]
+            del results
+            loss.backward()
+        peaks.append(measured.whole.peak)
+    assert plan.measured_peak is None  # nothing measures inside of a measurement
+    assert peaks[-1] <= 1.02 * alone.peak
+
+
+def test_what_is_held_for_other_outputs_is_counted():
+    model, plan = pgmo.recompute(Heads(), X, 1.0)
+    whole = plan.peak
+    for _ in range(3):
+        first(model(X)).backward()
+    assert plan.peak < whole
+    assert plan.measured_peak == pytest.approx(plan.peak, rel=0.02)
+
+
+def test_logits_that_are_differentiated_after_all():
+    torch.manual_seed(0)
+    plain = Classifier()
+    model, plan = pgmo.recompute(copy.deepcopy(plain), (X, Y), 1.0, measure=False, check=False)
+    before = plan.peak
+    losses = (lambda results: results[0] + results[1].square().mean(),) * 3
+    assert_same(trained(plain, losses, X, Y), trained(model, losses, X, Y))
+    assert plan.peak > before

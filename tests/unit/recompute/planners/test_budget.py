@@ -1,0 +1,76 @@
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from pgmo.errors import BudgetError, OptionError
+from pgmo.recompute.planners.budget import Share, parse_budget
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("1 KiB", 1024),
+        (1024, 1024),
+        (np.int64(1024), 1024),
+        ("60%", Share(0.6)),
+        (" 60 % ", Share(0.6)),
+        (0.25, Share(0.25)),
+        (np.float64(0.25), Share(0.25)),
+        (np.float32(0.25), Share(0.25)),
+        ("min", "min"),
+        (None, None),
+    ],
+)
+def test_budgets_as_users_write_them(written, read):
+    assert parse_budget(written) == read
+
+
+@pytest.mark.parametrize("wrong", ["0%", "101%", 0.0, 1.5, -0.5, float("nan"), True, -1, "x%", []])
+def test_what_is_no_budget(wrong):
+    with pytest.raises(OptionError):
+        parse_budget(wrong)
+
+
+def test_what_is_there_before_counts_if_it_is_named():
+    assert parse_budget(1000, resident=300) == 700
+    assert parse_budget("50%", resident=300).of(1000) == 350
+    with pytest.raises(BudgetError, match="alone take 300 B"):
+        parse_budget(299, resident=300)
+    with pytest.raises(BudgetError, match="alone take 300 B"):
+        parse_budget("10%", resident=300).of(1000)
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("0.5", Share(0.5)),
+        (" 5e-1 ", Share(0.5)),
+        ("1.0", Share(1.0)),
+        ("1024", 1024),
+        ("8.5 KiB", 8704),
+        (np.array(0.5), Share(0.5)),
+        (np.array(1024), 1024),
+        (Decimal("0.5"), Share(0.5)),
+        (Fraction(1, 2), Share(0.5)),
+        (" min ", "min"),
+    ],
+)
+def test_a_number_means_the_same_however_it_is_given(written, read):
+    assert parse_budget(written) == read
+
+
+@pytest.mark.parametrize("wrong", ["1.5", "1e9", "nan", "-0.5", 1j, np.array([0.5]), np.True_])
+def test_what_is_no_number_of_bytes_and_no_share(wrong):
+    with pytest.raises(OptionError):
+        parse_budget(wrong)
+
+
+def test_tensors_of_one_number():
+    torch = pytest.importorskip("torch")
+    assert parse_budget(torch.tensor(0.5)) == Share(0.5)
+    assert parse_budget(torch.tensor(1024)) == 1024
+    for wrong in (torch.ones(1) / 2, torch.tensor(True), torch.empty((), device="meta")):
+        with pytest.raises(OptionError):
+            parse_budget(wrong)

@@ -1,0 +1,58 @@
+"""The native evaluator against the reference."""
+
+import random
+
+import pytest
+from hypothesis import given, settings
+
+from pgmo.errors import GraphError
+from pgmo.recompute.planners.evaluator import Evaluator
+from pgmo.recompute.planners.graph import Graph
+from pgmo.recompute.planners.schedule import simulate
+from tests.unit.recompute.graphs import chain, chosen, graphs
+
+
+@settings(max_examples=300)
+@given(chosen())
+def test_small_graphs(case: tuple[Graph, frozenset[int]]) -> None:
+    _agrees(*case)
+
+
+@settings(max_examples=25)
+@given(chosen(most=60, backward=60))
+def test_medium_graphs(case: tuple[Graph, frozenset[int]]) -> None:
+    _agrees(*case)
+
+
+@settings(max_examples=50)
+@given(graphs())
+def test_one_evaluator_for_many_choices(graph: Graph) -> None:
+    evaluator = Evaluator(graph)
+    dice = random.Random(1)
+    for _ in range(5):
+        choice = {one for one in graph.candidates() if dice.random() < 0.5}
+        schedule = simulate(graph, choice)
+        assert evaluator.evaluate(choice) == (schedule.peak, pytest.approx(schedule.overhead))
+
+
+def test_chain_of_a_thousand() -> None:
+    graph = chain(1000)
+    choice = frozenset(index for index in range(999) if index % 32)
+    schedule = simulate(graph, choice)
+    assert Evaluator(graph).evaluate(choice) == (schedule.peak, pytest.approx(schedule.overhead))
+    assert schedule.peak < 0.1 * simulate(graph).peak
+
+
+def test_choices_beyond_the_graph_are_an_error() -> None:
+    evaluator = Evaluator(chain(3))
+    for wrong in (7, 3, -1):
+        with pytest.raises(GraphError, match=f"operation {wrong} cannot be forgotten"):
+            evaluator.evaluate({wrong})
+    assert evaluator.candidate({0, 7}, "mine").recomputed == {0}
+
+
+def _agrees(graph: Graph, choice: frozenset[int]) -> None:
+    schedule = simulate(graph, choice)
+    peak, overhead = Evaluator(graph).evaluate(choice)
+    assert peak == schedule.peak
+    assert overhead * (graph.forward_cost or 1) == pytest.approx(schedule.cost)

@@ -1,0 +1,254 @@
+import copy
+import threading
+import warnings
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+
+import pgmo  # noqa: E402
+from pgmo.recompute.capture import workspaces  # noqa: E402
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.drop, self.last = nn.Linear(64, 64), nn.Dropout(), nn.Linear(64, 64)
+
+    def forward(self, x):
+        return self.last(self.drop(self.first(x).sigmoid().exp())).sum()
+
+
+def test_each_kind_of_call_is_captured_once():
+    model, _ = pgmo.recompute(Net(), torch.ones(4, 64), measure=False, check=False)
+    calls = model.forward.calls
+    for rows in (4, 6, 4, 6):
+        model(torch.ones(rows, 64)).backward()
+    assert len(calls) == 2
+    model.eval()
+    model(torch.ones(4, 64)).backward()
+    assert len(calls) == 3
+    model.first.weight.requires_grad_(False)
+    model(torch.ones(4, 64)).backward()
+    assert len(calls) == 4
+    assert model.first.weight.grad is not None  # of the calls before
+    model.drop.p = 0.25
+    model(torch.ones(4, 64)).backward()
+    assert len(calls) == 5
+    model.bfloat16()
+    model(torch.ones(4, 64, dtype=torch.bfloat16)).backward()
+    assert len(calls) == 6
+    with torch.backends.mkldnn.flags(enabled=False):
+        model(torch.ones(4, 64, dtype=torch.bfloat16)).backward()
+    assert len(calls) == 7
+
+
+def test_without_gradients_the_model_runs_as_it_is():
+    plain = Net()
+    model, _ = pgmo.recompute(plain, torch.ones(4, 64), measure=False)
+    seen = []
+    handle = plain.first.register_forward_hook(lambda *_: seen.append(None))
+    with torch.no_grad():
+        model(torch.ones(4, 64))
+        model(torch.ones(5, 64))
+    handle.remove()
+    assert len(seen) == 2
+    assert len(model.forward.calls) == 1
+
+
+def test_autocast_is_another_kind_of_call():
+    model, _ = pgmo.recompute(Net(), torch.ones(4, 64), measure=False, check=False)
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = model(torch.ones(4, 64))
+    loss.backward()
+    assert len(model.forward.calls) == 2
+    assert model.first.weight.grad.dtype == torch.float32
+
+
+class CastByHand(torch.autograd.Function):
+    """Its backward pass has a product that autocast would round."""
+
+    @staticmethod
+    def forward(ctx, x, weight):
+        ctx.save_for_backward(x.float(), weight)
+        return (x @ weight).float()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        x, weight = ctx.saved_tensors
+        return gradient @ weight.t(), x.t() @ gradient
+
+
+def test_the_backward_pass_is_captured_without_autocast():
+    class Product(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.randn(16, 16))
+
+        def forward(self, x):
+            return CastByHand.apply(x.sigmoid(), self.weight).square().mean()
+
+    torch.manual_seed(0)
+    plain, x = Product(), torch.randn(8, 16)
+    other = copy.deepcopy(plain)
+    with torch.autocast("cpu", torch.bfloat16):
+        model, _ = pgmo.recompute(other, x, measure=False)
+        losses = [plain(x), model(x)]
+    for loss in losses:
+        loss.backward()
+    assert torch.equal(plain.weight.grad, other.weight.grad)
+
+
+def test_a_copy_captures_anew(tmp_path):
+    plain = Net()
+    model, _ = pgmo.recompute(plain, torch.ones(4, 64), measure=False)
+    torch.save(model, tmp_path / "model.pt")
+    copies = copy.deepcopy(model), torch.load(tmp_path / "model.pt", weights_only=False)
+    for one in (model, *copies):
+        torch.manual_seed(0)
+        one(torch.ones(4, 64)).backward()
+    for one in copies:
+        assert len(one.forward.calls) == 1
+        assert one.first.weight is not model.first.weight
+        assert torch.equal(one.first.weight.grad, model.first.weight.grad)
+
+
+def test_models_that_recompute_can_be_parts_and_can_be_planned_anew():
+    x = torch.ones(4, 64)
+    inner, _ = pgmo.recompute(Net(), x, measure=False)
+    again, _ = pgmo.recompute(inner, x, None, measure=False)
+    outer, _ = pgmo.recompute(nn.Sequential(nn.Linear(64, 64), inner), x, measure=False)
+    for one in (again, outer):
+        one(x).backward()
+    assert not inner.forward.calls[next(iter(inner.forward.calls))].step.measured
+
+
+def test_a_plan_that_was_too_careful_is_said_to_be_so(monkeypatch):
+    monkeypatch.setattr(workspaces, "workspace", lambda node: 1 << 20)
+    model, _ = pgmo.recompute(Net(), torch.ones(64, 64), None)
+    model(torch.ones(64, 64)).backward()
+    with pytest.warns(UserWarning, match="may recompute less"):
+        model(torch.ones(64, 64)).backward()
+
+
+def test_a_peak_that_was_not_predicted_leads_to_another_plan(monkeypatch):
+    monkeypatch.setattr(workspaces, "_known", {})
+    monkeypatch.setattr(workspaces, "measure", lambda nodes, least: 0)  # so nothing is known
+    model, plan = pgmo.recompute(Net(), torch.ones(512, 64), None)
+    predicted = plan.peak
+    model(torch.ones(512, 64)).backward()
+    assert plan.measured_peak > 1.02 * predicted
+    with pytest.warns(UserWarning, match="were predicted. It is planned again"):
+        model(torch.ones(512, 64)).backward()
+    assert plan.peak > predicted
+    assert plan.measured_peak == pytest.approx(plan.peak, rel=0.02)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model(torch.ones(512, 64)).backward()
+
+
+def test_a_peak_that_was_predicted_is_not_spoken_of():
+    model, plan = pgmo.recompute(Net(), torch.ones(512, 64))
+    assert plan.measured_peak is None
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(3):
+            model(torch.ones(512, 64)).backward()
+    assert plan.measured_peak == pytest.approx(plan.peak, rel=0.02)
+
+
+def test_nothing_is_measured_when_that_is_not_wanted():
+    model, plan = pgmo.recompute(Net(), torch.ones(8, 64), measure=False, check=False)
+    model(torch.ones(8, 64)).backward()
+    assert plan.measured_peak is None
+
+
+def test_a_call_in_which_nothing_is_trained_runs_as_it_is():
+    plain = Net()
+    model, _ = pgmo.recompute(plain, torch.ones(4, 64), measure=False, check=False)
+    weights = {name: one.detach() for name, one in plain.named_parameters()}
+    torch.manual_seed(0)
+    loss = torch.func.functional_call(model, weights, (torch.ones(4, 64),))
+    torch.manual_seed(0)
+    assert torch.equal(loss, plain(torch.ones(4, 64)))
+    plain.requires_grad_(False)
+    assert not model(torch.ones(4, 64)).requires_grad
+    assert len(model.forward.calls) == 1
+    inputs = torch.ones(4, 64, requires_grad=True)
+    model(inputs).backward()
+    assert inputs.grad is not None
+
+
+def test_a_model_that_detaches_its_result_runs_as_it_is():
+    class Detached(Net):
+        def forward(self, x):
+            made = super().forward(x)
+            return made if self.training else made.detach()
+
+    model, _ = pgmo.recompute(Detached(), torch.ones(4, 64), measure=False, check=False)
+    model.eval()
+    for _ in range(2):
+        assert not model(torch.ones(4, 64)).requires_grad
+    with pytest.raises(pgmo.GraphError, match="nothing in the model needs gradients"):
+        pgmo.recompute(model, torch.ones(4, 64))
+
+
+def test_what_settles_in_the_first_capture_is_no_other_kind_of_call():
+    class Settles(Net):
+        def forward(self, x):
+            torch.backends.cuda.enable_cudnn_sdp(False)
+            return super().forward(x)
+
+    before = torch.backends.cuda.cudnn_sdp_enabled()
+    try:
+        model, plan = pgmo.recompute(Settles(), torch.ones(4, 64))
+        model(torch.ones(4, 64)).backward()
+    finally:
+        torch.backends.cuda.enable_cudnn_sdp(before)
+    assert len(model.forward.calls) == 1
+    assert plan.measured_peak is not None
+
+
+def test_one_tensor_given_twice_is_captured_as_one():
+    torch.manual_seed(0)
+    plain = nn.MultiheadAttention(16, 2, batch_first=True)
+    model, _ = pgmo.recompute(plain, (torch.ones(2, 5, 16),) * 3, 1.0, measure=False, check=False)
+    x = torch.randn(2, 5, 16)
+    for given in ((x, x, x), (x, x.clone(), x), (x, x, x)):
+        assert torch.equal(model(*given)[0], plain(*given)[0])
+    assert len(model.forward.calls) == 2
+
+
+def test_threads_capture_and_measure_in_turn():
+    made, failed = {}, []
+
+    def work(number):
+        try:
+            torch.manual_seed(0)
+            model, plan = pgmo.recompute(Net(), torch.ones(64, 64))
+            for _ in range(2):
+                model(torch.ones(64, 64)).backward()
+            made[number] = plan.measured_peak
+        except Exception as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert failed == []
+    assert len(set(made.values())) == 1
+
+
+def test_the_line_of_what_cannot_be_captured():
+    class Looks(nn.Linear):
+        def forward(self, x):
+            return super().forward(x) if x.sum() > 0 else x
+
+    with pytest.raises(
+        pgmo.GraphError, match=r"test_dispatch\.py:\d+: return .* if x\.sum\(\) > 0"
+    ):
+        pgmo.recompute(Looks(8, 8), torch.ones(4, 8))

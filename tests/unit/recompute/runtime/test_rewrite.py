@@ -1,0 +1,92 @@
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import fx, nn  # noqa: E402
+from torch.nn import functional  # noqa: E402
+
+from pgmo.recompute.capture import dropout  # noqa: E402
+from pgmo.recompute.planners.schedule import simulate  # noqa: E402
+from pgmo.recompute.runtime.rewrite import split  # noqa: E402
+from tests.unit.recompute.traced import Normed, by_name, captured  # noqa: E402
+
+
+def called(module):
+    return [
+        str(node.target._overloadpacket)
+        for node in module.graph.nodes
+        if node.op == "call_function" and hasattr(node.target, "_overloadpacket")
+    ]
+
+
+def saved(step, module):
+    """Names of what the forward half hands over beyond its results."""
+    (last,) = module.graph.find_nodes(op="output")
+    return {node.name for node in last.args[0][step.outputs :] if node is not None}
+
+
+def test_nothing_runs_twice_by_default():
+    step = captured(Normed(), torch.ones(2, 3, 8, 8))
+    forward, backward = split(step, simulate(step.graph))
+    assert "aten.convolution" in called(forward)
+    assert not {"aten.convolution", "aten.relu"} & set(called(backward))
+    assert {"convolution", "relu"} <= saved(step, forward)
+
+
+def test_the_backward_half_follows_the_schedule():
+    step = captured(Normed(), torch.ones(2, 3, 8, 8))
+    choice = [*by_name(step.graph, "relu"), *by_name(step.graph, "convolution")]
+    schedule = simulate(step.graph, choice)
+    forward, backward = split(step, schedule)
+    names = [step.graph.operations[index].name for index in schedule.operations]
+    planned = names[step.graph.forward :]
+    planned.remove("gradients of the outputs")
+    ran = [name for name in called(backward) if name in set(planned)]
+    assert ran == planned
+    assert not {"convolution", "relu"} & saved(step, forward)
+
+
+def test_a_normalisation_that_runs_again_reads_the_new_statistics():
+    step = captured(Normed(), torch.ones(2, 3, 8, 8))
+    (index,) = by_name(step.graph, "_native_batch_norm_legit_functional")
+    (relu,) = by_name(step.graph, "relu")
+    _, backward = split(step, simulate(step.graph, {index, relu}))
+    (again,) = [node for node in backward.graph.nodes if "legit_functional" in str(node.target)]
+    old = {node.name for node in step.nodes[index][0].args[3:5]}
+    assert old.isdisjoint(node.name for node in again.all_input_nodes)
+    assert old.isdisjoint(node.name for node in backward.graph.find_nodes(op="placeholder"))
+
+
+def test_a_random_operator_stays_out_of_the_backward_half():
+    model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Dropout(0.5), nn.Linear(8, 8))
+    step = captured(model, torch.ones(2, 8))
+    for choice in ((), set(step.graph.candidates())):
+        forward, backward = split(step, simulate(step.graph, choice))
+        assert called(forward).count("aten.native_dropout") == 1
+        assert "aten.native_dropout" not in called(backward)
+
+
+def test_a_dropout_that_runs_again_applies_the_mask_that_was_saved():
+    class Net(nn.Linear):
+        def forward(self, x):
+            return functional.dropout(super().forward(x), 0.25).sigmoid().exp()
+
+    step = captured(Net(64, 64), torch.ones(8, 64))
+    (index,) = [
+        number for number, one in enumerate(step.graph.operations) if one.name == dropout.APPLIED
+    ]
+    choice = {index, *by_name(step.graph, "sigmoid")}
+    schedule = simulate(step.graph, choice)
+    _, backward = split(step, schedule)
+    assert [name for name in called(backward) if name != "aten.detach"][1:4] == [
+        "aten.mul",
+        "aten.mul",
+        "aten.sigmoid",
+    ]
+    x = torch.randn(16, 64)
+    (node,) = step.nodes[index - 1][:1]
+    result, mask = torch.ops.aten.native_dropout(x, *node.args[1:])
+    graph = fx.Graph()
+    given = graph.placeholder("x"), graph.placeholder("mask")
+    graph.output(dropout.apply_again(graph, node, *given)[-1])
+    assert torch.equal(fx.GraphModule({}, graph)(x, mask), result)

@@ -1,0 +1,125 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pgmo.errors import OptionError
+from pgmo.profiler.profile import NEVER, Profile
+from pgmo.profiler.tag import Tag
+from pgmo.report.findings.attribution import alive, find_peak, module_tree
+from pgmo.report.findings.origins import names_of
+
+TAGS = (Tag("Net.a", "aten.mm", "forward"), Tag("Net.b", "aten.mm", "backward"))
+
+
+@st.composite
+def profiles(draw) -> Profile:
+    ticks = draw(st.integers(1, 8))
+    starts = draw(st.lists(st.integers(0, ticks - 1), min_size=1, max_size=12))
+    ends = [
+        NEVER if draw(st.integers(0, 5)) == 0 else start + draw(st.integers(1, 2 * ticks))
+        for start in starts
+    ]
+    sizes = draw(st.lists(st.integers(1, 1000), min_size=len(starts), max_size=len(starts)))
+    tag = draw(st.lists(st.integers(-1, 1), min_size=len(starts), max_size=len(starts)))
+    shared = draw(st.lists(st.booleans(), min_size=len(starts), max_size=len(starts)))
+    columns = {"size": sizes, "start": starts, "end": ends, "tag": tag, "shared": shared}
+    return Profile.from_columns(**columns, ticks=ticks, tags=TAGS)
+
+
+def simulated(profile: Profile, tick: int) -> list[int]:
+    """Copies alive at a tick of the fourth iteration, counted one iteration after the other."""
+    now = 3 * profile.ticks + tick
+    copies = []
+    columns = (profile.start.tolist(), profile.end.tolist(), profile.shared.tolist())
+    for start, end, shared in zip(*columns, strict=True):
+        turns = [turn * profile.ticks for turn in range(0 if shared or end == NEVER else 4)]
+        copies.append(sum(start + t <= now < end + t for t in turns))
+    return copies
+
+
+@given(profiles())
+def test_copies_alive_agree_with_iterations_played_through(profile):
+    for tick in range(profile.ticks):
+        assert alive(profile, tick).tolist() == simulated(profile, tick)
+
+
+@given(profiles())
+def test_the_peak_is_the_max_load_and_its_holders_add_up_to_it(profile):
+    peak = find_peak(profile)
+    assert peak.size == profile.max_load()
+    assert peak.size == int((alive(profile, peak.tick) * profile.size).sum())
+    for holders in peak.holders.values():
+        assert sum(holder.size for holder in holders) == peak.size
+        assert sum(holder.blocks for holder in holders) == peak.blocks
+        assert list(holders) == sorted(holders, key=lambda one: (-one.size, one.name))
+
+
+def test_holders_are_named_and_cut_to_the_largest():
+    profile = Profile.from_columns(
+        size=[5, 7, 1], start=[0, 1, 2], end=[3, 3, 3], ticks=3, tag=[0, 1, -1], tags=TAGS
+    )
+    peak = find_peak(profile, top=2)
+    assert [(one.name, one.size, one.blocks) for one in peak.modules] == [
+        ("Net.b", 7, 1),
+        ("Net.a", 5, 1),
+        ("(others)", 1, 1),
+    ]
+    assert [(one.name, one.size) for one in peak.operators] == [("aten.mm", 12), ("(untagged)", 1)]
+    assert [(one.name, one.size) for one in peak.sizes] == [("4 B to 8 B", 12), ("1 B to 2 B", 1)]
+    assert [(one.name, one.blocks) for one in peak.streams] == [("stream 0", 3)]
+
+
+@given(profiles(), st.integers(1, 3))
+def test_a_list_that_is_cut_still_adds_up(profile, top):
+    peak = find_peak(profile, top)
+    for holders in peak.holders.values():
+        assert len(holders) <= top + 1
+        assert sum(holder.size for holder in holders) == peak.size
+        assert sum(holder.blocks for holder in holders) == peak.blocks
+
+
+@given(profiles())
+def test_the_tree_of_modules_adds_up_at_each_node(profile):
+    def check(node):
+        assert node.size == node.own + sum(child.size for child in node.children)
+        for child in node.children:
+            assert child.name.startswith(f"{node.name}.")
+            check(child)
+
+    peak = find_peak(profile)
+    roots = module_tree(profile, alive(profile, peak.tick))
+    assert sum(root.size for root in roots) == peak.size
+    assert sum(root.blocks for root in roots) == peak.blocks
+    for root in roots:
+        check(root)
+
+
+def test_a_module_contains_those_below_it_and_no_namesake():
+    tags = tuple(
+        Tag(name, "", "") for name in ("GPT.blocks.3", "GPT.blocks.3.mlp", "GPT.blocks.30")
+    )
+    profile = Profile.from_columns(
+        size=[1, 2, 4, 8], start=[0, 1, 2, 3], end=[4] * 4, ticks=4, tag=[0, 1, 2, -1], tags=tags
+    )
+    untagged, root = module_tree(profile, alive(profile, 3))
+    assert (untagged.name, untagged.size, root.name, root.size, root.own) == (
+        *("(untagged)", 8),
+        *("GPT", 7, 0),
+    )
+    (blocks,) = root.children
+    assert [(node.name, node.size, node.own) for node in blocks.children] == [
+        ("GPT.blocks.30", 4, 4),
+        ("GPT.blocks.3", 3, 1),
+    ]
+
+
+def test_an_unknown_way_of_grouping_is_refused():
+    profile = Profile.from_columns(size=[1], start=[0], end=[1], ticks=1)
+    with pytest.raises(OptionError, match="cannot be grouped by 'colour'; choose one of module"):
+        names_of(profile, "colour")
+
+
+def test_an_empty_profile_has_no_peak():
+    none = np.zeros(0, np.int64)
+    assert find_peak(Profile.from_columns(size=none, start=none, end=none, ticks=0)).size == 0
