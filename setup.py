@@ -22,6 +22,13 @@ ROOT = Path(__file__).parent
 DEBUG = os.environ.get("PGMO_DEBUG") == "1"
 
 
+# What is compiled on the user's machine.
+COMPILED_LATER = (
+    *("adapters/*.cpp", "adapters/*.hpp", "engine/pgmo_engine.h"),
+    *("rehearsal/*.cpp", "rehearsal/*.hpp"),
+)
+
+
 class BuildPyWithAdapterSources(build_py):
     """Copies what the run-time compilation of adapters reads into `pgmo/_csrc`."""
 
@@ -30,7 +37,7 @@ class BuildPyWithAdapterSources(build_py):
         super().run()
         if self.editable_mode:
             return  # a checkout reads ../csrc itself
-        for pattern in ("adapters/*.cpp", "adapters/*.hpp", "engine/pgmo_engine.h"):
+        for pattern in COMPILED_LATER:
             for source in (ROOT / "csrc").glob(pattern):
                 target = Path(self.build_lib, "pgmo", "_csrc", source.relative_to(ROOT / "csrc"))
                 target.parent.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
 """Reserved memory of training loops: PyTorch's genuine allocator against pgmo's model of it.
 
-Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of tests/fakecuda.
+Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of pgmo/rehearsal.
 
     python bench/caching_model.py --python .venv-fakecuda/bin/python
     python bench/caching_model.py --python .venv-fakecuda/bin/python --quick

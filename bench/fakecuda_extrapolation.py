@@ -1,6 +1,6 @@
 """A batch that cannot be recorded on its card, begun from what small ones foretell.
 
-Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of tests/fakecuda.
+Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of pgmo/rehearsal.
 
     python bench/fakecuda_extrapolation.py --python .venv-fakecuda/bin/python
     python bench/fakecuda_extrapolation.py --python .venv-fakecuda/bin/python --quick

@@ -1,6 +1,6 @@
 """Device memory of training loops under PyTorch's allocator, expandable segments, and pgmo.
 
-Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of tests/fakecuda.
+Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of pgmo/rehearsal.
 
     python bench/fakecuda_memory.py --python .venv-fakecuda/bin/python
     python bench/fakecuda_memory.py --python .venv-fakecuda/bin/python --quick

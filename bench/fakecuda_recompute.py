@@ -1,6 +1,6 @@
 """The largest batch of a card by recomputation, beside PyTorch's own means of it.
 
-Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of tests/fakecuda.
+Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of pgmo/rehearsal.
 
     python bench/fakecuda_recompute.py --python .venv-fakecuda/bin/python
     python bench/fakecuda_recompute.py --python .venv-fakecuda/bin/python --ways plain checkpoint

@@ -12,7 +12,7 @@ from pathlib import Path
 from workloads.job import EXTRAPOLATED, Job, Outcome
 
 ROOT = Path(__file__).parents[2]
-BUILD = ROOT / "tests/fakecuda/build.py"
+BUILD = ROOT / "pgmo/rehearsal/build.py"
 RECORDING_CARD = 64 << 30
 
 

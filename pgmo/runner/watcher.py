@@ -6,9 +6,10 @@
     GradScaler.step         the same, where it leaves the optimizer's step out
     model.eval()            evaluation: a pause, until the model is trained again
 
-Only while the beginning of something is waited for is there a hook on forward passes, and none that
-a compiler could see (`pgmo.profiler.tagging.dynamo`): a call of something compiled is taken for what
-the hook would have seen. A compiled step of an optimizer is known by the parameters that it changed.
+Only while the beginning of something is waited for is there a hook on forward passes, and none
+that a compiler could see (`pgmo.profiler.tagging.dynamo`): a call of something compiled is taken
+for what the hook would have seen. A compiled step of an optimizer is known by the parameters that
+it changed.
 
 Any thread may do any of this, also several at the same time; the listener is told by one at a time.
 Each thread's optimizers have an order of their own in which they take turns.

@@ -61,7 +61,7 @@ class GenuineRun:
     def __init__(self, program: Program) -> None:
         import torch
 
-        from tests.fakecuda import control
+        from pgmo.rehearsal import control
 
         self.torch, self.control = torch, control
         torch.cuda.init()

@@ -20,7 +20,7 @@ $(FAKECUDA_VENV)/bin/python:
 
 .PHONY: fakecuda
 fakecuda: $(FAKECUDA_PYTHON)
-	$(FAKECUDA_PYTHON) tests/fakecuda/build.py --out $(FAKECUDA_OUT)
+	$(FAKECUDA_PYTHON) pgmo/rehearsal/build.py --out $(FAKECUDA_OUT)
 
 .PHONY: test-fakecuda
 test-fakecuda: fakecuda  ## run real training loops on the CUDA build of PyTorch, without a GPU

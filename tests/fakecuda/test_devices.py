@@ -5,7 +5,7 @@ import threading
 import pytest
 import torch
 
-from tests.fakecuda.control import run_program, used
+from pgmo.rehearsal.control import run_program, used
 
 MIB = 1 << 20
 

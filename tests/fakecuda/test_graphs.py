@@ -2,7 +2,7 @@
 
 import torch
 
-from tests.fakecuda.control import run_program
+from pgmo.rehearsal.control import run_program
 
 
 def test_a_replay_does_the_captured_copies_again():

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakecuda.control import run_program
+from pgmo.rehearsal.control import run_program
 
 ROOT = Path(__file__).parents[2]
 SETTINGS = {
@@ -16,7 +16,7 @@ MIB = 1 << 20
 
 INSIDE = """
 import json, pgmo, threading, torch
-from tests.fakecuda.control import managed, used
+from pgmo.rehearsal.control import managed, used
 
 def take(mib):
     return torch.empty(mib << 20, dtype=torch.uint8, device="cuda")
@@ -55,7 +55,7 @@ print(json.dumps([seen, peak, times]))
 
 AROUND = """
 import json, pgmo, torch
-from tests.fakecuda.control import managed
+from pgmo.rehearsal.control import managed
 
 def take(mib):
     return torch.empty(mib << 20, dtype=torch.uint8, device="cuda")
@@ -93,7 +93,7 @@ print(json.dumps(seen))
 
 TRAIN = """
 import json, pgmo, torch, warnings
-from tests.fakecuda.control import hints, managed, used
+from pgmo.rehearsal.control import hints, managed, used
 from workloads import Shape, create
 
 warnings.simplefilter("ignore")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakecuda.control import run_program
+from pgmo.rehearsal.control import run_program
 
 ROOT = Path(__file__).parents[2]
 PATHS = os.pathsep.join([str(ROOT / "bench"), str(ROOT)])
@@ -39,7 +39,7 @@ print(json.dumps({
 
 PENDING = """
 import json, pgmo, torch
-from tests.fakecuda.control import held
+from pgmo.rehearsal.control import held
 
 side = torch.cuda.Stream()
 def iteration(used_elsewhere=False):
@@ -108,7 +108,7 @@ def train(session):
 OTHER_DEVICE = f"""
 device = "cuda:1"
 {PERCEPTRON}
-from tests.fakecuda.control import has_context, used
+from pgmo.rehearsal.control import has_context, used
 
 with pgmo.optimize(device=device) as session:
     train(session)
@@ -164,7 +164,7 @@ def test_a_session_on_one_device_leaves_the_others_alone():
 
 EVALUATED = """
 import json, pgmo, torch
-from tests.fakecuda.control import used
+from pgmo.rehearsal.control import used
 from workloads import Shape, create
 
 workload = create("gpt", Shape(batch=4, small=True))

@@ -1,6 +1,6 @@
 """Whether there is a GPU to test on, and whether it computes anything.
 
-Over the stub runtime of tests/fakecuda (`PGMO_FAKECUDA` is set) memory is real and values are
+Over the stub runtime of pgmo/rehearsal (`PGMO_FAKECUDA` is set) memory is real and values are
 garbage: the same programs run, and nothing is compared.
 """
 

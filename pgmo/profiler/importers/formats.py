@@ -12,7 +12,7 @@ from pgmo.profiler.importers.cupy_log import BEGINNING, read_cupy_log
 from pgmo.profiler.importers.imported import Imported
 from pgmo.profiler.importers.rmm_log import NEEDED as RMM_COLUMNS
 from pgmo.profiler.importers.rmm_log import read_rmm_log
-from pgmo.profiler.importers.torch_snapshot import read_torch_snapshot
+from pgmo.profiler.importers.torch_memory.snapshot import read_torch_snapshot
 from pgmo.profiler.trace import Trace
 
 _BEGINNING = 65536  # bytes to tell the format by

@@ -4,7 +4,7 @@ import pytest
 
 from pgmo.profiler.importers.beginning import Rows
 from pgmo.profiler.importers.frames import MOST_LINES, Frame, Labels, tag_of
-from pgmo.profiler.importers.stacks import Stacks
+from pgmo.profiler.importers.torch_memory.stacks import Stacks
 from pgmo.profiler.tag import Tag
 
 USER = Frame("main", "/home/someone/train.py", 9)

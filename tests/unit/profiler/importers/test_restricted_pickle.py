@@ -6,7 +6,7 @@ import pickletools
 
 import pytest
 
-from pgmo.profiler.importers.restricted_pickle import PickleError, load
+from pgmo.profiler.importers.torch_memory.restricted_pickle import PickleError, load
 
 SHARED = [1, 2]
 PLAIN = {

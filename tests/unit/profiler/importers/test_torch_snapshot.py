@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pgmo.errors import FileError
-from pgmo.profiler.importers.torch_snapshot import read_torch_snapshot
+from pgmo.profiler.importers.torch_memory.snapshot import read_torch_snapshot
 from pgmo.profiler.trace import Event
 from pgmo.report.findings.history import follow
 from tests.unit.profiler.importers.snapshots import (

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pgmo.profiler.importers.torch_snapshot import read_torch_snapshot
+from pgmo.profiler.importers.torch_memory.snapshot import read_torch_snapshot
 from pgmo.profiler.iterations.from_trace import profile_of
 from pgmo.profiler.profile import NEVER, Profile, ProfileMeta
 from pgmo.profiler.trace import Event, Trace

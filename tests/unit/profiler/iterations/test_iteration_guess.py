@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pgmo.errors import OptionError
-from pgmo.profiler.importers.torch_snapshot import read_torch_snapshot
+from pgmo.profiler.importers.torch_memory.snapshot import read_torch_snapshot
 from pgmo.profiler.iterations.from_trace import profile_of
 from pgmo.profiler.iterations.pairing import live_peak, pair_blocks
 from pgmo.profiler.trace import Event, MarkedBy

@@ -1,10 +1,10 @@
 """Builds the stub CUDA runtime for the torch that another Python has.
 
-    python tests/fakecuda/build.py --python PYTHON --out build/fakecuda
+    python pgmo/rehearsal/build.py --python PYTHON --out build/fakecuda
     build/fakecuda/run PYTHON train.py
 
-What needs behaviour is written in stub/*.cpp. The rest is generated: each other function that the
-installed torch imports from the runtime, the driver or cuBLAS becomes one that returns success.
+What needs behaviour is written in csrc/rehearsal. The rest is generated: each other function that
+the installed torch imports from the runtime, the driver or cuBLAS becomes one that returns success.
 Everything is one library that calls itself libcuda.so.1, so that preloading it also answers
 those who load the driver by name. Only the standard library is used.
 """
@@ -17,8 +17,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-HERE = Path(__file__).parent
-SOURCES = sorted((HERE / "stub").glob("*.cpp"))
+PACKAGE = Path(__file__).resolve().parents[1]
+FOLDERS = (PACKAGE / "_csrc/rehearsal", PACKAGE.parent / "csrc/rehearsal")  # installed, a checkout
+SOURCES = [source for folder in FOLDERS for source in sorted(folder.glob("*.cpp"))]
+HEADERS = [header for folder in FOLDERS for header in sorted(folder.glob("*.hpp"))]
 LIBRARY = "libcuda.so.1"
 OURS = re.compile(r"(cuda[A-Z]|cublas|cu[A-Z]|__cudaGetKernel$|__cudaLaunchKernel$)\w+")
 LEFT_ALONE = re.compile(r"cuFile")  # another library, which comes with torch
@@ -26,6 +28,7 @@ ALWAYS = {"cuInit", "cuGetProcAddress_v2", "cuMemSetAccess", "cuDevicePrimaryCtx
 
 
 def main() -> None:
+    """Builds what the command line asks for, unless it is there and up to date."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--python", default=sys.executable, help="one that has the CUDA torch")
     parser.add_argument("--out", type=Path, default=Path("build/fakecuda"))
@@ -33,7 +36,7 @@ def main() -> None:
     out = arguments.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
     torch = find_torch(arguments.python)
-    stamp = f"{torch}\n{newest([*SOURCES, HERE / 'stub/state.hpp', Path(__file__)])}\n"
+    stamp = f"{torch}\n{newest([*SOURCES, *HEADERS, Path(__file__)])}\n"
     if not (out / "stamp").exists() or (out / "stamp").read_text() != stamp:
         build(torch, out)
         (out / "stamp").write_text(stamp)
@@ -53,10 +56,12 @@ def find_torch(python: str) -> Path:
 
 
 def newest(files: list[Path]) -> int:
+    """When the latest of the files was changed, in nanoseconds."""
     return max(file.stat().st_mtime_ns for file in files)
 
 
 def build(torch: Path, out: Path) -> None:
+    """Compiles the library into the folder, and writes the script that runs programs on it."""
     compiler = ["g++", "-std=c++20", "-O1", "-fPIC", "-Wall", "-Wextra"]
     compiler += [f"-isystem{folder}" for folder in headers(torch)]
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
@@ -140,6 +145,7 @@ def imported(torch: Path) -> set[str]:
 
 
 def run(*command: str) -> str:
+    """What the command prints; ends the process when it fails."""
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(f"{json.dumps(command)} failed:\n{done.stderr}")

@@ -52,9 +52,12 @@ def managed() -> int:
 
 
 def hints() -> list[tuple[int, int, int, int]]:
-    """What the driver was told of unified memory so far: advice (-1: prefetch), address, bytes, and
-    the device (-1: the host)."""
-    found = []
+    """What the driver was told of unified memory so far.
+
+    Returns:
+        Advice (-1: prefetch), address, bytes and device (-1: the host) of each.
+    """
+    found: list[tuple[int, int, int, int]] = []
     out = (ctypes.c_int64 * 4)()
     while _stub.fakecuda_hint(len(found), out):
         found.append((out[0], out[1], out[2], out[3]))

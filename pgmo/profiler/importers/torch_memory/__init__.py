@@ -1,0 +1,1 @@
+"""PyTorch memory snapshots: what they hold, read without running anything in them."""
