@@ -46,6 +46,7 @@ lint: $(READY)  ## check style and types
 	$(RUN)/ruff check .
 	$(RUN)/ruff format --check .
 	$(RUN)/mypy
+	$(RUN)/lint-imports --no-cache
 	$(RUN)/clang-format --dry-run --Werror $(NATIVE) $(ASIDE)
 
 format: $(READY)  ## format all code

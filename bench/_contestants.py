@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pgmo.packing.planner import plan
 from pgmo.packing.problem import Problem
 from pgmo.packing.solving.packer import pack
-from pgmo.packing.solving.portfolio import plan
 from pgmo.packing.solving.result import Packing
 from pgmo.packing.validator import validate
 

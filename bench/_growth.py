@@ -10,9 +10,9 @@ from _traces import FAMILIES
 from numpy.typing import NDArray
 
 from pgmo.packing.lower_bound import max_load
+from pgmo.packing.planner import plan
 from pgmo.packing.problem import Problem
 from pgmo.packing.solving.packer import PACKERS, pack
-from pgmo.packing.solving.portfolio import plan
 from pgmo.packing.validator import validate
 from pgmo.profiler.profile import Profile
 

@@ -73,7 +73,7 @@ def summary(pairs: dict[tuple[str, int], Seconds], blocks: Sequence[int]) -> dic
     """The claims, each with its figure, its limit and whether it holds."""
     nanoseconds = {key: 1e9 * seconds.median for key, seconds in pairs.items()}
     replay = {count: nanoseconds["replay", count] for count in blocks}
-    # An unrecorded block of the framework's costs the engine nothing, so `record` less the loop is
+    # An unrecorded block of the adapter's costs the engine nothing, so `record` less the loop is
     # what recording adds.
     usual = blocks[-2]
     added = nanoseconds["record", usual] - nanoseconds["empty", usual]
@@ -105,13 +105,13 @@ def measure_torch(repetitions: int) -> dict[str, Any]:
     except ImportError as error:
         return {"skipped": str(error)}
     try:
-        framework = torch_cpu()
+        adapter = torch_cpu()
     except PgmoError as error:
         return {"skipped": str(error)}
     requests = 10_000
-    engine = framework.engine
-    framework.install()
-    memory = framework.take_arena(TORCH_BYTES, 0)
+    engine = adapter.engine
+    adapter.install()
+    memory = adapter.take_arena(TORCH_BYTES, 0)
     engine.attach_arena(memory.base, memory.bytes, *memory.owner)
     starts = np.arange(requests)
     zeros = np.zeros(requests, np.int64)
@@ -124,7 +124,7 @@ def measure_torch(repetitions: int) -> dict[str, Any]:
         alternate=zeros - 1,
         streams=[0],
         arena_bytes=TORCH_BYTES,
-        alignment=framework.alignment,
+        alignment=adapter.alignment,
     )
 
     def iterate() -> float:
@@ -136,9 +136,9 @@ def measure_torch(repetitions: int) -> dict[str, Any]:
 
     own, idle, ours = [], [], []
     for _ in range(10 * repetitions):
-        framework.uninstall()
+        adapter.uninstall()
         own.append(iterate())
-        framework.install()
+        adapter.install()
         idle.append(iterate())  # the adapter is there and delegates
         engine.start_serving()
         ours.append(iterate())
@@ -148,7 +148,7 @@ def measure_torch(repetitions: int) -> dict[str, Any]:
     counted = engine.statistics()
     engine.remove_plans()
     engine.detach_arena()
-    framework.uninstall()
+    adapter.uninstall()
     return {
         "torch": str(torch.__version__),
         "bytes": TORCH_BYTES,

@@ -28,7 +28,7 @@ from _machine import add_common_options, write_result
 
 import pgmo
 from pgmo.demo.network import NAMES, create
-from pgmo.profiler.extrapolation.counterparts import ABSENT, counterparts
+from pgmo.profiler.extrapolation.same_requests import ABSENT, counterparts
 from pgmo.units import format_bytes
 
 

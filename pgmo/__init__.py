@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from pgmo.allocator.session.open_sessions import close
     from pgmo.allocator.session.session import Session
     from pgmo.packing.plan import Plan
+    from pgmo.packing.planner import plan
     from pgmo.packing.problem import Problem
-    from pgmo.packing.solving.portfolio import plan
     from pgmo.packing.solving.result import Packing
     from pgmo.profiler.extrapolation.extrapolate import extrapolate
     from pgmo.profiler.extrapolation.learned import Extrapolation
@@ -96,7 +96,7 @@ _HOMES = {
     "managed": "pgmo.allocator.managed.context",
     "memory_stats": "pgmo.allocator.memory_stats",
     "optimize": "pgmo.allocator.optimize",
-    "plan": "pgmo.packing.solving.portfolio",
+    "plan": "pgmo.packing.planner",
     "recompute": "pgmo.recompute.package",
     "torch_allocator": "pgmo.allocator.adapters.torch_cuda",
 }

@@ -136,11 +136,11 @@ def tidy_up() -> None:
 
 def unified_steps(free: int, times: int) -> dict[str, float]:
     """Seconds of a step in unified memory, by where its pages are when it begins."""
-    from pgmo.allocator.managed.unified import UnifiedFramework
+    from pgmo.allocator.managed.unified import UnifiedAdapter
 
     unified = Trained(memory="managed")
     framework = unified.session._unified
-    assert isinstance(framework, UnifiedFramework)
+    assert isinstance(framework, UnifiedAdapter)
     if framework.peak() > free:
         sys.exit("more unified memory was held than the card had free: nothing was compared")
     found = {"managed": median_step(unified.step, lambda: None, times)}

@@ -1,6 +1,6 @@
 """pgmo's own figures for a device, beside those of `torch.cuda.memory_stats`."""
 
-from pgmo.allocator.optimize import framework_of
+from pgmo.allocator.optimize import adapter_of
 from pgmo.allocator.session.options import Options
 from pgmo.allocator.session.session import active_session
 
@@ -30,5 +30,5 @@ def memory_stats(device: object = None, framework: str = "torch") -> dict[str, i
         {}
     """
     chosen = Options(device=device, framework=framework)
-    session = active_session(framework_of(chosen.device, chosen.framework))
+    session = active_session(adapter_of(chosen.device, chosen.framework))
     return session.statistics if session is not None else {}

@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any, ParamSpec, Required, TypedDict, TypeVar, Unpack, overload
 
-from pgmo.allocator.adapters.adapter import Framework
-from pgmo.allocator.adapters.cupy import cupy_framework
+from pgmo.allocator.adapters.adapter import Adapter
+from pgmo.allocator.adapters.cupy import cupy_adapter
 from pgmo.allocator.adapters.torch_cpu import torch_cpu
 from pgmo.allocator.adapters.torch_cuda import torch_cuda
 from pgmo.allocator.optimized import Optimized
@@ -69,7 +69,7 @@ class _Fields(CommonFields, total=False):
 _finding = threading.RLock()
 
 
-def framework_of(device: object, framework: str = "torch") -> Callable[[], Framework]:
+def adapter_of(device: object, framework: str = "torch") -> Callable[[], Adapter]:
     """Finds the adapter of a device, when the session opens.
 
     Example:
@@ -78,30 +78,30 @@ def framework_of(device: object, framework: str = "torch") -> Callable[[], Frame
     """
     name = str(device)
     _, _, index = name.partition(":")
-    find: Callable[[], Framework]
+    find: Callable[[], Adapter]
     if framework == "cupy":
-        find = functools.partial(cupy_framework, int(index) if index else None)
+        find = functools.partial(cupy_adapter, int(index) if index else None)
     elif name == "cpu" or (device is None and not _has_cuda()):
         find = torch_cpu
     else:
         find = functools.partial(torch_cuda, int(index) if index else None)
 
-    def find_alone() -> Framework:
+    def find_alone() -> Adapter:
         with _finding:  # two threads would make, and compile, two of what there is one of
             return find()
 
     return find_alone
 
 
-def _framework_for(chosen: Options) -> Callable[[], Framework]:
+def _adapter_for(chosen: Options) -> Callable[[], Adapter]:
     """Finds the adapter that a session with these options needs."""
-    found = framework_of(chosen.device, chosen.framework)
+    found = adapter_of(chosen.device, chosen.framework)
     if chosen.memory == "managed":
         return functools.partial(_unified, found, chosen)
     return found
 
 
-def _unified(find: Callable[[], Framework], chosen: Options) -> Framework:
+def _unified(find: Callable[[], Adapter], chosen: Options) -> Adapter:
     from pgmo.allocator.managed.unified import unified
 
     return unified(find, chosen.framework, chosen.device)
@@ -199,9 +199,9 @@ def optimize(
     session: Session | JointSession
     if isinstance(options.get("framework", ""), str):
         chosen = Options(**options)
-        session = Session(chosen, _framework_for(chosen))
+        session = Session(chosen, _adapter_for(chosen))
     else:
-        session = joint_session(options, _framework_for)
+        session = joint_session(options, _adapter_for)
     if function is None:
         return session
     if not callable(function):

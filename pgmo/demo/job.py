@@ -59,7 +59,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlanOutcome:
     """What a session planned and how often its plan was met.
 
     Args:
@@ -112,7 +112,7 @@ class Outcome:
     faults: tuple[int, ...]
     threads: int
     torch: str
-    planned: Planned | None = field(default=None)
+    planned: PlanOutcome | None = field(default=None)
 
     @classmethod
     def from_fields(cls, fields: dict[str, Any]) -> "Outcome":
@@ -122,5 +122,5 @@ class Outcome:
             values[name] = tuple(values[name])
         if values["planned"] is not None:
             planned = values["planned"]
-            values["planned"] = Planned(**{**planned, "phases": tuple(planned["phases"])})
+            values["planned"] = PlanOutcome(**{**planned, "phases": tuple(planned["phases"])})
         return cls(**values)

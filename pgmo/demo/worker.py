@@ -15,7 +15,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pgmo.demo.job import Job, Outcome, Planned
+from pgmo.demo.job import Job, Outcome, PlanOutcome
 from pgmo.demo.lengths import varying_lengths
 from pgmo.demo.memory import page_faults, peak_resident, reset_peak_resident
 from pgmo.demo.network import Network, create
@@ -129,7 +129,7 @@ def _train(
     }
 
 
-def _planned(session: "Session", lengths: list[int | None]) -> Planned:
+def _planned(session: "Session", lengths: list[int | None]) -> PlanOutcome:
     plan = session.plan
     if plan is None:
         raise PgmoError(
@@ -139,7 +139,7 @@ def _planned(session: "Session", lengths: list[int | None]) -> Planned:
     summary = session.summary()
     longest = max(range(len(lengths)), key=lambda index: lengths[index] or 0)
     hits, hit_bytes = hit_rates(session.history, after=longest if lengths[longest] else -1)
-    return Planned(
+    return PlanOutcome(
         blocks=len(plan),
         max_load=plan.max_load,
         arena=plan.arena,

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import distributions
 from typing import Any
 
-from pgmo.doctor.problem import Problem
+from pgmo.doctor.finding import Finding
 
 _PACKAGE = re.compile(r"(amd-)?cupy(-cuda\d+x?|-rocm[-\d]+)?")
 
@@ -55,7 +55,7 @@ def cupy_works(found: Mapping[str, Any]) -> bool:
 
 def cupy_problems(
     found: Mapping[str, Any], driver: str, environment: Mapping[str, str]
-) -> Iterator[Problem]:
+) -> Iterator[Finding]:
     """Problems with CuPy; none where it is not installed.
 
     Args:
@@ -69,20 +69,20 @@ def cupy_problems(
     """
     packages: Sequence[str] = found.get("packages", ())
     if len(packages) > 1:
-        yield Problem(
+        yield Finding(
             "warning",
             f"{len(packages)} packages bring CuPy, each over the other: {', '.join(packages)}",
             f"pip uninstall {' '.join(packages)}; then install the one for your version of CUDA",
         )
     if found.get("error"):
-        yield Problem(
+        yield Finding(
             "warning",
             f"CuPy cannot be imported: {found['error'].partition(chr(10))[0]}",
             f"reinstall it: pip install --force-reinstall {packages[0] if packages else 'cupy'}",
         )
         return
     if found.get("hip"):
-        yield Problem(
+        yield Finding(
             "warning",
             "this CuPy is built for ROCm, with which pgmo was never tried",
             "use a CUDA build (cupy-cuda12x, cupy-cuda13x) on an NVIDIA GPU",
@@ -91,24 +91,24 @@ def cupy_problems(
         yield _no_device(found, driver)
     elif found.get("lacks"):
         extra = f"{packages[0]}[ctk]" if packages else "cupy-cuda13x[ctk]"
-        yield Problem(
+        yield Finding(
             "warning",
             f"CuPy finds a GPU, but not CUDA's libraries: {found['lacks'].partition(chr(10))[0]}",
             f"pip install '{extra}' (CuPy 14), or install the CUDA toolkit and set CUDA_PATH",
         )
     if found.get("devices") and environment.get("CUPY_CUDA_PTDS") == "1":
-        yield Problem(
+        yield Finding(
             "warning",
             "CUPY_CUDA_PTDS=1: arrays on the per-thread default stream go to CuPy's own allocator",
             "unset CUPY_CUDA_PTDS, or use streams of your own (cupy.cuda.Stream)",
         )
 
 
-def _no_device(found: Mapping[str, Any], driver: str) -> Problem:
+def _no_device(found: Mapping[str, Any], driver: str) -> Finding:
     name = f"CuPy {found['version']}"
     why = found.get("why", "it counts 0 devices").partition("\n")[0]
     if not driver:
-        return Problem(
+        return Finding(
             "warning",
             f"{name} is installed, but there is no GPU driver: {why}",
             "none is needed to read, plan and compare profiles; in a container see that GPUs are "
@@ -116,9 +116,9 @@ def _no_device(found: Mapping[str, Any], driver: str) -> Problem:
         )
     if "InsufficientDriver" in why and found.get("built_for"):
         major = found["built_for"] // 1000
-        return Problem(
+        return Finding(
             "warning",
             f"{name} is built for CUDA {major}, which the driver {driver} is too old for",
             f"update the driver, or install CuPy for an older CUDA (cupy-cuda{major - 1}x)",
         )
-    return Problem("warning", f"{name} finds no GPU: {why}", "check the driver with nvidia-smi")
+    return Finding("warning", f"{name} finds no GPU: {why}", "check the driver with nvidia-smi")

@@ -14,8 +14,8 @@ from pgmo.doctor import probe
 from pgmo.doctor.cache import Cache, look_at_cache
 from pgmo.doctor.compiler import Compiler, try_compiler
 from pgmo.doctor.cupy import cupy_problems, cupy_works
+from pgmo.doctor.finding import Finding
 from pgmo.doctor.machine import memory, settings_in_the_way, short_of_memory
-from pgmo.doctor.problem import Problem
 from pgmo.version import __version__
 
 _PACKAGES = ("numpy", "torch", "cupy", "ortools", "rich", "shtab")
@@ -46,7 +46,7 @@ class Examination:
     compiler: Compiler
     cache: Cache
     works: tuple[str, ...]
-    problems: tuple[Problem, ...]
+    problems: tuple[Finding, ...]
 
 
 def examine(*, build: bool = False) -> Examination:
@@ -133,7 +133,7 @@ def served(frameworks: Mapping[str, Any], compiler: Compiler, cache: Cache) -> I
         yield "CuPy"
 
 
-def framework_problems(frameworks: Mapping[str, Any], driver: str) -> Iterator[Problem]:
+def framework_problems(frameworks: Mapping[str, Any], driver: str) -> Iterator[Finding]:
     """Problems with PyTorch and its GPUs.
 
     Example:
@@ -143,41 +143,41 @@ def framework_problems(frameworks: Mapping[str, Any], driver: str) -> Iterator[P
     torch = frameworks.get("torch", {})
     failed = frameworks.get("failed")
     if failed:
-        yield Problem(
+        yield Finding(
             "error",
             f"the process that looks at the frameworks {failed}",
             'try `python -c "import torch; torch.cuda.init()"`; reinstall what fails there',
         )
     if torch.get("error"):
-        yield Problem(
+        yield Finding(
             "error",
             f"PyTorch cannot be imported: {torch['error']}",
             "reinstall it: pip install --force-reinstall torch",
         )
     elif not torch:
         if not failed:
-            yield Problem(
+            yield Finding(
                 "warning" if cupy_works(frameworks.get("cupy", {})) else "error",
                 "PyTorch is not installed",
                 "pip install 'pgmo[torch]'",
             )
     elif torch["cuda"] is None:
         if driver:
-            yield Problem(
+            yield Finding(
                 "warning",
                 f"there is a GPU (driver {driver}), but PyTorch {torch['version']} was built "
                 "without CUDA",
                 "install a CUDA build: https://pytorch.org/get-started/locally",
             )
         else:
-            yield Problem(
+            yield Finding(
                 "warning",
                 "there is no GPU: only tensors on the CPU can be served",
                 "none is needed to read, plan and compare profiles recorded elsewhere",
             )
     elif not frameworks.get("devices") and not failed:
         why = frameworks["cuda"].get("error", "it counts 0 devices")
-        yield Problem(
+        yield Finding(
             "warning",
             f"PyTorch finds no GPU: {why.partition(chr(10))[0]}",
             "check the driver with nvidia-smi, and in a container that GPUs are passed on "
@@ -187,7 +187,7 @@ def framework_problems(frameworks: Mapping[str, Any], driver: str) -> Iterator[P
 
 def adapter_problems(
     frameworks: Mapping[str, Any], compiler: Compiler, cache: Cache
-) -> Iterator[Problem]:
+) -> Iterator[Finding]:
     """Problems with the adapters, and with what they are built by.
 
     Example:
@@ -200,16 +200,16 @@ def adapter_problems(
         if compiler.command:
             what = f"{compiler.command} cannot compile C++20: {compiler.error}"
             remedy = "install g++ 11 or clang 14 at least, and name it in CXX"
-        yield Problem("error", what, remedy)
+        yield Finding("error", what, remedy)
     if cache.error:
         anew = "" if cache.misplaced else "; each process compiles the adapters anew"
-        yield Problem(
+        yield Finding(
             "error" if cache.misplaced else "warning",
             f"nothing can be written to {cache.folder}: {cache.error}{anew}",
             "set PGMO_CACHE_DIR to a folder that can be written",
         )
     if cache.distrust:
-        yield Problem(
+        yield Finding(
             "warning",
             f"nothing is loaded from {cache.folder}, as {cache.distrust}; each process compiles "
             "the adapters anew",
@@ -218,13 +218,13 @@ def adapter_problems(
     for adapter, name in (("cpu_adapter", "the CPU"), ("cuda_adapter", "CUDA")):
         found = frameworks.get(adapter, {})
         if found.get("state") == "broken":
-            yield Problem(
+            yield Finding(
                 "error",
                 f"the adapter for {name} cannot be loaded: {found['reason']}",
                 f"delete {found['path']}; it is compiled again when it is needed",
             )
         elif found.get("state") == "impossible" and not compiler.error and not cache.error:
-            yield Problem(
+            yield Finding(
                 "error" if adapter == "cpu_adapter" or frameworks.get("devices") else "warning",
                 f"the adapter for {name} cannot be built: {found['reason']}",
                 "see there; until then the rest of pgmo works",

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from pgmo.doctor.problem import Problem
+from pgmo.doctor.finding import Finding
 from pgmo.units import format_bytes
 
 _ALLOC_CONF = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
@@ -42,7 +42,7 @@ def memory(meminfo: Path = _MEMINFO, cgroup: Path = _CGROUP) -> tuple[int, int]:
     return min(total, limit), min(available, limit)
 
 
-def settings_in_the_way(environment: Mapping[str, str] | None = None) -> Iterator[Problem]:
+def settings_in_the_way(environment: Mapping[str, str] | None = None) -> Iterator[Finding]:
     """Problems with environment variables of PyTorch and of the C library.
 
     Example:
@@ -54,7 +54,7 @@ def settings_in_the_way(environment: Mapping[str, str] | None = None) -> Iterato
     given = os.environ if environment is None else environment
     for name in _ALLOC_CONF:
         if "cudaMallocAsync" in given.get(name, ""):
-            yield Problem(
+            yield Finding(
                 "warning",
                 f"{name}={given[name]} puts torch's memory into the driver's pool, which cannot "
                 "tell what is in it: sessions serve their slots over it, but move no long-lived "
@@ -62,21 +62,21 @@ def settings_in_the_way(environment: Mapping[str, str] | None = None) -> Iterato
                 f"unset {name}, unless you rely on it",
             )
     if given.get("PYTORCH_NO_CUDA_MEMORY_CACHING"):
-        yield Problem(
+        yield Finding(
             "warning",
             "PYTORCH_NO_CUDA_MEMORY_CACHING is set: torch asks the driver for every block that "
             "is not in the plan, which waits for the GPU each time",
             "unset it, unless you are looking for an access beyond a block's end",
         )
     if given.get("CUDA_VISIBLE_DEVICES", "0").strip() in ("", "-1"):
-        yield Problem(
+        yield Finding(
             "warning",
             f"CUDA_VISIBLE_DEVICES is {given['CUDA_VISIBLE_DEVICES']!r}, which hides every GPU",
             "unset it to use them",
         )
     for name in ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES"):
         if given.get(name):
-            yield Problem(
+            yield Finding(
                 "warning",
                 f"{name} is set, so a session on the CPU leaves malloc's limits as they are while "
                 "it records, and the peak of the process may be higher then",
@@ -84,7 +84,7 @@ def settings_in_the_way(environment: Mapping[str, str] | None = None) -> Iterato
             )
 
 
-def short_of_memory(available: int) -> Iterator[Problem]:
+def short_of_memory(available: int) -> Iterator[Finding]:
     """The problem that there is too little memory to compile an adapter, if so.
 
     Example:
@@ -92,7 +92,7 @@ def short_of_memory(available: int) -> Iterator[Problem]:
         (1, 0)
     """
     if 0 < available < _COMPILING:
-        yield Problem(
+        yield Finding(
             "warning",
             f"{format_bytes(available)} of memory are available; compiling an adapter may need "
             f"up to {format_bytes(_COMPILING)}",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgmo.allocator.session.session import Session
 from pgmo.errors import AdapterError
-from pgmo.integrations.guest import Guest
+from pgmo.integrations.training_hook import TrainingHook
 
 _NAMES = ("lightning.pytorch", "pytorch_lightning")
 
@@ -77,7 +77,7 @@ class PgmoCallback(_Callback):
         **options: Any,
     ) -> None:
         super().__init__()
-        self._guest = Guest(
+        self._hook = TrainingHook(
             profile_iterations=profile_iterations, plan=plan, save=save, device=device, **options
         )
         self._steps = 0
@@ -85,17 +85,17 @@ class PgmoCallback(_Callback):
     @property
     def session(self) -> Session | None:
         """The session, for its summary, profile and plan; None before training has begun."""
-        return self._guest.session
+        return self._hook.session
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Opens the session."""
         strategy = type(trainer.strategy).__name__
         if strategy not in _STRATEGIES:
-            self._guest.refuse(
+            self._hook.refuse(
                 f"Lightning's {strategy} is not supported; {' and '.join(_STRATEGIES)} are"
             )
         self._steps = trainer.global_step
-        self._guest.begin(trainer.strategy.root_device, trainer.global_rank, trainer.world_size)
+        self._hook.begin(trainer.strategy.root_device, trainer.global_rank, trainer.world_size)
 
     def on_train_batch_end(
         self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
@@ -103,39 +103,39 @@ class PgmoCallback(_Callback):
         """Ends an iteration if an optimizer has stepped since the last one."""
         if trainer.global_step != self._steps:
             self._steps = trainer.global_step
-            self._guest.end_iteration()
+            self._hook.end_iteration()
         if _validation_is_due(trainer, batch_idx):
-            self._guest.pause()  # its loader fetches the first batch before it says anything
+            self._hook.pause()  # its loader fetches the first batch before it says anything
 
     def on_train_batch_start(
         self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int
     ) -> None:
         """Goes on, where a validation that seemed due did not come."""
-        self._guest.resume()
+        self._hook.resume()
 
     def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
         """Leaves validation out."""
-        self._guest.pause()
+        self._hook.pause()
 
     def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
         """Goes on after validation."""
-        self._guest.resume()
+        self._hook.resume()
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
         """Closes the session."""
-        self._guest.end()
+        self._hook.end()
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
         """Keeps what is known if memory ran out, and closes the session."""
-        self._guest.fail(exception)
+        self._hook.fail(exception)
 
     def state_dict(self) -> dict[str, Any]:
         """What checkpoints keep: where the plan lies."""
-        return {"plan": self._guest.plan_path}
+        return {"plan": self._hook.plan_path}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Begins with the plan that a checkpoint names, if it is still there."""
-        self._guest.remember(state_dict.get("plan"))
+        self._hook.remember(state_dict.get("plan"))
 
 
 def _validation_is_due(trainer: Any, batch_idx: int) -> bool:

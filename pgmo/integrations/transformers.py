@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgmo.allocator.session.session import Session
 from pgmo.errors import AdapterError
-from pgmo.integrations.guest import Guest
+from pgmo.integrations.training_hook import TrainingHook
 
 if TYPE_CHECKING:
 
@@ -58,53 +58,53 @@ class PgmoTrainerCallback(_Callback):
     ) -> None:
         super().__init__()
         self._arguments = {"profile_iterations": profile_iterations, "save": save and str(save)}
-        self._guest = Guest(
+        self._hook = TrainingHook(
             profile_iterations=profile_iterations, plan=plan, save=save, device=device, **options
         )
 
     @property
     def session(self) -> Session | None:
         """The session, for its summary, profile and plan; None before training has begun."""
-        return self._guest.session
+        return self._hook.session
 
     @property
     def plan_path(self) -> str | None:
         """Where the plan lies."""
-        return self._guest.plan_path
+        return self._hook.plan_path
 
     @plan_path.setter
     def plan_path(self, path: str | None) -> None:
-        self._guest.remember(path)  # a checkpoint's
+        self._hook.remember(path)  # a checkpoint's
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Opens the session."""
         reason = _unsupported(args)
         if reason:
-            self._guest.refuse(f"{reason} is not supported")
-        self._guest.begin(args.device, args.process_index, args.world_size)
+            self._hook.refuse(f"{reason} is not supported")
+        self._hook.begin(args.device, args.process_index, args.world_size)
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Goes on, where an evaluation was left without saying so."""
-        self._guest.resume()
+        self._hook.resume()
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Ends an iteration; leaves out the evaluation that is due."""
-        self._guest.end_iteration()
+        self._hook.end_iteration()
         if control.should_evaluate:
-            self._guest.pause()
+            self._hook.pause()
 
     def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Leaves out the evaluation that is due."""
         if control.should_evaluate:
-            self._guest.pause()
+            self._hook.pause()
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Goes on after evaluation."""
-        self._guest.resume()
+        self._hook.resume()
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Closes the session."""
-        self._guest.end()
+        self._hook.end()
 
     def state(self) -> dict[str, Any]:
         """What checkpoints keep: where the plan lies."""

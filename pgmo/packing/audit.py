@@ -49,7 +49,7 @@ def audit(
         The checks, those of the main plan first. The plan can be used if all have passed.
 
     Example:
-        >>> from pgmo.packing.solving.portfolio import plan
+        >>> from pgmo.packing.planner import plan
         >>> profile = Profile.from_columns(size=[64, 64], start=[0, 1], end=[1, 2], ticks=2)
         >>> [check.name for check in audit(plan(profile), profile)]
         ['slots', 'max load', 'bound', 'fingerprint', 'profile']

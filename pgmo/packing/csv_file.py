@@ -97,7 +97,7 @@ def table_of_plan(plan: Plan) -> tuple[BlockTable, NDArray[np.int64]]:
     out.
 
     Example:
-        >>> from pgmo.packing.solving.portfolio import plan
+        >>> from pgmo.packing.planner import plan
         >>> from pgmo.profiler.profile import Profile
         >>> table, offset = table_of_plan(
         ...     plan(Profile.from_columns(size=[8, 9], start=[0, 1], end=[3, 2], ticks=2))

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pgmo.columns import as_column
+from pgmo.display import NotebookFrame, formatter
 from pgmo.errors import PlanError
 from pgmo.packing.solving.result import Incumbent
 from pgmo.units import format_bytes
 
 if TYPE_CHECKING:
     from pgmo.profiler.profile import Profile, ProfileMeta
-    from pgmo.report.page.notebook import Frame
 
 UNPLANNED = -1
 """`offset` of a block without a slot, `alternate` of one without a second slot."""
@@ -79,7 +79,7 @@ class Plan:
             `pgmo.packing.validator.validate` to say.
 
     Example:
-        >>> from pgmo.packing.solving.portfolio import plan
+        >>> from pgmo.packing.planner import plan
         >>> from pgmo.profiler.profile import Profile
         >>> plan(Profile.from_columns(size=[64, 64], start=[0, 1], end=[1, 2], ticks=2))
         Plan(2 of 2 blocks in 64 B, max load 64 B, gap 0.00 %, optimal, by best-fit)
@@ -139,7 +139,7 @@ class Plan:
             ProfileError: when the plan's blocks are none that a profile can have.
 
         Example:
-            >>> from pgmo.packing.solving.portfolio import plan
+            >>> from pgmo.packing.planner import plan
             >>> from pgmo.profiler.profile import Profile
             >>> profile = Profile.from_columns(size=[64], start=[0], end=[1], ticks=1)
             >>> plan(profile).profile().fingerprint == profile.fingerprint
@@ -160,7 +160,7 @@ class Plan:
         """How far the arena is above the max load: 0.01 is one per cent; 0.0 when empty.
 
         Example:
-            >>> from pgmo.packing.solving.portfolio import plan
+            >>> from pgmo.packing.planner import plan
             >>> from pgmo.profiler.profile import Profile
             >>> plan(Profile.from_columns(size=[], start=[], end=[], ticks=0)).gap
             0.0
@@ -172,7 +172,7 @@ class Plan:
         """Bytes of the arena that are in unified memory, on the host; 0 without a budget.
 
         Example:
-            >>> from pgmo.packing.solving.portfolio import plan
+            >>> from pgmo.packing.planner import plan
             >>> from pgmo.profiler.profile import Profile
             >>> profile = Profile.from_columns(size=[512, 512], start=[0, 1], end=[2, 2], ticks=2)
             >>> plan(profile, alignment=512, budget=512).spilled
@@ -198,11 +198,9 @@ class Plan:
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the blocks in the arena, and the figures."""
-        from pgmo.report.page.notebook import plan_html
+        return formatter().plan_html(self)
 
-        return plan_html(self)
-
-    def show(self, *, height: int = 900) -> "Frame":
+    def show(self, *, height: int = 900) -> NotebookFrame:
         """The whole report inside of a notebook; `Profile.show(plan)` has the blocks' origins, too.
 
         Args:
@@ -211,9 +209,7 @@ class Plan:
         Example:
             >>> plan.show()  # doctest: +SKIP
         """
-        from pgmo.report.page.notebook import show
-
-        return show(self.profile(), self, height=height)
+        return formatter().show(self.profile(), self, height=height)
 
     def _outside(self) -> str:
         return f", {format_bytes(self.spilled)} of it spilled" if self.spilled else ""

@@ -31,7 +31,7 @@ def validate(plan: Plan) -> None:
 
     Example:
         >>> from dataclasses import replace
-        >>> from pgmo.packing.solving.portfolio import plan
+        >>> from pgmo.packing.planner import plan
         >>> from pgmo.profiler.profile import Profile
         >>> good = plan(Profile.from_columns(size=[64, 64], start=[0, 1], end=[2, 2], ticks=2))
         >>> validate(good)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pgmo.columns import as_column
+from pgmo.display import NotebookFrame, formatter
 from pgmo.errors import ProfileError
 from pgmo.profiler.tag import Tag
 from pgmo.profiler.trace import Trace
@@ -18,7 +19,6 @@ from pgmo.units import format_bytes
 
 if TYPE_CHECKING:
     from pgmo.packing.plan import Plan
-    from pgmo.report.page.notebook import Frame
 
 NEVER = -1
 """`end` of a persistent block: an iteration allocates it and no later iteration frees it."""
@@ -204,11 +204,9 @@ class Profile:
 
     def _repr_html_(self) -> str:
         """What a notebook shows: live bytes over the iteration, and the figures."""
-        from pgmo.report.page.notebook import profile_html
+        return formatter().profile_html(self)
 
-        return profile_html(self)
-
-    def show(self, plan: "Plan | None" = None, *, height: int = 900) -> "Frame":
+    def show(self, plan: "Plan | None" = None, *, height: int = 900) -> NotebookFrame:
         """The whole report inside of a notebook.
 
         Args:
@@ -221,9 +219,7 @@ class Profile:
         Example:
             >>> profile.show(plan)  # doctest: +SKIP
         """
-        from pgmo.report.page.notebook import show
-
-        return show(self, plan, height=height)
+        return formatter().show(self, plan, height=height)
 
     @cached_property
     def persistent(self) -> NDArray[np.bool_]:

@@ -4,13 +4,15 @@ from collections import Counter, defaultdict
 
 from pgmo.recompute.capture.divide import divided
 from pgmo.recompute.planners.graph import Graph
-from pgmo.recompute.runtime.decide import Planned
+from pgmo.recompute.runtime.decide import PlannedStep
 from pgmo.units import format_bytes
 
 _MODULES = 12  # that are listed
 
 
-def explain(planned: Planned, budget: int | str | None, measured: int | None, resident: int) -> str:
+def explain(
+    planned: PlannedStep, budget: int | str | None, measured: int | None, resident: int
+) -> str:
     """Several lines: the peaks, the cost, the modules with most to forget, the peak's place."""
     schedule, graph = planned.schedule, planned.captured.graph
     lines = [
@@ -45,7 +47,7 @@ def _budget(budget: int | str | None) -> str:
     return f"The budget is {format_bytes(int(budget))}."
 
 
-def _modules(planned: Planned) -> list[str]:
+def _modules(planned: PlannedStep) -> list[str]:
     graph = planned.captured.graph
     names: dict[str, Counter[str]] = defaultdict(Counter)
     sizes: Counter[str] = Counter()
@@ -80,7 +82,7 @@ def _modules(planned: Planned) -> list[str]:
     return lines
 
 
-def _peak(planned: Planned) -> str:
+def _peak(planned: PlannedStep) -> str:
     schedule, graph = planned.schedule, planned.captured.graph
     step = schedule.peak_step
     operation = graph.operations[schedule.peak_operation]
@@ -103,7 +105,7 @@ def _peak(planned: Planned) -> str:
     )
 
 
-def _divided(planned: Planned) -> list[str]:
+def _divided(planned: PlannedStep) -> list[str]:
     count = divided(planned.captured)
     if not count:
         return []

@@ -7,7 +7,7 @@ import torch
 from pgmo.recompute.curve import Curve
 from pgmo.recompute.explain import explain
 from pgmo.recompute.planners import planning
-from pgmo.recompute.runtime.decide import Planned
+from pgmo.recompute.runtime.decide import PlannedStep
 from pgmo.recompute.runtime.dispatch import CapturedCall
 from pgmo.recompute.step_profile import step_profile
 from pgmo.units import format_bytes
@@ -35,7 +35,7 @@ class RecomputePlan:
         self._call, self.resident = call, resident
 
     @property
-    def _planned(self) -> Planned:
+    def _planned(self) -> PlannedStep:
         return self._call.planned  # another one when the step was planned again
 
     @property

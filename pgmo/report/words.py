@@ -39,7 +39,7 @@ def explanation_lines(told: "Explanation") -> list[str]:
             "are there all the time, on top of the peak"
         )
     lines += reserved_lines(told)
-    lines += _course(told)
+    lines += _state(told)
     lines += leak_lines(told.leaks)
     lines += [f"hint        {hint.title}: {hint.text}" for hint in told.hints]
     return lines
@@ -117,7 +117,7 @@ def leak_lines(leaks: Leaks, memory: int | None = None) -> list[str]:
     return lines
 
 
-def _course(told: "Explanation") -> list[str]:
+def _state(told: "Explanation") -> list[str]:
     """Drift and streams, where there is something to say."""
     lines = []
     drift = told.drift

@@ -19,7 +19,7 @@ _SERVED = ("cpu", "cuda")
 
 
 @dataclass(frozen=True)
-class Wishes:
+class RunOptions:
     """What the sessions are to do.
 
     Args:
@@ -33,7 +33,7 @@ class Wishes:
         budget: of device memory on CUDA devices, in bytes; None for any.
 
     Example:
-        >>> Wishes("train").profile_only
+        >>> RunOptions("train").profile_only
         False
     """
 
@@ -50,7 +50,7 @@ class Wishes:
         """A path as seen from where the program was started.
 
         Example:
-            >>> Wishes("train", start=Path("/home/me")).shown(Path("/home/me/plans/a.pgmoplan"))
+            >>> RunOptions("train", start=Path("/home/me")).shown(Path("/home/me/plans/a.pgmoplan"))
             PosixPath('plans/a.pgmoplan')
         """
         return path.relative_to(self.start) if path.is_relative_to(self.start) else path
@@ -63,7 +63,7 @@ class Supervision:
     Whatever goes wrong in here is noted, and the program goes on without.
 
     Args:
-        wishes: what to do.
+        options: what to do.
         after_iteration: called after each, for those who watch.
 
     Attributes:
@@ -72,11 +72,11 @@ class Supervision:
         saved: files that were written.
 
     Example:
-        >>> Supervision(Wishes("train")).sessions
+        >>> Supervision(RunOptions("train")).sessions
         []
     """
 
-    wishes: Wishes
+    options: RunOptions
     after_iteration: Callable[["Supervision"], None] | None = None
     sessions: list[Session] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -97,7 +97,7 @@ class Supervision:
     def begin(self, devices: list[str]) -> None:
         """Opens a session for each of these devices that can be served."""
         with self._harmless():
-            wanted = [self.wishes.device] if self.wishes.device else devices
+            wanted = [self.options.device] if self.options.device else devices
             served = [one for one in wanted if one.partition(":")[0] in _SERVED]
             if not served:
                 self.notes.append(
@@ -116,7 +116,7 @@ class Supervision:
         with self._harmless():
             for session in self.sessions:
                 session.step()
-            if self.wishes.profile_only:
+            if self.options.profile_only:
                 self._save_profiles()
             if self.after_iteration is not None:
                 self.after_iteration(self)
@@ -162,22 +162,22 @@ class Supervision:
                 for session in self.sessions
             ],
             "notes": self.notes,
-            "saved": [str(self.wishes.shown(path)) for path in self.saved],
+            "saved": [str(self.options.shown(path)) for path in self.saved],
         }
 
     # --- parts ----------------------------------------------------------------------------------
 
     def _open(self, device: str, *, alone: bool) -> None:
-        wishes = self.wishes
-        name = wishes.name if alone else f"{wishes.name}-{device.replace(':', '')}"
+        options = self.options
+        name = options.name if alone else f"{options.name}-{device.replace(':', '')}"
         session = optimize(
             device=device,
-            plan=None if wishes.plan is None else str(wishes.start / wishes.plan),
-            save=None if wishes.profile_only or not wishes.save else wishes.start / wishes.save,
+            plan=None if options.plan is None else str(options.start / options.plan),
+            save=None if options.profile_only or not options.save else options.start / options.save,
             model_name=name,
-            record_only=wishes.profile_only,
-            memory="device" if device == "cpu" else wishes.memory,
-            budget=None if device == "cpu" else wishes.budget,
+            record_only=options.profile_only,
+            memory="device" if device == "cpu" else options.memory,
+            budget=None if device == "cpu" else options.budget,
         )
         session.__enter__()
         session.give_way = self._give_way
@@ -190,8 +190,8 @@ class Supervision:
 
     def _save_profiles(self) -> None:
         for number, session in enumerate(self.sessions):
-            name = self.wishes.name if not number else f"{self.wishes.name}-{number + 1}"
-            path = self.wishes.start / (self.wishes.save or ".") / f"{name}.pgmoprof"
+            name = self.options.name if not number else f"{self.options.name}-{number + 1}"
+            path = self.options.start / (self.options.save or ".") / f"{name}.pgmoprof"
             if session.profile is not None and path not in self.saved:
                 try:
                     path.parent.mkdir(parents=True, exist_ok=True)

@@ -19,13 +19,13 @@ def main(library: Path) -> None:
     world = World(library)
     torch_cuda.adapter_library = lambda: world.adapter  # type: ignore[assignment]
     torch.cuda.memory.get_allocator_backend = lambda: "native"  # of a torch without CUDA
-    framework = torch_cuda.TorchCuda(0)
+    adapter = torch_cuda.TorchCuda(0)
     world.adapter.call("pgmo_install")
-    engine = framework.engine
+    engine = adapter.engine
     # Each lives for eight requests, in one of sixteen places, and serves any size; most threads
     # ask on the default stream, the others find nothing planned.
     slots = [Slot(4096, 4096 * (at % 16), end=at + 8, varying=True) for at in range(160)]
-    serve(framework, slots, arena=4096 * 16)
+    serve(adapter, slots, arena=4096 * 16)
     stop = threading.Event()
 
     def session() -> None:

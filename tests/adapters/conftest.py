@@ -29,7 +29,7 @@ def new_world(libraries, tmp_path, monkeypatch) -> Iterator[Callable[[str], Worl
     import torch
 
     monkeypatch.setenv("PGMO_CHECK", "1")
-    monkeypatch.setattr(torch_cuda, "_frameworks", {})
+    monkeypatch.setattr(torch_cuda, "_adapters", {})
     monkeypatch.setattr(torch_cuda, "_open", set())
     monkeypatch.setattr(torch.cuda, "init", lambda: None)
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
@@ -56,12 +56,12 @@ def world(new_world) -> World:
 
 
 @pytest.fixture
-def framework_of(world) -> Callable[[int], torch_cuda.TorchCuda]:
+def adapter_of(world) -> Callable[[int], torch_cuda.TorchCuda]:
     """The adapter's Python half for a device, installed."""
 
     def make(index: int) -> torch_cuda.TorchCuda:
         made = torch_cuda.TorchCuda(index)
-        torch_cuda._frameworks[index] = made
+        torch_cuda._adapters[index] = made
         made.install()
         return made
 
@@ -69,6 +69,6 @@ def framework_of(world) -> Callable[[int], torch_cuda.TorchCuda]:
 
 
 @pytest.fixture
-def framework(framework_of) -> torch_cuda.TorchCuda:
+def adapter(adapter_of) -> torch_cuda.TorchCuda:
     """Of device 0."""
-    return framework_of(0)
+    return adapter_of(0)

@@ -3,50 +3,50 @@
 from tests.adapters.world import Slot, serve
 
 
-def test_an_arena_goes_back_once_with_its_last_block(world, framework):
-    serve(framework, [Slot(1000, 0, end=2), Slot(1000, 1024, end=2)])
+def test_an_arena_goes_back_once_with_its_last_block(world, adapter):
+    serve(adapter, [Slot(1000, 0, end=2), Slot(1000, 1024, end=2)])
     blocks = [world.allocate(1000) for _ in range(2)]
-    framework.engine.remove_plans()
-    framework.engine.detach_arena()
+    adapter.engine.remove_plans()
+    adapter.engine.detach_arena()
     world.log()
     blocks[0].free()
     assert world.log() == []
     blocks[1].free()
     assert world.log() == ["beneath: free(4096)"]
-    framework.engine.detach_arena()
+    adapter.engine.detach_arena()
     assert world.log() == []
     assert world.living() == 0
 
 
-def test_an_arena_without_blocks_goes_back_at_once(world, framework):
-    serve(framework, [Slot(1000, 0, end=1)])
+def test_an_arena_without_blocks_goes_back_at_once(world, adapter):
+    serve(adapter, [Slot(1000, 0, end=1)])
     world.allocate(1000).free()
-    framework.engine.remove_plans()
-    framework.engine.detach_arena()
+    adapter.engine.remove_plans()
+    adapter.engine.detach_arena()
     assert world.living() == 0
 
 
-def test_an_arena_that_no_engine_was_given(world, framework):
-    framework.take_arena(4096, 0).return_now()
+def test_an_arena_that_no_engine_was_given(world, adapter):
+    adapter.take_arena(4096, 0).return_now()
     assert world.log() == [
         "beneath: raw_alloc_with_stream(4096, 0x0)",
         "beneath: free(4096)",
     ]
 
 
-def test_an_arena_goes_back_to_where_it_came_from(world, framework):
-    memory = framework.take_arena(4096, 0)
-    framework.uninstall()
+def test_an_arena_goes_back_to_where_it_came_from(world, adapter):
+    memory = adapter.take_arena(4096, 0)
+    adapter.uninstall()
     world.store(world.upstream(1))
-    framework.install()
+    adapter.install()
     memory.return_now()
     # Used on other streams meanwhile, perhaps, and nobody was told.
     assert world.log()[-2:] == ["cudaDeviceSynchronize(0)", "beneath: free(4096)"]
 
 
-def test_a_region_is_in_a_pool_of_its_own(world, framework):
+def test_a_region_is_in_a_pool_of_its_own(world, adapter):
     """A block that is cut from a cached segment would pin that."""
-    first, second = framework.take_region(1000), framework.take_region(1000)
+    first, second = adapter.take_region(1000), adapter.take_region(1000)
     log = world.log()
     assert first.bytes == 1024
     pools = [line.partition("from pool ")[2] for line in log if "from pool" in line]
@@ -66,11 +66,11 @@ def test_a_region_is_in_a_pool_of_its_own(world, framework):
     assert world.log() == ["cudaDeviceSynchronize(0)", "beneath: free(1024)"] * 2
 
 
-def test_a_region_goes_back_once_with_its_last_block(world, framework):
-    memory = framework.take_region(4096)
-    region = framework.engine.add_region(memory.base, memory.bytes, *memory.owner)
-    address = framework.engine.place_in_region(region, 512, 1000)
-    framework.engine.close_region(region)
+def test_a_region_goes_back_once_with_its_last_block(world, adapter):
+    memory = adapter.take_region(4096)
+    region = adapter.engine.add_region(memory.base, memory.bytes, *memory.owner)
+    address = adapter.engine.place_in_region(region, 512, 1000)
+    adapter.engine.close_region(region)
     assert world.living() == 1
-    assert framework.engine.release(address)
+    assert adapter.engine.release(address)
     assert world.living() == 0

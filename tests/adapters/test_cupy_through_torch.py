@@ -29,6 +29,7 @@ def cupy(world, monkeypatch):
     def request(size, device, stream):
         return world.raw_alloc_with_stream(size, stream, device)
 
+    monkeypatch.delattr(torch._C, "_cuda_cudaCachingAllocator_raw_alloc", raising=False)
     monkeypatch.setattr(torch.cuda, "caching_allocator_alloc", request)
     monkeypatch.setattr(torch.cuda, "caching_allocator_delete", world.raw_delete)
     made.cuda.set_allocator(pgmo.cupy_torch_allocator())
@@ -38,8 +39,8 @@ def cupy(world, monkeypatch):
     assert made.runtime.log == []  # nothing reached the driver but through torch
 
 
-def test_one_plan_serves_both(cupy, world, framework):
-    framework.uninstall()
+def test_one_plan_serves_both(cupy, world, adapter):
+    adapter.uninstall()
     seen = {}
 
     def iteration():
@@ -49,7 +50,7 @@ def test_one_plan_serves_both(cupy, world, framework):
         seen.update(tensor=tensor.address, array=array.ptr, elsewhere=elsewhere.ptr)
         tensor.free()
 
-    with open_session(framework) as session:
+    with open_session(adapter) as session:
         for _ in range(7):
             with session.iteration():
                 iteration()
@@ -61,9 +62,9 @@ def test_one_plan_serves_both(cupy, world, framework):
     assert world.current == world.upstream()
 
 
-def test_arrays_live_on_after_the_session(cupy, world, framework):
-    framework.uninstall()
-    with open_session(framework) as session:
+def test_arrays_live_on_after_the_session(cupy, world, adapter):
+    adapter.uninstall()
+    with open_session(adapter) as session:
         for _ in range(6):
             with session.iteration():
                 kept = [alloc(cupy, 3000)]
@@ -157,6 +158,7 @@ def test_arrays_that_outlive_the_interpreter():
         "cupy = sys.modules['cupy'] = fake_cupy.make()\n"
         "torch.version.cuda, torch.cuda.is_available = '13.0', lambda: True\n"
         "torch.cuda.init = lambda: None\n"
+        "torch._C._cuda_cudaCachingAllocator_raw_alloc = None\n"
         "torch.cuda.caching_allocator_alloc = lambda size, device, stream: 4096\n"
         "torch.cuda.caching_allocator_delete = lambda address: print('freed', address)\n"
         "import pgmo\n"

@@ -19,10 +19,10 @@ def answers(world, allocator):
 
 @pytest.mark.parametrize("busy", [False, True])
 def test_every_method_arrives_with_its_arguments_and_comes_back_with_its_result(
-    world, framework, busy
+    world, adapter, busy
 ):
     if busy:
-        serve(framework, [Slot(1000, 0, end=1)])
+        serve(adapter, [Slot(1000, 0, end=1)])
     expected = answers(world, world.upstream())
     assert len(expected) >= 28  # in PyTorch 2.6
     for (_, name), (log, _) in expected.items():
@@ -33,7 +33,7 @@ def test_every_method_arrives_with_its_arguments_and_comes_back_with_its_result(
     assert methods >= {"emptyCache", "getDeviceStats", "snapshot", "memcpyAsync", "copy_data"}
 
 
-def test_bypass_passes_everything_on(world, framework):
+def test_bypass_passes_everything_on(world, adapter):
     block = world.allocate(1000)
     raw = world.raw_alloc_with_stream(3000, stream=2)
     with world.on(stream=3):
@@ -49,24 +49,24 @@ def test_bypass_passes_everything_on(world, framework):
         *("allocate", "raw_alloc_with_stream", "raw_alloc_with_stream"),
         *("recordStream", "getBaseAllocation", "shareIpcHandle", "free", "free", "free"),
     ]
-    assert framework.engine.statistics()["requests"] == 0
-    assert len(framework.engine.events()) == 0
+    assert adapter.engine.statistics()["requests"] == 0
+    assert len(adapter.engine.events()) == 0
     assert world.living() == 0
 
 
-def test_the_current_stream_goes_with_a_raw_request(world, framework):
+def test_the_current_stream_goes_with_a_raw_request(world, adapter):
     with world.on(stream=3):
         raw = world.raw_alloc(2000)
     assert world.log() == ["beneath: raw_alloc_with_stream(2000, 0x103)"]
     world.raw_delete(raw)
 
 
-def test_nothing_is_asked_for_nothing(world, framework):
-    serve(framework, [Slot(1000, 0, end=1)])
+def test_nothing_is_asked_for_nothing(world, adapter):
+    serve(adapter, [Slot(1000, 0, end=1)])
     empty = world.allocate(0)
     assert empty.address == 0
     empty.record_stream(3)
     empty.free()
     assert world.raw_alloc(0) == 0
     world.raw_delete(0)
-    assert framework.engine.statistics()["requests"] == 0
+    assert adapter.engine.statistics()["requests"] == 0

@@ -12,44 +12,44 @@ from tests.adapters.world import Slot, serve
 ONE = [Slot(1000, 0, end=1)]
 
 
-def test_restores_what_was_there(world, framework):
+def test_restores_what_was_there(world, adapter):
     assert world.current != world.upstream()
     assert world.current == world.adapter.address("pgmo_adapter")
-    framework.uninstall()
+    adapter.uninstall()
     assert world.current == world.upstream()
 
 
-def test_twice_is_once(world, framework):
-    adapter = world.current
-    framework.install()
-    assert world.current == adapter
-    framework.uninstall()
-    framework.uninstall()
+def test_twice_is_once(world, adapter):
+    installed = world.current
+    adapter.install()
+    assert world.current == installed
+    adapter.uninstall()
+    adapter.uninstall()
     assert world.current == world.upstream()
-    framework.install()
-    assert world.current == adapter
+    adapter.install()
+    assert world.current == installed
 
 
-def test_the_deleter_of_raw_blocks_is_that_of_the_allocator_beneath(world, framework):
+def test_the_deleter_of_raw_blocks_is_that_of_the_allocator_beneath(world, adapter):
     assert world.ask("knows_raw_deleter", 0)
 
 
-def test_blocks_outlive_the_allocator_that_they_came_from(world, framework):
-    framework.uninstall()
+def test_blocks_outlive_the_allocator_that_they_came_from(world, adapter):
+    adapter.uninstall()
     before = world.allocate(1000)
-    framework.install()
-    framework.engine.start_recording()
+    adapter.install()
+    adapter.engine.start_recording()
     adopted = world.allocate(2000)
-    serve(framework, ONE)
+    serve(adapter, ONE)
     slot = world.allocate(1000)
-    assert framework.engine.owns(slot.address)
+    assert adapter.engine.owns(slot.address)
     before.free()
     assert world.log()[-1] == "beneath: free(1024)"
 
-    framework.engine.stop_recording()
-    framework.engine.remove_plans()
-    framework.engine.detach_arena()
-    framework.uninstall()
+    adapter.engine.stop_recording()
+    adapter.engine.remove_plans()
+    adapter.engine.detach_arena()
+    adapter.uninstall()
     world.log()
     slot.fill(7)
     assert slot.holds(7)
@@ -61,23 +61,23 @@ def test_blocks_outlive_the_allocator_that_they_came_from(world, framework):
     assert world.living() == 0
 
 
-def test_without_an_absence_nothing_waits_for_the_device(world, framework):
-    framework.engine.start_recording()
+def test_without_an_absence_nothing_waits_for_the_device(world, adapter):
+    adapter.engine.start_recording()
     adopted = world.allocate(2000)
-    serve(framework, ONE)
+    serve(adapter, ONE)
     slot = world.allocate(1000)
-    framework.engine.detach_arena()
+    adapter.engine.detach_arena()
     adopted.free()
     slot.free()
     assert world.living() == 0
     assert not any("Synchronize" in line for line in world.log())
 
 
-def test_a_survivor_is_waited_for_once(world, framework):
-    framework.engine.start_recording()
+def test_a_survivor_is_waited_for_once(world, adapter):
+    adapter.engine.start_recording()
     blocks = [world.allocate(1000 * number) for number in (1, 2)]
-    framework.uninstall()
-    framework.install()
+    adapter.uninstall()
+    adapter.install()
     later = world.allocate(5000)
     world.log()
     blocks[0].free()
@@ -86,26 +86,26 @@ def test_a_survivor_is_waited_for_once(world, framework):
     assert world.log() == ["beneath: free(5120)"]
 
 
-def test_another_allocator_on_top_is_reported(world, framework):
+def test_another_allocator_on_top_is_reported(world, adapter):
     ours = world.current
     world.store(world.upstream(1))
     with pytest.raises(AdapterError, match="another CUDA allocator was installed on top of pgmo's"):
-        framework.uninstall()
+        adapter.uninstall()
     assert world.current == world.upstream(1)
     with pytest.raises(AdapterError, match="take that one away before"):
-        framework.install()  # two of ours in one chain
+        adapter.install()  # two of ours in one chain
     world.store(ours)
-    framework.install()
-    framework.uninstall()
+    adapter.install()
+    adapter.uninstall()
     assert world.current == world.upstream()
 
 
-def test_wraps_whichever_allocator_is_there(world, framework):
-    framework.engine.start_recording()
+def test_wraps_whichever_allocator_is_there(world, adapter):
+    adapter.engine.start_recording()
     first = world.allocate(1000)
-    framework.uninstall()
+    adapter.uninstall()
     world.store(world.upstream(1))
-    framework.install()
+    adapter.install()
     second = world.allocate(2000)
     assert (world.living(0), world.living(1)) == (1, 1)
     world.log()
@@ -119,7 +119,7 @@ def test_wraps_whichever_allocator_is_there(world, framework):
     assert (world.living(0), world.living(1)) == (0, 1)
     second.free()
     assert world.living(1) == 0
-    framework.uninstall()
+    adapter.uninstall()
     assert world.current == world.upstream(1)
 
 
@@ -127,23 +127,23 @@ def test_sessions_find_what_torch_itself_has_installed(world):
     """`change_current_allocator` stores the same object, and nobody takes that away."""
     ours = world.adapter.address("pgmo_adapter")
     world.store(ours)
-    framework = torch_cuda.TorchCuda(0)
-    framework.install()
+    adapter = torch_cuda.TorchCuda(0)
+    adapter.install()
     assert world.current == ours
-    serve(framework, ONE)
+    serve(adapter, ONE)
     block = world.allocate(1000)
-    assert framework.engine.owns(block.address)
+    assert adapter.engine.owns(block.address)
     block.free()
-    framework.engine.detach_arena()
-    framework.uninstall()
+    adapter.engine.detach_arena()
+    adapter.uninstall()
     assert world.current == ours
     block = world.allocate(1000)
-    assert not framework.engine.owns(block.address)
+    assert not adapter.engine.owns(block.address)
     block.free()
     assert world.living() == 0
 
 
-def test_an_engine_of_another_version_or_a_second_one_is_refused(world, framework):
+def test_an_engine_of_another_version_or_a_second_one_is_refused(world, adapter):
     other = _core.Engine()
     table = ctypes.c_void_p(_core.engine_api())
     with pytest.raises(AdapterError, match="from another engine already"):

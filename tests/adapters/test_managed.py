@@ -38,7 +38,9 @@ def test_requests_of_all_threads_and_streams_go_there(world):
     assert world.log().count("beneath: from pool (0, 9)") == 3
     end(world)
     world.allocate(1000)
-    assert world.log() == [
+    # Older versions empty all pools.
+    log = [line.replace("emptyCache()", "emptyCache((0, 9))") for line in world.log()]
+    assert log == [
         "beneath: endAllocateToPool(0, (0, 9))",
         *(["beneath: releasePool(0, (0, 9))"] * 2),  # for torch.cuda.MemPool, too
         "beneath: emptyCache((0, 9))",
@@ -55,21 +57,21 @@ def test_what_is_captured_does_not(world):
     end(world)
 
 
-def test_a_session_over_it_sees_and_serves_what_is_requested(world, framework):
+def test_a_session_over_it_sees_and_serves_what_is_requested(world, adapter):
     begin(world)
-    engine = framework.engine
+    engine = adapter.engine
     engine.start_recording()
     world.log()
     world.allocate(1000).free()
     assert len(engine.events()) == 2  # a pool that is begun on top of a session hides its requests
     engine.stop_recording()
-    bases = serve(framework, TWO)
+    bases = serve(adapter, TWO)
     assert "beneath: from pool (0, 9)" in world.log()  # so the arena lies there, too
     assert world.allocate(1000).address == bases[0]
     end(world)
 
 
-def test_a_pool_that_is_begun_on_top_of_it_comes_first(world, framework):
+def test_a_pool_that_is_begun_on_top_of_it_comes_first(world, adapter):
     begin(world)
     world.log()
     with world.pool(number=7):
@@ -108,7 +110,7 @@ def test_segments_come_from_the_runtime_and_are_counted(world):
     ]
 
 
-def test_what_is_spilled_goes_back_when_all_streams_are_done_with_it(world, framework):
+def test_what_is_spilled_goes_back_when_all_streams_are_done_with_it(world, adapter):
     memory = Memory()
     world.adapter.call("pgmo_take_spill", 0, ctypes.c_size_t(4096), ctypes.byref(memory))
     assert world.log()[-1] == "cudaMallocManaged(4096)"
@@ -119,9 +121,9 @@ def test_what_is_spilled_goes_back_when_all_streams_are_done_with_it(world, fram
     assert held(world)[0] == 0
 
 
-def test_more_than_there_is(world, framework):
+def test_more_than_there_is(world, adapter):
     with pytest.raises(AdapterError, match=r"no 2\.00 GiB of unified memory can be had"):
         world.adapter.call("pgmo_take_spill", 0, ctypes.c_size_t(2 << 30), ctypes.byref(Memory()))
     with pytest.raises(AdapterError, match="cuda:1 cannot use unified memory beyond"):
-        framework_of_device_1 = type(framework)(1)
+        framework_of_device_1 = type(adapter)(1)
         framework_of_device_1.take_spill(4096)

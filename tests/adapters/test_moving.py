@@ -16,14 +16,14 @@ BYTES = bytes(at % 251 for at in range(SIZE))
 
 
 @pytest.fixture
-def mover(world, framework):
+def mover(world, adapter):
     return StorageMover(world.adapter, 0)
 
 
 @pytest.fixture
-def tensor(world, framework):
+def tensor(world, adapter):
     """Over a block from beneath, as optimizer state that was born while recording."""
-    framework.engine.start_recording()
+    adapter.engine.start_recording()
     made = world.tensor(SIZE)
     ctypes.memmove(made.address, BYTES, SIZE)
     return made
@@ -33,7 +33,7 @@ def contents(tensor):
     return ctypes.string_at(tensor.address, SIZE)
 
 
-def test_what_there_is_to_know(world, framework, mover, tensor):
+def test_what_there_is_to_know(world, adapter, mover, tensor):
     view = mover.view(tensor.impl)
     assert (view.data, view.bytes, view.familiar) == (tensor.address, SIZE, True)
     assert (view.storage_uses, view.tensor_uses) == (1, 1)
@@ -44,11 +44,11 @@ def test_what_there_is_to_know(world, framework, mover, tensor):
     assert mover.view(tensor.impl).storage_uses == 1
 
 
-def test_familiar_are_blocks_of_ours_and_of_the_allocator_beneath(world, framework, mover):
+def test_familiar_are_blocks_of_ours_and_of_the_allocator_beneath(world, adapter, mover):
     unseen = world.tensor(SIZE)
-    serve(framework, [Slot(SIZE, 0, end=1)])
+    serve(adapter, [Slot(SIZE, 0, end=1)])
     slot = world.tensor(SIZE)
-    framework.engine.detach_arena()
+    adapter.engine.detach_arena()
     assert mover.view(unseen.impl).familiar
     assert mover.view(slot.impl).familiar
     ours = world.current
@@ -58,24 +58,24 @@ def test_familiar_are_blocks_of_ours_and_of_the_allocator_beneath(world, framewo
     assert not mover.view(strange.impl).familiar
 
 
-def test_to_a_region_with_all_views_and_bytes(world, framework, mover, tensor):
+def test_to_a_region_with_all_views_and_bytes(world, adapter, mover, tensor):
     second = tensor.view()
-    memory = framework.take_region(8192)
-    region = framework.engine.add_region(memory.base, memory.bytes, *memory.owner)
-    address = framework.engine.place_in_region(region, 1024, SIZE)
+    memory = adapter.take_region(8192)
+    region = adapter.engine.add_region(memory.base, memory.bytes, *memory.owner)
+    address = adapter.engine.place_in_region(region, 1024, SIZE)
     world.log()
     mover.move(mover.view(tensor.impl).storage, address)
     assert world.log() == ["beneath: free(3072)"]
     assert tensor.address == second.address == address == memory.base + 1024
     assert contents(tensor) == BYTES
-    framework.engine.close_region(region)
+    adapter.engine.close_region(region)
     tensor.free()
     assert contents(second) == BYTES
     second.free()
     assert world.living() == 0
 
 
-def test_by_way_of_the_host_into_a_slot(world, framework, mover, tensor):
+def test_by_way_of_the_host_into_a_slot(world, adapter, mover, tensor):
     second = tensor.view()
     storage = mover.view(tensor.impl).storage
     host = np.empty(SIZE, np.uint8)
@@ -83,19 +83,19 @@ def test_by_way_of_the_host_into_a_slot(world, framework, mover, tensor):
     assert bytes(host) == BYTES
     assert world.living() == 0  # nothing is held twice
     assert mover.view(tensor.impl) is None
-    bases = serve(framework, [Slot(500, 0, end=1), Slot(SIZE, 512, end=3)])
-    address = framework.engine.resettle(1, SIZE)
+    bases = serve(adapter, [Slot(500, 0, end=1), Slot(SIZE, 512, end=3)])
+    address = adapter.engine.resettle(1, SIZE)
     assert address == bases[0] + 512
     mover.unpark(storage, host.ctypes.data, address)
     assert tensor.address == second.address == address
     assert contents(second) == BYTES
-    assert framework.engine.statistics()["live_slot_bytes"] == SIZE
+    assert adapter.engine.statistics()["live_slot_bytes"] == SIZE
     tensor.free()
     second.free()
-    assert framework.engine.statistics()["live_slot_bytes"] == 0
+    assert adapter.engine.statistics()["live_slot_bytes"] == 0
 
 
-def test_back_to_the_framework_where_no_slot_is_free(world, framework, mover, tensor):
+def test_back_to_the_framework_where_no_slot_is_free(world, adapter, mover, tensor):
     storage = mover.view(tensor.impl).storage
     host = np.empty(SIZE, np.uint8)
     mover.park(storage, host.ctypes.data)
@@ -109,9 +109,9 @@ def test_back_to_the_framework_where_no_slot_is_free(world, framework, mover, te
     assert world.living() == 0
 
 
-def test_a_block_that_another_stream_reads_is_not_overwritten_early(world, framework, mover):
+def test_a_block_that_another_stream_reads_is_not_overwritten_early(world, adapter, mover):
     """A slot that is parked waits for that stream as if it were freed."""
-    bases = serve(framework, [Slot(SIZE, 0, end=1), Slot(SIZE, 0, end=2)])
+    bases = serve(adapter, [Slot(SIZE, 0, end=1), Slot(SIZE, 0, end=2)])
     block = world.allocate(SIZE)
     block.record_stream(3)
     moved = world.tensor_over(block)
@@ -121,7 +121,7 @@ def test_a_block_that_another_stream_reads_is_not_overwritten_early(world, frame
         assert world.allocate(SIZE).address != bases[0]
 
 
-def test_synchronizing_is_of_the_device_asked_for(world, framework):
+def test_synchronizing_is_of_the_device_asked_for(world, adapter):
     mover = StorageMover(world.adapter, 2)
     world.log()
     mover.synchronize()
@@ -129,22 +129,22 @@ def test_synchronizing_is_of_the_device_asked_for(world, framework):
     assert world.ask("device") == 0
 
 
-def test_the_old_block_is_freed_when_the_bytes_have_arrived(world, framework, mover, tensor):
+def test_the_old_block_is_freed_when_the_bytes_have_arrived(world, adapter, mover, tensor):
     """Copies inside of a device are only submitted when cudaMemcpy returns."""
-    memory = framework.take_region(8192)
-    region = framework.engine.add_region(memory.base, memory.bytes, *memory.owner)
-    address = framework.engine.place_in_region(region, 0, SIZE)
+    memory = adapter.take_region(8192)
+    region = adapter.engine.add_region(memory.base, memory.bytes, *memory.owner)
+    address = adapter.engine.place_in_region(region, 0, SIZE)
     with world.held(stream=0):
         mover.move(mover.view(tensor.impl).storage, address)
         assert contents(tensor) == BYTES
 
 
 @pytest.mark.parametrize("step", ["move", "unpark"])
-def test_an_address_is_released_when_the_move_fails(world, framework, mover, tensor, step):
+def test_an_address_is_released_when_the_move_fails(world, adapter, mover, tensor, step):
     """By the one that it was given to, and by nobody else."""
-    memory = framework.take_region(8192)
-    region = framework.engine.add_region(memory.base, memory.bytes, *memory.owner)
-    address = framework.engine.place_in_region(region, 0, SIZE)
+    memory = adapter.take_region(8192)
+    region = adapter.engine.add_region(memory.base, memory.bytes, *memory.owner)
+    address = adapter.engine.place_in_region(region, 0, SIZE)
     storage = mover.view(tensor.impl).storage
     host = np.frombuffer(BYTES, np.uint8).copy()
     with world.failing(3), pytest.raises(AdapterError, match="CUDA error"):
@@ -152,13 +152,13 @@ def test_an_address_is_released_when_the_move_fails(world, framework, mover, ten
             mover.move(storage, address)
         else:
             mover.unpark(storage, host.ctypes.data, address)
-    assert framework.engine.statistics()["live_region_bytes"] == 0
+    assert adapter.engine.statistics()["live_region_bytes"] == 0
     assert contents(tensor) == BYTES  # it is where it was
-    framework.engine.close_region(region)
+    adapter.engine.close_region(region)
     assert world.living() == 1  # the tensor's own block
 
 
-def test_parked_bytes_outlast_a_failure(world, framework, mover, tensor):
+def test_parked_bytes_outlast_a_failure(world, adapter, mover, tensor):
     """The slot that they did not get is somebody else's at once, and stays that one's."""
 
     class Meanwhile(StorageMover):
@@ -170,8 +170,8 @@ def test_parked_bytes_outlast_a_failure(world, framework, mover, tensor):
                 raise
 
     others = []
-    bases = serve(framework, [Slot(SIZE, 0, end=1)])
-    relocation = Relocation(framework, Meanwhile(world.adapter, 0), lambda: False)
+    bases = serve(adapter, [Slot(SIZE, 0, end=1)])
+    relocation = Relocation(adapter, Meanwhile(world.adapter, 0), lambda: False)
     owned = Owned(mover.view(tensor.impl), Role.GRADIENT, "")
     host = np.empty(SIZE, np.uint8)
     mover.park(owned.view.storage, host.ctypes.data)
@@ -180,7 +180,7 @@ def test_parked_bytes_outlast_a_failure(world, framework, mover, tensor):
         relocation.settle(parked)
     (other,) = others
     assert other.address == bases[0]
-    assert framework.engine.statistics()["live_slot_bytes"] == SIZE
+    assert adapter.engine.statistics()["live_slot_bytes"] == SIZE
     relocation.settle(parked)
     assert contents(tensor) == BYTES
     assert tensor.address != other.address

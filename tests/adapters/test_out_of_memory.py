@@ -9,16 +9,16 @@ TEXT = "CUDA out of memory. Tried to allocate 9000 bytes. GPU 0 has a total capa
 
 
 @pytest.fixture
-def small(world, framework):
+def small(world, adapter):
     world.limit(8192)
     return world
 
 
 @pytest.mark.parametrize("method", ["allocate", "raw_alloc"])
-def test_torchs_type_and_text_come_first_and_advice_last(small, framework, method):
-    serve(framework, [Slot(1000, 0, end=1)])
+def test_torchs_type_and_text_come_first_and_advice_last(small, adapter, method):
+    serve(adapter, [Slot(1000, 0, end=1)])
     slot, foreign = small.allocate(1000), small.allocate(3500)
-    framework.advise("Make the batch smaller.")
+    adapter.advise("Make the batch smaller.")
     with pytest.raises(OutOfMemoryError) as caught:
         getattr(small, method)(9000)
     lines = str(caught.value).splitlines()
@@ -32,51 +32,51 @@ def test_torchs_type_and_text_come_first_and_advice_last(small, framework, metho
     foreign.free()
 
 
-def test_moved_blocks_are_told_apart(small, framework):
-    memory = framework.take_region(2048)
-    region = framework.engine.add_region(memory.base, memory.bytes, *memory.owner)
-    framework.engine.start_recording()
+def test_moved_blocks_are_told_apart(small, adapter):
+    memory = adapter.take_region(2048)
+    region = adapter.engine.add_region(memory.base, memory.bytes, *memory.owner)
+    adapter.engine.start_recording()
     with pytest.raises(
         OutOfMemoryError, match=r"that were moved together 2\.00 KiB; blocks of this"
     ):
         small.allocate(9000)
-    framework.engine.close_region(region)
+    adapter.engine.close_region(region)
     assert small.living() == 0
 
 
-def test_outside_of_a_session_the_text_is_torchs_alone(small, framework):
-    framework.advise("Make the batch smaller.")
+def test_outside_of_a_session_the_text_is_torchs_alone(small, adapter):
+    adapter.advise("Make the batch smaller.")
     with pytest.raises(OutOfMemoryError) as caught:
         small.allocate(9000)
     assert str(caught.value) == f"{TEXT} of which 8192 bytes is free."
 
 
-def test_in_a_pool_too(small, framework):
-    serve(framework, [Slot(1000, 0, end=1)])
+def test_in_a_pool_too(small, adapter):
+    serve(adapter, [Slot(1000, 0, end=1)])
     with small.pool():
         with pytest.raises(OutOfMemoryError) as caught:
             small.allocate(9000)
     assert "pgmo" not in str(caught.value)
 
 
-def test_the_request_that_failed_is_no_living_block(small, framework):
-    framework.engine.start_recording()
+def test_the_request_that_failed_is_no_living_block(small, adapter):
+    adapter.engine.start_recording()
     with pytest.raises(OutOfMemoryError):
         small.allocate(9000)
     small.allocate(1000).free()
-    assert framework.engine.statistics()["live_fallback_bytes"] == 0
-    assert len(framework.engine.living()) == 0
+    assert adapter.engine.statistics()["live_fallback_bytes"] == 0
+    assert len(adapter.engine.living()) == 0
 
 
-def test_no_memory_for_an_arena(small, framework):
+def test_no_memory_for_an_arena(small, adapter):
     with pytest.raises(AdapterError, match=r"CUDA out of memory\. Tried to allocate 9216 bytes"):
-        framework.take_arena(9216, 0)
+        adapter.take_arena(9216, 0)
     assert small.living() == 0
 
 
-def test_no_memory_for_a_region_ends_its_pool(small, framework):
+def test_no_memory_for_a_region_ends_its_pool(small, adapter):
     with pytest.raises(AdapterError, match="CUDA out of memory"):
-        framework.take_region(9216)
+        adapter.take_region(9216)
     names = [line.partition("(")[0].removeprefix("beneath: ") for line in small.log()]
     assert names == [
         *("beginAllocateToPool", "raw_alloc_with_stream", "endAllocateToPool", "releasePool")
@@ -86,8 +86,8 @@ def test_no_memory_for_a_region_ends_its_pool(small, framework):
 # --- other processes ----------------------------------------------------------------------------
 
 
-def test_a_slot_cannot_be_shared_and_says_what_to_do(world, framework):
-    serve(framework, [Slot(1000, 0, end=1)])
+def test_a_slot_cannot_be_shared_and_says_what_to_do(world, adapter):
+    serve(adapter, [Slot(1000, 0, end=1)])
     slot, other = world.allocate(1000), world.allocate(5000)
     for ask in (slot.share, slot.base):
         with pytest.raises(TorchError) as caught:

@@ -14,9 +14,9 @@ def captured(world):
     return world.adapter.ask("pgmo_captured", 0)
 
 
-def test_what_a_pool_claims_by_thread_is_delegated_unseen(world, framework):
-    engine = framework.engine
-    bases = serve(framework, TWO)
+def test_what_a_pool_claims_by_thread_is_delegated_unseen(world, adapter):
+    engine = adapter.engine
+    bases = serve(adapter, TWO)
     engine.start_recording()
     world.log()
     served = []
@@ -42,21 +42,21 @@ def test_what_a_pool_claims_by_thread_is_delegated_unseen(world, framework):
     ]
 
 
-def test_what_a_pool_claims_by_stream_is_delegated(world, framework):
-    bases = serve(framework, TWO)
+def test_what_a_pool_claims_by_stream_is_delegated(world, adapter):
+    bases = serve(adapter, TWO)
     with world.pool(claims_stream=3):
         with world.on(stream=3):
             pooled = world.allocate(1000)
         assert world.raw_alloc_with_stream(1000, stream=3) not in range(bases[0], bases[0] + 4096)
         assert world.allocate(1000).address == bases[0]
-    assert not framework.engine.owns(pooled.address)
+    assert not adapter.engine.owns(pooled.address)
     assert "beneath: from pool (0, 7)" in world.log()
     # A stream that was only ever used for a pool has no number.
     assert not world.adapter.ask("pgmo_knows_stream", 0, 1)
 
 
-def test_several_pools_at_once_end_by_name(world, framework):
-    bases = serve(framework, TWO)
+def test_several_pools_at_once_end_by_name(world, adapter):
+    bases = serve(adapter, TWO)
     with world.pool(claims_stream=3, number=1), world.pool(claims_stream=4, number=2):
         pass
     with world.pool(claims_stream=3, number=1):
@@ -64,15 +64,15 @@ def test_several_pools_at_once_end_by_name(world, framework):
             pass
         with world.on(stream=3):
             world.allocate(1000)
-        assert framework.engine.statistics()["requests"] == 0
+        assert adapter.engine.statistics()["requests"] == 0
         with world.on(stream=4):
             world.allocate(1000)
-        assert framework.engine.statistics()["requests"] == 1
+        assert adapter.engine.statistics()["requests"] == 1
     assert world.allocate(1000).address == bases[0]
 
 
-def test_a_pool_of_one_device_leaves_the_others_alone(world, framework_of):
-    first, second = framework_of(0), framework_of(1)
+def test_a_pool_of_one_device_leaves_the_others_alone(world, adapter_of):
+    first, second = adapter_of(0), adapter_of(1)
     serve(first, TWO)
     with world.on(device=1):
         serve(second, TWO)
@@ -82,7 +82,7 @@ def test_a_pool_of_one_device_leaves_the_others_alone(world, framework_of):
             assert not second.engine.owns(world.allocate(1000).address)
 
 
-def test_it_is_remembered_that_there_were_pools(world, framework):
+def test_it_is_remembered_that_there_were_pools(world, adapter):
     assert not captured(world)
     with world.pool():
         assert captured(world)
@@ -90,15 +90,15 @@ def test_it_is_remembered_that_there_were_pools(world, framework):
     assert not world.adapter.ask("pgmo_captured", 1)
 
 
-def test_own_regions_do_not_count_as_pools(world, framework):
-    memory = framework.take_region(4096)
+def test_own_regions_do_not_count_as_pools(world, adapter):
+    memory = adapter.take_region(4096)
     assert not captured(world)
     memory.return_now()
 
 
-def test_blocks_that_wait_do_not_disturb_a_capture(world, framework):
+def test_blocks_that_wait_do_not_disturb_a_capture(world, adapter):
     """CUDA ends a capture when anybody asks whether an event has happened."""
-    serve(framework, [Slot(1000, 0, end=1), Slot(1000, 0, end=2), Slot(1000, 1024, end=3)])
+    serve(adapter, [Slot(1000, 0, end=1), Slot(1000, 0, end=2), Slot(1000, 1024, end=3)])
     first = world.allocate(1000)
     with world.held(stream=3):
         first.record_stream(3)
@@ -110,8 +110,8 @@ def test_blocks_that_wait_do_not_disturb_a_capture(world, framework):
     assert world.complaints() == []
 
 
-def test_a_capture_on_another_device_is_not_disturbed_either(world, framework):
-    serve(framework, [Slot(1000, 0, end=1), Slot(1000, 0, end=2)])
+def test_a_capture_on_another_device_is_not_disturbed_either(world, adapter):
+    serve(adapter, [Slot(1000, 0, end=1), Slot(1000, 0, end=2)])
     first = world.allocate(1000)
     with world.held(stream=3):
         first.record_stream(3)
@@ -121,11 +121,11 @@ def test_a_capture_on_another_device_is_not_disturbed_either(world, framework):
     assert world.complaints() == []
 
 
-def test_what_has_to_wait_for_a_device_waits_beside_a_capture_on_another(world, framework):
-    framework.engine.start_recording()
+def test_what_has_to_wait_for_a_device_waits_beside_a_capture_on_another(world, adapter):
+    adapter.engine.start_recording()
     survivor = world.allocate(1000)
-    framework.uninstall()
-    framework.install()
+    adapter.uninstall()
+    adapter.install()
     world.log()
     with world.pool(claims_stream=5, device=1), world.capturing(stream=5, device=1):
         survivor.free()
@@ -133,12 +133,12 @@ def test_what_has_to_wait_for_a_device_waits_beside_a_capture_on_another(world, 
     assert world.complaints() == []
 
 
-def test_nothing_waits_for_a_device_that_is_being_captured(world, framework):
-    framework.engine.start_recording()
+def test_nothing_waits_for_a_device_that_is_being_captured(world, adapter):
+    adapter.engine.start_recording()
     survivor = world.allocate(1000)
-    region = framework.take_region(4096)
-    framework.uninstall()
-    framework.install()
+    region = adapter.take_region(4096)
+    adapter.uninstall()
+    adapter.install()
     with world.pool(claims_stream=5), world.capturing(stream=5):
         survivor.free()
         region.return_now()
@@ -167,8 +167,8 @@ def test_graphs_are_known_by_their_pools(monkeypatch, pool, device, graphs):
     assert graphs_exist(0) == graphs
 
 
-def test_regions_of_ours_are_in_pools_that_count_for_no_graph(world, framework):
+def test_regions_of_ours_are_in_pools_that_count_for_no_graph(world, adapter):
     world.log()
-    framework.take_region(1000)
+    adapter.take_region(1000)
     begun = [line for line in world.log() if "beginAllocateToPool" in line]
     assert [int(re.findall(r"\d+", line)[-1]) >= _OUR_POOLS for line in begun] == [True]

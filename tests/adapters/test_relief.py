@@ -10,12 +10,12 @@ TEXT = "CUDA out of memory. Tried to allocate {} bytes. GPU 0 has a total capaci
 
 
 @pytest.fixture
-def small(world, framework):
+def small(world, adapter):
     """A card with an arena of 4096 bytes in 8192; one iteration is behind us."""
     world.limit(8192)
-    serve(framework, ONE)
+    serve(adapter, ONE)
     world.allocate(1000).free()
-    framework.engine.end_iteration()
+    adapter.engine.end_iteration()
     return world
 
 
@@ -27,93 +27,93 @@ def asked(world):
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("paused", [True, False])
-def test_between_steps_a_request_gets_the_arenas_memory(small, framework, method, paused):
+def test_between_steps_a_request_gets_the_arenas_memory(small, adapter, method, paused):
     if paused:  # as for an evaluation
-        framework.engine.pause()
+        adapter.engine.pause()
     small.log()
     getattr(small, method)(7000)
     assert len(asked(small)) == 2
     assert small.used() == 7168
-    assert not framework.engine.has_arena
+    assert not adapter.engine.has_arena
     if paused:
-        framework.engine.resume()
-    assert framework.engine.statistics()["arenas"] == 0
+        adapter.engine.resume()
+    assert adapter.engine.statistics()["arenas"] == 0
 
 
 @pytest.mark.parametrize("paused", [True, False])
-def test_a_request_that_fits_leaves_the_arena_alone(small, framework, paused):
+def test_a_request_that_fits_leaves_the_arena_alone(small, adapter, paused):
     if paused:
-        framework.engine.pause()
+        adapter.engine.pause()
     small.limit(16384)
     block = small.allocate(7000)
-    assert framework.engine.has_arena
+    assert adapter.engine.has_arena
     assert small.used() == 4096 + 7168
     block.free()
 
 
-def test_the_session_may_take_another_arena_and_go_on(small, framework):
-    framework.engine.pause()
+def test_the_session_may_take_another_arena_and_go_on(small, adapter):
+    adapter.engine.pause()
     large = small.allocate(7000)
-    framework.engine.resume()
+    adapter.engine.resume()
     without = small.allocate(1000)  # in a step that has no arena
-    assert framework.engine.statistics()["no_arena"] == 1
+    assert adapter.engine.statistics()["no_arena"] == 1
     large.free()
-    framework.engine.end_iteration()
-    memory = framework.take_arena(4096, 0)
-    framework.engine.add_arena(0, 0, memory.base, memory.bytes, *memory.owner)
+    adapter.engine.end_iteration()
+    memory = adapter.take_arena(4096, 0)
+    adapter.engine.add_arena(0, 0, memory.base, memory.bytes, *memory.owner)
     slot = small.allocate(1000)
     assert slot.address == memory.base
     for block in (slot, without):
         block.free()
-    framework.engine.detach_arena()
+    adapter.engine.detach_arena()
     assert small.living() == 0
 
 
 @pytest.mark.parametrize("paused", [True, False])
 @pytest.mark.parametrize("size", [1000, 900], ids=["slot", "guest"])
-def test_not_while_a_block_lives_in_it(small, framework, size, paused):
+def test_not_while_a_block_lives_in_it(small, adapter, size, paused):
     living = small.allocate(size)
-    assert framework.engine.owns(living.address)
+    assert adapter.engine.owns(living.address)
     if paused:
-        framework.engine.pause()
+        adapter.engine.pause()
     small.log()
     with pytest.raises(OutOfMemoryError):
         small.allocate(7000)
     assert len(asked(small)) == 1
     living.fill(5)
     assert living.holds(5)
-    assert framework.engine.has_arena
+    assert adapter.engine.has_arena
     living.free()
     small.allocate(7000).free()
-    assert not framework.engine.has_arena
+    assert not adapter.engine.has_arena
 
 
-def test_a_block_that_is_late_counts(small, framework):
+def test_a_block_that_is_late_counts(small, adapter):
     living = small.allocate(1000)
     for _ in range(3):
-        framework.engine.end_iteration()
+        adapter.engine.end_iteration()
     with pytest.raises(OutOfMemoryError):
         small.allocate(7000)
     living.free()
     small.allocate(7000).free()
 
 
-def test_a_slot_that_waits_for_another_stream_is_waited_for(small, framework):
+def test_a_slot_that_waits_for_another_stream_is_waited_for(small, adapter):
     living = small.allocate(1000)
     with small.held(3):
         living.record_stream(3)
         living.free()
-        assert framework.engine.statistics()["live_slot_bytes"] == 1000
+        assert adapter.engine.statistics()["live_slot_bytes"] == 1000
         small.allocate(7000).free()
-    assert not framework.engine.has_arena
+    assert not adapter.engine.has_arena
 
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("paused", [True, False])
-def test_not_while_a_pool_is_active(small, framework, method, paused):
+def test_not_while_a_pool_is_active(small, adapter, method, paused):
     """Neither for its own requests, nor for those of others."""
     if paused:
-        framework.engine.pause()
+        adapter.engine.pause()
     small.log()
 
     def fails():
@@ -124,14 +124,14 @@ def test_not_while_a_pool_is_active(small, framework, method, paused):
         fails()
         in_thread(fails)
         assert len(asked(small)) == 2
-        assert framework.engine.has_arena
+        assert adapter.engine.has_arena
     getattr(small, method)(7000)
-    assert not framework.engine.has_arena
+    assert not adapter.engine.has_arena
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_when_it_fails_again_the_text_is_of_what_there_is_then(small, framework, method):
-    framework.advise("Make the batch smaller.")
+def test_when_it_fails_again_the_text_is_of_what_there_is_then(small, adapter, method):
+    adapter.advise("Make the batch smaller.")
     with pytest.raises(OutOfMemoryError) as caught:
         getattr(small, method)(9000)
     assert str(caught.value).splitlines() == [
@@ -139,7 +139,7 @@ def test_when_it_fails_again_the_text_is_of_what_there_is_then(small, framework,
         "pgmo: blocks of this session outside the plan 0 B.",
         "Make the batch smaller.",
     ]
-    assert not framework.engine.has_arena
+    assert not adapter.engine.has_arena
     small.log()
     with pytest.raises(OutOfMemoryError):
         getattr(small, method)(9000)
@@ -148,32 +148,32 @@ def test_when_it_fails_again_the_text_is_of_what_there_is_then(small, framework,
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("lives", [True, False])
-def test_while_paused_the_text_is_torchs_alone(small, framework, method, lives):
+def test_while_paused_the_text_is_torchs_alone(small, adapter, method, lives):
     if lives:
         small.allocate(1000)
-    framework.advise("Make the batch smaller.")
-    framework.engine.pause()
+    adapter.advise("Make the batch smaller.")
+    adapter.engine.pause()
     with pytest.raises(OutOfMemoryError) as caught:
         getattr(small, method)(9000)
     free = 4096 if lives else 8192
     assert str(caught.value) == f"{TEXT.format(9000)} of which {free} bytes is free."
 
 
-def test_each_device_has_arenas_of_its_own(world, framework_of):
-    first, second = framework_of(0), framework_of(1)
-    for index, framework in enumerate((first, second)):
+def test_each_device_has_arenas_of_its_own(world, adapter_of):
+    first, second = adapter_of(0), adapter_of(1)
+    for index, adapter in enumerate((first, second)):
         world.limit(8192, index)
         with world.on(index):
-            serve(framework, ONE)
+            serve(adapter, ONE)
     with world.on(1):
         world.allocate(7000).free()
     assert first.engine.has_arena
     assert not second.engine.has_arena
 
 
-def test_a_block_gets_a_gap_between_slots(world, framework):
+def test_a_block_gets_a_gap_between_slots(world, adapter):
     """Where its request has no slot, and gets its memory back at its end."""
-    bases = serve(framework, [Slot(1000, 0, end=2), Slot(1000, 2048, end=2)])
+    bases = serve(adapter, [Slot(1000, 0, end=2), Slot(1000, 2048, end=2)])
     first = world.allocate(1000)
     guest = world.allocate(700)
     second = world.allocate(1000)
@@ -186,5 +186,5 @@ def test_a_block_gets_a_gap_between_slots(world, framework):
         guest.record_stream(3)
         guest.free()
         assert world.allocate(700).address != guest.address
-    now = framework.engine.statistics()
+    now = adapter.engine.statistics()
     assert (now["guests"], now["guest_bytes"], now["unknown"]) == (2, 1400, 2)

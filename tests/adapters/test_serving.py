@@ -7,8 +7,8 @@ from tests.conformance.subjects import TorchCudaWorld
 from tests.unit.allocator.simulated import LAYERS, Loop, open_session, run
 
 
-def test_records_then_serves_everything_from_slots(world, framework):
-    subject = TorchCudaWorld(world, framework)
+def test_records_then_serves_everything_from_slots(world, adapter):
+    subject = TorchCudaWorld(world, adapter)
     loop = Loop(subject, LAYERS)
     with subject.session() as session:
         run(loop, session, 6)
@@ -23,8 +23,8 @@ def test_records_then_serves_everything_from_slots(world, framework):
     assert world.current == world.upstream()
 
 
-def test_blocks_that_live_on_give_the_arena_back_with_the_last_of_them(world, framework):
-    subject = TorchCudaWorld(world, framework)
+def test_blocks_that_live_on_give_the_arena_back_with_the_last_of_them(world, adapter):
+    subject = TorchCudaWorld(world, adapter)
     loop = Loop(subject, LAYERS)
     with subject.session() as session:
         run(loop, session, 8)
@@ -36,8 +36,8 @@ def test_blocks_that_live_on_give_the_arena_back_with_the_last_of_them(world, fr
     assert world.living() == 0
 
 
-def test_each_event_has_bytes_stream_and_block(world, framework):
-    engine = framework.engine
+def test_each_event_has_bytes_stream_and_block(world, adapter):
+    engine = adapter.engine
     engine.start_recording()
     first = world.allocate(1000)
     with world.on(stream=4):
@@ -54,9 +54,9 @@ def test_each_event_has_bytes_stream_and_block(world, framework):
     assert world.living() == 0
 
 
-def test_a_block_that_other_streams_use_is_not_planned(world, framework_of):
+def test_a_block_that_other_streams_use_is_not_planned(world, adapter_of):
     """And goes on to be used there as without pgmo."""
-    framework = framework_of(0)
+    adapter = adapter_of(0)
 
     def iteration():
         shared, own = world.allocate(1000), world.allocate(2000)
@@ -64,7 +64,7 @@ def test_a_block_that_other_streams_use_is_not_planned(world, framework_of):
         shared.free()
         own.free()
 
-    with open_session(framework) as session:
+    with open_session(adapter) as session:
         for _ in range(6):
             with session.iteration():
                 iteration()
@@ -77,15 +77,15 @@ def test_a_block_that_other_streams_use_is_not_planned(world, framework_of):
     assert world.living() == 0
 
 
-def test_the_profiler_is_told_of_slots(world, framework):
-    serve(framework, [Slot(1000, 0, end=1)])
+def test_the_profiler_is_told_of_slots(world, adapter):
+    serve(adapter, [Slot(1000, 0, end=1)])
     world.ask("profile", 1)
     world.log()
     block = world.allocate(1000)
     assert world.log() == ["profiler: 1000, 1000 of 4096 on cuda:0"]
     block.free()
     assert world.log() == ["profiler: -1000, 0 of 4096 on cuda:0"]
-    framework.engine.end_iteration()
+    adapter.engine.end_iteration()
     with world.held(stream=3):
         late = world.allocate(1000)
         late.record_stream(3)

@@ -243,13 +243,13 @@ class Slot:
     varying: bool = False
 
 
-def serve(framework, slots: list[Slot], arena: int = 4096) -> dict[int, int]:
+def serve(adapter, slots: list[Slot], arena: int = 4096) -> dict[int, int]:
     """Takes an arena for each stream and replays a plan; returns where the arenas begin."""
-    engine = framework.engine
+    engine = adapter.engine
     streams = sorted({slot.stream for slot in slots})
     bases = {}
     for at, stream in enumerate(streams):
-        memory = framework.take_arena(arena, stream)
+        memory = adapter.take_arena(arena, stream)
         assert memory is not None, f"stream {stream} has not been used yet"
         engine.add_arena(stream, at * arena, memory.base, memory.bytes, *memory.owner)
         bases[stream] = memory.base

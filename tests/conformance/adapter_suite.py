@@ -36,7 +36,7 @@ print("end")
 
 
 def engine_of(session):
-    return session._lifecycle.course.framework.engine
+    return session._lifecycle.state.adapter.engine
 
 
 def simple(subject):

@@ -1,8 +1,8 @@
 """Worlds of the adapters that need no GPU, for test_adapters.py."""
 
 from tests.adapters.conftest import (  # noqa: F401
-    framework,
-    framework_of,
+    adapter,
+    adapter_of,
     libraries,
     new_world,
     world,

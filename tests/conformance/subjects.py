@@ -135,13 +135,13 @@ class TorchCudaWorld(Subject):
     alignment = 512
     streams = (0, 3, 5)
 
-    def __init__(self, world: Any, framework: Any) -> None:
+    def __init__(self, world: Any, adapter: Any) -> None:
         super().__init__()
-        framework.uninstall()  # sessions install it
-        self._world, self._framework = world, framework
+        adapter.uninstall()  # sessions install it
+        self._world, self._adapter = world, adapter
 
     def session(self, **options: Any) -> Any:
-        return open_session(self._framework, **options)
+        return open_session(self._adapter, **options)
 
     def on(self, stream: Any) -> AbstractContextManager[object]:
         return self._world.on(stream=stream)
@@ -209,10 +209,10 @@ class CupyThroughTorch(Cupy):
 
     program = ""
 
-    def __init__(self, cupy: Any, framework: Any) -> None:
+    def __init__(self, cupy: Any, adapter: Any) -> None:
         super().__init__(cupy, tuple(map(cupy.cuda.Stream, (0, 3, 5))))
-        framework.uninstall()
-        self._framework = framework
+        adapter.uninstall()
+        self._adapter = adapter
 
     def session(self, **options: Any) -> Any:
-        return open_session(self._framework, **options)
+        return open_session(self._adapter, **options)

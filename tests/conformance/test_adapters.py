@@ -16,7 +16,7 @@ def torch_cpu(request):
 
 
 def torch_cuda(request):
-    return TorchCudaWorld(request.getfixturevalue("world"), request.getfixturevalue("framework"))
+    return TorchCudaWorld(request.getfixturevalue("world"), request.getfixturevalue("adapter"))
 
 
 def cupy_itself(request):
@@ -32,6 +32,7 @@ def cupy_through_torch(request):
     patch.setitem(sys.modules, "cupy", made)
     patch.setattr(torch.version, "cuda", "13.0")
     patch.setattr(torch.cuda, "is_available", lambda: True)
+    patch.delattr(torch._C, "_cuda_cudaCachingAllocator_raw_alloc", raising=False)
     patch.setattr(
         torch.cuda,
         "caching_allocator_alloc",
@@ -39,7 +40,7 @@ def cupy_through_torch(request):
     )
     patch.setattr(torch.cuda, "caching_allocator_delete", world.raw_delete)
     made.cuda.set_allocator(pgmo.cupy_torch_allocator())
-    return CupyThroughTorch(made, request.getfixturevalue("framework"))
+    return CupyThroughTorch(made, request.getfixturevalue("adapter"))
 
 
 @pytest.fixture(params=[torch_cpu, torch_cuda, cupy_itself, cupy_through_torch])

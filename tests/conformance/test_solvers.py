@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from bench._dissected import dissected
 from pgmo.packing.lower_bound import max_load
+from pgmo.packing.planner import plan
 from pgmo.packing.problem import Problem
 from pgmo.packing.solving import cp_sat
 from pgmo.packing.solving.best_known import BestKnown
 from pgmo.packing.solving.improver import IMPROVERS, improve
-from pgmo.packing.solving.portfolio import plan
 from pgmo.packing.validator import validate
 
 from . import naive

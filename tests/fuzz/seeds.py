@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pgmo.packing.plan import Plan
-from pgmo.packing.solving.portfolio import plan
+from pgmo.packing.planner import plan
 from pgmo.profiler.profile import Profile, ProfileMeta
 from pgmo.profiler.tag import Tag
 from pgmo.profiler.trace import Trace

@@ -7,7 +7,7 @@ import warnings
 import pytest
 
 import pgmo
-from pgmo.integrations.guest import Guest
+from pgmo.integrations.training_hook import TrainingHook
 from tests.integration import running
 
 torch = pytest.importorskip("torch")
@@ -266,7 +266,7 @@ def test_transformers_checkpoints_name_the_plan(transformers, tmp_path):
     options |= {"max_steps": 20, "restore_callback_states_from_checkpoint": True}
     with pytest.MonkeyPatch.context() as patch:
         remembered = []
-        patch.setattr(Guest, "remember", lambda guest, path: remembered.append(path))
+        patch.setattr(TrainingHook, "remember", lambda guest, path: remembered.append(path))
         train_transformers(transformers, tmp_path, again, resume=str(path), **options)
     assert remembered == [kept["attributes"]["plan_path"]]
 

@@ -24,7 +24,7 @@ def example(monkeypatch):
     cupy.cuda, cupy.__version__ = fake_cupy.make().cuda, "14.0.0"
     cupy.__getattr__ = lambda name: getattr(np, name)
     monkeypatch.setitem(sys.modules, "cupy", cupy)
-    monkeypatch.setattr(adapter, "_frameworks", {})
+    monkeypatch.setattr(adapter, "_adapters", {})
 
     def load(name):
         spec = importlib.util.spec_from_file_location(Path(name).stem, ROOT / f"{name}.py")

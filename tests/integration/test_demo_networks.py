@@ -5,14 +5,14 @@ from dataclasses import replace
 import pytest
 
 from pgmo.demo import worker
-from pgmo.demo.job import Job, Outcome, Planned
+from pgmo.demo.job import Job, Outcome, PlannedProfile
 from pgmo.demo.lengths import LONGEST_AT, varying_lengths
 from pgmo.demo.network import NAMES, VARYING_NAMES, create
 
 pytest.importorskip("torch")
 
 
-def trained_both_ways(job: Job) -> tuple[Outcome, Outcome, Planned]:
+def trained_both_ways(job: Job) -> tuple[Outcome, Outcome, PlannedProfile]:
     """One run with PyTorch's allocator, one with pgmo, and what that one planned."""
     plain, replayed = worker.run(job), worker.run(replace(job, mode="pgmo"))
     assert replayed.planned is not None

@@ -16,7 +16,7 @@ from tests.integration import instruction_sets, running
 torch = pytest.importorskip("torch")
 
 from pgmo.demo.network import NAMES, create  # noqa: E402
-from pgmo.profiler.extrapolation.counterparts import counterparts  # noqa: E402
+from pgmo.profiler.extrapolation.same_requests import counterparts  # noqa: E402
 from tests.integration.unseen_networks import NETWORKS, Training  # noqa: E402
 
 LENGTHS = {"gpt": 32, "lstm": 12}
@@ -89,7 +89,7 @@ def check_foretold(steady, run):
     recorded = large.size.copy()
     recorded[both] = truth.size[row[both]]
     tensors = both & (steady.kinds != "upper") & ~steady.optional & ~brief(large)
-    assert recorded[tensors].sum() > 0.5 * recorded.sum()
+    assert recorded[tensors].sum() > 0.3 * recorded.sum()
     assert np.array_equal(large.size[tensors], recorded[tensors])
     arena = pgmo.plan(truth).arena
     known = np.where(tensors, large.size, recorded)

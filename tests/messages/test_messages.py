@@ -11,8 +11,8 @@ from pgmo.allocator.plans.plan_set import check_replayable
 from pgmo.allocator.session.options import Options
 from pgmo.allocator.session.statistics import IterationStatistics, Phase, Summary
 from pgmo.packing.csv_file import read_csv
+from pgmo.packing.planner import SOLVERS
 from pgmo.packing.solving import cp_sat
-from pgmo.packing.solving.portfolio import SOLVERS
 from pgmo.units import parse_bytes
 
 

@@ -40,7 +40,7 @@ class Memory(ctypes.Structure):
         return self.give_back or 0, self.context or 0
 
 
-class Framework(Protocol):
+class Adapter(Protocol):
     """What a session needs of an adapter."""
 
     name: str
@@ -52,7 +52,7 @@ class Framework(Protocol):
     """Whether the memory of long-lived blocks can get in the way of an arena."""
     hosts_guests: bool
     """Whether requests without a slot get gaps of the arena."""
-    yields: bool
+    releases_outgrown: bool
     """Whether an iteration that has outgrown its plan gets the arena's memory, so that the two are
     not held at once."""
 

@@ -75,7 +75,7 @@ class Cupy:
     alignment = ALIGNMENT
     fragments = False  # the arrays that hold long-lived blocks cannot be told, so nothing is moved
     hosts_guests = True
-    yields = True
+    releases_outgrown = True
 
     def __init__(self, index: int) -> None:
         cupy = imported_cupy()
@@ -87,7 +87,7 @@ class Cupy:
         # Arrays may outlive every Python object here, and their blocks are the engine's.
         self.engine = _core.Engine()
         self.engine.keep_forever()
-        self.engine.yield_when_outgrown(self.yields)
+        self.engine.yield_when_outgrown(self.releases_outgrown)
         self.engine.host_guests(ALIGNMENT)
         self._route = Route(self.engine, self._streams())
 
@@ -248,10 +248,10 @@ def cupy_card(cuda: Any, index: int) -> Card:
     return Card(f"cuda:{index}", free=int(free), total=int(total), concurrent=bool(concurrent))
 
 
-_frameworks: dict[int, Cupy] = {}
+_adapters: dict[int, Cupy] = {}
 
 
-def cupy_framework(index: int | None = None) -> Cupy:
+def cupy_adapter(index: int | None = None) -> Cupy:
     """The adapter of one device in this process.
 
     Args:
@@ -266,9 +266,9 @@ def cupy_framework(index: int | None = None) -> Cupy:
     """
     index = cupy_device(imported_cupy(), index)
     with _installing:
-        if index not in _frameworks:
-            _frameworks[index] = Cupy(index)
-        return _frameworks[index]
+        if index not in _adapters:
+            _adapters[index] = Cupy(index)
+        return _adapters[index]
 
 
 def cupy_allocator() -> CupyAllocator:

@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pgmo.allocator.adapters.adapter import Framework
+from pgmo.allocator.adapters.adapter import Adapter
 from pgmo.allocator.adapters.storage import StorageMover
 from pgmo.allocator.adapters.torch_tensors import Owned, Role, find_storages, state_exists
 from pgmo.errors import AdapterError
@@ -83,11 +83,9 @@ class Relocation:
         >>> relocation = torch_cuda(0).relocation()  # doctest: +SKIP
     """
 
-    def __init__(
-        self, framework: Framework, mover: StorageMover, captured: Callable[[], bool]
-    ) -> None:
-        self._framework = framework
-        self._engine = framework.engine
+    def __init__(self, adapter: Adapter, mover: StorageMover, captured: Callable[[], bool]) -> None:
+        self._adapter = adapter
+        self._engine = adapter.engine
         self._mover = mover
         self._captured = captured
         self._gathered = False
@@ -113,9 +111,9 @@ class Relocation:
         movable = living["bytes"][living["kind"] != REGION].sum()
         # To look through millions of Python's objects takes a while.
         worth_it = len(rows) > 0 or movable >= _WORTH_IT
-        storages = find_storages(self._mover, self._framework.device) if worth_it else {}
+        storages = find_storages(self._mover, self._adapter.device) if worth_it else {}
         self._park(storages, {**self._elsewhere(living, rows), **rows}, parked)
-        self._framework.empty_cache()
+        self._adapter.empty_cache()
         aside = {owned.view.data for owned, _, _ in parked.items}
         self._gather(self._long_lived(storages, living, rows.keys() | aside))
         self._gathered = True
@@ -142,7 +140,7 @@ class Relocation:
 
     def state_exists(self) -> bool:
         """Whether optimizer state is there already, so that the first iteration bears none."""
-        return state_exists(self._framework.device)
+        return state_exists(self._adapter.device)
 
     @property
     def note(self) -> str:
@@ -209,7 +207,7 @@ class Relocation:
         return found
 
     def _gather(self, blocks: list[Owned]) -> None:
-        alignment = self._framework.alignment
+        alignment = self._adapter.alignment
         sizes = [-(-one.view.bytes // alignment) * alignment for one in blocks]
         if sum(sizes) < _WORTH_IT:
             return
@@ -226,11 +224,11 @@ class Relocation:
                 rest = sum(sizes[begin:])
                 self.stayed[f"there was no memory to move them ({in_short(error)})"] += rest
                 return
-            self._framework.empty_cache()
+            self._adapter.empty_cache()
             begin = end
 
     def _move(self, blocks: list[Owned], sizes: list[int]) -> None:
-        memory = self._framework.take_region(sum(sizes))
+        memory = self._adapter.take_region(sum(sizes))
         region = self._engine.add_region(memory.base, memory.bytes, *memory.owner)
         try:
             offset = 0

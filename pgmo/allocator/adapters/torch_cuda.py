@@ -39,7 +39,7 @@ class TorchCuda:
     name = "torch"
     alignment = ALIGNMENT
     hosts_guests = True
-    yields = True
+    releases_outgrown = True
 
     def __init__(self, index: int) -> None:
         import torch
@@ -55,7 +55,7 @@ class TorchCuda:
         # Tensors may outlive every Python object here, and their blocks are the engine's.
         self.engine = _core.Engine()
         self.engine.keep_forever()
-        self.engine.yield_when_outgrown(self.yields)
+        self.engine.yield_when_outgrown(self.releases_outgrown)
         self.engine.host_guests(ALIGNMENT if self.hosts_guests else 0)
         self.library.call(
             "pgmo_connect",
@@ -88,8 +88,8 @@ class TorchCuda:
         self.library.call("pgmo_attend", self.index, 0)
         if _open:
             return  # a session on another device goes on
-        for framework in _frameworks.values():
-            framework.remember_survivors()
+        for adapter in _adapters.values():
+            adapter.remember_survivors()
         self.library.call("pgmo_uninstall")
 
     def remember_survivors(self) -> None:
@@ -180,7 +180,7 @@ class TorchCuda:
         return self._found_graphs
 
 
-_frameworks: dict[int, TorchCuda] = {}
+_adapters: dict[int, TorchCuda] = {}
 
 _open: set[int] = set()
 """Devices with an open session: the adapter serves them all."""
@@ -206,9 +206,9 @@ def torch_cuda(index: int | None = None) -> TorchCuda:
         raise AdapterError(
             f"there is no device cuda:{index}; this machine has {torch.cuda.device_count()}"
         )
-    if index not in _frameworks:
-        _frameworks[index] = TorchCuda(index)
-    return _frameworks[index]
+    if index not in _adapters:
+        _adapters[index] = TorchCuda(index)
+    return _adapters[index]
 
 
 def torch_allocator() -> Any:

@@ -15,7 +15,7 @@ _active: dict[str, "Managed"] = {}
 """What is in unified memory now, by framework and device."""
 
 
-class Pool(Protocol):
+class ManagedPool(Protocol):
     """What a framework's requests can be sent to."""
 
     index: int
@@ -50,7 +50,7 @@ class Managed:
         pgmo: 30.1 GiB of unified memory on cuda:0, 1.28 times the room of 23.5 GiB
     """
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: ManagedPool) -> None:
         self.pool = pool
         self.card = pool.card()
         self.card.require_managed()

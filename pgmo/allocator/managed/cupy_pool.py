@@ -3,7 +3,7 @@
 from typing import Any
 
 from pgmo.allocator.adapters.card import Card
-from pgmo.allocator.adapters.cupy import cupy_card, cupy_framework
+from pgmo.allocator.adapters.cupy import cupy_adapter, cupy_card
 from pgmo.allocator.adapters.cupy_allocator import CupyAllocator, exchange
 
 
@@ -23,11 +23,11 @@ class CupyManaged:
     """
 
     def __init__(self, index: int | None = None) -> None:
-        framework = cupy_framework(index)
+        adapter = cupy_adapter(index)
         import cupy
 
-        self.index = framework.index
-        self.device = framework.device
+        self.index = adapter.index
+        self.device = adapter.device
         self._cuda: Any = cupy.cuda
         self._pool: Any = None
         self._before: Any = None

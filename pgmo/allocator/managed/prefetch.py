@@ -60,7 +60,7 @@ def moves(plan: Plan, room: int, tick: int = 0) -> Moves:
         O(n log n) for n slots.
 
     Example:
-        >>> from pgmo.packing.solving.portfolio import plan
+        >>> from pgmo.packing.planner import plan
         >>> from pgmo.profiler.profile import Profile
         >>> profile = Profile.from_columns(
         ...     size=[64, 64, 32], start=[0, 1, 2], end=[3, 2, 3], ticks=3

@@ -32,7 +32,7 @@ class TorchManaged:
     """
 
     def __init__(self, index: int | None = None) -> None:
-        framework = torch_cuda(index)
+        adapter = torch_cuda(index)
         import torch
 
         backend: str = torch.cuda.memory.get_allocator_backend()
@@ -43,8 +43,8 @@ class TorchManaged:
                 "exchange the allocator"
             )
         torch.cuda.init()  # type: ignore[no-untyped-call]
-        self.index = framework.index
-        self.device = framework.device
+        self.index = adapter.index
+        self.device = adapter.device
         self._library = adapter_library()
         self._pool: Any = None
 

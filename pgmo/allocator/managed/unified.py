@@ -7,7 +7,7 @@ session ──▶ UnifiedFramework ──▶ the framework's adapter ──▶ a
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from pgmo.allocator.adapters.adapter import Framework, Memory
+from pgmo.allocator.adapters.adapter import Adapter, Memory
 from pgmo.allocator.adapters.managed_hints import Hints
 from pgmo.allocator.managed.context import Managed, in_use, make_managed
 from pgmo.allocator.managed.prefetch import Moves, moves
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pgmo.allocator.adapters.relocation import Relocation
 
 
-class UnifiedFramework:
+class UnifiedAdapter:
     """An adapter that keeps what it serves, and what it takes, in unified memory.
 
     Nothing is moved together in it: a page that nobody touches takes no room on the card.
@@ -34,16 +34,16 @@ class UnifiedFramework:
 
     fragments = False
 
-    def __init__(self, framework: Framework, managed: Managed) -> None:
-        self._framework = framework
-        self.name = framework.name
-        self.version = framework.version
-        self.device = framework.device
-        self.alignment = framework.alignment
-        self.engine = framework.engine
-        self.hosts_guests = framework.hosts_guests
-        self.yields = framework.yields
-        self._given = in_use(framework.name, framework.device)
+    def __init__(self, adapter: Adapter, managed: Managed) -> None:
+        self._adapter = adapter
+        self.name = adapter.name
+        self.version = adapter.version
+        self.device = adapter.device
+        self.alignment = adapter.alignment
+        self.engine = adapter.engine
+        self.hosts_guests = adapter.hosts_guests
+        self.releases_outgrown = adapter.releases_outgrown
+        self._given = in_use(adapter.name, adapter.device)
         self.managed = self._given or managed
         self.pressure = Pressure(self.managed.card)
         self.hints = Hints(managed.pool.index)
@@ -55,7 +55,7 @@ class UnifiedFramework:
         if self._given is None:
             self.managed.open()
         try:
-            self._framework.install()
+            self._adapter.install()
         except BaseException:
             self._close()
             raise
@@ -63,7 +63,7 @@ class UnifiedFramework:
     def uninstall(self) -> None:
         """Takes both away again."""
         try:
-            self._framework.uninstall()
+            self._adapter.uninstall()
         finally:
             self._close()
 
@@ -73,7 +73,7 @@ class UnifiedFramework:
 
     def take_arena(self, size: int, stream: int) -> Memory | None:
         """Takes a block for an arena, to be kept on the device as far as it fits."""
-        memory = self._framework.take_arena(size, stream)
+        memory = self._adapter.take_arena(size, stream)
         if memory is not None:
             self._arenas[stream] = (memory.base, memory.bytes)
             self._moves = None
@@ -92,29 +92,29 @@ class UnifiedFramework:
 
     def take_region(self, size: int) -> Memory:
         """Takes a block for long-lived blocks."""
-        return self._framework.take_region(size)
+        return self._adapter.take_region(size)
 
     def take_spill(self, size: int) -> Memory:
         """Takes a block for what a plan spills."""
-        return self._framework.take_spill(size)
+        return self._adapter.take_spill(size)
 
     def relocation(self) -> "Relocation | None":
         """What moves tensors, where the program wants that in any case."""
-        return self._framework.relocation()
+        return self._adapter.relocation()
 
     def empty_cache(self) -> None:
         """Gives back what is cached, so that recording and replay never hold both."""
         self._arenas.clear()
         self.managed.pool.renew()
-        self._framework.empty_cache()
+        self._adapter.empty_cache()
 
     def spare_memory(self, on: bool) -> None:
         """As the framework does."""
-        self._framework.spare_memory(on)
+        self._adapter.spare_memory(on)
 
     def advise(self, text: str) -> None:
         """What to say besides, when memory runs out."""
-        self._framework.advise(text)
+        self._adapter.advise(text)
 
     def peak(self) -> int:
         """The most bytes of unified memory that were held so far."""
@@ -150,7 +150,7 @@ def _within(ranges: tuple[tuple[int, int], ...], low: int, high: int) -> list[tu
     return [(begin, end) for begin, end in cut if begin < end]
 
 
-def unified(find: Callable[[], Framework], framework: str, device: object) -> UnifiedFramework:
+def unified(find: Callable[[], Adapter], framework: str, device: object) -> UnifiedAdapter:
     """The adapter of a device over unified memory.
 
     Args:
@@ -165,4 +165,4 @@ def unified(find: Callable[[], Framework], framework: str, device: object) -> Un
         >>> unified(torch_cuda, "torch", "cuda").device  # doctest: +SKIP
         'cuda:0'
     """
-    return UnifiedFramework(find(), make_managed(framework, device))
+    return UnifiedAdapter(find(), make_managed(framework, device))

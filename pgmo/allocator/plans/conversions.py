@@ -10,7 +10,7 @@ def requests_of(plan: Plan) -> Iteration:
     """A plan's requests, in the form in which the step finder compares.
 
     Example:
-        >>> from pgmo.packing.solving.portfolio import plan
+        >>> from pgmo.packing.planner import plan
         >>> from pgmo.profiler.profile import Profile
         >>> one = plan(Profile.from_columns(size=[64], start=[0], end=[1], ticks=1))
         >>> requests_of(one).size.tolist()

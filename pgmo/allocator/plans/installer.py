@@ -4,14 +4,14 @@ from collections.abc import Mapping
 
 from pgmo.allocator.adapters.relocation import LATE, Parked, Relocation, in_short
 from pgmo.allocator.plans.loop_planning import make_plan
-from pgmo.allocator.plans.observed_sizes import Seen
-from pgmo.allocator.plans.plan_set import Planned, PlanSet
+from pgmo.allocator.plans.observed_sizes import ObservedSizes
+from pgmo.allocator.plans.plan_set import PlannedProfile, PlanSet
 from pgmo.allocator.plans.store import save
 from pgmo.allocator.session import advice
 from pgmo.allocator.session.boundary import uninterrupted
 from pgmo.allocator.session.learning import rows_of_plan
 from pgmo.allocator.session.recorder import Recorder
-from pgmo.allocator.session.state import Course
+from pgmo.allocator.session.state import SessionState
 from pgmo.allocator.session.statistics import IterationStatistics, Phase
 from pgmo.errors import AdapterError, FileError
 from pgmo.profiler.profile import MAX_SIZE, Profile
@@ -35,15 +35,15 @@ class Installer:
         relocation: moves tensors; None where that is not wanted or cannot be done.
     """
 
-    def __init__(self, course: Course, recorder: Recorder) -> None:
-        framework, options = course.framework, course.options
-        self._course = course
+    def __init__(self, state: SessionState, recorder: Recorder) -> None:
+        adapter, options = state.adapter, state.options
+        self._state = state
         self._recorder = recorder
-        self._engine = framework.engine
-        self.plans = PlanSet(framework)
-        self.opening: Planned | None = None
-        self.seen = Seen()
-        self.relocation = framework.relocation() if options.compacts(framework) else None
+        self._engine = adapter.engine
+        self.plans = PlanSet(adapter)
+        self.opening: PlannedProfile | None = None
+        self.seen = ObservedSizes()
+        self.relocation = adapter.relocation() if options.compacts(adapter) else None
         self._followed: dict[tuple[int, int], int] = {}  # the last iteration that did, by plan
         self._too_large = MAX_SIZE  # bytes of an arena for which there was no memory
         self._held = 0  # successive iterations with many slots held by other blocks
@@ -53,7 +53,7 @@ class Installer:
     @uninterrupted()
     def install(
         self,
-        plans: list[Planned],
+        plans: list[PlannedProfile],
         number: int,
         rows: Mapping[int, int] | None = None,
         *,
@@ -87,13 +87,13 @@ class Installer:
         except AdapterError as error:
             installed = False
             parked.forget_rows()
-            self._fall_back(before, Planned.largest(plans), error)
+            self._fall_back(before, PlannedProfile.largest(plans), error)
         if not self._settle(parked) or not installed:
             return False
         shown = plans[number]
-        self._course.profile, self._course.plan = shown.profile, shown.plan
-        self._course.phase = Phase.REPLAY
-        self._course.framework.advise(advice.while_replaying(shown.plan, shown.profile))
+        self._state.profile, self._state.plan = shown.profile, shown.plan
+        self._state.phase = Phase.REPLAY
+        self._state.adapter.advise(advice.while_replaying(shown.plan, shown.profile))
         self._engine.reset_peaks()
         return True
 
@@ -103,8 +103,8 @@ class Installer:
         Returns:
             False when there was no memory for an arena of that size before.
         """
-        options = self._course.options
-        alignment = self._course.framework.alignment
+        options = self._state.options
+        alignment = self._state.adapter.alignment
         plan = make_plan(
             profile,
             solver=options.solver,
@@ -112,23 +112,25 @@ class Installer:
             effort=options.effort,
             budget=options.budget_bytes,
         )
-        plans = self.plans.with_replaced(number, Planned(plan, profile))
+        plans = self.plans.with_replaced(number, PlannedProfile(plan, profile))
         if not self.affordable(plans):
             return False
         if self.install(plans, number, rows_of_plan(self._engine.living(), number)):
             self.save()
         return True
 
-    def affordable(self, plans: list[Planned]) -> bool:
+    def affordable(self, plans: list[PlannedProfile]) -> bool:
         """Whether there might be memory for these plans, as far as it has been tried."""
-        return Planned.largest(plans) < self._too_large
+        return PlannedProfile.largest(plans) < self._too_large
 
     def followed(self, number: int, iteration: int) -> None:
         """Notes that an iteration has followed a plan."""
         if 0 <= number < len(self.plans):
             self._followed[self.plans.all[number].key] = iteration
 
-    def within_limit(self, plans: list[Planned], number: int) -> tuple[list[Planned], int]:
+    def within_limit(
+        self, plans: list[PlannedProfile], number: int
+    ) -> tuple[list[PlannedProfile], int]:
         """Without those that were not followed for longest, where there are too many.
 
         Returns:
@@ -136,7 +138,7 @@ class Installer:
         """
         keep = sorted(
             range(len(plans)), key=lambda at: (at != number, -self._followed.get(plans[at].key, -1))
-        )[: self._course.options.max_plans]
+        )[: self._state.options.max_plans]
         return [plans[at] for at in sorted(keep)], sorted(keep).index(number)
 
     @uninterrupted()
@@ -147,7 +149,7 @@ class Installer:
         of the model. To record again would not help, for the requests are the planned ones. They
         are moved out, or a fresh arena is taken.
         """
-        options = self._course.options
+        options = self._state.options
         held = statistics.misses["occupied"] + statistics.misses["late"]
         share = max(held / max(1, statistics.requests), 1 - statistics.hit_bytes_rate)
         much = held and share > 1 - options.min_hit_rate
@@ -164,7 +166,7 @@ class Installer:
             if self._late_bytes() < before / 2:
                 self._settle(parked)
                 return
-        if self._course.framework.hosts_guests:
+        if self._state.adapter.hosts_guests:
             # The requests have found gaps, and as much memory again is a high price for better.
             self._settle(parked)
             return
@@ -175,11 +177,11 @@ class Installer:
     @property
     def _mover(self) -> Relocation | None:
         """None, too, where other threads are at work: it may be on what would move."""
-        if self.relocation is None or not self._course.turns.several:
+        if self.relocation is None or not self._state.turns.several:
             return self.relocation
         note = "nothing is moved together while several threads request memory"
-        if note not in self._course.notes:
-            self._course.notes.append(note)
+        if note not in self._state.notes:
+            self._state.notes.append(note)
         return None
 
     def _renew_arena(self, held: int) -> None:
@@ -188,9 +190,9 @@ class Installer:
             self.plans.renew_arena()
         except AdapterError as error:
             why = in_short(error)
-            self._course.warn(f"{held_slots}, and there is no memory for a fresh arena: {why}")
+            self._state.warn(f"{held_slots}, and there is no memory for a fresh arena: {why}")
         else:
-            self._course.warn(
+            self._state.warn(
                 f"{held_slots} of an iteration; a fresh arena was taken, and the old one is "
                 "returned when they are freed"
             )
@@ -209,11 +211,11 @@ class Installer:
 
     def save(self) -> None:
         """Writes all plans and their profiles, if that is wanted."""
-        options = self._course.options
+        options = self._state.options
         if options.save_directory is None:
             return
         try:
-            alignment = self._course.framework.alignment
+            alignment = self._state.adapter.alignment
             plans = [
                 self.seen.without_headroom(
                     planned,
@@ -228,29 +230,29 @@ class Installer:
             plans.sort(key=lambda planned: -planned.plan.arena)
             files = save(plans, self.opening, options.save_directory, options.model_name)
         except FileError as error:
-            self._course.warn(f"the plan could not be saved: {error}")  # training goes on
+            self._state.warn(f"the plan could not be saved: {error}")  # training goes on
             return
-        self._course.saved = tuple(dict.fromkeys((*self._course.saved, *files)))
+        self._state.saved = tuple(dict.fromkeys((*self._state.saved, *files)))
 
     def give_up(self, reason: str) -> None:
         """Delegates for the rest of the session: there is nothing to gain."""
         self._recorder.stop()
         self.plans.clear()
-        self._course.phase = Phase.BYPASS
-        self._course.warn(f"{reason}; the framework's own allocator serves everything")
+        self._state.phase = Phase.BYPASS
+        self._state.warn(f"{reason}; the framework's own allocator serves everything")
 
-    def _fall_back(self, before: list[Planned], size: int, error: AdapterError) -> None:
+    def _fall_back(self, before: list[PlannedProfile], size: int, error: AdapterError) -> None:
         """Goes on with the plans so far, where there is no memory for a larger arena."""
         reason = f"the arena of {format_bytes(size)} could not be had: {in_short(error)}"
-        if before and Planned.largest(before) < size:
+        if before and PlannedProfile.largest(before) < size:
             try:
                 self.plans.install(before)
             except AdapterError:
                 pass
             else:
                 self._too_large = size
-                self._course.warn(f"{reason}; the plans so far go on serving")
-                self._course.phase = Phase.REPLAY
+                self._state.warn(f"{reason}; the plans so far go on serving")
+                self._state.phase = Phase.REPLAY
                 return
         self.give_up(reason)
 
@@ -264,7 +266,7 @@ class Installer:
         except AdapterError as error:
             why = in_short(error)
             self.give_up(f"blocks that were moved aside found no memory beside the arena: {why}")
-            self._course.framework.empty_cache()
+            self._state.adapter.empty_cache()
             self._astray.items += parked.items
             self.retry()
             return False

@@ -35,7 +35,7 @@ class Layout:
         size: bytes of both.
 
     Example:
-        >>> from pgmo.packing.solving.portfolio import plan
+        >>> from pgmo.packing.planner import plan
         >>> from pgmo.profiler.profile import Profile
         >>> one = plan(Profile.from_columns(size=[64], start=[0], end=[1], ticks=1))
         >>> Layout([one]).ranges
@@ -98,7 +98,7 @@ def extents(plan: Plan, *, spilled: bool = False) -> dict[int, tuple[int, int]]:
     """Lowest offset and end of each stream's slots in device memory, or of those spilled.
 
     Example:
-        >>> from pgmo.packing.solving.portfolio import plan
+        >>> from pgmo.packing.planner import plan
         >>> from pgmo.profiler.profile import Profile
         >>> extents(plan(Profile.from_columns(size=[64], start=[0], end=[1], ticks=1)))
         {0: (0, 64)}

@@ -3,7 +3,7 @@
 import warnings
 
 from pgmo.packing.plan import Plan
-from pgmo.packing.solving.portfolio import plan
+from pgmo.packing.planner import plan
 from pgmo.packing.spill import least_budget
 from pgmo.profiler.profile import Profile
 from pgmo.units import format_bytes

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pgmo.allocator.plans.loop_planning import make_plan
-from pgmo.allocator.plans.plan_set import Planned
+from pgmo.allocator.plans.plan_set import PlannedProfile
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pgmo.profiler.recording import Iteration
 
 
-class Seen:
+class ObservedSizes:
     """Sizes of requests by structure, for the plans that have headroom.
 
     Example:
@@ -34,7 +34,7 @@ class Seen:
         self._sizes: dict[tuple[int, int], NDArray[np.int64]] = {}
         self._most: dict[tuple[int, int], int] = {}  # bytes requested by the largest iteration
 
-    def follow(self, old: Planned, new: Planned) -> None:
+    def follow(self, old: PlannedProfile, new: PlannedProfile) -> None:
         """A plan has been made of another one and of an iteration that has outgrown that."""
         noted = self._sizes.pop(old.key, None)
         sizes = noted if old.headroom else old.plan.size  # without headroom all of it was seen
@@ -42,7 +42,7 @@ class Seen:
             self._sizes[new.key] = sizes
         self._most.pop(old.key, None)
 
-    def larger_than_before(self, planned: Planned, requested: int) -> bool:
+    def larger_than_before(self, planned: PlannedProfile, requested: int) -> bool:
         """Whether an iteration that followed a plan tells something new, and is worth a look.
 
         Args:
@@ -51,7 +51,7 @@ class Seen:
         """
         return planned.headroom > 0 and requested > self._most.get(planned.key, 0)
 
-    def note(self, planned: Planned, iteration: "Iteration", requested: int) -> bool:
+    def note(self, planned: PlannedProfile, iteration: "Iteration", requested: int) -> bool:
         """Takes in the sizes of an iteration that has a plan's requests.
 
         Returns:
@@ -67,13 +67,13 @@ class Seen:
 
     def without_headroom(
         self,
-        planned: Planned,
+        planned: PlannedProfile,
         *,
         solver: str,
         alignment: int,
         effort: str = "fast",
         budget: int | None = None,
-    ) -> Planned:
+    ) -> PlannedProfile:
         """The plan for the sizes that were seen; the same one where nothing is known of them."""
         sizes = self._sizes.get(planned.key)
         if sizes is None or planned.profile is None or not planned.headroom:
@@ -81,7 +81,7 @@ class Seen:
         own = planned.profile.size
         size = np.where(planned.profile.varying, np.minimum(own, sizes), own)
         profile = replace(planned.profile, size=size)
-        return Planned(
+        return PlannedProfile(
             make_plan(profile, solver=solver, alignment=alignment, effort=effort, budget=budget),
             profile,
         )

@@ -15,7 +15,7 @@ import numpy as np
 
 from pgmo.allocator.plans.conversions import requests_of
 from pgmo.packing.plan import UNPLANNED, Plan
-from pgmo.profiler.iterations.alignment import UNPAIRED, align
+from pgmo.profiler.iterations.request_pairs import UNPAIRED, align
 from pgmo.profiler.profile import NEVER
 from pgmo.profiler.recording import Iteration
 
@@ -37,7 +37,7 @@ def openings(recorded: Plan, steady: list[Plan]) -> list[Plan]:
         At least one: that of the recording, where no steady plan is like it.
 
     Example:
-        >>> from pgmo.packing.solving.portfolio import plan
+        >>> from pgmo.packing.planner import plan
         >>> from pgmo.profiler.profile import Profile
         >>> first = Profile.from_columns(
         ...     size=[64, 96, 32], start=[0, 1, 2], end=[3, -1, 3], ticks=3

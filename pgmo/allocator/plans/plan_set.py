@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pgmo import _core
-from pgmo.allocator.adapters.adapter import Framework, Memory
+from pgmo.allocator.adapters.adapter import Adapter, Memory
 from pgmo.allocator.plans.layout import Layout
 from pgmo.errors import AdapterError, PlanError
 from pgmo.packing.plan import UNPLANNED, Plan
@@ -32,7 +32,7 @@ _SHRINK = 0.9
 
 
 @dataclass(frozen=True, eq=False)
-class Planned:
+class PlannedProfile:
     """A plan with the profile it was made from; loaded plans have none.
 
     Args:
@@ -56,7 +56,7 @@ class Planned:
         return len(self.plan), int(np.flatnonzero(self.plan.varying).sum())
 
     @staticmethod
-    def largest(plans: "list[Planned]") -> int:
+    def largest(plans: "list[PlannedProfile]") -> int:
         """Bytes of the largest arena among them."""
         return max((planned.plan.arena for planned in plans), default=0)
 
@@ -66,15 +66,15 @@ class PlanSet:
 
     Example:
         >>> plans = PlanSet(framework)  # doctest: +SKIP
-        >>> plans.install([Planned(plan, profile)])  # doctest: +SKIP
+        >>> plans.install([PlannedProfile(plan, profile)])  # doctest: +SKIP
     """
 
-    def __init__(self, framework: Framework) -> None:
-        self._framework = framework
-        self._engine = framework.engine
+    def __init__(self, adapter: Adapter) -> None:
+        self._adapter = adapter
+        self._engine = adapter.engine
         self._layout = Layout([])
         self._missing: dict[int, int] = {}  # streams without an arena yet: where they begin
-        self.all: list[Planned] = []
+        self.all: list[PlannedProfile] = []
 
     def __len__(self) -> int:
         return len(self.all)
@@ -84,11 +84,11 @@ class PlanSet:
         """Bytes of the arenas in use."""
         return self._layout.size
 
-    def with_replaced(self, number: int, new: Planned) -> list[Planned]:
+    def with_replaced(self, number: int, new: PlannedProfile) -> list[PlannedProfile]:
         """The plans with a new one in the place of another."""
         return [new if at == number else old for at, old in enumerate(self.all)]
 
-    def needs_exchange(self, plans: list[Planned]) -> bool:
+    def needs_exchange(self, plans: list[PlannedProfile]) -> bool:
         """Whether these plans need other arenas than those that are there."""
         needed = Layout([planned.plan for planned in plans])
         return (
@@ -97,7 +97,7 @@ class PlanSet:
             or needed.size < _SHRINK * self._layout.size
         )
 
-    def install(self, plans: list[Planned]) -> None:
+    def install(self, plans: list[PlannedProfile]) -> None:
         """Replays these plans from now on.
 
         Raises:
@@ -106,13 +106,13 @@ class PlanSet:
         """
         for planned in plans:
             if planned not in self.all:
-                check_replayable(planned.plan, self._framework.alignment)
+                check_replayable(planned.plan, self._adapter.alignment)
         exchange = self.needs_exchange(plans)
         self._engine.remove_plans()
         if exchange:
             # The old arenas first: the two are never needed together.
             self._engine.detach_arena()
-            self._framework.empty_cache()
+            self._adapter.empty_cache()
             self._attach(Layout([planned.plan for planned in plans]))
         for planned in plans:
             self._add(planned.plan, *self._layout.place(planned.plan))
@@ -121,7 +121,7 @@ class PlanSet:
             self._engine.start_serving()
 
     def install_openings(
-        self, openings: list[Plan], region: Memory | None, steady: list[Planned]
+        self, openings: list[Plan], region: Memory | None, steady: list[PlannedProfile]
     ) -> None:
         """Replays plans of the first iteration, in arenas that are large enough for all.
 
@@ -136,8 +136,8 @@ class PlanSet:
         """
         try:
             for opening in openings:
-                check_replayable(opening, self._framework.alignment)
-            self._framework.empty_cache()
+                check_replayable(opening, self._adapter.alignment)
+            self._adapter.empty_cache()
             self._attach(Layout([*openings, *(planned.plan for planned in steady)]))
         except (AdapterError, PlanError):
             if region is not None:
@@ -160,7 +160,7 @@ class PlanSet:
         """Takes arenas for streams that were used for the first time since the last call."""
         for stream, begin in list(self._missing.items()):
             try:
-                memory = self._framework.take_arena(self._layout.ranges[stream].size, stream)
+                memory = self._adapter.take_arena(self._layout.ranges[stream].size, stream)
             except AdapterError:
                 del self._missing[stream]  # the framework serves that stream
                 continue
@@ -208,9 +208,9 @@ class PlanSet:
         taken: dict[int, Memory | None] = {}
         try:
             if layout.spill_size:
-                taken[_SPILL] = self._framework.take_spill(layout.spill_size)
+                taken[_SPILL] = self._adapter.take_spill(layout.spill_size)
             for stream, range_ in layout.ranges.items():
-                taken[stream] = self._framework.take_arena(range_.size, stream)
+                taken[stream] = self._adapter.take_arena(range_.size, stream)
         except AdapterError:
             for memory in taken.values():
                 if memory is not None:
@@ -232,7 +232,7 @@ class PlanSet:
                 self._engine.add_arena(stream, begin, memory.base, memory.bytes, *memory.owner)
 
     def _add(self, plan: Plan, offset: np.ndarray, alternate: np.ndarray) -> None:
-        if self._framework.fragments and self._layout.size >= _LARGE_ARENA:
+        if self._adapter.fragments and self._layout.size >= _LARGE_ARENA:
             # What is rebound lives on past every boundary, and cannot be moved like a gradient.
             rebound = (alternate != UNPLANNED) & (plan.size <= self._layout.size // _LITTLE)
             offset = np.where(rebound, UNPLANNED, offset)
@@ -255,7 +255,7 @@ def opening_size(opening: Plan) -> int:
     """Bytes of what the first iteration leaves behind for good: optimizer state, workspaces.
 
     Example:
-        >>> from pgmo.packing.solving.portfolio import plan
+        >>> from pgmo.packing.planner import plan
         >>> profile = Profile.from_columns(size=[64, 32], start=[0, 1], end=[1, NEVER], ticks=2)
         >>> opening_size(plan(profile))
         64

@@ -12,7 +12,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from pgmo.allocator.plans.plan_set import Planned
+from pgmo.allocator.plans.plan_set import PlannedProfile
 from pgmo.errors import FileError
 from pgmo.packing.plan import Plan
 from pgmo.profiler.profile import Profile
@@ -36,7 +36,9 @@ def prepare_directory(folder: Path) -> None:
         ) from error
 
 
-def save(plans: list[Planned], opening: Planned | None, folder: Path, name: str) -> list[Path]:
+def save(
+    plans: list[PlannedProfile], opening: PlannedProfile | None, folder: Path, name: str
+) -> list[Path]:
     """Writes all plans of a program to one file, and to others the profiles that they have.
 
     Args:

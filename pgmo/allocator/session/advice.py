@@ -38,7 +38,7 @@ def while_replaying(
         last: an iteration that left requests to the framework, for the reasons.
 
     Example:
-        >>> from pgmo.packing.solving.portfolio import plan
+        >>> from pgmo.packing.planner import plan
         >>> profile = Profile.from_columns(size=[64], start=[0], end=[1], ticks=1)
         >>> print(while_replaying(plan(profile), profile).splitlines()[0])
         The plan needs 64 B, 0.00 % above the lower bound of 64 B.

@@ -7,13 +7,13 @@ import numpy as np
 from pgmo.allocator.plans.installer import Installer
 from pgmo.allocator.plans.loop_planning import make_plan, opening_budget
 from pgmo.allocator.plans.openings import openings
-from pgmo.allocator.plans.plan_set import Planned, opening_size
+from pgmo.allocator.plans.plan_set import PlannedProfile, opening_size
 from pgmo.allocator.session import advice
-from pgmo.allocator.session.state import Course
+from pgmo.allocator.session.state import SessionState
 from pgmo.allocator.session.statistics import IterationStatistics, Phase
 from pgmo.errors import AdapterError, PlanError
 from pgmo.packing.plan import Plan
-from pgmo.profiler.iterations.first_iteration import build_opening
+from pgmo.profiler.iterations.opening_profile import build_opening
 from pgmo.profiler.iterations.step_finder import Steady
 from pgmo.profiler.profile import Profile, ProfileMeta
 from pgmo.profiler.recording import Iteration
@@ -35,15 +35,15 @@ class FirstIteration:
         running: whether it is being served from a saved plan.
     """
 
-    def __init__(self, course: Course, installer: Installer) -> None:
-        self._course = course
+    def __init__(self, state: SessionState, installer: Installer) -> None:
+        self._state = state
         self._installer = installer
-        self._engine = course.framework.engine
+        self._engine = state.adapter.engine
         self._plans: list[Plan] = []
         self.profile: Profile | None = None
         self.running = False
 
-    def begin(self, opening: Plan, steady: list[Planned]) -> bool:
+    def begin(self, opening: Plan, steady: list[PlannedProfile]) -> bool:
         """Serves it, from plans for each structure that it may have.
 
         Args:
@@ -53,26 +53,26 @@ class FirstIteration:
         Returns:
             False when that cannot be done; then nothing is held.
         """
-        self._installer.opening = Planned(opening, None)
+        self._installer.opening = PlannedProfile(opening, None)
         self._plans = openings(opening, [planned.plan for planned in steady])
         size = max(opening_size(one) for one in self._plans)
-        framework = self._course.framework
+        adapter = self._state.adapter
         # Also where memory does not fragment, and so nothing is moved: what is placed as it is born
         # costs nothing. State that was loaded before is not born again.
-        allowed = self._course.options.compact is not False
-        relocation = framework.relocation() if allowed else None
+        allowed = self._state.options.compact is not False
+        relocation = adapter.relocation() if allowed else None
         wanted = size and relocation is not None and not relocation.state_exists()
         try:
-            region = framework.take_region(size) if wanted else None
+            region = adapter.take_region(size) if wanted else None
             self._installer.plans.install_openings(self._plans, region, steady)
         except (AdapterError, PlanError) as error:
-            self._course.warn(f"the plan given cannot serve the first iteration: {error}")
+            self._state.warn(f"the plan given cannot serve the first iteration: {error}")
             self._installer.plans.clear()
             self._engine.close_opening_region()
             return False
         self.running = True
-        self._course.phase = Phase.REPLAY
-        framework.advise(advice.while_replaying(opening, None))
+        self._state.phase = Phase.REPLAY
+        adapter.advise(advice.while_replaying(opening, None))
         return True
 
     def end(self, statistics: IterationStatistics) -> bool:
@@ -93,7 +93,7 @@ class FirstIteration:
         meta: ProfileMeta,
     ) -> None:
         """Makes its profile from a recording; plans it for those who load a plan that is saved."""
-        options, installer = self._course.options, self._installer
+        options, installer = self._state.options, self._installer
         wanted = options.save_directory is not None or options.record_only
         if not wanted or installer.plans.all or installer.opening is not None:
             return
@@ -102,7 +102,7 @@ class FirstIteration:
             return
         self.profile = profile
         if not options.record_only:
-            alignment = self._course.framework.alignment
+            alignment = self._state.adapter.alignment
             plan = make_plan(
                 profile,
                 solver=options.solver,
@@ -110,4 +110,4 @@ class FirstIteration:
                 effort=options.effort,
                 budget=opening_budget(options.budget_bytes, profile, alignment),
             )
-            installer.opening = Planned(plan, profile)
+            installer.opening = PlannedProfile(plan, profile)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
-from pgmo.allocator.adapters.adapter import Framework
+from pgmo.allocator.adapters.adapter import Adapter
 from pgmo.allocator.adapters.cupy_through_torch import allocates_through_torch
 from pgmo.allocator.optimized import Optimized
 from pgmo.allocator.session.boundary import exclusive
@@ -167,7 +167,7 @@ class JointSession:
 
 
 def joint_session(
-    options: Mapping[str, Any], find: Callable[[Options], Callable[[], Framework]]
+    options: Mapping[str, Any], find: Callable[[Options], Callable[[], Adapter]]
 ) -> JointSession:
     """Makes it of the options of `pgmo.optimize`.
 

@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 from pgmo.allocator.plans.conversions import requests_of
 from pgmo.allocator.plans.loop_planning import make_plan
-from pgmo.allocator.plans.plan_set import Planned
+from pgmo.allocator.plans.plan_set import PlannedProfile
 from pgmo.packing.plan import Plan
-from pgmo.profiler.iterations.alignment import UNPAIRED
 from pgmo.profiler.iterations.one_shot import profile_iteration, widen
+from pgmo.profiler.iterations.request_pairs import UNPAIRED
 from pgmo.profiler.iterations.step_finder import Steady, compare
 from pgmo.profiler.profile import Profile
 from pgmo.profiler.recording import Iteration
@@ -20,7 +20,7 @@ NONE = 2**32 - 1
 """Stands for "none" in the engine's numbers of blocks, plans and requests."""
 
 
-def is_planned(plans: Sequence[Planned], reference: Iteration) -> bool:
+def is_planned(plans: Sequence[PlannedProfile], reference: Iteration) -> bool:
     """Whether one of the plans has this structure, for sizes as large as these.
 
     Not while another plan of that structure is provisional, for that one may serve it.
@@ -33,7 +33,9 @@ def is_planned(plans: Sequence[Planned], reference: Iteration) -> bool:
     ) and len(without_provisional(plans, [reference])) == len(plans)
 
 
-def without_provisional(plans: Sequence[Planned], references: Sequence[Iteration]) -> list[Planned]:
+def without_provisional(
+    plans: Sequence[PlannedProfile], references: Sequence[Iteration]
+) -> list[PlannedProfile]:
     """The plans without those provisional ones that are of one of these structures."""
     return [
         planned
@@ -44,7 +46,7 @@ def without_provisional(plans: Sequence[Planned], references: Sequence[Iteration
 
 
 def merge(
-    plans: list[Planned],
+    plans: list[PlannedProfile],
     profile: Profile,
     reference: Iteration,
     *,
@@ -52,7 +54,7 @@ def merge(
     alignment: int,
     effort: str = "fast",
     budget: int | None = None,
-) -> tuple[list[Planned], int]:
+) -> tuple[list[PlannedProfile], int]:
     """Plans a profile, in the place of a plan of the same structure or behind the others.
 
     Returns:
@@ -66,7 +68,7 @@ def merge(
             both = envelope(profile, planned.plan)
             profile = both if np.any(both.turns > 0) else profile
             break
-    new = Planned(
+    new = PlannedProfile(
         make_plan(profile, solver=solver, alignment=alignment, effort=effort, budget=budget),
         profile,
     )
@@ -118,13 +120,13 @@ class Lesson:
         grown: by how much the largest of its requests has grown, as a share; 0 for a new plan.
     """
 
-    plans: list[Planned]
+    plans: list[PlannedProfile]
     number: int
     grown: float
 
 
 def learn(
-    plans: list[Planned],
+    plans: list[PlannedProfile],
     iteration: Iteration,
     followed: int,
     *,
@@ -178,7 +180,7 @@ def learn(
         profile = widen(known, iteration, share)
         if not np.any(profile.turns > 0):
             return None  # all of it is used on several streams by now
-        new = Planned(
+        new = PlannedProfile(
             make_plan(profile, solver=solver, alignment=alignment, effort=effort, budget=budget),
             profile,
             share,
@@ -189,7 +191,7 @@ def learn(
     profile = profile_iteration(iteration, known, requests_of(base.plan))
     if not np.any(profile.turns > 0):
         return None
-    new = Planned(
+    new = PlannedProfile(
         make_plan(profile, solver=solver, alignment=alignment, effort=effort, budget=budget),
         profile,
     )

@@ -13,11 +13,11 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from pgmo.allocator.adapters.adapter import Framework
+from pgmo.allocator.adapters.adapter import Adapter
 from pgmo.allocator.plans.conversions import requests_of
 from pgmo.allocator.plans.initial_plan import load_given
 from pgmo.allocator.plans.installer import Installer
-from pgmo.allocator.plans.plan_set import Planned
+from pgmo.allocator.plans.plan_set import PlannedProfile
 from pgmo.allocator.plans.store import prepare_directory
 from pgmo.allocator.session import advice
 from pgmo.allocator.session.first_iteration import FirstIteration
@@ -31,13 +31,13 @@ from pgmo.allocator.session.learning import (
 )
 from pgmo.allocator.session.options import Options
 from pgmo.allocator.session.recorder import Recorder
-from pgmo.allocator.session.replay_monitor import Watch
-from pgmo.allocator.session.state import Course
+from pgmo.allocator.session.replay_monitor import ReplayMonitor
+from pgmo.allocator.session.state import SessionState
 from pgmo.allocator.session.statistics import IterationStatistics, Phase, Summary
-from pgmo.allocator.session.statistics_collector import Tally
+from pgmo.allocator.session.statistics_collector import StatisticsCollector
 from pgmo.errors import PgmoError
 from pgmo.profiler.iterations.lifetimes import build_profile
-from pgmo.profiler.iterations.linear_profile import line_profile
+from pgmo.profiler.iterations.linear_profile import linear_profile
 from pgmo.profiler.iterations.step_finder import Steady, best_effort, compare, find_all
 from pgmo.profiler.profile import Profile, ProfileMeta
 from pgmo.profiler.recording import Iteration, split
@@ -58,16 +58,16 @@ class Lifecycle:
         >>> lifecycle.start()  # doctest: +SKIP
     """
 
-    def __init__(self, framework: Framework, options: Options) -> None:
-        self.course = Course(framework, options)
-        self.tally = Tally(framework.engine)
-        self._framework = framework
+    def __init__(self, adapter: Adapter, options: Options) -> None:
+        self.state = SessionState(adapter, options)
+        self.tally = StatisticsCollector(adapter.engine)
+        self._adapter = adapter
         self._options = options
-        self._engine = framework.engine
-        self._recorder = Recorder(self.course, self.tally)
-        self._installer = Installer(self.course, self._recorder)
-        self._watch = Watch(self.course, self._installer, self._recorder)
-        self._first = FirstIteration(self.course, self._installer)
+        self._engine = adapter.engine
+        self._recorder = Recorder(self.state, self.tally)
+        self._installer = Installer(self.state, self._recorder)
+        self._watch = ReplayMonitor(self.state, self._installer, self._recorder)
+        self._first = FirstIteration(self.state, self._installer)
         self._plans = self._installer.plans
         self._poor = 0  # grows with replayed iterations that do not follow their plan
         self._patience = options.patience
@@ -84,13 +84,13 @@ class Lifecycle:
         self._engine.reset_peaks()
         if self._options.save_directory is not None:
             prepare_directory(self._options.save_directory)
-        given = load_given(self._options, self._framework.alignment)
+        given = load_given(self._options, self._adapter.alignment)
         if given is not None:
-            plan, self.course.profile = given
-            self.course.plan = plan
+            plan, self.state.profile = given
+            self.state.plan = plan
             if plan.opening is not None and self._first.begin(plan.opening, self._given()):
                 return
-            self.course.phase = Phase.VERIFY
+            self.state.phase = Phase.VERIFY
         self._start_recording()
 
     def stop(self) -> None:
@@ -100,7 +100,7 @@ class Lifecycle:
         if here and self._watch.unsaved and self._still(Phase.REPLAY):
             self._installer.save()
         self._plans.clear()
-        self.course.phase = Phase.CLOSED
+        self.state.phase = Phase.CLOSED
 
     def end_iteration(self, complete: bool) -> None:
         """Ends an iteration; one that an exception cut short is not learned from."""
@@ -113,25 +113,25 @@ class Lifecycle:
         except BaseException:
             # Ctrl-C, most of all while planning. Plans are not exchanged by halves, so they may go
             # on serving; but a recording may have ended that nobody has learned from.
-            if self.course.phase in (Phase.RECORD, Phase.VERIFY):
+            if self.state.phase in (Phase.RECORD, Phase.VERIFY):
                 self._start_recording()
             raise
 
     def _after_iteration(self, complete: bool) -> None:
-        course = self.course
+        state = self.state
         # Before the engine moves on to the plan that it expects next.
         plan = self._engine.selected_plan if self._first.running or len(self._plans) else -1
         grown = self._engine.take_grown()
         self._engine.end_iteration()
-        statistics = self.tally.count(course.phase, plan)
+        statistics = self.tally.count(state.phase, plan)
         self._installer.retry()
-        if course.phase is Phase.BYPASS:
+        if state.phase is Phase.BYPASS:
             return
         self._plans.attach_missing()
         self._installer.followed(plan, self.tally.iterations)
         if self._first.running:
             self._after_first(statistics)
-        elif course.phase is Phase.REPLAY:
+        elif state.phase is Phase.REPLAY:
             if complete:
                 self._after_replay(statistics, grown)
             if not self._engine.has_arena and self._still(Phase.REPLAY):
@@ -140,7 +140,7 @@ class Lifecycle:
             self._start_recording()
         else:
             self._recorder.next()
-            if course.phase is Phase.VERIFY:
+            if state.phase is Phase.VERIFY:
                 self._after_verify()
             else:
                 self._after_record()
@@ -152,7 +152,7 @@ class Lifecycle:
             self._install(self._given(), 0, in_place=True)
             return
         self._plans.set_aside()
-        self.course.phase = Phase.VERIFY
+        self.state.phase = Phase.VERIFY
         self._start_recording()
 
     def _after_record(self) -> None:
@@ -168,7 +168,7 @@ class Lifecycle:
             self._learn(iterations, new)
         elif last and (steady or completing):
             self._recorder.stop()  # nothing here that the plans do not cover
-            self.course.phase = Phase.REPLAY
+            self.state.phase = Phase.REPLAY
             self._poor = 0
             kept = [one for one in self._plans.all if one is not completing]
             if completing and kept:
@@ -183,7 +183,7 @@ class Lifecycle:
         Not before: the first iteration's extra requests (optimizer state) would be taken for
         planned ones of the same size, and these blocks would hold their slots for good.
         """
-        plan = self.course.plan
+        plan = self.state.plan
         assert plan is not None
         if self._engine.recording_truncated:
             self._installer.give_up("an iteration has more requests than can be recorded")
@@ -197,16 +197,16 @@ class Lifecycle:
             self._recorder.stop()
             self._install(self._given(), 0, rows)
         elif self._recorder.iterations >= self._options.max_record_iterations:
-            self.course.warn(
+            self.state.warn(
                 f"the plan given does not match this program ({match.explanation}); "
                 "making a new one instead"
             )
-            self.course.plan = None
-            self.course.phase = Phase.RECORD
+            self.state.plan = None
+            self.state.phase = Phase.RECORD
             self._after_record()
 
     def _after_replay(self, statistics: IterationStatistics, grown: list[tuple[int, int]]) -> None:
-        course, watch = self.course, self._watch
+        state, watch = self.state, self._watch
         good = watch.judge(statistics, bool(grown))
         if watch.objection:
             self._installer.give_up(watch.objection)
@@ -215,9 +215,9 @@ class Lifecycle:
             if watch.learn(statistics):
                 self._poor = 0
                 return
-            if course.plan is not None:
-                text = advice.while_replaying(course.plan, course.profile, statistics)
-                self._framework.advise(text)
+            if state.plan is not None:
+                text = advice.while_replaying(state.plan, state.profile, statistics)
+                self._adapter.advise(text)
             if watch.wants_more(statistics):
                 self._record_again()
                 return
@@ -234,17 +234,17 @@ class Lifecycle:
         # Leaking, for structures may take turns and one of them be strange each time; an evaluation
         # now and then is not worth a plan.
         self._poor = self._poor + 2 if strange else max(0, self._poor - 1)
-        if self._poor < 2 * self._patience or course.unsteady > _MOST_UNSTEADY:
+        if self._poor < 2 * self._patience or state.unsteady > _MOST_UNSTEADY:
             return
-        if course.unsteady == _MOST_UNSTEADY:
-            course.unsteady += 1
-            course.warn("this program's iterations never repeat; it is not recorded again")
+        if state.unsteady == _MOST_UNSTEADY:
+            state.unsteady += 1
+            state.warn("this program's iterations never repeat; it is not recorded again")
             return
-        course.warn(
+        state.warn(
             "iterations do not follow their plan (of the last one's requests "
             f"{statistics.known_rate:.0%} were expected): recording again"
         )
-        course.replans += 1
+        state.replans += 1
         # Programs with more structures than plans would be recorded for ever.
         self._patience *= 2
         self._record_again()
@@ -257,8 +257,8 @@ class Lifecycle:
         if steady is None:
             self._installer.give_up("the iterations allocate nothing on this device")
             return
-        self.course.unsteady += 1
-        self.course.warn(
+        self.state.unsteady += 1
+        self.state.warn(
             f"{self._recorder.iterations} iterations were recorded and no two agree "
             f"({steady.explanation}), so the plan will serve only part of the requests"
         )
@@ -275,7 +275,7 @@ class Lifecycle:
             steady = profiles[-1][1]
             self._first.note(iterations, steady, tags, self._meta_of(steady))
             self._recorder.stop()
-            self.course.profile, self.course.phase = profiles[-1][0], Phase.BYPASS
+            self.state.profile, self.state.phase = profiles[-1][0], Phase.BYPASS
             return
         useful = [(profile, steady) for profile, steady in profiles if np.any(profile.turns > 0)]
         rows: Mapping[int, int] = {}
@@ -285,7 +285,7 @@ class Lifecycle:
             self._first.note(iterations, steady, tags, self._meta_of(steady))
         self._recorder.stop()
         if not useful:
-            self.course.profile = profiles[-1][0]
+            self.state.profile = profiles[-1][0]
             self._installer.give_up(
                 "no block of an iteration is ever freed, so nothing can be planned"
             )
@@ -302,7 +302,7 @@ class Lifecycle:
                     solver=self._options.solver,
                     effort=self._options.effort,
                     budget=self._options.budget_bytes,
-                    alignment=self._framework.alignment,
+                    alignment=self._adapter.alignment,
                 )
         last = plans[shown]
         # What single iterations have taught of these structures is known better now.
@@ -314,7 +314,7 @@ class Lifecycle:
 
     def _install(
         self,
-        plans: list[Planned],
+        plans: list[PlannedProfile],
         number: int,
         rows: Mapping[int, int] | None = None,
         *,
@@ -328,7 +328,7 @@ class Lifecycle:
 
     def _still(self, phase: Phase) -> bool:
         """Whether the session is in this phase, which other parts may have changed."""
-        return self.course.phase is phase
+        return self.state.phase is phase
 
     # --- recording ------------------------------------------------------------------------------
 
@@ -337,43 +337,46 @@ class Lifecycle:
 
     def _record_again(self) -> None:
         """Served from the old plan meanwhile, as far as it goes: memory must not rise for this."""
-        self.course.phase = Phase.RECORD
+        self.state.phase = Phase.RECORD
         self._start_recording()
 
     # --- telling --------------------------------------------------------------------------------
 
     def summary(self) -> Summary:
         """What has been done so far."""
-        course, relocation = self.course, self._installer.relocation
+        state, relocation = self.state, self._installer.relocation
         moved = [relocation.note] if relocation and relocation.note else []
-        notes = (*course.notes, *moved)
-        return self.tally.summary(course.plan, len(self._plans), course.replans, notes)
+        notes = (*state.notes, *moved)
+        return self.tally.summary(state.plan, len(self._plans), state.replans, notes)
 
     def recording(self) -> Profile | None:
         """What has been recorded since recording began, up to this moment, as a line."""
         meta = self._meta({"found": "everything up to one moment"})
-        return line_profile(self._engine.events(), self._recorder.tags, meta)
+        return linear_profile(self._engine.events(), self._recorder.tags, meta)
 
     @property
     def opening(self) -> Profile | None:
         """The first iteration, if it was recorded to be kept."""
         return self._first.profile
 
-    def _given(self) -> list[Planned]:
+    def _given(self) -> list[PlannedProfile]:
         """The plans that the program has named."""
-        plan = self.course.plan
+        plan = self.state.plan
         assert plan is not None
-        return [Planned(plan, self.course.profile), *(Planned(one, None) for one in plan.others)]
+        return [
+            PlannedProfile(plan, self.state.profile),
+            *(PlannedProfile(one, None) for one in plan.others),
+        ]
 
     def _meta_of(self, steady: Steady) -> ProfileMeta:
         return self._meta({"steady": steady.kind, "found": steady.explanation})
 
     def _meta(self, notes: dict[str, str]) -> ProfileMeta:
         return ProfileMeta(
-            framework=self._framework.name,
-            framework_version=self._framework.version,
+            framework=self._adapter.name,
+            framework_version=self._adapter.version,
             pgmo_version=__version__,
-            device=self._framework.device,
+            device=self._adapter.device,
             model=self._options.model_name,
             date=datetime.now(UTC).isoformat(timespec="seconds"),
             notes=notes,

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pgmo.allocator.adapters.adapter import Framework
+from pgmo.allocator.adapters.adapter import Adapter
 from pgmo.allocator.session.boundary import exclusive, uninterrupted, when_free
 from pgmo.allocator.session.lifecycle import Lifecycle
 from pgmo.allocator.session.options import Options
@@ -39,21 +39,21 @@ class OpenSession:
     @property
     def turns(self) -> Turns:
         """Whose boundaries count."""
-        return self.lifecycle.course.turns
+        return self.lifecycle.state.turns
 
     @property
-    def framework(self) -> Framework:
+    def adapter(self) -> Adapter:
         """Whose allocator it lies under."""
-        return self.lifecycle.course.framework
+        return self.lifecycle.state.adapter
 
 
 _open: dict[tuple[str, str], OpenSession] = {}
 """By the framework's name and device: there is one engine under each."""
 
 
-def find_open(framework: Framework) -> OpenSession | None:
+def find_open(adapter: Adapter) -> OpenSession | None:
     """The one under this framework's allocator, if there is one."""
-    return _open.get((framework.name, framework.device))
+    return _open.get((adapter.name, adapter.device))
 
 
 def any_open() -> bool:
@@ -61,38 +61,38 @@ def any_open() -> bool:
     return bool(_open)
 
 
-def begin(session: "Session", framework: Framework, options: Options) -> OpenSession:
+def begin(session: "Session", adapter: Adapter, options: Options) -> OpenSession:
     """Puts a session under the framework's allocator.
 
     Raises:
         SessionError: when there is one already.
         AdapterError, FileError, PlanError: when it cannot begin.
     """
-    if find_open(framework) is not None:
+    if find_open(adapter) is not None:
         gc.collect()  # it may be lost, and part of a cycle
     with exclusive():
-        other = find_open(framework)
+        other = find_open(adapter)
         if other is not None and other.give_way is not None:
             other.give_way()
-        if find_open(framework) is not None:
+        if find_open(adapter) is not None:
             raise SessionError(
-                f"a session for {framework.name} on {framework.device} is open already: "
+                f"a session for {adapter.name} on {adapter.device} is open already: "
                 "sessions cannot be nested, and there is one per process; leave its `with` block "
                 "first, or call pgmo.close(), which closes it wherever it was opened"
             )
-        lifecycle = Lifecycle(framework, options)
+        lifecycle = Lifecycle(adapter, options)
         opened = OpenSession(lifecycle, weakref.ref(session))
-        framework.install()
+        adapter.install()
         try:
             lifecycle.start()
-            _open[framework.name, framework.device] = opened
+            _open[adapter.name, adapter.device] = opened
             finalizer = weakref.finalize(session, when_free, lambda: _end_lost(opened))
             finalizer.atexit = False  # the process ends anyway, and the driver may be gone
         except BaseException:
             with uninterrupted():
-                _open.pop((framework.name, framework.device), None)
+                _open.pop((adapter.name, adapter.device), None)
                 lifecycle.stop()
-                framework.uninstall()
+                adapter.uninstall()
             raise
     return opened
 
@@ -103,17 +103,17 @@ def end(opened: OpenSession) -> str:
     Returns:
         What has to be said of it, in plain words; "" as a rule.
     """
-    framework = opened.framework
-    if find_open(framework) is not opened:
+    adapter = opened.adapter
+    if find_open(adapter) is not opened:
         return ""
     with uninterrupted():
         try:
             opened.lifecycle.stop()
         finally:
             opened.turns.close()
-            del _open[framework.name, framework.device]
+            del _open[adapter.name, adapter.device]
             try:
-                framework.uninstall()
+                adapter.uninstall()
                 said = ""
             except AdapterError as error:
                 # Harmless, for the engine delegates everything now, and perhaps an exception of the
@@ -148,7 +148,7 @@ def close(device: object = None) -> None:
     name = "" if device is None else str(Options(device=device).device)
     with exclusive():
         for opened in list(_open.values()):
-            where = opened.framework.device
+            where = opened.adapter.device
             meant = not name or where == name or where.startswith(f"{name}:")
             if not meant or opened.give_way is not None:
                 continue

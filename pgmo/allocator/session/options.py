@@ -5,11 +5,11 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from pgmo.allocator.adapters.adapter import Framework
+from pgmo.allocator.adapters.adapter import Adapter
 from pgmo.errors import OptionError
 from pgmo.packing.plan import Plan
+from pgmo.packing.planner import SOLVERS
 from pgmo.packing.solving import cp_sat
-from pgmo.packing.solving.portfolio import SOLVERS
 from pgmo.packing.solving.stages import EFFORTS
 from pgmo.profiler.profile import Profile
 from pgmo.units import parse_bytes
@@ -134,7 +134,7 @@ class Options:
             if getattr(self, name) < 1:
                 raise OptionError(f"{name}={getattr(self, name)} must be 1 at least")
 
-    def compacts(self, framework: Framework) -> bool:
+    def compacts(self, framework: Adapter) -> bool:
         """Whether blocks are moved together: where memory fragments, unless it was chosen."""
         return framework.fragments if self.compact is None else self.compact
 

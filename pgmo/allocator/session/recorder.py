@@ -5,9 +5,9 @@ from functools import partial
 
 from pgmo import _core
 from pgmo.allocator.session import advice
-from pgmo.allocator.session.state import Course
+from pgmo.allocator.session.state import SessionState
 from pgmo.allocator.session.statistics import Phase
-from pgmo.allocator.session.statistics_collector import Tally
+from pgmo.allocator.session.statistics_collector import StatisticsCollector
 from pgmo.profiler.tag import Tag
 from pgmo.profiler.tagging import dynamo
 from pgmo.profiler.tagging.tags import Tagger
@@ -27,10 +27,10 @@ class Recorder:
         iterations: recorded so far, in this phase.
     """
 
-    def __init__(self, course: Course, tally: Tally) -> None:
-        self._course = course
+    def __init__(self, state: SessionState, tally: StatisticsCollector) -> None:
+        self._state = state
         self._tally = tally
-        self._engine = course.framework.engine
+        self._engine = state.adapter.engine
         self._tagging = ExitStack()
         self._tagger: Tagger | None = None
         self._tagged = 0  # iterations
@@ -47,14 +47,14 @@ class Recorder:
         self._end_tags()
         self.iterations = 0
         self._served = has_plans
-        options = self._course.options
+        options = self._state.options
         self._first_is_needed = options.save_directory is not None or options.record_only
         self._start_tags()
         if not has_plans:
             if not self._sparing:
                 self._sparing = True
-                self._course.framework.spare_memory(True)
-            self._course.framework.advise(advice.while_recording())
+                self._state.adapter.spare_memory(True)
+            self._state.adapter.advise(advice.while_recording())
         self._engine.start_recording()
         self._tally.recording_begins()
 
@@ -69,7 +69,7 @@ class Recorder:
         self._end_tags()
         if self._sparing:
             self._sparing = False
-            self._course.framework.spare_memory(False)
+            self._state.adapter.spare_memory(False)
         self._engine.stop_recording()
         self._engine.forget_recording()
 
@@ -89,10 +89,10 @@ class Recorder:
         So that one is not planned. It is the first, unless the first is to be saved as it is; and
         there is none while plans serve, which would not fit it.
         """
-        recording = self._course.phase is Phase.RECORD and not self._served
+        recording = self._state.phase is Phase.RECORD and not self._served
         # The tagger looks at modules and operators of torch.
-        by_torch = self._course.framework.name != "cupy"
-        wanted = self._course.options.tags and recording and by_torch and dynamo.hidden()
+        by_torch = self._state.adapter.name != "cupy"
+        wanted = self._state.options.tags and recording and by_torch and dynamo.hidden()
         # One that compiles is not watched to its end, and is unlike those that follow.
         again = self._tagger is not None and self._tagger.compiled
         due = self._tagged < _MOST_TAGGED if again else not self._tagged

@@ -14,12 +14,12 @@ import numpy as np
 from pgmo.allocator.plans.installer import Installer
 from pgmo.allocator.session.learning import learn, rows_of_iteration
 from pgmo.allocator.session.recorder import Recorder
-from pgmo.allocator.session.state import Course
+from pgmo.allocator.session.state import SessionState
 from pgmo.allocator.session.statistics import IterationStatistics, Phase
 from pgmo.profiler.recording import split
 
 if TYPE_CHECKING:
-    from pgmo.allocator.plans.plan_set import Planned
+    from pgmo.allocator.plans.plan_set import PlannedProfile
 
 _GROWTHS_WITHOUT_HEADROOM = 3
 """Times that a plan is made for just the sizes seen; later ones leave some more."""
@@ -47,7 +47,7 @@ _MOST_LESSONS, _EARNED = 64, 0.5
 """Plans that may be made from single iterations, in a row; and what a good iteration adds."""
 
 
-class Watch:
+class ReplayMonitor:
     """What replayed iterations teach.
 
     Args:
@@ -60,13 +60,15 @@ class Watch:
         unsaved: whether sizes have come since the plans were saved, for which those have no room.
     """
 
-    def __init__(self, course: Course, installer: Installer, recorder: Recorder) -> None:
-        self._course = course
+    def __init__(self, state: SessionState, installer: Installer, recorder: Recorder) -> None:
+        self._state = state
         self._installer = installer
         self._recorder = recorder
-        self._engine = course.framework.engine
-        self._yields = course.framework.yields
-        self._engine.yield_when_outgrown(self._yields)  # the last session may have left it off
+        self._engine = state.adapter.engine
+        self._releases_outgrown = state.adapter.releases_outgrown
+        self._engine.yield_when_outgrown(
+            self._releases_outgrown
+        )  # the last session may have left it off
         self._watching = self._watched = False  # whether replayed iterations are recorded
         self._recent: deque[bool] = deque(maxlen=_RECENT)  # whether iterations were worthwhile
         self._good = 0  # successive iterations that were served well
@@ -74,7 +76,7 @@ class Watch:
         self._growths = 0
         self._disorder = 0  # grows with iterations whose requests no plan expects
         self._orderly = True
-        self.completing: Planned | None = None
+        self.completing: PlannedProfile | None = None
         self.unsaved = False
 
     def restart(self) -> None:
@@ -86,7 +88,7 @@ class Watch:
         """Records the next iteration, too, unless all has gone well for long."""
         self._good = self._good + 1 if good else 0
         self._watched = self._watching
-        self._watching = self._good < _LONG and self._course.phase is Phase.REPLAY
+        self._watching = self._good < _LONG and self._state.phase is Phase.REPLAY
         if self._watching:
             self._engine.start_recording()
         elif self._watched:
@@ -105,7 +107,7 @@ class Watch:
             self._orderly = self._disorder == 0
         # The framework serves an iteration of longer sequences better than gaps of the arena do,
         # but sizes that depend on data are too large for their slots by chance, and not by much.
-        self._engine.yield_when_outgrown(self._yields and self._orderly)
+        self._engine.yield_when_outgrown(self._releases_outgrown and self._orderly)
         good = statistics.hit_bytes_rate >= _GOOD and not grown
         if good:
             self._credit = min(_MOST_LESSONS, self._credit + _EARNED)
@@ -121,7 +123,7 @@ class Watch:
         """Why an arena does not pay, in plain words; "" as long as it does."""
         if self._recent.count(False) <= _MOST_POOR:
             return ""
-        threads = self._course.turns.threads
+        threads = self._state.turns.threads
         why = (
             f"{threads} threads request memory at the same time, and session.pause() leaves out "
             "what the thread does that calls it"
@@ -149,16 +151,16 @@ class Watch:
             installer.plans.all,
             iterations[-1],
             statistics.plan,
-            solver=self._course.options.solver,
-            effort=self._course.options.effort,
-            budget=self._course.options.budget_bytes,
-            alignment=self._course.framework.alignment,
+            solver=self._state.options.solver,
+            effort=self._state.options.effort,
+            budget=self._state.options.budget_bytes,
+            alignment=self._state.adapter.alignment,
             headroom=_HEADROOM if self._growths >= _GROWTHS_WITHOUT_HEADROOM else 0.0,
         )
         if lesson is None or not installer.affordable(lesson.plans):
             return False
         self._credit -= 1
-        self._course.replans += 1
+        self._state.replans += 1
         self._growths += lesson.grown > 0
         new = lesson.plans[lesson.number]
         profile = new.profile
@@ -196,7 +198,7 @@ class Watch:
         planned = self._installer.plans.all[statistics.plan]
         if not planned.provisional or not statistics.misses["persistent"]:
             return False
-        if self._course.unsteady or self._credit < 1:
+        if self._state.unsteady or self._credit < 1:
             return False
         self._credit -= 1
         self.completing = planned
@@ -212,13 +214,13 @@ class Watch:
         number = statistics.plan
         planned = self._installer.plans.all[number]
         missing = statistics.skipped / len(planned.plan)
-        if min(statistics.known_rate, 1 - missing) < self._course.options.min_hit_rate:
+        if min(statistics.known_rate, 1 - missing) < self._state.options.min_hit_rate:
             return False  # another structure, whose sizes say nothing about this one
         profile = planned.profile or planned.plan.profile()
         size = profile.size.copy()
         for ordinal, larger in grown:
             size[ordinal] = max(size[ordinal], larger)
-        self._course.replans += 1
+        self._state.replans += 1
         self._growths += 1
         if self._growths > _GROWTHS_WITHOUT_HEADROOM:
             # Lengths that rise step by step would be planned again at every step.

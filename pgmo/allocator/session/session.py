@@ -19,8 +19,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar
 
-from pgmo.allocator.adapters.adapter import Framework
-from pgmo.allocator.managed.unified import UnifiedFramework
+from pgmo.allocator.adapters.adapter import Adapter
+from pgmo.allocator.managed.unified import UnifiedAdapter
 from pgmo.allocator.optimized import Optimized
 from pgmo.allocator.session import open_sessions
 from pgmo.allocator.session.boundary import exclusive, uninterrupted
@@ -38,7 +38,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def active_session(find: Callable[[], Framework]) -> "Session | None":
+def active_session(find: Callable[[], Adapter]) -> "Session | None":
     """The open session of a framework's allocator, if there is one.
 
     Example:
@@ -64,9 +64,9 @@ class Session:
         >>> print(session.summary())  # doctest: +SKIP
     """
 
-    def __init__(self, options: Options, framework: Callable[[], Framework]) -> None:
+    def __init__(self, options: Options, adapter: Callable[[], Adapter]) -> None:
         self._options = options
-        self._find_framework = framework
+        self._find_adapter = adapter
         self._lifecycle: Lifecycle | None = None
         self._opened: OpenSession | None = None
         self._summary: Summary | None = None
@@ -74,7 +74,7 @@ class Session:
         self._closed_by: threading.Thread | None = None
         self._busy = self._to_be_closed = False
         self._process = 0
-        self._unified: UnifiedFramework | None = None
+        self._unified: UnifiedAdapter | None = None
 
     # --- for the loop ---------------------------------------------------------------------------
 
@@ -155,12 +155,12 @@ class Session:
     @property
     def phase(self) -> Phase:
         """What the session does at the moment."""
-        return self._lifecycle.course.phase if self._open and self._lifecycle else Phase.CLOSED
+        return self._lifecycle.state.phase if self._open and self._lifecycle else Phase.CLOSED
 
     @property
     def profile(self) -> Profile | None:
         """The latest profile; None before anything was recorded."""
-        return self._lifecycle.course.profile if self._lifecycle else None
+        return self._lifecycle.state.profile if self._lifecycle else None
 
     @property
     def opening(self) -> Profile | None:
@@ -188,17 +188,17 @@ class Session:
     @property
     def device(self) -> str:
         """Whose memory: "cpu", "cuda:0"; "" before the session was opened."""
-        return self._lifecycle.course.framework.device if self._lifecycle else ""
+        return self._lifecycle.state.adapter.device if self._lifecycle else ""
 
     @property
     def plan(self) -> Plan | None:
         """The latest plan; None while there is none."""
-        return self._lifecycle.course.plan if self._lifecycle else None
+        return self._lifecycle.state.plan if self._lifecycle else None
 
     @property
     def saved(self) -> tuple[Path, ...]:
         """The files that `save=` has written."""
-        return self._lifecycle.course.saved if self._lifecycle else ()
+        return self._lifecycle.state.saved if self._lifecycle else ()
 
     # --- opening and closing --------------------------------------------------------------------
 
@@ -207,10 +207,10 @@ class Session:
             raise SessionError(
                 "this session was used before; call pgmo.optimize() again for another one"
             )
-        framework = self._find_framework()
-        if isinstance(framework, UnifiedFramework):
-            self._unified = framework
-        opened = open_sessions.begin(self, framework, self._options)
+        adapter = self._find_adapter()
+        if isinstance(adapter, UnifiedAdapter):
+            self._unified = adapter
+        opened = open_sessions.begin(self, adapter, self._options)
         self._opened, self._lifecycle = opened, opened.lifecycle
         self._process = os.getpid()
         self._open = True
@@ -311,11 +311,11 @@ class Session:
             if self._to_be_closed:
                 self.close()
 
-    def _after_unified(self, framework: UnifiedFramework) -> None:
+    def _after_unified(self, adapter: UnifiedAdapter) -> None:
         """Prepares the next iteration's memory, where it is unified."""
-        course = self._known.lifecycle.course
-        plan = course.plan if course.phase is Phase.REPLAY else None
-        if plan is not None and (text := framework.after_replay(plan)):
-            course.warn(text)
-        if framework.hints.note and framework.hints.note not in course.notes:
-            course.notes.append(framework.hints.note)
+        state = self._known.lifecycle.state
+        plan = state.plan if state.phase is Phase.REPLAY else None
+        if plan is not None and (text := adapter.after_replay(plan)):
+            state.warn(text)
+        if adapter.hints.note and adapter.hints.note not in state.notes:
+            state.notes.append(adapter.hints.note)

@@ -5,7 +5,7 @@ import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pgmo.allocator.adapters.adapter import Framework
+from pgmo.allocator.adapters.adapter import Adapter
 from pgmo.allocator.session.options import Options
 from pgmo.allocator.session.statistics import Phase
 from pgmo.allocator.session.turns import Turns
@@ -18,7 +18,7 @@ _MOST_NOTES = 20
 
 
 @dataclass(eq=False)
-class Course:
+class SessionState:
     """Where one session stands.
 
     Args:
@@ -37,7 +37,7 @@ class Course:
         >>> course = Course(torch_cpu(), Options())  # doctest: +SKIP
     """
 
-    framework: Framework
+    adapter: Adapter
     options: Options
     phase: Phase = Phase.RECORD
     profile: Profile | None = None
@@ -49,7 +49,7 @@ class Course:
     turns: Turns = field(init=False)
 
     def __post_init__(self) -> None:
-        self.turns = Turns(self.framework.engine, self.warn)
+        self.turns = Turns(self.adapter.engine, self.warn)
 
     def warn(self, note: str) -> None:
         """Warns, and keeps the note for the summary."""

@@ -18,7 +18,7 @@ _LEVELS = ("live_", "peak_", "arena", "late_now")
 _SUMMED = ("requests", "hits", "bytes_requested", "bytes_hit", "guests", "bytes_guests")
 
 
-class Tally:
+class StatisticsCollector:
     """Reads an engine's counters once an iteration.
 
     Example:

@@ -9,7 +9,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pgmo.cli.values import check_number
+from pgmo.cli.option_values import check_number
 from pgmo.units import format_bytes
 
 if TYPE_CHECKING:

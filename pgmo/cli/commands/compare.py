@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pgmo.cli.values import check_number
+from pgmo.cli.option_values import check_number
 from pgmo.errors import FileError
 from pgmo.units import format_bytes
 
@@ -56,7 +56,7 @@ def _with_pytorch(arguments: argparse.Namespace, profile: "Profile | Plan") -> i
     """One profile beside what the framework would do with it."""
     from pgmo.cli.terminal.output import as_command, print_json, print_wrote
     from pgmo.packing.plan import Plan
-    from pgmo.packing.solving.portfolio import plan
+    from pgmo.packing.planner import plan
     from pgmo.report.summary import explain, plain
     from pgmo.report.words import reserved_lines
 

@@ -8,8 +8,8 @@ served from the arena, or an arena more than 1 % above the lower bound, give a w
 
 import argparse
 
-from pgmo.cli.values import check_number
-from pgmo.demo.compare import Comparison, compare, saved_stem
+from pgmo.cli.option_values import check_number
+from pgmo.demo.comparison_runs import DemoComparison, compare, saved_stem
 from pgmo.demo.job import Lengths
 from pgmo.demo.network import NAMES, VARYING_NAMES
 from pgmo.errors import AdapterError, OptionError
@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
     stems = [saved_stem(network, arguments.output, lengths) for network in networks]
     saved = [f"{stem}{suffix}" for stem in stems for suffix in (".pgmoprof", ".pgmoplan")]
     refuse_to_overwrite(saved, force=arguments.force)
-    comparisons: list[Comparison] = []
+    comparisons: list[DemoComparison] = []
     with ComparisonProgress(networks, arguments.iterations) as progress:
         for network in networks:
             comparisons.append(

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from pgmo.cli.values import check_number
+from pgmo.cli.option_values import check_number
 from pgmo.errors import OptionError
 
 if TYPE_CHECKING:

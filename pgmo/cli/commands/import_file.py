@@ -11,7 +11,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pgmo.cli.values import check_number
+from pgmo.cli.option_values import check_number
 
 if TYPE_CHECKING:
     from pgmo.profiler.importers.imported import Imported
@@ -138,7 +138,7 @@ def _describe(profile: "Profile") -> dict[str, Any]:
 
 def _live_peak(profile: "Profile") -> int:
     """The most bytes that were alive at once in all of the recording."""
-    from pgmo.profiler.iterations.pairing import live_peak, pair_blocks
+    from pgmo.profiler.iterations.block_ends import live_peak, pair_blocks
 
     trace = profile.trace
     if trace is None:

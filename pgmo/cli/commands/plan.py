@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pgmo.cli.values import check_number
+from pgmo.cli.option_values import check_number
 
 if TYPE_CHECKING:
     from pgmo.packing.csv_file import BlockTable
@@ -153,7 +153,7 @@ def _target(source: Path, is_profile: bool, arguments: argparse.Namespace) -> Pa
 
 def _solve(what: "Profile | Problem", arguments: argparse.Namespace) -> "Plan | Packing":
     from pgmo.cli.terminal.incumbents import IncumbentLine
-    from pgmo.packing.solving.portfolio import plan
+    from pgmo.packing.planner import plan
 
     with IncumbentLine() as line:
         made: Plan | Packing = plan(

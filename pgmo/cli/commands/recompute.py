@@ -11,7 +11,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pgmo.cli.values import check_number
+from pgmo.cli.option_values import check_number
 from pgmo.errors import OptionError
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from pgmo.errors import OptionError
 
 if TYPE_CHECKING:
-    from pgmo.runner.supervision import Wishes
+    from pgmo.runner.supervision import RunOptions
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -70,12 +70,12 @@ def run(arguments: argparse.Namespace) -> int:
     from pgmo.imports import after_import
     from pgmo.runner.program import Program
     from pgmo.runner.ranks import of_rank, rank
-    from pgmo.runner.supervision import Supervision, Wishes
+    from pgmo.runner.supervision import RunOptions, Supervision
     from pgmo.runner.watcher import Watcher
     from pgmo.units import parse_bytes
 
     program = Program(arguments.script, arguments.is_module, tuple(arguments.arguments))
-    wishes = Wishes(
+    options = RunOptions(
         name=of_rank(program.name),
         plan=arguments.plan,
         save=arguments.save,
@@ -85,30 +85,30 @@ def run(arguments: argparse.Namespace) -> int:
         memory=arguments.memory,
         budget=None if arguments.budget is None else parse_bytes(arguments.budget),
     )
-    _check(wishes)
+    _check(options)
     program.check()
-    folder = "." if wishes.profile_only and wishes.save is None else wishes.save
+    folder = "." if options.profile_only and options.save is None else options.save
     json_path = of_rank(arguments.json) if arguments.json else None
     quiet = arguments.quiet or (rank() or 0) > 0
     script = [] if program.is_module else [program.target]
     if json_path and json_path != "-":
         refuse_our_suffix(json_path, "what was counted", ".json")
-        read = [*script, *([wishes.plan] if wishes.plan else [])]
+        read = [*script, *([options.plan] if options.plan else [])]
         check_targets([json_path], force=arguments.force, sources=read)
     if folder is not None:
         prepare_directory(Path(folder))
-        suffixes = (".pgmoprof",) if wishes.profile_only else (".pgmoprof", ".pgmoplan")
-        outputs = [f"{folder}/{wishes.name}{suffix}" for suffix in suffixes]
+        suffixes = (".pgmoprof",) if options.profile_only else (".pgmoprof", ".pgmoplan")
+        outputs = [f"{folder}/{options.name}{suffix}" for suffix in suffixes]
         # A plan that is read may be saved again, with what was added to it.
         check_targets(outputs, force=arguments.force, sources=script)
     with RunLine(quiet=quiet) as line:
-        supervision = Supervision(wishes, line.update)
+        supervision = Supervision(options, line.update)
         after_import("torch.optim.optimizer", Watcher(supervision).attach)
         ending = program.run()
     return finish(program, ending, supervision, json_path=json_path, quiet=quiet)
 
 
-def _check(wishes: "Wishes") -> None:
+def _check(options: "RunOptions") -> None:
     """Finds out before training what cannot work.
 
     Raises:
@@ -118,12 +118,12 @@ def _check(wishes: "Wishes") -> None:
     from pgmo.packing.plan import Plan
 
     Options(
-        device=wishes.device,
-        model_name=wishes.name,
-        memory=wishes.memory,
-        budget=wishes.budget,
+        device=options.device,
+        model_name=options.name,
+        memory=options.memory,
+        budget=options.budget,
     )
-    if wishes.plan is not None:
-        if wishes.profile_only:
+    if options.plan is not None:
+        if options.profile_only:
             raise OptionError("--profile-only replays nothing, so it cannot be used with --plan")
-        Plan.load(wishes.plan)
+        Plan.load(options.plan)

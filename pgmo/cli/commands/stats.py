@@ -7,7 +7,7 @@ load. The kind of file is told by its suffix, .pgmoprof or .pgmoplan.
 import argparse
 from pathlib import Path
 
-from pgmo.cli.values import check_number
+from pgmo.cli.option_values import check_number
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

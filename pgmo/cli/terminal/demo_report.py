@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from pgmo.cli.terminal.output import console
-from pgmo.demo.compare import Comparison
+from pgmo.demo.comparison_runs import DemoComparison
 from pgmo.units import format_bytes
 
 LEAST_HIT_RATE = 0.99
@@ -11,7 +11,7 @@ WIDEST_GAP = 0.01
 """What a comparison is expected to reach; `shortcomings` tells of less."""
 
 
-def print_comparisons(comparisons: Sequence[Comparison]) -> None:
+def print_comparisons(comparisons: Sequence[DemoComparison]) -> None:
     """Prints one row per network, then the meaning and the conditions of the measurement."""
     from rich.table import Table
 
@@ -39,7 +39,7 @@ def print_comparisons(comparisons: Sequence[Comparison]) -> None:
         out.print(line)
 
 
-def meaning(comparisons: Sequence[Comparison]) -> list[str]:
+def meaning(comparisons: Sequence[DemoComparison]) -> list[str]:
     """What the table says, in sentences.
 
     Example:
@@ -76,7 +76,7 @@ def meaning(comparisons: Sequence[Comparison]) -> list[str]:
     return lines
 
 
-def shortcomings(row: Comparison) -> list[str]:
+def shortcomings(row: DemoComparison) -> list[str]:
     """What a comparison should have reached and did not, one sentence each.
 
     Example:

@@ -154,7 +154,7 @@ def describe_packing(packing: "Packing") -> dict[str, Any]:
     """The figures of a packing of a bare problem; sizes in bytes, times in seconds.
 
     Example:
-        >>> from pgmo.packing.solving.portfolio import plan
+        >>> from pgmo.packing.planner import plan
         >>> from pgmo.packing.problem import Problem
         >>> describe_packing(plan(Problem([64, 32], [0, 1], [2, 3])))["arena"]
         96

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pgmo.cli.terminal.live import Live
-from pgmo.demo.compare import RUNS, Observer
+from pgmo.demo.comparison_runs import RUNS, ComparisonObserver
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -34,7 +34,7 @@ class ComparisonProgress(Live):
             for network in networks
         }
 
-    def observer(self, network: str) -> Observer:
+    def observer(self, network: str) -> ComparisonObserver:
         """What moves the bar of a network."""
         return _Bar(self.progress, self._tasks[network], self._iterations)
 

@@ -40,11 +40,11 @@ def finish(
     if os.getpid() != _PROCESS:
         ending.show()  # a child that the script has forked, and that came back to here
         return ending.code
-    wishes = supervision.wishes
+    options = supervision.options
     failed = ending.error if is_out_of_memory(ending.error) else None
     kept: tuple[Path, ...] = ()
     if failed is not None:
-        folder = wishes.start / (wishes.save or ".")
+        folder = options.start / (options.save or ".")
         kept = save_out_of_memory(failed, supervision.sessions, folder)
     supervision.close()
     with _perhaps_closed():
@@ -59,9 +59,9 @@ def finish(
         _write_json(program, ending, supervision, kept, json_path)
     with _perhaps_closed():
         if kept:
-            tell(map(wishes.shown, kept))
+            tell(map(options.shown, kept))
         elif not quiet or supervision.saved:
-            saved = [wishes.shown(path) for path in supervision.saved]
+            saved = [options.shown(path) for path in supervision.saved]
             went_well = not ending.code and not supervision.gave_up
             print_wrote(saved, _next_command(program, supervision, saved, went_well=went_well))
     return ending.code
@@ -76,8 +76,8 @@ def conclusions(supervision: Supervision) -> list[str]:
     """What there is to say at the end.
 
     Example:
-        >>> from pgmo.runner.supervision import Wishes
-        >>> conclusions(Supervision(Wishes("train")))[0].partition(";")[0]
+        >>> from pgmo.runner.supervision import RunOptions
+        >>> conclusions(Supervision(RunOptions("train")))[0].partition(";")[0]
         'pgmo: the script took no step of a torch optimizer'
     """
     texts = []
@@ -91,7 +91,7 @@ def conclusions(supervision: Supervision) -> list[str]:
                 "pgmo: training began, but not one iteration was completed: the optimizer took no "
                 "step"
             )
-        if supervision.wishes.profile_only and session.profile is None and summary.iterations:
+        if supervision.options.profile_only and session.profile is None and summary.iterations:
             texts.append(
                 f"pgmo: {summary.iterations} iterations were too few for a profile; it takes four "
                 "at least"
@@ -112,12 +112,12 @@ def _next_command(
 ) -> str | None:
     """What to do next: to look at what was saved, and to run again if there was no trouble."""
     profiles = [path for path in saved if path.suffix == ".pgmoprof"]
-    main = [path for path in profiles if path.stem == supervision.wishes.name] or profiles
+    main = [path for path in profiles if path.stem == supervision.options.name] or profiles
     words = ("-m", program.target) if program.is_module else (program.target,)
     again = shlex.join((*words, *program.arguments))
     if not main:
         known = any(session.profile is not None for session in supervision.sessions)
-        unsaved = known and not supervision.wishes.save and not supervision.wishes.plan
+        unsaved = known and not supervision.options.save and not supervision.options.plan
         return f"pgmo run --save plans {again}" if unsaved and went_well else None
     plan = main[0].with_suffix(".pgmoplan")
     profile, with_plan = shlex.quote(str(main[0])), ""
@@ -127,7 +127,7 @@ def _next_command(
         if went_well:
             commands.append(f"pgmo run{with_plan} {again}")
     commands.insert(0, f"pgmo report {profile}{with_plan}")
-    if supervision.wishes.profile_only:
+    if supervision.options.profile_only:
         commands.insert(0, f"pgmo plan {profile}")
     return "\n      ".join(commands)
 
@@ -140,11 +140,11 @@ def _write_json(
         "arguments": list(program.arguments),
         "exit_code": ending.code,
         **supervision.to_fields(),
-        "out_of_memory": [str(supervision.wishes.shown(one)) for one in kept],
+        "out_of_memory": [str(supervision.options.shown(one)) for one in kept],
     }
     if path == "-":
         with checked_stdout():
             print_json(fields)
         return
     text = json.dumps(fields, indent=2, allow_nan=False) + "\n"
-    replace_file(supervision.wishes.start / path, text.encode())
+    replace_file(supervision.options.start / path, text.encode())

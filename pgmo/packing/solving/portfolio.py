@@ -1,240 +1,154 @@
-"""From blocks to offsets: runs the packers, then the solvers that improve, and keeps the best.
+"""The solvers that were asked for, at work on one problem or on several at once."""
 
-portfolio          --at the lower bound-->  done
-  | all packers, milliseconds
-  v
-improve            --at the lower bound, or proved, or out of time-->  done
-  search, branch and bound, CP-SAT: which, and for how long, depends on `effort`,
-  the number of blocks and the gap (`pgmo/packing/solving/stages.py`)
-"""
-
-import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, overload
+import os
+from collections.abc import Iterator, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pgmo.errors import OptionError
-from pgmo.packing.plan import UNPLANNED, Plan
 from pgmo.packing.problem import Problem
-from pgmo.packing.solving.best_known import Observer
-from pgmo.packing.solving.packer import PACKERS
-from pgmo.packing.solving.result import Packing
-from pgmo.packing.solving.worker_pool import SOLVERS, Crew
-from pgmo.packing.spill import fit, room_for_slots
-from pgmo.units import parse_bytes
+from pgmo.packing.solving import cp_sat
+from pgmo.packing.solving.best_known import BestKnown, Observer
+from pgmo.packing.solving.improver import IMPROVERS, improve
+from pgmo.packing.solving.packer import PACKERS, attempt
+from pgmo.packing.solving.result import Incumbent
+from pgmo.packing.solving.stages import EFFORTS, schedule
 
-if TYPE_CHECKING:
-    from pgmo.profiler.profile import Profile
+SOLVERS: tuple[str, ...] = ("auto", *PACKERS, *IMPROVERS)
+"""What `plan` takes as `solver`: the choice is left to it, one packer, or one that improves."""
 
-__all__ = ["SOLVERS", "plan"]
+_MANY = 50_000  # blocks from which on not all packers are worth their time: first fit takes longest
+_NUMBERS = (int, float, np.integer, np.floating)
+_FEW = 2  # of them, the first ones, which have nearly all of what there is to gain
 
 
-@overload
-def plan(
-    what: Problem,
-    *,
-    solver: str = "auto",
-    time_limit: float = 5.0,
-    effort: str = "balanced",
-    threads: int | None = None,
-    seed: int = 0,
-    alignment: int | None = None,
-    budget: str | int | None = None,
-    observer: Observer | None = None,
-) -> Packing: ...
-@overload
-def plan(
-    what: "Profile",
-    *,
-    solver: str = "auto",
-    time_limit: float = 5.0,
-    effort: str = "balanced",
-    threads: int | None = None,
-    seed: int = 0,
-    alignment: int | None = None,
-    budget: str | int | None = None,
-    observer: Observer | None = None,
-) -> Plan: ...
-def plan(
-    what: "Profile | Problem",
-    *,
-    solver: str = "auto",
-    time_limit: float = 5.0,
-    effort: str = "balanced",
-    threads: int | None = None,
-    seed: int = 0,
-    alignment: int | None = None,
-    budget: str | int | None = None,
-    observer: Observer | None = None,
-) -> Plan | Packing:
-    """Computes an offset for every block, in an arena as small as can be found in the time.
-
-    There is always an answer: the packers come first, and whatever follows only improves on them.
-    It ends as soon as the arena is proved to be the smallest, most often because it has reached
-    the lower bound. Ctrl-C ends it with the best packing so far (`interrupted` says so), unless
-    there is none yet.
-
-    In a profile's plan persistent and shared blocks have no place, and each stream gets a range of
-    the arena of its own: blocks of different streams are not ordered in time, whatever their
-    ticks say.
-
-    Args:
-        what: a profile, what an iteration allocates; or a bare problem.
-        solver: "auto" chooses, see `pgmo.packing.solving.stages`; the name of a packer
-            (`pgmo.packing.solving.packer.PACKERS`) runs that one alone; "search",
-            "branch-and-bound" or "cp-sat" (needs OR-Tools, `pip install 'pgmo[exact]'`) let that
-            one improve on the packers for all of the time.
-        time_limit: seconds, from the call. When they are over before the first packer is done, the
-            blocks that are left are stacked above the others: a waste, but an answer.
-        effort: how "auto" goes about it. "fast": the packers only. "balanced": a search after them,
-            short where hardly anything is left to gain. "best": all of the time, if it takes that
-            to prove that nothing is smaller.
-        threads: that solvers may use; by default one for each core of this process.
-        seed: of random choices. With the same seed and number of threads the same offsets come out,
-            as far as solvers end before the time limit.
-        alignment: of offsets, in bytes; by default that of the profile's device, see
-            `Profile.alignment`. A problem has one already.
-        budget: device memory for a profile's blocks, those without a slot included, as "12 GiB".
-            Where the arena would need more, the blocks that lie idle for longest are spilled: their
-            slots are behind all others, in unified memory that stays on the host
-            (`pgmo.packing.spill`).
-        observer: is called with an `Incumbent` at each better packing and each higher bound.
-
-    Returns:
-        For a profile a `Plan`, for a problem a `Packing`. Both know `arena`, `max_load`, `gap`, the
-        `bound` that is proved, whether they are `optimal`, and the `trace` of incumbents.
+class Portfolio:
+    """What is to be tried, with how many threads and for how long: checked options of `plan`.
 
     Raises:
-        OptionError: when an option has a value that cannot be used, or OR-Tools is missing.
-        ProblemError: when the alignment is not a positive whole number.
-        BudgetError: when blocks that have no slot exceed the budget, with the least one.
+        OptionError: when a value cannot be used, or OR-Tools is needed and missing.
 
     Example:
-        >>> from pgmo.profiler.profile import Profile
-        >>> profile = Profile.from_columns(
-        ...     size=[64, 32, 64], start=[0, 1, 2], end=[2, 3, 3], ticks=3
-        ... )
-        >>> plan(profile).offset.tolist()
-        [0, 64, 0]
-        >>> plan(Problem([64, 32, 64], [0, 1, 2], [2, 3, 3])).arena
-        96
-
-    Source:
-        Sekiyama et al. 2018 (arXiv 1804.10001) for the setting and the first packer.
+        >>> import time
+        >>> crew = Crew("auto", time_limit=1.0, effort="fast", threads=1, seed=0)
+        >>> (best,), trace, interrupted = crew.solve([Problem([8], [0], [1])], time.perf_counter())
+        >>> best.arena, len(trace), interrupted
+        (8, 1, False)
     """
-    begin = time.perf_counter()
-    crew = Crew(solver, time_limit, effort, threads, seed)
-    if isinstance(what, Problem):
-        if alignment not in (None, what.alignment):
-            raise OptionError(
-                f"alignment={alignment} was given for a problem that has {what.alignment}; "
-                "make the problem with the alignment wanted"
-            )
-        if budget is not None:
-            raise OptionError("budget= is for profiles: a bare problem has no other memory")
-        (best,), trace, interrupted = crew.solve([what], begin, observer)
-        assert best.offset is not None
-        return Packing(
-            problem=what,
-            offset=best.offset,
-            arena=best.arena,
-            max_load=best.max_load,
-            bound=best.bound,
-            solver=best.solver,
-            seconds=best.seconds,
-            trace=trace,
-            interrupted=interrupted,
-        )
-    if not hasattr(what, "turns"):
-        raise OptionError(f"{what!r} is neither a Profile nor a Problem; load or make one first")
-    alignment = what.alignment if alignment is None else alignment
-    whole = _plan_profile(what, alignment, crew, begin, observer)
-    if budget is None:
-        return whole
-    room = room_for_slots(what, parse_bytes(budget), alignment)
-    if whole.arena <= room:
-        return whole
-    problem, rows = Problem.from_profile(what, alignment)
-    quick = crew if solver in PACKERS else Crew("auto", time_limit, "fast", threads, seed)
 
-    def needed(parts: Sequence[Problem]) -> int:
-        bests, _, interrupted = quick.solve(parts, time.perf_counter())
-        if interrupted:
-            raise KeyboardInterrupt
-        return sum(best.arena for best in bests)
+    def __init__(
+        self, solver: str, time_limit: float, effort: str, threads: int | None, seed: int
+    ) -> None:
+        if solver not in SOLVERS:
+            raise OptionError(f"no solver is called {solver!r}; choose one of {', '.join(SOLVERS)}")
+        if solver == "cp-sat":
+            cp_sat.require()
+        if effort not in EFFORTS:
+            raise OptionError(f"effort={effort!r} is not one of {', '.join(EFFORTS)}")
+        if isinstance(time_limit, bool) or not isinstance(time_limit, _NUMBERS):
+            raise OptionError(f"time_limit={time_limit!r} is no number; give seconds")
+        if not time_limit >= 0:  # true for NaN, too
+            raise OptionError(f"time_limit={time_limit} is not possible; give 0 seconds or more")
+        if threads is None:
+            threads = len(os.sched_getaffinity(0))
+        self._solver, self._effort, self._time_limit = solver, effort, float(time_limit)
+        self._threads = _whole("threads", threads, 1, 4096)
+        self._seed = _whole("seed", seed, 0, 2**63 - 1)
 
-    spilled = fit(problem, rows, what.stream[rows], room, needed)
-    parted = _plan_profile(what, alignment, crew, begin, observer, spilled)
-    if parted.resident <= room:
-        return parted
-    return _plan_profile(what, alignment, quick, begin, observer, spilled)
+    def solve(
+        self, problems: Sequence[Problem], begin: float, observer: Observer | None = None
+    ) -> tuple[list[BestKnown], tuple[Incumbent, ...], bool]:
+        """Packs each problem, then improves where most can be gained first.
 
+        Args:
+            problems: one or more.
+            begin: `time.perf_counter()` of the moment that the time limit counts from.
+            observer: told of the sums of all arenas and of all bounds.
 
-def _plan_profile(
-    profile: "Profile",
-    alignment: int,
-    crew: "Crew",
-    begin: float,
-    observer: Observer | None,
-    spilled: NDArray[np.bool_] | None = None,
-) -> Plan:
-    """Plans each stream apart; what is spilled, of the problem's entries, apart from the rest."""
-    problem, rows = Problem.from_profile(profile, alignment)
-    if spilled is None:
-        spilled = np.zeros(len(problem), bool)
-    parts = _parts(profile.stream[rows], spilled)
-    bests, trace, interrupted = crew.solve([problem.part(p) for p in parts], begin, observer)
-    place = np.zeros(len(problem), np.int64)
-    arena = resident = 0
-    for part, best in zip(parts, bests, strict=True):
-        assert best.offset is not None
-        place[part] = best.offset + arena
-        arena += best.arena
-        if not spilled[part].any():
-            resident = arena
-    offset = np.full(len(profile), UNPLANNED, np.int64)
-    alternate = offset.copy()
-    # Rows are ascending: the first entry of a row is its slot, a second one its alternate.
-    second = np.zeros(len(rows), bool)
-    second[1:] = rows[1:] == rows[:-1]
-    offset[rows[~second]] = place[~second]
-    alternate[rows[second]] = place[second]
-    load = profile.max_load(alignment)
-    # With other blocks spilled the two parts might need less in sum.
-    bound = load if spilled.any() else sum(best.bound for best in bests)
-    return Plan(
-        size=profile.size,
-        start=profile.start,
-        end=profile.end,
-        stream=profile.stream,
-        varying=profile.varying,
-        shared=profile.shared,
-        offset=offset,
-        alternate=alternate,
-        arena=arena,
-        max_load=load,
-        optimal=arena == bound,
-        solver="+".join(dict.fromkeys(best.solver for best in bests)),
-        alignment=alignment,
-        ticks=profile.ticks,
-        circular=profile.circular,
-        fingerprint=profile.fingerprint,
-        seconds=time.perf_counter() - begin,
-        meta=profile.meta,
-        bound=bound,
-        trace=trace,
-        interrupted=interrupted,
-        resident=resident,
-    )
+        Returns:
+            The best of each problem, the trace of the sums, and whether Ctrl-C ended it.
+
+        Raises:
+            KeyboardInterrupt: when Ctrl-C comes before each problem has a packing.
+            OptionError: when CP-SAT is asked for and a problem's numbers are too wide for it.
+        """
+        if self._solver == "cp-sat":
+            for problem in problems:
+                cp_sat.check(problem)
+        total = _Total(observer)
+        bests = [BestKnown(problem, total.observe, begin) for problem in problems]
+        total.of = bests
+        interrupted = False
+        try:
+            self._pack(bests)
+            waiting = [best for best in bests if not best.optimal]
+            waiting.sort(key=lambda one: one.bound - one.arena)
+            while waiting and not interrupted:
+                share = (self._time_limit - waiting[0].seconds) / len(waiting)
+                interrupted = self._improve(waiting.pop(0), share)
+        except KeyboardInterrupt:
+            if any(best.offset is None for best in bests):
+                raise
+            interrupted = True
+        return bests, tuple(total.trace), interrupted
+
+    def _pack(self, bests: Sequence[BestKnown]) -> None:
+        """One packer for each problem before a second one for any."""
+        turns = [iter(self._packers(len(best.problem))) for best in bests]
+        for place in range(len(PACKERS)):
+            for best, packers in zip(bests, turns, strict=True):
+                left = self._time_limit - best.seconds
+                if place and (best.optimal or left <= 0):
+                    continue
+                if (packer := next(packers, None)) is None:
+                    continue
+                offset, interrupted = attempt(best.problem, packer, left)
+                best.offer(offset, packer)
+                if interrupted:
+                    raise KeyboardInterrupt
+
+    def _packers(self, blocks: int) -> Sequence[str]:
+        if self._solver in PACKERS:
+            return (self._solver,)
+        return PACKERS if blocks <= _MANY else PACKERS[:_FEW]
+
+    def _improve(self, best: BestKnown, time_limit: float) -> bool:
+        deadline = best.seconds + time_limit
+        for solver, seconds in self._turns(best, time_limit):
+            rest = min(seconds, deadline - best.seconds)
+            if improve(best, solver, time_limit=rest, threads=self._threads, seed=self._seed):
+                return True
+        return False
+
+    def _turns(self, best: BestKnown, time_limit: float) -> Iterator[tuple[str, float]]:
+        if self._solver in IMPROVERS:
+            yield self._solver, time_limit
+        elif self._solver == "auto":
+            yield from schedule(best, self._effort, time_limit)
 
 
-def _parts(stream: NDArray[np.uint64], spilled: NDArray[np.bool_]) -> list[NDArray[np.intp]]:
-    """Entries that are packed together, in the order of their ranges of the arena."""
-    parts = [
-        np.flatnonzero((stream == key) & (spilled == where))
-        for where in (False, True)
-        for key in np.unique(stream)
-    ]
-    return [part for part in parts if len(part)] or [np.arange(0)]
+class _Total:
+    """Adds up what happens to several problems."""
+
+    def __init__(self, observer: Observer | None) -> None:
+        self.of: Sequence[BestKnown] = ()
+        self.trace: list[Incumbent] = []
+        self._observer = observer
+
+    def observe(self, event: Incumbent) -> None:
+        """Takes an event of one problem; there is a sum as soon as each has a packing."""
+        last = [best.trace[-1] for best in self.of if best.trace]
+        if len(last) < len(self.of):
+            return
+        arena, bound = sum(one.arena for one in last), sum(one.bound for one in last)
+        self.trace.append(Incumbent(event.seconds, arena, bound, event.solver))
+        if self._observer is not None:
+            self._observer(self.trace[-1])
+
+
+def _whole(name: str, value: object, low: int, high: int) -> int:
+    if not isinstance(value, int | np.integer) or isinstance(value, bool):
+        raise OptionError(f"{name}={value!r} must be a whole number from {low} to {high}")
+    if not low <= int(value) <= high:
+        raise OptionError(f"{name}={value} must be a whole number from {low} to {high}")
+    return int(value)

@@ -55,7 +55,7 @@ class Packing:
         interrupted: whether Ctrl-C ended the search early.
 
     Example:
-        >>> from pgmo.packing.solving.portfolio import plan
+        >>> from pgmo.packing.planner import plan
         >>> plan(Problem([64, 32, 64], [0, 1, 2], [2, 3, 3]))
         Packing(3 blocks in 96 B, max load 96 B, gap 0.00 %, optimal, by best-fit)
     """
@@ -80,7 +80,7 @@ class Packing:
         """How far the arena is above the max load: 0.01 is one per cent; 0.0 when empty.
 
         Example:
-            >>> from pgmo.packing.solving.portfolio import plan
+            >>> from pgmo.packing.planner import plan
             >>> plan(Problem([], [], [])).gap
             0.0
         """
@@ -96,7 +96,7 @@ class Packing:
             ProfileError: when a size is beyond what a profile can have (256 TiB).
 
         Example:
-            >>> from pgmo.packing.solving.portfolio import plan
+            >>> from pgmo.packing.planner import plan
             >>> plan(Problem([64, 32, 64], [0, 1, 2], [2, 3, 3])).as_plan().arena
             96
         """

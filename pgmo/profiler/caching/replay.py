@@ -7,9 +7,9 @@ import numpy as np
 
 from pgmo.errors import OptionError
 from pgmo.profiler.caching.allocator import SMALL_SIZE, CachingAllocator, OutOfMemoryError
-from pgmo.profiler.caching.beginning import Segment, rebuild, segments_before
 from pgmo.profiler.caching.curves import Curves, Reserved
 from pgmo.profiler.caching.driver import FIRST_ADDRESS, RecordedAddresses, RisingAddresses
+from pgmo.profiler.caching.first_segments import Segment, rebuild, segments_before
 from pgmo.profiler.caching.settings import AllocatorSettings
 from pgmo.profiler.trace import Event, Trace
 

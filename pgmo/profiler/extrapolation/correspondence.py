@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pgmo.errors import ProfileError
-from pgmo.profiler.extrapolation.counterparts import ABSENT, Counterparts, counterparts, origins
+from pgmo.profiler.extrapolation.same_requests import ABSENT, Counterparts, counterparts, origins
 from pgmo.profiler.extrapolation.size_laws import Point
 from pgmo.profiler.profile import NEVER, Profile
 from pgmo.units import format_bytes

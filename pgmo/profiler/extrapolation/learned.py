@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from pgmo.errors import OptionError, ProfileError
 from pgmo.profiler.extrapolation.correspondence import correspond, extra_rows
-from pgmo.profiler.extrapolation.counterparts import ABSENT, Counterparts
 from pgmo.profiler.extrapolation.row_laws import laws_of, tell_apart
+from pgmo.profiler.extrapolation.same_requests import ABSENT, Counterparts
 from pgmo.profiler.extrapolation.size_laws import Point, SizeLaw
 from pgmo.profiler.profile import CUDA_ALIGNMENT, NEVER, Profile
 

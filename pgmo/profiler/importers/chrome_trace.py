@@ -18,11 +18,11 @@ import numpy as np
 
 from pgmo.contents import text_of
 from pgmo.errors import FileError
+from pgmo.profiler.importers.checked_values import device_number, integer, microseconds, shown, text
 from pgmo.profiler.importers.event_log import EventLog, choose_device
-from pgmo.profiler.importers.frames import OUTERMOST, Facts, tag_of_calls
+from pgmo.profiler.importers.frames import OUTERMOST, CallFacts, tag_of_calls
 from pgmo.profiler.importers.imported import Imported
 from pgmo.profiler.importers.marks import find_marks
-from pgmo.profiler.importers.values import device_number, integer, microseconds, shown, text
 from pgmo.profiler.tag import Tag
 from pgmo.profiler.trace import MOST_SIZE, Event
 from pgmo.units import format_bytes
@@ -173,10 +173,10 @@ def _tags(calls: list[dict[str, Any]], memory: list[dict[str, Any]]) -> dict[int
     for event in memory:
         threads[_thread(event)].append((_time(event), 1.0, event))
     made: dict[int, Tag] = {}
-    told: dict[str, Facts] = {}
+    told: dict[str, CallFacts] = {}
     for rows in threads.values():
         rows.sort(key=lambda row: row[:2])
-        running: list[tuple[float, Facts]] = []
+        running: list[tuple[float, CallFacts]] = []
         for begin, negative, event in rows:
             while running and running[-1][0] < begin:
                 running.pop()
@@ -197,11 +197,11 @@ def _thread(event: dict[str, Any]) -> tuple[str, str]:
     return shown(event.get("pid")), shown(event.get("tid"))
 
 
-def _call(name: Any) -> Facts:
+def _call(name: Any) -> CallFacts:
     """What one call tells."""
     name = text(name, "the name of a call")
     if name.startswith("aten::"):
-        return Facts(operator=name[:_MOST_NAME].replace("::", "."))
+        return CallFacts(operator=name[:_MOST_NAME].replace("::", "."))
     phase = ""
     if name.startswith(("Optimizer.step#", "torch/optim/")):
         phase = "optimizer"
@@ -211,6 +211,6 @@ def _call(name: Any) -> Facts:
         phase = "forward"
     found = _FUNCTION.fullmatch(name)
     if not found:
-        return Facts(phase=phase)
+        return CallFacts(phase=phase)
     line = f"{found[1].rsplit('/', 1)[-1]}:{found[2]} in {found[3]}"[:_MOST_NAME]
-    return Facts(line, not _LIBRARY.search(found[1]), phase=phase)
+    return CallFacts(line, not _LIBRARY.search(found[1]), phase=phase)

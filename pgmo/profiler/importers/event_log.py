@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from pgmo.errors import FileError, ProfileError
-from pgmo.profiler.importers.beginning import Rows, complete, with_marks
+from pgmo.profiler.importers.earlier_blocks import Rows, complete, with_marks
 from pgmo.profiler.importers.imported import Imported
 from pgmo.profiler.tag import Tag
 from pgmo.profiler.trace import Event, Trace

@@ -73,7 +73,7 @@ class Labels:
             if frame.is_python:
                 users[_parts(frame.file, 1)].add(frame.file)
         self._ambiguous = {name for name, files in users.items() if len(files) > 1}
-        self._known: dict[Frame, Facts] = {}
+        self._known: dict[Frame, CallFacts] = {}
 
     def line(self, frame: Frame) -> str:
         """A frame in the form of `Tag.file`."""
@@ -82,14 +82,14 @@ class Labels:
             short = _parts(frame.file, 2)
         return f"{short[-_MOST_PATH:]}:{frame.line} in {frame.name[:_MOST_NAME]}"
 
-    def facts(self, frame: Frame) -> "Facts":
+    def facts(self, frame: Frame) -> "CallFacts":
         """What a frame tells; found once, for the same few frames are in all stacks."""
         known = self._known.get(frame)
         if known is None:
             known = self._known[frame] = self._facts(frame)
         return known
 
-    def _facts(self, frame: Frame) -> "Facts":
+    def _facts(self, frame: Frame) -> "CallFacts":
         found = _OPERATOR.search(frame.name)
         phase = ""
         if "torch/optim/" in frame.file:
@@ -101,7 +101,7 @@ class Labels:
             frame.name == "forward" and "torch/nn/modules/" in frame.file
         ):
             phase = "forward"
-        return Facts(
+        return CallFacts(
             line=self.line(frame) if frame.is_python else "",
             own=frame.is_python and not _LIBRARY.search(frame.file),
             operator=_OVERLOAD.sub("", f"aten.{found[1][:_MOST_NAME]}") if found else "",
@@ -109,7 +109,7 @@ class Labels:
         )
 
 
-class Facts(NamedTuple):
+class CallFacts(NamedTuple):
     """What one call tells; empty where it tells nothing.
 
     Args:
@@ -125,11 +125,11 @@ class Facts(NamedTuple):
     phase: str = ""
 
 
-def tag_of_calls(calls: Sequence[Facts]) -> Tag:
+def tag_of_calls(calls: Sequence[CallFacts]) -> Tag:
     """The tag for what calls tell, innermost first.
 
     Example:
-        >>> tag_of_calls([Facts(operator="aten.empty"), Facts(operator="aten.mm")]).op
+        >>> tag_of_calls([CallFacts(operator="aten.empty"), CallFacts(operator="aten.mm")]).op
         'aten.mm'
     """
     operators = [own.operator for own in calls if own.operator]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pgmo.profiler.importers.values import integer, text
+from pgmo.profiler.importers.checked_values import integer, text
 from pgmo.profiler.trace import MarkedBy
 
 _NUMBER = re.compile(r"\d{1,18}")

@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 from pgmo.contents import text_of
 from pgmo.errors import FileError
+from pgmo.profiler.importers.checked_values import integer
 from pgmo.profiler.importers.event_log import EventLog, choose_device
 from pgmo.profiler.importers.imported import Imported
-from pgmo.profiler.importers.values import integer
 from pgmo.profiler.trace import MOST_SIZE, Event
 from pgmo.units import format_bytes
 

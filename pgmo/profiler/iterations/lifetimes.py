@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pgmo.errors import ProfileError
-from pgmo.profiler.iterations.alignment import UNPAIRED, align
-from pgmo.profiler.iterations.matching import Kind, compare
+from pgmo.profiler.iterations.iteration_kinds import Kind, compare
+from pgmo.profiler.iterations.request_pairs import UNPAIRED, align
 from pgmo.profiler.profile import NEVER, Profile, ProfileMeta
 from pgmo.profiler.recording import ALIVE, Iteration
 from pgmo.profiler.tag import Tag

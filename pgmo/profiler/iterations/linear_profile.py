@@ -10,7 +10,7 @@ from pgmo.profiler.recording import ALIVE, STEP, split
 from pgmo.profiler.tag import Tag
 
 
-def line_profile(
+def linear_profile(
     events: NDArray[np.void], tags: Sequence[Tag], meta: ProfileMeta | None = None
 ) -> Profile | None:
     """Makes a profile of a recording that ended somewhere: when memory ran out, for one.

@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from pgmo.profiler.iterations.alignment import UNPAIRED, align
+from pgmo.profiler.iterations.request_pairs import UNPAIRED, align
 from pgmo.profiler.profile import NEVER, Profile
 from pgmo.profiler.recording import ALIVE, Iteration
 

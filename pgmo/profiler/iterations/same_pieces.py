@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from pgmo.profiler.iterations.alignment import UNPAIRED, align
 from pgmo.profiler.iterations.lifetimes import Steady
+from pgmo.profiler.iterations.request_pairs import UNPAIRED, align
 from pgmo.profiler.recording import Iteration
 
 

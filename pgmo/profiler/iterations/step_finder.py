@@ -16,9 +16,9 @@ tags in the first recorded iteration, the fourth completes the picture.
 import numpy as np
 from numpy.typing import NDArray
 
-from pgmo.profiler.iterations.alignment import UNPAIRED, align
+from pgmo.profiler.iterations.iteration_kinds import Kind, Match, compare, first_difference
 from pgmo.profiler.iterations.lifetimes import Steady, build_profile
-from pgmo.profiler.iterations.matching import Kind, Match, compare, first_difference
+from pgmo.profiler.iterations.request_pairs import UNPAIRED, align
 from pgmo.profiler.recording import ALIVE, Iteration
 
 __all__ = ["Match", "Steady", "best_effort", "build_profile", "compare", "find_all", "find_steady"]

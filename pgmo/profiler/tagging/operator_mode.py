@@ -66,6 +66,7 @@ class OperatorMode(AbstractContextManager["OperatorMode"]):
         _take_out_left()
         self._owner = threading.current_thread()
         self._lifted.clear()
+        _let_higher_order_operators_pass()
         self._mode = _mode_class()(self._around)
         _put_in(self._mode)
         if not hasattr(_here, "last"):
@@ -160,6 +161,21 @@ def _stack() -> list[Any]:
     from torch.utils import _python_dispatch as dispatch
 
     return list(dispatch._get_current_dispatch_mode_stack())
+
+
+def _let_higher_order_operators_pass() -> None:
+    """Older versions of torch refuse modes without a rule; that of ours is to do nothing."""
+    from torch._ops import HigherOrderOperator, _higher_order_ops
+
+    mode = _mode_class()
+    if "supports_higher_order_operators" in HigherOrderOperator.dispatch.__code__.co_names:
+        return
+    for operator in _higher_order_ops.values():
+
+        def run(_mode: Any, *args: Any, _operator: Any = operator, **kwargs: Any) -> Any:
+            return _operator(*args, **kwargs)
+
+        operator.python_key_table.setdefault(mode, run)
 
 
 def _torch_mode() -> Any:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from pgmo.recompute.frozen.places import is_foreign
 from pgmo.recompute.frozen.reads import Read
-from pgmo.recompute.frozen.values import MISSING, is_generator, is_plain, remember
+from pgmo.recompute.frozen.remembered import MISSING, is_generator, is_plain, remember
 
 _ATTRIBUTE = ("LOAD_ATTR", "LOAD_METHOD")
 

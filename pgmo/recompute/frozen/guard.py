@@ -17,7 +17,7 @@ from pgmo.recompute.frozen.code import closure_reads, global_reads, mentions
 from pgmo.recompute.frozen.draws import ADVICE, Draws
 from pgmo.recompute.frozen.places import is_foreign, line, of_assignment
 from pgmo.recompute.frozen.reads import INSIDES, Read, Reads
-from pgmo.recompute.frozen.values import MISSING, is_generator, remember
+from pgmo.recompute.frozen.remembered import MISSING, is_generator, remember
 
 
 class Attributes:

@@ -30,7 +30,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from pgmo.recompute.frozen.places import is_foreign
-from pgmo.recompute.frozen.values import MISSING, MOST, is_fixed, is_plain, remember
+from pgmo.recompute.frozen.remembered import MISSING, MOST, is_fixed, is_plain, remember
 
 INSIDES = frozenset(vars(nn.Module())) | {"forward", "_compiled_call_impl", "call_super_init"}
 """Attributes that every module has."""

@@ -65,7 +65,7 @@ class _Row:
     units: NDArray[np.int64]  # the same on the time axis
 
 
-class Program:
+class DynamicProgram:
     """The dynamic program over one family of lower sets.
 
     Args:
@@ -77,7 +77,7 @@ class Program:
     Example:
         >>> from pgmo.recompute.planners.lower_sets import ancestor_sets
         >>> chain = Dag(((), *((i,) for i in range(7))), np.full(8, 10), np.ones(8))
-        >>> program = Program(chain, ancestor_sets(chain))
+        >>> program = DynamicProgram(chain, ancestor_sets(chain))
         >>> program.least_budget()
         70
         >>> program.solve(70)[0].blocks

@@ -257,7 +257,7 @@ def propose(
 
 def _dynamic_programs(dag: Dag) -> Iterator[tuple[frozenset[int], str]]:
     """The approximate program at budgets from the least upwards, both strategies."""
-    program = kusumoto.Program(dag, ancestor_sets(dag), time_units=_TIME_UNITS)
+    program = kusumoto.DynamicProgram(dag, ancestor_sets(dag), time_units=_TIME_UNITS)
     least = program.least_budget(tolerance=1e-3)
     for factor in _FACTORS:
         sequences = program.solve(round(factor * least))

@@ -11,7 +11,7 @@ from pgmo.recompute.capture import compat
 from pgmo.recompute.planners.budget import parse_budget
 from pgmo.recompute.runtime.announce import announced
 from pgmo.recompute.runtime.decide import Planner, Settings, find_planner
-from pgmo.recompute.runtime.execute import Step
+from pgmo.recompute.runtime.execute import StepCompiler
 from pgmo.version import __version__
 
 
@@ -51,7 +51,7 @@ def backend(
     settings = Settings(parse_budget(budget), find_planner(planner), costs, measure, check=False)
 
     def partition(joint: fx.GraphModule, inputs: object, **options: Any) -> Any:
-        return Step(settings).partition(joint, inputs, **options)
+        return StepCompiler(settings).partition(joint, inputs, **options)
 
     if kernels == "inductor":
         return compat.inductor(partition, _identity(settings, planner))

@@ -72,7 +72,7 @@ class Settings:
 
 
 @dataclass(frozen=True, eq=False)
-class Planned:
+class PlannedStep:
     """One captured step and what was decided for it.
 
     Args:
@@ -92,7 +92,7 @@ class Planned:
     budget: int | Literal["min"] | None
 
 
-def plan_step(joint: fx.GraphModule, outputs: int, settings: Settings) -> Planned:
+def plan_step(joint: fx.GraphModule, outputs: int, settings: Settings) -> PlannedStep:
     """Groups a joint graph, measures its operators, and decides what to forget.
 
     Raises:
@@ -107,7 +107,7 @@ def plan_step(joint: fx.GraphModule, outputs: int, settings: Settings) -> Planne
     fine = functools.cache(functools.partial(_finest, whole, settings))
     if budget is None:
         schedule = simulate(whole.graph, whole.forgotten)
-        return Planned(whole, schedule, default, "marked regions", fine, None)
+        return PlannedStep(whole, schedule, default, "marked regions", fine, None)
     captured = finest = fine() if budget == "min" or budget < default.peak else whole
     choice = settings.planner(finest.graph, budget)
     schedule = simulate(finest.graph, choice.recomputed)
@@ -121,7 +121,7 @@ def plan_step(joint: fx.GraphModule, outputs: int, settings: Settings) -> Planne
     both = simulate(captured.graph, choice.recomputed | captured.forgotten)
     if captured.forgotten and both.peak <= limit:
         schedule = both
-    return Planned(captured, schedule, default, choice.planner, fine, budget)
+    return PlannedStep(captured, schedule, default, choice.planner, fine, budget)
 
 
 def _finest(whole: Captured, settings: Settings) -> Captured:

@@ -15,8 +15,8 @@ from pgmo.recompute.capture.compat import compile_joint, compiled_context, flatt
 from pgmo.recompute.capture.flat import FlatModule, Forward, distinct, signature
 from pgmo.recompute.frozen.hooks import refuse_global_hooks, refuse_hooks
 from pgmo.recompute.frozen.places import of_error
-from pgmo.recompute.runtime.decide import Planned, Settings
-from pgmo.recompute.runtime.execute import Step
+from pgmo.recompute.runtime.decide import PlannedStep, Settings
+from pgmo.recompute.runtime.execute import StepCompiler
 from pgmo.recompute.runtime.pending import Call, Pending
 from pgmo.units import format_bytes
 
@@ -73,9 +73,9 @@ class CapturedCall:
         self._came: frozenset[str] | None = None
         self._measured: Callable[[], Call | None] = lambda: None
         self.reported = False
-        self._compile(Step(settings))
+        self._compile(StepCompiler(settings))
 
-    def _compile(self, step: Step) -> None:
+    def _compile(self, step: StepCompiler) -> None:
         try:
             with _capturing:
                 self._run = compile_joint(
@@ -95,7 +95,7 @@ class CapturedCall:
         if step.planned is None:
             raise NothingToPlanError(_NOTHING)
         self.step = step
-        self.planned: Planned = step.planned
+        self.planned: PlannedStep = step.planned
 
     @property
     def model(self) -> str:
@@ -152,7 +152,7 @@ class CapturedCall:
         expected = self.step.expected or frozenset()
         if self._came == expected or (not first and self._came <= expected):
             return
-        self._again(Step(self._settings, expected=self._came), tensors)
+        self._again(StepCompiler(self._settings, expected=self._came), tensors)
 
     def _note_others(self) -> None:
         """Other calls wait for their backward pass, and all hold what they have saved."""
@@ -187,9 +187,9 @@ class CapturedCall:
             stacklevel=6,
         )
         if again:
-            self._again(Step(self._settings, expected=self.step.expected), tensors)
+            self._again(StepCompiler(self._settings, expected=self.step.expected), tensors)
 
-    def _again(self, step: Step, tensors: list[Tensor]) -> None:
+    def _again(self, step: StepCompiler, tensors: list[Tensor]) -> None:
         """Captures and plans again; what there was stays if that cannot be."""
         self._tensors = [tensor.detach().requires_grad_(tensor.requires_grad) for tensor in tensors]
         try:

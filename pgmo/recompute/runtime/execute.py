@@ -23,14 +23,14 @@ from pgmo.recompute.capture.compat import Runner, fakes, is_tangent, mark_boxed
 from pgmo.recompute.capture.meter import Meter, Section, meter
 from pgmo.recompute.planners.schedule import simulate
 from pgmo.recompute.runtime.announce import announced
-from pgmo.recompute.runtime.decide import Planned, Settings, capture_step, plan_step
+from pgmo.recompute.runtime.decide import PlannedStep, Settings, capture_step, plan_step
 from pgmo.recompute.runtime.rewrite import split
 
 Names = frozenset[str]
 
 
 @dataclass
-class Step:
+class StepCompiler:
     """A partition function and two compilers for AOTAutograd, and what they have seen.
 
     Attributes:
@@ -45,7 +45,7 @@ class Step:
 
     settings: Settings
     expected: Names | None = None
-    planned: Planned | None = None
+    planned: PlannedStep | None = None
     forward: Section | None = None
     backward: Section | None = None
     came: Names | None = None

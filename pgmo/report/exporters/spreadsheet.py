@@ -13,7 +13,7 @@ def write_spreadsheet(source: Profile | Plan, out: TextIO) -> None:
 
     Example:
         >>> import sys
-        >>> from pgmo.packing.solving.portfolio import plan
+        >>> from pgmo.packing.planner import plan
         >>> profile = Profile.from_columns(size=[8], start=[0], end=[1], ticks=1)
         >>> write_spreadsheet(plan(profile), sys.stdout)
         block,size,start,end,stream,varying,shared,offset,alternate

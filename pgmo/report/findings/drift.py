@@ -10,7 +10,7 @@ from pgmo.report.findings.history import History, follow
 
 
 @dataclass(frozen=True)
-class Step:
+class IterationChange:
     """An iteration beside the one before it.
 
     Args:
@@ -22,7 +22,7 @@ class Step:
         moved: requests that both made, but at another place in the order.
 
     Example:
-        >>> Step(1, 100, 2**20, added=2, removed=2, moved=0).same
+        >>> IterationChange(1, 100, 2**20, added=2, removed=2, moved=0).same
         False
     """
 
@@ -55,7 +55,7 @@ class Drift:
         1
     """
 
-    steps: tuple[Step, ...]
+    steps: tuple[IterationChange, ...]
     varying: int
     varying_size: int
     steady: bool
@@ -77,7 +77,7 @@ def find_drift(profile: Profile, history: History | None = None) -> Drift:
         >>> find_drift(Profile.from_columns(size=[8], start=[0], end=[1], ticks=1)).steps
         ()
     """
-    steps: tuple[Step, ...] = ()
+    steps: tuple[IterationChange, ...] = ()
     if profile.trace is not None:
         steps = _steps(history or follow(profile.trace))
     return Drift(
@@ -88,7 +88,7 @@ def find_drift(profile: Profile, history: History | None = None) -> Drift:
     )
 
 
-def _steps(history: History) -> tuple[Step, ...]:
+def _steps(history: History) -> tuple[IterationChange, ...]:
     numbers = range(history.iterations - 1)  # the last may be cut short
     bounds = np.searchsorted(history.iteration, range(history.iterations))
     parts = [history.size[bounds[i] : bounds[i + 1]] for i in numbers]
@@ -104,7 +104,7 @@ def _steps(history: History) -> tuple[Step, ...]:
         common_old, common_new = np.isin(old, new), np.isin(new, old)
         moved = np.count_nonzero(before[common_old] != after[common_new])
         steps.append(
-            Step(
+            IterationChange(
                 iteration=number,
                 requests=len(after),
                 size=int(parts[number].sum()),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pgmo.profiler.iterations.pairing import NOT_FREED, Blocks, live_bytes, pair_blocks
+from pgmo.profiler.iterations.block_ends import NOT_FREED, Blocks, live_bytes, pair_blocks
 from pgmo.profiler.trace import Event, Trace
 
 ALIVE = NOT_FREED
@@ -58,8 +58,8 @@ class History:
 def follow(trace: Trace) -> History:
     """Finds out when each block of a trace ends.
 
-    See `pgmo.profiler.iterations.pairing` for which free ends which block; one of a block that was
-    allocated before the trace began, and is not among the rows that rebuild the beginning, is
+    See `pgmo.profiler.iterations.block_ends` for which free ends which block; one of a block that
+    was allocated before the trace began, and is not among the rows that rebuild the beginning, is
     passed over. Requests of no bytes make no blocks.
 
     Args:

@@ -11,7 +11,7 @@ from pgmo.units import format_bytes
 
 
 @dataclass(frozen=True)
-class Card:
+class FigureCard:
     """One figure.
 
     Args:
@@ -29,7 +29,7 @@ class Card:
     bad: bool = False
 
 
-def cards(profile: Profile, plan: Plan, told: Explanation) -> list[Card]:
+def cards(profile: Profile, plan: Plan, told: Explanation) -> list[FigureCard]:
     """The figures of a profile, its plan and what PyTorch would reserve, most important first.
 
     Args:
@@ -47,7 +47,9 @@ def cards(profile: Profile, plan: Plan, told: Explanation) -> list[Card]:
     """
     kept = int(profile.size[profile.persistent].sum())
     made = [
-        Card("Max load", format_bytes(plan.max_load), "live at once: no arena can be smaller"),
+        FigureCard(
+            "Max load", format_bytes(plan.max_load), "live at once: no arena can be smaller"
+        ),
         _arena(plan),
         *_reserved(told, on_cpu=profile.meta.device == "cpu"),
     ]
@@ -56,21 +58,21 @@ def cards(profile: Profile, plan: Plan, told: Explanation) -> list[Card]:
         saved = default.peak - plan.arena - told.unplanned
         title = "A plan saves" if saved >= 0 else "A plan takes more"
         note = f"{abs(saved) / default.peak:.1%} of what PyTorch would reserve"
-        made.append(Card(title, format_bytes(abs(saved)), note, good=saved > 0))
+        made.append(FigureCard(title, format_bytes(abs(saved)), note, good=saved > 0))
     if told.leaks.found:
         growth = f"{format_bytes(told.leaks.growth)} per {told.leaks.per}"
         origin, guessed = f"from {told.leaks.found[0].origin}", told.leaks.guessed
         said = f"{origin}, if what repeats is an iteration" if guessed else origin
-        made.append(Card("Leaks", growth, said, bad=not guessed))
+        made.append(FigureCard("Leaks", growth, said, bad=not guessed))
     made.append(_blocks(profile, plan))
     if kept:
         count = int(profile.persistent.sum())
         note = f"in {count:,} block{'s' if count != 1 else ''} never freed"
-        made.append(Card("Persistent", format_bytes(kept), note))
+        made.append(FigureCard("Persistent", format_bytes(kept), note))
     return made
 
 
-def _reserved(told: Explanation, *, on_cpu: bool) -> list[Card]:
+def _reserved(told: Explanation, *, on_cpu: bool) -> list[FigureCard]:
     """What PyTorch takes from the device, with what it wastes at that moment."""
     titles = {"default": "PyTorch would reserve", "expandable": "with expandable segments"}
     made = []
@@ -83,21 +85,21 @@ def _reserved(told: Explanation, *, on_cpu: bool) -> list[Card]:
         if name == "default" and told.fragmentation is not None:
             note += f"; {format_bytes(told.fragmentation.peak_reserved)} as recorded"
         failed = one.failed is not None
-        made.append(Card(titles.get(name, name), format_bytes(one.peak), note, bad=failed))
+        made.append(FigureCard(titles.get(name, name), format_bytes(one.peak), note, bad=failed))
     return made
 
 
-def _arena(plan: Plan) -> Card:
+def _arena(plan: Plan) -> FigureCard:
     note = f"{plan.gap:.2%} above the max load"
     if plan.optimal:
         note = "equal to the max load" if plan.arena == plan.max_load else f"{note}; none is less"
-    return Card("Arena", format_bytes(plan.arena), note, good=plan.optimal)
+    return FigureCard("Arena", format_bytes(plan.arena), note, good=plan.optimal)
 
 
-def _blocks(profile: Profile, plan: Plan) -> Card:
+def _blocks(profile: Profile, plan: Plan) -> FigureCard:
     planned = int(np.count_nonzero(plan.offset != UNPLANNED))
     wrapping = int(profile.wrap.sum())
     note = f"in {profile.ticks:,} requests; {planned:,} planned"
     if wrapping:
         note += f", {wrapping:,} live into the next iteration"
-    return Card("Blocks", f"{len(profile):,}", note)
+    return FigureCard("Blocks", f"{len(profile):,}", note)

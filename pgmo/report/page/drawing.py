@@ -99,7 +99,7 @@ def plan_picture(plan: Plan) -> tuple[str, dict[str, int], int]:
         largest by area where there are more than `MOST_BLOCKS`.
 
     Example:
-        >>> from pgmo.packing.solving.portfolio import plan
+        >>> from pgmo.packing.planner import plan
         >>> made = plan(Profile.from_columns(size=[64], start=[0], end=[1], ticks=1))
         >>> plan_picture(made)[1:]
         ({'freed in the same iteration': 1}, 1)

@@ -12,7 +12,7 @@ from pgmo.profiler.profile import Profile
 from pgmo.replacement import replace_file
 from pgmo.report.findings.framework_addresses import find_placement
 from pgmo.report.page.bundle import asset, script, source_hash, style
-from pgmo.report.page.cards import Card, cards
+from pgmo.report.page.cards import FigureCard, cards
 from pgmo.report.page.payload import payload
 from pgmo.report.summary import Explanation, explain
 
@@ -111,7 +111,7 @@ def plan_of(profile: Profile, plan: Plan) -> Plan | None:
     """The plan, or the one inside of it, that was made for a profile; None if there is none.
 
     Example:
-        >>> from pgmo.packing.solving.portfolio import plan
+        >>> from pgmo.packing.planner import plan
         >>> profile = Profile.from_columns(size=[64], start=[0], end=[1], ticks=1)
         >>> plan_of(profile, plan(profile)) is not None
         True
@@ -124,7 +124,7 @@ def plan_of(profile: Profile, plan: Plan) -> Plan | None:
 
 def _plan_for(profile: Profile, plan: Plan | None) -> Plan:
     if plan is None:
-        from pgmo.packing.solving import portfolio
+        from pgmo.packing import planner as portfolio
 
         return portfolio.plan(profile, effort="fast")
     found = plan_of(profile, plan)
@@ -155,7 +155,7 @@ def _origin(profile: Profile) -> str:
     return " · ".join(part for part in known if part) or "origin unknown"
 
 
-def _card(card: Card) -> str:
+def _card(card: FigureCard) -> str:
     kind = " good" if card.good else " bad" if card.bad else ""
     return (
         f'<div class="card{kind}"><dt>{html.escape(card.title)}</dt>'

@@ -1,11 +1,11 @@
 """What notebooks show of profiles and plans: a picture and a table, or the whole report."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from html import escape
 
 import numpy as np
 
+from pgmo.display import NotebookFrame
 from pgmo.packing.plan import UNPLANNED, Plan
 from pgmo.profiler.profile import Profile, ProfileMeta
 from pgmo.report.page.drawing import KINDS, PHASES, load_picture, plan_picture
@@ -40,7 +40,7 @@ def plan_html(plan: Plan) -> str:
     """A plan as a fragment of HTML: its blocks in the arena, and its figures; below 100 kB.
 
     Example:
-        >>> from pgmo.packing.solving.portfolio import plan
+        >>> from pgmo.packing.planner import plan
         >>> made = plan(Profile.from_columns(size=[64], start=[0], end=[1], ticks=1))
         >>> "arena" in plan_html(made)
         True
@@ -95,34 +95,7 @@ def _row(name: str, value: str) -> str:
     return f"<tr><th {left}>{escape(name)}</th><td {left}>{escape(value)}</td></tr>"
 
 
-@dataclass(frozen=True)
-class Frame:
-    """A whole page inside of a notebook: what `show()` returns.
-
-    Args:
-        page: the text of an HTML page that needs nothing else.
-        height: in pixels.
-
-    Example:
-        >>> Frame("<!doctype html><p>5 > 3", height=100)._repr_html_()[:42]
-        '<iframe srcdoc="&lt;!doctype html&gt;&lt;p'
-    """
-
-    page: str
-    height: int = 900
-
-    def __repr__(self) -> str:
-        return f"Frame({len(self.page):,} characters of HTML; shown by notebooks)"
-
-    def _repr_html_(self) -> str:
-        # In a sandbox: scripts run, but see nothing of the notebook.
-        return (
-            f'<iframe srcdoc="{escape(self.page)}" width="100%" height="{self.height}" '
-            'style="border:0;background:#fff" sandbox="allow-scripts allow-downloads"></iframe>'
-        )
-
-
-def show(profile: Profile, plan: Plan | None = None, *, height: int = 900) -> Frame:
+def show(profile: Profile, plan: Plan | None = None, *, height: int = 900) -> NotebookFrame:
     """The whole report of a profile, for a notebook.
 
     Args:
@@ -136,8 +109,8 @@ def show(profile: Profile, plan: Plan | None = None, *, height: int = 900) -> Fr
     Example:
         >>> profile = Profile.from_columns(size=[64], start=[0], end=[1], ticks=1)
         >>> show(profile)  # doctest: +ELLIPSIS
-        Frame(... characters of HTML; shown by notebooks)
+        NotebookFrame(... characters of HTML; shown by notebooks)
     """
     from pgmo.report.page.html import render
 
-    return Frame(render(profile, plan), height)
+    return NotebookFrame(render(profile, plan), height)

@@ -38,7 +38,7 @@ def payload(
         Base64, see `pgmo.report.page.packed.pack`.
 
     Example:
-        >>> from pgmo.packing.solving.portfolio import plan
+        >>> from pgmo.packing.planner import plan
         >>> profile = Profile.from_columns(size=[64], start=[0], end=[1], ticks=1)
         >>> payload(profile, plan(profile)).isascii()
         True

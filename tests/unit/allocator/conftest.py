@@ -3,22 +3,22 @@ import sys
 
 import pytest
 
-from pgmo.allocator.adapters import cupy as adapter
+from pgmo.allocator.adapters import cupy as cupy_module
 from pgmo.allocator.build import compile as compiling
 from tests.unit import fake_cupy
-from tests.unit.allocator.simulated import SimulatedFramework
+from tests.unit.allocator.simulated import SimulatedAdapter
 
 
 @pytest.fixture
-def framework() -> SimulatedFramework:
-    return SimulatedFramework()
+def adapter() -> SimulatedAdapter:
+    return SimulatedAdapter()
 
 
 @pytest.fixture
 def cupy(monkeypatch):
     """CuPy with its driver replaced; the engine checks itself."""
     monkeypatch.setenv("PGMO_CHECK", "1")
-    monkeypatch.setattr(adapter, "_frameworks", {})
+    monkeypatch.setattr(cupy_module, "_adapters", {})
     made = fake_cupy.make()
     monkeypatch.setitem(sys.modules, "cupy", made)
     yield made

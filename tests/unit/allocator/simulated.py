@@ -60,7 +60,7 @@ class NothingMoves:
         pass
 
 
-class SimulatedFramework:
+class SimulatedAdapter:
     """Stands where an adapter does.
 
     Args:
@@ -77,7 +77,7 @@ class SimulatedFramework:
     device = "cpu"
     alignment = 64
     hosts_guests = False
-    yields = False
+    releases_outgrown = False
 
     def __init__(self, fragments: bool = False) -> None:
         self.engine = _core.Engine()
@@ -153,9 +153,9 @@ class SimulatedFramework:
         return address
 
 
-def open_session(framework: SimulatedFramework, **options: object) -> Session:
+def open_session(adapter: SimulatedAdapter, **options: object) -> Session:
     """A session over a simulated framework; tags need torch, so they are off."""
-    return Session(Options(tags=False, **options), lambda: framework)  # type: ignore[arg-type]
+    return Session(Options(tags=False, **options), lambda: adapter)  # type: ignore[arg-type]
 
 
 class Loop:
@@ -167,10 +167,8 @@ class Loop:
         scale: multiplies the activations: another batch size or length.
     """
 
-    def __init__(
-        self, framework: SimulatedFramework, layers: Sequence[int], scale: int = 1
-    ) -> None:
-        self._framework = framework
+    def __init__(self, adapter: SimulatedAdapter, layers: Sequence[int], scale: int = 1) -> None:
+        self._adapter = adapter
         self.layers = list(layers)
         self.scale = scale
         self._gradients: list[int] = []
@@ -178,7 +176,7 @@ class Loop:
         self.state: list[int] = []
 
     def __call__(self, extra: Callable[[], None] | None = None) -> None:
-        request, free = self._framework.request, self._framework.free
+        request, free = self._adapter.request, self._adapter.free
         for address in self._gradients:  # zero_grad
             free(address)
         self._gradients.clear()
@@ -201,13 +199,13 @@ class Loop:
     def drop(self) -> None:
         """Frees what wraps into the next iteration."""
         for address in (*self._gradients, *([self._loss] if self._loss else [])):
-            self._framework.free(address)
+            self._adapter.free(address)
         self._gradients, self._loss = [], None
 
     def finish(self) -> None:
         self.drop()
         for address in self.state:
-            self._framework.free(address)
+            self._adapter.free(address)
         self.state = []
 
 

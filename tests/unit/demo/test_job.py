@@ -3,10 +3,10 @@ from dataclasses import asdict
 
 import pytest
 
-from pgmo.demo.job import Job, Outcome, Planned
+from pgmo.demo.job import Job, Outcome, PlanOutcome
 from pgmo.demo.lengths import LONGEST_AT
 
-PLANNED = Planned(3, 100, 110, 0.1, "best_fit", 1, ("record", "replay"), 0.5, None, "text")
+PLANNED = PlanOutcome(3, 100, 110, 0.1, "best_fit", 1, ("record", "replay"), 0.5, None, "text")
 OUTCOME = Outcome((0.1, 0.2), ("0x1p+0", "0x1p-1"), "ab", 9, None, (7, 8), 2, "2.13")
 
 

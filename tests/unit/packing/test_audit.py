@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 
 from pgmo.packing.audit import audit
-from pgmo.packing.solving.portfolio import plan
+from pgmo.packing.planner import plan
 from pgmo.profiler.profile import Profile
 from tests.unit.profiler.examples import profiles, small_profile
 

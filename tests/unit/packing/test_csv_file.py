@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from pgmo.errors import FileError
 from pgmo.packing.csv_file import read_csv, table_of_plan, write_csv
-from pgmo.packing.solving.portfolio import plan
+from pgmo.packing.planner import plan
 from pgmo.packing.solving.result import Packing
 from pgmo.packing.validator import validate
 from tests.unit.profiler.examples import small_profile

@@ -5,7 +5,7 @@ import pytest
 
 from pgmo.errors import PlanError
 from pgmo.packing.plan import UNPLANNED, Plan
-from pgmo.packing.solving.portfolio import plan
+from pgmo.packing.planner import plan
 from pgmo.packing.validator import validate
 from pgmo.profiler.profile import Profile
 from tests.unit.profiler.examples import small_profile

@@ -11,7 +11,7 @@ from pgmo.archive import pack, seal, write
 from pgmo.errors import FileError
 from pgmo.packing.plan import COLUMNS, Plan
 from pgmo.packing.plan_file import FORMAT_VERSION, read_plan, write_plan
-from pgmo.packing.solving.portfolio import plan as make_plan
+from pgmo.packing.planner import plan as make_plan
 from pgmo.packing.spill import least_budget
 from pgmo.profiler.profile import Profile
 from tests.unit.profiler.examples import profiles, small_profile

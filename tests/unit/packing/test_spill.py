@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from pgmo.errors import BudgetError, OptionError
 from pgmo.packing.lower_bound import max_load
 from pgmo.packing.plan import UNPLANNED
+from pgmo.packing.planner import plan
 from pgmo.packing.problem import Problem
-from pgmo.packing.solving.portfolio import plan
 from pgmo.packing.spill import choose, least_budget
 from pgmo.packing.validator import validate
 from pgmo.profiler.profile import NEVER, Profile

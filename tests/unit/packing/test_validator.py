@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from bench._traces import FAMILIES
 from pgmo.errors import PlanError
 from pgmo.packing.plan import UNPLANNED, Plan
-from pgmo.packing.solving.portfolio import plan
+from pgmo.packing.planner import plan
 from pgmo.packing.validator import validate
 from pgmo.profiler.profile import NEVER, Profile, ProfileMeta
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pgmo.packing.solving.portfolio import plan
+from pgmo.packing.planner import plan
 from pgmo.profiler.profile import Profile
 from pgmo.recompute.planners.schedule import simulate
 from pgmo.recompute.step_profile import step_profile

@@ -1,6 +1,6 @@
 """Where things lie in the chart of the small profile, and the mouse that points at them."""
 
-from pgmo.packing.solving.portfolio import plan
+from pgmo.packing.planner import plan
 from tests.unit.report.browser import Report
 from tests.unit.report.profiles import small_profile
 

@@ -4,7 +4,7 @@ import pytest
 
 from pgmo.profiler.profile import Profile
 from pgmo.runner.out_of_memory import is_out_of_memory, keeping_out_of_memory, look_at
-from tests.unit.allocator.simulated import LAYERS, Loop, SimulatedFramework, open_session, run
+from tests.unit.allocator.simulated import LAYERS, Loop, SimulatedAdapter, open_session, run
 
 MESSAGE = "CUDA error: out of memory"
 
@@ -68,7 +68,7 @@ def test_the_command_is_for_the_most_telling_file():
 def test_a_block_that_ends_for_want_of_memory_keeps_what_is_known(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setenv("RANK", "1")
-    framework = SimulatedFramework()
+    framework = SimulatedAdapter()
     with pytest.raises(MemoryError), open_session(framework) as session:
         with keeping_out_of_memory(session, folder=tmp_path / "kept"):
             run(Loop(framework, LAYERS), session, 2)
@@ -90,7 +90,7 @@ def test_a_block_that_fails_for_another_reason_keeps_nothing(tmp_path):
 
 def test_where_nothing_can_be_written_the_error_still_comes(tmp_path, capsys):
     (tmp_path / "kept").write_text("a file")
-    framework = SimulatedFramework()
+    framework = SimulatedAdapter()
     with pytest.raises(MemoryError, match="no more"), open_session(framework) as session:
         with keeping_out_of_memory(session, folder=tmp_path / "kept"):
             run(Loop(framework, LAYERS), session, 1)

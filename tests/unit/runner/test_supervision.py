@@ -6,8 +6,8 @@ from pgmo.allocator.session.options import Options
 from pgmo.allocator.session.session import Session, open_sessions
 from pgmo.errors import AdapterError, SessionError
 from pgmo.runner import supervision as module
-from pgmo.runner.supervision import Supervision, Wishes
-from tests.unit.allocator.simulated import LAYERS, Loop, SimulatedFramework
+from pgmo.runner.supervision import RunOptions, Supervision
+from tests.unit.allocator.simulated import LAYERS, Loop, SimulatedAdapter
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def frameworks(monkeypatch):
     made = {}
 
     def optimize(*, device, **options):
-        framework = made[device] = SimulatedFramework()
+        framework = made[device] = SimulatedAdapter()
         framework.device = device
         return Session(Options(**options), lambda: framework)
 
@@ -34,7 +34,7 @@ def iterate(supervision, framework, times):
 
 
 def test_a_session_for_each_device(frameworks, tmp_path):
-    supervision = Supervision(Wishes("train", save=str(tmp_path)))
+    supervision = Supervision(RunOptions("train", save=str(tmp_path)))
     supervision.begin(["cpu", "cuda:1"])
     iterate(supervision, frameworks["cuda:1"], 8)
     supervision.close()
@@ -48,7 +48,7 @@ def test_a_session_for_each_device(frameworks, tmp_path):
 
 
 def test_the_device_that_was_asked_for_is_the_only_one(frameworks):
-    supervision = Supervision(Wishes("train", device="cpu"))
+    supervision = Supervision(RunOptions("train", device="cpu"))
     supervision.begin(["cpu", "cuda:0"])
     assert list(frameworks) == ["cpu"]
 
@@ -62,12 +62,12 @@ def test_unified_memory_and_budgets_are_for_cuda_devices(frameworks, monkeypatch
         return open_session(**options)
 
     monkeypatch.setattr(module, "optimize", optimize)
-    Supervision(Wishes("train", memory="managed", budget=1 << 30)).begin(["cpu", "cuda:0"])
+    Supervision(RunOptions("train", memory="managed", budget=1 << 30)).begin(["cpu", "cuda:0"])
     assert opened == {"cpu": ("device", None), "cuda:0": ("managed", 1 << 30)}
 
 
 def test_a_device_without_adapter_is_noted(frameworks):
-    supervision = Supervision(Wishes("train"))
+    supervision = Supervision(RunOptions("train"))
     supervision.begin(["mps:0"])
     supervision.end_iteration()
     assert supervision.sessions == []
@@ -75,7 +75,7 @@ def test_a_device_without_adapter_is_noted(frameworks):
 
 
 def test_an_error_ends_pgmo_and_not_the_program(frameworks, monkeypatch):
-    supervision = Supervision(Wishes("train"))
+    supervision = Supervision(RunOptions("train"))
     supervision.begin(["cpu"])
     iterate(supervision, frameworks["cpu"], 3)
 
@@ -95,13 +95,13 @@ def test_a_session_that_cannot_open_is_noted(monkeypatch):
         raise AdapterError("no compiler")
 
     monkeypatch.setattr(module, "optimize", optimize)
-    supervision = Supervision(Wishes("train"))
+    supervision = Supervision(RunOptions("train"))
     supervision.begin(["cpu"])
     assert supervision.notes == ["no compiler; the program ran on without pgmo"]
 
 
 def test_interrupts_are_the_programs(frameworks, monkeypatch):
-    supervision = Supervision(Wishes("train"))
+    supervision = Supervision(RunOptions("train"))
     supervision.begin(["cpu"])
 
     def interrupt():
@@ -113,7 +113,7 @@ def test_interrupts_are_the_programs(frameworks, monkeypatch):
 
 
 def test_a_pause_ends_at_the_end(frameworks):
-    supervision = Supervision(Wishes("train"))
+    supervision = Supervision(RunOptions("train"))
     supervision.begin(["cpu"])
     supervision.pause()
     with pytest.raises(SessionError, match="inside session"):

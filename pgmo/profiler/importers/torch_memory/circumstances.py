@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from pgmo.profiler.importers.values import integer, printable, shown
+from pgmo.profiler.importers.checked_values import integer, printable, shown
 from pgmo.units import format_bytes
 
 _MOST_PARTS = 32  # of a nested setting; PyTorch's longest has a dozen

@@ -22,13 +22,13 @@ from numpy.typing import NDArray
 
 from pgmo.contents import contents
 from pgmo.errors import FileError, ProfileError
-from pgmo.profiler.importers.beginning import Rows, complete, with_marks
+from pgmo.profiler.importers.checked_values import device_number, integer, shown, text
+from pgmo.profiler.importers.earlier_blocks import Rows, complete, with_marks
 from pgmo.profiler.importers.imported import Imported
 from pgmo.profiler.importers.marks import find_marks
 from pgmo.profiler.importers.torch_memory.circumstances import private_pools, settings_of
 from pgmo.profiler.importers.torch_memory.restricted_pickle import PickleError, load
 from pgmo.profiler.importers.torch_memory.stacks import Stacks, drop_untold
-from pgmo.profiler.importers.values import device_number, integer, shown, text
 from pgmo.profiler.trace import Event, Trace
 from pgmo.units import format_bytes
 

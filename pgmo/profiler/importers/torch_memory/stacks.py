@@ -7,9 +7,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pgmo.profiler.importers.beginning import Rows
+from pgmo.profiler.importers.checked_values import integer, shown, text
+from pgmo.profiler.importers.earlier_blocks import Rows
 from pgmo.profiler.importers.frames import Frame, Labels, shortened, tag_of
-from pgmo.profiler.importers.values import integer, shown, text
 from pgmo.profiler.tag import Tag
 from pgmo.profiler.trace import Event
 

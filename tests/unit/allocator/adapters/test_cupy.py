@@ -245,8 +245,8 @@ def test_blocks_that_end_with_the_interpreter_call_nobody(cupy):
         finally:
             _core.end_blocks(False)
         assert session.statistics["live_slot_bytes"] == 1000
-        address = int(session._lifecycle.course.framework.engine.living()["address"][0])
-        assert session._lifecycle.course.framework.engine.release(address)
+        address = int(session._lifecycle.state.adapter.engine.living()["address"][0])
+        assert session._lifecycle.state.adapter.engine.release(address)
 
 
 def test_a_block_ends_before_the_memory_beneath_it():

@@ -29,7 +29,7 @@ REAL = (
 def cupy(monkeypatch):
     """The package with the fake's driver, over an allocator without a pool."""
     monkeypatch.setenv("PGMO_CHECK", "1")
-    monkeypatch.setattr(adapter, "_frameworks", {})
+    monkeypatch.setattr(adapter, "_adapters", {})
     fake = fake_cupy.make()
     made = types.ModuleType("cupy")
     made.__version__, made.runtime = real.__version__, fake.runtime
@@ -114,8 +114,8 @@ def test_the_fake_has_no_name_that_the_package_lacks():
 
 @pytest.mark.filterwarnings("error")
 def test_streams_are_made_of_their_handles():
-    framework = adapter.Cupy(0)
-    assert [framework._stream_of(handle).ptr for handle in (0, 4096)] == [0, 4096]
+    made = adapter.Cupy(0)
+    assert [made._stream_of(handle).ptr for handle in (0, 4096)] == [0, 4096]
 
 
 def test_functions_of_an_allocator_are_called_with_the_device():

@@ -16,34 +16,34 @@ from pgmo.errors import AdapterError  # noqa: E402
 
 
 @pytest.fixture
-def framework():
+def adapter():
     gc.collect()
-    framework = torch_cpu()
-    framework.install()
-    yield framework
-    framework.uninstall()
+    adapter = torch_cpu()
+    adapter.install()
+    yield adapter
+    adapter.uninstall()
 
 
 @pytest.fixture
-def mover(framework):
-    return StorageMover(framework._library, 0)
+def mover(adapter):
+    return StorageMover(adapter._library, 0)
 
 
 @pytest.fixture
-def place(framework):
+def place(adapter):
     """Makes a region of so many bytes, and gives addresses in it."""
-    memory = framework.take_region(1 << 20)
-    region = framework.engine.add_region(memory.base, memory.bytes, *memory.owner)
+    memory = adapter.take_region(1 << 20)
+    region = adapter.engine.add_region(memory.base, memory.bytes, *memory.owner)
     end = 0
 
     def next_place(size):
         nonlocal end
-        address = framework.engine.place_in_region(region, end, size)
+        address = adapter.engine.place_in_region(region, end, size)
         end += -(-size // 64) * 64
         return address
 
     yield next_place
-    framework.engine.close_region(region)
+    adapter.engine.close_region(region)
 
 
 def storage_of(mover, tensor):
@@ -87,16 +87,16 @@ def test_moving_takes_all_tensors_of_a_storage_along(mover, place):
     assert tensor[15] == 16
 
 
-def test_a_moved_block_belongs_to_the_engine(framework, mover, place):
-    before = framework.engine.statistics()["live_region_bytes"]
+def test_a_moved_block_belongs_to_the_engine(adapter, mover, place):
+    before = adapter.engine.statistics()["live_region_bytes"]
     tensor = torch.arange(100.0)
     mover.move(storage_of(mover, tensor), place(400))
-    assert framework.engine.statistics()["live_region_bytes"] == before + 400
+    assert adapter.engine.statistics()["live_region_bytes"] == before + 400
     assert mover.view(tensor._cdata).familiar
     mover.move(storage_of(mover, tensor), place(400))  # again: the first place becomes free
-    assert framework.engine.statistics()["live_region_bytes"] == before + 400
+    assert adapter.engine.statistics()["live_region_bytes"] == before + 400
     del tensor
-    assert framework.engine.statistics()["live_region_bytes"] == before
+    assert adapter.engine.statistics()["live_region_bytes"] == before
 
 
 @pytest.mark.parametrize("where", ["region", "framework"])
@@ -116,17 +116,17 @@ def test_parking_frees_the_block_and_unparking_brings_the_bytes_back(mover, plac
     assert torch.equal(tensor[:100], torch.arange(100.0))
 
 
-def test_nothing_moves_when_the_adapter_is_not_installed(framework, mover, place):
+def test_nothing_moves_when_the_adapter_is_not_installed(adapter, mover, place):
     tensor = torch.arange(100.0)
     address, before = place(400), tensor.data_ptr()
-    framework.uninstall()
+    adapter.uninstall()
     try:
         with pytest.raises(AdapterError, match="not installed"):
             mover.move(storage_of(mover, tensor), address)
     finally:
-        framework.install()
+        adapter.install()
     assert tensor.data_ptr() == before
-    framework.engine.release(address)
+    adapter.engine.release(address)
 
 
 @pytest.fixture

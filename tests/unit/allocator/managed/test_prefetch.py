@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from pgmo.allocator.managed.prefetch import moves
 from pgmo.packing.plan import UNPLANNED
-from pgmo.packing.solving.portfolio import plan
+from pgmo.packing.planner import plan
 from pgmo.profiler.profile import NEVER, Profile
 
 

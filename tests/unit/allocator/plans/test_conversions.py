@@ -1,8 +1,8 @@
 import numpy as np
 
 from pgmo.allocator.plans.conversions import requests_of
-from pgmo.packing.solving.portfolio import plan
-from pgmo.profiler.iterations.matching import first_difference
+from pgmo.packing.planner import plan
+from pgmo.profiler.iterations.iteration_kinds import first_difference
 from pgmo.profiler.recording import make_events, split
 from tests.unit.profiler.examples import small_profile
 

@@ -6,7 +6,7 @@ import pgmo
 from pgmo.allocator.session.statistics import Phase
 from pgmo.errors import FileError, OptionError, PlanError
 from pgmo.profiler.profile import Profile
-from tests.unit.allocator.simulated import LAYERS, Loop, SimulatedFramework, open_session, run
+from tests.unit.allocator.simulated import LAYERS, Loop, SimulatedAdapter, open_session, run
 
 
 def times(factor):
@@ -15,11 +15,11 @@ def times(factor):
 
 
 @pytest.fixture
-def recorded(framework):
+def recorded(adapter):
     """Sessions at batches 1, 2 and 4, in which nothing was served."""
     sessions = []
     for batch in (1, 2, 4):
-        own = SimulatedFramework()
+        own = SimulatedAdapter()
         with open_session(own, record_only=True) as session:
             run(Loop(own, times(batch)), session, 6)
         sessions.append(session)
@@ -30,11 +30,11 @@ def at(profiles, batch):
     return pgmo.extrapolate(profiles, batch=[1, 2, 4]).at(batch=batch)
 
 
-def test_a_batch_that_was_never_recorded_is_served_from_the_first_request_on(framework, recorded):
+def test_a_batch_that_was_never_recorded_is_served_from_the_first_request_on(adapter, recorded):
     profile = at([one.profile for one in recorded], 32)
     opening = at([one.opening for one in recorded], 32)
-    with open_session(framework, profile=profile, opening=opening) as session:
-        run(Loop(framework, times(32)), session, 4)
+    with open_session(adapter, profile=profile, opening=opening) as session:
+        run(Loop(adapter, times(32)), session, 4)
     assert [one.phase for one in session.history] == [Phase.REPLAY] * 4
     assert all(one.hits == one.requests for one in session.history)  # state is born in a region
     assert session.summary().recorded == 0
@@ -42,7 +42,7 @@ def test_a_batch_that_was_never_recorded_is_served_from_the_first_request_on(fra
 
 
 def test_so_it_is_where_memory_fragments(recorded):
-    card = SimulatedFramework(fragments=True)
+    card = SimulatedAdapter(fragments=True)
     profile = at([one.profile for one in recorded], 32)
     opening = at([one.opening for one in recorded], 32)
     with open_session(card, profile=profile, opening=opening) as session:
@@ -50,56 +50,56 @@ def test_so_it_is_where_memory_fragments(recorded):
     assert all(one.hits == one.requests for one in session.history)
 
 
-def test_without_the_opening_one_iteration_is_looked_at_before(framework, recorded):
+def test_without_the_opening_one_iteration_is_looked_at_before(adapter, recorded):
     profile = at([one.profile for one in recorded], 8)
-    with open_session(framework, profile=profile) as session:
-        run(Loop(framework, times(8)), session, 5)
+    with open_session(adapter, profile=profile) as session:
+        run(Loop(adapter, times(8)), session, 5)
     assert session.history[0].phase is Phase.VERIFY
     assert session.history[-1].hit_rate == 1
     assert session.profile.fingerprint == profile.fingerprint
 
 
-def test_paths_are_read(framework, recorded, tmp_path):
+def test_paths_are_read(adapter, recorded, tmp_path):
     for name in ("profile", "opening"):
         at([getattr(one, name) for one in recorded], 8).save(tmp_path / f"{name}.pgmoprof")
     paths = {name: tmp_path / f"{name}.pgmoprof" for name in ("profile", "opening")}
-    with open_session(framework, **paths) as session:
-        run(Loop(framework, times(8)), session, 3)
+    with open_session(adapter, **paths) as session:
+        run(Loop(adapter, times(8)), session, 3)
     assert session.history[0].phase is Phase.REPLAY
 
 
-def test_a_profile_that_is_wrong_does_no_harm(framework, recorded):
+def test_a_profile_that_is_wrong_does_no_harm(adapter, recorded):
     profile = at([one.profile for one in recorded], 8)
-    with open_session(framework, profile=profile) as session:
-        loop = Loop(framework, [1000 * (number + 1) for number in range(9)])
+    with open_session(adapter, profile=profile) as session:
+        loop = Loop(adapter, [1000 * (number + 1) for number in range(9)])
         with pytest.warns(UserWarning, match="does not match this program"):
             run(loop, session, 8)
     assert session.history[-1].hit_rate == 1
 
 
-def test_what_a_session_saves_has_the_opening_as_a_profile(framework, tmp_path):
-    with open_session(framework, save=tmp_path, model_name="loop") as session:
-        run(Loop(framework, LAYERS), session, 6)
+def test_what_a_session_saves_has_the_opening_as_a_profile(adapter, tmp_path):
+    with open_session(adapter, save=tmp_path, model_name="loop") as session:
+        run(Loop(adapter, LAYERS), session, 6)
     saved = Profile.load(tmp_path / "loop-opening.pgmoprof")
     assert session.opening.fingerprint == saved.fingerprint
 
 
-def test_nobody_asked_for_the_opening(framework):
-    with open_session(framework) as session:
-        run(Loop(framework, LAYERS), session, 6)
+def test_nobody_asked_for_the_opening(adapter):
+    with open_session(adapter) as session:
+        run(Loop(adapter, LAYERS), session, 6)
     assert session.opening is None
 
 
-def test_a_line_cannot_be_replayed(framework):
+def test_a_line_cannot_be_replayed(adapter):
     line = Profile.from_columns(size=[64], start=[0], end=[1], ticks=1, circular=False)
     with pytest.raises(PlanError, match="cannot be replayed"):
-        open_session(framework, profile=line).__enter__()
-    assert not framework.installed
+        open_session(adapter, profile=line).__enter__()
+    assert not adapter.installed
 
 
-def test_a_file_that_is_not_there(framework):
+def test_a_file_that_is_not_there(adapter):
     with pytest.raises(FileError, match=r"nowhere\.pgmoprof"):
-        open_session(framework, profile="nowhere.pgmoprof").__enter__()
+        open_session(adapter, profile="nowhere.pgmoprof").__enter__()
 
 
 @pytest.mark.parametrize(

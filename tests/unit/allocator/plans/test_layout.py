@@ -7,7 +7,7 @@ import pytest
 
 from pgmo.allocator.plans.layout import Layout, Range
 from pgmo.packing.plan import UNPLANNED
-from pgmo.packing.solving.portfolio import plan as make_plan
+from pgmo.packing.planner import plan as make_plan
 from pgmo.profiler.profile import NEVER, Profile
 
 

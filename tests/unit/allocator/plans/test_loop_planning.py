@@ -4,7 +4,7 @@ import pytest
 
 from pgmo.allocator.plans import loop_planning as planning
 from pgmo.allocator.plans.loop_planning import make_plan
-from pgmo.packing.solving.portfolio import plan
+from pgmo.packing.planner import plan
 from pgmo.profiler.profile import Profile
 
 PROFILE = Profile.from_columns(size=[64, 32], start=[0, 1], end=[2, 3], ticks=2)

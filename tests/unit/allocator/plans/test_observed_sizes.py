@@ -5,15 +5,15 @@ from dataclasses import replace
 
 import pytest
 
-from pgmo.allocator.plans.observed_sizes import Seen
-from pgmo.allocator.plans.plan_set import Planned
+from pgmo.allocator.plans.observed_sizes import ObservedSizes
+from pgmo.allocator.plans.plan_set import PlannedProfile
 from pgmo.allocator.session.statistics import Phase
 from pgmo.errors import AdapterError
 from pgmo.packing.plan import Plan
-from pgmo.packing.solving.portfolio import plan as make_plan
+from pgmo.packing.planner import plan as make_plan
 from pgmo.profiler.profile import Profile
 from pgmo.profiler.recording import make_events, split
-from tests.unit.allocator.simulated import LAYERS, Loop, SimulatedFramework, open_session, run
+from tests.unit.allocator.simulated import LAYERS, Loop, SimulatedAdapter, open_session, run
 
 
 def planned(sizes, headroom=0.0, varying=(True, True, False)):
@@ -21,7 +21,7 @@ def planned(sizes, headroom=0.0, varying=(True, True, False)):
     profile = Profile.from_columns(
         size=sizes, start=[0, 1, 2], end=[3, 3, 3], varying=list(varying), ticks=3
     )
-    return Planned(make_plan(profile, alignment=64), profile, headroom)
+    return PlannedProfile(make_plan(profile, alignment=64), profile, headroom)
 
 
 def iteration(*sizes):
@@ -38,7 +38,7 @@ def note(seen, one, *sizes):
 
 
 def test_a_plan_with_headroom_is_saved_for_the_sizes_seen():
-    seen, roomy = Seen(), planned([1280, 640, 64], headroom=0.25)
+    seen, roomy = ObservedSizes(), planned([1280, 640, 64], headroom=0.25)
     assert note(seen, roomy, 1024, 512, 64)
     made = saved(seen, roomy)
     assert made.plan.size.tolist() == made.profile.size.tolist() == [1024, 512, 64]
@@ -48,7 +48,7 @@ def test_a_plan_with_headroom_is_saved_for_the_sizes_seen():
 
 
 def test_sizes_are_the_largest_of_each_request_and_never_more_than_planned():
-    seen, roomy = Seen(), planned([1280, 640, 64], headroom=0.25)
+    seen, roomy = ObservedSizes(), planned([1280, 640, 64], headroom=0.25)
     note(seen, roomy, 1024, 512, 64)
     assert note(seen, roomy, 960, 576, 64)
     assert not note(seen, roomy, 1000, 500, 64)
@@ -58,7 +58,7 @@ def test_sizes_are_the_largest_of_each_request_and_never_more_than_planned():
 
 
 def test_what_does_not_vary_keeps_its_size():
-    seen, roomy = Seen(), planned([1280, 640, 64], headroom=0.25)
+    seen, roomy = ObservedSizes(), planned([1280, 640, 64], headroom=0.25)
     note(seen, roomy, 1024, 512, 8)
     assert saved(seen, roomy).plan.size.tolist() == [1024, 512, 64]
 
@@ -73,23 +73,23 @@ def test_what_does_not_vary_keeps_its_size():
     ids=["no headroom", "unknown sizes", "loaded"],
 )
 def test_other_plans_are_saved_as_they_are(one):
-    assert saved(Seen(), one) is one
+    assert saved(ObservedSizes(), one) is one
 
 
 def test_a_plan_without_headroom_is_saved_as_it_is_though_smaller_sizes_were_noted():
-    seen, tight = Seen(), planned([1024, 512, 64])
+    seen, tight = ObservedSizes(), planned([1024, 512, 64])
     note(seen, tight, 500, 500, 64)
     assert saved(seen, tight) is tight
 
 
 def test_another_number_of_requests_is_not_noted():
-    seen, roomy = Seen(), planned([1280, 640, 64], headroom=0.25)
+    seen, roomy = ObservedSizes(), planned([1280, 640, 64], headroom=0.25)
     assert not note(seen, roomy, 1024, 512)
     assert saved(seen, roomy) is roomy
 
 
 def test_only_larger_iterations_of_plans_with_headroom_are_worth_a_look():
-    seen, roomy, tight = Seen(), planned([1280, 640, 64], 0.25), planned([1024, 512, 64])
+    seen, roomy, tight = ObservedSizes(), planned([1280, 640, 64], 0.25), planned([1024, 512, 64])
     assert not seen.larger_than_before(tight, 1 << 30)
     assert seen.larger_than_before(roomy, 1)
     note(seen, roomy, 1024, 512, 64)
@@ -105,7 +105,7 @@ def test_sizes_follow_from_plan_to_plan():
     second = planned([1280, 512, 64], 0.25, varying=[True, False, False])
     third = planned([1600, 640, 64], 0.25)
     assert second.key != third.key
-    seen = Seen()
+    seen = ObservedSizes()
     seen.follow(first, second)
     assert saved(seen, second).plan.size.tolist() == [1024, 512, 64]  # all of the first's came
     note(seen, second, 1200, 300, 64)
@@ -118,7 +118,7 @@ def test_sizes_follow_from_plan_to_plan():
 
 def test_all_sizes_of_a_plan_without_headroom_came_whatever_was_noted_of_its_structure():
     """Recorded again, it may have room for iterations that nobody noted."""
-    seen = Seen()
+    seen = ObservedSizes()
     old = planned([1280, 640, 64], 0.25)
     note(seen, old, 900, 512, 64)
     recorded = planned([1280, 512, 64])
@@ -130,7 +130,7 @@ def test_all_sizes_of_a_plan_without_headroom_came_whatever_was_noted_of_its_str
 
 
 def test_a_plan_for_just_the_sizes_seen_needs_no_memory_of_them():
-    seen, old = Seen(), planned([1280, 640, 64], 0.25)
+    seen, old = ObservedSizes(), planned([1280, 640, 64], 0.25)
     note(seen, old, 1024, 512, 64)
     seen.follow(old, planned([1300, 650, 64]))
     assert saved(seen, old) is old
@@ -142,9 +142,9 @@ RISING = [*range(100, 130, 3), *range(130, 170, 2)]
 """Lengths, of which the later ones find some room in the plans of the ones before."""
 
 
-def train(framework, lengths, **options):
-    loop = Loop(framework, LAYERS)
-    with open_session(framework, **options) as session:
+def train(adapter, lengths, **options):
+    loop = Loop(adapter, LAYERS)
+    with open_session(adapter, **options) as session:
         for loop.scale in lengths:
             run(loop, session, 1)
         loop.finish()
@@ -154,12 +154,12 @@ def train(framework, lengths, **options):
 def arena_of(lengths):
     """Of a plan that knows these lengths from the beginning."""
     most = max(lengths)
-    return train(SimulatedFramework(), [most] * 6).plan.arena
+    return train(SimulatedAdapter(), [most] * 6).plan.arena
 
 
 @pytest.fixture
-def trained(framework, tmp_path):
-    session = train(framework, RISING, save=tmp_path, model_name="loop")
+def trained(adapter, tmp_path):
+    session = train(adapter, RISING, save=tmp_path, model_name="loop")
     assert session.summary().replans < len(RISING) // 2  # so some had headroom
     return session
 
@@ -175,7 +175,7 @@ def test_a_saved_plan_has_room_for_the_lengths_seen_and_no_more(trained, tmp_pat
 def test_whoever_loads_it_is_served_at_all_of_them_from_the_first_iteration_on(
     trained, tmp_path, fragments
 ):
-    fresh = SimulatedFramework(fragments)
+    fresh = SimulatedAdapter(fragments)
     again = train(fresh, RISING, plan=tmp_path / "loop.pgmoplan")
     assert {one.phase for one in again.history} == {Phase.REPLAY}
     # Where memory fragments, the framework keeps what is rebound and little: the loss.
@@ -186,11 +186,11 @@ def test_whoever_loads_it_is_served_at_all_of_them_from_the_first_iteration_on(
     assert len(fresh.arenas[0]) == 1
 
 
-def test_lengths_within_the_headroom_are_saved_at_the_end(framework, tmp_path):
+def test_lengths_within_the_headroom_are_saved_at_the_end(adapter, tmp_path):
     """None of them costs a plan, and so none is saved before."""
-    loop = Loop(framework, LAYERS)
+    loop = Loop(adapter, LAYERS)
     file = tmp_path / "loop.pgmoplan"
-    with open_session(framework, save=tmp_path, model_name="loop") as session:
+    with open_session(adapter, save=tmp_path, model_name="loop") as session:
         for loop.scale in RISING:
             run(loop, session, 1)
         replans, written = session.summary().replans, file.stat().st_mtime_ns
@@ -206,20 +206,20 @@ def test_lengths_within_the_headroom_are_saved_at_the_end(framework, tmp_path):
     assert Plan.load(file).size.max() == max(LAYERS) * length
 
 
-def test_nothing_is_saved_at_the_end_where_nothing_came(framework, tmp_path):
-    loop = Loop(framework, LAYERS)
+def test_nothing_is_saved_at_the_end_where_nothing_came(adapter, tmp_path):
+    loop = Loop(adapter, LAYERS)
     file = tmp_path / "loop.pgmoplan"
-    with open_session(framework, save=tmp_path, model_name="loop") as session:
+    with open_session(adapter, save=tmp_path, model_name="loop") as session:
         run(loop, session, 6)
         file.unlink()
         loop.finish()
     assert not file.exists()
 
 
-def test_a_forked_child_leaves_the_file_to_its_parent(framework, tmp_path):
-    loop = Loop(framework, LAYERS)
+def test_a_forked_child_leaves_the_file_to_its_parent(adapter, tmp_path):
+    loop = Loop(adapter, LAYERS)
     file = tmp_path / "loop.pgmoplan"
-    with open_session(framework, save=tmp_path, model_name="loop") as session:
+    with open_session(adapter, save=tmp_path, model_name="loop") as session:
         for loop.scale in RISING:
             run(loop, session, 1)
         assert session._lifecycle._watch.unsaved
@@ -234,20 +234,20 @@ def test_a_forked_child_leaves_the_file_to_its_parent(framework, tmp_path):
 
 
 def test_sizes_are_still_known_when_there_was_no_memory_for_a_larger_plan(
-    framework, tmp_path, monkeypatch
+    adapter, tmp_path, monkeypatch
 ):
-    loop = Loop(framework, LAYERS)
-    with open_session(framework, save=tmp_path, model_name="loop") as session:
+    loop = Loop(adapter, LAYERS)
+    with open_session(adapter, save=tmp_path, model_name="loop") as session:
         for loop.scale in RISING:
             run(loop, session, 1)
-        limit, take = session.plan.arena, framework.take_arena
+        limit, take = session.plan.arena, adapter.take_arena
 
         def refuse(size, stream):
             if size > limit:
                 raise AdapterError("no memory")
             return take(size, stream)
 
-        monkeypatch.setattr(framework, "take_arena", refuse)
+        monkeypatch.setattr(adapter, "take_arena", refuse)
         loop.scale = 2 * max(RISING)
         with pytest.warns(UserWarning, match="the plans so far go on serving"):
             run(loop, session, 1)

@@ -4,7 +4,7 @@ import numpy as np
 
 from pgmo.allocator.plans.openings import openings
 from pgmo.packing.plan import UNPLANNED
-from pgmo.packing.solving.portfolio import plan
+from pgmo.packing.planner import plan
 from pgmo.packing.validator import validate
 from pgmo.profiler.profile import NEVER, Profile
 

@@ -2,20 +2,20 @@ from dataclasses import replace
 
 import pytest
 
-from pgmo.allocator.plans.plan_set import Planned
+from pgmo.allocator.plans.plan_set import PlannedProfile
 from pgmo.allocator.plans.store import save
 from pgmo.errors import FileError
 from pgmo.packing.plan import Plan
-from pgmo.packing.solving.portfolio import plan as make_plan
+from pgmo.packing.planner import plan as make_plan
 from pgmo.profiler.profile import Profile
 
 
-def planned(blocks: int) -> Planned:
+def planned(blocks: int) -> PlannedProfile:
     at = range(blocks)
     profile = Profile.from_columns(
         size=[64] * blocks, start=at, end=[one + 1 for one in at], ticks=blocks
     )
-    return Planned(make_plan(profile), profile)
+    return PlannedProfile(make_plan(profile), profile)
 
 
 def names(folder):
@@ -43,12 +43,12 @@ def test_all_plans_in_one_file_and_each_profile_in_its_own(tmp_path):
 def test_loaded_plans_have_no_profiles_and_leave_their_company_behind(tmp_path):
     """One that came from a file still holds what else was in it."""
     loaded = replace(planned(3).plan, others=(planned(4).plan,), opening=planned(5).plan)
-    plans = [planned(6), Planned(loaded, None)]
-    written = save(plans, Planned(loaded, None), tmp_path, "")
+    plans = [planned(6), PlannedProfile(loaded, None)]
+    written = save(plans, PlannedProfile(loaded, None), tmp_path, "")
     assert [path.name for path in written] == ["pgmo.pgmoprof", "pgmo.pgmoplan"]
     found = Plan.load(tmp_path / "pgmo.pgmoplan")
     assert [len(one) for one in (found, *found.others, found.opening)] == [6, 3, 3]
-    save([Planned(loaded, None)], None, tmp_path, "")
+    save([PlannedProfile(loaded, None)], None, tmp_path, "")
     assert Plan.load(tmp_path / "pgmo.pgmoplan").inner == ()
 
 

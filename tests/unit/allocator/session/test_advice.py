@@ -4,7 +4,7 @@ import numpy as np
 
 from pgmo.allocator.session import advice
 from pgmo.allocator.session.statistics import Phase
-from pgmo.packing.solving.portfolio import plan
+from pgmo.packing.planner import plan
 from pgmo.profiler.profile import Profile
 from pgmo.profiler.tag import Tag
 from tests.unit.allocator.simulated import LAYERS, Loop, open_session, run
@@ -79,16 +79,16 @@ def test_no_more_than_ten_blocks():
     assert [line.split()[0] for line in lines[2:-1]] == [f"{n}.0" for n in range(30, 20, -1)]
 
 
-def test_advice_follows_the_phases(framework):
-    loop = Loop(framework, LAYERS)
-    with open_session(framework) as session:
-        assert framework.advice == advice.while_recording()
+def test_advice_follows_the_phases(adapter):
+    loop = Loop(adapter, LAYERS)
+    with open_session(adapter) as session:
+        assert adapter.advice == advice.while_recording()
         run(loop, session, 6)
-        assert framework.advice == advice.while_replaying(session.plan, session.profile)
+        assert adapter.advice == advice.while_replaying(session.plan, session.profile)
         # A structure that is learned while another one is served: the advice is never to wait.
         loop.drop()
-        other = Loop(framework, [1000 * (at + 1) for at in range(9)])
+        other = Loop(adapter, [1000 * (at + 1) for at in range(9)])
         for _ in range(12):
             run(other, session, 1)
-            assert framework.advice.startswith("The plan needs")
+            assert adapter.advice.startswith("The plan needs")
         assert Phase.RECORD in [one.phase for one in session.history[6:]]

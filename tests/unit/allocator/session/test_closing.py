@@ -10,7 +10,7 @@ import pytest
 import pgmo
 from pgmo.allocator.session import open_sessions
 from pgmo.errors import OptionError, SessionError
-from tests.unit.allocator.simulated import LAYERS, Loop, SimulatedFramework, open_session, run
+from tests.unit.allocator.simulated import LAYERS, Loop, SimulatedAdapter, open_session, run
 
 
 @pytest.fixture(autouse=True)
@@ -19,10 +19,10 @@ def nothing_is_left():
     assert not open_sessions.any_open()
 
 
-def works(framework):
+def works(adapter):
     """Whether a session can be opened here, and serves."""
-    with open_session(framework) as session:
-        run(Loop(framework, LAYERS), session, 6)
+    with open_session(adapter) as session:
+        run(Loop(adapter, LAYERS), session, 6)
         return session.history[-1].hit_rate == 1
 
 
@@ -31,22 +31,22 @@ def test_close_is_fine_when_nothing_is_open():
     pgmo.close("cpu")
 
 
-def test_close_closes_what_is_open(framework):
-    session = open_session(framework).__enter__()
-    run(Loop(framework, LAYERS), session, 6)
+def test_close_closes_what_is_open(adapter):
+    session = open_session(adapter).__enter__()
+    run(Loop(adapter, LAYERS), session, 6)
     pgmo.close()
     pgmo.close()
     assert session.phase == "closed"
     assert session.summary().iterations == 6
-    assert not framework.installed
-    assert works(framework)
+    assert not adapter.installed
+    assert works(adapter)
 
 
 @pytest.mark.filterwarnings("ignore:a pgmo session ended without")
 def test_close_by_device():
-    frameworks = {name: SimulatedFramework() for name in ("cpu", "cuda:0", "cuda:1", "cuda:11")}
-    for name, framework in frameworks.items():
-        framework.device = name
+    frameworks = {name: SimulatedAdapter() for name in ("cpu", "cuda:0", "cuda:1", "cuda:11")}
+    for name, adapter in frameworks.items():
+        adapter.device = name
     sessions = {name: open_session(one).__enter__() for name, one in frameworks.items()}
 
     def opened():
@@ -63,45 +63,45 @@ def test_close_by_device():
 
 
 @pytest.mark.filterwarnings("ignore:a pgmo session ended without")
-def test_the_error_says_what_to_do(framework):
-    with open_session(framework):
+def test_the_error_says_what_to_do(adapter):
+    with open_session(adapter):
         with pytest.raises(SessionError, match=r"open already.*call pgmo\.close\(\)"):
-            open_session(framework).__enter__()
+            open_session(adapter).__enter__()
 
 
 @pytest.mark.filterwarnings("ignore:a pgmo session ended without")
-def test_close_leaves_alone_what_the_program_has_not_opened(framework):
-    with open_session(framework) as session:
+def test_close_leaves_alone_what_the_program_has_not_opened(adapter):
+    with open_session(adapter) as session:
         session.give_way = session.close
         pgmo.close()
         assert session.phase == "record"
 
 
-def test_a_session_that_is_lost_is_closed(framework):
-    session = open_session(framework).__enter__()
-    loop = Loop(framework, LAYERS)
+def test_a_session_that_is_lost_is_closed(adapter):
+    session = open_session(adapter).__enter__()
+    loop = Loop(adapter, LAYERS)
     run(loop, session, 6)
     del session
-    assert not framework.installed
-    assert works(framework)
+    assert not adapter.installed
+    assert works(adapter)
 
 
-def test_a_session_that_is_lost_in_a_cycle_is_closed_by_the_next(framework):
+def test_a_session_that_is_lost_in_a_cycle_is_closed_by_the_next(adapter):
     gc.disable()
     try:
-        session = open_session(framework).__enter__()
+        session = open_session(adapter).__enter__()
         session.itself = session
         del session
-        assert framework.installed
-        assert works(framework)
+        assert adapter.installed
+        assert works(adapter)
     finally:
         gc.enable()
 
 
-def test_a_session_that_is_lost_while_others_are_busy_is_closed_after_it(framework):
+def test_a_session_that_is_lost_while_others_are_busy_is_closed_after_it(adapter):
     """A finalizer never waits: what it waits for might wait for its thread."""
-    lost = [open_session(framework).__enter__()]
-    other = SimulatedFramework()
+    lost = [open_session(adapter).__enter__()]
+    other = SimulatedAdapter()
     other.device = "cuda:0"
     with open_session(other) as session:
         lifecycle = session._known.lifecycle
@@ -112,25 +112,25 @@ def test_a_session_that_is_lost_while_others_are_busy_is_closed_after_it(framewo
             worker = threading.Thread(target=lost.clear)  # on another thread
             worker.start()
             worker.join(60)
-            seen.append((worker.is_alive(), framework.installed))
+            seen.append((worker.is_alive(), adapter.installed))
             end_iteration(complete)
 
         lifecycle.end_iteration = losing
         session.step()
         assert seen == [(False, True)]
-        assert not framework.installed
-    lost.append(open_session(framework).__enter__())
+        assert not adapter.installed
+    lost.append(open_session(adapter).__enter__())
     with open_session(other) as session:
         lifecycle = session._known.lifecycle
         end_iteration = lifecycle.end_iteration
         lifecycle.end_iteration = lambda complete: (lost.clear(), end_iteration(complete))
         session.step()  # on the same thread
-        assert not framework.installed
+        assert not adapter.installed
 
 
-def test_a_session_that_is_lost_while_threads_allocate(framework):
-    loop = Loop(framework, LAYERS)
-    session = open_session(framework).__enter__()
+def test_a_session_that_is_lost_while_threads_allocate(adapter):
+    loop = Loop(adapter, LAYERS)
+    session = open_session(adapter).__enter__()
     run(loop, session, 6)
     stop, errors = threading.Event(), []
 
@@ -147,7 +147,7 @@ def test_a_session_that_is_lost_while_threads_allocate(framework):
     stop.set()
     worker.join()
     assert errors == []
-    assert works(framework)
+    assert works(adapter)
 
 
 class Interrupting:
@@ -165,38 +165,38 @@ class Interrupting:
 
 
 @pytest.mark.parametrize("how", ["in the loop", "in a pause"])
-def test_an_interrupted_cell(framework, how):
-    loop = Loop(framework, LAYERS)
-    with pytest.raises(KeyboardInterrupt), open_session(framework) as session:
+def test_an_interrupted_cell(adapter, how):
+    loop = Loop(adapter, LAYERS)
+    with pytest.raises(KeyboardInterrupt), open_session(adapter) as session:
         run(loop, session, 6)
         if how == "in a pause":
             with session.pause():
                 raise KeyboardInterrupt
         with session.iteration():
             raise KeyboardInterrupt
-    assert works(framework)
+    assert works(adapter)
 
 
-def test_an_interrupt_while_a_session_closes(framework, monkeypatch):
-    loop = Loop(framework, LAYERS)
-    session = open_session(framework).__enter__()
+def test_an_interrupt_while_a_session_closes(adapter, monkeypatch):
+    loop = Loop(adapter, LAYERS)
+    session = open_session(adapter).__enter__()
     run(loop, session, 6)
-    monkeypatch.setattr(framework, "uninstall", Interrupting(framework.uninstall))
+    monkeypatch.setattr(adapter, "uninstall", Interrupting(adapter.uninstall))
     with pytest.raises(KeyboardInterrupt):
         session.close()
     assert session.phase == "closed"
-    assert not framework.installed
-    assert works(framework)
+    assert not adapter.installed
+    assert works(adapter)
 
 
 @pytest.mark.parametrize("at", range(1, 5))
-def test_an_interrupt_while_plans_are_exchanged(framework, monkeypatch, at):
+def test_an_interrupt_while_plans_are_exchanged(adapter, monkeypatch, at):
     """Whenever it comes, the session goes on as if the cell were run again."""
-    loop = Loop(framework, LAYERS)
-    with open_session(framework) as session:
-        take = framework.take_arena
+    loop = Loop(adapter, LAYERS)
+    with open_session(adapter) as session:
+        take = adapter.take_arena
         interrupting = Interrupting(take)
-        monkeypatch.setattr(framework, "take_arena", interrupting)
+        monkeypatch.setattr(adapter, "take_arena", interrupting)
         with pytest.raises(KeyboardInterrupt):
             run(loop, session, 6)
         assert interrupting.calls == 1
@@ -205,13 +205,13 @@ def test_an_interrupt_while_plans_are_exchanged(framework, monkeypatch, at):
         assert session.history[-1].hit_rate == 1
 
 
-def test_an_interrupt_while_planning(framework, monkeypatch):
+def test_an_interrupt_while_planning(adapter, monkeypatch):
     from pgmo.allocator.session import learning
 
-    loop = Loop(framework, LAYERS)
+    loop = Loop(adapter, LAYERS)
     interrupting = Interrupting(learning.make_plan)
     monkeypatch.setattr(learning, "make_plan", interrupting)
-    with open_session(framework) as session:
+    with open_session(adapter) as session:
         with pytest.raises(KeyboardInterrupt):
             run(loop, session, 6)
         assert interrupting.calls == 1
@@ -221,19 +221,19 @@ def test_an_interrupt_while_planning(framework, monkeypatch):
         assert session.history[-1].requests == session.history[-1].hits > 0
 
 
-def test_a_signals_handler_that_closes_the_session_amid_a_step(framework, monkeypatch):
-    loop = Loop(framework, LAYERS)
-    session = open_session(framework).__enter__()
+def test_a_signals_handler_that_closes_the_session_amid_a_step(adapter, monkeypatch):
+    loop = Loop(adapter, LAYERS)
+    session = open_session(adapter).__enter__()
     run(loop, session, 2)
     before = signal.signal(signal.SIGUSR1, lambda *_: session.close())
     try:
-        take = framework.take_arena
+        take = adapter.take_arena
 
         def taking(*arguments):
             os.kill(os.getpid(), signal.SIGUSR1)
             return take(*arguments)
 
-        monkeypatch.setattr(framework, "take_arena", taking)
+        monkeypatch.setattr(adapter, "take_arena", taking)
         for _ in range(6):
             if session.phase == "closed":
                 break
@@ -241,7 +241,7 @@ def test_a_signals_handler_that_closes_the_session_amid_a_step(framework, monkey
     finally:
         signal.signal(signal.SIGUSR1, before)
     assert session.phase == "closed"
-    assert not framework.engine.busy
-    assert not framework.engine.has_arena
-    monkeypatch.setattr(framework, "take_arena", take)
-    assert works(framework)
+    assert not adapter.engine.busy
+    assert not adapter.engine.has_arena
+    monkeypatch.setattr(adapter, "take_arena", take)
+    assert works(adapter)

@@ -8,7 +8,7 @@ import pytest
 
 from pgmo.allocator.session.session import Session
 from pgmo.allocator.session.statistics import IterationStatistics, Phase, Summary
-from tests.unit.allocator.simulated import LAYERS, Loop, SimulatedFramework, open_session, run
+from tests.unit.allocator.simulated import LAYERS, Loop, SimulatedAdapter, open_session, run
 
 
 class Noise:
@@ -17,34 +17,34 @@ class Noise:
     With as many each time they would be larger and smaller iterations of one structure.
     """
 
-    def __init__(self, framework: SimulatedFramework, requests: int, most: int = 1 << 12) -> None:
-        self._framework = framework
+    def __init__(self, adapter: SimulatedAdapter, requests: int, most: int = 1 << 12) -> None:
+        self._adapter = adapter
         self._requests = itertools.count(requests)
         self._sizes = iter(np.random.default_rng(0).permutation(most) + most // 4 + 1)
 
     def __call__(self) -> None:
         for size in itertools.islice(self._sizes, next(self._requests)):
-            self._framework.free(self._framework.request(int(size)))
+            self._adapter.free(self._adapter.request(int(size)))
 
 
 def disorderly(loop: Loop, session: Session, times: int) -> None:
     """Eight of 27 requests, and more, are in no plan."""
-    noise = Noise(loop._framework, 8)
+    noise = Noise(loop._adapter, 8)
     for _ in range(times):
         run(loop, session, 1, extra=noise)
 
 
-def another_structure(framework: SimulatedFramework, session: Session, number: int) -> None:
+def another_structure(adapter: SimulatedAdapter, session: Session, number: int) -> None:
     with session.iteration():
-        for address in [framework.request(5000 + 100 * number + at) for at in range(12)]:
-            framework.free(address)
+        for address in [adapter.request(5000 + 100 * number + at) for at in range(12)]:
+            adapter.free(address)
 
 
-def test_iterations_that_are_all_different_are_not_all_learned(framework):
-    loop = Loop(framework, LAYERS)
-    with open_session(framework, patience=100) as session:
+def test_iterations_that_are_all_different_are_not_all_learned(adapter):
+    loop = Loop(adapter, LAYERS)
+    with open_session(adapter, patience=100) as session:
         run(loop, session, 6)
-        noise = Noise(framework, 8)
+        noise = Noise(adapter, 8)
         run(loop, session, 2, extra=noise)
         assert session.summary().replans == 2  # they might be two new structures
         run(loop, session, 10, extra=noise)
@@ -52,38 +52,38 @@ def test_iterations_that_are_all_different_are_not_all_learned(framework):
         assert session.phase is Phase.REPLAY
 
 
-def test_lessons_go_on_when_order_returns(framework):
-    loop = Loop(framework, LAYERS)
-    with open_session(framework, patience=100) as session:
+def test_lessons_go_on_when_order_returns(adapter):
+    loop = Loop(adapter, LAYERS)
+    with open_session(adapter, patience=100) as session:
         run(loop, session, 6)
         disorderly(loop, session, 12)
         before = session.summary().replans
         loop.drop()
-        another_structure(framework, session, 0)
+        another_structure(adapter, session, 0)
         assert session.summary().replans == before
         run(loop, session, 8)
         loop.drop()
-        another_structure(framework, session, 1)
-        another_structure(framework, session, 1)
+        another_structure(adapter, session, 1)
+        another_structure(adapter, session, 1)
         assert session.summary().replans == before + 1
         assert session.history[-1].hit_rate == 1
 
 
-def test_a_strange_iteration_now_and_then_is_no_disorder(framework):
-    loop = Loop(framework, LAYERS)
-    with open_session(framework, patience=100) as session:
+def test_a_strange_iteration_now_and_then_is_no_disorder(adapter):
+    loop = Loop(adapter, LAYERS)
+    with open_session(adapter, patience=100) as session:
         run(loop, session, 6)
         for number in range(6):
             run(loop, session, 2)
             loop.drop()
-            another_structure(framework, session, number)
+            another_structure(adapter, session, number)
         assert session.summary().replans == 6
 
 
-@pytest.mark.parametrize("yields", [True, False])
-def test_the_arena_is_let_go_of_for_a_larger_iteration_only_in_order(framework, yields):
+@pytest.mark.parametrize("releases_outgrown", [True, False])
+def test_the_arena_is_let_go_of_for_a_larger_iteration_only_in_order(adapter, releases_outgrown):
     """Sizes that depend on data are too large for their slots by chance."""
-    framework.yields = yields
+    adapter.releases_outgrown = releases_outgrown
 
     def larger(scale):
         loop.drop()
@@ -92,27 +92,27 @@ def test_the_arena_is_let_go_of_for_a_larger_iteration_only_in_order(framework, 
         loop.scale = 3
         return session.history[-1].misses["no_arena"] > 0
 
-    loop = Loop(framework, LAYERS)
-    with open_session(framework, patience=100) as session:
+    loop = Loop(adapter, LAYERS)
+    with open_session(adapter, patience=100) as session:
         for loop.scale in (3, 4, 3, 4, 3, 4):
             run(loop, session, 1)
-        assert larger(8) is yields
+        assert larger(8) is releases_outgrown
         run(loop, session, 2)
         disorderly(loop, session, 8)
         assert larger(16) is False
         run(loop, session, 8)
-        assert larger(32) is yields
+        assert larger(32) is releases_outgrown
 
 
-def test_the_next_session_begins_in_order(framework):
-    framework.yields = True
-    loop = Loop(framework, LAYERS)
-    with open_session(framework, patience=100) as session:
+def test_the_next_session_begins_in_order(adapter):
+    adapter.releases_outgrown = True
+    loop = Loop(adapter, LAYERS)
+    with open_session(adapter, patience=100) as session:
         run(loop, session, 6)
         disorderly(loop, session, 8)
     loop.finish()
     loop.scale = 3
-    with open_session(framework, patience=100) as session:
+    with open_session(adapter, patience=100) as session:
         for loop.scale in (3, 4, 3, 4):
             run(loop, session, 1)
         assert session.phase is Phase.REPLAY
@@ -128,7 +128,7 @@ def test_the_next_session_begins_in_order(framework):
 LARGE = 1 << 18
 
 
-def noisy(framework, session, loop, times, noise=lambda: None):
+def noisy(adapter, session, loop, times, noise=lambda: None):
     for _ in range(times):
         loop.drop()
         with session.iteration():
@@ -136,18 +136,18 @@ def noisy(framework, session, loop, times, noise=lambda: None):
             loop()
 
 
-def test_an_arena_pays_that_serves_most_bytes_from_gaps(framework):
-    framework.engine.host_guests(framework.alignment)
-    loop, noise = Loop(framework, LAYERS), Noise(framework, 30, LARGE)
-    with open_session(framework, patience=100) as session:
-        noisy(framework, session, loop, 6)
-        noisy(framework, session, loop, 20, noise)
+def test_an_arena_pays_that_serves_most_bytes_from_gaps(adapter):
+    adapter.engine.host_guests(adapter.alignment)
+    loop, noise = Loop(adapter, LAYERS), Noise(adapter, 30, LARGE)
+    with open_session(adapter, patience=100) as session:
+        noisy(adapter, session, loop, 6)
+        noisy(adapter, session, loop, 20, noise)
         assert session.phase is Phase.REPLAY
         last = session.history[-1]
         assert last.hit_bytes_rate < 0.6 < last.inside_rate
         assert 20 <= last.guests <= last.requests - last.hits
         assert last.bytes_requested >= last.bytes_hit + last.bytes_guests
-        noisy(framework, session, loop, 2)
+        noisy(adapter, session, loop, 2)
         assert session.history[-1].hit_rate == 1  # none of them is in the way
         assert session.history[-1].guests == 0
         summary = session.summary()
@@ -161,16 +161,16 @@ def test_an_arena_pays_that_serves_most_bytes_from_gaps(framework):
             f"{summary.inside_rate:.3%} of the bytes in the arena"
         ) in str(summary)
         loop.finish()
-    assert len(framework.oracle) == 0
-    assert framework.engine.statistics()["arenas"] == 0
+    assert len(adapter.oracle) == 0
+    assert adapter.engine.statistics()["arenas"] == 0
 
 
-def test_without_gaps_it_does_not(framework):
-    loop, noise = Loop(framework, LAYERS), Noise(framework, 30, LARGE)
-    with open_session(framework, patience=100) as session:
-        noisy(framework, session, loop, 6)
+def test_without_gaps_it_does_not(adapter):
+    loop, noise = Loop(adapter, LAYERS), Noise(adapter, 30, LARGE)
+    with open_session(adapter, patience=100) as session:
+        noisy(adapter, session, loop, 6)
         with pytest.warns(UserWarning, match="less than 60% of their bytes in the arena"):
-            noisy(framework, session, loop, 20, noise)
+            noisy(adapter, session, loop, 20, noise)
         assert session.phase is Phase.BYPASS
         assert session.summary().guests == 0
         assert "gaps" not in str(session.summary())
@@ -179,22 +179,22 @@ def test_without_gaps_it_does_not(framework):
 @pytest.mark.parametrize("hosted", [True, False])
 def test_whatever_comes_no_block_lies_over_another(hosted):
     """The oracle refuses it. Blocks live on for a while, over iterations and plans."""
-    framework = SimulatedFramework()
-    framework.yields = True
-    framework.engine.host_guests(framework.alignment if hosted else 0)
+    adapter = SimulatedAdapter()
+    adapter.releases_outgrown = True
+    adapter.engine.host_guests(adapter.alignment if hosted else 0)
     random = np.random.default_rng(1)
     living = []
 
     def strays():
         for _ in range(int(random.integers(0, 8))):
-            living.append(framework.request(int(random.integers(1, 1 << 17))))
+            living.append(adapter.request(int(random.integers(1, 1 << 17))))
         while living and random.random() < 0.7:
-            framework.free(living.pop(int(random.integers(len(living)))))
+            adapter.free(living.pop(int(random.integers(len(living)))))
 
-    loop = Loop(framework, LAYERS)
+    loop = Loop(adapter, LAYERS)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with open_session(framework, patience=100) as session:
+        with open_session(adapter, patience=100) as session:
             for turn in range(120):
                 loop.scale = int(random.integers(1, 4)) if turn > 40 else 1
                 run(loop, session, 1, extra=strays if turn > 6 else None)
@@ -202,8 +202,8 @@ def test_whatever_comes_no_block_lies_over_another(hosted):
     assert bool(guests) is hosted
     loop.finish()
     for address in living:
-        framework.free(address)
-    assert framework.engine.statistics()["live_slot_bytes"] == 0
+        adapter.free(address)
+    assert adapter.engine.statistics()["live_slot_bytes"] == 0
 
 
 def test_rates_count_guests_as_inside():

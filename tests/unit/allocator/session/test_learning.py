@@ -5,7 +5,7 @@ import pytest
 
 from pgmo.allocator.adapters.relocation import FOREIGN, LIVING, SLOT
 from pgmo.allocator.plans.conversions import requests_of
-from pgmo.allocator.plans.plan_set import Planned
+from pgmo.allocator.plans.plan_set import PlannedProfile
 from pgmo.allocator.session.learning import (
     NONE,
     envelope,
@@ -18,7 +18,7 @@ from pgmo.allocator.session.learning import (
     rows_of_plan,
     without_provisional,
 )
-from pgmo.packing.solving.portfolio import plan as make_plan
+from pgmo.packing.planner import plan as make_plan
 from pgmo.packing.validator import validate
 from pgmo.profiler.iterations.lifetimes import build_profile
 from pgmo.profiler.iterations.step_finder import find_steady
@@ -58,7 +58,7 @@ def planned(*lengths, more=()):
         ticks=ticks,
         varying=varying,
     )
-    return Planned(make_plan(profile), profile)
+    return PlannedProfile(make_plan(profile), profile)
 
 
 def teach(plans, iteration, followed=0, headroom=0.0):
@@ -153,7 +153,7 @@ def test_a_plan_without_a_single_block_is_none():
 
 def test_a_plan_of_which_all_is_used_on_several_streams_is_none():
     first = Profile.from_columns(size=[8, 8], start=[0, 1], end=[1, 2], ticks=2, shared=[1, 0])
-    known = Planned(make_plan(first), first)
+    known = PlannedProfile(make_plan(first), first)
     rows = [("request", 8), ("free", 0), ("request", 9), ("shared", 1), ("free", 1), ("step",)]
     iteration = split(make_events(rows))[0]
     assert teach([known], iteration) is None
@@ -164,7 +164,7 @@ def test_a_plan_of_which_all_is_used_on_several_streams_is_none():
 
 def test_a_loaded_plan_grows_without_its_profile():
     known = planned(4, 8)
-    lesson = teach([Planned(known.plan, None)], recorded(9))
+    lesson = teach([PlannedProfile(known.plan, None)], recorded(9))
     assert lesson.plans[0].profile is not None
     assert lesson.plans[0].plan.size.tolist() == recorded(9).size.tolist()
 
@@ -183,7 +183,7 @@ def provisional(length, more=()):
 
 def test_what_one_iteration_leaves_open_is_provisional():
     assert not planned(4).provisional
-    assert not Planned(planned(4).plan, None).provisional
+    assert not PlannedProfile(planned(4).plan, None).provisional
     assert provisional(4).plan.offset[-2] < 0
 
 

@@ -4,9 +4,9 @@ from pgmo.allocator.session.statistics import Phase
 from tests.unit.allocator.simulated import LAYERS, Loop, open_session, run
 
 
-def test_nothing_is_planned_or_served(framework):
-    loop = Loop(framework, LAYERS)
-    with open_session(framework, record_only=True) as session:
+def test_nothing_is_planned_or_served(adapter):
+    loop = Loop(adapter, LAYERS)
+    with open_session(adapter, record_only=True) as session:
         run(loop, session, 10)
         assert session.phase is Phase.BYPASS
     assert session.plan is None
@@ -15,37 +15,37 @@ def test_nothing_is_planned_or_served(framework):
     assert session.summary().arena == 0
 
 
-def test_the_profile_is_that_of_a_session_that_replays(framework):
-    loop = Loop(framework, LAYERS)
-    with open_session(framework, record_only=True) as session:
+def test_the_profile_is_that_of_a_session_that_replays(adapter):
+    loop = Loop(adapter, LAYERS)
+    with open_session(adapter, record_only=True) as session:
         run(loop, session, 6)
     only = session.profile
-    loop = Loop(framework, LAYERS)
-    with open_session(framework) as session:
+    loop = Loop(adapter, LAYERS)
+    with open_session(adapter) as session:
         run(loop, session, 6)
     assert only.fingerprint == session.profile.fingerprint
     assert only.steady
 
 
-def test_what_was_recorded_so_far_is_a_line(framework):
-    loop = Loop(framework, LAYERS)
-    with open_session(framework) as session:
+def test_what_was_recorded_so_far_is_a_line(adapter):
+    loop = Loop(adapter, LAYERS)
+    with open_session(adapter) as session:
         assert session.recording is None
         run(loop, session, 1)
-        kept = framework.request(12345)
+        kept = adapter.request(12345)
         line = session.recording
         assert not line.circular
         assert line.size[-1] == 12345
         assert line.end[-1] == line.ticks == len(line)
-        assert line.meta.device == session.device == framework.device
-        framework.free(kept)
+        assert line.meta.device == session.device == adapter.device
+        adapter.free(kept)
     assert session.recording is None
 
 
-def test_recorded_lines_tell_who_was_freed(framework):
-    with open_session(framework) as session:
-        first = framework.request(100)
-        framework.free(first)
-        framework.request(200)
+def test_recorded_lines_tell_who_was_freed(adapter):
+    with open_session(adapter) as session:
+        first = adapter.request(100)
+        adapter.free(first)
+        adapter.request(200)
         assert session.recording.end.tolist() == [1, 2]
         session.step()

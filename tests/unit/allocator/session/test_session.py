@@ -7,12 +7,12 @@ import pytest
 
 from pgmo.allocator.session.statistics import Phase
 from pgmo.errors import SessionError
-from tests.unit.allocator.simulated import LAYERS, Loop, SimulatedFramework, open_session, run
+from tests.unit.allocator.simulated import LAYERS, Loop, SimulatedAdapter, open_session, run
 
 
-def test_records_four_iterations_then_serves_everything_from_slots(framework):
-    loop = Loop(framework, LAYERS)
-    with open_session(framework) as session:
+def test_records_four_iterations_then_serves_everything_from_slots(adapter):
+    loop = Loop(adapter, LAYERS)
+    with open_session(adapter) as session:
         run(loop, session, 8)
         phases = [one.phase for one in session.history]
         assert phases == [Phase.RECORD] * 4 + [Phase.REPLAY] * 4
@@ -24,17 +24,17 @@ def test_records_four_iterations_then_serves_everything_from_slots(framework):
     assert session.statistics["live_slot_bytes"] == 0
 
 
-def test_first_iteration_with_optimizer_state_is_not_what_is_planned(framework):
-    loop = Loop(framework, LAYERS)
-    with open_session(framework) as session:
+def test_first_iteration_with_optimizer_state_is_not_what_is_planned(adapter):
+    loop = Loop(adapter, LAYERS)
+    with open_session(adapter) as session:
         run(loop, session, 6)
     assert len(session.profile) == 3 * len(LAYERS) + 1
     assert not session.profile.persistent.any()
 
 
-def test_wrapping_and_doubly_live_blocks_are_told_apart(framework):
-    loop = Loop(framework, LAYERS)
-    with open_session(framework) as session:
+def test_wrapping_and_doubly_live_blocks_are_told_apart(adapter):
+    loop = Loop(adapter, LAYERS)
+    with open_session(adapter) as session:
         run(loop, session, 6)
     profile = session.profile
     doubly = np.flatnonzero(profile.turns == 2)
@@ -43,67 +43,67 @@ def test_wrapping_and_doubly_live_blocks_are_told_apart(framework):
     assert np.count_nonzero(profile.end == profile.ticks) == len(LAYERS) + 1
 
 
-def test_step_and_iteration_count_the_same(framework):
-    loop = Loop(framework, LAYERS)
-    with open_session(framework) as session:
+def test_step_and_iteration_count_the_same(adapter):
+    loop = Loop(adapter, LAYERS)
+    with open_session(adapter) as session:
         for _ in range(6):
             loop()
             session.step()
     assert [one.phase for one in session.history][-2:] == [Phase.REPLAY] * 2
 
 
-def test_close_returns_to_bypass_with_blocks_alive(framework):
-    loop = Loop(framework, LAYERS)
-    with open_session(framework) as session:
+def test_close_returns_to_bypass_with_blocks_alive(adapter):
+    loop = Loop(adapter, LAYERS)
+    with open_session(adapter) as session:
         run(loop, session, 6)
-    assert not framework.installed
+    assert not adapter.installed
     assert session.phase is Phase.CLOSED
-    assert framework.engine.statistics()["arenas"] == 1  # gradients still live there
+    assert adapter.engine.statistics()["arenas"] == 1  # gradients still live there
     loop()  # with the framework's own allocator, while slots are freed
     loop.finish()
-    assert framework.engine.statistics()["arenas"] == 0
-    assert framework.engine.statistics()["live_slot_bytes"] == 0
+    assert adapter.engine.statistics()["arenas"] == 0
+    assert adapter.engine.statistics()["live_slot_bytes"] == 0
 
 
-def test_second_session_in_one_process(framework):
+def test_second_session_in_one_process(adapter):
     for _ in range(2):
-        loop = Loop(framework, LAYERS)
-        with open_session(framework) as session:
+        loop = Loop(adapter, LAYERS)
+        with open_session(adapter) as session:
             run(loop, session, 6)
             assert session.history[-1].hit_rate == 1
         loop.finish()
 
 
-def test_requests_in_a_pause_are_not_part_of_the_iteration(framework):
-    loop = Loop(framework, LAYERS)
+def test_requests_in_a_pause_are_not_part_of_the_iteration(adapter):
+    loop = Loop(adapter, LAYERS)
 
     def evaluate():
         with session.pause():
-            framework.free(framework.request(12345))
+            adapter.free(adapter.request(12345))
 
-    with open_session(framework) as session:
+    with open_session(adapter) as session:
         run(loop, session, 4, extra=evaluate)
         run(loop, session, 4)
     assert all(one.hit_rate == 1 for one in session.history[4:])
 
 
 @pytest.mark.filterwarnings("ignore:a pgmo session ended without")
-def test_pauses_nest(framework):
-    with open_session(framework) as session, session.pause():
+def test_pauses_nest(adapter):
+    with open_session(adapter) as session, session.pause():
         with session.pause():
             pass
-        framework.free(framework.request(64))
+        adapter.free(adapter.request(64))
         assert session.statistics["fallback_bytes"] == 0
 
 
-def test_inserted_requests_cost_only_themselves(framework):
-    loop = Loop(framework, LAYERS)
+def test_inserted_requests_cost_only_themselves(adapter):
+    loop = Loop(adapter, LAYERS)
 
     def log():
         for size in (4, 4, 512):
-            framework.free(framework.request(size))
+            adapter.free(adapter.request(size))
 
-    with open_session(framework) as session:
+    with open_session(adapter) as session:
         run(loop, session, 6)
         run(loop, session, 1, extra=log)
         run(loop, session, 1)
@@ -112,11 +112,11 @@ def test_inserted_requests_cost_only_themselves(framework):
 
 
 @pytest.mark.filterwarnings("ignore:pgmo. blocks that were not planned")
-def test_diverging_program_is_served_from_its_second_iteration_on(framework):
-    loop = Loop(framework, LAYERS)
-    with open_session(framework) as session:
+def test_diverging_program_is_served_from_its_second_iteration_on(adapter):
+    loop = Loop(adapter, LAYERS)
+    with open_session(adapter) as session:
         run(loop, session, 6)
-        other = Loop(framework, [1000 * (layer + 1) for layer in range(9)])
+        other = Loop(adapter, [1000 * (layer + 1) for layer in range(9)])
         run(other, session, 9)
         first, second = session.history[6:8]
         assert first.hit_rate < 0.2
@@ -137,9 +137,9 @@ def test_diverging_program_is_served_from_its_second_iteration_on(framework):
 
 
 @pytest.mark.filterwarnings("ignore:pgmo. blocks that were not planned")
-def test_alternating_structures_each_use_their_plan(framework):
-    one, two = Loop(framework, LAYERS), Loop(framework, [777 * (at + 1) for at in range(12)])
-    with open_session(framework) as session:
+def test_alternating_structures_each_use_their_plan(adapter):
+    one, two = Loop(adapter, LAYERS), Loop(adapter, [777 * (at + 1) for at in range(12)])
+    with open_session(adapter) as session:
         run(one, session, 6)
         run(two, session, 8)
         for _ in range(6):
@@ -152,9 +152,9 @@ def test_alternating_structures_each_use_their_plan(framework):
     assert min(statistics.hit_rate for statistics in last) > 0.6
 
 
-def test_varying_lengths_are_served_by_one_plan(framework):
-    loop = Loop(framework, LAYERS)
-    with open_session(framework) as session:
+def test_varying_lengths_are_served_by_one_plan(adapter):
+    loop = Loop(adapter, LAYERS)
+    with open_session(adapter) as session:
         for scale in (3, 5, 2, 4, 1, 5, 2, 3):
             loop.scale = scale
             run(loop, session, 1)
@@ -164,9 +164,9 @@ def test_varying_lengths_are_served_by_one_plan(framework):
         assert session.summary().replans == 0
 
 
-def test_longer_length_costs_one_replan(framework):
-    loop = Loop(framework, LAYERS)
-    with open_session(framework) as session:
+def test_longer_length_costs_one_replan(adapter):
+    loop = Loop(adapter, LAYERS)
+    with open_session(adapter) as session:
         for scale in (3, 5, 2, 4, 1, 5):
             loop.scale = scale
             run(loop, session, 1)
@@ -182,29 +182,29 @@ def test_longer_length_costs_one_replan(framework):
         assert all(one.hit_rate == 1 for one in session.history[-3:])
 
 
-def test_program_that_never_repeats_is_planned_with_a_warning_and_then_left_alone(framework):
+def test_program_that_never_repeats_is_planned_with_a_warning_and_then_left_alone(adapter):
     random = np.random.default_rng(0)
-    with warnings.catch_warnings(record=True) as caught, open_session(framework) as session:
+    with warnings.catch_warnings(record=True) as caught, open_session(adapter) as session:
         warnings.simplefilter("always")
         for _ in range(80):
             with session.iteration():
                 sizes = random.integers(1, 1 << 20, size=random.integers(10, 30))
-                for address in [framework.request(int(size)) for size in sizes]:
-                    framework.free(address)
-        assert framework.engine.statistics()["arenas"] == 0
+                for address in [adapter.request(int(size)) for size in sizes]:
+                    adapter.free(address)
+        assert adapter.engine.statistics()["arenas"] == 0
     assert any("no two agree" in str(one.message) for one in caught)
     assert any("too little of each iteration repeats" in str(one.message) for one in caught)
     assert {one.phase for one in session.history[-50:]} == {Phase.BYPASS}
 
 
-def test_plan_without_its_opening_serves_from_the_second_iteration_on(framework):
-    loop = Loop(framework, LAYERS)
-    with open_session(framework) as session:
+def test_plan_without_its_opening_serves_from_the_second_iteration_on(adapter):
+    loop = Loop(adapter, LAYERS)
+    with open_session(adapter) as session:
         run(loop, session, 6)
     plan = session.plan
     assert plan.opening is None
 
-    fresh = SimulatedFramework()
+    fresh = SimulatedAdapter()
     loop = Loop(fresh, LAYERS)
     with open_session(fresh, plan=plan) as session:
         run(loop, session, 4)
@@ -214,51 +214,51 @@ def test_plan_without_its_opening_serves_from_the_second_iteration_on(framework)
     assert all(one.phase is Phase.REPLAY and one.hit_rate == 1 for one in later)
 
 
-def test_saved_plan_of_another_program_is_replaced(framework, tmp_path):
-    with open_session(framework, save=tmp_path, model_name="loop") as session:
-        run(Loop(framework, LAYERS), session, 6)
-    fresh = SimulatedFramework()
+def test_saved_plan_of_another_program_is_replaced(adapter, tmp_path):
+    with open_session(adapter, save=tmp_path, model_name="loop") as session:
+        run(Loop(adapter, LAYERS), session, 6)
+    fresh = SimulatedAdapter()
     with open_session(fresh, plan=tmp_path / "loop.pgmoplan") as session:
         with pytest.warns(UserWarning, match="does not match this program"):
             run(Loop(fresh, [1000 * (at + 1) for at in range(9)]), session, 8)
     assert session.history[-1].hit_rate == 1
 
 
-def test_exception_ends_the_iteration_early_and_the_session_goes_on(framework):
-    loop = Loop(framework, LAYERS)
-    with open_session(framework) as session:
+def test_exception_ends_the_iteration_early_and_the_session_goes_on(adapter):
+    loop = Loop(adapter, LAYERS)
+    with open_session(adapter) as session:
         run(loop, session, 6)
         with pytest.raises(RuntimeError, match="boom"), session.iteration():
-            left = framework.request(LAYERS[0])
+            left = adapter.request(LAYERS[0])
             raise RuntimeError("boom")
-        framework.free(left)
+        adapter.free(left)
         run(loop, session, 2)
         assert session.history[-1].hit_rate == 1
 
 
-def test_exception_while_recording_starts_the_recording_again(framework):
-    loop = Loop(framework, LAYERS)
-    with open_session(framework) as session:
+def test_exception_while_recording_starts_the_recording_again(adapter):
+    loop = Loop(adapter, LAYERS)
+    with open_session(adapter) as session:
         run(loop, session, 2)
         with pytest.raises(RuntimeError, match="boom"), session.iteration():
-            framework.free(framework.request(64))
+            adapter.free(adapter.request(64))
             raise RuntimeError("boom")
         run(loop, session, 6)
     assert session.history[-1].hit_rate == 1
     assert len(session.profile) == 3 * len(LAYERS) + 1
 
 
-def test_exception_out_of_the_session_returns_to_bypass(framework):
-    with pytest.raises(RuntimeError, match="boom"), open_session(framework) as session:
-        run(Loop(framework, LAYERS), session, 6)
+def test_exception_out_of_the_session_returns_to_bypass(adapter):
+    with pytest.raises(RuntimeError, match="boom"), open_session(adapter) as session:
+        run(Loop(adapter, LAYERS), session, 6)
         raise RuntimeError("boom")
-    assert not framework.installed
+    assert not adapter.installed
     assert session.phase is Phase.CLOSED
 
 
-def test_model_changed_in_the_middle_of_an_iteration(framework):
-    loop = Loop(framework, LAYERS)
-    with open_session(framework) as session:
+def test_model_changed_in_the_middle_of_an_iteration(adapter):
+    loop = Loop(adapter, LAYERS)
+    with open_session(adapter) as session:
         run(loop, session, 6)
         loop.layers[2:4] = [12_345, 54_321, 99_999]
         run(loop, session, 10)
@@ -266,10 +266,10 @@ def test_model_changed_in_the_middle_of_an_iteration(framework):
     assert session.history[-1].hit_rate == 1
 
 
-def test_decorated_function_is_one_iteration_a_call(framework):
-    loop = Loop(framework, LAYERS)
+def test_decorated_function_is_one_iteration_a_call(adapter):
+    loop = Loop(adapter, LAYERS)
 
-    @open_session(framework)
+    @open_session(adapter)
     def train_step(times: int = 1) -> str:
         """Trains."""
         for _ in range(times):
@@ -280,6 +280,6 @@ def test_decorated_function_is_one_iteration_a_call(framework):
     assert [train_step() for _ in range(6)] == ["done"] * 6
     assert train_step.session.history[-1].hit_rate == 1
     train_step.close()
-    assert not framework.installed
+    assert not adapter.installed
     with pytest.raises(SessionError, match="has been closed"):
         train_step()

@@ -7,19 +7,19 @@ from pgmo.errors import OptionError, SessionError
 from tests.unit.allocator.simulated import LAYERS, Loop, open_session, run
 
 
-def test_nested_sessions_are_refused(framework):
-    with open_session(framework) as session:
-        with pytest.raises(SessionError, match="cannot be nested"), open_session(framework):
+def test_nested_sessions_are_refused(adapter):
+    with open_session(adapter) as session:
+        with pytest.raises(SessionError, match="cannot be nested"), open_session(adapter):
             pass
-        run(Loop(framework, LAYERS), session, 6)  # the outer one is unharmed
+        run(Loop(adapter, LAYERS), session, 6)  # the outer one is unharmed
         assert session.history[-1].hit_rate == 1
 
 
 @pytest.mark.parametrize("call", ["step", "iteration", "pause"])
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.filterwarnings("ignore:a pgmo session ended without")
-def test_calls_outside_of_the_session_are_refused(framework, call, when):
-    session = open_session(framework)
+def test_calls_outside_of_the_session_are_refused(adapter, call, when):
+    session = open_session(adapter)
     if when == "after":
         with session:
             pass
@@ -30,8 +30,8 @@ def test_calls_outside_of_the_session_are_refused(framework, call, when):
                 pass
 
 
-def test_step_inside_of_iteration_is_refused(framework):
-    with open_session(framework) as session, session.iteration():
+def test_step_inside_of_iteration_is_refused(adapter):
+    with open_session(adapter) as session, session.iteration():
         with pytest.raises(SessionError, match="use one of the two"):
             session.step()
         with pytest.raises(SessionError, match="inside another iteration"), session.iteration():
@@ -39,8 +39,8 @@ def test_step_inside_of_iteration_is_refused(framework):
 
 
 @pytest.mark.filterwarnings("ignore:a pgmo session ended without")
-def test_iterations_inside_of_a_pause_are_refused(framework):
-    with open_session(framework) as session, session.pause():
+def test_iterations_inside_of_a_pause_are_refused(adapter):
+    with open_session(adapter) as session, session.pause():
         with pytest.raises(SessionError, match=r"cannot end inside session\.pause"):
             session.step()
         with pytest.raises(SessionError, match="cannot begin"), session.iteration():
@@ -48,21 +48,21 @@ def test_iterations_inside_of_a_pause_are_refused(framework):
 
 
 @pytest.mark.filterwarnings("ignore:a pgmo session ended without")
-def test_a_session_is_used_once(framework):
-    session = open_session(framework)
+def test_a_session_is_used_once(adapter):
+    session = open_session(adapter)
     with session:
         pass
     with pytest.raises(SessionError, match="used before"), session:
         pass
 
 
-def test_session_without_an_iteration_says_so(framework):
-    with pytest.warns(UserWarning, match="without a single iteration"), open_session(framework):
+def test_session_without_an_iteration_says_so(adapter):
+    with pytest.warns(UserWarning, match="without a single iteration"), open_session(adapter):
         pass
 
 
-def test_loop_that_allocates_nothing(framework):
-    with open_session(framework) as session:
+def test_loop_that_allocates_nothing(adapter):
+    with open_session(adapter) as session:
         with pytest.warns(UserWarning, match="allocate nothing"):
             for _ in range(6):
                 session.step()
@@ -83,9 +83,9 @@ def test_loop_that_allocates_nothing(framework):
         ("min_hit_rate", "a", "must be a number"),
     ],
 )
-def test_bad_options(framework, option, value, message):
+def test_bad_options(adapter, option, value, message):
     with pytest.raises(OptionError, match=message):
-        open_session(framework, **{option: value})
+        open_session(adapter, **{option: value})
 
 
 @pytest.mark.parametrize("device", ["foo", "cuda:x", 3])

@@ -5,15 +5,15 @@ import pytest
 from pgmo.allocator.session.statistics import Phase
 from pgmo.errors import AdapterError
 from pgmo.packing.plan import Plan
-from tests.unit.allocator.simulated import LAYERS, Loop, SimulatedFramework, open_session, run
+from tests.unit.allocator.simulated import LAYERS, Loop, SimulatedAdapter, open_session, run
 
 OTHER = [1000 * (at + 1) for at in range(9)]
 
 
 @pytest.fixture
-def saved(framework, tmp_path):
-    with open_session(framework, save=tmp_path, model_name="loop") as session:
-        run(Loop(framework, LAYERS), session, 8)
+def saved(adapter, tmp_path):
+    with open_session(adapter, save=tmp_path, model_name="loop") as session:
+        run(Loop(adapter, LAYERS), session, 8)
     names = ["loop.pgmoprof", "loop-opening.pgmoprof", "loop.pgmoplan"]
     assert [path.name for path in session.saved] == names
     return tmp_path / "loop.pgmoplan"
@@ -22,7 +22,7 @@ def saved(framework, tmp_path):
 @pytest.fixture
 def card():
     """A framework on which long-lived blocks get regions."""
-    return SimulatedFramework(fragments=True)
+    return SimulatedAdapter(fragments=True)
 
 
 def lie_in(addresses, place):
@@ -154,7 +154,7 @@ def test_an_exception_in_the_first_iteration(saved, card):
         assert session.history[-1].hit_rate == 1
 
 
-def test_first_requests_of_its_own_that_die_at_once_do_not_matter(framework, tmp_path, card):
+def test_first_requests_of_its_own_that_die_at_once_do_not_matter(adapter, tmp_path, card):
     """A first batch, a look at the data: asked for once, freed in the first iteration."""
 
     def train(on, session, times):
@@ -164,8 +164,8 @@ def test_first_requests_of_its_own_that_die_at_once_do_not_matter(framework, tmp
             loop()
         run(loop, session, times - 1)
 
-    with open_session(framework, save=tmp_path, model_name="loop") as session:
-        train(framework, session, 8)
+    with open_session(adapter, save=tmp_path, model_name="loop") as session:
+        train(adapter, session, 8)
     with open_session(card, plan=tmp_path / "loop.pgmoplan") as session:
         train(card, session, 4)
     first, *later = session.history

@@ -8,7 +8,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.allocator.simulated import SimulatedFramework, open_session
+from tests.unit.allocator.simulated import SimulatedAdapter, open_session
 
 SIZES = st.sampled_from([1, 4, 64, 65, 512, 4096, 4100, 1 << 16, 1 << 20])
 STREAMS = st.sampled_from([0, 0, 0, 7])
@@ -49,33 +49,33 @@ def edited(base, edits):
 class Program:
     """Runs actions on a framework, of which the oracle checks each address."""
 
-    def __init__(self, framework):
-        self.framework = framework
+    def __init__(self, adapter):
+        self.adapter = adapter
         self.living: list[int] = []
 
     def run(self, actions):
         for action, value in actions:
             if action == "request":
-                self.living.append(self.framework.request(*value))
+                self.living.append(self.adapter.request(*value))
             elif self.living and action == "free":
-                self.framework.free(self.living.pop(value % len(self.living)))
+                self.adapter.free(self.living.pop(value % len(self.living)))
             elif self.living:
-                self.framework.engine.shared(self.living[value % len(self.living)], 5)
+                self.adapter.engine.shared(self.living[value % len(self.living)], 5)
 
     def drop(self):
         while self.living:
-            self.framework.free(self.living.pop())
+            self.adapter.free(self.living.pop())
 
     def check_the_end(self):
         """All that was taken has been given back when the last block has died."""
         self.drop()
-        now = self.framework.engine.statistics()
+        now = self.adapter.engine.statistics()
         assert now["live_slot_bytes"] == now["live_fallback_bytes"] == 0
         assert now["live_region_bytes"] == now["region_bytes"] == 0
         assert now["arenas"] == 0
-        assert len(self.framework.oracle) == 0
-        taken = [*self.framework.regions, *chain(*self.framework.arenas.values())]
-        assert sorted(base for base, _ in taken) == sorted(self.framework.returned)
+        assert len(self.adapter.oracle) == 0
+        taken = [*self.adapter.regions, *chain(*self.adapter.arenas.values())]
+        assert sorted(base for base, _ in taken) == sorted(self.adapter.returned)
 
 
 def run(program, session, iterations, keep_alive=False):
@@ -89,11 +89,11 @@ def run(program, session, iterations, keep_alive=False):
 @settings(max_examples=150)
 @given(BASE, PROGRAM, st.booleans(), st.sampled_from([3, 5]), st.sampled_from([1, 16]))
 def test_no_program_gets_memory_that_is_in_use(base, edits, keep_alive, most_recorded, most_plans):
-    program = Program(SimulatedFramework())
+    program = Program(SimulatedAdapter())
     options = {"max_record_iterations": most_recorded, "max_plans": most_plans}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with open_session(program.framework, **options) as session:
+        with open_session(program.adapter, **options) as session:
             run(program, session, [edited(base, one) for one in edits], keep_alive)
             for one in session.history:
                 assert one.hits + sum(one.misses.values()) <= one.requests
@@ -105,15 +105,15 @@ def test_no_program_gets_memory_that_is_in_use(base, edits, keep_alive, most_rec
 def test_nor_does_one_that_begins_with_a_saved_plan(base, edits, keep_alive, fragments):
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        program = Program(SimulatedFramework())
-        with open_session(program.framework, save=folder, model_name="x") as session:
+        program = Program(SimulatedAdapter())
+        with open_session(program.adapter, save=folder, model_name="x") as session:
             run(program, session, [[*base, ("request", (64, 0))], *[base] * 7], keep_alive)
         program.check_the_end()
         plan = Path(folder) / "x.pgmoplan"
         if not plan.exists():
             return  # nothing is ever freed
-        program = Program(SimulatedFramework(fragments))
-        with open_session(program.framework, plan=plan) as session:
+        program = Program(SimulatedAdapter(fragments))
+        with open_session(program.adapter, plan=plan) as session:
             run(program, session, [edited(base, one) for one in edits], keep_alive)
         program.check_the_end()
 
@@ -122,10 +122,10 @@ def test_nor_does_one_that_begins_with_a_saved_plan(base, edits, keep_alive, fra
 @given(BASE, st.integers(7, 10))
 def test_a_program_that_repeats_is_served_from_slots(base, iterations):
     base = [action for action in base if action[0] != "share"]  # such blocks have no slots
-    program = Program(SimulatedFramework())
+    program = Program(SimulatedAdapter())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # some bases allocate nothing, or free nothing
-        with open_session(program.framework) as session:
+        with open_session(program.adapter) as session:
             run(program, session, [base] * iterations)
             if session.plan is not None:
                 assert session.history[-1].hits == session.history[-1].requests

@@ -4,7 +4,7 @@ import pytest
 
 from pgmo.allocator.session.statistics import Phase
 from pgmo.packing.plan import Plan
-from tests.unit.allocator.simulated import LAYERS, Loop, SimulatedFramework, open_session, run
+from tests.unit.allocator.simulated import LAYERS, Loop, SimulatedAdapter, open_session, run
 
 EVALUATION = [3000 * (at + 2) for at in range(14)]
 
@@ -24,17 +24,17 @@ def train_and_evaluate(on, session, loop, times):
 
 
 @pytest.fixture
-def saved(framework, tmp_path):
-    loop = Loop(framework, LAYERS)
-    with open_session(framework, save=tmp_path, model_name="both") as session:
+def saved(adapter, tmp_path):
+    loop = Loop(adapter, LAYERS)
+    with open_session(adapter, save=tmp_path, model_name="both") as session:
         run(loop, session, 6)
-        train_and_evaluate(framework, session, loop, 4)
+        train_and_evaluate(adapter, session, loop, 4)
         assert session.history[-1].hit_rate == 1
         assert session.summary().plans == 2
     return tmp_path / "both.pgmoplan"
 
 
-def test_what_was_learned_late_is_saved_too(saved, framework):
+def test_what_was_learned_late_is_saved_too(saved, adapter):
     names = {"both.pgmoprof", "both-2.pgmoprof", "both-opening.pgmoprof", "both.pgmoplan"}
     assert {path.name for path in saved.parent.iterdir()} == names
     plan = Plan.load(saved)
@@ -45,7 +45,7 @@ def test_what_was_learned_late_is_saved_too(saved, framework):
 
 @pytest.mark.parametrize("fragments", [True, False])
 def test_all_structures_are_served_in_another_process(saved, fragments):
-    fresh = SimulatedFramework(fragments)
+    fresh = SimulatedAdapter(fragments)
     loop = Loop(fresh, LAYERS)
     with open_session(fresh, plan=saved) as session:
         train_and_evaluate(fresh, session, loop, 4)
@@ -58,7 +58,7 @@ def test_all_structures_are_served_in_another_process(saved, fragments):
 
 
 def test_a_program_that_begins_with_the_other_structure_is_not_misled(saved):
-    fresh = SimulatedFramework(fragments=True)
+    fresh = SimulatedAdapter(fragments=True)
     loop = Loop(fresh, LAYERS)
     with open_session(fresh, plan=saved) as session:
         with session.iteration():
@@ -68,7 +68,7 @@ def test_a_program_that_begins_with_the_other_structure_is_not_misled(saved):
 
 
 def test_a_loaded_plan_that_grows_is_saved_with_the_others(saved, tmp_path):
-    fresh = SimulatedFramework()
+    fresh = SimulatedAdapter()
     loop = Loop(fresh, LAYERS, scale=2)
     with open_session(fresh, plan=saved, save=tmp_path / "again", model_name="both") as session:
         train_and_evaluate(fresh, session, loop, 4)

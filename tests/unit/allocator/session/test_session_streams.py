@@ -4,7 +4,7 @@ import pytest
 
 from pgmo.allocator.session.statistics import Phase
 from pgmo.errors import AdapterError
-from tests.unit.allocator.simulated import SimulatedFramework, open_session
+from tests.unit.allocator.simulated import SimulatedAdapter, open_session
 
 
 class TwoStreams:
@@ -16,8 +16,8 @@ class TwoStreams:
         shares: whether a block of the side stream is used on the main one, too.
     """
 
-    def __init__(self, framework, side=7, shares=False):
-        self.framework = framework
+    def __init__(self, adapter, side=7, shares=False):
+        self.adapter = adapter
         self.side = side
         self.shares = shares
         self.next_batch = None
@@ -25,12 +25,12 @@ class TwoStreams:
         self.batches = []  # addresses, one per iteration
 
     def __call__(self):
-        request, free = self.framework.request, self.framework.free
+        request, free = self.adapter.request, self.adapter.free
         batch = self.next_batch or request(5000, self.side)
         self.batches.append(batch)
         self.next_batch = request(5000, self.side)  # fetched ahead: lives into the next iteration
         if self.shares:
-            self.framework.engine.shared(self.next_batch, 0)
+            self.adapter.engine.shared(self.next_batch, 0)
         kept = [request(size) for size in (70_000, 900, 20_000)]
         staging = request(300, self.side)
         free(request(64_000))
@@ -41,7 +41,7 @@ class TwoStreams:
 
     def finish(self):
         for block in (self.next_batch, *self.state):
-            self.framework.free(block)
+            self.adapter.free(block)
         self.next_batch, self.state = None, []
 
 
@@ -51,69 +51,69 @@ def train(loop, session, times):
             loop()
 
 
-def test_each_stream_is_served_from_an_arena_of_its_own(framework):
-    loop = TwoStreams(framework)
-    with open_session(framework) as session:
+def test_each_stream_is_served_from_an_arena_of_its_own(adapter):
+    loop = TwoStreams(adapter)
+    with open_session(adapter) as session:
         train(loop, session, 8)
         assert all(one.hit_rate == 1 for one in session.history[5:])
-        assert set(framework.arenas) == {0, 7}
-        assert framework.served(loop.next_batch)  # in that of its stream: `request` checks it
-        assert session.plan.arena == sum(size for ((_, size),) in framework.arenas.values())
+        assert set(adapter.arenas) == {0, 7}
+        assert adapter.served(loop.next_batch)  # in that of its stream: `request` checks it
+        assert session.plan.arena == sum(size for ((_, size),) in adapter.arenas.values())
         loop.finish()
-    assert len(framework.returned) == 2
+    assert len(adapter.returned) == 2
 
 
-def test_two_side_streams(framework):
-    loops = [TwoStreams(framework, side) for side in (3, 5)]
-    with open_session(framework) as session:
+def test_two_side_streams(adapter):
+    loops = [TwoStreams(adapter, side) for side in (3, 5)]
+    with open_session(adapter) as session:
         for _ in range(8):
             with session.iteration():
                 for loop in loops:
                     loop()
     assert session.history[-1].hit_rate == 1
-    assert set(framework.arenas) == {0, 3, 5}
+    assert set(adapter.arenas) == {0, 3, 5}
 
 
-def test_a_block_that_is_used_on_another_stream_gets_no_slot(framework):
-    loop = TwoStreams(framework, shares=True)
-    with open_session(framework) as session:
+def test_a_block_that_is_used_on_another_stream_gets_no_slot(adapter):
+    loop = TwoStreams(adapter, shares=True)
+    with open_session(adapter) as session:
         train(loop, session, 8)
         assert session.profile.shared.sum() == 1
-        assert not framework.served(loop.next_batch)
+        assert not adapter.served(loop.next_batch)
         last = session.history[-1]
         assert (last.hits, last.requests, last.misses["persistent"]) == (5, 6, 1)
 
 
 @pytest.fixture
 def saved(tmp_path):
-    framework = SimulatedFramework()
-    with open_session(framework, save=tmp_path, model_name="streams") as session:
-        train(TwoStreams(framework), session, 8)
+    adapter = SimulatedAdapter()
+    with open_session(adapter, save=tmp_path, model_name="streams") as session:
+        train(TwoStreams(adapter), session, 8)
     return tmp_path / "streams.pgmoplan"
 
 
 def test_a_stream_that_was_not_used_yet_gets_its_arena_at_the_next_boundary(saved):
-    framework = SimulatedFramework()
-    loop = TwoStreams(framework)
-    with open_session(framework, plan=saved) as session:
-        assert len(framework.arenas[0]) == 1
-        assert framework.arenas[7] == []
+    adapter = SimulatedAdapter()
+    loop = TwoStreams(adapter)
+    with open_session(adapter, plan=saved) as session:
+        assert len(adapter.arenas[0]) == 1
+        assert adapter.arenas[7] == []
         train(loop, session, 1)
         first = session.history[0]
         assert first.phase is Phase.REPLAY
         assert first.hits > 0  # the default stream is served at once
         assert first.misses["no_arena"] == 2
-        assert len(framework.arenas[7]) == 1
+        assert len(adapter.arenas[7]) == 1
         train(loop, session, 4)
         assert session.history[-1].hit_rate == 1
         loop.finish()
-    taken = [*framework.regions, *(one for arenas in framework.arenas.values() for one in arenas)]
-    assert sorted(framework.returned) == sorted(base for base, _ in taken)
+    taken = [*adapter.regions, *(one for arenas in adapter.arenas.values() for one in arenas)]
+    assert sorted(adapter.returned) == sorted(base for base, _ in taken)
 
 
 def test_no_memory_for_a_late_stream_leaves_the_others_served(saved, monkeypatch):
-    framework = SimulatedFramework()
-    take = framework.take_arena
+    adapter = SimulatedAdapter()
+    take = adapter.take_arena
 
     def refuse(size, stream):
         memory = take(size, stream)
@@ -121,9 +121,9 @@ def test_no_memory_for_a_late_stream_leaves_the_others_served(saved, monkeypatch
             raise AdapterError("no memory")
         return memory
 
-    monkeypatch.setattr(framework, "take_arena", refuse)
-    loop = TwoStreams(framework)
-    with open_session(framework, plan=saved) as session:
+    monkeypatch.setattr(adapter, "take_arena", refuse)
+    loop = TwoStreams(adapter)
+    with open_session(adapter, plan=saved) as session:
         train(loop, session, 1)
         assert session.history[0].misses["no_arena"] == 2
         assert session.history[0].hits > 0
@@ -133,23 +133,23 @@ def test_no_memory_for_a_late_stream_leaves_the_others_served(saved, monkeypatch
         assert session.history[-1].misses["no_arena"] == 2
 
 
-def test_an_arena_that_cannot_be_had_gives_back_those_of_other_streams(framework, monkeypatch):
-    take = framework.take_arena
+def test_an_arena_that_cannot_be_had_gives_back_those_of_other_streams(adapter, monkeypatch):
+    take = adapter.take_arena
 
     def refuse(size, stream):
         if stream == 7:
             raise AdapterError("no memory")
         return take(size, stream)
 
-    monkeypatch.setattr(framework, "take_arena", refuse)
-    with open_session(framework) as session:
+    monkeypatch.setattr(adapter, "take_arena", refuse)
+    with open_session(adapter) as session:
         with pytest.warns(UserWarning, match="could not be had: no memory"):
-            train(TwoStreams(framework), session, 6)
+            train(TwoStreams(adapter), session, 6)
         assert session.phase is Phase.BYPASS
-        assert framework.returned == [base for base, _ in framework.arenas[0]]
+        assert adapter.returned == [base for base, _ in adapter.arenas[0]]
 
 
-def test_an_opening_none_of_whose_streams_was_used_yet(framework, tmp_path):
+def test_an_opening_none_of_whose_streams_was_used_yet(adapter, tmp_path):
     def train(on, session, times):
         kept = None
         for number in range(times):
@@ -159,10 +159,10 @@ def test_an_opening_none_of_whose_streams_was_used_yet(framework, tmp_path):
                 on.free(on.request(5000, 7))
         on.free(kept)
 
-    with open_session(framework, save=tmp_path, model_name="side") as session:
-        train(framework, session, 8)
+    with open_session(adapter, save=tmp_path, model_name="side") as session:
+        train(adapter, session, 8)
         assert session.history[-1].hit_rate == 1
-    fresh = SimulatedFramework(fragments=True)
+    fresh = SimulatedAdapter(fragments=True)
     with pytest.warns(UserWarning, match="none of its streams has been used yet"):
         with open_session(fresh, plan=tmp_path / "side.pgmoplan") as session:
             train(fresh, session, 4)

@@ -12,7 +12,7 @@ from pgmo.allocator import optimize
 from pgmo.allocator.optimized import Optimized
 from pgmo.allocator.session.turns import BESIDE
 from pgmo.errors import SessionError
-from tests.unit.allocator.simulated import LAYERS, Loop, SimulatedFramework, open_session, run
+from tests.unit.allocator.simulated import LAYERS, Loop, SimulatedAdapter, open_session, run
 
 
 @pytest.fixture
@@ -25,9 +25,9 @@ def workers():
         )
 
 
-def test_a_loop_that_goes_from_thread_to_thread_is_served(framework, workers):
-    loop = Loop(framework, LAYERS)
-    with open_session(framework) as session:
+def test_a_loop_that_goes_from_thread_to_thread_is_served(adapter, workers):
+    loop = Loop(adapter, LAYERS)
+    with open_session(adapter) as session:
         for number in range(9):
             worker = workers[number % 2]
             worker(loop)
@@ -36,10 +36,10 @@ def test_a_loop_that_goes_from_thread_to_thread_is_served(framework, workers):
         assert len(session.history) == 9
 
 
-def test_one_of_two_loops_at_the_same_time_is_served(framework, workers):
+def test_one_of_two_loops_at_the_same_time_is_served(adapter, workers):
     a, b = workers
-    one, other = Loop(framework, LAYERS), Loop(framework, [1 << 12, 1 << 17, 1 << 15])
-    with pytest.warns(UserWarning, match="one of them"), open_session(framework) as session:
+    one, other = Loop(adapter, LAYERS), Loop(adapter, [1 << 12, 1 << 17, 1 << 15])
+    with pytest.warns(UserWarning, match="one of them"), open_session(adapter) as session:
         for _ in range(9):
             iterations = session.iteration(), session.iteration()
             a(iterations[0].__enter__)
@@ -53,16 +53,16 @@ def test_one_of_two_loops_at_the_same_time_is_served(framework, workers):
     assert BESIDE in session.summary().notes
 
 
-def test_one_of_two_loops_that_mingle_is_served(framework, workers):
+def test_one_of_two_loops_that_mingle_is_served(adapter, workers):
     a, b = workers
-    one, other = Loop(framework, LAYERS), Loop(framework, [1 << 12, 1 << 17, 1 << 15])
+    one, other = Loop(adapter, LAYERS), Loop(adapter, [1 << 12, 1 << 17, 1 << 15])
 
     def iterate(session):
         a(one, lambda: b(other))
         b(session.step)
         a(session.step)
 
-    with pytest.warns(UserWarning, match="one of them"), open_session(framework) as session:
+    with pytest.warns(UserWarning, match="one of them"), open_session(adapter) as session:
         # b's is the first step; a's, which began before it, is the one that mingles.
         for _ in range(12):
             iterate(session)
@@ -73,29 +73,29 @@ def test_one_of_two_loops_that_mingle_is_served(framework, workers):
 
 def test_nothing_is_moved_while_several_threads_train(workers):
     worker, _ = workers
-    framework = SimulatedFramework(fragments=True)
+    adapter = SimulatedAdapter(fragments=True)
     calls = []
-    clear = framework.moves.clear_the_way
-    framework.moves.clear_the_way = lambda rows: calls.append(rows) or clear(rows)
-    loop = Loop(framework, LAYERS)
-    with pytest.warns(UserWarning, match="one of them"), open_session(framework) as session:
+    clear = adapter.moves.clear_the_way
+    adapter.moves.clear_the_way = lambda rows: calls.append(rows) or clear(rows)
+    loop = Loop(adapter, LAYERS)
+    with pytest.warns(UserWarning, match="one of them"), open_session(adapter) as session:
         for _ in range(9):
             with session.iteration():
                 worker(session.step)
                 loop()
         assert session.history[-1].hit_rate == 1
     assert calls == []
-    with open_session(framework) as session:
+    with open_session(adapter) as session:
         run(loop, session, 9)
     assert calls
 
 
 def test_nothing_is_moved_while_a_thread_is_at_work_that_does_not_say_so(workers):
     worker, _ = workers
-    framework = SimulatedFramework(fragments=True)
-    framework.moves.clear_the_way = lambda rows: pytest.fail("moved")
-    loop, other = Loop(framework, LAYERS), Loop(framework, LAYERS[:3])
-    with open_session(framework) as session:
+    adapter = SimulatedAdapter(fragments=True)
+    adapter.moves.clear_the_way = lambda rows: pytest.fail("moved")
+    loop, other = Loop(adapter, LAYERS), Loop(adapter, LAYERS[:3])
+    with open_session(adapter) as session:
         for _ in range(9):
             worker(other)
             loop()
@@ -106,16 +106,16 @@ def test_nothing_is_moved_while_a_thread_is_at_work_that_does_not_say_so(workers
     )
 
 
-def test_step_while_another_thread_is_in_a_pause(framework, workers):
+def test_step_while_another_thread_is_in_a_pause(adapter, workers):
     a, _ = workers
-    loop = Loop(framework, LAYERS)
-    with open_session(framework) as session:
+    loop = Loop(adapter, LAYERS)
+    with open_session(adapter) as session:
         run(loop, session, 6)
         pause = session.pause()
         a(pause.__enter__)
         run(loop, session, 3)
         assert session.history[-1].hit_rate == 1
-        a(framework.request, 1 << 14)  # of the thread in the pause
+        a(adapter.request, 1 << 14)  # of the thread in the pause
         run(loop, session, 1)
         assert session.history[-1].hit_rate == 1
         a(pause.__exit__, None, None, None)
@@ -123,10 +123,10 @@ def test_step_while_another_thread_is_in_a_pause(framework, workers):
         assert session.history[-1].hit_rate == 1
 
 
-def test_a_session_that_another_thread_closes(framework, workers):
+def test_a_session_that_another_thread_closes(adapter, workers):
     a, b = workers
-    loop = Loop(framework, LAYERS)
-    session = a(open_session(framework).__enter__)
+    loop = Loop(adapter, LAYERS)
+    session = a(open_session(adapter).__enter__)
     iteration, pause = session.iteration(), session.pause()
     for _ in range(5):
         a(loop)
@@ -142,17 +142,17 @@ def test_a_session_that_another_thread_closes(framework, workers):
             a(call)
     with pytest.raises(SessionError, match="has been closed"):
         b(session.step)  # knows
-    with open_session(framework) as session:
+    with open_session(adapter) as session:
         run(loop, session, 6)
         assert session.history[-1].hit_rate == 1
 
 
 @pytest.mark.filterwarnings("ignore:pgmo. several threads train")
-def test_a_decorated_function_on_several_threads(framework):
+def test_a_decorated_function_on_several_threads(adapter):
     gate = threading.Barrier(4)
-    session = open_session(framework)
+    session = open_session(adapter)
     lock, results = threading.Lock(), []
-    loop = Loop(framework, LAYERS)
+    loop = Loop(adapter, LAYERS)
 
     def one(number):
         gate.wait(timeout=60)
@@ -174,12 +174,10 @@ def test_a_decorated_function_on_several_threads(framework):
     assert 1 <= len(session.history) <= 24
 
 
-def test_a_child_that_is_forked_while_another_thread_is_inside_of_a_boundary(
-    framework, monkeypatch
-):
+def test_a_child_that_is_forked_while_another_thread_is_inside_of_a_boundary(adapter, monkeypatch):
     inside, go_on = threading.Event(), threading.Event()
-    with open_session(framework) as session:
-        run(Loop(framework, LAYERS), session, 1)
+    with open_session(adapter) as session:
+        run(Loop(adapter, LAYERS), session, 1)
 
         def slow(complete):
             inside.set()
@@ -205,10 +203,10 @@ def test_a_child_that_is_forked_while_another_thread_is_inside_of_a_boundary(
         ended.join()
 
 
-def test_boundaries_are_one_after_the_other(framework, monkeypatch):
+def test_boundaries_are_one_after_the_other(adapter, monkeypatch):
     """A thread ends an iteration while another one brings a plan into the engine."""
-    loop, others, inside, most = Loop(framework, LAYERS), [], [], []
-    take = framework.take_arena
+    loop, others, inside, most = Loop(adapter, LAYERS), [], [], []
+    take = adapter.take_arena
 
     def taking(size, stream):
         if not others:
@@ -217,8 +215,8 @@ def test_boundaries_are_one_after_the_other(framework, monkeypatch):
             others[0].join(0.2)  # enough for it to come amid this, if it could
         return take(size, stream)
 
-    monkeypatch.setattr(framework, "take_arena", taking)
-    with open_session(framework) as session:
+    monkeypatch.setattr(adapter, "take_arena", taking)
+    with open_session(adapter) as session:
         lifecycle = session._known.lifecycle
         end_iteration = lifecycle.end_iteration
 
@@ -261,7 +259,7 @@ def test_an_operator_that_outlasts_its_recording():
         amid.append(end_iteration)
         operator(given)
         session.step()
-        engine = session._known.framework.engine
+        engine = session._known.adapter.engine
         events = engine.events()
         assert session.recording is not None
         assert len(session.recording) > 0
@@ -270,29 +268,29 @@ def test_an_operator_that_outlasts_its_recording():
     assert requests["tag"].max() < 1
 
 
-def test_many_threads_that_do_everything_at_once(framework):
+def test_many_threads_that_do_everything_at_once(adapter):
     """No error in any of them, and no thread waits for ever."""
     lock = threading.Lock()  # the simulated framework is for one thread at a time
     errors = []
 
     def work(number, session):
-        loop = Loop(framework, LAYERS[: 2 + number])
+        loop = Loop(adapter, LAYERS[: 2 + number])
         try:
             for turn in range(40):
                 with lock:
                     loop()
                 if turn % 7 == 3:
                     with session.pause(), lock:
-                        framework.free(framework.request(512))
+                        adapter.free(adapter.request(512))
                 if number % 2:
                     session.step()
                 else:
                     with session.iteration(), lock:
-                        framework.free(framework.request(256))
+                        adapter.free(adapter.request(256))
         except BaseException as error:
             errors.append(error)
 
-    with pytest.warns(UserWarning, match="pgmo: "), open_session(framework) as session:
+    with pytest.warns(UserWarning, match="pgmo: "), open_session(adapter) as session:
         threads = [threading.Thread(target=work, args=(n, session)) for n in range(5)]
         for thread in threads:
             thread.start()
@@ -300,8 +298,8 @@ def test_many_threads_that_do_everything_at_once(framework):
             thread.join(120)
             assert not thread.is_alive()
         assert errors == []
-    with open_session(framework) as session:  # and nothing of it is left
-        loop = Loop(framework, LAYERS)
+    with open_session(adapter) as session:  # and nothing of it is left
+        loop = Loop(adapter, LAYERS)
         run(loop, session, 6)
         assert session.history[-1].hit_rate == 1
 
@@ -316,7 +314,7 @@ def test_an_adapter_is_looked_for_by_one_thread_at_a_time(monkeypatch):
         there.pop()
 
     monkeypatch.setattr(optimize, "torch_cpu", find)
-    threads = [threading.Thread(target=optimize.framework_of("cpu")) for _ in range(4)]
+    threads = [threading.Thread(target=optimize.adapter_of("cpu")) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -11,43 +11,43 @@ from pgmo.allocator.plans.conversions import requests_of
 from pgmo.allocator.session.learning import is_planned
 from pgmo.allocator.session.statistics import Phase
 from pgmo.errors import AdapterError, FileError, SessionError
-from tests.unit.allocator.simulated import LAYERS, Loop, SimulatedFramework, open_session, run
+from tests.unit.allocator.simulated import LAYERS, Loop, SimulatedAdapter, open_session, run
 
 
 @pytest.mark.parametrize("fragments", [False, True])
 def test_blocks_that_never_die_and_hold_slots_cost_a_fresh_arena_once(fragments):
     """Also where blocks can be moved, for these are no tensors."""
-    framework = SimulatedFramework(fragments)
-    loop = Loop(framework, LAYERS)
+    adapter = SimulatedAdapter(fragments)
+    loop = Loop(adapter, LAYERS)
     squatters = []
 
     def settle():
-        squatters.extend(framework.request(size) for size in reversed(LAYERS[1:]))
+        squatters.extend(adapter.request(size) for size in reversed(LAYERS[1:]))
 
-    with open_session(framework) as session:
+    with open_session(adapter) as session:
         run(loop, session, 6)
         run(loop, session, 1, extra=settle)
         assert session.history[-1].hits > 0
         with pytest.warns(UserWarning, match="a fresh arena was taken"):
             run(loop, session, 6)
         assert session.history[-1].hit_rate == 1
-        assert framework.engine.statistics()["arenas"] == 2
+        assert adapter.engine.statistics()["arenas"] == 2
         for address in squatters:
-            framework.free(address)
+            adapter.free(address)
         run(loop, session, 1)
-        assert framework.engine.statistics()["arenas"] == 1
+        assert adapter.engine.statistics()["arenas"] == 1
 
 
-def test_one_small_squatter_under_a_large_block_counts_by_its_bytes(framework):
-    loop = Loop(framework, [1 << 20, *LAYERS])
-    with open_session(framework) as session:
+def test_one_small_squatter_under_a_large_block_counts_by_its_bytes(adapter):
+    loop = Loop(adapter, [1 << 20, *LAYERS])
+    with open_session(adapter) as session:
         run(loop, session, 6)
         with session.iteration():
-            squatter = framework.request(1 << 20)  # taken for the first activation
+            squatter = adapter.request(1 << 20)  # taken for the first activation
             loop()
         run(loop, session, 6)
         assert session.history[-1].hit_bytes_rate == 1
-        framework.free(squatter)
+        adapter.free(squatter)
 
 
 class Card:
@@ -58,8 +58,8 @@ class Card:
         limit: bytes of the largest arena.
     """
 
-    def __init__(self, framework, limit):
-        self._take = framework.take_arena
+    def __init__(self, adapter, limit):
+        self._take = adapter.take_arena
         self.limit = limit
         self.refused = 0
 
@@ -70,13 +70,13 @@ class Card:
         return self._take(size, stream)
 
 
-def test_no_memory_for_a_larger_arena_leaves_the_old_plans_serving(framework, monkeypatch):
-    loop = Loop(framework, LAYERS)
-    with open_session(framework) as session:
+def test_no_memory_for_a_larger_arena_leaves_the_old_plans_serving(adapter, monkeypatch):
+    loop = Loop(adapter, LAYERS)
+    with open_session(adapter) as session:
         for loop.scale in (3, 4, 3, 4, 3, 4):
             run(loop, session, 1)
-        card = Card(framework, limit=session.plan.arena)
-        monkeypatch.setattr(framework, "take_arena", card.take_arena)
+        card = Card(adapter, limit=session.plan.arena)
+        monkeypatch.setattr(adapter, "take_arena", card.take_arena)
         loop.scale = 5
         with pytest.warns(UserWarning, match="no memory; the plans so far go on serving"):
             run(loop, session, 1)
@@ -88,54 +88,54 @@ def test_no_memory_for_a_larger_arena_leaves_the_old_plans_serving(framework, mo
         assert card.refused == 1  # it is not tried again and again
         assert session.plan.arena == card.limit
         loop.finish()
-    now = framework.engine.statistics()
+    now = adapter.engine.statistics()
     assert now["arenas"] == now["live_slot_bytes"] == 0
 
 
-def test_no_memory_for_a_fresh_arena_leaves_the_old_one_serving(framework, monkeypatch):
-    loop = Loop(framework, LAYERS)
+def test_no_memory_for_a_fresh_arena_leaves_the_old_one_serving(adapter, monkeypatch):
+    loop = Loop(adapter, LAYERS)
     squatters = []
 
     def settle():
-        squatters.extend(framework.request(size) for size in reversed(LAYERS[1:]))
+        squatters.extend(adapter.request(size) for size in reversed(LAYERS[1:]))
 
-    with open_session(framework) as session:
+    with open_session(adapter) as session:
         run(loop, session, 6)
-        monkeypatch.setattr(framework, "take_arena", Card(framework, limit=0).take_arena)
+        monkeypatch.setattr(adapter, "take_arena", Card(adapter, limit=0).take_arena)
         run(loop, session, 1, extra=settle)
         with pytest.warns(UserWarning, match="no memory"):
             run(loop, session, 6)
         for address in squatters:
-            framework.free(address)
+            adapter.free(address)
         run(loop, session, 1)
         assert session.history[-1].hits > 0
 
 
-def test_no_memory_for_the_first_arena_means_bypass(framework, monkeypatch):
+def test_no_memory_for_the_first_arena_means_bypass(adapter, monkeypatch):
     def refuse(size, stream):
         raise AdapterError("no memory")
 
-    monkeypatch.setattr(framework, "take_arena", refuse)
-    loop = Loop(framework, LAYERS)
-    with open_session(framework) as session:
+    monkeypatch.setattr(adapter, "take_arena", refuse)
+    loop = Loop(adapter, LAYERS)
+    with open_session(adapter) as session:
         with pytest.warns(UserWarning, match="could not be had: no memory"):
             run(loop, session, 8)
         assert session.phase is Phase.BYPASS
         assert session.history[-1].hits == 0
 
 
-def test_a_planned_structure_is_known_beside_a_larger_one_of_as_many_requests(framework):
+def test_a_planned_structure_is_known_beside_a_larger_one_of_as_many_requests(adapter):
     random = np.random.default_rng(0)
     small = [int(size) for size in random.integers(1, 1 << 10, 12)]
     large = [int(size) for size in random.integers(1 << 12, 1 << 20, 12)]
 
     def iterate(sizes, times):
         for _ in range(times):
-            for address in [framework.request(size) for size in sizes]:
-                framework.free(address)
+            for address in [adapter.request(size) for size in sizes]:
+                adapter.free(address)
             session.step()
 
-    with open_session(framework) as session:
+    with open_session(adapter) as session:
         iterate(large, 6)
         iterate(small, 3)
         planned = session._lifecycle._plans.all
@@ -147,9 +147,9 @@ def test_a_planned_structure_is_known_beside_a_larger_one_of_as_many_requests(fr
 
 
 @pytest.mark.parametrize("longer_first", [True, False])
-def test_growth_belongs_to_the_plan_that_outgrew(framework, longer_first):
+def test_growth_belongs_to_the_plan_that_outgrew(adapter, longer_first):
     """Of two structures in turn both grow; the ordinals of one are other requests of the other."""
-    train, evaluate = Loop(framework, LAYERS), Loop(framework, [n << 20 for n in range(1, 4)])
+    train, evaluate = Loop(adapter, LAYERS), Loop(adapter, [n << 20 for n in range(1, 4)])
     loops = (train, evaluate) if longer_first else (evaluate, train)
 
     def one(loop, scale):
@@ -160,7 +160,7 @@ def test_growth_belongs_to_the_plan_that_outgrew(framework, longer_first):
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with open_session(framework) as session:
+        with open_session(adapter) as session:
             for loop in loops:
                 for scale in (2, 4, 3, 4, 2, 4, 3, 4, 2, 3):
                     one(loop, scale)
@@ -175,9 +175,9 @@ def test_growth_belongs_to_the_plan_that_outgrew(framework, longer_first):
             assert session.summary().recorded <= 4 + 5
 
 
-def test_lengths_that_rise_step_by_step_are_not_planned_at_every_step(framework):
-    loop = Loop(framework, LAYERS)
-    with open_session(framework) as session:
+def test_lengths_that_rise_step_by_step_are_not_planned_at_every_step(adapter):
+    loop = Loop(adapter, LAYERS)
+    with open_session(adapter) as session:
         for scale in range(100, 400):
             loop.scale = scale
             run(loop, session, 1)
@@ -190,21 +190,21 @@ def test_lengths_that_rise_step_by_step_are_not_planned_at_every_step(framework)
 
 def _arena_of(layers, scale):
     """Of a loop that is always as long."""
-    framework = SimulatedFramework()
-    loop = Loop(framework, layers, scale)
-    with open_session(framework) as session:
+    adapter = SimulatedAdapter()
+    loop = Loop(adapter, layers, scale)
+    with open_session(adapter) as session:
         run(loop, session, 6)
     return session.plan.arena
 
 
-def test_more_structures_than_plans_are_recorded_ever_more_rarely(framework):
+def test_more_structures_than_plans_are_recorded_ever_more_rarely(adapter):
     loops = [
-        Loop(framework, [64 * number + 1000 * layer for layer in range(1, 8 + number)])
+        Loop(adapter, [64 * number + 1000 * layer for layer in range(1, 8 + number)])
         for number in range(7)
     ]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with open_session(framework, max_plans=2) as session:
+        with open_session(adapter, max_plans=2) as session:
             for number in range(400):
                 with session.iteration():
                     loops[number % 7]()
@@ -212,42 +212,42 @@ def test_more_structures_than_plans_are_recorded_ever_more_rarely(framework):
             assert len(session.summary().notes) <= 20
 
 
-def test_a_save_that_fails_does_not_end_the_training(framework, tmp_path, monkeypatch):
+def test_a_save_that_fails_does_not_end_the_training(adapter, tmp_path, monkeypatch):
     def refuse(*_):
         raise FileError("the disk is full")
 
     monkeypatch.setattr("pgmo.packing.plan_file.write_plan", refuse)
-    with open_session(framework, save=tmp_path) as session:
+    with open_session(adapter, save=tmp_path) as session:
         with pytest.warns(UserWarning, match="could not be saved: the disk is full"):
-            run(Loop(framework, LAYERS), session, 6)
+            run(Loop(adapter, LAYERS), session, 6)
         assert session.history[-1].hit_rate == 1
 
 
-def test_a_directory_that_cannot_be_is_found_out_before_training(framework, tmp_path):
+def test_a_directory_that_cannot_be_is_found_out_before_training(adapter, tmp_path):
     (tmp_path / "file").write_text("")
     for place in (tmp_path / "file", tmp_path / "file" / "below"):
-        with pytest.raises(FileError, match="name another"), open_session(framework, save=place):
+        with pytest.raises(FileError, match="name another"), open_session(adapter, save=place):
             pytest.fail("training must not begin")
-    assert not framework.installed
+    assert not adapter.installed
 
 
-def test_sums_go_on_when_the_history_is_cut(framework, monkeypatch):
+def test_sums_go_on_when_the_history_is_cut(adapter, monkeypatch):
     monkeypatch.setattr("pgmo.allocator.session.statistics_collector._HISTORY", 5)
-    with open_session(framework) as session:
-        run(Loop(framework, LAYERS), session, 12)
+    with open_session(adapter) as session:
+        run(Loop(adapter, LAYERS), session, 12)
     assert len(session.history) == 5
     assert session.summary().iterations == 12
     assert session.summary().replayed == 8
 
 
-def test_two_threads_cannot_open_a_session_at_once(framework):
+def test_two_threads_cannot_open_a_session_at_once(adapter):
     barrier = threading.Barrier(2)
     outcomes = []
 
     def open_one():
         barrier.wait()
         try:
-            with open_session(framework) as session:
+            with open_session(adapter) as session:
                 outcomes.append("opened")
                 barrier.wait(timeout=5)
                 session.step()
@@ -263,27 +263,27 @@ def test_two_threads_cannot_open_a_session_at_once(framework):
     assert sorted(outcomes) == ["opened", "refused"]
 
 
-def test_uninstalling_that_fails_does_not_hide_the_programs_exception(framework, monkeypatch):
+def test_uninstalling_that_fails_does_not_hide_the_programs_exception(adapter, monkeypatch):
     def refuse():
         raise AdapterError("something lies on top")
 
     with pytest.warns(UserWarning, match="something lies on top"):
-        with pytest.raises(ValueError, match="mine"), open_session(framework) as session:
+        with pytest.raises(ValueError, match="mine"), open_session(adapter) as session:
             session.step()
-            monkeypatch.setattr(framework, "uninstall", refuse)
+            monkeypatch.setattr(adapter, "uninstall", refuse)
             raise ValueError("mine")
 
 
-def test_forked_child_neither_plans_nor_serves(framework):
-    loop = Loop(framework, LAYERS)
-    with open_session(framework) as session:
+def test_forked_child_neither_plans_nor_serves(adapter):
+    loop = Loop(adapter, LAYERS)
+    with open_session(adapter) as session:
         run(loop, session, 2)
         child = os.fork()
         if child == 0:
             for _ in range(6):
                 loop()
                 session.step()
-            os._exit(framework.engine.statistics()["hits"])
+            os._exit(adapter.engine.statistics()["hits"])
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         run(loop, session, 4)
         assert session.history[-1].hit_rate == 1

@@ -6,7 +6,7 @@ import pytest
 
 from pgmo.cli.main import main
 from pgmo.packing.plan import Plan
-from pgmo.packing.solving.portfolio import plan
+from pgmo.packing.planner import plan
 from pgmo.profiler.profile import Profile
 
 

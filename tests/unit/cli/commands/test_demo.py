@@ -6,8 +6,8 @@ import pytest
 
 from pgmo.cli.commands.demo import choose_networks
 from pgmo.cli.main import main
-from pgmo.demo.compare import Comparison, combine
-from pgmo.demo.job import Job, Outcome, Planned
+from pgmo.demo.comparison_runs import DemoComparison, combine
+from pgmo.demo.job import Job, Outcome, PlanOutcome
 from pgmo.demo.network import NAMES
 from pgmo.errors import OptionError
 from pgmo.packing.plan import Plan
@@ -21,12 +21,12 @@ def trained(monkeypatch):
     """Replaces the training by one that gives every network the same figures at once."""
     calls = []
 
-    def train(network, folder, *, iterations, observer, **rest) -> Comparison:
+    def train(network, folder, *, iterations, observer, **rest) -> DemoComparison:
         calls.append((network, rest["lengths"]))
         for run in range(3):
             observer.run(run, "testing")
             observer.step(iterations)
-        planned = Planned(7, 1000, 1010, 0.01, "best_fit", 1, ("replay",), 0.99999, 1.0, "")
+        planned = PlanOutcome(7, 1000, 1010, 0.01, "best_fit", 1, ("replay",), 0.99999, 1.0, "")
         outcome = Outcome((0.2,) * 20, ("0x1p+0",) * 20, "ab", 2**20, None, (1,) * 20, 2, "2.13")
         pgmo = replace(outcome, seconds=(0.1,) * 20, planned=planned)
         return combine(Job(network, "default"), Path(folder, network), outcome, pgmo, pgmo)

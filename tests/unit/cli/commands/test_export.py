@@ -3,7 +3,7 @@ import json
 import pytest
 
 from pgmo.cli.main import main
-from pgmo.packing.solving.portfolio import plan
+from pgmo.packing.planner import plan
 from pgmo.profiler.profile import Profile
 
 FORMATS = {

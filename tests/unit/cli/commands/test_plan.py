@@ -4,9 +4,9 @@ from dataclasses import replace
 import pytest
 
 from pgmo.cli.main import main
+from pgmo.packing import planner as portfolio
 from pgmo.packing.plan import Plan
-from pgmo.packing.solving import portfolio
-from pgmo.packing.solving.portfolio import plan
+from pgmo.packing.planner import plan
 from pgmo.profiler.profile import Profile
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pgmo.cli.main import main
-from pgmo.packing.solving.portfolio import plan
+from pgmo.packing.planner import plan
 from pgmo.profiler.profile import Profile, ProfileMeta
 from tests.unit.report.page.test_packed import unpack
 

@@ -8,9 +8,9 @@ import pytest
 from bench._dissected import dissected
 from pgmo.errors import OptionError
 from pgmo.packing.lower_bound import max_load
+from pgmo.packing.planner import plan
 from pgmo.packing.problem import Problem
 from pgmo.packing.solving import cp_sat
-from pgmo.packing.solving.portfolio import plan
 
 needs_or_tools = pytest.mark.skipif(not cp_sat.is_installed(), reason="needs pgmo[exact]")
 

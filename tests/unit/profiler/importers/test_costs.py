@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pgmo.profiler.importers.beginning import Rows, _earlier_pages
 from pgmo.profiler.importers.cupy_log import read_cupy_log
+from pgmo.profiler.importers.earlier_blocks import Rows, _earlier_pages
 from pgmo.profiler.importers.ranges import Ranges
 from pgmo.profiler.importers.rmm_log import read_rmm_log
 from pgmo.profiler.importers.torch_memory.restricted_pickle import PickleError, load

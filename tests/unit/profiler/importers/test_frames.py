@@ -2,7 +2,7 @@
 
 import pytest
 
-from pgmo.profiler.importers.beginning import Rows
+from pgmo.profiler.importers.earlier_blocks import Rows
 from pgmo.profiler.importers.frames import MOST_LINES, Frame, Labels, tag_of
 from pgmo.profiler.importers.torch_memory.stacks import Stacks
 from pgmo.profiler.tag import Tag

@@ -9,8 +9,8 @@ import pytest
 
 from pgmo.errors import OptionError
 from pgmo.profiler.importers.torch_memory.snapshot import read_torch_snapshot
+from pgmo.profiler.iterations.block_ends import live_peak, pair_blocks
 from pgmo.profiler.iterations.from_trace import profile_of
-from pgmo.profiler.iterations.pairing import live_peak, pair_blocks
 from pgmo.profiler.trace import Event, MarkedBy
 from pgmo.report.findings.leaks import find_leaks
 from tests.unit.profiler import layered

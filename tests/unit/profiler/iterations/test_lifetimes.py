@@ -6,7 +6,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from pgmo.errors import ProfileError
-from pgmo.profiler.iterations.alignment import align
+from pgmo.profiler.iterations.request_pairs import align
 from pgmo.profiler.iterations.step_finder import (
     Steady,
     best_effort,

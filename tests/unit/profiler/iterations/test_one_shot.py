@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgmo.packing.solving.portfolio import plan
+from pgmo.packing.planner import plan
 from pgmo.packing.validator import validate
 from pgmo.profiler.iterations.one_shot import profile_iteration, widen
 from pgmo.profiler.profile import NEVER, Profile

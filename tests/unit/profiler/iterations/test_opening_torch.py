@@ -5,7 +5,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from pgmo.allocator.adapters.torch_cpu import torch_cpu  # noqa: E402
-from pgmo.profiler.iterations.first_iteration import build_opening  # noqa: E402
+from pgmo.profiler.iterations.opening_profile import build_opening  # noqa: E402
 from pgmo.profiler.iterations.step_finder import find_steady  # noqa: E402
 from pgmo.profiler.recording import ALIVE, split  # noqa: E402
 from tests.unit.profiler.networks import NETWORKS  # noqa: E402

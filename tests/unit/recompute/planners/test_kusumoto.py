@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import pgmo
-from pgmo.recompute.planners.kusumoto import Program, Sequence
+from pgmo.recompute.planners.kusumoto import DynamicProgram, Sequence
 from pgmo.recompute.planners.lower_sets import Dag, all_lower_sets, ancestor_sets
 from pgmo.recompute.planners.schedule import simulate
 from tests.unit.recompute.graphs import chain
@@ -58,7 +58,7 @@ def test_program_is_brute_force(dag: Dag, make: object, factor: float) -> None:
     members = make(dag)  # type: ignore[operator]
     family = as_sets(members)
     every = [formula(dag, path) for path in all_sequences(family, [set()])]
-    program = Program(dag, members)
+    program = DynamicProgram(dag, members)
     least = program.least_budget()
     assert least == min(peak for _, peak in every)
     budget = int(least * factor)
@@ -72,7 +72,10 @@ def test_program_is_brute_force(dag: Dag, make: object, factor: float) -> None:
 @settings(max_examples=40)
 @given(dags(), st.floats(1, 2))
 def test_approximate_is_never_better_than_exact(dag: Dag, factor: float) -> None:
-    exact, approximate = Program(dag, all_lower_sets(dag)), Program(dag, ancestor_sets(dag))
+    exact, approximate = (
+        DynamicProgram(dag, all_lower_sets(dag)),
+        DynamicProgram(dag, ancestor_sets(dag)),
+    )
     assert approximate.least_budget() >= exact.least_budget()
     budget = int(approximate.least_budget() * factor)
     assert approximate.solve(budget)[0].overhead >= exact.solve(budget)[0].overhead
@@ -81,7 +84,7 @@ def test_approximate_is_never_better_than_exact(dag: Dag, factor: float) -> None
 @settings(max_examples=40)
 @given(dags())
 def test_what_is_cached_is_what_later_blocks_read(dag: Dag) -> None:
-    program = Program(dag, ancestor_sets(dag))
+    program = DynamicProgram(dag, ancestor_sets(dag))
     sequence = program.solve(program.least_budget())[1]
     home = {one: number for number, block in enumerate(sequence.blocks) for one in block}
     assert len(home) == len(dag)
@@ -95,7 +98,7 @@ def test_what_is_cached_is_what_later_blocks_read(dag: Dag) -> None:
 def test_chain_takes_the_square_root() -> None:
     graph = chain(100)
     dag = Dag.of(graph)
-    program = Program(dag, ancestor_sets(dag))
+    program = DynamicProgram(dag, ancestor_sets(dag))
     least = program.least_budget()
     plain = simulate(graph).peak
     assert least < 0.35 * plain
@@ -111,14 +114,14 @@ def test_chain_takes_the_square_root() -> None:
 
 def test_rounded_costs_are_reported_as_they_are() -> None:
     dag = Dag(((), (0,), (1,), (2,)), np.full(4, 10), np.array([0.1, 0.25, 0.3, 0.35]))
-    program = Program(dag, ancestor_sets(dag), time_units=10)
+    program = DynamicProgram(dag, ancestor_sets(dag), time_units=10)
     sequence, _ = program.solve(program.least_budget())
     assert sequence.overhead == pytest.approx(formula(dag, path_of(sequence))[0])
 
 
 @given(dags())
 def test_budget_below_the_least_is_an_error(dag: Dag) -> None:
-    program = Program(dag, ancestor_sets(dag))
+    program = DynamicProgram(dag, ancestor_sets(dag))
     least = program.least_budget()
     assume(least > 0)
     with pytest.raises(pgmo.BudgetError, match=f"Give a budget of {least} bytes or more"):

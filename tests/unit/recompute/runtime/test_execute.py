@@ -8,7 +8,7 @@ from pgmo.recompute.capture import workspaces  # noqa: E402
 from pgmo.recompute.capture.meter import Section  # noqa: E402
 from pgmo.recompute.planners.schedule import simulate  # noqa: E402
 from pgmo.recompute.runtime.decide import Settings  # noqa: E402
-from pgmo.recompute.runtime.execute import Step  # noqa: E402
+from pgmo.recompute.runtime.execute import StepCompiler  # noqa: E402
 from pgmo.recompute.runtime.rewrite import split  # noqa: E402
 from tests.unit.recompute.traced import Normed, captured  # noqa: E402
 
@@ -39,7 +39,7 @@ def measured(half, kept=0, taken=0):
 
 
 def test_what_a_library_keeps_is_not_of_the_step(half):
-    step = Step(Settings())
+    step = StepCompiler(Settings())
     node, seen = measured(half, kept=1 << 20)
     section = step._learn(half, seen)
     whole = measured(half)[1].whole
@@ -50,7 +50,7 @@ def test_what_a_library_keeps_is_not_of_the_step(half):
 
 
 def test_what_an_operator_takes_and_returns_is_noted(half):
-    step = Step(Settings())
+    step = StepCompiler(Settings())
     node, seen = measured(half, taken=1 << 20)
     assert step._learn(half, seen) == seen.whole
     assert step.news

@@ -3,7 +3,7 @@ import json
 
 import numpy as np
 
-from pgmo.packing.solving.portfolio import plan
+from pgmo.packing.planner import plan
 from pgmo.profiler.profile import Profile
 from pgmo.profiler.tag import Tag
 from pgmo.report.exporters.document import write_document

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 
 from pgmo.errors import OptionError
 from pgmo.packing.csv_file import read_csv
-from pgmo.packing.solving.portfolio import plan
+from pgmo.packing.planner import plan
 from pgmo.profiler.profile import Profile
 from pgmo.report.exporters.minimalloc import write_minimalloc
 from tests.unit.profiler.examples import profiles, small_profile

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from hypothesis import given, settings
 
-from pgmo.packing.solving.portfolio import plan
+from pgmo.packing.planner import plan
 from pgmo.profiler.profile import Profile
 from pgmo.profiler.tag import Tag
 from pgmo.report.exporters.perfetto import write_perfetto

@@ -1,7 +1,7 @@
 import csv
 import io
 
-from pgmo.packing.solving.portfolio import plan
+from pgmo.packing.planner import plan
 from pgmo.profiler.profile import Profile
 from pgmo.profiler.tag import Tag
 from pgmo.report.exporters.spreadsheet import write_spreadsheet

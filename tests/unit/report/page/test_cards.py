@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from pgmo.packing.solving.portfolio import plan
+from pgmo.packing.planner import plan
 from pgmo.profiler.iterations.from_trace import profile_of
 from pgmo.profiler.profile import NEVER, Profile, ProfileMeta
 from pgmo.profiler.trace import Event, MarkedBy, Trace

@@ -4,7 +4,7 @@ import re
 import pytest
 
 from pgmo.errors import FileError, ProfileError
-from pgmo.packing.solving.portfolio import plan
+from pgmo.packing.planner import plan
 from pgmo.profiler.profile import Profile, ProfileMeta
 from pgmo.report.page.html import render, write_report
 from tests.unit.report.page.test_packed import unpack

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pgmo.packing.solving.portfolio import plan
+from pgmo.packing.planner import plan
 from pgmo.profiler.profile import Profile
 from pgmo.report.findings.attribution import alive
 from pgmo.report.page.html import write_report

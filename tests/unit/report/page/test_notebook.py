@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import pgmo
+from pgmo.display import NotebookFrame
 from pgmo.profiler.profile import ProfileMeta
 from pgmo.profiler.tag import Tag
-from pgmo.report.page.notebook import Frame
 
 EVIL = "<script>alert(1)</script>&\"'"
 
@@ -86,7 +86,7 @@ def test_a_plan_says_what_is_inside_and_what_is_left_out() -> None:
 
 def test_a_frame_holds_the_page_as_it_is() -> None:
     page = f"<!doctype html><title>{EVIL}</title>"
-    text = Frame(page, height=50)._repr_html_()
+    text = NotebookFrame(page, height=50)._repr_html_()
     (source,) = re.findall(r'srcdoc="([^"]*)"', text)
     assert html.unescape(source) == page
     assert 'sandbox="allow-scripts' in text

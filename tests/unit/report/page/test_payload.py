@@ -1,6 +1,6 @@
 import numpy as np
 
-from pgmo.packing.solving.portfolio import plan
+from pgmo.packing.planner import plan
 from pgmo.profiler.profile import Profile
 from pgmo.profiler.tag import Tag
 from pgmo.profiler.trace import Event, Trace

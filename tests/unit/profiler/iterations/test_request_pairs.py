@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgmo.profiler.iterations.alignment import UNPAIRED, align
+from pgmo.profiler.iterations.request_pairs import UNPAIRED, align
 from pgmo.profiler.recording import Iteration
 
 

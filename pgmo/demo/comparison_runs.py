@@ -16,7 +16,7 @@ RUNS = 3
 
 
 @dataclass(frozen=True)
-class Comparison:
+class DemoComparison:
     """One network without and with pgmo; seconds and bytes.
 
     Step times and page faults are medians over the steady iterations (see
@@ -72,7 +72,7 @@ class Comparison:
         return {**asdict(self), "speedup": self.speedup}
 
 
-class Observer(Protocol):
+class ComparisonObserver(Protocol):
     """Hears how a comparison gets on."""
 
     def run(self, number: int, title: str) -> None:
@@ -116,8 +116,8 @@ def compare(
     seed: int = 0,
     lengths: Lengths = "fixed",
     threads: int = 0,
-    observer: Observer | None = None,
-) -> Comparison:
+    observer: ComparisonObserver | None = None,
+) -> DemoComparison:
     """Makes the three training runs, one after the other, each in a process of its own.
 
     Args:
@@ -168,7 +168,7 @@ def _make_folder(folder: Path) -> None:
 
 def combine(
     job: Job, stem: Path, default: Outcome, replayed: Outcome, saved: Outcome
-) -> Comparison:
+) -> DemoComparison:
     """Puts three outcomes of one job into one row.
 
     Args:
@@ -189,7 +189,7 @@ def combine(
         for outcome in (default, replayed, saved)
     ]
     results = {(outcome.losses, outcome.digest) for outcome in (default, replayed, saved)}
-    return Comparison(
+    return DemoComparison(
         network=job.network,
         title=TITLES[job.network],
         lengths=job.lengths,

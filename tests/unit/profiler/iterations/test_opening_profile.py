@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgmo.errors import ProfileError
-from pgmo.packing.solving.portfolio import plan
+from pgmo.packing.planner import plan
 from pgmo.packing.validator import validate
-from pgmo.profiler.iterations.first_iteration import build_opening
+from pgmo.profiler.iterations.opening_profile import build_opening
 from pgmo.profiler.iterations.step_finder import best_effort, find_all, find_steady
 from pgmo.profiler.profile import NEVER, ProfileMeta
 from pgmo.profiler.recording import make_events, split

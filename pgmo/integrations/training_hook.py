@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pgmo.allocator.session.session import Session
 
 
-class Guest:
+class TrainingHook:
     """Opens a session when training begins, and follows the framework's hooks.
 
     Args:
@@ -34,7 +34,7 @@ class Guest:
         session: the latest session; None before training has begun.
 
     Example:
-        >>> Guest(profile_iterations=4).session
+        >>> TrainingHook(profile_iterations=4).session
     """
 
     def __init__(

@@ -16,8 +16,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from pgmo.profiler.iterations.alignment import UNPAIRED, align
 from pgmo.profiler.iterations.lifetimes import Steady, build_profile, check_belongs
+from pgmo.profiler.iterations.request_pairs import UNPAIRED, align
 from pgmo.profiler.profile import Profile, ProfileMeta
 from pgmo.profiler.recording import ALIVE, Iteration
 from pgmo.profiler.tag import Tag

@@ -3,14 +3,14 @@ from pathlib import Path
 
 import pytest
 
-from pgmo.demo.compare import combine, compare, saved_stem
-from pgmo.demo.job import Job, Outcome, Planned
+from pgmo.demo.comparison_runs import combine, compare, saved_stem
+from pgmo.demo.job import Job, Outcome, PlanOutcome
 from pgmo.errors import OptionError
 
-PLANNED = Planned(3, 100, 110, 0.1, "best_fit", 1, ("record", "replay"), 0.5, 0.75, "text")
+PLANNED = PlanOutcome(3, 100, 110, 0.1, "best_fit", 1, ("record", "replay"), 0.5, 0.75, "text")
 
 
-def outcome(second: float, planned: Planned | None = PLANNED) -> Outcome:
+def outcome(second: float, planned: PlanOutcome | None = PLANNED) -> Outcome:
     seconds = (99.0,) * 7 + (second, second, 50.0)  # warm-up, then two steady and one disturbed
     losses = ("0x1p+0",) * 10
     return Outcome(seconds, losses, "ab", 1000, 900, (5000,) * 7 + (1, 2, 3), 2, "2.13", planned)

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from pgmo.profiler.iterations.alignment import UNPAIRED, align
+from pgmo.profiler.iterations.request_pairs import UNPAIRED, align
 from pgmo.profiler.recording import Iteration
 from pgmo.units import format_bytes
 

@@ -5,7 +5,7 @@ from typing import Literal
 
 
 @dataclass(frozen=True)
-class Problem:
+class Finding:
     """One thing that limits pgmo on this machine.
 
     Args:
@@ -14,7 +14,7 @@ class Problem:
         remedy: what to do.
 
     Example:
-        >>> Problem("warning", "there is no GPU", "none is needed for tensors on the CPU").severity
+        >>> Finding("warning", "there is no GPU", "none is needed for tensors on the CPU").severity
         'warning'
     """
 

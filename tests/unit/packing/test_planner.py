@@ -11,11 +11,11 @@ from bench._traces import FAMILIES
 from pgmo.errors import OptionError, PgmoError, ProblemError
 from pgmo.packing.lower_bound import max_load
 from pgmo.packing.plan import UNPLANNED
+from pgmo.packing.planner import SOLVERS, plan
 from pgmo.packing.problem import Problem
 from pgmo.packing.solving import cp_sat
-from pgmo.packing.solving import worker_pool as crew
+from pgmo.packing.solving import portfolio as portfolio
 from pgmo.packing.solving.packer import PACKERS, attempt, pack
-from pgmo.packing.solving.portfolio import SOLVERS, plan
 from pgmo.packing.validator import validate
 from pgmo.profiler.profile import NEVER, Profile
 
@@ -64,7 +64,9 @@ def check_trace(result) -> None:
 
 def packers_that_ran(monkeypatch, problem: Problem, **options) -> list[str]:
     ran = []
-    monkeypatch.setattr(crew, "attempt", lambda *given: ran.append(given[1]) or attempt(*given))
+    monkeypatch.setattr(
+        portfolio, "attempt", lambda *given: ran.append(given[1]) or attempt(*given)
+    )
     plan(problem, **options)
     return ran
 
@@ -85,7 +87,7 @@ def test_packers_stop_at_the_lower_bound(monkeypatch):
 
 
 def test_of_very_many_blocks_only_the_quickest_packers_are_tried(monkeypatch):
-    monkeypatch.setattr(crew, "_MANY", 100)
+    monkeypatch.setattr(portfolio, "_MANY", 100)
     for effort in ("fast", "balanced"):
         options = {"effort": effort, "time_limit": 0.2}
         assert packers_that_ran(monkeypatch, hard_problem(101), **options) == list(PACKERS[:2])
@@ -170,7 +172,7 @@ def interrupting(problem: Problem, name: str, time_limit: float):
 
 
 def test_ctrl_c_returns_the_best_so_far(monkeypatch):
-    monkeypatch.setattr(crew, "attempt", interrupting)
+    monkeypatch.setattr(portfolio, "attempt", interrupting)
     packing = plan(hard_problem())
     assert packing.interrupted
     assert packing.offset.tolist() == pack(packing.problem, PACKERS[0]).tolist()
@@ -178,8 +180,8 @@ def test_ctrl_c_returns_the_best_so_far(monkeypatch):
 
 
 def test_ctrl_c_before_there_is_anything_is_passed_on(monkeypatch):
-    monkeypatch.setattr(crew, "PACKERS", PACKERS[1:])
-    monkeypatch.setattr(crew, "attempt", interrupting)
+    monkeypatch.setattr(portfolio, "PACKERS", PACKERS[1:])
+    monkeypatch.setattr(portfolio, "attempt", interrupting)
     with pytest.raises(KeyboardInterrupt):
         plan(hard_problem())
 
@@ -317,9 +319,9 @@ def test_every_stream_has_a_packing_before_any_has_a_second(monkeypatch):
         ran.append((len(problem), name))
         return attempt(problem, name, time_limit)
 
-    monkeypatch.setattr(crew, "attempt", counted)
+    monkeypatch.setattr(portfolio, "attempt", counted)
     streams = [hard_problem(30), hard_problem(40)]
-    crew.Crew("auto", time_limit=5, effort="fast", threads=1, seed=0).solve(
+    portfolio.Portfolio("auto", time_limit=5, effort="fast", threads=1, seed=0).solve(
         streams, time.perf_counter()
     )
     assert ran[:4] == [(30, PACKERS[0]), (40, PACKERS[0]), (30, PACKERS[1]), (40, PACKERS[1])]
@@ -332,9 +334,9 @@ def test_streams_that_are_optimal_take_no_time_from_the_others(monkeypatch):
         limits.append(time_limit)
         return False
 
-    monkeypatch.setattr(crew, "improve", counted)
+    monkeypatch.setattr(portfolio, "improve", counted)
     streams = [hard_problem(30), *(Problem([8], [0], [1]) for _ in range(9))]
-    crew.Crew("search", time_limit=50, effort="balanced", threads=1, seed=0).solve(
+    portfolio.Portfolio("search", time_limit=50, effort="balanced", threads=1, seed=0).solve(
         streams, time.perf_counter()
     )
     assert len(limits) == 1
@@ -343,7 +345,7 @@ def test_streams_that_are_optimal_take_no_time_from_the_others(monkeypatch):
 
 def test_ctrl_c_in_a_packer_gives_what_it_has_until_then(monkeypatch):
     problem = hard_problem()
-    monkeypatch.setattr(crew, "attempt", lambda *given: (attempt(*given)[0], True))
+    monkeypatch.setattr(portfolio, "attempt", lambda *given: (attempt(*given)[0], True))
     packing = plan(problem)
     assert packing.interrupted
     check_packing(packing)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pgmo.profiler.extrapolation.counterparts import ABSENT, counterparts
+from pgmo.profiler.extrapolation.same_requests import ABSENT, counterparts
 from pgmo.profiler.profile import NEVER, Profile
 from pgmo.profiler.tag import Tag
 

@@ -1,0 +1,61 @@
+"""How profiles and plans show themselves in notebooks, without knowing who draws them.
+
+The report knows profiles and plans. They know its name alone, and ask for it when they are drawn.
+"""
+
+import importlib
+from dataclasses import dataclass
+from html import escape
+from typing import Any, Protocol, cast
+
+_FORMATTER = "pgmo.report.page.notebook"
+
+
+@dataclass(frozen=True)
+class NotebookFrame:
+    """A whole page inside of a notebook: what `show()` returns.
+
+    Args:
+        page: the text of an HTML page that needs nothing else.
+        height: in pixels.
+
+    Example:
+        >>> NotebookFrame("<!doctype html><p>5 > 3", height=100)._repr_html_()[:42]
+        '<iframe srcdoc="&lt;!doctype html&gt;&lt;p'
+    """
+
+    page: str
+    height: int = 900
+
+    def __repr__(self) -> str:
+        return f"NotebookFrame({len(self.page):,} characters of HTML; shown by notebooks)"
+
+    def _repr_html_(self) -> str:
+        # In a sandbox: scripts run, but see nothing of the notebook.
+        return (
+            f'<iframe srcdoc="{escape(self.page)}" width="100%" height="{self.height}" '
+            'style="border:0;background:#fff" sandbox="allow-scripts allow-downloads"></iframe>'
+        )
+
+
+class Formatter(Protocol):
+    """A module that draws profiles and plans.
+
+    Example:
+        >>> formatter().profile_html(profile)  # doctest: +SKIP
+        '<div>...'
+    """
+
+    def profile_html(self, profile: Any) -> str:
+        """A profile as a fragment of HTML."""
+
+    def plan_html(self, plan: Any) -> str:
+        """A plan as a fragment of HTML."""
+
+    def show(self, profile: Any, plan: Any = None, *, height: int = 900) -> NotebookFrame:
+        """The whole report of a profile."""
+
+
+def formatter() -> Formatter:
+    """Who draws; imported when something is first drawn."""
+    return cast("Formatter", importlib.import_module(_FORMATTER))

@@ -1,0 +1,240 @@
+"""From blocks to offsets: runs the packers, then the solvers that improve, and keeps the best.
+
+portfolio          --at the lower bound-->  done
+  | all packers, milliseconds
+  v
+improve            --at the lower bound, or proved, or out of time-->  done
+  search, branch and bound, CP-SAT: which, and for how long, depends on `effort`,
+  the number of blocks and the gap (`pgmo/packing/solving/stages.py`)
+"""
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pgmo.errors import OptionError
+from pgmo.packing.plan import UNPLANNED, Plan
+from pgmo.packing.problem import Problem
+from pgmo.packing.solving.best_known import Observer
+from pgmo.packing.solving.packer import PACKERS
+from pgmo.packing.solving.portfolio import SOLVERS, Portfolio
+from pgmo.packing.solving.result import Packing
+from pgmo.packing.spill import fit, room_for_slots
+from pgmo.units import parse_bytes
+
+if TYPE_CHECKING:
+    from pgmo.profiler.profile import Profile
+
+__all__ = ["SOLVERS", "plan"]
+
+
+@overload
+def plan(
+    what: Problem,
+    *,
+    solver: str = "auto",
+    time_limit: float = 5.0,
+    effort: str = "balanced",
+    threads: int | None = None,
+    seed: int = 0,
+    alignment: int | None = None,
+    budget: str | int | None = None,
+    observer: Observer | None = None,
+) -> Packing: ...
+@overload
+def plan(
+    what: "Profile",
+    *,
+    solver: str = "auto",
+    time_limit: float = 5.0,
+    effort: str = "balanced",
+    threads: int | None = None,
+    seed: int = 0,
+    alignment: int | None = None,
+    budget: str | int | None = None,
+    observer: Observer | None = None,
+) -> Plan: ...
+def plan(
+    what: "Profile | Problem",
+    *,
+    solver: str = "auto",
+    time_limit: float = 5.0,
+    effort: str = "balanced",
+    threads: int | None = None,
+    seed: int = 0,
+    alignment: int | None = None,
+    budget: str | int | None = None,
+    observer: Observer | None = None,
+) -> Plan | Packing:
+    """Computes an offset for every block, in an arena as small as can be found in the time.
+
+    There is always an answer: the packers come first, and whatever follows only improves on them.
+    It ends as soon as the arena is proved to be the smallest, most often because it has reached
+    the lower bound. Ctrl-C ends it with the best packing so far (`interrupted` says so), unless
+    there is none yet.
+
+    In a profile's plan persistent and shared blocks have no place, and each stream gets a range of
+    the arena of its own: blocks of different streams are not ordered in time, whatever their
+    ticks say.
+
+    Args:
+        what: a profile, what an iteration allocates; or a bare problem.
+        solver: "auto" chooses, see `pgmo.packing.solving.stages`; the name of a packer
+            (`pgmo.packing.solving.packer.PACKERS`) runs that one alone; "search",
+            "branch-and-bound" or "cp-sat" (needs OR-Tools, `pip install 'pgmo[exact]'`) let that
+            one improve on the packers for all of the time.
+        time_limit: seconds, from the call. When they are over before the first packer is done, the
+            blocks that are left are stacked above the others: a waste, but an answer.
+        effort: how "auto" goes about it. "fast": the packers only. "balanced": a search after them,
+            short where hardly anything is left to gain. "best": all of the time, if it takes that
+            to prove that nothing is smaller.
+        threads: that solvers may use; by default one for each core of this process.
+        seed: of random choices. With the same seed and number of threads the same offsets come out,
+            as far as solvers end before the time limit.
+        alignment: of offsets, in bytes; by default that of the profile's device, see
+            `Profile.alignment`. A problem has one already.
+        budget: device memory for a profile's blocks, those without a slot included, as "12 GiB".
+            Where the arena would need more, the blocks that lie idle for longest are spilled: their
+            slots are behind all others, in unified memory that stays on the host
+            (`pgmo.packing.spill`).
+        observer: is called with an `Incumbent` at each better packing and each higher bound.
+
+    Returns:
+        For a profile a `Plan`, for a problem a `Packing`. Both know `arena`, `max_load`, `gap`, the
+        `bound` that is proved, whether they are `optimal`, and the `trace` of incumbents.
+
+    Raises:
+        OptionError: when an option has a value that cannot be used, or OR-Tools is missing.
+        ProblemError: when the alignment is not a positive whole number.
+        BudgetError: when blocks that have no slot exceed the budget, with the least one.
+
+    Example:
+        >>> from pgmo.profiler.profile import Profile
+        >>> profile = Profile.from_columns(
+        ...     size=[64, 32, 64], start=[0, 1, 2], end=[2, 3, 3], ticks=3
+        ... )
+        >>> plan(profile).offset.tolist()
+        [0, 64, 0]
+        >>> plan(Problem([64, 32, 64], [0, 1, 2], [2, 3, 3])).arena
+        96
+
+    Source:
+        Sekiyama et al. 2018 (arXiv 1804.10001) for the setting and the first packer.
+    """
+    begin = time.perf_counter()
+    portfolio = Portfolio(solver, time_limit, effort, threads, seed)
+    if isinstance(what, Problem):
+        if alignment not in (None, what.alignment):
+            raise OptionError(
+                f"alignment={alignment} was given for a problem that has {what.alignment}; "
+                "make the problem with the alignment wanted"
+            )
+        if budget is not None:
+            raise OptionError("budget= is for profiles: a bare problem has no other memory")
+        (best,), trace, interrupted = portfolio.solve([what], begin, observer)
+        assert best.offset is not None
+        return Packing(
+            problem=what,
+            offset=best.offset,
+            arena=best.arena,
+            max_load=best.max_load,
+            bound=best.bound,
+            solver=best.solver,
+            seconds=best.seconds,
+            trace=trace,
+            interrupted=interrupted,
+        )
+    if not hasattr(what, "turns"):
+        raise OptionError(f"{what!r} is neither a Profile nor a Problem; load or make one first")
+    alignment = what.alignment if alignment is None else alignment
+    whole = _plan_profile(what, alignment, portfolio, begin, observer)
+    if budget is None:
+        return whole
+    room = room_for_slots(what, parse_bytes(budget), alignment)
+    if whole.arena <= room:
+        return whole
+    problem, rows = Problem.from_profile(what, alignment)
+    quick = portfolio if solver in PACKERS else Portfolio("auto", time_limit, "fast", threads, seed)
+
+    def needed(parts: Sequence[Problem]) -> int:
+        bests, _, interrupted = quick.solve(parts, time.perf_counter())
+        if interrupted:
+            raise KeyboardInterrupt
+        return sum(best.arena for best in bests)
+
+    spilled = fit(problem, rows, what.stream[rows], room, needed)
+    parted = _plan_profile(what, alignment, portfolio, begin, observer, spilled)
+    if parted.resident <= room:
+        return parted
+    return _plan_profile(what, alignment, quick, begin, observer, spilled)
+
+
+def _plan_profile(
+    profile: "Profile",
+    alignment: int,
+    portfolio: "Portfolio",
+    begin: float,
+    observer: Observer | None,
+    spilled: NDArray[np.bool_] | None = None,
+) -> Plan:
+    """Plans each stream apart; what is spilled, of the problem's entries, apart from the rest."""
+    problem, rows = Problem.from_profile(profile, alignment)
+    if spilled is None:
+        spilled = np.zeros(len(problem), bool)
+    parts = _parts(profile.stream[rows], spilled)
+    bests, trace, interrupted = portfolio.solve([problem.part(p) for p in parts], begin, observer)
+    place = np.zeros(len(problem), np.int64)
+    arena = resident = 0
+    for part, best in zip(parts, bests, strict=True):
+        assert best.offset is not None
+        place[part] = best.offset + arena
+        arena += best.arena
+        if not spilled[part].any():
+            resident = arena
+    offset = np.full(len(profile), UNPLANNED, np.int64)
+    alternate = offset.copy()
+    # Rows are ascending: the first entry of a row is its slot, a second one its alternate.
+    second = np.zeros(len(rows), bool)
+    second[1:] = rows[1:] == rows[:-1]
+    offset[rows[~second]] = place[~second]
+    alternate[rows[second]] = place[second]
+    load = profile.max_load(alignment)
+    # With other blocks spilled the two parts might need less in sum.
+    bound = load if spilled.any() else sum(best.bound for best in bests)
+    return Plan(
+        size=profile.size,
+        start=profile.start,
+        end=profile.end,
+        stream=profile.stream,
+        varying=profile.varying,
+        shared=profile.shared,
+        offset=offset,
+        alternate=alternate,
+        arena=arena,
+        max_load=load,
+        optimal=arena == bound,
+        solver="+".join(dict.fromkeys(best.solver for best in bests)),
+        alignment=alignment,
+        ticks=profile.ticks,
+        circular=profile.circular,
+        fingerprint=profile.fingerprint,
+        seconds=time.perf_counter() - begin,
+        meta=profile.meta,
+        bound=bound,
+        trace=trace,
+        interrupted=interrupted,
+        resident=resident,
+    )
+
+
+def _parts(stream: NDArray[np.uint64], spilled: NDArray[np.bool_]) -> list[NDArray[np.intp]]:
+    """Entries that are packed together, in the order of their ranges of the arena."""
+    parts = [
+        np.flatnonzero((stream == key) & (spilled == where))
+        for where in (False, True)
+        for key in np.unique(stream)
+    ]
+    return [part for part in parts if len(part)] or [np.arange(0)]
