@@ -58,6 +58,8 @@ def build() -> dict[str, Path]:
             *("-DC10_CUDA_NO_CMAKE_CONFIGURE_FILE", "-isystem", str(include)),
             *("-isystem", str(CUDA_HEADERS), "-I", str(folder), "-I", str(CSRC), "-c"),
         ]
+        if "CUDAErrorLogCapture" in (include / "c10/cuda/CUDAException.h").read_text():
+            command.append("-DPGMO_CUDA_ERROR_LOG")
         adapter = CSRC / "adapters" / "torch_cuda.cpp"
         jobs = {
             "sound.o": (adapter,),

@@ -10,7 +10,7 @@ own. Ours therefore goes below all of them, and is taken out from below them.
 
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import cache
 from types import TracebackType
@@ -121,46 +121,36 @@ def _take_out_left() -> None:
 def _put_in(mode: Any) -> None:
     # Modes with a key are torch's own. They lie below all others, at a place of their own.
     users = [one for one in _stack() if getattr(one, "_mode_key", None) is None]
-    _without(users, lambda: _torch_mode().__enter__(mode))
+    _without(len(users), lambda: _dispatch()._push_mode(mode))
 
 
 def _take_out(mode: Any) -> bool:
     stack = _stack()
     for at, one in enumerate(stack):
         if one is mode:
-            _without(stack[at + 1 :], lambda: _torch_mode().__exit__(mode, None, None, None))
+            _without(len(stack) - at - 1, _dispatch()._pop_mode)
             return True
     return False  # inside of an operator, where torch has put its modes aside
 
 
-def _without(above: Sequence[Any], change: Callable[[], object]) -> None:
-    """Changes the stack as if these modes, its topmost, were not there."""
-    back: list[tuple[Callable[[Any], object], Any]] = []
+def _without(above: int, change: Callable[[], object]) -> None:
+    """Changes the stack as if so many modes, its topmost, were not there.
+
+    The stack alone: entering and leaving modes also changes flags of torch's, which are the whole
+    process's, and go wrong when threads do so in turns. Ours needs none.
+    """
+    dispatch, back = _dispatch(), []
     try:
-        for mode in reversed(above):
-            back.append((_pop(mode), mode))
+        for _ in range(above):
+            back.append(dispatch._pop_mode())
         change()
     finally:
-        for push, mode in reversed(back):
-            push(mode)
-
-
-def _pop(mode: Any) -> Callable[[Any], object]:
-    """Takes the topmost mode off; returns the function that puts it back."""
-    from torch.utils import _python_dispatch as dispatch
-
-    # The base class's own functions: they keep torch's flags right, and an override might count.
-    if getattr(mode, "old_dispatch_mode_flags", True):
-        _torch_mode().__exit__(mode, None, None, None)
-        return _torch_mode().__enter__  # type: ignore[no-any-return]
-    dispatch._pop_mode()  # it was pushed without being entered, and no flags were kept
-    return dispatch._push_mode
+        for mode in reversed(back):
+            dispatch._push_mode(mode)
 
 
 def _stack() -> list[Any]:
-    from torch.utils import _python_dispatch as dispatch
-
-    return list(dispatch._get_current_dispatch_mode_stack())
+    return list(_dispatch()._get_current_dispatch_mode_stack())
 
 
 def _let_higher_order_operators_pass() -> None:
@@ -178,10 +168,10 @@ def _let_higher_order_operators_pass() -> None:
         operator.python_key_table.setdefault(mode, run)
 
 
-def _torch_mode() -> Any:
-    from torch.utils._python_dispatch import TorchDispatchMode
+def _dispatch() -> Any:
+    from torch.utils import _python_dispatch
 
-    return TorchDispatchMode
+    return _python_dispatch
 
 
 @cache

@@ -7,6 +7,7 @@
 #include <c10/core/StorageImpl.h>
 #include <c10/core/TensorImpl.h>
 #include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAException.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
 
 #include <algorithm>
@@ -23,7 +24,14 @@
 
 namespace c10::cuda {
 
-// Its signature differs between versions; both forms are here, and one of them is asked for.
+// Its signature differs between versions; all forms are here, and one of them is asked for.
+#ifdef PGMO_CUDA_ERROR_LOG
+CUDAErrorLogCapture::CUDAErrorLogCapture() noexcept = default;
+void c10_cuda_check_implementation(int32_t error, const char*, const char* function, uint32_t, bool,
+                                   CUDAErrorLogCapture*) {
+  TORCH_CHECK(error == cudaSuccess, "CUDA error ", error, " in ", function);
+}
+#endif
 void c10_cuda_check_implementation(int32_t error, const char*, const char* function, uint32_t,
                                    bool) {
   TORCH_CHECK(error == cudaSuccess, "CUDA error ", error, " in ", function);

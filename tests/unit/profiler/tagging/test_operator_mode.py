@@ -144,6 +144,23 @@ def test_a_thread_that_ended_leaves_nothing_behind():
     assert operator_mode._left == []
 
 
+def test_threads_that_take_turns_leave_nothing_behind():
+    entered, left = threading.Event(), threading.Event()
+
+    def work():
+        with Tagger(Log()):
+            entered.set()
+            left.wait(60)
+
+    worker = threading.Thread(target=work)
+    with Tagger(Log()):
+        worker.start()
+        assert entered.wait(60)
+    left.set()
+    worker.join()
+    assert _no_mode_is_left()
+
+
 def test_a_thread_that_ends_without_leaving_it_takes_it_off_while_it_may_run_python():
     stacks, later, tagger = [], threading.local(), Tagger(Log())
 
