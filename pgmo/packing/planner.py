@@ -10,64 +10,37 @@ improve            --at the lower bound, or proved, or out of time-->  done
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, overload
+from typing import Unpack, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pgmo.errors import OptionError
 from pgmo.packing.plan import UNPLANNED, Plan
+from pgmo.packing.planning_options import SOLVERS, PlanningFields, PlanningOptions
 from pgmo.packing.problem import Problem
 from pgmo.packing.solving.best_known import Observer
-from pgmo.packing.solving.packer import PACKERS
-from pgmo.packing.solving.portfolio import SOLVERS, Portfolio
+from pgmo.packing.solving.portfolio import Portfolio
 from pgmo.packing.solving.result import Packing
 from pgmo.packing.spill import fit, room_for_slots
-from pgmo.units import parse_bytes
-
-if TYPE_CHECKING:
-    from pgmo.profiler.profile import Profile
+from pgmo.profiler.profile import Profile
 
 __all__ = ["SOLVERS", "plan"]
 
 
 @overload
 def plan(
-    what: Problem,
-    *,
-    solver: str = "auto",
-    time_limit: float = 5.0,
-    effort: str = "balanced",
-    threads: int | None = None,
-    seed: int = 0,
-    alignment: int | None = None,
-    budget: str | int | None = None,
-    observer: Observer | None = None,
+    what: Problem, *, observer: Observer | None = None, **options: Unpack[PlanningFields]
 ) -> Packing: ...
 @overload
 def plan(
-    what: "Profile",
-    *,
-    solver: str = "auto",
-    time_limit: float = 5.0,
-    effort: str = "balanced",
-    threads: int | None = None,
-    seed: int = 0,
-    alignment: int | None = None,
-    budget: str | int | None = None,
-    observer: Observer | None = None,
+    what: Profile, *, observer: Observer | None = None, **options: Unpack[PlanningFields]
 ) -> Plan: ...
 def plan(
-    what: "Profile | Problem",
+    what: Profile | Problem,
     *,
-    solver: str = "auto",
-    time_limit: float = 5.0,
-    effort: str = "balanced",
-    threads: int | None = None,
-    seed: int = 0,
-    alignment: int | None = None,
-    budget: str | int | None = None,
     observer: Observer | None = None,
+    **options: Unpack[PlanningFields],
 ) -> Plan | Packing:
     """Computes an offset for every block, in an arena as small as can be found in the time.
 
@@ -112,7 +85,6 @@ def plan(
         BudgetError: when blocks that have no slot exceed the budget, with the least one.
 
     Example:
-        >>> from pgmo.profiler.profile import Profile
         >>> profile = Profile.from_columns(
         ...     size=[64, 32, 64], start=[0, 1, 2], end=[2, 3, 3], ticks=3
         ... )
@@ -124,40 +96,79 @@ def plan(
     Source:
         Sekiyama et al. 2018 (arXiv 1804.10001) for the setting and the first packer.
     """
-    begin = time.perf_counter()
-    portfolio = Portfolio(solver, time_limit, effort, threads, seed)
-    if isinstance(what, Problem):
-        if alignment not in (None, what.alignment):
-            raise OptionError(
-                f"alignment={alignment} was given for a problem that has {what.alignment}; "
-                "make the problem with the alignment wanted"
-            )
-        if budget is not None:
-            raise OptionError("budget= is for profiles: a bare problem has no other memory")
-        (best,), trace, interrupted = portfolio.solve([what], begin, observer)
-        assert best.offset is not None
-        return Packing(
-            problem=what,
-            offset=best.offset,
-            arena=best.arena,
-            max_load=best.max_load,
-            bound=best.bound,
-            solver=best.solver,
-            seconds=best.seconds,
-            trace=trace,
-            interrupted=interrupted,
+    unknown = options.keys() - PlanningFields.__annotations__.keys()
+    if unknown:
+        raise OptionError(
+            f"there is no option {sorted(unknown)[0]!r}; pgmo.plan() has "
+            f"{', '.join(PlanningFields.__annotations__)}, observer"
         )
-    if not hasattr(what, "turns"):
+    if isinstance(what, Problem):
+        return plan_problem(what, PlanningOptions(**options), observer)
+    if not isinstance(what, Profile):
         raise OptionError(f"{what!r} is neither a Profile nor a Problem; load or make one first")
-    alignment = what.alignment if alignment is None else alignment
-    whole = _plan_profile(what, alignment, portfolio, begin, observer)
-    if budget is None:
+    return plan_profile(what, PlanningOptions(**options), observer)
+
+
+def plan_problem(
+    problem: Problem, options: PlanningOptions, observer: Observer | None = None
+) -> Packing:
+    """Packs a bare problem; see `plan`.
+
+    Raises:
+        OptionError: when an option is for profiles only.
+
+    Example:
+        >>> plan_problem(Problem([64], [0], [1]), PlanningOptions()).arena
+        64
+    """
+    begin = time.perf_counter()
+    if options.alignment not in (None, problem.alignment):
+        raise OptionError(
+            f"alignment={options.alignment} was given for a problem that has {problem.alignment}; "
+            "make the problem with the alignment wanted"
+        )
+    if options.budget is not None:
+        raise OptionError("budget= is for profiles: a bare problem has no other memory")
+    (best,), trace, interrupted = Portfolio(options).solve([problem], begin, observer)
+    assert best.offset is not None
+    return Packing(
+        problem=problem,
+        offset=best.offset,
+        arena=best.arena,
+        max_load=best.max_load,
+        bound=best.bound,
+        solver=best.solver,
+        seconds=best.seconds,
+        trace=trace,
+        interrupted=interrupted,
+    )
+
+
+def plan_profile(
+    profile: Profile, options: PlanningOptions, observer: Observer | None = None
+) -> Plan:
+    """Plans a profile, within the budget if there is one; see `plan`.
+
+    Raises:
+        ProblemError: when the alignment is not a positive whole number.
+        BudgetError: when blocks that have no slot exceed the budget, with the least one.
+
+    Example:
+        >>> profile = Profile.from_columns(size=[64], start=[0], end=[1], ticks=1)
+        >>> plan_profile(profile, PlanningOptions(effort="fast")).arena
+        64
+    """
+    begin = time.perf_counter()
+    portfolio = Portfolio(options)
+    alignment = profile.alignment if options.alignment is None else options.alignment
+    whole = _plan_profile(profile, alignment, portfolio, begin, observer)
+    if options.budget_bytes is None:
         return whole
-    room = room_for_slots(what, parse_bytes(budget), alignment)
+    room = room_for_slots(profile, options.budget_bytes, alignment)
     if whole.arena <= room:
         return whole
-    problem, rows = Problem.from_profile(what, alignment)
-    quick = portfolio if solver in PACKERS else Portfolio("auto", time_limit, "fast", threads, seed)
+    problem, rows = Problem.from_profile(profile, alignment)
+    quick = Portfolio(options.quick())
 
     def needed(parts: Sequence[Problem]) -> int:
         bests, _, interrupted = quick.solve(parts, time.perf_counter())
@@ -165,17 +176,17 @@ def plan(
             raise KeyboardInterrupt
         return sum(best.arena for best in bests)
 
-    spilled = fit(problem, rows, what.stream[rows], room, needed)
-    parted = _plan_profile(what, alignment, portfolio, begin, observer, spilled)
+    spilled = fit(problem, rows, profile.stream[rows], room, needed)
+    parted = _plan_profile(profile, alignment, portfolio, begin, observer, spilled)
     if parted.resident <= room:
         return parted
-    return _plan_profile(what, alignment, quick, begin, observer, spilled)
+    return _plan_profile(profile, alignment, quick, begin, observer, spilled)
 
 
 def _plan_profile(
-    profile: "Profile",
+    profile: Profile,
     alignment: int,
-    portfolio: "Portfolio",
+    portfolio: Portfolio,
     begin: float,
     observer: Observer | None,
     spilled: NDArray[np.bool_] | None = None,

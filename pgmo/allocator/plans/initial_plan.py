@@ -3,7 +3,7 @@
 import os
 from dataclasses import replace
 
-from pgmo.allocator.plans.loop_planning import make_plan, opening_budget
+from pgmo.allocator.plans.loop_planning import for_opening, make_plan
 from pgmo.allocator.plans.plan_set import check_replayable
 from pgmo.allocator.plans.store import find_profile
 from pgmo.allocator.session.options import Options
@@ -36,11 +36,12 @@ def load_given(options: Options, alignment: int) -> tuple[Plan, Profile | None] 
         profile = find_profile(options.plan, plan)
     elif options.profile is not None:
         profile = _profile(options.profile)
-        plan = _planned(profile, options, alignment, options.budget_bytes)
+        planning = options.planning(alignment)
+        plan = make_plan(profile, planning)
         if options.opening is not None:
             first = _profile(options.opening)
-            budget = opening_budget(options.budget_bytes, first, alignment)
-            plan = replace(plan, opening=_planned(first, options, alignment, budget))
+            opening = make_plan(first, for_opening(planning, first))
+            plan = replace(plan, opening=opening)
     else:
         return None
     for one in (plan, *plan.others):
@@ -50,13 +51,3 @@ def load_given(options: Options, alignment: int) -> tuple[Plan, Profile | None] 
 
 def _profile(given: Profile | str | os.PathLike[str]) -> Profile:
     return given if isinstance(given, Profile) else Profile.load(given)
-
-
-def _planned(profile: Profile, options: Options, alignment: int, budget: int | None) -> Plan:
-    return make_plan(
-        profile,
-        solver=options.solver,
-        alignment=alignment,
-        effort=options.effort,
-        budget=budget,
-    )

@@ -103,15 +103,7 @@ class Installer:
         Returns:
             False when there was no memory for an arena of that size before.
         """
-        options = self._state.options
-        alignment = self._state.adapter.alignment
-        plan = make_plan(
-            profile,
-            solver=options.solver,
-            alignment=alignment,
-            effort=options.effort,
-            budget=options.budget_bytes,
-        )
+        plan = make_plan(profile, self._state.planning)
         plans = self.plans.with_replaced(number, PlannedProfile(plan, profile))
         if not self.affordable(plans):
             return False
@@ -215,17 +207,8 @@ class Installer:
         if options.save_directory is None:
             return
         try:
-            alignment = self._state.adapter.alignment
-            plans = [
-                self.seen.without_headroom(
-                    planned,
-                    solver=options.solver,
-                    alignment=alignment,
-                    effort=options.effort,
-                    budget=options.budget_bytes,
-                )
-                for planned in self.plans.all
-            ]
+            planning = self._state.planning
+            plans = [self.seen.without_headroom(planned, planning) for planned in self.plans.all]
             # The main one is the one that needs most.
             plans.sort(key=lambda planned: -planned.plan.arena)
             files = save(plans, self.opening, options.save_directory, options.model_name)

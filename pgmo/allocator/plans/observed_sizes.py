@@ -15,6 +15,7 @@ import numpy as np
 
 from pgmo.allocator.plans.loop_planning import make_plan
 from pgmo.allocator.plans.plan_set import PlannedProfile
+from pgmo.packing.planning_options import PlanningOptions
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -66,13 +67,7 @@ class ObservedSizes:
         return before is None or bool(np.any(sizes > before))
 
     def without_headroom(
-        self,
-        planned: PlannedProfile,
-        *,
-        solver: str,
-        alignment: int,
-        effort: str = "fast",
-        budget: int | None = None,
+        self, planned: PlannedProfile, planning: PlanningOptions
     ) -> PlannedProfile:
         """The plan for the sizes that were seen; the same one where nothing is known of them."""
         sizes = self._sizes.get(planned.key)
@@ -81,7 +76,4 @@ class ObservedSizes:
         own = planned.profile.size
         size = np.where(planned.profile.varying, np.minimum(own, sizes), own)
         profile = replace(planned.profile, size=size)
-        return PlannedProfile(
-            make_plan(profile, solver=solver, alignment=alignment, effort=effort, budget=budget),
-            profile,
-        )
+        return PlannedProfile(make_plan(profile, planning), profile)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from pgmo.allocator.plans.installer import Installer
-from pgmo.allocator.plans.loop_planning import make_plan, opening_budget
+from pgmo.allocator.plans.loop_planning import for_opening, make_plan
 from pgmo.allocator.plans.openings import openings
 from pgmo.allocator.plans.plan_set import PlannedProfile, opening_size
 from pgmo.allocator.session import advice
@@ -102,12 +102,5 @@ class FirstIteration:
             return
         self.profile = profile
         if not options.record_only:
-            alignment = self._state.adapter.alignment
-            plan = make_plan(
-                profile,
-                solver=options.solver,
-                alignment=alignment,
-                effort=options.effort,
-                budget=opening_budget(options.budget_bytes, profile, alignment),
-            )
+            plan = make_plan(profile, for_opening(self._state.planning, profile))
             installer.opening = PlannedProfile(plan, profile)

@@ -10,6 +10,7 @@ from pgmo.allocator.plans.conversions import requests_of
 from pgmo.allocator.plans.loop_planning import make_plan
 from pgmo.allocator.plans.plan_set import PlannedProfile
 from pgmo.packing.plan import Plan
+from pgmo.packing.planning_options import PlanningOptions
 from pgmo.profiler.iterations.one_shot import profile_iteration, widen
 from pgmo.profiler.iterations.request_pairs import UNPAIRED
 from pgmo.profiler.iterations.step_finder import Steady, compare
@@ -49,11 +50,7 @@ def merge(
     plans: list[PlannedProfile],
     profile: Profile,
     reference: Iteration,
-    *,
-    solver: str,
-    alignment: int,
-    effort: str = "fast",
-    budget: int | None = None,
+    planning: PlanningOptions,
 ) -> tuple[list[PlannedProfile], int]:
     """Plans a profile, in the place of a plan of the same structure or behind the others.
 
@@ -68,10 +65,7 @@ def merge(
             both = envelope(profile, planned.plan)
             profile = both if np.any(both.turns > 0) else profile
             break
-    new = PlannedProfile(
-        make_plan(profile, solver=solver, alignment=alignment, effort=effort, budget=budget),
-        profile,
-    )
+    new = PlannedProfile(make_plan(profile, planning), profile)
     return [*plans[:number], new, *plans[number + 1 :]], number
 
 
@@ -130,11 +124,8 @@ def learn(
     iteration: Iteration,
     followed: int,
     *,
-    solver: str,
-    alignment: int,
     headroom: float,
-    effort: str = "fast",
-    budget: int | None = None,
+    planning: PlanningOptions,
 ) -> Lesson | None:
     """Makes of an iteration that no plan served well a plan that does.
 
@@ -145,11 +136,8 @@ def learn(
         plans: those that there are.
         iteration: what was recorded.
         followed: number of the plan that served it, -1 for none.
-        solver: as in `pgmo.plan`.
-        alignment: of offsets, in bytes.
         headroom: share by which requests that have grown are planned larger still.
-        effort: as in `pgmo.plan`.
-        budget: of device memory, in bytes; as in `pgmo.plan`.
+        planning: how to plan.
 
     Returns:
         None when there is nothing to learn: a plan has these requests at these sizes.
@@ -180,21 +168,14 @@ def learn(
         profile = widen(known, iteration, share)
         if not np.any(profile.turns > 0):
             return None  # all of it is used on several streams by now
-        new = PlannedProfile(
-            make_plan(profile, solver=solver, alignment=alignment, effort=effort, budget=budget),
-            profile,
-            share,
-        )
+        new = PlannedProfile(make_plan(profile, planning), profile, share)
         return Lesson([*plans[:number], new, *plans[number + 1 :]], number, grown)
     base = plans[max(0, followed)]
     known = base.profile or base.plan.profile()
     profile = profile_iteration(iteration, known, requests_of(base.plan))
     if not np.any(profile.turns > 0):
         return None
-    new = PlannedProfile(
-        make_plan(profile, solver=solver, alignment=alignment, effort=effort, budget=budget),
-        profile,
-    )
+    new = PlannedProfile(make_plan(profile, planning), profile)
     return Lesson([*plans, new], len(plans), 0.0)
 
 

@@ -295,15 +295,7 @@ class Lifecycle:
         for profile, steady in useful:
             own = (profile, iterations[steady.reference])
             for one, reference in (*relatives(iterations, steady, profile), own):
-                plans, shown = merge(
-                    plans,
-                    one,
-                    reference,
-                    solver=self._options.solver,
-                    effort=self._options.effort,
-                    budget=self._options.budget_bytes,
-                    alignment=self._adapter.alignment,
-                )
+                plans, shown = merge(plans, one, reference, self.state.planning)
         last = plans[shown]
         # What single iterations have taught of these structures is known better now.
         kept = without_provisional(before, [iterations[one.reference] for _, one in useful])

@@ -8,11 +8,8 @@ from pathlib import Path
 from pgmo.allocator.adapters.adapter import Adapter
 from pgmo.errors import OptionError
 from pgmo.packing.plan import Plan
-from pgmo.packing.planner import SOLVERS
-from pgmo.packing.solving import cp_sat
-from pgmo.packing.solving.stages import EFFORTS
+from pgmo.packing.planning_options import PlanningOptions
 from pgmo.profiler.profile import Profile
-from pgmo.units import parse_bytes
 
 FRAMEWORKS = ("torch", "cupy")
 MEMORIES = ("device", "managed")
@@ -76,12 +73,7 @@ class Options:
             raise OptionError(f"plan={self.plan!r} is neither a Plan nor the path of one")
         self._check_profiles()
         self._check_memory()
-        if self.solver not in SOLVERS:
-            raise OptionError(f"solver={self.solver!r} is not one of {', '.join(SOLVERS)}")
-        if self.effort not in EFFORTS:
-            raise OptionError(f"effort={self.effort!r} is not one of {', '.join(EFFORTS)}")
-        if self.solver == "cp-sat":
-            cp_sat.require()
+        self.planning(None)
         if Path(self.model_name).name != self.model_name:
             raise OptionError(
                 f"model_name={self.model_name!r} cannot be part of a file's name; use letters"
@@ -107,15 +99,14 @@ class Options:
             raise OptionError(
                 "memory='managed': unified memory is for CUDA devices, not for device='cpu'"
             )
-        if self.budget is not None:
-            parse_bytes(self.budget)
-            if str(self.device) == "cpu":
-                raise OptionError("budget= is for CUDA devices: device='cpu' has nothing to spill")
+        if self.budget is not None and str(self.device) == "cpu":
+            raise OptionError("budget= is for CUDA devices: device='cpu' has nothing to spill")
 
-    @property
-    def budget_bytes(self) -> int | None:
-        """Bytes of device memory that plans may need; None for any number."""
-        return None if self.budget is None else parse_bytes(self.budget)
+    def planning(self, alignment: int | None) -> PlanningOptions:
+        """How to plan for an allocator with this alignment, in bytes."""
+        return PlanningOptions(
+            solver=self.solver, effort=self.effort, alignment=alignment, budget=self.budget
+        )
 
     def _check_numbers(self) -> None:
         for name in ("max_record_iterations", "patience", "max_plans"):

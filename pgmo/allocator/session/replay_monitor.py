@@ -151,10 +151,7 @@ class ReplayMonitor:
             installer.plans.all,
             iterations[-1],
             statistics.plan,
-            solver=self._state.options.solver,
-            effort=self._state.options.effort,
-            budget=self._state.options.budget_bytes,
-            alignment=self._state.adapter.alignment,
+            planning=self._state.planning,
             headroom=_HEADROOM if self._growths >= _GROWTHS_WITHOUT_HEADROOM else 0.0,
         )
         if lesson is None or not installer.affordable(lesson.plans):

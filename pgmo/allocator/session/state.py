@@ -10,6 +10,7 @@ from pgmo.allocator.session.options import Options
 from pgmo.allocator.session.statistics import Phase
 from pgmo.allocator.session.turns import Turns
 from pgmo.packing.plan import Plan
+from pgmo.packing.planning_options import PlanningOptions
 from pgmo.profiler.profile import Profile
 
 _PACKAGE = str(Path(__file__).parents[2])
@@ -50,6 +51,11 @@ class SessionState:
 
     def __post_init__(self) -> None:
         self.turns = Turns(self.adapter.engine, self.warn)
+
+    @property
+    def planning(self) -> PlanningOptions:
+        """How to plan for this allocator."""
+        return self.options.planning(self.adapter.alignment)
 
     def warn(self, note: str) -> None:
         """Warns, and keeps the note for the summary."""

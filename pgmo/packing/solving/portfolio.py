@@ -1,59 +1,38 @@
 """The solvers that were asked for, at work on one problem or on several at once."""
 
-import os
 from collections.abc import Iterator, Sequence
 
-import numpy as np
-
-from pgmo.errors import OptionError
+from pgmo.packing.planning_options import PlanningOptions
 from pgmo.packing.problem import Problem
 from pgmo.packing.solving import cp_sat
 from pgmo.packing.solving.best_known import BestKnown, Observer
 from pgmo.packing.solving.improver import IMPROVERS, improve
 from pgmo.packing.solving.packer import PACKERS, attempt
 from pgmo.packing.solving.result import Incumbent
-from pgmo.packing.solving.stages import EFFORTS, schedule
-
-SOLVERS: tuple[str, ...] = ("auto", *PACKERS, *IMPROVERS)
-"""What `plan` takes as `solver`: the choice is left to it, one packer, or one that improves."""
+from pgmo.packing.solving.stages import schedule
 
 _MANY = 50_000  # blocks from which on not all packers are worth their time: first fit takes longest
-_NUMBERS = (int, float, np.integer, np.floating)
 _FEW = 2  # of them, the first ones, which have nearly all of what there is to gain
 
 
 class Portfolio:
-    """What is to be tried, with how many threads and for how long: checked options of `plan`.
+    """What is to be tried, with how many threads and for how long.
 
     Raises:
-        OptionError: when a value cannot be used, or OR-Tools is needed and missing.
+        OptionError: when OR-Tools is needed and missing.
 
     Example:
         >>> import time
-        >>> crew = Crew("auto", time_limit=1.0, effort="fast", threads=1, seed=0)
-        >>> (best,), trace, interrupted = crew.solve([Problem([8], [0], [1])], time.perf_counter())
-        >>> best.arena, len(trace), interrupted
-        (8, 1, False)
+        >>> portfolio = Portfolio(PlanningOptions(effort="fast"))
+        >>> (best,), trace, _ = portfolio.solve([Problem([8], [0], [1])], time.perf_counter())
+        >>> best.arena, len(trace)
+        (8, 1)
     """
 
-    def __init__(
-        self, solver: str, time_limit: float, effort: str, threads: int | None, seed: int
-    ) -> None:
-        if solver not in SOLVERS:
-            raise OptionError(f"no solver is called {solver!r}; choose one of {', '.join(SOLVERS)}")
-        if solver == "cp-sat":
-            cp_sat.require()
-        if effort not in EFFORTS:
-            raise OptionError(f"effort={effort!r} is not one of {', '.join(EFFORTS)}")
-        if isinstance(time_limit, bool) or not isinstance(time_limit, _NUMBERS):
-            raise OptionError(f"time_limit={time_limit!r} is no number; give seconds")
-        if not time_limit >= 0:  # true for NaN, too
-            raise OptionError(f"time_limit={time_limit} is not possible; give 0 seconds or more")
-        if threads is None:
-            threads = len(os.sched_getaffinity(0))
-        self._solver, self._effort, self._time_limit = solver, effort, float(time_limit)
-        self._threads = _whole("threads", threads, 1, 4096)
-        self._seed = _whole("seed", seed, 0, 2**63 - 1)
+    def __init__(self, options: PlanningOptions) -> None:
+        self._solver, self._effort = options.solver, options.effort
+        self._time_limit = float(options.time_limit)
+        self._threads, self._seed = options.thread_count, int(options.seed)
 
     def solve(
         self, problems: Sequence[Problem], begin: float, observer: Observer | None = None
@@ -144,11 +123,3 @@ class _Total:
         self.trace.append(Incumbent(event.seconds, arena, bound, event.solver))
         if self._observer is not None:
             self._observer(self.trace[-1])
-
-
-def _whole(name: str, value: object, low: int, high: int) -> int:
-    if not isinstance(value, int | np.integer) or isinstance(value, bool):
-        raise OptionError(f"{name}={value!r} must be a whole number from {low} to {high}")
-    if not low <= int(value) <= high:
-        raise OptionError(f"{name}={value} must be a whole number from {low} to {high}")
-    return int(value)

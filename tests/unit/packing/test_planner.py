@@ -12,6 +12,7 @@ from pgmo.errors import OptionError, PgmoError, ProblemError
 from pgmo.packing.lower_bound import max_load
 from pgmo.packing.plan import UNPLANNED
 from pgmo.packing.planner import SOLVERS, plan
+from pgmo.packing.planning_options import PlanningOptions
 from pgmo.packing.problem import Problem
 from pgmo.packing.solving import cp_sat
 from pgmo.packing.solving import portfolio as portfolio
@@ -321,7 +322,7 @@ def test_every_stream_has_a_packing_before_any_has_a_second(monkeypatch):
 
     monkeypatch.setattr(portfolio, "attempt", counted)
     streams = [hard_problem(30), hard_problem(40)]
-    portfolio.Portfolio("auto", time_limit=5, effort="fast", threads=1, seed=0).solve(
+    portfolio.Portfolio(PlanningOptions("auto", 5, "fast", threads=1)).solve(
         streams, time.perf_counter()
     )
     assert ran[:4] == [(30, PACKERS[0]), (40, PACKERS[0]), (30, PACKERS[1]), (40, PACKERS[1])]
@@ -336,7 +337,7 @@ def test_streams_that_are_optimal_take_no_time_from_the_others(monkeypatch):
 
     monkeypatch.setattr(portfolio, "improve", counted)
     streams = [hard_problem(30), *(Problem([8], [0], [1]) for _ in range(9))]
-    portfolio.Portfolio("search", time_limit=50, effort="balanced", threads=1, seed=0).solve(
+    portfolio.Portfolio(PlanningOptions("search", 50, "balanced", threads=1)).solve(
         streams, time.perf_counter()
     )
     assert len(limits) == 1

@@ -11,6 +11,7 @@ from pgmo.allocator.session.statistics import Phase
 from pgmo.errors import AdapterError
 from pgmo.packing.plan import Plan
 from pgmo.packing.planner import plan as make_plan
+from pgmo.packing.planning_options import PlanningOptions
 from pgmo.profiler.profile import Profile
 from pgmo.profiler.recording import make_events, split
 from tests.unit.allocator.simulated import LAYERS, Loop, SimulatedAdapter, open_session, run
@@ -30,7 +31,7 @@ def iteration(*sizes):
 
 
 def saved(seen, one):
-    return seen.without_headroom(one, solver="auto", alignment=64)
+    return seen.without_headroom(one, PlanningOptions(effort="fast", alignment=64))
 
 
 def note(seen, one, *sizes):

@@ -19,6 +19,7 @@ from pgmo.allocator.session.learning import (
     without_provisional,
 )
 from pgmo.packing.planner import plan as make_plan
+from pgmo.packing.planning_options import PlanningOptions
 from pgmo.packing.validator import validate
 from pgmo.profiler.iterations.lifetimes import build_profile
 from pgmo.profiler.iterations.step_finder import find_steady
@@ -27,7 +28,7 @@ from pgmo.profiler.recording import make_events, split
 
 FIXED = [640, 1280, 320]
 VARYING = [True] * 4 + [False] * 4
-HOW = {"solver": "auto", "alignment": 64}
+HOW = PlanningOptions(effort="fast", alignment=64)
 
 
 def turn(length, first=0, more=()):
@@ -62,7 +63,7 @@ def planned(*lengths, more=()):
 
 
 def teach(plans, iteration, followed=0, headroom=0.0):
-    return learn(plans, iteration, followed, headroom=headroom, **HOW)
+    return learn(plans, iteration, followed, headroom=headroom, planning=HOW)
 
 
 # --- one iteration ----------------------------------------------------------------------------
@@ -158,7 +159,7 @@ def test_a_plan_of_which_all_is_used_on_several_streams_is_none():
     iteration = split(make_events(rows))[0]
     assert teach([known], iteration) is None
     other = Profile.from_columns(size=[8, 9], start=[0, 1], end=[1, 2], ticks=2, shared=[0, 1])
-    ((merged,), _) = merge([known], other, iteration, **HOW)
+    ((merged,), _) = merge([known], other, iteration, HOW)
     assert merged.plan.shared.tolist() == [False, True]  # the newer one alone
 
 
@@ -206,11 +207,11 @@ def test_provisional_plans_go_where_their_structure_was_recorded():
 
 def test_merging_widens_the_plan_of_the_same_structure():
     profile = planned(10).profile
-    plans, number = merge([planned(4, 8)], profile, recorded(10), **HOW)
+    plans, number = merge([planned(4, 8)], profile, recorded(10), HOW)
     assert number == 0
     assert plans[0].plan.size.tolist() == recorded(10).size.tolist()
     smaller = planned(6).profile
-    plans, number = merge(plans, smaller, recorded(6), **HOW)
+    plans, number = merge(plans, smaller, recorded(6), HOW)
     assert plans[number].plan.size.tolist() == recorded(10).size.tolist()
     assert plans[number].plan.varying.tolist() == VARYING
 
@@ -218,7 +219,7 @@ def test_merging_widens_the_plan_of_the_same_structure():
 def test_merging_another_structure_adds_a_plan():
     first = planned(4)
     more = (77, 999, 4321, 9_000, 17, 2_000_000)
-    plans, number = merge([first], planned(5, more=more).profile, recorded(5, more=more), **HOW)
+    plans, number = merge([first], planned(5, more=more).profile, recorded(5, more=more), HOW)
     assert (number, len(plans)) == (1, 2)
     assert plans[0] is first
 
