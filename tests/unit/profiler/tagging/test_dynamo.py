@@ -121,11 +121,15 @@ def test_within_another_it_does_not_end_that(told):
 
     inner, inside = torch.compile(lambda x: x * 2, backend=fail), []
 
+    @torch.compiler.disable
+    def look():
+        inside.append(dynamo.inside())
+
     def outer(x):
         torch._dynamo.graph_break()
         with contextlib.suppress(RuntimeError):
             inner(x)
-        inside.append(dynamo.inside())
+        look()
         return x + 1
 
     eager(outer)(torch.ones(3))
