@@ -124,9 +124,9 @@ def plan_of(profile: Profile, plan: Plan) -> Plan | None:
 
 def _plan_for(profile: Profile, plan: Plan | None) -> Plan:
     if plan is None:
-        from pgmo.packing import planner as portfolio
+        from pgmo.packing import planner
 
-        return portfolio.plan(profile, effort="fast")
+        return planner.plan(profile, effort="fast")
     found = plan_of(profile, plan)
     if found is not None:
         return found

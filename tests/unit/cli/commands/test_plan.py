@@ -1,12 +1,15 @@
+import argparse
 import json
-from dataclasses import replace
+from dataclasses import asdict, fields, replace
 
 import pytest
 
+from pgmo.cli.commands.plan import add_arguments
 from pgmo.cli.main import main
-from pgmo.packing import planner as portfolio
+from pgmo.packing import planner
 from pgmo.packing.plan import Plan
 from pgmo.packing.planner import plan
+from pgmo.packing.planning_options import PlanningOptions
 from pgmo.profiler.profile import Profile
 
 
@@ -229,7 +232,7 @@ def test_ctrl_c_leaves_the_best_so_far(blocks, monkeypatch, capsys):
         def interrupted(what, bound=bound, **options):
             return replace(plan(what, **options), interrupted=True, bound=bound)
 
-        monkeypatch.setattr(portfolio, "plan", interrupted)
+        monkeypatch.setattr(planner, "plan", interrupted)
         assert main(["plan", str(blocks), "--json"]) == 0
         captured = capsys.readouterr()
         assert json.loads(captured.out)["interrupted"] is True
@@ -240,3 +243,12 @@ def test_suffixes_in_capitals(blocks, tmp_path):
     target = tmp_path / "OUT.CSV"
     assert main(["plan", str(blocks), "-o", str(target)]) == 0
     assert target.read_text().startswith("id,lower,upper,size,offset\n")
+
+
+def test_the_defaults_are_those_of_planning():
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    given = vars(parser.parse_args(["a.pgmoprof"]))
+    assert {field.name: given[field.name] for field in fields(PlanningOptions)} == asdict(
+        PlanningOptions()
+    )
