@@ -14,8 +14,7 @@ from pgmo.packing.plan import UNPLANNED
 from pgmo.packing.planner import SOLVERS, plan
 from pgmo.packing.planning_options import PlanningOptions
 from pgmo.packing.problem import Problem
-from pgmo.packing.solving import cp_sat
-from pgmo.packing.solving import portfolio
+from pgmo.packing.solving import cp_sat, portfolio
 from pgmo.packing.solving.packer import PACKERS, attempt, pack
 from pgmo.packing.validator import validate
 from pgmo.profiler.profile import NEVER, Profile
