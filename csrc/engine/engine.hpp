@@ -166,8 +166,6 @@ class Engine {
   void after_fork(bool child) noexcept;
 
  private:
-  static constexpr std::uint32_t kPrefix = 16;
-
   struct Tracked {
     Bytes bytes = 0;
     std::uint32_t block = Recorder::kNoBlock;
@@ -222,8 +220,8 @@ class Engine {
   PlanId selected_ = 0;
   std::vector<PlanId> successors_;  // the plan that followed each plan the last time
   PlanId previous_ = 0;
-  std::array<RequestKey, kPrefix> prefix_{};
-  std::uint32_t requests_so_far_ = 0;  // in this iteration; counted up to kPrefix
+  std::array<RequestKey, tuning::kPrefix> prefix_{};
+  std::uint32_t requests_so_far_ = 0;  // in this iteration; counted up to tuning::kPrefix
 
   Arenas arenas_;
   Surroundings here_;

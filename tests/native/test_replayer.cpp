@@ -276,8 +276,8 @@ TEST(prefixes_are_scored_by_how_well_they_fill_their_slots) {
   const std::vector<RequestKey> smaller = {make_key(10, 0), make_key(50, 0)};
   const std::vector<RequestKey> larger = {make_key(10, 0), make_key(101, 0)};
   const std::vector<RequestKey> longer(4, make_key(10, 0));
-  CHECK_EQ(f.replayer.prefix_score(exact), 2 * Replayer::kFullScore);
-  CHECK_EQ(f.replayer.prefix_score(smaller), Replayer::kFullScore + Replayer::kFullScore / 2);
+  CHECK_EQ(f.replayer.prefix_score(exact), 2 * tuning::kFullScore);
+  CHECK_EQ(f.replayer.prefix_score(smaller), tuning::kFullScore + tuning::kFullScore / 2);
   CHECK_EQ(f.replayer.prefix_score(larger), -1);
   CHECK_EQ(f.replayer.prefix_score(longer), -1);
 }

@@ -23,6 +23,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "engine/tuning.hpp"
 #include "types.hpp"
 
 namespace pgmo {
@@ -87,7 +88,9 @@ class ReplayPlan {
   bool varying(SlotIndex index) const noexcept { return is_varying_[index]; }
 
   // Whether it is of a program whose shapes vary, rather than one with a few odd requests.
-  bool varies_much() const noexcept { return varying_.size() * kVaryingShare >= requests(); }
+  bool varies_much() const noexcept {
+    return static_cast<double>(varying_.size()) >= tuning::kVaryingShare * requests();
+  }
   // Where a request of the opening has its place for good, or kUnplanned.
   Offset place_for_good(SlotIndex index) const noexcept {
     const auto found = for_good_.find(index);
@@ -133,7 +136,9 @@ class ReplayPlan {
   }
 
   // Of which hardly any are alive together.
-  bool is_large(Bytes bytes) const noexcept { return bytes >= arena_bytes_ / kLargeShare; }
+  bool is_large(Bytes bytes) const noexcept {
+    return static_cast<double>(bytes) >= tuning::kLargeShare * static_cast<double>(arena_bytes_);
+  }
 
   // What the large slots cover, sorted and disjoint.
   std::span<const Range> large() const noexcept { return large_; }
@@ -145,8 +150,6 @@ class ReplayPlan {
                                         SlotIndex until) const noexcept;
 
  private:
-  static constexpr Bytes kLargeShare = 32;
-  static constexpr std::size_t kVaryingShare = 16;
   static constexpr std::uint32_t kNowhere = ~std::uint32_t{0};
   static constexpr Offset kNoOffset = -1;
   static constexpr std::size_t kSentinels = 16;  // at least kAhead + 1

@@ -99,7 +99,7 @@ int Replayer::prefix_score(std::span<const RequestKey> keys) const noexcept {
   Bytes score = 0;
   for (SlotIndex at = 0; at < keys.size(); ++at) {
     if (!fits(at, keys[at])) return -1;
-    score += kFullScore * key_bytes(keys[at]) / key_bytes(plan_.slot(at).key);
+    score += tuning::kFullScore * key_bytes(keys[at]) / key_bytes(plan_.slot(at).key);
   }
   return static_cast<int>(score);
 }
@@ -141,7 +141,7 @@ Replayer::Match Replayer::resynchronise(RequestKey key) {
   if (larger) return too_large(key);
   if (!known) {
     // Where few vary, as in a plan that was foretold, one that is far away proves nothing.
-    const SlotIndex window = plan_.varies_much() ? kVaryingWindow : kNearWindow;
+    const SlotIndex window = plan_.varies_much() ? tuning::kVaryingWindow : tuning::kNearWindow;
     const SlotIndex until = std::min(plan_.requests(), cursor_ + window);
     if (const auto request = plan_.next_varying(key, cursor_, until)) return advance_to(*request);
   }
@@ -153,7 +153,7 @@ Replayer::Match Replayer::resynchronise(RequestKey key) {
 bool Replayer::shrunk_alike(RequestKey key) const noexcept {
   const double ratio = ratio_to_slot(key);
   return std::any_of(ratios_.begin(), ratios_.end(), [ratio](double one) {
-    return std::abs(ratio - one) <= kRatioTolerance * one;
+    return std::abs(ratio - one) <= tuning::kRatioTolerance * one;
   });
 }
 
@@ -172,7 +172,7 @@ double Replayer::ratio_to_slot(RequestKey key) const noexcept {
 // proves nothing.
 Replayer::Match Replayer::too_large(RequestKey key) {
   const SlotIndex request = cursor_;
-  if (grown_.size() < kMostGrown) grown_.push_back({request, key_bytes(key)});
+  if (grown_.size() < tuning::kMostGrown) grown_.push_back({request, key_bytes(key)});
   advance_to(request);
   refused_ = request;
   outgrown_ = true;
@@ -192,7 +192,7 @@ SlotIndex Replayer::find_skipped(RequestKey key) {
 }
 
 SlotIndex Replayer::find_near(RequestKey key) const noexcept {
-  const SlotIndex until = std::min(plan_.requests(), cursor_ + kNearWindow);
+  const SlotIndex until = std::min(plan_.requests(), cursor_ + tuning::kNearWindow);
   for (SlotIndex request = cursor_; request < until; ++request) {
     if (plan_.slot(request).key == key) return request;
   }
@@ -200,10 +200,10 @@ SlotIndex Replayer::find_near(RequestKey key) const noexcept {
 }
 
 SlotIndex Replayer::find_far(RequestKey key, bool rare_is_proof) const noexcept {
-  const std::uint64_t until = std::uint64_t{cursor_} + kFarWindow;
+  const std::uint64_t until = std::uint64_t{cursor_} + tuning::kFarWindow;
   SlotIndex from = cursor_;
-  const bool rare = rare_is_proof && plan_.occurrences(key) <= kRare;
-  for (int candidates = 0; candidates < kMostCandidates; ++candidates) {
+  const bool rare = rare_is_proof && plan_.occurrences(key) <= tuning::kRare;
+  for (int candidates = 0; candidates < tuning::kMostCandidates; ++candidates) {
     const auto found = plan_.next_exact(key, from);
     if (!found || *found >= until) break;
     if (rare || (*found > 0 && plan_.slot(*found - 1).key == missed_)) return *found;
@@ -299,14 +299,15 @@ void Replayer::make_late(Place& place, Tick tick) {
 Replayer::Match Replayer::advance_to(SlotIndex request) {
   pass(request);
   const SlotIndex recent =
-      request - std::min<SlotIndex>(request - cursor_, static_cast<SlotIndex>(kMostSkipped));
+      request -
+      std::min<SlotIndex>(request - cursor_, static_cast<SlotIndex>(tuning::kMostSkipped));
   for (SlotIndex at = recent; at < request; ++at) remember_skipped(at);
   cursor_ = request + 1;
   return {request};
 }
 
 void Replayer::remember_skipped(SlotIndex request) noexcept {
-  if (skipped_count_ == kMostSkipped) {
+  if (skipped_count_ == tuning::kMostSkipped) {
     std::copy(skipped_.begin() + 1, skipped_.end(), skipped_.begin());
     --skipped_count_;
   }

@@ -33,6 +33,7 @@
 #include "engine/replay/late_set.hpp"
 #include "engine/replay/replay_plan.hpp"
 #include "engine/statistics.hpp"
+#include "engine/tuning.hpp"
 
 namespace pgmo {
 
@@ -136,24 +137,15 @@ class Replayer {
   // Whether the request under the cursor is this one.
   bool expects(RequestKey key) const noexcept;
 
-  // How well an iteration's first requests fill the slots that they would have: kFullScore for each
-  // of exactly the planned size, less for smaller ones; -1 when one does not fit.
-  static constexpr int kFullScore = 8;
+  // How well an iteration's first requests fill the slots that they would have: tuning::kFullScore
+  // for each of exactly the planned size, less for smaller ones; -1 when one does not fit.
   int prefix_score(std::span<const RequestKey> keys) const noexcept;
 
   // Varying requests that were larger than their slots, since the last call.
   std::vector<Grown> take_grown() { return std::exchange(grown_, {}); }
 
  private:
-  static constexpr SlotIndex kNearWindow = 8;
-  static constexpr SlotIndex kFarWindow = 1u << 16;
-  static constexpr SlotIndex kVaryingWindow = 64;
-  static constexpr std::uint32_t kRare = 2;
-  static constexpr double kRatioTolerance = 1.0 / 64;
-  static constexpr int kMostCandidates = 32;
-  static constexpr std::size_t kMostSkipped = 16;
   static constexpr RequestKey kNoKey = ~RequestKey{0};
-  static constexpr std::size_t kMostGrown = std::size_t{1} << 20;
 
   struct Match {
     SlotIndex request = kNoSlot;
@@ -187,7 +179,7 @@ class Replayer {
   Tick now_ = -1;
   const ReplayPlan::End* end_;
   RequestKey missed_ = kNoKey;  // the previous request's, if the plan did not know it
-  std::array<SlotIndex, kMostSkipped> skipped_{};
+  std::array<SlotIndex, tuning::kMostSkipped> skipped_{};
   std::size_t skipped_count_ = 0;
   bool outgrown_ = false;           // the last varying request was larger than its slot
   std::array<double, 8> ratios_{};  // of varying requests to their slots, in this iteration

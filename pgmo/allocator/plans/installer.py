@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from pgmo.allocator import tuning
 from pgmo.allocator.adapters.relocation import LATE, Parked, Relocation, in_short
 from pgmo.allocator.plans.loop_planning import make_plan
 from pgmo.allocator.plans.observed_sizes import ObservedSizes
@@ -16,9 +17,6 @@ from pgmo.allocator.session.statistics import IterationStatistics, Phase
 from pgmo.errors import AdapterError, FileError
 from pgmo.profiler.profile import MAX_SIZE, Profile
 from pgmo.units import format_bytes
-
-_MOST_RENEWALS = 2
-"""Fresh arenas taken because others were held: each may cost as much memory again."""
 
 
 class Installer:
@@ -146,7 +144,7 @@ class Installer:
         share = max(held / max(1, statistics.requests), 1 - statistics.hit_bytes_rate)
         much = held and share > 1 - options.min_hit_rate
         self._held = self._held + 1 if much else 0
-        if self._held < 2 * options.patience or self._renewals >= _MOST_RENEWALS:
+        if self._held < 2 * options.patience or self._renewals >= tuning.MOST_RENEWALS:
             return
         self._held = 0
         self._renewals += 1

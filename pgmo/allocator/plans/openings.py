@@ -13,17 +13,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from pgmo.allocator import tuning
 from pgmo.allocator.plans.conversions import requests_of
 from pgmo.packing.plan import UNPLANNED, Plan
 from pgmo.profiler.iterations.request_pairs import UNPAIRED, align
 from pgmo.profiler.profile import NEVER
 from pgmo.profiler.recording import Iteration
-
-_ALIKE = 0.8
-"""Share of the requests of the shorter one that both must have, to be of one program."""
-
-_EQUAL = 1 / 3
-"""Share of these that must be of equal size: gradients, temporaries of the optimizer."""
 
 
 def openings(recorded: Plan, steady: list[Plan]) -> list[Plan]:
@@ -57,8 +52,8 @@ def _with_births(recorded: Plan, steady: Plan) -> Plan | None:
     paired = rows != UNPAIRED
     equal = np.count_nonzero(steady.size[rows[paired]] == recorded.size[others[paired]])
     # One may be a shorter sequence; what does not depend on that has the same size in both.
-    few = np.count_nonzero(paired) < _ALIKE * min(len(others), len(steady))
-    if few or equal < _EQUAL * np.count_nonzero(paired):
+    few = np.count_nonzero(paired) < tuning.ALIKE_SHARE * min(len(others), len(steady))
+    if few or equal < tuning.EQUAL_SHARE * np.count_nonzero(paired):
         return None
     # Each birth comes before the first request behind it that the steady plan has, too.
     before = np.full(len(recorded) + 1, len(steady))
@@ -67,7 +62,7 @@ def _with_births(recorded: Plan, steady: Plan) -> Plan | None:
     # What else only the first iteration asks for is known, too, but has no slot. Where much is
     # left over, it was a longer sequence, and that is what is left.
     once = born.copy()
-    if np.count_nonzero(~paired) <= (1 - _ALIKE) * len(others):
+    if np.count_nonzero(~paired) <= (1 - tuning.ALIKE_SHARE) * len(others):
         once[others[~paired]] = True
     births = np.flatnonzero(once)
     place = before[births]

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pgmo import _core
+from pgmo.allocator import tuning
 from pgmo.allocator.adapters.adapter import Adapter, Memory
 from pgmo.allocator.plans.layout import Layout
 from pgmo.errors import AdapterError, PlanError
@@ -19,16 +20,8 @@ from pgmo.packing.plan import UNPLANNED, Plan
 from pgmo.packing.validator import validate
 from pgmo.profiler.profile import NEVER, Profile
 
-_LITTLE, _LARGE_ARENA = 1024, 32 << 20
-"""Share of the arena up to which a block that outlives a period, as a loss does, is left to the
-framework: arenas that are exchanged would wait for it, so that two of them are held. And bytes of
-an arena from which on that matters."""
-
 _SPILL = -1
 """In the place of a stream: the arena of what plans spill."""
-
-_SHRINK = 0.9
-"""Arenas are exchanged for smaller ones only if those need less than this share of them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +87,7 @@ class PlanSet:
         return (
             not self._engine.has_arena
             or not self._layout.covers(needed)
-            or needed.size < _SHRINK * self._layout.size
+            or needed.size < tuning.SHRINK_SHARE * self._layout.size
         )
 
     def install(self, plans: list[PlannedProfile]) -> None:
@@ -232,9 +225,11 @@ class PlanSet:
                 self._engine.add_arena(stream, begin, memory.base, memory.bytes, *memory.owner)
 
     def _add(self, plan: Plan, offset: np.ndarray, alternate: np.ndarray) -> None:
-        if self._adapter.fragments and self._layout.size >= _LARGE_ARENA:
+        if self._adapter.fragments and self._layout.size >= tuning.LARGE_ARENA:
             # What is rebound lives on past every boundary, and cannot be moved like a gradient.
-            rebound = (alternate != UNPLANNED) & (plan.size <= self._layout.size // _LITTLE)
+            rebound = (alternate != UNPLANNED) & (
+                plan.size <= self._layout.size * tuning.LITTLE_SHARE
+            )
             offset = np.where(rebound, UNPLANNED, offset)
             alternate = np.where(rebound, UNPLANNED, alternate)
         streams, stream_index = np.unique(plan.stream, return_inverse=True)

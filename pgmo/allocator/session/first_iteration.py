@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from pgmo.allocator import tuning
 from pgmo.allocator.plans.installer import Installer
 from pgmo.allocator.plans.loop_planning import for_opening, make_plan
 from pgmo.allocator.plans.openings import openings
@@ -18,9 +19,6 @@ from pgmo.profiler.iterations.step_finder import Steady
 from pgmo.profiler.profile import Profile, ProfileMeta
 from pgmo.profiler.recording import Iteration
 from pgmo.profiler.tag import Tag
-
-_SAME_PROGRAM = 0.5
-"""Share of the first iteration's requests that plans have to expect, to be those of the program."""
 
 
 class FirstIteration:
@@ -83,7 +81,7 @@ class FirstIteration:
         """
         self.running = False
         self._engine.close_opening_region()
-        return statistics.known_rate >= _SAME_PROGRAM
+        return statistics.known_rate >= tuning.SAME_PROGRAM_SHARE
 
     def note(
         self,

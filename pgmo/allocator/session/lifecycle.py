@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 
+from pgmo.allocator import tuning
 from pgmo.allocator.adapters.adapter import Adapter
 from pgmo.allocator.plans.conversions import requests_of
 from pgmo.allocator.plans.initial_plan import load_given
@@ -42,12 +43,6 @@ from pgmo.profiler.iterations.step_finder import Steady, best_effort, compare, f
 from pgmo.profiler.profile import Profile, ProfileMeta
 from pgmo.profiler.recording import Iteration, split
 from pgmo.version import __version__
-
-_FOLLOWERS = 2
-"""Complete iterations after the reference before it is planned: they show what is freed later."""
-
-_MOST_UNSTEADY = 2
-"""Recordings without agreement after which a program is taken for one that never repeats."""
 
 
 class Lifecycle:
@@ -161,7 +156,7 @@ class Lifecycle:
             return
         iterations = split(self._engine.events())
         last = self._recorder.iterations >= self._options.max_record_iterations
-        steady = [one for one in find_all(iterations) if last or one.followers >= _FOLLOWERS]
+        steady = [one for one in find_all(iterations) if last or one.followers >= tuning.FOLLOWERS]
         new = [one for one in steady if not is_planned(self._plans.all, iterations[one.reference])]
         completing = self._watch.completing
         if new:
@@ -234,9 +229,9 @@ class Lifecycle:
         # Leaking, for structures may take turns and one of them be strange each time; an evaluation
         # now and then is not worth a plan.
         self._poor = self._poor + 2 if strange else max(0, self._poor - 1)
-        if self._poor < 2 * self._patience or state.unsteady > _MOST_UNSTEADY:
+        if self._poor < 2 * self._patience or state.unsteady > tuning.MOST_UNSTEADY:
             return
-        if state.unsteady == _MOST_UNSTEADY:
+        if state.unsteady == tuning.MOST_UNSTEADY:
             state.unsteady += 1
             state.warn("this program's iterations never repeat; it is not recorded again")
             return

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pgmo.allocator import tuning
 from pgmo.allocator.plans.installer import Installer
 from pgmo.allocator.session.learning import learn, rows_of_iteration
 from pgmo.allocator.session.recorder import Recorder
@@ -20,31 +21,6 @@ from pgmo.profiler.recording import split
 
 if TYPE_CHECKING:
     from pgmo.allocator.plans.plan_set import PlannedProfile
-
-_GROWTHS_WITHOUT_HEADROOM = 3
-"""Times that a plan is made for just the sizes seen; later ones leave some more."""
-
-_HEADROOM = 1 / 16
-"""Share by which later growths are planned larger, at most: twice what it was at the last one."""
-
-_GOOD = 0.999
-"""Share of an iteration's bytes from slots from which on there is nothing to learn from it."""
-
-_WORTHWHILE, _RECENT, _MOST_POOR = 0.6, 12, 7
-"""Share of bytes from an arena below which it costs more than it saves; of so many of the last
-iterations so many may be below."""
-
-_STRANGE, _LARGER, _MOST_DISORDER = 0.05, 0.005, 6
-"""Shares of an iteration's requests that no plan expects, and that are too large while most have
-slots, from which on it is no other length of a known structure: batches of experts have sizes that
-depend on data. And the highest score of such iterations; at half of it they are taken for the rule,
-until it is back at zero."""
-
-_LONG = 256
-"""Good iterations in a row after which the program is not watched any more."""
-
-_MOST_LESSONS, _EARNED = 64, 0.5
-"""Plans that may be made from single iterations, in a row; and what a good iteration adds."""
 
 
 class ReplayMonitor:
@@ -66,13 +42,13 @@ class ReplayMonitor:
         self._recorder = recorder
         self._engine = state.adapter.engine
         self._releases_outgrown = state.adapter.releases_outgrown
-        self._engine.yield_when_outgrown(
-            self._releases_outgrown
-        )  # the last session may have left it off
+        # The last session may have left it off.
+        self._engine.yield_when_outgrown(self._releases_outgrown)
         self._watching = self._watched = False  # whether replayed iterations are recorded
-        self._recent: deque[bool] = deque(maxlen=_RECENT)  # whether iterations were worthwhile
+        # Whether iterations were worthwhile.
+        self._recent: deque[bool] = deque(maxlen=tuning.RECENT_ITERATIONS)
         self._good = 0  # successive iterations that were served well
-        self._credit = float(_MOST_LESSONS)  # plans that may be made at once
+        self._credit = float(tuning.MOST_LESSONS)  # plans that may be made at once
         self._growths = 0
         self._disorder = 0  # grows with iterations whose requests no plan expects
         self._orderly = True
@@ -88,7 +64,7 @@ class ReplayMonitor:
         """Records the next iteration, too, unless all has gone well for long."""
         self._good = self._good + 1 if good else 0
         self._watched = self._watching
-        self._watching = self._good < _LONG and self._state.phase is Phase.REPLAY
+        self._watching = self._good < tuning.LONG_WATCH and self._state.phase is Phase.REPLAY
         if self._watching:
             self._engine.start_recording()
         elif self._watched:
@@ -97,20 +73,20 @@ class ReplayMonitor:
     def judge(self, statistics: IterationStatistics, grown: bool) -> bool:
         """Whether an iteration was served well; good ones earn credit for lessons."""
         if not statistics.misses["no_arena"]:  # without one nothing was wasted
-            served = statistics.inside_rate >= _WORTHWHILE
+            served = statistics.inside_rate >= tuning.WORTHWHILE_SHARE
             planned = statistics.hits + statistics.misses["persistent"]
             # What the plan itself leaves out, as a stream's blocks, was expected.
-            self._recent.append(served or planned >= _WORTHWHILE * statistics.requests)
+            self._recent.append(served or planned >= tuning.WORTHWHILE_SHARE * statistics.requests)
         change = 1 if _disorderly(statistics) else -1
-        self._disorder = min(_MOST_DISORDER, max(0, self._disorder + change))
-        if self._disorder in (0, _MOST_DISORDER // 2):
+        self._disorder = min(tuning.MOST_DISORDER, max(0, self._disorder + change))
+        if self._disorder in (0, tuning.MOST_DISORDER // 2):
             self._orderly = self._disorder == 0
         # The framework serves an iteration of longer sequences better than gaps of the arena do,
         # but sizes that depend on data are too large for their slots by chance, and not by much.
         self._engine.yield_when_outgrown(self._releases_outgrown and self._orderly)
-        good = statistics.hit_bytes_rate >= _GOOD and not grown
+        good = statistics.hit_bytes_rate >= tuning.GOOD_SHARE and not grown
         if good:
-            self._credit = min(_MOST_LESSONS, self._credit + _EARNED)
+            self._credit = min(tuning.MOST_LESSONS, self._credit + tuning.LESSON_EARNED)
         return good
 
     @property
@@ -121,7 +97,7 @@ class ReplayMonitor:
     @property
     def objection(self) -> str:
         """Why an arena does not pay, in plain words; "" as long as it does."""
-        if self._recent.count(False) <= _MOST_POOR:
+        if self._recent.count(False) <= tuning.MOST_POOR:
             return ""
         threads = self._state.turns.threads
         why = (
@@ -133,8 +109,8 @@ class ReplayMonitor:
         )
         return (
             "too little of each iteration repeats for an arena to pay: "
-            f"{_MOST_POOR + 1} of the last {len(self._recent)} had less than "
-            f"{_WORTHWHILE:.0%} of their bytes in the arena ({why})"
+            f"{tuning.MOST_POOR + 1} of the last {len(self._recent)} had less than "
+            f"{tuning.WORTHWHILE_SHARE:.0%} of their bytes in the arena ({why})"
         )
 
     def learn(self, statistics: IterationStatistics) -> bool:
@@ -152,7 +128,7 @@ class ReplayMonitor:
             iterations[-1],
             statistics.plan,
             planning=self._state.planning,
-            headroom=_HEADROOM if self._growths >= _GROWTHS_WITHOUT_HEADROOM else 0.0,
+            headroom=tuning.HEADROOM if self._growths >= tuning.GROWTHS_WITHOUT_HEADROOM else 0.0,
         )
         if lesson is None or not installer.affordable(lesson.plans):
             return False
@@ -219,9 +195,9 @@ class ReplayMonitor:
             size[ordinal] = max(size[ordinal], larger)
         self._state.replans += 1
         self._growths += 1
-        if self._growths > _GROWTHS_WITHOUT_HEADROOM:
+        if self._growths > tuning.GROWTHS_WITHOUT_HEADROOM:
             # Lengths that rise step by step would be planned again at every step.
-            size = np.where(profile.varying, size + (size * _HEADROOM).astype(np.int64), size)
+            size = np.where(profile.varying, size + (size * tuning.HEADROOM).astype(np.int64), size)
         if not self._installer.replan(profile.widened(size), number):
             return False
         self.restart()
@@ -237,5 +213,7 @@ class ReplayMonitor:
 def _disorderly(statistics: IterationStatistics) -> bool:
     """Whether sizes seem to depend on data: longer sequences make nearly all requests too large."""
     misses, requests = statistics.misses, statistics.requests
-    some_larger = misses["too_large"] > _LARGER * requests and 2 * statistics.hits > requests
-    return misses["unknown"] > _STRANGE * requests or some_larger
+    some_larger = (
+        misses["too_large"] > tuning.LARGER_SHARE * requests and 2 * statistics.hits > requests
+    )
+    return misses["unknown"] > tuning.STRANGE_SHARE * requests or some_larger

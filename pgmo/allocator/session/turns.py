@@ -17,20 +17,8 @@ from collections import Counter, deque
 from collections.abc import Callable
 
 from pgmo import _core
+from pgmo.allocator import tuning
 from pgmo.errors import SessionError
-
-_PATIENCE = 4
-"""Iterations of another thread in a row, after which the session follows that one."""
-
-_TAIL = 1 / 8
-"""Share of a thread's requests up to which those of its predecessor are what that does after its
-step, and not an iteration at the same time."""
-
-_SHARE = 0.05
-"""Of an iteration's requests, from which on a thread counts among those that request memory."""
-
-_RECENT = 3
-"""Iterations that tell whether another thread is at work."""
 
 BESIDE = (
     "several threads train at the same time: the iterations of one of them are planned and served, "
@@ -64,7 +52,7 @@ class Turns:
         self._apart = False  # whether a thread has paused while another one went on
         self._whole = True
         self._train_together = False
-        self._recent = deque([1], maxlen=_RECENT)  # threads of the last iterations
+        self._recent = deque([1], maxlen=tuning.RECENT_TURNS)  # threads of the last iterations
 
     # --- iterations -----------------------------------------------------------------------------
 
@@ -143,7 +131,7 @@ class Turns:
             if not self._has_waited(me):
                 return False  # its iterations are those of another device
             self._follow(me)
-        elif theirs[1] > mine[0] or theirs[2] > _TAIL * mine[2]:
+        elif theirs[1] > mine[0] or theirs[2] > tuning.TAIL_SHARE * mine[2]:
             self._stand_beside(me)
             return False
         else:
@@ -151,7 +139,7 @@ class Turns:
         return True
 
     def _has_waited(self, me: threading.Thread) -> bool:
-        return self._calls[me] >= _PATIENCE
+        return self._calls[me] >= tuning.TURN_PATIENCE
 
     def _follow(self, me: threading.Thread) -> None:
         self._owner = me
@@ -178,7 +166,7 @@ class Turns:
     def _counted(self) -> bool:
         active = self._engine.threads()
         if len(active) > 1:
-            enough = _SHARE * sum(count for *_, count in active)
+            enough = tuning.THREAD_SHARE * sum(count for *_, count in active)
             # Autograd's threads are dummies at the most, where a hook has asked for the thread.
             pythons = {
                 thread.native_id

@@ -1,0 +1,53 @@
+// The numbers by which replay recognises requests, with their reasons. They decide what is found,
+// and how long is looked for it; no value of theirs can serve a range in which a block lives.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace pgmo::tuning {
+
+// --- which plan an iteration follows ---
+
+// Its first requests tell: structures that begin alike for longer are told apart as they go on.
+constexpr std::uint32_t kPrefix = 16;
+
+// Of a prefix, for a request of exactly the planned size.
+constexpr int kFullScore = 8;
+
+// --- a request that is not the expected one ---
+
+// Requests ahead in which one is looked for that some other thread may have overtaken.
+constexpr std::uint32_t kNearWindow = 8;
+
+// The same in plans in which many sizes vary, where near misses are common.
+constexpr std::uint32_t kVaryingWindow = 64;
+
+// Of a plan's requests, those that vary: from which share on they are many.
+constexpr double kVaryingShare = 1.0 / 16;
+
+// Requests ahead in which a branch of the program that was skipped is looked for.
+constexpr std::uint32_t kFarWindow = 1u << 16;
+
+// Places there that are tried, each by the requests that would follow.
+constexpr int kMostCandidates = 32;
+
+// Requests of this size in a whole plan, up to which one of them proves where the program is.
+constexpr std::uint32_t kRare = 2;
+
+// By which the sizes of one iteration may differ from those planned by one factor: alignment.
+constexpr double kRatioTolerance = 1.0 / 64;
+
+// Requests that were passed over and may still come, out of order.
+constexpr std::size_t kMostSkipped = 16;
+
+// Requests larger than planned that are remembered: the plan is made anew long before.
+constexpr std::size_t kMostGrown = std::size_t{1} << 20;
+
+// --- large blocks ---
+
+// Of an arena: a block from which on it matters where it lies.
+constexpr double kLargeShare = 1.0 / 32;
+
+}  // namespace pgmo::tuning

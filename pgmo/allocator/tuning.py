@@ -1,0 +1,100 @@
+"""Every number by which sessions decide, with its reason. Shares are fractions.
+
+None of them can make a result wrong, or two blocks overlap: they trade memory against time, and
+patience against haste. The engine's own are in csrc/engine/tuning.hpp.
+"""
+
+# --- recording ---
+
+FOLLOWERS = 2
+"""Complete iterations after the reference before it is planned: they show what is freed later."""
+
+MOST_UNSTEADY = 2
+"""Recordings without agreement after which a program is taken for one that never repeats."""
+
+MOST_TAGGED = 3
+"""Iterations that are tagged at most, where something is compiled in each."""
+
+# --- the first iteration ---
+
+SAME_PROGRAM_SHARE = 0.5
+"""Of the first iteration's requests: those that plans have to expect, to be the program's."""
+
+ALIKE_SHARE = 0.8
+"""Of the requests of the shorter one: those that a first iteration and a steady one must both have,
+to be of one program."""
+
+EQUAL_SHARE = 1 / 3
+"""Of those: the ones that must be of equal size, as gradients and temporaries of the optimizer."""
+
+# --- learning from replayed iterations ---
+
+GOOD_SHARE = 0.999
+"""Of an iteration's bytes, from slots: from which on there is nothing to learn from it."""
+
+LONG_WATCH = 256
+"""Good iterations in a row after which the program is not watched any more."""
+
+GROWTHS_WITHOUT_HEADROOM = 3
+"""Times that a plan is made for just the sizes seen; later ones leave some more."""
+
+HEADROOM = 1 / 16
+"""By which later growths are planned larger, at most: twice what it was at the last one."""
+
+MOST_LESSONS = 64
+"""Plans that may be made from single iterations, in a row: each keeps the loop waiting."""
+
+LESSON_EARNED = 0.5
+"""Of such a plan: what a good iteration adds to those that may be made."""
+
+STRANGE_SHARE = 0.05
+"""Of an iteration's requests, that no plan expects: from which on it is no other length of a known
+structure. Batches of experts have sizes that depend on data."""
+
+LARGER_SHARE = 0.005
+"""The same of requests that are too large, while most have slots."""
+
+MOST_DISORDER = 6
+"""The highest score of such iterations; at half of it they are taken for the rule, until it is back
+at zero."""
+
+# --- giving up ---
+
+WORTHWHILE_SHARE = 0.6
+"""Of an iteration's bytes, from an arena: below it an arena costs more than it saves."""
+
+RECENT_ITERATIONS = 12
+"""The last ones that are looked at for that."""
+
+MOST_POOR = 7
+"""Of these: how many may be below it."""
+
+# --- arenas ---
+
+SHRINK_SHARE = 0.9
+"""Of an arena: one is exchanged for a smaller one only if that needs less."""
+
+LITTLE_SHARE = 1 / 1024
+"""Of an arena: a block that outlives a period, as a loss does, and takes no more is left to the
+framework. Arenas that are exchanged would wait for it, so that two of them are held."""
+
+LARGE_ARENA = 32 << 20
+"""Bytes of an arena from which on that matters."""
+
+MOST_RENEWALS = 2
+"""Fresh arenas taken because others were held: each may cost as much memory again."""
+
+# --- threads ---
+
+TURN_PATIENCE = 4
+"""Iterations of another thread in a row, after which the session follows that one."""
+
+TAIL_SHARE = 1 / 8
+"""Of a thread's requests: up to which those of its predecessor are what that does after its step,
+and not an iteration at the same time."""
+
+THREAD_SHARE = 0.05
+"""Of an iteration's requests: from which on a thread counts among those that request memory."""
+
+RECENT_TURNS = 3
+"""Iterations that tell whether another thread is at work."""
