@@ -7,7 +7,7 @@ Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of pg
     python bench/caching_model.py --table
 
 Each network is trained under each setting, all of its requests recorded. `model` replays the
-requests of that very run; `foretold` replays those of the run under default settings, and so says
+requests of that very run; `predicted` replays those of the run under default settings, and so says
 before anyone tries it what the other setting would reserve. `requests_off` counts the requests
 after which the model has not reserved exactly what PyTorch had.
 """
@@ -150,7 +150,7 @@ def compare(run: Run, genuine: dict[str, Any], trace: Trace, usual: Trace) -> di
     # A limit that the program sets is a part of the whole card, anything else of what is free.
     capacity = run.card if run.fraction is not None else genuine["capacity"]
     model = simulate_trace(trace, run.settings, capacity)
-    foretold = simulate_trace(usual, run.settings, capacity)
+    predicted = simulate_trace(usual, run.settings, capacity)
     taken = np.isin(trace.kind, (Event.SEGMENT_ALLOC, Event.SEGMENT_MAP)) * trace.size
     given = np.isin(trace.kind, (Event.SEGMENT_FREE, Event.SEGMENT_UNMAP)) * trace.size
     curve = np.cumsum(taken - given)[trace.kind == Event.ALLOC]
@@ -163,7 +163,7 @@ def compare(run: Run, genuine: dict[str, Any], trace: Trace, usual: Trace) -> di
         "model_retries": model.retries,
         "model_fails_at": model.failed,
         "requests_off": int((model.reserved != curve).sum()),
-        "foretold": foretold.peak_reserved,
+        "predicted": predicted.peak_reserved,
     }
 
 
@@ -192,11 +192,11 @@ def table(rows: list[dict[str, Any]]) -> str:
     """The rows in Markdown."""
     lines = [
         "| network | setting | card | requests | PyTorch reserves | model | requests off "
-        "| foretold |",
+        "| predicted |",
         "|---|---|---:|---:|---:|---:|---:|---:|",
     ]
     for row in rows:
-        off = [100 * (row[key] / row["reserved"] - 1) for key in ("model", "foretold")]
+        off = [100 * (row[key] / row["reserved"] - 1) for key in ("model", "predicted")]
         setting = row["conf"] or "default"
         if row["fraction"]:
             setting += f", limit {row['fraction']:.0%}"

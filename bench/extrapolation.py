@@ -1,4 +1,4 @@
-"""Profiles foretold from small batches, against those recorded at the large one.
+"""Profiles predicted from small batches, against those recorded at the large one.
 
     python bench/extrapolation.py
     python bench/extrapolation.py --networks gpt lstm
@@ -34,12 +34,12 @@ from pgmo.units import format_bytes
 
 @dataclass(frozen=True)
 class Case:
-    """A network, the points at which it is recorded, and the one that is foretold.
+    """A network, the points at which it is recorded, and the one that is predicted.
 
     Args:
         network: its name.
         points: of the recordings.
-        target: what is foretold.
+        target: what is predicted.
     """
 
     network: str
@@ -110,7 +110,7 @@ def measure(case: Case) -> dict[str, Any]:
         "points": case.points,
         "target": case.target,
         "laws": dict(Counter(steady.kinds.tolist())),
-        "foretold": repr(steady),
+        "predicted": repr(steady),
         "requests": len(profile),
         "requests_recorded": len(truth),
         "arena": pgmo.plan(profile, effort="fast").arena,

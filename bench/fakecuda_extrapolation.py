@@ -1,4 +1,4 @@
-"""A batch that cannot be recorded on its card, begun from what small ones foretell.
+"""A batch that cannot be recorded on its card, begun from what small ones predict.
 
 Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of pgmo/rehearsal.
 

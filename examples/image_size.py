@@ -5,7 +5,7 @@
 
 An image of side s is a sequence of (s / 8)^2 patches, and attention has scores for each pair of
 them: 16 tokens at 32 pixels, 784 at 224, 2,401 times as many scores. Recordings at the small sizes
-show how every request follows from the number of tokens. What they foretell of the large one is
+show how every request follows from the number of tokens. What they predict of the large one is
 printed first; then it is really run, and both are compared.
 """
 
@@ -67,7 +67,7 @@ def train(
     profile: pgmo.Profile | None = None,
     opening: pgmo.Profile | None = None,
 ) -> pgmo.Session:
-    """Trains for some iterations: recording, or from a profile that was foretold."""
+    """Trains for some iterations: recording, or from a profile that was predicted."""
     torch.manual_seed(0)
     model = VisionTransformer(side=largest)
     optimizer = torch.optim.AdamW(model.parameters())
@@ -83,7 +83,7 @@ def train(
 
 
 def main() -> None:
-    """Records small images, foretells the large one, and compares."""
+    """Records small images, predicts the large one, and compares."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--small", type=int, nargs="+", default=[32, 48, 64], help="pixels")
     parser.add_argument("--large", type=int, default=224, help="pixels")
@@ -100,7 +100,7 @@ def main() -> None:
     arena = pgmo.plan(large).arena
     small = pgmo.plan(recorded[0].profile).arena
     print(f"{args.small[0]:4} pixels: {format_bytes(small):>9}, recorded")
-    print(f"{args.large:4} pixels: {format_bytes(arena):>9}, foretold, {arena / small:.0f} times")
+    print(f"{args.large:4} pixels: {format_bytes(arena):>9}, predicted, {arena / small:.0f} times")
 
     session = train(args.large, args.large, args.batch, large, opening.at(tokens=wanted))
     truth = pgmo.plan(train(args.large, args.large, args.batch).profile).arena

@@ -176,7 +176,9 @@ def read(
     since: Mapping[str, int] | None = None,
     nests: bool = False,
 ) -> Archive:
-    """Reads an archive back, or says what is wrong with it. Source of the checks: DESIGN section 7.
+    """Reads an archive back, or says what is wrong with it.
+
+    Why all is checked before anything is used: docs/design.md, section 11.
 
     Args:
         path: the file.

@@ -99,7 +99,7 @@ def work(job: Job) -> dict[str, Any]:
 def _largest(job: Job) -> dict[str, Any]:
     """The largest batch of those tried that trains within the limit, and the least that does not.
 
-    What two batches reserve foretells the next to try. The answer is right to a tenth, or to what
+    What two batches reserve predicts the next to try. The answer is right to a tenth, or to what
     `TRIES` allow.
     """
     import torch

@@ -8,7 +8,7 @@ from workloads import LENGTHS, Lengths, Shape
 CONTENDERS = ("default", "expandable", "pgmo", "pgmo_saved_plan")
 EXTRAPOLATED = "pgmo_extrapolated"
 """Records at small batches on the same card, and begins at the batch of the job from what those
-foretell."""
+predict."""
 
 SMALL_GPT = Lengths(64, 16, 128, 8, (16, 32, 48, 64, 96, 128))
 

@@ -128,17 +128,17 @@ def open_session(job: Job) -> Any:
 
 
 def open_extrapolated(job: Job) -> Any:
-    """A session that records, or one that begins from what the recordings foretell."""
+    """A session that records, or one that begins from what the recordings predict."""
     import pgmo
 
     if job.save:
         return pgmo.optimize(device="cuda", record_only=True)
     folder, batches = Path(job.plan), job.recorded_at
-    foretold = [
+    predicted = [
         pgmo.extrapolate([folder / f"{name}-{batch}" for batch in batches], batch=batches)
         for name in ("steady", "opening")
     ]
-    steady, opening = (one.at(batch=job.batch) for one in foretold)
+    steady, opening = (one.at(batch=job.batch) for one in predicted)
     return pgmo.optimize(device="cuda", profile=steady, opening=opening)
 
 

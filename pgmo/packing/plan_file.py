@@ -1,4 +1,4 @@
-"""`*.pgmoplan` files: a plan as a sealed archive of columns (DESIGN section 7).
+"""`*.pgmoplan` files: a plan as a sealed archive of columns (docs/design.md, section 11).
 
     gpt.pgmoplan
     +--------------------------------+

@@ -1,4 +1,4 @@
-"""`*.pgmoprof` files: a profile as a sealed archive of columns (DESIGN section 7).
+"""`*.pgmoprof` files: a profile as a sealed archive of columns (docs/design.md, section 11).
 
 lm.pgmoprof
 +--------------------------+

@@ -79,7 +79,7 @@ def recompute(
     Source:
         Kusumoto et al., "A Graph Theoretic Framework of Recomputation Algorithms for
         Memory-Efficient Backpropagation" (2019), arXiv 1905.11722, for the problem; the search and
-        the schedule that it is measured on are described in docs/design.md.
+        the schedule that it is measured on are described in docs/design.md, section 9.
     """
     if not isinstance(model, nn.Module):
         raise OptionError(f"model is a {type(model).__name__}; give a torch.nn.Module")

@@ -73,7 +73,7 @@ def reserved_lines(told: "Explanation") -> list[str]:
             f"for these blocks, {one.fragmentation:.1%} of it in none of them{ran_out}"
         )
     if told.plan is not None:
-        proof = ", and fixed places allow no less" if told.plan.optimal else ""
+        proof = ", optimal for fixed offsets" if told.plan.optimal else ""
         lines.append(
             f"plan        needs {format_bytes(told.plan.arena)}, {told.plan.gap:.2%} above the "
             f"bound{proof}"

@@ -38,5 +38,5 @@ bench-fakecuda: fakecuda  ## measure device memory on the CUDA build of PyTorch,
 .PHONY: check-model
 check-model: fakecuda  ## compare the model of PyTorch's allocator with the genuine one
 	PYTHONPATH=. $(FAKECUDA_OUT)/run $(FAKECUDA_PYTHON) tests/fakecuda/check_model.py \
-	  --programs 20 --record tests/unit/profiler/recorded_reserved.json
+	  --programs 20 --record tests/unit/profiler/caching/recorded_reserved.json
 	$(FAKECUDA_PYTHON) bench/caching_model.py --stub $(FAKECUDA_OUT)

@@ -45,15 +45,15 @@ def test_the_benchmark_measures_pytorchs_own_allocators(tmp_path):
     assert f"| {batches['default']} | {batches['expandable']} | {batches['bound']} |" in largest
 
 
-def test_a_batch_is_begun_from_what_small_ones_foretell(tmp_path):
+def test_a_batch_is_begun_from_what_small_ones_predict(tmp_path):
     """Its kernels take buffers that of the recorded batches only the largest shows."""
     found = quick("fakecuda_extrapolation.py", tmp_path / "results.json")
-    default, foretold = found["rows"]
-    assert default["trained"] == foretold["trained"] == 6
-    assert foretold["replaying_from"] == 0
-    assert foretold["first_hit_bytes_rate"] >= 0.99
-    assert foretold["hit_bytes_rate"] >= 0.99
-    assert foretold["reserved"] < default["reserved"]
+    default, predicted = found["rows"]
+    assert default["trained"] == predicted["trained"] == 6
+    assert predicted["replaying_from"] == 0
+    assert predicted["first_hit_bytes_rate"] >= 0.99
+    assert predicted["hit_bytes_rate"] >= 0.99
+    assert predicted["reserved"] < default["reserved"]
 
 
 def test_the_largest_batch_by_recomputation(tmp_path):

@@ -75,10 +75,10 @@ def train_unseen(name, batch, iterations=5, **options):
     return session
 
 
-def check_foretold(steady, run):
-    """What is foretold of batch 64 is like a recording there, on every processor.
+def check_predicted(steady, run):
+    """What is predicted of batch 64 is like a recording there, on every processor.
 
-    What a tensor needs is foretold exactly. What kernels work in, and is gone at once, depends on
+    What a tensor needs is predicted exactly. What kernels work in, and is gone at once, depends on
     the processor and follows no law: now and then a kernel takes one that no small batch shows.
     """
     large, truth = steady.at(batch=64), run(64, record_only=True).profile
@@ -119,7 +119,7 @@ def test_three_small_batches_serve_a_large_one_from_its_first_iteration(train, n
     # Optimizer state, which is born in the first one, included.
     assert min(one.hit_bytes_rate for one in session.history) >= 0.98
     assert session.summary().recorded == 0
-    check_foretold(steady, run)
+    check_predicted(steady, run)
 
 
 @pytest.mark.parametrize("instructions", instruction_sets.ALL)
@@ -162,7 +162,7 @@ def test_another_network_is_refused_with_the_first_request_that_differs(train):
         pgmo.extrapolate([wide, other], batch=[2, 4])
 
 
-def test_the_example_foretells_a_large_image_from_small_ones(tmp_path):
+def test_the_example_predicts_a_large_image_from_small_ones(tmp_path):
     script = Path(__file__).parents[2] / "examples/image_size.py"
     shown = running.run(tmp_path, script, "--small", "16", "24", "32", "--large", "96").stdout
     assert float(re.search(r"error: ([+-]\d+\.\d+)%", shown)[1]) == pytest.approx(0, abs=1)

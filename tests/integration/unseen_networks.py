@@ -1,4 +1,4 @@
-"""Small networks that nothing in pgmo was tuned on: what is foretold of them is tested."""
+"""Small networks that nothing in pgmo was tuned on: what is predicted of them is tested."""
 
 import torch
 from torch import nn

@@ -6,7 +6,7 @@
 //     of B       first 4, last 5, count 2 | nothing
 //
 // An iteration is one thread's work. When several threads train at the same time, their requests
-// mingle in an order that no plan can foretell; from this account the session learns that they do.
+// mingle in an order that no plan can predict; from this account the session learns that they do.
 // All but one are then delegated: the engine does not hear of their requests.
 //
 // Threads go by the number that the system gives them, which Python knows, too. It is given again

@@ -140,7 +140,7 @@ Replayer::Match Replayer::resynchronise(RequestKey key) {
   }
   if (larger) return too_large(key);
   if (!known) {
-    // Where few vary, as in a plan that was foretold, one that is far away proves nothing.
+    // Where few vary, as in a plan that was predicted, one that is far away proves nothing.
     const SlotIndex window = plan_.varies_much() ? tuning::kVaryingWindow : tuning::kNearWindow;
     const SlotIndex until = std::min(plan_.requests(), cursor_ + window);
     if (const auto request = plan_.next_varying(key, cursor_, until)) return advance_to(*request);

@@ -11,8 +11,8 @@ G: blocks that the next iteration frees, most of all gradients. They have slots 
 as long as they live elsewhere, they and the arena are held at once. They go to the host, and from
 there into their slots.
 
-When in doubt a block stays where it is, and the summary says so. Source of the first idea:
-DESIGN section 5; of the second: the wrapping lifetimes of section 2.
+When in doubt a block stays where it is, and the summary says so. docs/design.md, section 5.4, has
+the reasons; the second idea follows from wrapping lifetimes (docs/glossary.md).
 """
 
 from collections import Counter

@@ -23,7 +23,7 @@ class Installer:
     """The way of plans into replay.
 
     Args:
-        course: where the session stands.
+        state: where the session stands.
         recorder: is stopped when all is given up.
 
     Attributes:

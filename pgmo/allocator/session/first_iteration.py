@@ -25,7 +25,7 @@ class FirstIteration:
     """What is special about it: optimizer state is born, and stays for good.
 
     Args:
-        course: where the session stands.
+        state: where the session stands.
         installer: has the plans.
 
     Attributes:

@@ -1,7 +1,7 @@
 """What a session does at the end of each iteration: record on, plan, replay, record again.
 
-    course            where it stands           recorder          recording, tags
-    installer         plans into the engine     watch             lessons of replayed iterations
+    state             where it stands           recorder          recording, tags
+    installer         plans into the engine     replay_monitor    lessons of replayed iterations
     first_iteration   the opening               lifecycle         which of them comes next
 
 Kept apart from `session.py`, which is about how a program uses it, and from the frameworks.

@@ -18,7 +18,7 @@ class Recorder:
     """Recording as a phase of the session, in which nothing is learned before it ends.
 
     Args:
-        course: where the session stands.
+        state: where the session stands.
         tally: counts recorded iterations by their events.
 
     Attributes:

@@ -27,7 +27,7 @@ class ReplayMonitor:
     """What replayed iterations teach.
 
     Args:
-        course: where the session stands.
+        state: where the session stands.
         installer: gets the plans that are made.
         recorder: is stopped when there is nothing more to watch.
 

@@ -180,7 +180,7 @@ def packing_lines(fields: Mapping[str, Any]) -> list[str]:
 
 def _solution(fields: Mapping[str, Any]) -> list[str]:
     """What a plan and a packing have in common."""
-    proof = "; fixed places allow no less" if fields["optimal"] else ""
+    proof = "; optimal for fixed offsets" if fields["optimal"] else ""
     if not fields["optimal"] and fields["bound"] > fields["max_load"]:
         proof = f"; none is below {format_bytes(fields['bound'])}"
     return [

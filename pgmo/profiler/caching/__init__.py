@@ -1,1 +1,1 @@
-"""The parts of the model of PyTorch's caching allocator behind `profiler.caching_model`."""
+"""The parts of the model of PyTorch's caching allocator: `model.py` puts them together."""

@@ -2,7 +2,7 @@
 
 batch=2   a b   c       w: a workspace that is asked for at some sizes only
 batch=4   A B   C
-batch=8   A B w C       the reference: what is foretold has its requests, some of them optional
+batch=8   A B w C       the reference: what is predicted has its requests, some of them optional
 batch=8   X B Y Z       refused: another program, from request 0 on
 """
 

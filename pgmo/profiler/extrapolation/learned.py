@@ -27,7 +27,7 @@ class Extrapolation:
     Args:
         names: of the parameters.
         points: their values in each profile, in ascending order.
-        profiles: what was recorded there. The last one's requests are the ones that are foretold.
+        profiles: what was recorded there. The last one's requests are the ones that are predicted.
         pairs: for each profile which of its requests is which of the last one's.
         laws: the simplest laws of each distinct combination of sizes.
         row: for each request its place in `laws`, shape (n,).
@@ -40,7 +40,7 @@ class Extrapolation:
         ...     Profile.from_columns(size=two, start=[0, 1], end=[1, 2], ticks=2) for two in sizes
         ... ]
         >>> extrapolate(given, batch=[2, 4, 8])
-        Extrapolation(2 requests over batch: 1 constant, 1 affine; batch=8 foretold exactly)
+        Extrapolation(2 requests over batch: 1 constant, 1 affine; batch=8 predicted exactly)
     """
 
     names: tuple[str, ...]
@@ -92,7 +92,7 @@ class Extrapolation:
             total = int(self.profiles[-1].size.sum())
             off = (int(np.abs(self.held_out).sum()) + self.left_over[-2]) / max(1, total)
             told = "exactly" if not off else f"but for {off:.2%} of its bytes"
-            parts[-1] += f"; {_called(self.names, self.points[-1])} foretold {told}"
+            parts[-1] += f"; {_called(self.names, self.points[-1])} predicted {told}"
         return f"Extrapolation({len(self)} requests over {', '.join(self.names)}: " + (
             f"{', '.join(parts)})"
         )
@@ -123,7 +123,7 @@ class Extrapolation:
 
     @cached_property
     def left_over(self) -> tuple[int, ...]:
-        """Bytes in each profile of requests that the largest one lacks: these are not foretold."""
+        """Bytes in each profile of requests that the largest one lacks: these are not predicted."""
         return tuple(
             int(profile.size[extra_rows(profile, pairs)].sum())
             for profile, pairs in zip(self.profiles, self.pairs, strict=True)
@@ -147,7 +147,7 @@ class Extrapolation:
 
     @cached_property
     def held_out(self) -> NDArray[np.int64] | None:
-        """What the other profiles foretell of the largest one's sizes, less what they are.
+        """What the other profiles predict of the largest one's sizes, less what they are.
 
         Bytes, shape (n,): the honest measure of what is to be expected further out. A request that
         the next smaller one lacks counts with its whole size. None where these are too few, or do

@@ -77,7 +77,7 @@ def test_a_workspace_is_estimated_and_held_out_to_show_how_well():
     assert not guess.residuals.any()
     assert guess.held_out[2] != 0
     assert not guess.held_out[[0, 1, 3]].any()
-    assert "1 upper; batch=8 foretold but for" in repr(guess)
+    assert "1 upper; batch=8 predicted but for" in repr(guess)
 
 
 def test_estimates_and_scratch_are_varying():

@@ -20,7 +20,7 @@ def law_of(points, function):
 
 
 @given(st.integers(0, 10**9), st.integers(1, 10**6))
-def test_affine_sizes_are_foretold_exactly(constant, slope):
+def test_affine_sizes_are_predicted_exactly(constant, slope):
     law = law_of(BATCHES, lambda batch: constant + slope * batch)
     assert law.kind == "affine"
     assert law.checked
