@@ -55,13 +55,13 @@ class Lifecycle:
 
     def __init__(self, adapter: Adapter, options: Options) -> None:
         self.state = SessionState(adapter, options)
-        self.tally = StatisticsCollector(adapter.engine)
+        self.collector = StatisticsCollector(adapter.engine)
         self._adapter = adapter
         self._options = options
         self._engine = adapter.engine
-        self._recorder = Recorder(self.state, self.tally)
+        self._recorder = Recorder(self.state, self.collector)
         self._installer = Installer(self.state, self._recorder)
-        self._watch = ReplayMonitor(self.state, self._installer, self._recorder)
+        self._monitor = ReplayMonitor(self.state, self._installer, self._recorder)
         self._first = FirstIteration(self.state, self._installer)
         self._plans = self._installer.plans
         self._poor = 0  # grows with replayed iterations that do not follow their plan
@@ -92,7 +92,7 @@ class Lifecycle:
         """Serves nothing from now on; the arena goes back when its last block has died."""
         self._recorder.stop()
         here = os.getpid() == self._process  # a forked child leaves the file to its parent
-        if here and self._watch.unsaved and self._still(Phase.REPLAY):
+        if here and self._monitor.unsaved and self._still(Phase.REPLAY):
             self._installer.save()
         self._plans.clear()
         self.state.phase = Phase.CLOSED
@@ -118,12 +118,12 @@ class Lifecycle:
         plan = self._engine.selected_plan if self._first.running or len(self._plans) else -1
         grown = self._engine.take_grown()
         self._engine.end_iteration()
-        statistics = self.tally.count(state.phase, plan)
+        statistics = self.collector.count(state.phase, plan)
         self._installer.retry()
         if state.phase is Phase.BYPASS:
             return
         self._plans.attach_missing()
-        self._installer.followed(plan, self.tally.iterations)
+        self._installer.followed(plan, self.collector.iterations)
         if self._first.running:
             self._after_first(statistics)
         elif state.phase is Phase.REPLAY:
@@ -158,7 +158,7 @@ class Lifecycle:
         last = self._recorder.iterations >= self._options.max_record_iterations
         steady = [one for one in find_all(iterations) if last or one.followers >= tuning.FOLLOWERS]
         new = [one for one in steady if not is_planned(self._plans.all, iterations[one.reference])]
-        completing = self._watch.completing
+        completing = self._monitor.completing
         if new:
             self._learn(iterations, new)
         elif last and (steady or completing):
@@ -168,7 +168,7 @@ class Lifecycle:
             kept = [one for one in self._plans.all if one is not completing]
             if completing and kept:
                 self._install(kept, -1)
-            self._watch.completing = None
+            self._monitor.completing = None
         elif last:
             self._learn_anyway(iterations)
 
@@ -201,28 +201,28 @@ class Lifecycle:
             self._after_record()
 
     def _after_replay(self, statistics: IterationStatistics, grown: list[tuple[int, int]]) -> None:
-        state, watch = self.state, self._watch
-        good = watch.judge(statistics, bool(grown))
-        if watch.objection:
-            self._installer.give_up(watch.objection)
+        state, monitor = self.state, self._monitor
+        good = monitor.judge(statistics, bool(grown))
+        if monitor.objection:
+            self._installer.give_up(monitor.objection)
             return
         if not good:
-            if watch.learn(statistics):
+            if monitor.learn(statistics):
                 self._poor = 0
                 return
             if state.plan is not None:
                 text = advice.while_replaying(state.plan, state.profile, statistics)
                 self._adapter.advise(text)
-            if watch.wants_more(statistics):
+            if monitor.wants_more(statistics):
                 self._record_again()
                 return
         if good:
-            watch.look(statistics)
-        watch.go_on(good)
-        if watch.grow(grown, statistics):
+            monitor.look(statistics)
+        monitor.go_on(good)
+        if monitor.grow(grown, statistics):
             self._poor = 0
             return
-        if not watch.orderly:
+        if not monitor.orderly:
             return  # other iterations will not be more alike; gaps of the arena serve them
         strange = bool(grown) or statistics.known_rate < self._options.min_hit_rate
         self._installer.free_slots(statistics)
@@ -294,7 +294,7 @@ class Lifecycle:
         last = plans[shown]
         # What single iterations have taught of these structures is known better now.
         kept = without_provisional(before, [iterations[one.reference] for _, one in useful])
-        kept = [one for one in kept if one is not self._watch.completing]
+        kept = [one for one in kept if one is not self._monitor.completing]
         plans = [one for one in plans if one in kept or one not in before]
         if self._install(*self._installer.within_limit(plans, plans.index(last)), rows):
             self._installer.save()
@@ -310,7 +310,7 @@ class Lifecycle:
         installed = self._installer.install(plans, number, rows, in_place=in_place)
         if self._still(Phase.REPLAY):
             self._poor = 0
-            self._watch.restart()
+            self._monitor.restart()
         return installed
 
     def _still(self, phase: Phase) -> bool:
@@ -334,7 +334,7 @@ class Lifecycle:
         state, relocation = self.state, self._installer.relocation
         moved = [relocation.note] if relocation and relocation.note else []
         notes = (*state.notes, *moved)
-        return self.tally.summary(state.plan, len(self._plans), state.replans, notes)
+        return self.collector.summary(state.plan, len(self._plans), state.replans, notes)
 
     def recording(self) -> Profile | None:
         """What has been recorded since recording began, up to this moment, as a line."""

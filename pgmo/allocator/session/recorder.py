@@ -19,15 +19,15 @@ class Recorder:
 
     Args:
         state: where the session stands.
-        tally: counts recorded iterations by their events.
+        collector: counts recorded iterations by their events.
 
     Attributes:
         iterations: recorded so far, in this phase.
     """
 
-    def __init__(self, state: SessionState, tally: StatisticsCollector) -> None:
+    def __init__(self, state: SessionState, collector: StatisticsCollector) -> None:
         self._state = state
-        self._tally = tally
+        self._collector = collector
         self._engine = state.adapter.engine
         self._tagging = ExitStack()
         self._tagger: Tagger | None = None
@@ -54,7 +54,7 @@ class Recorder:
                 self._state.adapter.spare_memory(True)
             self._state.adapter.advise(advice.while_recording())
         self._engine.start_recording()
-        self._tally.recording_begins()
+        self._collector.recording_begins()
 
     def next(self) -> None:
         """An iteration has been recorded."""

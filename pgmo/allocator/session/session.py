@@ -145,12 +145,12 @@ class Session:
     @property
     def history(self) -> list[IterationStatistics]:
         """Statistics of each iteration so far, in order; of the last 10,000 in a long session."""
-        return list(self._lifecycle.tally.history) if self._lifecycle else []
+        return list(self._lifecycle.collector.history) if self._lifecycle else []
 
     @property
     def statistics(self) -> dict[str, int]:
         """The engine's counters for this session; sizes in bytes."""
-        return self._lifecycle.tally.counters() if self._lifecycle else {}
+        return self._lifecycle.collector.counters() if self._lifecycle else {}
 
     @property
     def phase(self) -> Phase:
@@ -242,7 +242,7 @@ class Session:
             said = open_sessions.end(self._known)
         if said:
             warnings.warn(said, stacklevel=3)
-        if not lifecycle.tally.history:
+        if not lifecycle.collector.history:
             warnings.warn(
                 "a pgmo session ended without a single iteration, so it has done nothing: call "
                 "session.step() at the end of each iteration, or wrap each in session.iteration()",

@@ -223,7 +223,7 @@ def test_a_forked_child_leaves_the_file_to_its_parent(adapter, tmp_path):
     with open_session(adapter, save=tmp_path, model_name="loop") as session:
         for loop.scale in RISING:
             run(loop, session, 1)
-        assert session._lifecycle._watch.unsaved
+        assert session._lifecycle._monitor.unsaved
         before = file.stat().st_mtime_ns
         child = os.fork()
         if child == 0:

@@ -77,7 +77,7 @@ def test_loop_that_allocates_nothing(adapter):
         ("patience", 0, "must be 1 at least"),
         ("device", "tpu", "not supported"),
         ("plan", 3, "neither a Plan nor the path"),
-        ("solver", "nope", "is not one of auto, "),
+        ("solver", "nope", "choose one of auto, "),
         ("model_name", "../x", "cannot be part of a file's name"),
         ("patience", 1.5, "must be a whole number"),
         ("min_hit_rate", "a", "must be a number"),
