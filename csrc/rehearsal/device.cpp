@@ -213,12 +213,12 @@ cudaError_t cudaGetSymbolAddress(void** address, const void*) {
 }
 
 cudaError_t cudaLaunchKernel(const void*, dim3, dim3, void**, size_t, cudaStream_t stream) {
-  submit(stream, [] {});
+  launch(stream);
   return cudaSuccess;
 }
 
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* configuration, const void*, void**) {
-  submit(configuration->stream, [] {});
+  launch(configuration->stream);
   return cudaSuccess;
 }
 
@@ -231,7 +231,7 @@ cudaError_t __cudaGetKernel(void** kernel, const void* function) {
 }
 
 cudaError_t __cudaLaunchKernel(void*, dim3, dim3, void**, size_t, cudaStream_t stream) {
-  submit(stream, [] {});
+  launch(stream);
   return cudaSuccess;
 }
 }

@@ -1,44 +1,15 @@
-// The driver: virtual memory (expandable segments are made of it), and twins of runtime functions
-// for those who load libcuda.so.1 themselves.
+// The driver: twins of runtime functions for those who load libcuda.so.1 themselves.
 
 #include <cuda.h>
 #include <dlfcn.h>
-#include <sys/mman.h>
 
 #include <cstdint>
-#include <cstring>
-#include <map>
 #include <string>
 
 #include "state.hpp"
 
 namespace fakecuda {
 namespace {
-
-// Physical memory: charged to its card until it is released and mapped nowhere.
-struct Physical {
-  size_t bytes;
-  int device;
-  int mappings = 0;
-  bool released = false;
-};
-
-std::map<unsigned long long, Physical>& physical() {
-  static auto* all = new std::map<unsigned long long, Physical>;
-  return *all;
-}
-
-std::map<CUdeviceptr, CUmemGenericAllocationHandle>& mapped() {
-  static auto* all = new std::map<CUdeviceptr, CUmemGenericAllocationHandle>;
-  return *all;
-}
-
-void drop_if_unused(CUmemGenericAllocationHandle handle) {
-  const Physical& memory = physical().at(handle);
-  if (!memory.released || memory.mappings > 0) return;
-  refund(memory.device, memory.bytes);
-  physical().erase(handle);
-}
 
 void* pointer(CUdeviceptr address) {
   return reinterpret_cast<void*>(address);
@@ -58,76 +29,6 @@ int nothing() {
 
 using namespace fakecuda;
 
-// --- virtual memory -----------------------------------------------------------------------------
-
-CUresult cuMemGetAllocationGranularity(size_t* granularity, const CUmemAllocationProp*,
-                                       CUmemAllocationGranularity_flags) {
-  *granularity = kGranularity;
-  return CUDA_SUCCESS;
-}
-
-// The hint is ignored, as the real driver may.
-CUresult cuMemAddressReserve(CUdeviceptr* address, size_t bytes, size_t, CUdeviceptr,
-                             unsigned long long) {
-  void* pages = map_pages(bytes, PROT_NONE);
-  *address = reinterpret_cast<CUdeviceptr>(pages);
-  return pages ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
-}
-
-CUresult cuMemAddressFree(CUdeviceptr address, size_t bytes) {
-  unmap_pages(pointer(address), bytes);
-  return CUDA_SUCCESS;
-}
-
-CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t bytes,
-                     const CUmemAllocationProp* properties, unsigned long long) {
-  const Guard guard(everything());
-  static unsigned long long next = 0;
-  const int device = properties->location.id;
-  if (!charge(device, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
-  *handle = ++next;
-  physical()[*handle] = {bytes, device};
-  return CUDA_SUCCESS;
-}
-
-CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
-  const Guard guard(everything());
-  if (!physical().contains(handle)) return CUDA_ERROR_INVALID_VALUE;
-  physical().at(handle).released = true;
-  drop_if_unused(handle);
-  return CUDA_SUCCESS;
-}
-
-CUresult cuMemMap(CUdeviceptr address, size_t bytes, size_t, CUmemGenericAllocationHandle handle,
-                  unsigned long long) {
-  const Guard guard(everything());
-  if (!physical().contains(handle)) return CUDA_ERROR_INVALID_VALUE;
-  if (mprotect(pointer(address), bytes, PROT_READ | PROT_WRITE)) return CUDA_ERROR_OUT_OF_MEMORY;
-  Physical& memory = physical().at(handle);
-  ++memory.mappings;
-  mapped()[address] = handle;
-  know_range(pointer(address), bytes, cudaMemoryTypeDevice, memory.device);
-  return CUDA_SUCCESS;
-}
-
-// Bytes are lost here, while real ones stay with their handle: torch never maps a handle again.
-CUresult cuMemUnmap(CUdeviceptr address, size_t bytes) {
-  const Guard guard(everything());
-  for (auto at = mapped().lower_bound(address); at != mapped().end() && at->first < address + bytes;
-       at = mapped().erase(at)) {
-    --physical().at(at->second).mappings;
-    drop_if_unused(at->second);
-    forget_range(pointer(at->first));
-  }
-  madvise(pointer(address), bytes, MADV_DONTNEED);
-  return mprotect(pointer(address), bytes, PROT_NONE) ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
-}
-
-CUresult cuMemExportToShareableHandle(void*, CUmemGenericAllocationHandle,
-                                      CUmemAllocationHandleType, unsigned long long) {
-  return CUDA_ERROR_NOT_SUPPORTED;
-}
-
 // --- the driver by itself -----------------------------------------------------------------------
 
 CUresult cuDeviceGet(CUdevice* device, int number) {
@@ -146,6 +47,18 @@ CUresult cuDriverGetVersion(int* version) {
 }
 
 CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice device) {
+  switch (attribute) {
+    case CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
+    case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED:
+    case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED:
+      *value = supports_virtual_memory();
+      return CUDA_SUCCESS;
+    case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED:
+      *value = 0;
+      return CUDA_SUCCESS;
+    default:
+      break;
+  }
   return as_driver(cudaDeviceGetAttribute(value, static_cast<cudaDeviceAttr>(attribute), device));
 }
 
@@ -237,6 +150,26 @@ CUresult cuMemAllocAsync(CUdeviceptr* address, size_t bytes, CUstream stream) {
 
 CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream) {
   return as_driver(cudaFreeAsync(pointer(address), stream));
+}
+
+CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
+  return as_driver(cudaMemcpyAsync(pointer(to), pointer(from), bytes, cudaMemcpyDefault, stream));
+}
+
+CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
+  return cuMemcpyAsync(to, from, bytes, stream);
+}
+
+CUresult cuMemcpyDtoHAsync(void* to, CUdeviceptr from, size_t bytes, CUstream stream) {
+  return as_driver(cudaMemcpyAsync(to, pointer(from), bytes, cudaMemcpyDeviceToHost, stream));
+}
+
+CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void* from, size_t bytes, CUstream stream) {
+  return as_driver(cudaMemcpyAsync(pointer(to), from, bytes, cudaMemcpyHostToDevice, stream));
+}
+
+CUresult cuMemsetD8Async(CUdeviceptr address, unsigned char value, size_t bytes, CUstream stream) {
+  return as_driver(cudaMemsetAsync(pointer(address), value, bytes, stream));
 }
 
 CUresult cuMemGetInfo(size_t* available, size_t* total) {

@@ -11,11 +11,9 @@
 namespace fakecuda {
 namespace {
 
-using Work = std::vector<std::function<void()>>;
-
 // Graphs and executable graphs alike.
 struct Graph {
-  std::shared_ptr<const Work> work;
+  std::shared_ptr<const std::vector<Work>> work;
 };
 
 thread_local cudaStreamCaptureMode thread_mode = cudaStreamCaptureModeGlobal;
@@ -93,7 +91,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t* graph) {
   capture->active = false;
   std::erase(captures(), capture);
   if (capture->invalid) return fail(cudaErrorStreamCaptureInvalidated);
-  auto work = std::make_shared<const Work>(std::move(capture->work));
+  auto work = std::make_shared<const std::vector<Work>>(std::move(capture->work));
   *graph = reinterpret_cast<cudaGraph_t>(new Graph{std::move(work)});
   return cudaSuccess;
 }
@@ -136,9 +134,14 @@ cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t*, size_t* count
 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
   const auto work = reinterpret_cast<Graph*>(executable)->work;
-  submit(stream, [work] {
-    for (const auto& one : *work) one();
-  });
+  Work all{[work] {
+    for (const Work& one : *work) one.run();
+  }};
+  for (const Work& one : *work) {
+    all.accesses.insert(all.accesses.end(), one.accesses.begin(), one.accesses.end());
+    all.kernel |= one.kernel;
+  }
+  submit(stream, std::move(all));
   return cudaSuccess;
 }
 

@@ -5,8 +5,8 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -36,7 +36,7 @@ std::map<uintptr_t, Range>& ranges() {
   return *map;
 }
 
-std::array<size_t, kMostDevices> used{};
+std::array<size_t, kMostDevices> used{}, peaks{};
 
 // The range that contains an address, or null.
 const std::pair<const uintptr_t, Range>* find_range(const void* address) {
@@ -55,6 +55,10 @@ bool really(size_t bytes) {
 
 void copy(void* to, const void* from, size_t bytes) {
   if (really(bytes)) std::memmove(to, from, bytes);
+}
+
+void submit_copy(void* to, const void* from, size_t bytes, cudaStream_t stream) {
+  submit(stream, {[=] { copy(to, from, bytes); }, {{to, bytes, true}, {from, bytes, false}}});
 }
 
 cudaError_t take(void** address, size_t bytes) {
@@ -76,7 +80,7 @@ cudaError_t give_back(void* address) {
   const Guard guard(everything());
   if (!address) return cudaSuccess;
   auto found = ranges().find(reinterpret_cast<uintptr_t>(address));
-  if (found == ranges().end() || found->second.type == cudaMemoryTypeHost)
+  if (found == ranges().end() || found->second.type == cudaMemoryTypeHost || is_mapped(address))
     return fail(cudaErrorInvalidValue);
   const Range range = found->second;
   ranges().erase(found);
@@ -97,6 +101,8 @@ bool charge(int device, size_t bytes) {
   size_t& so_far = used.at(static_cast<size_t>(device));
   if (bytes > card_bytes() - so_far) return false;
   so_far += bytes;
+  size_t& peak = peaks.at(static_cast<size_t>(device));
+  peak = std::max(peak, so_far);
   return true;
 }
 
@@ -106,28 +112,6 @@ void refund(int device, size_t bytes) {
 
 size_t charged(int device) {
   return used.at(static_cast<size_t>(device));
-}
-
-// One place after the other, so that addresses are the same in every run: where two cached blocks
-// are of the same size, torch takes the one at the lower address.
-void* map_pages(size_t bytes, int protection) {
-  constexpr uintptr_t kBegin = uintptr_t{1} << 45, kEnd = 5 * (uintptr_t{1} << 44);
-  static uintptr_t next = kBegin;
-  const size_t length = (bytes + kGranularity - 1) / kGranularity * kGranularity;
-  if (length > kEnd - kBegin) return nullptr;
-  if (length > kEnd - next) next = kBegin;
-  const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;
-  while (length <= kEnd - next) {
-    void* pages = mmap(reinterpret_cast<void*>(next), length, protection, flags, -1, 0);
-    next += length;
-    if (pages != MAP_FAILED) return pages;
-    if (errno != EEXIST) return nullptr;
-  }
-  return nullptr;
-}
-
-void unmap_pages(void* address, size_t bytes) {
-  munmap(address, (bytes + kGranularity - 1) / kGranularity * kGranularity);
 }
 
 void know_range(void* begin, size_t bytes, cudaMemoryType type, int device) {
@@ -260,24 +244,29 @@ cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind)
 
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind,
                             cudaStream_t stream) {
-  submit(stream, [=] { copy(to, from, bytes); });
+  submit_copy(to, from, bytes, stream);
   return cudaSuccess;
 }
 
 cudaError_t cudaMemcpyPeerAsync(void* to, int, const void* from, int, size_t bytes,
                                 cudaStream_t stream) {
-  submit(stream, [=] { copy(to, from, bytes); });
+  submit_copy(to, from, bytes, stream);
   return cudaSuccess;
 }
 
 cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch,
                               size_t width, size_t height, cudaMemcpyKind, cudaStream_t stream) {
-  submit(stream, [=] {
+  if (width == 0 || height == 0) return cudaSuccess;
+  const auto run = [=] {
     if (!really(width * height)) return;
     for (size_t row = 0; row < height; ++row)
       std::memmove(static_cast<char*>(to) + row * to_pitch,
                    static_cast<const char*>(from) + row * from_pitch, width);
-  });
+  };
+  const size_t before_last = height - 1;
+  submit(stream, {run,
+                  {{to, before_last * to_pitch + width, true},
+                   {from, before_last * from_pitch + width, false}}});
   return cudaSuccess;
 }
 
@@ -287,19 +276,20 @@ cudaError_t cudaMemset(void* address, int value, size_t bytes) {
 }
 
 cudaError_t cudaMemsetAsync(void* address, int value, size_t bytes, cudaStream_t stream) {
-  submit(stream, [=] {
+  const auto run = [=] {
     if (really(bytes)) std::memset(address, value, bytes);
-  });
+  };
+  submit(stream, {run, {{address, bytes, true}}});
   return cudaSuccess;
 }
 
-// --- sharing between processes: a handle can be had, but opened nowhere
-// ---------------------------
+// --- sharing between processes: a handle can be had, but opened nowhere --------------------------
 
 cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* address) {
   const Guard guard(everything());
   const auto* found = find_range(address);
-  if (!found || found->second.type != cudaMemoryTypeDevice) return fail(cudaErrorInvalidValue);
+  if (!found || found->second.type != cudaMemoryTypeDevice || is_mapped(address))
+    return fail(cudaErrorInvalidValue);  // mapped memory is shared by exporting its handle
   *handle = {};
   std::memcpy(handle->reserved, &found->first, sizeof found->first);
   return cudaSuccess;
@@ -316,6 +306,15 @@ cudaError_t cudaIpcOpenEventHandle(cudaEvent_t*, cudaIpcEventHandle_t) {
 extern "C" size_t fakecuda_used(int device) {
   const Guard guard(everything());
   return charged(device);
+}
+
+// The most that was taken of a card at once since the last reset.
+extern "C" size_t fakecuda_peak(int device, int reset) {
+  const Guard guard(everything());
+  size_t& peak = peaks.at(static_cast<size_t>(device));
+  const size_t found = peak;
+  if (reset) peak = charged(device);
+  return found;
 }
 
 extern "C" size_t fakecuda_managed() {

@@ -10,9 +10,15 @@ namespace {
 
 struct Event {
   int device;
-  Waits waits;
-  std::shared_ptr<Capture> capture;
+  Waits waits = {};
+  Clock after = {};
+  std::shared_ptr<Capture> capture = nullptr;
 };
+
+Stream* new_stream(int device, int priority) {
+  static uint64_t next = 0;
+  return new Stream{device, priority, ++next};
+}
 
 Event& find_event(cudaEvent_t handle) {
   return *reinterpret_cast<Event*>(handle);
@@ -22,8 +28,7 @@ Event& find_event(cudaEvent_t handle) {
 std::vector<Stream*>& streams() {
   static auto* all = [] {
     auto* made = new std::vector<Stream*>;
-    for (int device = 0; device < device_count(); ++device)
-      made->push_back(new Stream{device, 0, {}, nullptr, nullptr});
+    for (int device = 0; device < device_count(); ++device) made->push_back(new_stream(device, 0));
     return made;
   }();
   return *all;
@@ -52,14 +57,20 @@ Stream& find_stream(cudaStream_t handle) {
   return *reinterpret_cast<Stream*>(handle);
 }
 
-void submit(cudaStream_t handle, std::function<void()> work) {
+void submit(cudaStream_t handle, Work work) {
   const Guard guard(everything());
   Stream& stream = find_stream(handle);
   use_context(stream.device);
-  if (stream.capturing())
+  if (stream.capturing()) {
     stream.capture->work.push_back(std::move(work));
-  else
-    work();
+    return;
+  }
+  note_work(stream, work);
+  work.run();
+}
+
+void launch(cudaStream_t stream) {
+  submit(stream, {[] {}, {}, true});
 }
 
 void finish_device(int device) {
@@ -75,7 +86,7 @@ using namespace fakecuda;
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* handle, unsigned, int priority) {
   const Guard guard(everything());
   use_context(current_device());
-  streams().push_back(new Stream{current_device(), priority, {}, nullptr, nullptr});
+  streams().push_back(new_stream(current_device(), priority));
   *handle = reinterpret_cast<cudaStream_t>(streams().back());
   return cudaSuccess;
 }
@@ -138,16 +149,18 @@ cudaError_t cudaDeviceSynchronize() {
 cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned) {
   const Guard guard(everything());
   Stream& stream = find_stream(handle);
-  inherit(stream.waits, find_event(event).waits);
+  Event& awaited = find_event(event);
+  inherit(stream.waits, awaited.waits);
+  if (!finished(awaited.waits)) come_after(stream.after, awaited.after);
   // A stream that waits for captured work joins the capture.
-  const auto& capture = find_event(event).capture;
+  const auto& capture = awaited.capture;
   if (capture && capture->active) stream.capture = capture;
   return cudaSuccess;
 }
 
 // Host functions run at once, even on a held stream: nothing in torch waits for one.
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
-  submit(stream, [=] { function(data); });
+  submit(stream, {[=] { function(data); }});
   return cudaSuccess;
 }
 
@@ -161,7 +174,7 @@ cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t func
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
   use_context(current_device());
-  *event = reinterpret_cast<cudaEvent_t>(new Event{current_device(), {}, nullptr});
+  *event = reinterpret_cast<cudaEvent_t>(new Event{current_device()});
   return cudaSuccess;
 }
 
@@ -180,8 +193,9 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t handle) {
   Stream& stream = find_stream(handle);
   Event& recorded = find_event(event);
   if (recorded.device != stream.device) return fail(cudaErrorInvalidResourceHandle);
-  finished(stream.waits);
+  idle(stream);
   recorded.waits = stream.waits;
+  recorded.after = stream.after;
   recorded.capture = stream.capturing() ? stream.capture : nullptr;
   return cudaSuccess;
 }

@@ -24,7 +24,7 @@ HEADERS = [header for folder in FOLDERS for header in sorted(folder.glob("*.hpp"
 LIBRARY = "libcuda.so.1"
 OURS = re.compile(r"(cuda[A-Z]|cublas|cu[A-Z]|__cudaGetKernel$|__cudaLaunchKernel$)\w+")
 LEFT_ALONE = re.compile(r"cuFile")  # another library, which comes with torch
-ALWAYS = {"cuInit", "cuGetProcAddress_v2", "cuMemSetAccess", "cuDevicePrimaryCtxRelease_v2"}
+ALWAYS = {"cuInit", "cuGetProcAddress_v2", "cuDevicePrimaryCtxRelease_v2"}
 
 
 def main() -> None:

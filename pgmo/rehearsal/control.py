@@ -16,9 +16,17 @@ _stub.fakecuda_hold.argtypes = [ctypes.c_void_p]
 _stub.fakecuda_release.argtypes = [ctypes.c_void_p]
 _stub.fakecuda_used.argtypes = [ctypes.c_int]
 _stub.fakecuda_used.restype = ctypes.c_size_t
+_stub.fakecuda_peak.argtypes = [ctypes.c_int, ctypes.c_int]
+_stub.fakecuda_peak.restype = ctypes.c_size_t
+_stub.fakecuda_driver_calls.argtypes = [ctypes.c_int, ctypes.c_int]
+_stub.fakecuda_driver_calls.restype = ctypes.c_size_t
+_stub.fakecuda_violations.argtypes = [ctypes.c_int, ctypes.c_int]
+_stub.fakecuda_violations.restype = ctypes.c_size_t
 _stub.fakecuda_managed.restype = ctypes.c_size_t
 _stub.fakecuda_hint.argtypes = [ctypes.c_size_t, ctypes.c_void_p]
 _stub.fakecuda_has_context.argtypes = [ctypes.c_int]
+
+_CALLS = ("create", "map", "unmap", "set_access", "reserve", "release")  # the stub's order
 
 
 def hold(stream: torch.cuda.Stream) -> None:
@@ -44,6 +52,60 @@ def held(stream: torch.cuda.Stream) -> Iterator[None]:
 def used(device: int = 0) -> int:
     """Bytes of the card that are taken."""
     return int(_stub.fakecuda_used(device))
+
+
+def peak(device: int = 0, *, reset: bool = False) -> int:
+    """The most bytes of the card that were taken at once.
+
+    Args:
+        device: Number of the card.
+        reset: Counts from what is taken now, after this answer.
+
+    Returns:
+        Bytes, since the last reset or the start of the process.
+    """
+    return int(_stub.fakecuda_peak(device, reset))
+
+
+def driver_calls(*, reset: bool = False) -> dict[str, int]:
+    """How often the driver's virtual memory was called, on all cards.
+
+    Args:
+        reset: Counts from zero, after this answer.
+
+    Returns:
+        Calls by kind ("create", "map", "unmap", "set_access", "reserve", "release") since the last
+        reset or the start of the process. Calls that were refused are counted, too.
+    """
+    return {kind: int(_stub.fakecuda_driver_calls(at, reset)) for at, kind in enumerate(_CALLS)}
+
+
+def violations(*, kernels: bool = True, reset: bool = False) -> int:
+    """How often mapped memory was taken away from pending work.
+
+    It is unmapped while work on a held stream may still use it, or handed to another stream that
+    does not wait for that work. The bytes that copies and sets use are known, those of kernels are
+    not: a pending kernel counts as a user of all that was mapped when it was submitted, which is a
+    false alarm where an allocator knows better. The rule is in `csrc/rehearsal/state.hpp`.
+
+    Args:
+        kernels: Counts what pending kernels may use as well as what copies and sets do use.
+        reset: Counts from zero, after this answer.
+
+    Returns:
+        Violations since the last reset or the start of the process.
+
+    Example:
+        >>> with held(stream), torch.cuda.stream(stream):
+        ...     block.zero_()  # a set, whose bytes are known
+        ...     del block
+        ...     torch.cuda.empty_cache()  # unmaps nothing before the set is done
+        >>> violations(kernels=False)
+        0
+    """
+    certain = int(_stub.fakecuda_violations(0, reset))
+    possible = int(_stub.fakecuda_violations(1, reset))
+    return certain + possible if kernels else certain
 
 
 def managed() -> int:

@@ -1,0 +1,406 @@
+// The driver's virtual memory: addresses that are reserved, physical memory, and maps of it.
+//
+// A handle's memory is a range of a file, mapped shared, so that two addresses of one handle show
+// the same bytes, and bytes stay with their handle while it is mapped nowhere.
+
+#include <cuda.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstdlib>
+#include <map>
+#include <vector>
+
+#include "state.hpp"
+
+namespace fakecuda {
+namespace {
+
+// Charged to its card until nobody has the handle any more and it is mapped nowhere.
+struct Physical {
+  FileRange range;
+  size_t charged;  // nothing where another process has created it
+  CUmemAllocationProp properties;
+  size_t references = 1;
+  size_t mappings = 0;
+};
+
+using Handle = CUmemGenericAllocationHandle;
+
+struct Mapping {
+  Handle handle;
+  size_t bytes;
+  uint64_t number;  // later mappings have higher ones
+  std::map<int, CUmemAccess_flags> access;
+};
+
+using Mappings = std::map<CUdeviceptr, Mapping>;
+
+enum Call { kCreate, kMap, kUnmap, kSetAccess, kReserve, kRelease, kCalls };
+std::array<size_t, kCalls> calls{};
+
+Handle next_handle = 0;
+uint64_t next_mapping = 0;
+
+std::map<CUdeviceptr, size_t>& reservations() {
+  static auto* all = new std::map<CUdeviceptr, size_t>;
+  return *all;
+}
+
+std::map<Handle, Physical>& physical() {
+  static auto* all = new std::map<Handle, Physical>;
+  return *all;
+}
+
+Mappings& mappings() {
+  static auto* all = new Mappings;
+  return *all;
+}
+
+bool supported() {
+  static const bool is = [] {
+    const char* text = std::getenv("FAKECUDA_NO_VMM");
+    return text == nullptr || std::atoi(text) == 0;
+  }();
+  return is;
+}
+
+void* pointer(CUdeviceptr address) {
+  return reinterpret_cast<void*>(address);
+}
+
+bool whole(size_t bytes) {
+  return bytes > 0 && bytes % kGranularity == 0;
+}
+
+bool is_device(const CUmemLocation& location) {
+  return location.id >= 0 && location.id < device_count();
+}
+
+// The memory of a handle that somebody still has, or null.
+Physical* find_held(Handle handle) {
+  const auto found = physical().find(handle);
+  return found == physical().end() || found->second.references == 0 ? nullptr : &found->second;
+}
+
+void drop_if_unused(Handle handle) {
+  const Physical& memory = physical().at(handle);
+  if (memory.references > 0 || memory.mappings > 0) return;
+  refund(memory.range.device, memory.charged);
+  give_back_range(memory.range);
+  physical().erase(handle);
+}
+
+// The mapping that has something of the range, or the one behind it.
+Mappings::iterator first_in(CUdeviceptr begin) {
+  auto at = mappings().upper_bound(begin);
+  if (at == mappings().begin()) return at;
+  const auto before = std::prev(at);
+  return before->first + before->second.bytes > begin ? before : at;
+}
+
+bool nothing_mapped(CUdeviceptr begin, size_t bytes) {
+  const auto at = first_in(begin);
+  return at == mappings().end() || at->first >= begin + bytes;
+}
+
+// Whether a range consists of mappings, without gaps and without parts of them.
+bool is_made_of_mappings(CUdeviceptr begin, size_t bytes) {
+  CUdeviceptr end = begin;
+  for (auto at = mappings().find(begin); at != mappings().end() && end < begin + bytes; ++at) {
+    if (at->first != end) return false;
+    end += at->second.bytes;
+  }
+  return bytes > 0 && end == begin + bytes;
+}
+
+bool is_reserved(CUdeviceptr begin, size_t bytes) {
+  const auto next = reservations().upper_bound(begin);
+  if (next == reservations().begin()) return false;
+  const auto& [start, length] = *std::prev(next);
+  return begin + bytes <= start + length;
+}
+
+int protection(const Mapping& mapping) {
+  int found = PROT_NONE;
+  for (const auto& [device, flags] : mapping.access) {
+    if (flags != CU_MEM_ACCESS_FLAGS_PROT_NONE) found |= PROT_READ;
+    if (flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE) found |= PROT_WRITE;
+  }
+  return found;
+}
+
+std::vector<int> devices_with_access(const Mapping& mapping) {
+  std::vector<int> devices;
+  for (const auto& [device, flags] : mapping.access)
+    if (flags != CU_MEM_ACCESS_FLAGS_PROT_NONE) devices.push_back(device);
+  return devices;
+}
+
+bool show(const FileRange& range, CUdeviceptr address, size_t bytes, int protection) {
+  return mmap(pointer(address), bytes, protection, MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
+              range.file, range.begin) != MAP_FAILED;
+}
+
+bool show_nothing(CUdeviceptr address, size_t bytes) {
+  constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+  return mmap(pointer(address), bytes, PROT_NONE, kFlags, -1, 0) != MAP_FAILED;
+}
+
+// A descriptor has no room for an offset: what is exported moves into a file of its own, at all of
+// its addresses.
+bool move_to_own_file(Handle handle, Physical& memory) {
+  const FileRange own = own_file(memory.range);
+  if (own.file < 0) return false;
+  for (const auto& [address, mapping] : mappings())
+    if (mapping.handle == handle && !show(own, address, mapping.bytes, protection(mapping)))
+      return false;
+  give_back_range(memory.range);
+  memory.range = own;
+  return true;
+}
+
+constexpr auto kDescriptor = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+
+}  // namespace
+
+bool supports_virtual_memory() {
+  return supported();
+}
+
+bool is_mapped(const void* address) {
+  return !nothing_mapped(reinterpret_cast<CUdeviceptr>(address), 1);
+}
+
+uint64_t newest_map() {
+  return next_mapping;
+}
+
+std::vector<MappedPart> mapped_parts(const void* begin, size_t bytes) {
+  std::vector<MappedPart> parts;
+  const auto from = reinterpret_cast<CUdeviceptr>(begin);
+  const CUdeviceptr to = from + bytes;
+  for (auto at = first_in(from); at != mappings().end() && at->first < to; ++at) {
+    const CUdeviceptr start = at->first;
+    parts.push_back({at->second.number, at->second.handle, std::max(from, start) - start,
+                     std::min(to, start + at->second.bytes) - start});
+  }
+  return parts;
+}
+
+}  // namespace fakecuda
+
+using namespace fakecuda;
+
+// --- addresses ----------------------------------------------------------------------------------
+
+CUresult cuMemGetAllocationGranularity(size_t* granularity, const CUmemAllocationProp*,
+                                       CUmemAllocationGranularity_flags) {
+  if (!supported()) return CUDA_ERROR_NOT_SUPPORTED;
+  *granularity = kGranularity;
+  return CUDA_SUCCESS;
+}
+
+// The address that is wished for is ignored, as the real driver may.
+CUresult cuMemAddressReserve(CUdeviceptr* address, size_t bytes, size_t alignment, CUdeviceptr,
+                             unsigned long long flags) {
+  if (!supported()) return CUDA_ERROR_NOT_SUPPORTED;
+  const Guard guard(everything());
+  ++calls[kReserve];
+  if (!whole(bytes) || (alignment & (alignment - 1)) || flags) return CUDA_ERROR_INVALID_VALUE;
+  void* pages = map_pages(bytes, PROT_NONE, alignment);
+  if (!pages) return CUDA_ERROR_OUT_OF_MEMORY;
+  *address = reinterpret_cast<CUdeviceptr>(pages);
+  reservations()[*address] = bytes;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemAddressFree(CUdeviceptr address, size_t bytes) {
+  if (!supported()) return CUDA_ERROR_NOT_SUPPORTED;
+  const Guard guard(everything());
+  const auto found = reservations().find(address);
+  if (found == reservations().end() || found->second != bytes || !nothing_mapped(address, bytes))
+    return CUDA_ERROR_INVALID_VALUE;
+  reservations().erase(found);
+  unmap_pages(pointer(address), bytes);
+  return CUDA_SUCCESS;
+}
+
+// --- physical memory ----------------------------------------------------------------------------
+
+CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t bytes,
+                     const CUmemAllocationProp* properties, unsigned long long flags) {
+  if (!supported()) return CUDA_ERROR_NOT_SUPPORTED;
+  const Guard guard(everything());
+  ++calls[kCreate];
+  if (!whole(bytes) || flags || properties->type != CU_MEM_ALLOCATION_TYPE_PINNED)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
+  if (!is_device(properties->location)) return CUDA_ERROR_INVALID_DEVICE;
+  if (properties->requestedHandleTypes & ~kDescriptor) return CUDA_ERROR_NOT_SUPPORTED;
+  const int device = properties->location.id;
+  if (!charge(device, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+  const FileRange range = take_range(device, bytes);
+  if (range.file < 0) {
+    refund(device, bytes);
+    return CUDA_ERROR_OPERATING_SYSTEM;
+  }
+  *handle = ++next_handle;
+  physical()[*handle] = {range, bytes, *properties};
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
+  if (!supported()) return CUDA_ERROR_NOT_SUPPORTED;
+  const Guard guard(everything());
+  ++calls[kRelease];
+  Physical* memory = find_held(handle);
+  if (!memory) return CUDA_ERROR_INVALID_VALUE;
+  --memory->references;
+  drop_if_unused(handle);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void* address) {
+  if (!supported()) return CUDA_ERROR_NOT_SUPPORTED;
+  const Guard guard(everything());
+  if (!is_mapped(address)) return CUDA_ERROR_INVALID_VALUE;
+  *handle = first_in(reinterpret_cast<CUdeviceptr>(address))->second.handle;
+  ++physical().at(*handle).references;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* properties,
+                                                CUmemGenericAllocationHandle handle) {
+  if (!supported()) return CUDA_ERROR_NOT_SUPPORTED;
+  const Guard guard(everything());
+  const Physical* memory = find_held(handle);
+  if (!memory) return CUDA_ERROR_INVALID_VALUE;
+  *properties = memory->properties;
+  return CUDA_SUCCESS;
+}
+
+// --- maps ---------------------------------------------------------------------------------------
+
+CUresult cuMemMap(CUdeviceptr address, size_t bytes, size_t offset,
+                  CUmemGenericAllocationHandle handle, unsigned long long flags) {
+  if (!supported()) return CUDA_ERROR_NOT_SUPPORTED;
+  const Guard guard(everything());
+  ++calls[kMap];
+  Physical* memory = find_held(handle);
+  const bool allowed = memory && whole(bytes) && bytes <= memory->range.bytes && offset == 0 &&
+                       flags == 0 && address % kGranularity == 0 && is_reserved(address, bytes) &&
+                       nothing_mapped(address, bytes);
+  if (!allowed) return CUDA_ERROR_INVALID_VALUE;
+  if (!show(memory->range, address, bytes, PROT_NONE)) return CUDA_ERROR_OPERATING_SYSTEM;
+  ++memory->mappings;
+  mappings()[address] = {handle, bytes, ++next_mapping, {}};
+  know_range(pointer(address), bytes, cudaMemoryTypeDevice, memory->range.device);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemUnmap(CUdeviceptr address, size_t bytes) {
+  if (!supported()) return CUDA_ERROR_NOT_SUPPORTED;
+  const Guard guard(everything());
+  ++calls[kUnmap];
+  if (!is_made_of_mappings(address, bytes)) return CUDA_ERROR_INVALID_VALUE;
+  if (!show_nothing(address, bytes)) return CUDA_ERROR_OPERATING_SYSTEM;
+  auto at = mappings().find(address);
+  while (at != mappings().end() && at->first < address + bytes) {
+    const Mapping& mapping = at->second;
+    note_unmapping(mapping.number, devices_with_access(mapping));
+    --physical().at(mapping.handle).mappings;
+    drop_if_unused(mapping.handle);
+    forget_range(pointer(at->first));
+    at = mappings().erase(at);
+  }
+  return CUDA_SUCCESS;
+}
+
+// Whoever has access, the host has it, too: without that, no test could look.
+CUresult cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc* descriptions,
+                        size_t count) {
+  if (!supported()) return CUDA_ERROR_NOT_SUPPORTED;
+  const Guard guard(everything());
+  ++calls[kSetAccess];
+  if (!is_made_of_mappings(address, bytes) || count == 0) return CUDA_ERROR_INVALID_VALUE;
+  for (const auto* one = descriptions; one != descriptions + count; ++one) {
+    if (one->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
+    if (!is_device(one->location)) return CUDA_ERROR_INVALID_DEVICE;
+  }
+  for (auto at = mappings().find(address); at != mappings().end() && at->first < address + bytes;
+       ++at) {
+    Mapping& mapping = at->second;
+    for (const auto* one = descriptions; one != descriptions + count; ++one)
+      mapping.access[one->location.id] = one->flags;
+    if (mprotect(pointer(at->first), mapping.bytes, protection(mapping)))
+      return CUDA_ERROR_OPERATING_SYSTEM;
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemGetAccess(unsigned long long* flags, const CUmemLocation* location,
+                        CUdeviceptr address) {
+  if (!supported()) return CUDA_ERROR_NOT_SUPPORTED;
+  const Guard guard(everything());
+  if (!is_mapped(pointer(address))) return CUDA_ERROR_INVALID_VALUE;
+  const auto& access = first_in(address)->second.access;
+  const auto found = access.find(location->id);
+  *flags = found == access.end() ? CU_MEM_ACCESS_FLAGS_PROT_NONE : found->second;
+  return CUDA_SUCCESS;
+}
+
+// --- sharing ------------------------------------------------------------------------------------
+
+CUresult cuMemExportToShareableHandle(void* shareable, CUmemGenericAllocationHandle handle,
+                                      CUmemAllocationHandleType type, unsigned long long flags) {
+  if (!supported() || type != kDescriptor) return CUDA_ERROR_NOT_SUPPORTED;
+  const Guard guard(everything());
+  Physical* memory = find_held(handle);
+  if (!memory || flags || !(memory->properties.requestedHandleTypes & kDescriptor))
+    return CUDA_ERROR_INVALID_VALUE;
+  if (!memory->range.own && !move_to_own_file(handle, *memory)) return CUDA_ERROR_OPERATING_SYSTEM;
+  const int descriptor = dup(memory->range.file);
+  if (descriptor < 0) return CUDA_ERROR_OPERATING_SYSTEM;
+  *static_cast<int*>(shareable) = descriptor;
+  return CUDA_SUCCESS;
+}
+
+// In the process that has created it, the handle is the same with one more reference.
+CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, void* shareable,
+                                        CUmemAllocationHandleType type) {
+  if (!supported() || type != kDescriptor) return CUDA_ERROR_NOT_SUPPORTED;
+  const Guard guard(everything());
+  const FileRange range = from_descriptor(static_cast<int>(reinterpret_cast<intptr_t>(shareable)));
+  if (range.file < 0 || range.device >= device_count()) return CUDA_ERROR_INVALID_VALUE;
+  for (auto& [known, memory] : physical()) {
+    if (!memory.range.own || !same_file(memory.range.file, range.file)) continue;
+    give_back_range(range);
+    ++memory.references;
+    *handle = known;
+    return CUDA_SUCCESS;
+  }
+  CUmemAllocationProp properties{};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.requestedHandleTypes = kDescriptor;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  properties.location.id = range.device;
+  use_context(range.device);
+  *handle = ++next_handle;
+  physical()[*handle] = {range, 0, properties};
+  return CUDA_SUCCESS;
+}
+
+// --- for tests ----------------------------------------------------------------------------------
+
+// Calls of one kind since the last reset, in the order of `Call`; refused ones count, too.
+extern "C" size_t fakecuda_driver_calls(int kind, int reset) {
+  const Guard guard(everything());
+  size_t& counter = calls.at(static_cast<size_t>(kind));
+  const size_t counted = counter;
+  if (reset) counter = 0;
+  return counted;
+}
