@@ -73,7 +73,7 @@ def adapter_of(device: object, framework: str = "torch") -> Callable[[], Adapter
     """Finds the adapter of a device, when the session opens.
 
     Example:
-        >>> framework_of("cpu")().device  # doctest: +SKIP
+        >>> adapter_of("cpu")().device  # doctest: +SKIP
         'cpu'
     """
     name = str(device)

@@ -64,11 +64,11 @@ class _Handle:
 
 
 class Cupy:
-    """The engine under CuPy's allocator, for one device. See `cupy_framework`.
+    """The engine under CuPy's allocator, for one device. See `cupy_adapter`.
 
     Example:
-        >>> framework = cupy_framework(0)  # doctest: +SKIP
-        >>> framework.install()  # doctest: +SKIP
+        >>> adapter = cupy_adapter(0)  # doctest: +SKIP
+        >>> adapter.install()  # doctest: +SKIP
     """
 
     name = "cupy"
@@ -261,7 +261,7 @@ def cupy_adapter(index: int | None = None) -> Cupy:
         AdapterError: when CuPy is missing or finds no such device.
 
     Example:
-        >>> cupy_framework(0).device  # doctest: +SKIP
+        >>> cupy_adapter(0).device  # doctest: +SKIP
         'cuda:0'
     """
     index = cupy_device(imported_cupy(), index)

@@ -26,7 +26,7 @@ class ObservedSizes:
     """Sizes of requests by structure, for the plans that have headroom.
 
     Example:
-        >>> Seen().larger_than_before(planned, 1 << 30)  # doctest: +SKIP
+        >>> ObservedSizes().larger_than_before(planned, 1 << 30)  # doctest: +SKIP
         True
     """
 

@@ -65,7 +65,7 @@ class PlanSet:
     """Keeps the engine's plans and arenas in step with a list of plans.
 
     Example:
-        >>> plans = PlanSet(framework)  # doctest: +SKIP
+        >>> plans = PlanSet(adapter)  # doctest: +SKIP
         >>> plans.install([PlannedProfile(plan, profile)])  # doctest: +SKIP
     """
 

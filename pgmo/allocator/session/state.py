@@ -34,7 +34,7 @@ class SessionState:
         turns: which thread's iterations are counted.
 
     Example:
-        >>> course = Course(torch_cpu(), Options())  # doctest: +SKIP
+        >>> state = SessionState(torch_cpu(), Options())  # doctest: +SKIP
     """
 
     adapter: Adapter

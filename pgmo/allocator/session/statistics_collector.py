@@ -22,8 +22,8 @@ class StatisticsCollector:
     """Reads an engine's counters once an iteration.
 
     Example:
-        >>> tally = Tally(_core.Engine())
-        >>> tally.count(Phase.RECORD, plan=-1).requests
+        >>> collector = StatisticsCollector(_core.Engine())
+        >>> collector.count(Phase.RECORD, plan=-1).requests
         0
     """
 

@@ -30,8 +30,9 @@ class Portfolio:
 
     Example:
         >>> import time
-        >>> crew = Crew("auto", time_limit=1.0, effort="fast", threads=1, seed=0)
-        >>> (best,), trace, interrupted = crew.solve([Problem([8], [0], [1])], time.perf_counter())
+        >>> portfolio = Portfolio("auto", time_limit=1.0, effort="fast", threads=1, seed=0)
+        >>> problems = [Problem([8], [0], [1])]
+        >>> (best,), trace, interrupted = portfolio.solve(problems, time.perf_counter())
         >>> best.arena, len(trace), interrupted
         (8, 1, False)
     """
