@@ -15,7 +15,7 @@ def completion_script(shell: str) -> str:
         OptionError: when it does not know the shell.
 
     Example:
-        >>> "pgmo" in completion_script("bash")  # doctest: +SKIP
+        >>> "pgmo" in completion_script("bash")
         True
     """
     try:

@@ -44,8 +44,8 @@ def launch(
         WorkerError: when the process fails; the message has its last words.
 
     Example:
-        >>> outcome = launch(Job("lstm", "default", iterations=10))
-        >>> len(outcome.losses)
+        >>> outcome = launch(Job("lstm", "default", iterations=10))  # doctest: +SKIP
+        >>> len(outcome.losses)  # doctest: +SKIP
         10
     """
     command = [sys.executable, "-m", "pgmo.demo.worker", job.to_json()]

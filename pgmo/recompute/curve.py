@@ -75,7 +75,7 @@ def picture_format(path: str | os.PathLike[str]) -> str:
         OptionError: matplotlib is not installed, or has no such format.
 
     Example:
-        >>> picture_format("curve.png")  # doctest: +SKIP
+        >>> picture_format("curve.png")
         'png'
     """
     formats = _figure()().canvas.get_supported_filetypes()

@@ -7,36 +7,43 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import torch
 
-_stub = ctypes.CDLL(os.environ["PGMO_FAKECUDA"])
-_stub.fakecuda_hold.argtypes = [ctypes.c_void_p]
-_stub.fakecuda_release.argtypes = [ctypes.c_void_p]
-_stub.fakecuda_used.argtypes = [ctypes.c_int]
-_stub.fakecuda_used.restype = ctypes.c_size_t
-_stub.fakecuda_peak.argtypes = [ctypes.c_int, ctypes.c_int]
-_stub.fakecuda_peak.restype = ctypes.c_size_t
-_stub.fakecuda_driver_calls.argtypes = [ctypes.c_int, ctypes.c_int]
-_stub.fakecuda_driver_calls.restype = ctypes.c_size_t
-_stub.fakecuda_violations.argtypes = [ctypes.c_int, ctypes.c_int]
-_stub.fakecuda_violations.restype = ctypes.c_size_t
-_stub.fakecuda_managed.restype = ctypes.c_size_t
-_stub.fakecuda_hint.argtypes = [ctypes.c_size_t, ctypes.c_void_p]
-_stub.fakecuda_has_context.argtypes = [ctypes.c_int]
+
+@cache
+def _stub() -> ctypes.CDLL:
+    """The stub, loaded when it is first asked for: whoever only imports this does without it."""
+    stub = ctypes.CDLL(os.environ["PGMO_FAKECUDA"])
+    stub.fakecuda_hold.argtypes = [ctypes.c_void_p]
+    stub.fakecuda_release.argtypes = [ctypes.c_void_p]
+    stub.fakecuda_used.argtypes = [ctypes.c_int]
+    stub.fakecuda_used.restype = ctypes.c_size_t
+    stub.fakecuda_peak.argtypes = [ctypes.c_int, ctypes.c_int]
+    stub.fakecuda_peak.restype = ctypes.c_size_t
+    stub.fakecuda_driver_calls.argtypes = [ctypes.c_int, ctypes.c_int]
+    stub.fakecuda_driver_calls.restype = ctypes.c_size_t
+    stub.fakecuda_violations.argtypes = [ctypes.c_int, ctypes.c_int]
+    stub.fakecuda_violations.restype = ctypes.c_size_t
+    stub.fakecuda_managed.restype = ctypes.c_size_t
+    stub.fakecuda_hint.argtypes = [ctypes.c_size_t, ctypes.c_void_p]
+    stub.fakecuda_has_context.argtypes = [ctypes.c_int]
+    return stub
+
 
 _CALLS = ("create", "map", "unmap", "set_access", "reserve", "release")  # the stub's order
 
 
 def hold(stream: torch.cuda.Stream) -> None:
     """Work submitted to the stream from now on is pending, until it is released or waited for."""
-    _stub.fakecuda_hold(stream.cuda_stream)
+    _stub().fakecuda_hold(stream.cuda_stream)
 
 
 def release(stream: torch.cuda.Stream) -> None:
     """What was pending on the stream is done."""
-    _stub.fakecuda_release(stream.cuda_stream)
+    _stub().fakecuda_release(stream.cuda_stream)
 
 
 @contextmanager
@@ -51,7 +58,7 @@ def held(stream: torch.cuda.Stream) -> Iterator[None]:
 
 def used(device: int = 0) -> int:
     """Bytes of the card that are taken."""
-    return int(_stub.fakecuda_used(device))
+    return int(_stub().fakecuda_used(device))
 
 
 def peak(device: int = 0, *, reset: bool = False) -> int:
@@ -64,7 +71,7 @@ def peak(device: int = 0, *, reset: bool = False) -> int:
     Returns:
         Bytes, since the last reset or the start of the process.
     """
-    return int(_stub.fakecuda_peak(device, reset))
+    return int(_stub().fakecuda_peak(device, reset))
 
 
 def driver_calls(*, reset: bool = False) -> dict[str, int]:
@@ -77,7 +84,7 @@ def driver_calls(*, reset: bool = False) -> dict[str, int]:
         Calls by kind ("create", "map", "unmap", "set_access", "reserve", "release") since the last
         reset or the start of the process. Calls that were refused are counted, too.
     """
-    return {kind: int(_stub.fakecuda_driver_calls(at, reset)) for at, kind in enumerate(_CALLS)}
+    return {kind: int(_stub().fakecuda_driver_calls(at, reset)) for at, kind in enumerate(_CALLS)}
 
 
 def violations(*, kernels: bool = True, reset: bool = False) -> int:
@@ -96,21 +103,21 @@ def violations(*, kernels: bool = True, reset: bool = False) -> int:
         Violations since the last reset or the start of the process.
 
     Example:
-        >>> with held(stream), torch.cuda.stream(stream):
+        >>> with held(stream), torch.cuda.stream(stream):  # doctest: +SKIP
         ...     block.zero_()  # a set, whose bytes are known
         ...     del block
         ...     torch.cuda.empty_cache()  # unmaps nothing before the set is done
-        >>> violations(kernels=False)
+        >>> violations(kernels=False)  # doctest: +SKIP
         0
     """
-    certain = int(_stub.fakecuda_violations(0, reset))
-    possible = int(_stub.fakecuda_violations(1, reset))
+    certain = int(_stub().fakecuda_violations(0, reset))
+    possible = int(_stub().fakecuda_violations(1, reset))
     return certain + possible if kernels else certain
 
 
 def managed() -> int:
     """Bytes of unified memory that programs hold, on all cards."""
-    return int(_stub.fakecuda_managed())
+    return int(_stub().fakecuda_managed())
 
 
 def hints() -> list[tuple[int, int, int, int]]:
@@ -121,14 +128,14 @@ def hints() -> list[tuple[int, int, int, int]]:
     """
     found: list[tuple[int, int, int, int]] = []
     out = (ctypes.c_int64 * 4)()
-    while _stub.fakecuda_hint(len(found), out):
+    while _stub().fakecuda_hint(len(found), out):
         found.append((out[0], out[1], out[2], out[3]))
     return found
 
 
 def has_context(device: int) -> bool:
     """Whether anything has been done on the card, so that its context takes memory there."""
-    return bool(_stub.fakecuda_has_context(device))
+    return bool(_stub().fakecuda_has_context(device))
 
 
 def run_program(code: str, **environment: str) -> Any:

@@ -6,7 +6,12 @@
                      └─ event ─┐
     consumer                   sleep ─────────── copy x      has to read i everywhere
 
-Prints one line of JSON: the iterations whose copy was wrong, and how the session saw each.
+Bytes are copied, not computed: the stub, on which kernels do nothing, has them right, too. There a
+copy is made when it is submitted, however long its stream is held: what tells of a reuse that came
+too early is the address of y.
+
+Prints one line of JSON: the iterations whose copy was wrong, those in which y was where x was still
+being read, and how the session saw each.
 """
 
 import argparse
@@ -31,6 +36,8 @@ class Seen:
     """What became of it."""
 
     wrong: list[int] = field(default_factory=list)
+    reused: list[int] = field(default_factory=list)
+    """Iterations in which y had the address of x before the consumer was done with it."""
     phases: list[str] = field(default_factory=list)
     hits: list[int] = field(default_factory=list)
     delayed: list[int] = field(default_factory=list)
@@ -56,7 +63,9 @@ def play(pair: str, record_from: int, iterations: int = 14, delay: int = DELAY) 
         delay: clock cycles.
     """
     producer, consumer = stream_pair(pair)
-    copies = torch.zeros(iterations, ELEMENTS, device="cuda")
+    expected = torch.arange(iterations).float()[:, None].expand(-1, ELEMENTS).contiguous()
+    values, spoiled = expected.cuda(), torch.full((ELEMENTS,), -1.0).cuda()
+    copies = torch.zeros(iterations, ELEMENTS).cuda()
     torch.cuda.synchronize()
     seen = Seen()
     with pgmo.optimize(device="cuda", tags=False) as session:
@@ -64,28 +73,34 @@ def play(pair: str, record_from: int, iterations: int = 14, delay: int = DELAY) 
             recorded = index >= record_from
             phase = session.phase.value
             with session.iteration():
-                turn(copies[index], index, producer, consumer, delay if recorded else 0)
+                arguments = copies[index], values[index], spoiled
+                if turn(*arguments, producer, consumer, delay if recorded else 0):
+                    seen.reused.append(index)
             seen.phases.append(phase)
             if recorded:
                 seen.delayed.append(index)
         torch.cuda.synchronize()
         seen.hits = [one.hits for one in session.history]
-    expected = torch.arange(iterations, device="cuda").float()
-    right = (copies == expected[:, None]).all(dim=1)
-    seen.wrong = [index for index in range(iterations) if not right[index].item()]
+    right = (copies.cpu() == expected).all(dim=1).tolist()
+    seen.wrong = [index for index in range(iterations) if not right[index]]
     return seen
 
 
 def turn(
     copy: torch.Tensor,
-    index: int,
+    value: torch.Tensor,
+    spoiled: torch.Tensor,
     producer: torch.cuda.Stream,
     consumer: torch.cuda.Stream,
     delay: int,
-) -> None:
-    """One iteration; with a delay the block's safety is the allocator's business."""
+) -> bool:
+    """One iteration; with a delay the block's safety is the allocator's business.
+
+    Returns:
+        Whether y was where x was still being read.
+    """
     with torch.cuda.stream(producer):
-        x = torch.full((ELEMENTS,), float(index), device="cuda")
+        x = torch.empty(ELEMENTS, device="cuda").copy_(value)
     consumer.wait_stream(producer)
     with torch.cuda.stream(consumer):
         if delay:
@@ -95,10 +110,15 @@ def turn(
         x.record_stream(consumer)
     else:
         producer.wait_stream(consumer)
+    read = consumer.record_event()
+    address = x.data_ptr()
     with torch.cuda.stream(producer):
         del x
-        y = torch.full((ELEMENTS,), -1.0, device="cuda")
+        y = torch.empty(ELEMENTS, device="cuda")
+        reused = y.data_ptr() == address and bool(delay) and not read.query()
+        y.copy_(spoiled)
         del y
+    return reused
 
 
 def sleep(stream: torch.cuda.Stream, cycles: int) -> None:

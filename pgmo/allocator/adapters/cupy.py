@@ -64,11 +64,11 @@ class _Handle:
 
 
 class Cupy:
-    """The engine under CuPy's allocator, for one device. See `cupy_framework`.
+    """The engine under CuPy's allocator, for one device. See `cupy_adapter`.
 
     Example:
-        >>> framework = cupy_adapter(0)  # doctest: +SKIP
-        >>> framework.install()  # doctest: +SKIP
+        >>> adapter = cupy_adapter(0)  # doctest: +SKIP
+        >>> adapter.install()  # doctest: +SKIP
     """
 
     name = "cupy"

@@ -27,8 +27,8 @@ class TorchCpu:
     """The engine under PyTorch's CPU allocator. One per process: see `torch_cpu`.
 
     Example:
-        >>> framework = torch_cpu()  # doctest: +SKIP
-        >>> framework.install()  # doctest: +SKIP
+        >>> adapter = torch_cpu()  # doctest: +SKIP
+        >>> adapter.install()  # doctest: +SKIP
     """
 
     name = "torch"

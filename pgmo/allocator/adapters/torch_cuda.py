@@ -32,8 +32,8 @@ class TorchCuda:
     """The engine under PyTorch's CUDA allocator, for one device. See `torch_cuda`.
 
     Example:
-        >>> framework = torch_cuda(0)  # doctest: +SKIP
-        >>> framework.install()  # doctest: +SKIP
+        >>> adapter = torch_cuda(0)  # doctest: +SKIP
+        >>> adapter.install()  # doctest: +SKIP
     """
 
     name = "torch"

@@ -148,13 +148,18 @@ def loadable(library: int, path: Path) -> Path:
     A path of its own each time: the loader takes a known path for the library that it has from
     there, and the numbers of descriptors are given out again.
 
+    The path stays good for other processes, too: PyTorch's snapshots name the C++ functions on the
+    stack, and fail as a whole when addr2line finds no file where the loader says that one is.
+
     Args:
-        library: the open file.
+        library: the open file; it stays open, as the library stays loaded.
         path: where it lies; loaded from where the system has no /proc.
     """
     # Not by more slashes, which `Path` takes out.
-    through = f"/proc/self/fd/{'../fd/' * next(_loads)}{library}"
-    return Path(through) if os.path.exists(through) else path
+    folder = f"/proc/{os.getpid()}/fd/{'../fd/' * next(_loads)}"
+    if not os.path.exists(f"{folder}{library}"):
+        return path
+    return Path(f"{folder}{os.dup(library)}")
 
 
 def _open_lock(folder: int, name: str) -> int:

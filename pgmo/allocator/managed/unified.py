@@ -1,6 +1,6 @@
 """A framework whose requests are in unified memory, its arenas included: `memory="managed"`.
 
-session ──▶ UnifiedFramework ──▶ the framework's adapter ──▶ a pool of unified memory
+session ──▶ UnifiedAdapter ──▶ the framework's adapter ──▶ a pool of unified memory
                 └─ at the end of each iteration: what the next one needs first is prefetched
 """
 
@@ -25,11 +25,11 @@ class UnifiedAdapter:
     Nothing is moved together in it: a page that nobody touches takes no room on the card.
 
     Args:
-        framework: the adapter.
+        adapter: the framework's adapter.
         managed: its unified memory; not in use yet, unless the program uses it itself.
 
     Example:
-        >>> framework = UnifiedFramework(torch_cuda(0), make_managed())  # doctest: +SKIP
+        >>> adapter = UnifiedAdapter(torch_cuda(0), make_managed())  # doctest: +SKIP
     """
 
     fragments = False

@@ -58,7 +58,7 @@ def is_installed() -> bool:
     """Whether OR-Tools can be imported, without importing it.
 
     Example:
-        >>> is_installed()  # doctest: +SKIP
+        >>> is_installed()
         True
     """
     return importlib.util.find_spec("ortools") is not None
@@ -142,8 +142,8 @@ def solve(
 
     Example:
         >>> problem = Problem([1] * 5, [0, 2, 4, 6, 8], [3, 5, 7, 9, 11], period=10)
-        >>> answer = solve(problem, np.arange(5), bound=2, time_limit=10)  # doctest: +SKIP
-        >>> answer.arena, answer.bound  # doctest: +SKIP
+        >>> answer = solve(problem, np.arange(5), bound=2, time_limit=10)
+        >>> answer.arena, answer.bound
         (3, 3)
     """
     require()

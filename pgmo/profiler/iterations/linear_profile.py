@@ -30,7 +30,7 @@ def linear_profile(
     Example:
         >>> from pgmo.profiler.recording import make_events
         >>> rows = [("request", 64), ("request", 32), ("free", 0), ("step",), ("request", 8)]
-        >>> line_profile(make_events(rows), ()).end.tolist()
+        >>> linear_profile(make_events(rows), ()).end.tolist()
         [2, 3, 3]
     """
     end_of_line = np.zeros(1, events.dtype)

@@ -10,11 +10,11 @@ class ModulePaths:
     paths, so the path is looked up among all of the root's modules and must lie below the caller's.
 
     Example:
-        >>> from torch import nn  # doctest: +SKIP
-        >>> paths = ModulePaths()  # doctest: +SKIP
-        >>> net = nn.Sequential(nn.Linear(2, 2))  # doctest: +SKIP
-        >>> root = paths.enter(net, None)  # doctest: +SKIP
-        >>> root, paths.enter(net[0], root)  # doctest: +SKIP
+        >>> from torch import nn
+        >>> paths = ModulePaths()
+        >>> net = nn.Sequential(nn.Linear(2, 2))
+        >>> root = paths.enter(net, None)
+        >>> root, paths.enter(net[0], root)
         ('Sequential', 'Sequential.0')
     """
 

@@ -74,10 +74,10 @@ def meter(device: torch.device) -> Meter | None:
 
     Example:
         >>> with meter(torch.device("cpu")) as measured:
-        ...     with measured.section("double"):
-        ...         doubled = torch.ones(1024) * 2
+        ...     with measured.section("negate"):
+        ...         negated = torch.ones(1024).neg()
         >>> [(one.label, one.peak, one.net) for one in measured.sections]
-        [('double', 8192, 4096)]
+        [('negate', 8192, 4096)]
     """
     if is_profiling() or not writes_memory_events(device):
         return None

@@ -38,7 +38,7 @@ def cards(profile: Profile, plan: Plan, told: Explanation) -> list[FigureCard]:
         told: its explanation.
 
     Example:
-        >>> from pgmo.packing.solving.portfolio import plan
+        >>> from pgmo.packing.planner import plan
         >>> from pgmo.report.summary import explain
         >>> profile = Profile.from_columns(size=[64], start=[0], end=[1], ticks=1)
         >>> found = cards(profile, plan(profile), explain(profile, predict=False))

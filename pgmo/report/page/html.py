@@ -47,7 +47,7 @@ def write_report(
 
     Example:
         >>> profile = Profile.from_columns(size=[64], start=[0], end=[1], ticks=1)
-        >>> write_report(profile, "report.html")  # doctest: +SKIP
+        >>> write_report(profile, "report.html")
         PosixPath('report.html')
     """
     target = Path(path)

@@ -123,7 +123,7 @@ def test_a_truncated_library_is_compiled_again(kept, tmp_path):
 
 PROGRAM = """
 import ctypes, pathlib, sys
-from pgmo.allocator import compile as c
+from pgmo.allocator.build import compile as c
 c.native_sources = lambda: pathlib.Path(sys.argv[1])
 with c.compiled_adapter(c.AdapterSource("tiny", "a test", "1.0", ())) as path:
     print(ctypes.CDLL(str(path)).answer())

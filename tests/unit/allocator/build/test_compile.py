@@ -107,7 +107,7 @@ def test_processes_that_start_at_once_compile_once(tiny_sources, tmp_path):
     wrapper.chmod(0o755)
     script = (
         "import sys, pathlib, ctypes\n"
-        "from pgmo.allocator import compile as c\n"
+        "from pgmo.allocator.build import compile as c\n"
         "c.native_sources = lambda: pathlib.Path(sys.argv[1])\n"
         "with c.compiled_adapter(c.AdapterSource('tiny', 'a test', '1.0', ())) as path:\n"
         "    print(ctypes.CDLL(str(path)).answer())\n"

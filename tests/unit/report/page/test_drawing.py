@@ -97,5 +97,11 @@ def test_a_peak_of_one_tick_among_many_is_not_lost() -> None:
     ],
 )
 def test_nothing_to_draw_is_still_a_picture(profile: pgmo.Profile) -> None:
-    for svg in (load_picture(profile)[0], plan_picture(pgmo.plan(profile))[0]):
-        ElementTree.fromstring(svg)
+    load, held = load_picture(profile)
+    blocks, counts, drawn = plan_picture(pgmo.plan(profile))
+    assert (held, counts, drawn) == ({}, {}, 0)
+    for svg in (load, blocks):
+        picture = ElementTree.fromstring(svg)
+        assert [path.get("fill") for path in picture.iter(f"{SVG}path")] == ["none"]  # the axes
+        texts = [text.text for text in picture.iter(f"{SVG}text")]
+        assert texts == ["0 B", "0", "request 0", str(profile.ticks)]
