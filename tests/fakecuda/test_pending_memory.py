@@ -253,9 +253,12 @@ def test_an_event_from_before_the_use_orders_nothing(place, streams):
     address, _ = place
     first, second = streams
     with held(first):
+        use(address + 4096, first)  # only this is before the event
         early = first.record_event()
         use(address, first)
         second.wait_event(early)
+        use(address + 4096, second)
+        assert violations() == 0
         use(address, second)
         assert certain() == 1
 
