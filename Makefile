@@ -35,9 +35,13 @@ demo: $(READY)  ## train four real networks out of one arena each, on the CPU
 	$(RUN)/pgmo demo --force
 
 test: lint  ## run every test that needs no GPU
-	$(RUN)/python -m pytest $(PARALLEL) --nbmake tests notebooks
+	$(RUN)/python -m pytest $(PARALLEL) --doctest-modules pgmo
+	$(RUN)/python -m pytest $(PARALLEL) --nbmake tests notebooks -m "not slow"
 
-test-all: test fuzz  ## and a million changed files, which takes an hour or two of one core
+test-all: lint  ## and what takes long: all mutants, full attacks, sanitizers, a million changed files
+	$(RUN)/python -m pytest $(PARALLEL) --doctest-modules pgmo
+	$(RUN)/python -m pytest $(PARALLEL) --nbmake tests notebooks
+	$(MAKE) sanitize fuzz
 
 fuzz: $(READY)  ## read a million files that were changed to harm (FUZZ_INPUTS=)
 	$(RUN)/python -m tests.fuzz --inputs $(FUZZ_INPUTS)

@@ -8,6 +8,8 @@ FAKECUDA_OUT    ?= build/fakecuda
 FAKECUDA_VENV   ?= .venv-fakecuda
 FAKECUDA_PYTHON ?= $(FAKECUDA_VENV)/bin/python
 FAKECUDA_TORCH  ?= 2.11.0
+# Each worker holds the CUDA build of torch, and most tests wait for a process of their own.
+FAKECUDA_PARALLEL ?= --numprocesses logical --maxprocesses 4 --dist loadfile
 
 # PyPI's wheels of torch for Linux are CUDA builds. The environment keeps itself out of git.
 $(FAKECUDA_VENV)/bin/python:
@@ -16,7 +18,7 @@ $(FAKECUDA_VENV)/bin/python:
 	@echo '*' > $(FAKECUDA_VENV)/.gitignore
 	$(FAKECUDA_VENV)/bin/python -m pip install --quiet --upgrade pip
 	PIP_CONSTRAINT= $(FAKECUDA_VENV)/bin/python -m pip install --quiet --editable '.[dev]' \
-	  torch==$(FAKECUDA_TORCH)
+	  torch==$(FAKECUDA_TORCH) || { rm -rf $(FAKECUDA_VENV); exit 1; }
 
 .PHONY: fakecuda
 fakecuda: $(FAKECUDA_PYTHON)
@@ -27,7 +29,8 @@ test-fakecuda: fakecuda  ## run real training loops on the CUDA build of PyTorch
 	@PYTHONPATH=. $(FAKECUDA_PYTHON) -c 'import pgmo._core' 2> /dev/null || \
 	  $(FAKECUDA_PYTHON) tests/gpu/build_native.py
 	PYTHONPATH=. FAKECUDA_DEVICES=2 OMP_WAIT_POLICY=PASSIVE \
-	  $(FAKECUDA_OUT)/run $(FAKECUDA_PYTHON) -m pytest tests/fakecuda $(FAKECUDA_ARGUMENTS)
+	  $(FAKECUDA_OUT)/run $(FAKECUDA_PYTHON) -m pytest $(FAKECUDA_PARALLEL) \
+	  tests/fakecuda $(FAKECUDA_ARGUMENTS)
 
 .PHONY: bench-fakecuda
 bench-fakecuda: fakecuda  ## measure device memory on the CUDA build of PyTorch, without a GPU

@@ -17,7 +17,14 @@ def _found(folder, *command):
     return json.loads(run(folder, *command).stdout.splitlines()[-1])
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+OFTEN = ("whole_model", "in_place", "graph_breaks", "recomputed_inside", "optimizer_compiled")
+"""Run each time: between them they have what the others are made of. `make test-all` runs all."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=() if name in OFTEN else pytest.mark.slow) for name in PROGRAMS],
+)
 def test_the_same_graphs_and_the_same_bits(tmp_path, name):
     plain = _found(tmp_path, "-m", MODULE, name)
     session = _found(tmp_path, "-m", MODULE, name, "session")
