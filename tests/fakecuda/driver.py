@@ -4,13 +4,13 @@ import ctypes
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 
 PAGE = 2 << 20
 OUT_OF_MEMORY, INVALID_VALUE, INVALID_DEVICE, NOT_SUPPORTED = 2, 1, 101, 801
 NO_ACCESS, READ, READ_WRITE = 0, 1, 3
 POSIX_DESCRIPTOR, FABRIC = 1, 8
 
-_library = ctypes.CDLL(os.environ["PGMO_FAKECUDA"])
 _u64, _size, _int = ctypes.c_uint64, ctypes.c_size_t, ctypes.c_int
 _SIGNATURES = {
     "cuMemAddressReserve": (ctypes.POINTER(_u64), _size, _size, _u64, _u64),
@@ -31,8 +31,15 @@ _SIGNATURES = {
     "cuMemcpyDtoDAsync_v2": (_u64, _u64, _size, ctypes.c_void_p),
     "cudaFree": (ctypes.c_void_p,),
 }
-for _name, _arguments in _SIGNATURES.items():
-    getattr(_library, _name).argtypes = _arguments
+
+
+@cache
+def _library() -> ctypes.CDLL:
+    """The stub, loaded when it is first called: whoever only imports this does without it."""
+    library = ctypes.CDLL(os.environ["PGMO_FAKECUDA"])
+    for name, arguments in _SIGNATURES.items():
+        getattr(library, name).argtypes = arguments
+    return library
 
 
 class DriverError(Exception):
@@ -45,7 +52,7 @@ class DriverError(Exception):
 
 def call(name: str, *arguments: object) -> None:
     """Calls a function of the driver."""
-    code = getattr(_library, name)(*arguments)
+    code = getattr(_library(), name)(*arguments)
     if code:
         raise DriverError(name, code)
 

@@ -39,6 +39,12 @@ class Seen(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
+@pytest.fixture(autouse=True)
+def no_flag_of_others(monkeypatch):
+    """It is the whole process's, and modes that others have left in turns leave it wrong."""
+    monkeypatch.setattr("torch.utils._python_dispatch._is_in_torch_dispatch_mode", False)
+
+
 def _no_mode_is_left():
     return _get_current_dispatch_mode_stack() == [] and not is_in_torch_dispatch_mode()
 
