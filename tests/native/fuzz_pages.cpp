@@ -498,7 +498,7 @@ int attack(std::uint64_t seed, std::uint64_t events) {
     Episode(seed * 1'000'003 + whereabouts.episode, most, seen).run();
     done += most;
   }
-  for (std::uint64_t round = 0; round < 4; ++round) Crowd(seed + round, events / 20).run();
+  for (std::uint64_t round = 0; round < 4; ++round) Crowd(seed + round, events / 10).run();
   if (events >= 100'000) {
     require(seen.blocks > 0 && seen.slots > 0 && seen.uncounted_slots > 0, "nothing was served");
     require(seen.refused > 0 && seen.given_back > 0 && seen.pins > 0, "nothing was refused");
