@@ -1,8 +1,10 @@
 #!/bin/sh
 # Builds the attack on all deliberately broken engines at once, and runs it on one; see mutants.txt.
 #
-#   mutants.sh build PROGRAM
-#   mutants.sh run PROGRAM NAME      succeeds when the oracle notices
+#   mutants.sh build PROGRAM [pages]
+#   mutants.sh run PROGRAM NAME [pages]      succeeds when the oracle notices
+#
+# With `pages` the mutants are those of mutants_pages.txt and csrc/pages, the attack is fuzz_pages.
 #
 # One compilation, as one file, serves all: PGMO_MUTANT, the number of a line, chooses when the
 # program starts. With none chosen the engine is the sound one.
@@ -10,12 +12,18 @@ set -eu
 here=$(dirname "$0")
 csrc=$here/../../csrc
 action=$1 program=$2
-mutants=$(grep -v '^#' "$here/mutants.txt")
+for what in "$@"; do :; done
+if [ "$what" = pages ]; then
+  list=mutants_pages.txt folder=pages attack=fuzz_pages events=600000
+else
+  list=mutants.txt folder=engine attack=fuzz_replay events=12000000
+fi
+mutants=$(grep -v '^#' "$here/$list")
 
 if [ "$action" = run ]; then
   name=$3
   number=$(printf "%s\n" "$mutants" | grep -n "^$name " | cut -d: -f1)
-  if output=$(PGMO_MUTANT=${number:?no such mutant} "$program" --events 12000000); then
+  if output=$(PGMO_MUTANT=${number:?no such mutant} "$program" --events $events); then
     echo "mutant $name: the oracle noticed nothing" >&2
     exit 1
   fi
@@ -29,23 +37,23 @@ fi
 copy=$program.sources
 rm -rf "$copy"
 mkdir -p "$copy"
-cp -r "$csrc/engine" "$csrc/types.hpp" "$copy/"
+cp -r "$csrc/$folder" "$csrc/types.hpp" "$copy/"
 number=0
 printf "%s\n" "$mutants" | while read -r name file change; do
   number=$((number + 1))
   change=$(printf "%s" "$change" |
     sed "s/BROKEN/(chosen_mutant == $number)/g; s/SOUND/(chosen_mutant != $number)/g")
-  sed -E "$change" "$copy/engine/$file" > "$copy/changed"
-  if cmp -s "$copy/engine/$file" "$copy/changed"; then
-    echo "mutant $name changes nothing in $file: mutants.txt is out of date" >&2
+  sed -E "$change" "$copy/$folder/$file" > "$copy/changed"
+  if cmp -s "$copy/$folder/$file" "$copy/changed"; then
+    echo "mutant $name changes nothing in $file: $list is out of date" >&2
     exit 1
   fi
-  mv "$copy/changed" "$copy/engine/$file"
+  mv "$copy/changed" "$copy/$folder/$file"
 done
 {
   echo '#include <cstdlib>'
   echo 'static const int chosen_mutant = std::atoi(std::getenv("PGMO_MUTANT") ?: "0");'
-  echo '#include "fuzz_replay.cpp"'
-  (cd "$copy" && printf '#include "%s"\n' engine/*.cpp engine/*/*.cpp)
+  echo "#include \"$attack.cpp\""
+  (cd "$copy" && find $folder -name '*.cpp' | sort | sed 's/.*/#include "&"/')
 } > "$copy/attack.cpp"
 ${CXX:-g++} -std=c++20 -w -pthread -O1 -I"$copy" -I"$here" "$copy/attack.cpp" -o "$program"

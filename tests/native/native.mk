@@ -1,4 +1,4 @@
-# Tests of the engine, of exact packing and of recomputation: plain C++20, nothing but a compiler.
+# Tests of the engine, of pages, of exact packing and of recomputation: plain C++20, nothing but a compiler.
 #
 #   make native-test     build with -O2 and run everything, the attacks in full length included
 #   make sanitize        the same under AddressSanitizer + UBSan and under ThreadSanitizer
@@ -17,6 +17,7 @@ NATIVE_INCLUDES = -Icsrc -Itests/native
 NATIVE_TESTS = $(patsubst tests/native/%.cpp,%,$(sort $(wildcard tests/native/test_*.cpp)))
 NATIVE_FUZZES = $(patsubst tests/native/%.cpp,%,$(sort $(wildcard tests/native/fuzz_*.cpp)))
 NATIVE_ENGINE = $(sort $(wildcard csrc/engine/*.cpp csrc/engine/*/*.cpp))
+NATIVE_PAGES = $(sort $(wildcard csrc/pages/*.cpp))
 NATIVE_RECOMPUTE = $(sort $(wildcard csrc/recompute/*.cpp))
 NATIVE_PACKING = $(patsubst csrc/packing/%.cpp,%,$(sort $(wildcard csrc/packing/*.cpp csrc/packing/*/*.cpp)))
 
@@ -26,8 +27,9 @@ SANITIZE_EVENTS ?= 1500000
 # The sources of a folder as one, which take a third of the time to compile: most of it is spent on
 # headers. Those of csrc/packing have names in common.
 $(NATIVE_OUT)/engine.cpp: $(NATIVE_ENGINE)
+$(NATIVE_OUT)/pages.cpp: $(NATIVE_PAGES)
 $(NATIVE_OUT)/recompute.cpp: $(NATIVE_RECOMPUTE)
-$(NATIVE_OUT)/engine.cpp $(NATIVE_OUT)/recompute.cpp:
+$(NATIVE_OUT)/engine.cpp $(NATIVE_OUT)/pages.cpp $(NATIVE_OUT)/recompute.cpp:
 	@mkdir -p $(@D)
 	@printf '#include "%s"\n' $(^:csrc/%=%) > $@
 
@@ -50,6 +52,7 @@ $(NATIVE_TESTS:%=$(NATIVE_OUT)/$(1)/%) $(NATIVE_FUZZES:%=$(NATIVE_OUT)/$(1)/%): 
   $(NATIVE_OUT)/$(1)/%: $(NATIVE_OUT)/$(1)/%.o $(NATIVE_OUT)/$(1)/engine.o
 	$(CXX) -pthread $(2) $$^ -o $$@
 $(NATIVE_OUT)/$(1)/test_exact_packing: $(NATIVE_PACKING:%=$(NATIVE_OUT)/$(1)/packing/%.o)
+$(NATIVE_OUT)/$(1)/test_pages $(NATIVE_OUT)/$(1)/fuzz_pages: $(NATIVE_OUT)/$(1)/pages.o
 $(NATIVE_OUT)/$(1)/test_recompute: $(NATIVE_OUT)/$(1)/recompute.o
 .PHONY: native-$(1)
 native-$(1): $(NATIVE_TESTS:%=$(NATIVE_OUT)/$(1)/%) $(NATIVE_FUZZES:%=$(NATIVE_OUT)/$(1)/%)
@@ -63,18 +66,27 @@ $(eval $(call native_build,thread,-O1 -g -fno-omit-frame-pointer -fsanitize=thre
 
 # --- the oracle notices a broken engine -----------------------------------------------------------
 #
-# Each line of mutants.txt breaks a copy of one source file of the engine; the attack has to fail.
+# Each line of mutants.txt breaks a copy of one source file of the engine, and of mutants_pages.txt one
+# of the pages; the attack has to fail.
 
 NATIVE_MUTANTS = $(shell sed -n 's/^\([a-z_]*\) .*/\1/p' tests/native/mutants.txt)
+NATIVE_PAGE_MUTANTS = $(shell sed -n 's/^\([a-z_]*\) .*/\1/p' tests/native/mutants_pages.txt)
 
 $(NATIVE_OUT)/mutants: tests/native/mutants.sh tests/native/mutants.txt \
   tests/native/fuzz_replay.cpp $(wildcard csrc/engine/* csrc/engine/*/* tests/native/*.hpp)
 	@mkdir -p $(@D)
 	CXX="$(CXX)" sh tests/native/mutants.sh build $@
 
+$(NATIVE_OUT)/mutants_pages: tests/native/mutants.sh tests/native/mutants_pages.txt \
+  tests/native/fuzz_pages.cpp $(wildcard csrc/pages/* tests/native/*.hpp)
+	@mkdir -p $(@D)
+	CXX="$(CXX)" sh tests/native/mutants.sh build $@ pages
+
 .PHONY: native-mutants
-native-mutants: $(NATIVE_OUT)/mutants
+native-mutants: $(NATIVE_OUT)/mutants $(NATIVE_OUT)/mutants_pages
 	@for mutant in $(NATIVE_MUTANTS); do sh tests/native/mutants.sh run $< $$mutant || exit 1; done
+	@for mutant in $(NATIVE_PAGE_MUTANTS); do \
+	  sh tests/native/mutants.sh run $(NATIVE_OUT)/mutants_pages $$mutant pages || exit 1; done
 
 # --- what to type ---------------------------------------------------------------------------------
 

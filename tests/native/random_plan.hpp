@@ -10,34 +10,14 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <random>
 #include <utility>
 #include <vector>
 
 #include "engine/memory/regions.hpp"
 #include "engine/replay/replay_plan.hpp"
+#include "random.hpp"
 
 namespace pgmo::test {
-
-class Random {
- public:
-  explicit Random(std::uint64_t seed) : engine_(seed) {}
-
-  // Uniform in [low, high].
-  std::int64_t between(std::int64_t low, std::int64_t high) {
-    return low + static_cast<std::int64_t>(engine_() % static_cast<std::uint64_t>(high - low + 1));
-  }
-  bool chance(double probability) {
-    return static_cast<double>(engine_() >> 11) * 0x1p-53 < probability;
-  }
-  template <typename T>
-  const T& pick(const std::vector<T>& from) {
-    return from[static_cast<std::size_t>(between(0, static_cast<std::int64_t>(from.size()) - 1))];
-  }
-
- private:
-  std::mt19937_64 engine_;
-};
 
 inline constexpr std::uint32_t kMostStreams = 3;  // that plans have
 

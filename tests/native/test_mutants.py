@@ -7,7 +7,13 @@ import pytest
 
 from tests.native.make import BUILT, NATIVE, make, needs_compiler, run
 
-MUTANTS = re.findall(r"^([a-z_]+) ", (NATIVE / "mutants.txt").read_text(), re.MULTILINE)
+
+def names(file: str) -> list[str]:
+    return re.findall(r"^([a-z_]+) ", (NATIVE / file).read_text(), re.MULTILINE)
+
+
+MUTANTS = names("mutants.txt")
+PAGE_MUTANTS = names("mutants_pages.txt")
 
 pytestmark = needs_compiler
 
@@ -23,6 +29,25 @@ def test_oracle_notices_a_broken_engine(mutants: Path, mutant: str) -> None:
     ended = run("sh", "tests/native/mutants.sh", "run", str(mutants), mutant)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert "VIOLATION" in ended.stdout
+
+
+@pytest.fixture(scope="module")
+def page_mutants() -> Path:
+    make("build/native/mutants_pages")
+    return BUILT / "mutants_pages"
+
+
+@pytest.mark.parametrize("mutant", PAGE_MUTANTS)
+def test_oracle_notices_broken_pages(page_mutants: Path, mutant: str) -> None:
+    ended = run("sh", "tests/native/mutants.sh", "run", str(page_mutants), mutant, "pages")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "VIOLATION" in ended.stdout
+
+
+def test_pages_are_sound_where_no_mutant_is_chosen(page_mutants: Path) -> None:
+    ended = run(str(page_mutants), "--events", "600000")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "no violation" in ended.stdout
 
 
 def test_the_engine_is_sound_where_no_mutant_is_chosen(mutants: Path) -> None:

@@ -1,0 +1,103 @@
+// How far the streams have come, without an event for each block that dies.
+//
+//     stream 1   ──free──free───▲─────free──▲──────free──▶
+//                   1     1     e1      2    e2      3           the mark of a free: its stream and
+//                                                                the number of the next event
+//
+// What died before an event was recorded is done when the event is. So a mark costs nothing, an
+// event is recorded only when somebody asks, and one of any stream turns the page for all: marks of
+// several streams are a set of streams and one number, as late as the latest.
+
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+
+#include "pages/device.hpp"
+
+namespace pgmo::pages {
+
+// Uses that have to be completed, or waited for.
+struct Marks {
+  std::uint64_t streams = 0;  // one bit each
+  std::uint64_t number = 0;
+
+  bool empty() const noexcept { return streams == 0; }
+
+  void add(const Marks& other) noexcept {
+    streams |= other.streams;
+    if (other.number > number) number = other.number;
+  }
+
+  Marks on(Stream stream) const noexcept {
+    return (streams & bit(stream)) != 0 ? Marks{bit(stream), number} : Marks{};
+  }
+  Marks elsewhere(Stream stream) const noexcept { return {streams & ~bit(stream), number}; }
+
+  static std::uint64_t bit(Stream stream) noexcept { return std::uint64_t{1} << stream; }
+};
+
+class Clocks {
+ public:
+  // The lock that guards what is known here, but never a call of the device.
+  Clocks(Device& device, std::mutex& state) : device_(device), state_(state) {}
+
+  // --- the lock is held
+  // ---------------------------------------------------------------------------
+
+  // Everything that these streams have been given so far.
+  Marks now(std::uint64_t streams) noexcept;
+
+  // As far as is known. Never asks the device.
+  bool completed(const Marks& marks) const noexcept;
+
+  // Adds to what has been freed since the stream's last event.
+  Bytes freed(Stream stream, Bytes bytes) noexcept { return lines_[stream].freed += bytes; }
+
+  // --- it is not; of these, only record() may be called from several threads at once
+  // ---------------
+
+  // Records an event behind all marks that were made on this stream.
+  bool record(Stream stream) noexcept;
+
+  // Records what nobody has recorded yet, and asks what is completed.
+  void catch_up() noexcept;
+
+  // Lets a stream wait for marks of others. False: it does not.
+  bool wait(Stream stream, const Marks& marks) noexcept;
+
+  std::uint64_t events() const noexcept { return events_; }  // the lock is held
+  std::uint64_t waits() const noexcept { return waits_; }
+
+ private:
+  struct Recorded {
+    std::uint64_t number;
+    Event event;
+  };
+
+  struct Line {
+    std::uint64_t marked = 0;    // by the last mark
+    std::uint64_t recorded = 0;  // by the last event
+    std::uint64_t completed = 0;
+    Bytes freed = 0;
+    std::deque<Recorded> pending;
+  };
+
+  // No mark of a stream is later than its last.
+  std::uint64_t needed(const Line& line, const Marks& marks) const noexcept;
+
+  template <typename Visit>
+  static void for_each(std::uint64_t streams, Visit&& visit);
+
+  Device& device_;
+  std::mutex& state_;
+  std::array<Line, kMostStreams> lines_;
+  std::uint64_t seen_ = 0;  // streams that have a mark
+  std::uint64_t next_ = 1;  // of the events
+  std::uint64_t events_ = 0;
+  std::uint64_t waits_ = 0;
+};
+
+}  // namespace pgmo::pages

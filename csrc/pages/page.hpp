@@ -1,0 +1,90 @@
+// Pages and the places where they are mapped.
+//
+//     places    [ v0 ][ v1 ][    ][ v3 ] ...        page-sized pieces of reserved addresses
+//                 │     └──────┐     ┊
+//     pages       # p0         # p1 ┄┘              p1 lives at v1 (its home); its mapping at v3 is
+//                                                   stale: right again once p1 idles, in the way
+//                                                   of other pages until its last use is completed
+//
+// A page is *used* while blocks lie on it, all of them at its home; *idle* while none does and it
+// is still mapped; *free* when it is mapped nowhere; *moving* while a thread makes calls of the
+// device for it. Only idle and free ones are given to others.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+
+#include "pages/clocks.hpp"
+#include "pages/device.hpp"
+#include "types.hpp"
+
+namespace pgmo::pages {
+
+struct Page;
+
+struct Place {
+  // What a thread does here without holding the lock: everybody else keeps away.
+  enum class Step : std::uint8_t {
+    kNone,
+    kGetsPage,
+    kAwaitsOthers,  // the stream is made to wait for the page's last users
+    kLosesPage,
+    kBlocked,  // within one call
+  };
+
+  explicit Place(Address where) : address(where) {}
+
+  bool stale() const noexcept;
+
+  Address address;
+  Page* page = nullptr;      // that is mapped here
+  Place* another = nullptr;  // mapping of the page
+  Marks marks;               // the last uses through these addresses, for unmapping
+  std::uint32_t blocks = 0;  // that touch this place, what holds it for good counted in
+  Step step = Step::kNone;
+  bool pinned = false;
+  Place* prev = nullptr;  // in the list of stale ones
+  Place* next = nullptr;
+};
+
+struct Page {
+  enum class State : std::uint8_t { kFree, kIdle, kUsed, kMoving };
+
+  Handle handle = 0;
+  State state = State::kFree;
+  Place* home = nullptr;    // where blocks lie, or did last
+  Place* places = nullptr;  // all mappings, through `another`
+  Marks marks;              // the last uses, wherever
+  Page* prev = nullptr;     // in the list of free or of idle ones
+  Page* next = nullptr;
+};
+
+inline bool Place::stale() const noexcept {
+  return page != nullptr && page->home != this;
+}
+
+// Addresses that were reserved in one call, and their places, as far as they have been used.
+struct Reservation {
+  Address base;
+  Bytes bytes;
+  std::deque<Place> places;
+};
+
+// The places under a range of addresses.
+class Places {
+ public:
+  Places(Reservation& reservation, std::size_t first, std::size_t count)
+      : reservation_(&reservation), first_(first), count_(count) {}
+
+  std::size_t size() const noexcept { return count_; }
+  Place& operator[](std::size_t at) const noexcept { return reservation_->places[first_ + at]; }
+
+ private:
+  Reservation* reservation_;
+  std::size_t first_;
+  std::size_t count_;
+};
+
+}  // namespace pgmo::pages

@@ -1,0 +1,175 @@
+// The pages of a device: given to whoever needs them, taken from where they idle.
+//
+//     request    v4 v5 v6 v7                      on stream 1
+//                │  │  ┊  ┊
+//                #  #  ┊  └┄▶ created, while the pool holds less than the highest occupancy + 2 %,
+//                      ┊      or when nothing idles
+//                      └┄┄┄┄▶ taken: a free page, or one that idles elsewhere (it stays mapped
+//                      there)
+//
+// Which page may be taken: one whose last use was on the same stream at once, since the stream's
+// order makes what it holds consistent; one of another stream when that use is completed, or behind
+// an event. A place is unmapped only when the last use through it is completed, and nobody waits
+// for that on the host: a page is mapped at a second address and the first mapping left as it is.
+// An address whose mapping is in the way and cannot be removed yet is *blocked*; the window finds
+// others.
+//
+// Two locks. `work` is held by a thread that makes calls of the device, one at a time; `state`
+// guards everything here and is never held during such a call. A request that finds its pages takes
+// `state` alone, as does every free. In between, pages and places that are worked on are marked as
+// such, and whoever needs just these waits for `work`.
+
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "pages/clocks.hpp"
+#include "pages/device.hpp"
+#include "pages/list.hpp"
+#include "pages/page.hpp"
+#include "pages/statistics.hpp"
+#include "pages/tuning.hpp"
+
+namespace pgmo::pages {
+
+// Ranges whose pages nobody counts and whose owners can say what lives there.
+class Uncounted {
+ public:
+  virtual ~Uncounted() = default;
+
+  // Has all of them counted, so that what idles there is known. True: there were some. `work` is
+  // held.
+  virtual bool surrender() noexcept = 0;
+};
+
+class Pool {
+ public:
+  Pool(Device& device, const Tuning& tuning) : device_(device), tuning_(tuning) {}
+
+  std::mutex& work() noexcept { return work_; }
+  std::mutex& state() noexcept { return state_; }
+  Clocks& clocks() noexcept { return clocks_; }
+  void ask_before_growing(Uncounted& others) noexcept { uncounted_ = &others; }
+
+  // --- `state` is held
+  // -----------------------------------------------------------------------------
+
+  // A block begins to live here, if that needs no call of the device; all places or none.
+  bool enter(Places places, Stream stream) noexcept;
+
+  // A block has gone. What is done behind these marks is over, then.
+  void leave(Places places, const Marks& marks) noexcept;
+
+  // Keeps the pages of a living block where they are for good. False: they are being worked on.
+  bool pin(Places places) noexcept;
+
+  // Of a planned range whose places are all used, and from now on used as a whole, however many
+  // blocks come and go there. Meanwhile the occupancy is no measure. `work` is held as well.
+  void hold(Places places) noexcept;
+
+  // Ends that: first each living block is counted, then the range is let go of.
+  void count(Places places) noexcept;
+  void let_go(Places places, const Marks& marks) noexcept;
+
+  Statistics statistics() const noexcept;
+  void reset_statistics() noexcept;
+
+  // --- both are held
+  // -------------------------------------------------------------------------------
+
+  // Begins what `provide` ends. False, and nothing has changed: some places are blocked. Throws
+  // std::bad_alloc, likewise. At most one request is in between.
+  bool admit(Places places, Stream stream, std::vector<Extent>& blocked);
+
+  // Ends it without pages.
+  void dismiss(Places places) noexcept;
+  bool needs_pages() const noexcept { return !needs_.empty(); }
+
+  // --- `work` is held, `state` is not
+  // --------------------------------------------------------------
+
+  // Everything that is missing under the places that were admitted. False: the card is full, or the
+  // device refuses; nobody lives there then.
+  bool provide(Places places, Stream stream) noexcept;
+
+  // Releases so many bytes of pages that nobody uses, as far as there are. Returns how many.
+  Bytes give_back(Bytes bytes) noexcept;
+
+  // Pages are not created beyond it. Returns what is held beyond it now.
+  Bytes limit(Bytes bytes) noexcept;
+
+ private:
+  struct Need {
+    Place* place;
+    Page* page = nullptr;
+    bool mapped = false;
+  };
+
+  void note_peak() noexcept;
+  std::size_t target() const noexcept;
+  bool adopt(Place& place) noexcept;
+  void drop(Place& place) noexcept;
+  void undo(Place& place) noexcept;
+
+  bool find_pages(Stream stream) noexcept;
+  std::size_t missing() const noexcept { return needs_.size() - found_; }
+  void use_free() noexcept;
+  void use_idle(Stream stream, std::size_t most) noexcept;
+  bool may_use(const Page& page, Stream stream, bool behind_events) const noexcept;
+  void use(Page& page, Stream stream) noexcept;
+  bool create() noexcept;
+  bool surrender() noexcept;
+
+  void clear_places() noexcept;
+  Page* idle_and_completed() noexcept;
+  void release(Page& page) noexcept;
+  bool map() noexcept;
+  void commit(Places places, Stream stream) noexcept;
+  void roll_back(Places places) noexcept;
+  void sweep() noexcept;
+
+  void unmap(std::span<Place* const> places) noexcept;
+  void link(Place& place, Page& page) noexcept;
+  void unlink(Place& place) noexcept;
+  void become_idle(Page& page) noexcept;
+
+  // Far more than the blocks that touch a place.
+  static constexpr std::uint32_t kHold = 1u << 20;
+
+  static constexpr std::size_t kMostLooks = 4096;
+  static constexpr std::size_t kMostSwept = 64;
+
+  Device& device_;
+  const Tuning tuning_;
+  std::mutex work_;
+  std::mutex state_;
+  Clocks clocks_{device_, state_};
+  Uncounted* uncounted_ = nullptr;
+
+  std::deque<Page> pages_;
+  List<Page> free_;
+  List<Page> idle_;    // the one that has idled longest first
+  List<Page> gone_;    // records without a page
+  List<Place> stale_;  // likewise
+  std::size_t held_ = 0;
+  std::size_t occupied_ = 0;
+  std::size_t highest_ = 0;  // of `occupied_`, ever
+  std::size_t limit_ = ~std::size_t{0};
+  std::size_t held_ranges_ = 0;
+  bool exact_ = true;  // no range is held
+  Statistics numbers_;
+  std::uint64_t events_before_ = 0;
+  std::uint64_t waits_before_ = 0;
+
+  // Of the request that is worked on.
+  std::vector<Need> needs_;
+  std::vector<Place*> places_;  // to be unmapped
+  std::size_t found_ = 0;       // needs that have a page
+  Marks waits_;
+};
+
+}  // namespace pgmo::pages

@@ -1,0 +1,144 @@
+// Memory for an allocator: addresses from windows and planned ranges, pages from one pool.
+//
+//     window, stream 0, small    ▓▓▓▓░▓▓░░░░...      best fit
+//     window, stream 0, large    ▓▓▓▓▓▓▓▓░░░░...
+//     window, stream 1, large    ▓▓▓▓░░░░░░░░...
+//     planned range A            ▓▓░░▓▓▓▓            offsets that a plan has chosen
+//                                ││  ││
+//     pages                      ##  ##
+//
+// Blocks of different streams never share addresses, hence no page while they live. A page that
+// nothing lives on belongs to nobody: see pool.hpp.
+
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "pages/device.hpp"
+#include "pages/planned_range.hpp"
+#include "pages/pool.hpp"
+#include "pages/tuning.hpp"
+#include "pages/window.hpp"
+
+namespace pgmo::pages {
+
+// All functions may be called from several threads.
+class Space final : private Uncounted {
+ public:
+  explicit Space(Device& device, const Tuning& tuning = {});
+  ~Space() override = default;
+  Space(const Space&) = delete;
+  Space& operator=(const Space&) = delete;
+
+  // --- blocks
+  // -------------------------------------------------------------------------------------
+
+  // 0: the card is full, or this thread is capturing and a page is missing. Work that still runs
+  // may keep pages from being taken where aliases are off: synchronize, and try again.
+  Address allocate(Bytes bytes, Stream stream) noexcept;
+
+  // The stream is that of the free; it may be another than that of the block. False: no such block.
+  bool deallocate(Address address, Stream stream) noexcept;
+
+  // Another stream uses a block until it is freed; who lives there next waits for that stream.
+  // False: no such block.
+  bool use_block(Address address, Stream stream) noexcept;
+
+  // Keeps the pages under what lives there where they are for good: somebody else knows these
+  // addresses, as a communication library, a graph or another process does. False: not mapped.
+  bool pin(Extent range) noexcept;
+
+  // The rounded size of a living block; 0: none.
+  Bytes bytes_of(Address address) noexcept;
+
+  // --- planned ranges
+  // -----------------------------------------------------------------------------
+
+  // Addresses alone. nullptr: refused.
+  PlannedRange* reserve_range(Bytes bytes, Stream stream, RangeOwner& owner) noexcept;
+
+  // A slot is about to be used, or no longer is. Generations are those that the owner read when it
+  // took or freed the slot; nothing happens for one in which slots are not counted. `occupy` is
+  // false when pages are missing and cannot be had: the slot may not be used, and is not counted.
+  // `users` are other streams that used the slot, one bit each.
+  bool occupy(PlannedRange& range, Extent slot, std::uint64_t generation) noexcept;
+  void vacate(PlannedRange& range, Extent slot, std::uint64_t generation,
+              std::uint64_t users = 0) noexcept;
+
+  // Stops counting, if every page is there already. Creates and takes none.
+  bool settle(PlannedRange& range) noexcept;
+
+  // The addresses go back, and the range is gone; nothing may live there. False: something does.
+  bool close_range(PlannedRange& range) noexcept;
+
+  // --- the device
+  // ---------------------------------------------------------------------------------
+
+  // Idle pages, for somebody else's growth. Returns what was released.
+  Bytes give_back(Bytes bytes) noexcept;
+
+  // No more pages than that; what idles beyond it goes back.
+  void limit(Bytes bytes) noexcept;
+
+  Statistics statistics() noexcept;
+  void reset_statistics() noexcept;
+
+ private:
+  struct Block {
+    Bytes bytes;
+    Window* window;
+    std::uint64_t users;  // streams, one bit each
+    Stream stream;
+  };
+
+  // A window, and what was reserved for it last.
+  struct Addresses {
+    Window window;
+    Reservation* newest = nullptr;
+  };
+
+  static constexpr int kMostTries = 4;
+  static constexpr Bytes kMostBytes = Bytes{1} << 46;
+
+  Bytes rounded(Bytes bytes, Bytes unit) const noexcept { return (bytes + unit - 1) / unit * unit; }
+  std::unique_ptr<Addresses>& addresses_of(Stream stream, Bytes bytes) noexcept;
+
+  Address allocate_here(Bytes bytes, Stream stream);
+  Address allocate_anywhere(Bytes bytes, Stream stream);
+  Address choose(const Addresses& addresses, Bytes bytes, int tries,
+                 const std::vector<Extent>& blocked) const noexcept;
+  bool born(Addresses& addresses, Extent block, Stream stream) noexcept;
+  void died(Address address) noexcept;
+
+  bool grow(Addresses& addresses, Bytes bytes);
+  Places places_under(Extent range);
+  Reservation* reservation_at(Address address) noexcept;
+
+  bool surrender() noexcept override;
+  bool surrender(PlannedRange& range) noexcept;
+  bool occupy_with_pages(PlannedRange& range, Extent slot, std::uint64_t generation);
+
+  Device& device_;
+  const Tuning tuning_;
+  Pool pool_;
+
+  // Guarded by the pool's `state`; ranges and reservations change under `work`, too.
+  std::map<Address, Reservation> reservations_;
+  std::array<std::array<std::unique_ptr<Addresses>, 2>, kMostStreams> windows_;
+  Addresses planned_;
+  std::map<Address, std::unique_ptr<PlannedRange>> ranges_;
+  std::unordered_map<Address, Block> blocks_;
+  Bytes live_ = 0;
+  Bytes peak_live_ = 0;
+
+  std::vector<Extent> living_;  // under `work`
+};
+
+}  // namespace pgmo::pages

@@ -1,0 +1,37 @@
+// What the pages have done.
+
+#pragma once
+
+#include <cstdint>
+
+#include "types.hpp"
+
+namespace pgmo::pages {
+
+struct Statistics {
+  // Now. What nobody counts (see planned_range.hpp) is occupied as a whole.
+  Bytes held = 0;           // pages of the device
+  Bytes occupied = 0;       // of these, pages that a living block lies on
+  Bytes live = 0;           // blocks outside of planned ranges
+  std::uint64_t stale = 0;  // mappings of pages that are used elsewhere
+
+  // The highest since the last reset.
+  Bytes peak_held = 0;
+  Bytes peak_occupied = 0;  // known while all is counted
+  Bytes peak_live = 0;
+
+  // Calls of the device since the last reset, and what they were for.
+  std::uint64_t creates = 0;
+  std::uint64_t releases = 0;
+  std::uint64_t maps = 0;
+  std::uint64_t grants = 0;
+  std::uint64_t unmaps = 0;
+  std::uint64_t events = 0;
+  std::uint64_t waits = 0;
+  std::uint64_t requests_that_map = 0;
+  std::uint64_t taken = 0;       // pages that idled elsewhere
+  std::uint64_t lends = 0;       // of these, before their last use was completed
+  std::uint64_t surrenders = 0;  // planned ranges that began to be counted
+};
+
+}  // namespace pgmo::pages

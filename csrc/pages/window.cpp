@@ -1,0 +1,116 @@
+#include "pages/window.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+namespace pgmo::pages {
+namespace {
+
+Address end_of(Extent range) noexcept {
+  return range.address + static_cast<Address>(range.bytes);
+}
+
+}  // namespace
+
+void Window::add(Extent range) {
+  Gap gap = make();
+  put(std::move(gap), range);
+}
+
+Address Window::find(Bytes bytes) const noexcept {
+  const auto best = by_size_.lower_bound({bytes, 0});
+  return best == by_size_.end() ? 0 : best->second;
+}
+
+Address Window::find_outside(Bytes bytes, std::span<const Extent> ranges) const noexcept {
+  auto gap = by_size_.lower_bound({bytes, 0});
+  for (int looks = 0; gap != by_size_.end() && looks < kMostLooks; ++gap, ++looks) {
+    Address from = gap->second;
+    const Address end = from + static_cast<Address>(gap->first);
+    for (const Extent& range : ranges) {
+      if (end_of(range) <= from) continue;
+      if (range.address >= from + static_cast<Address>(bytes)) break;
+      from = end_of(range);
+    }
+    if (from + static_cast<Address>(bytes) <= end) return from;
+  }
+  return 0;
+}
+
+Address Window::find_within(Bytes bytes, Address begin, Address end) const noexcept {
+  auto gap = by_address_.upper_bound(begin);
+  if (gap != by_address_.begin()) --gap;
+  for (; gap != by_address_.end() && gap->first < end; ++gap) {
+    const Address from = std::max(gap->first, begin);
+    const Address until = std::min(end_of({gap->first, gap->second}), end);
+    if (from + static_cast<Address>(bytes) <= until) return from;
+  }
+  return 0;
+}
+
+void Window::take(Extent range) {
+  // At most two gaps are left of one, and one is needed when the range comes back.
+  while (spares_.size() < taken_ + 2) {
+    Gap gap = make();
+    spares_.push_back(std::move(gap));
+  }
+  if (spares_.size() == spares_.capacity()) spares_.reserve(2 * spares_.size());
+  const auto around = std::prev(by_address_.upper_bound(range.address));
+  const Extent whole{around->first, around->second};
+  spares_.push_back(pull(around));
+  if (whole.address < range.address) {
+    put(spare(), {whole.address, static_cast<Bytes>(range.address - whole.address)});
+  }
+  if (end_of(range) < end_of(whole)) {
+    put(spare(), {end_of(range), static_cast<Bytes>(end_of(whole) - end_of(range))});
+  }
+  ++taken_;
+}
+
+void Window::give(Extent range) noexcept {
+  --taken_;
+  auto after = by_address_.lower_bound(range.address);
+  Gap gap;
+  if (after != by_address_.begin()) {
+    const auto before = std::prev(after);
+    if (before->first + static_cast<Address>(before->second) == range.address) {
+      range = {before->first, before->second + range.bytes};
+      gap = pull(before);
+    }
+  }
+  if (after != by_address_.end() && after->first == end_of(range)) {
+    range.bytes += after->second;
+    gap = pull(after);  // the one before, if any, is given to the heap
+  }
+  if (gap.place.empty()) gap = spare();
+  put(std::move(gap), range);
+}
+
+Window::Gap Window::make() {
+  ByAddress one;
+  one.emplace(Address{0}, Bytes{0});
+  BySize other;
+  other.emplace(Bytes{0}, Address{0});
+  return {one.extract(one.begin()), other.extract(other.begin())};
+}
+
+Window::Gap Window::pull(ByAddress::iterator gap) noexcept {
+  BySize::node_type size = by_size_.extract({gap->second, gap->first});
+  return {by_address_.extract(gap), std::move(size)};
+}
+
+void Window::put(Gap gap, Extent range) noexcept {
+  gap.place.key() = range.address;
+  gap.place.mapped() = range.bytes;
+  gap.size.value() = {range.bytes, range.address};
+  by_address_.insert(std::move(gap.place));
+  by_size_.insert(std::move(gap.size));
+}
+
+Window::Gap Window::spare() noexcept {
+  Gap gap = std::move(spares_.back());
+  spares_.pop_back();
+  return gap;
+}
+
+}  // namespace pgmo::pages

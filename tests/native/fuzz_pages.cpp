@@ -1,0 +1,537 @@
+// The attack on pages: several streams that lag behind, a card that is too small, and an oracle
+// that knows physical memory.
+//
+//     program    request ─ fill ─ use on another stream ─ check ─ free        plans with slots,
+//                hold a stream, limit, give back, pin, capture                settled and
+//                surrendered
+//     device     does the work later; refuses to create, to map, to record, now and then
+//
+// First from one thread, where everything follows from --seed, then from several.
+
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "fake_device.hpp"
+#include "oracle.hpp"
+#include "pages/space.hpp"
+#include "physical_oracle.hpp"
+#include "random.hpp"
+
+namespace pgmo::test {
+namespace {
+
+using pages::Address;
+using pages::Extent;
+using pages::PlannedRange;
+using pages::Space;
+using pages::Statistics;
+using pages::Stream;
+
+struct Held {
+  Extent where;
+  Stream stream;
+  std::uint64_t pattern;
+  std::uint64_t users = 0;
+};
+
+pages::Tuning small_pages(Random& random, Bytes page) {
+  pages::Tuning tuning;
+  tuning.page = page;
+  tuning.small = page / 2;
+  tuning.granularity = random.chance(0.5) ? 512 : 64;
+  tuning.span = page * random.between(2, 4000);
+  tuning.slack = static_cast<std::size_t>(random.between(0, 1) * 20);
+  tuning.aliases = random.chance(0.8);
+  tuning.most_stale = static_cast<std::size_t>(random.chance(0.5) ? 0 : random.between(1, 400));
+  tuning.freed_per_event = page * random.between(1, 100);
+  return tuning;
+}
+
+Bytes any_size(Random& random, Bytes page) {
+  if (random.chance(0.4)) return random.between(1, page / 2);
+  if (random.chance(0.8)) return random.between(page / 2, page * 8);
+  return random.between(page, page * 150);
+}
+
+// A plan whose slots come in any order, as long as no two that live overlap.
+class Plan final : public pages::RangeOwner {
+ public:
+  Plan(Space& space, Bytes bytes, Stream stream) : space_(space), stream_(stream) {
+    range_ = space.reserve_range(bytes, stream, *this);
+  }
+
+  bool reserved() const { return range_ != nullptr; }
+  Stream stream() const { return stream_; }
+
+  // A slot that may be used; false: none.
+  bool take(Random& random, Bytes bytes, Extent& slot) {
+    const Bytes whole = range_->where().bytes;
+    bytes = std::min(bytes, whole);
+    std::uint64_t generation = 0;
+    {
+      const std::lock_guard guard(mutex_);
+      const Bytes offset = random.between(0, (whole - bytes) / 64) * 64;
+      slot = {range_->where().address + static_cast<Address>(offset), bytes};
+      if (overlaps(slot)) return false;
+      living_.emplace(slot.address, slot.bytes);
+      generation = range_->generation();
+    }
+    if (PlannedRange::fully_mapped(generation)) return true;
+    if (space_.occupy(*range_, slot, generation)) return true;
+    const std::lock_guard guard(mutex_);
+    living_.erase(slot.address);
+    return false;
+  }
+
+  // Late: as by a thread that is interrupted between its lock and its call.
+  void free(Extent slot, std::uint64_t users, bool late = false) {
+    std::uint64_t generation = 0;
+    {
+      const std::lock_guard guard(mutex_);
+      living_.erase(slot.address);
+      generation = range_->generation();
+    }
+    if (PlannedRange::fully_mapped(generation)) return;
+    if (late) {
+      late_.push_back({slot, generation, users});
+    } else {
+      space_.vacate(*range_, slot, generation, users);
+    }
+  }
+
+  void catch_up() {
+    for (const Late& one : late_) space_.vacate(*range_, one.slot, one.generation, one.users);
+    late_.clear();
+  }
+
+  bool settle() { return space_.settle(*range_); }
+  bool fully_mapped() const { return range_->fully_mapped(); }
+  bool close() {
+    const bool closed = space_.close_range(*range_);
+    if (closed) range_ = nullptr;
+    return closed;
+  }
+  std::size_t living() {
+    const std::lock_guard guard(mutex_);
+    return living_.size();
+  }
+
+  void list_living(PlannedRange& range, std::vector<Extent>& living) override {
+    const std::lock_guard guard(mutex_);
+    for (const auto& [address, bytes] : living_) living.push_back({address, bytes});
+    range.count_from_now_on();
+  }
+
+ private:
+  struct Late {
+    Extent slot;
+    std::uint64_t generation;
+    std::uint64_t users;
+  };
+
+  bool overlaps(Extent slot) const {
+    const auto after = living_.lower_bound(slot.address);
+    if (after != living_.end() && after->first < slot.address + static_cast<Address>(slot.bytes)) {
+      return true;
+    }
+    if (after == living_.begin()) return false;
+    const auto before = std::prev(after);
+    return before->first + static_cast<Address>(before->second) > slot.address;
+  }
+
+  Space& space_;
+  Stream stream_;
+  PlannedRange* range_ = nullptr;
+  std::mutex mutex_;
+  std::map<Address, Bytes> living_;
+  std::vector<Late> late_;  // of one thread
+};
+
+// What has happened, so that an attack that misses something is noticed.
+struct Seen {
+  Statistics sum;
+  std::uint64_t blocks = 0;
+  std::uint64_t slots = 0;
+  std::uint64_t uncounted_slots = 0;
+  std::uint64_t refused = 0;
+  std::uint64_t given_back = 0;
+  std::uint64_t pins = 0;
+  int most_mappings = 0;
+};
+
+class Episode {
+ public:
+  Episode(std::uint64_t seed, std::uint64_t most_events, Seen& seen)
+      : random_(seed),
+        seen_(seen),
+        most_events_(most_events),
+        card_(static_cast<std::size_t>(random_.between(40, 600))),
+        device_(card_),
+        tuning_(small_pages(random_, device_.page())),
+        space_(device_, tuning_),
+        oracle_(device_),
+        streams_(static_cast<Stream>(random_.between(1, 4))),
+        speed_(random_.between(0, 6)) {
+    if (random_.chance(0.3))
+      device_.fail_one_in = static_cast<std::uint64_t>(random_.between(20, 2000));
+  }
+
+  void run() {
+    if (random_.chance(0.6)) add_plan();
+    if (random_.chance(0.3)) add_plan();
+    for (; whereabouts.event < most_events_; ++whereabouts.event) {
+      act();
+      work();
+    }
+    finish();
+  }
+
+ private:
+  void act() {
+    const std::int64_t dice = random_.between(0, 999);
+    // Fuller and emptier, in waves.
+    const bool filling = (whereabouts.event / 400) % 2 == 0;
+    if (dice < (filling ? 480 : 250)) {
+      if (!plans_.empty() && random_.chance(0.4))
+        take_slot();
+      else
+        request();
+    } else if (dice < 920) {
+      free_one();
+    } else if (dice < 950) {
+      use_elsewhere();
+    } else if (dice < 970) {
+      if (plans_.empty()) return;
+      Plan& plan = *random_.pick(plans_);
+      if (random_.chance(0.3)) plan.catch_up();
+      plan.settle();
+      if (random_.chance(0.3)) plan.catch_up();
+    } else if (dice < 978) {
+      give_back();
+    } else if (dice < 982) {
+      space_.limit(random_.between(0, static_cast<Bytes>(card_)) * tuning_.page);
+    } else if (dice < 988) {
+      space_.limit(Bytes{1} << 40);
+    } else if (dice < 990) {
+      device_.refuse_create = !device_.refuse_create;
+    } else if (dice < 992) {
+      held_stream_ = random_.between(-1, streams_ - 1);
+    } else if (dice < 994) {
+      device_.captured_streams = random_.chance(0.5) ? 0 : 1u << random_.between(0, streams_ - 1);
+    } else if (dice < 996) {
+      device_.is_capturing = true;
+      for (int times = 0; times < 5; ++times) {
+        request();
+        free_one();
+      }
+      device_.is_capturing = false;
+    } else if (dice < 997) {
+      device_.synchronize();
+    } else if (dice < 998) {
+      pin();
+    } else {
+      compare();
+    }
+  }
+
+  void request() {
+    const Bytes bytes = any_size(random_, tuning_.page);
+    const Stream stream = any_stream();
+    const Address address = space_.allocate(bytes, stream);
+    if (address == 0) {
+      ++seen_.refused;
+      return;
+    }
+    require(address % static_cast<Address>(tuning_.granularity) == 0, "a block is not aligned");
+    require(space_.bytes_of(address) >= bytes, "a block is too small");
+    ++seen_.blocks;
+    born({{address, space_.bytes_of(address)}, stream, next_pattern_++}, nullptr);
+  }
+
+  void take_slot() {
+    Plan& plan = *random_.pick(plans_);
+    Extent slot{};
+    const Bytes bytes = (any_size(random_, tuning_.page) + 63) / 64 * 64;
+    if (!plan.take(random_, bytes, slot)) return;
+    ++seen_.slots;
+    seen_.uncounted_slots += plan.fully_mapped();
+    born({slot, plan.stream(), next_pattern_++}, &plan);
+  }
+
+  void born(const Held& held, Plan* plan) {
+    oracle_.lives(held.where);
+    device_.fill(held.stream, held.where, held.pattern);
+    living_.push_back({held, plan});
+  }
+
+  void free_one() {
+    if (living_.empty()) return;
+    const auto at =
+        static_cast<std::size_t>(random_.between(0, static_cast<std::int64_t>(living_.size()) - 1));
+    std::swap(living_[at], living_.back());
+    auto [held, plan] = living_.back();
+    living_.pop_back();
+    device_.check(held.stream, held.where, held.pattern);
+    oracle_.dies(held.where);
+    if (plan != nullptr) {
+      // An owner frees a slot that others use once they are done.
+      for (Stream stream = 0; stream < streams_; ++stream) {
+        if (held.users >> stream & 1) device_.order(stream, held.stream);
+      }
+      plan->free(held.where, held.users, random_.chance(0.05));
+    } else {
+      require(space_.deallocate(held.where.address, held.stream), "a block is not known");
+    }
+  }
+
+  void use_elsewhere() {
+    if (living_.empty()) return;
+    auto& [held, plan] = living_[static_cast<std::size_t>(
+        random_.between(0, static_cast<std::int64_t>(living_.size()) - 1))];
+    const Stream other = any_stream();
+    if (other == held.stream) return;
+    device_.order(held.stream, other);
+    device_.check(other, held.where, held.pattern);
+    held.users |= std::uint64_t{1} << other;
+    if (plan == nullptr) require(space_.use_block(held.where.address, other), "a block is unknown");
+  }
+
+  void pin() {
+    if (living_.empty() || pinned_.size() > 30) return;
+    const Held& held = living_.back().first;
+    require(space_.pin(held.where), "a living block cannot be pinned");
+    pinned_[held.where.address] = device_.page_at(held.where.address);
+    ++seen_.pins;
+  }
+
+  void give_back() {
+    const auto before = device_.pages_created();
+    const Bytes released = space_.give_back(random_.between(1, 100) * tuning_.page);
+    require_equal(static_cast<std::uint64_t>(released),
+                  (before - device_.pages_created()) * static_cast<std::uint64_t>(tuning_.page),
+                  "bytes given back");
+    seen_.given_back += static_cast<std::uint64_t>(released / tuning_.page);
+  }
+
+  void compare() {
+    for (const auto& plan : plans_) plan->catch_up();
+    for (const auto& [address, page] : pinned_) {
+      require(device_.page_at(address) == page, "a page that is pinned has gone");
+    }
+    const Statistics now = space_.statistics();
+    require_equal(static_cast<std::uint64_t>(now.held),
+                  device_.pages_created() * static_cast<std::uint64_t>(tuning_.page), "bytes held");
+    require(now.occupied >= oracle_.occupied(), "fewer pages occupied than there are");
+    const bool exact = std::none_of(plans_.begin(), plans_.end(),
+                                    [](const auto& plan) { return plan->fully_mapped(); });
+    if (exact && pinned_.empty()) {
+      require_equal(static_cast<std::uint64_t>(now.occupied),
+                    static_cast<std::uint64_t>(oracle_.occupied()), "bytes occupied");
+    }
+  }
+
+  void add_plan() {
+    auto plan =
+        std::make_shared<Plan>(space_, random_.between(1, 150) * tuning_.page, any_stream());
+    if (plan->reserved()) plans_.push_back(std::move(plan));
+  }
+
+  void work() {
+    for (std::int64_t steps = 0; steps < speed_; ++steps) {
+      const Stream stream = any_stream();
+      if (static_cast<std::int64_t>(stream) != held_stream_) device_.step(stream);
+    }
+    if (whereabouts.event % 64 == 0) {  // no program is far behind for ever
+      for (Stream stream = 0; stream < streams_; ++stream) {
+        if (device_.queued(stream) > 400) device_.synchronize();
+      }
+    }
+  }
+
+  Stream any_stream() { return static_cast<Stream>(random_.between(0, streams_ - 1)); }
+
+  void finish() {
+    device_.fail_one_in = 0;
+    device_.captured_streams = 0;
+    compare();
+    while (!living_.empty()) free_one();
+    device_.synchronize();
+    compare();
+    add(seen_.sum, space_.statistics());
+    seen_.most_mappings = std::max(seen_.most_mappings, device_.most_mappings);
+    for (const auto& plan : plans_) require(plan->close(), "an empty plan cannot be closed");
+    space_.give_back(Bytes{1} << 40);  // records what has to be completed
+    device_.synchronize();
+    space_.give_back(Bytes{1} << 40);
+    if (pinned_.empty()) {
+      require_equal(device_.pages_created(), 0, "pages left at the end");
+    }
+  }
+
+  static void add(Statistics& sum, const Statistics& more) {
+    sum.maps += more.maps;
+    sum.unmaps += more.unmaps;
+    sum.creates += more.creates;
+    sum.taken += more.taken;
+    sum.lends += more.lends;
+    sum.waits += more.waits;
+    sum.surrenders += more.surrenders;
+  }
+
+  Random random_;
+  Seen& seen_;
+  std::uint64_t most_events_;
+  std::size_t card_;
+  FakeDevice device_;
+  pages::Tuning tuning_;
+  Space space_;
+  PhysicalOracle oracle_;
+  Stream streams_;
+  std::int64_t speed_;
+  std::int64_t held_stream_ = -1;
+  std::vector<std::shared_ptr<Plan>> plans_;
+  std::vector<std::pair<Held, Plan*>> living_;
+  std::uint64_t next_pattern_ = 0x1234567;
+  std::map<Address, pages::Handle> pinned_;  // those under the first byte of a block
+};
+
+// --- from several threads
+// -------------------------------------------------------------------------
+
+class Crowd {
+ public:
+  Crowd(std::uint64_t seed, std::uint64_t events)
+      : random_(seed),
+        events_(events),
+        device_(600),
+        tuning_(small_pages(random_, device_.page())),
+        space_(device_, tuning_),
+        oracle_(device_),
+        plan_(space_, 60 * tuning_.page, 0) {}
+
+  void run() {
+    std::vector<std::thread> threads;
+    for (std::uint64_t number = 0; number < kThreads; ++number) {
+      threads.emplace_back([this, number] { work(number); });
+    }
+    for (std::thread& thread : threads) thread.join();
+    device_.synchronize();
+    require(plan_.close(), "an empty plan cannot be closed");
+    space_.give_back(Bytes{1} << 40);
+    device_.synchronize();
+    space_.give_back(Bytes{1} << 40);
+    require_equal(device_.pages_created(), 0, "pages left at the end");
+  }
+
+ private:
+  static constexpr std::uint64_t kThreads = 4;
+
+  // Two threads share a stream; all share the plan, which is ordered by its stream alone.
+  void work(std::uint64_t number) {
+    Random random(number * 7919 + 1);
+    const auto stream = static_cast<Stream>(number / 2);
+    std::vector<std::pair<Held, bool>> living;
+    for (std::uint64_t event = 0; event < events_ / kThreads; ++event) {
+      if (random.chance(living.size() > 20 ? 0.3 : 0.55)) {
+        const Bytes bytes = (any_size(random, tuning_.page) + 63) / 64 * 64;
+        Held held{{0, bytes}, stream, number << 48 | event};
+        const bool slot = random.chance(0.3);
+        if (slot) {
+          held.stream = 0;
+          if (!plan_.take(random, bytes, held.where)) continue;
+        } else {
+          held.where.address = space_.allocate(bytes, stream);
+          if (held.where.address == 0) continue;
+        }
+        oracle_.lives(held.where);
+        device_.fill(held.stream, held.where, held.pattern);
+        living.push_back({held, slot});
+      } else if (!living.empty()) {
+        free(living.back());
+        living.pop_back();
+      }
+      if (random.chance(0.02)) plan_.settle();
+      if (random.chance(0.01)) space_.give_back(random.between(1, 30) * tuning_.page);
+      for (int steps = 0; steps < 3; ++steps)
+        device_.step(static_cast<Stream>(random.between(0, 1)));
+    }
+    for (const auto& one : living) free(one);
+  }
+
+  void free(const std::pair<Held, bool>& one) {
+    const auto& [held, slot] = one;
+    device_.check(held.stream, held.where, held.pattern);
+    oracle_.dies(held.where);
+    if (slot) {
+      plan_.free(held.where, 0);
+    } else {
+      require(space_.deallocate(held.where.address, held.stream), "a block is not known");
+    }
+  }
+
+  Random random_;
+  std::uint64_t events_;
+  FakeDevice device_;
+  pages::Tuning tuning_;
+  Space space_;
+  PhysicalOracle oracle_;
+  Plan plan_;
+};
+
+int attack(std::uint64_t seed, std::uint64_t events) {
+  constexpr std::uint64_t kMostEvents = 6000;
+  Seen seen;
+  whereabouts = {seed, 0, 0};
+  for (std::uint64_t done = 0; done < events; ++whereabouts.episode) {
+    whereabouts.event = 0;
+    const std::uint64_t most = std::min(kMostEvents, events - done);
+    Episode(seed * 1'000'003 + whereabouts.episode, most, seen).run();
+    done += most;
+  }
+  for (std::uint64_t round = 0; round < 4; ++round) Crowd(seed + round, events / 10).run();
+  if (events >= 100'000) {
+    require(seen.blocks > 0 && seen.slots > 0 && seen.uncounted_slots > 0, "nothing was served");
+    require(seen.refused > 0 && seen.given_back > 0 && seen.pins > 0, "nothing was refused");
+    require(seen.sum.lends > 0 && seen.sum.waits > 0 && seen.most_mappings > 1, "nothing was lent");
+    require(seen.sum.surrenders > 0, "no plan was surrendered");
+  }
+  std::printf(
+      "seed %llu: %llu events, no violation; %llu blocks, %llu slots (%llu uncounted), %llu "
+      "refused, "
+      "%llu maps, %llu taken, %llu lent, %llu waits, %llu surrenders, %d mappings of a page\n",
+      static_cast<unsigned long long>(seed), static_cast<unsigned long long>(events),
+      static_cast<unsigned long long>(seen.blocks), static_cast<unsigned long long>(seen.slots),
+      static_cast<unsigned long long>(seen.uncounted_slots),
+      static_cast<unsigned long long>(seen.refused), static_cast<unsigned long long>(seen.sum.maps),
+      static_cast<unsigned long long>(seen.sum.taken),
+      static_cast<unsigned long long>(seen.sum.lends),
+      static_cast<unsigned long long>(seen.sum.waits),
+      static_cast<unsigned long long>(seen.sum.surrenders), seen.most_mappings);
+  return 0;
+}
+
+}  // namespace
+}  // namespace pgmo::test
+
+int main(int argc, char** argv) {
+  std::uint64_t seed = 1;
+  std::uint64_t events = 3'000'000;
+  for (int at = 1; at + 1 < argc; at += 2) {
+    if (std::strcmp(argv[at], "--seed") == 0) seed = std::strtoull(argv[at + 1], nullptr, 10);
+    if (std::strcmp(argv[at], "--events") == 0) events = std::strtoull(argv[at + 1], nullptr, 10);
+  }
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they say more
+  std::signal(SIGSEGV, [](int) { pgmo::test::violation("memory is used that is not there"); });
+#endif
+  return pgmo::test::attack(seed, events);
+}
