@@ -33,7 +33,7 @@ from _paper_networks import REDUCTIONS, create
 
 from pgmo.errors import GraphError
 from pgmo.recompute.planners.evaluator import Candidate, Evaluator
-from pgmo.recompute.planners.kusumoto import Program
+from pgmo.recompute.planners.kusumoto import DynamicProgram
 from pgmo.recompute.planners.lower_sets import Dag, all_lower_sets, ancestor_sets
 from pgmo.recompute.planners.planning import plan_choice, propose
 from pgmo.units import format_bytes
@@ -72,8 +72,8 @@ class Case:
     def program(self) -> dict[str, Any]:
         """The approximate dynamic program."""
 
-        def solve() -> tuple[Program, int, Any]:
-            program = Program(self.dag, ancestor_sets(self.dag))
+        def solve() -> tuple[DynamicProgram, int, Any]:
+            program = DynamicProgram(self.dag, ancestor_sets(self.dag))
             least = program.least_budget()
             return program, least, program.solve(least)[1]
 
@@ -96,7 +96,7 @@ class Case:
             return None
 
         def solve() -> Any:
-            program = Program(self.dag, members)
+            program = DynamicProgram(self.dag, members)
             return program.solve(program.least_budget())[1]
 
         sequence, seconds = timed(solve)
