@@ -122,7 +122,13 @@ def test_three_small_batches_serve_a_large_one_from_its_first_iteration(train, n
     check_predicted(steady, run)
 
 
-@pytest.mark.parametrize("instructions", instruction_sets.ALL)
+@pytest.mark.parametrize(
+    "instructions",
+    [  # every processor has the first
+        pytest.param(name, marks=() if name == instruction_sets.ALL[0] else pytest.mark.slow)
+        for name in instruction_sets.ALL
+    ],
+)
 def test_with_other_instructions(tmp_path, instructions):
     """Kernels of convolutions and recurrent layers have other workspaces then."""
     if instructions not in instruction_sets.available():
