@@ -25,6 +25,7 @@ DEBUG = os.environ.get("PGMO_DEBUG") == "1"
 # What is compiled on the user's machine.
 COMPILED_LATER = (
     *("adapters/*.cpp", "adapters/*.hpp", "engine/pgmo_engine.h"),
+    "pages/pgmo_pages.h",
     *("rehearsal/*.cpp", "rehearsal/*.hpp"),
 )
 
@@ -50,7 +51,7 @@ core = Pybind11Extension(
     "pgmo._core",
     sorted(
         path
-        for folder in ("engine", "packing", "recompute", "bindings")
+        for folder in ("engine", "packing", "pages", "recompute", "bindings")
         for path in glob(f"csrc/{folder}/**/*.cpp", recursive=True)
     ),
     depends=sorted(glob("csrc/**/*.hpp", recursive=True) + glob("csrc/**/*.h", recursive=True)),

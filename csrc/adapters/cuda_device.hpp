@@ -2,7 +2,8 @@
 //
 //     free ──▶ other streams use it? ──yes──▶ put off, see cuda_deferred.hpp
 //                     └─ no ──▶ engine: a slot ──▶ done
-//                                      foreign ──▶ the allocator beneath
+//                                      foreign ──▶ pages: a block of a window ──▶ done
+//                                                         else ──▶ the allocator beneath
 
 #pragma once
 
@@ -11,6 +12,7 @@
 #include <c10/util/Exception.h>
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <memory>
@@ -22,10 +24,12 @@
 #include <vector>
 
 #include "adapters/cuda_deferred.hpp"
+#include "adapters/cuda_pages.hpp"
 #include "adapters/cuda_pools.hpp"
 #include "adapters/cuda_streams.hpp"
 #include "adapters/torch_common.hpp"
 #include "engine/pgmo_engine.h"
+#include "pages/pgmo_pages.h"
 
 namespace c10::cuda::CUDACachingAllocator::pgmo {
 namespace {
@@ -34,6 +38,7 @@ constexpr int kMostDevices = 16;
 constexpr int kMostUpstreams = 4;
 
 const pgmo_engine_api* api = nullptr;
+const pgmo_pages_api* pages_api = nullptr;
 
 // What is kept of one device. Never destroyed.
 struct Device {
@@ -50,11 +55,19 @@ struct Device {
   std::atomic<bool> has_survivors{false};
   std::atomic<bool> attended{false};  // a session is open: slots that wait are asked for
 
+  // Of the pages, once they have been opened; see torch_cuda_pages.hpp.
+  std::atomic<pgmo_space*> space{nullptr};
+  std::atomic<bool> serves_pages{false};  // requests go there
+  std::atomic<bool> limited{false};       // by a memory fraction, or by a session
+  std::unique_ptr<PageDevice> page_device;
+
   bool active() const {
     const uint32_t* word = mode.load(std::memory_order_acquire);
     return word != nullptr && __atomic_load_n(word, __ATOMIC_RELAXED) != 0;
   }
   bool connected() const { return mode.load(std::memory_order_acquire) != nullptr; }
+  bool paged() const { return serves_pages.load(std::memory_order_acquire); }
+  pgmo_space* pages() const { return space.load(std::memory_order_acquire); }
 };
 
 std::array<Device, kMostDevices>& devices() {
@@ -87,14 +100,24 @@ void synchronize(const Device& device) {
 std::array<CUDAAllocator*, kMostUpstreams> upstreams{};
 
 void report(const Device& device, void* block, int64_t bytes, int64_t gone = 0) {
-  pgmo_engine_statistics now;
-  api->statistics(device.engine, &now);
-  c10::reportMemoryUsageToProfiler(
-      block, bytes, now.live_slot_bytes + now.live_region_bytes - static_cast<uint64_t>(gone),
-      now.arena_bytes + now.region_bytes, c10::Device(c10::DeviceType::CUDA, device.index));
+  uint64_t live = 0, held = 0;
+  if (device.connected()) {
+    pgmo_engine_statistics now;
+    api->statistics(device.engine, &now);
+    live += now.live_slot_bytes + now.live_region_bytes;
+    held += now.arena_bytes + now.region_bytes;
+  }
+  if (device.pages() != nullptr) {
+    pgmo_pages_statistics now;
+    pages_api->statistics(device.pages(), &now);
+    live += now.live_bytes;
+    held = std::max(held, now.held_bytes);
+  }
+  c10::reportMemoryUsageToProfiler(block, bytes, live - static_cast<uint64_t>(gone), held,
+                                   c10::Device(c10::DeviceType::CUDA, device.index));
 }
 
-void tell_profiler_of_slot(const Device& device, void* block, size_t bytes) {
+void tell_profiler_of_birth(const Device& device, void* block, size_t bytes) {
   if (c10::memoryProfilingEnabled()) [[unlikely]]
     report(device, block, static_cast<int64_t>(bytes));
 }
@@ -103,14 +126,25 @@ void tell_profiler_of_slot(const Device& device, void* block, size_t bytes) {
 void tell_profiler_of_end(const Device& device, void* block) {
   if (!c10::memoryProfilingEnabled()) [[likely]]
     return;
-  const auto bytes = static_cast<int64_t>(api->size_of(device.engine, block));
+  int64_t bytes = 0;
+  if (device.connected()) bytes = static_cast<int64_t>(api->size_of(device.engine, block));
+  if (bytes == 0 && device.pages() != nullptr) {
+    bytes = static_cast<int64_t>(pages_api->size_of(device.pages(), block));
+  }
   if (bytes != 0) report(device, block, -bytes, bytes);
+}
+
+// True: it was a slot, or a block of a window, and is free now. False: it is of the allocator
+// beneath.
+bool release_own(const Device& device, void* block) {
+  if (device.connected() && api->release(device.engine, block) == PGMO_SLOT) return true;
+  return device.pages() != nullptr && pages_api->deallocate(device.pages(), block) != 0;
 }
 
 void release_all(const Device& device, const std::vector<void*>& blocks) {
   for (void* block : blocks) {
     tell_profiler_of_end(device, block);
-    api->release(device.engine, block);
+    (void)release_own(device, block);
   }
 }
 
@@ -132,7 +166,7 @@ void settle(Device& device) {
 
 void leave(Device& device) {
   device.attended.store(false);
-  if (device.connected()) settle(device);
+  if (device.connected() || device.pages() != nullptr) settle(device);
 }
 
 // Blocks that lived while the adapter was away: torch keeps silent about other streams that use a
@@ -158,9 +192,8 @@ void release(Device& device, CUDAAllocator* upstream, void* block) {
     return;
   }
   tell_profiler_of_end(device, block);
-  if (api->release(device.engine, block) == PGMO_SLOT) return;
   mind_absence(device, block);
-  upstream->raw_delete(block);
+  if (!release_own(device, block)) upstream->raw_delete(block);
 }
 
 // A deleter is a plain function and cannot carry what its block came from, so there is one for each
@@ -192,26 +225,38 @@ int upstream_of(c10::DeleterFnPtr deleter) {
 // What an arena that lies idle holds can serve a request all the same, be it from an evaluation
 // between two steps. Not while a graph is captured: its addresses must stay what they are.
 bool relieve(Device& device) {
-  if (!device.connected() || device.pools.any()) return false;
+  if (device.pools.any()) return false;
   settle(device);
-  return api->yield_idle(device.engine) != 0;
+  const bool yielded = device.connected() && api->yield_idle(device.engine) != 0;
+  if (device.pages() == nullptr) return yielded;
+  synchronize(device);  // pages go back only when nothing runs that uses them
+  return pages_api->give_back(device.pages(), ~uint64_t{0}) != 0 || yielded;
 }
 
 // Torch's own text comes first: programs that look for the largest batch size match on it.
 [[noreturn]] void throw_out_of_memory(Device& device, const c10::OutOfMemoryError& error) {
-  pgmo_engine_statistics now;
-  api->statistics(device.engine, &now);
   std::string text = error.what_without_backtrace();
   const auto size = [](uint64_t bytes) { return binary_units(static_cast<double>(bytes)); };
   text += "\npgmo: ";
-  if (now.arena_bytes != 0) {
-    text += "arenas hold " + size(now.arena_bytes) + ", of which " + size(now.live_slot_bytes) +
-            " are in use; ";
+  if (device.pages() != nullptr) {
+    pgmo_pages_statistics now;
+    pages_api->statistics(device.pages(), &now);
+    text += "its pages hold " + size(now.held_bytes) + ", of which " + size(now.occupied_bytes) +
+            " are in use";
+    text += device.connected() ? "; " : ".";
   }
-  if (now.region_bytes != 0) {
-    text += "long-lived blocks that were moved together " + size(now.region_bytes) + "; ";
+  if (device.connected()) {
+    pgmo_engine_statistics now;
+    api->statistics(device.engine, &now);
+    if (now.arena_bytes != 0) {
+      text += "arenas have " + size(now.arena_bytes) + ", of which " + size(now.live_slot_bytes) +
+              " are in use; ";
+    }
+    if (now.region_bytes != 0) {
+      text += "long-lived blocks that were moved together " + size(now.region_bytes) + "; ";
+    }
+    text += "blocks of this session outside the plan " + size(now.live_fallback_bytes) + ".";
   }
-  text += "blocks of this session outside the plan " + size(now.live_fallback_bytes) + ".";
   {
     const std::lock_guard guard(device.mutex);
     if (!device.advice.empty()) text += "\n" + device.advice;
@@ -226,14 +271,14 @@ auto ask_upstream(Device& device, Ask&& ask) {
     return ask();
   } catch (const c10::OutOfMemoryError& error) {
     if (!relieve(device)) {
-      if (device.active()) throw_out_of_memory(device, error);
+      if (device.active() || device.paged()) throw_out_of_memory(device, error);
       throw;
     }
   }
   try {
     return ask();
   } catch (const c10::OutOfMemoryError& error) {
-    if (device.active()) throw_out_of_memory(device, error);
+    if (device.active() || device.paged()) throw_out_of_memory(device, error);
     throw;
   }
 }

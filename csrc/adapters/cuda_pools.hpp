@@ -14,7 +14,7 @@
 #include <mutex>
 #include <shared_mutex>
 #include <utility>
-#include <vector>
+#include <list>
 
 namespace {
 
@@ -31,13 +31,19 @@ class ActivePools {
 
   void end(c10::cuda::MempoolId_t id) {
     const std::unique_lock guard(mutex_);
-    const auto found = std::find_if(pools_.begin(), pools_.end(),
-                                    [&](const auto& one) { return one.first == id; });
+    const auto found = find(id);
     if (found != pools_.end()) pools_.erase(found);
     count_.store(static_cast<int>(pools_.size()), std::memory_order_release);
   }
 
   bool any() const { return count_.load(std::memory_order_acquire) != 0; }
+
+  // Whether a request was sent to this pool, which is active, while its stream was being captured.
+  bool captured(c10::cuda::MempoolId_t id) const {
+    const std::shared_lock guard(mutex_);
+    const auto found = find(id);
+    return found != pools_.end() && found->captured.load(std::memory_order_relaxed);
+  }
 
   // Whether one was active since the process began.
   bool ever() const { return ever_.load(std::memory_order_relaxed); }
@@ -47,13 +53,38 @@ class ActivePools {
     if (!any()) [[likely]]
       return false;
     const std::shared_lock guard(mutex_);
-    return std::any_of(pools_.begin(), pools_.end(),
-                       [&](const auto& one) { return one.second(stream); });
+    for (const Active& one : pools_) {
+      if (!one.filter(stream)) continue;
+      if (!one.captured.load(std::memory_order_relaxed) && is_captured(stream)) {
+        one.captured.store(true, std::memory_order_relaxed);
+      }
+      return true;
+    }
+    return false;
   }
 
  private:
+  struct Active {
+    Active(c10::cuda::MempoolId_t number, Filter claims) : id(number), filter(std::move(claims)) {}
+
+    c10::cuda::MempoolId_t id;
+    Filter filter;
+    mutable std::atomic<bool> captured{false};
+  };
+
+  static bool is_captured(cudaStream_t stream) {
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    if (cudaStreamIsCapturing(stream, &status) != cudaSuccess) (void)cudaGetLastError();
+    return status != cudaStreamCaptureStatusNone;
+  }
+
+  std::list<Active>::const_iterator find(c10::cuda::MempoolId_t id) const {
+    return std::find_if(pools_.begin(), pools_.end(),
+                        [&](const Active& one) { return one.id == id; });
+  }
+
   mutable std::shared_mutex mutex_;
-  std::vector<std::pair<c10::cuda::MempoolId_t, Filter>> pools_;
+  std::list<Active> pools_;
   std::atomic<int> count_{0};
   std::atomic<bool> ever_{false};
 };

@@ -79,6 +79,60 @@ int pgmo_connect(int device, const pgmo_engine_api* table, pgmo_engine* engine, 
   });
 }
 
+// The table for pages, before anything else is asked of them. `everywhere`: from the first request
+// on each device on; else where a session asks.
+int pgmo_know_pages(const pgmo_pages_api* table, int everywhere, char* message, size_t capacity) {
+  return guarded(message, capacity, [&] {
+    TORCH_CHECK(table->version == PGMO_PAGES_API_VERSION && table->size == sizeof(pgmo_pages_api),
+                "this adapter was compiled for another version of pgmo's pages");
+    adapter::pages_api = table;
+    (void)adapter::current_adapter();
+    if (everywhere != 0) adapter::pages_everywhere.store(true);
+  });
+}
+
+// Serves requests without a slot from pages, from now on or no more. 1 where that can be.
+int pgmo_serve_pages(int device, int on) {
+  adapter::Device& one = adapter::devices()[device];
+  if (on == 0) {
+    one.serves_pages.store(false);
+    if (one.pages() != nullptr) {
+      adapter::synchronize(one);
+      (void)adapter::pages_api->give_back(one.pages(), ~uint64_t{0});
+    }
+    return 0;
+  }
+  try {
+    const OnDevice on_device(device);
+    if (!adapter::open_pages(one, adapter::current_adapter()->upstream())) return 0;
+    (void)adapter::drop_cache_beneath(one, adapter::current_adapter()->upstream());
+  } catch (const std::exception&) {
+    return 0;
+  }
+  one.serves_pages.store(true);
+  return 1;
+}
+
+// The handle of a device's pages, or null.
+void* pgmo_space_of(int device) {
+  return adapter::devices()[device].pages();
+}
+
+// No more pages than so many bytes; 0: as many as there are.
+void pgmo_limit_pages(int device, uint64_t bytes) {
+  adapter::Device& one = adapter::devices()[device];
+  if (one.pages() == nullptr) return;
+  one.limited.store(bytes != 0);
+  adapter::pages_api->limit(one.pages(), bytes == 0 ? ~uint64_t{0} : bytes);
+}
+
+int pgmo_pages_statistics_of(int device, pgmo_pages_statistics* out) {
+  pgmo_space* const space = adapter::devices()[device].pages();
+  if (space == nullptr) return 0;
+  adapter::pages_api->statistics(space, out);
+  return 1;
+}
+
 int pgmo_install(char* message, size_t capacity) {
   return guarded(message, capacity, [&] {
     adapter::TorchCudaAdapter* ours = adapter::current_adapter();
@@ -104,6 +158,7 @@ int pgmo_uninstall(char* message, size_t capacity) {
       const std::lock_guard guard(device.mutex);
       if (!device.raw_slots.empty()) return;
     }
+    for (adapter::Device& device : adapter::devices()) adapter::remember_windows(device);
     c10::cuda::CUDACachingAllocator::allocator.store(ours->upstream());
     adapter::stored = false;
     ++adapter::absences;

@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "adapters/cuda_device.hpp"
+#include "adapters/torch_cuda_pages.hpp"
 #include "adapters/torch_common.hpp"
 #include "engine/pgmo_engine.h"
 
@@ -52,11 +53,12 @@ class TorchCudaAdapter final : public CUDAAllocator {
     const auto ask = [&] { return upstream_->allocate(bytes); };
     Device* device = known_device(current);
     if (device == nullptr || bytes == 0) return ask();
-    if (!device->active()) return ask_upstream(*device, ask);
+    if (!device->active() && !device->paged()) return ask_upstream(*device, ask);
     const cudaStream_t stream = c10::cuda::getCurrentCUDAStream(current).stream();
     const auto number = stream_number(*device, stream);
     if (!number) return ask();
-    if (void* slot = slot_for(*device, bytes, *number)) return own(slot, current);
+    if (void* block = own_block(*device, bytes, *number)) return own(block, current);
+    if (!device->active()) return ask_upstream(*device, ask);
 
     c10::DataPtr data = ask_upstream(*device, ask);
     // Blocks with a context or a deleter of their own are left alone; they go unseen then.
@@ -79,14 +81,15 @@ class TorchCudaAdapter final : public CUDAAllocator {
     const auto ask = [&] { return upstream_->raw_alloc_with_stream(bytes, stream); };
     Device* device = known_device(current);
     if (device == nullptr || bytes == 0) return ask();
-    if (!device->active()) return ask_upstream(*device, ask);
+    if (!device->active() && !device->paged()) return ask_upstream(*device, ask);
     const auto number = stream_number(*device, stream);
     if (!number) return ask();
-    if (void* slot = slot_for(*device, bytes, *number)) {
+    if (void* block = own_block(*device, bytes, *number)) {
       const std::lock_guard guard(device->mutex);
-      device->raw_slots.insert(slot);
-      return slot;
+      device->raw_slots.insert(block);
+      return block;
     }
+    if (!device->active()) return ask_upstream(*device, ask);
     void* block = ask_upstream(*device, ask);
     (void)api->adopt(device->engine, block, bytes, *number);  // `raw_delete` tells of its end
     return block;
@@ -95,15 +98,15 @@ class TorchCudaAdapter final : public CUDAAllocator {
   void raw_delete(void* block) override {
     if (block == nullptr) return;
     for (Device& device : devices()) {
-      if (!device.connected()) continue;
-      if (api->owns(device.engine, block)) {
+      if (!device.connected() && device.pages() == nullptr) continue;
+      if (is_own(device, block)) {
         {
           const std::lock_guard guard(device.mutex);
           device.raw_slots.erase(block);
         }
         return release(device, upstream_, block);
       }
-      (void)api->release(device.engine, block);  // if it was adopted
+      if (device.connected()) (void)api->release(device.engine, block);  // if it was adopted
       mind_absence(device, block);
     }
     upstream_->raw_delete(block);
@@ -124,9 +127,16 @@ class TorchCudaAdapter final : public CUDAAllocator {
                             ? device.streams.number_of(stream.stream())
                             : std::nullopt;
     const uint64_t known = number ? *number : ~uint64_t{0};
-    if (api->shared(device.engine, data.get(), known) == PGMO_SLOT) {
+    const auto defer = [&] {
       device.deferred.note(data.get(), stream.device_index(), stream.stream());
-    } else if (!api->owns(device.engine, data.get())) {
+    };
+    if (device.connected() && api->shared(device.engine, data.get(), known) == PGMO_SLOT) {
+      defer();
+    } else if (device.pages() != nullptr && pages_api->owns(device.pages(), data.get())) {
+      const bool noted = number && pages_api->use_block(device.pages(), data.get(), *number);
+      const bool a_window = pages_api->size_of(device.pages(), data.get()) != 0;
+      if (!noted && a_window) defer();
+    } else if (!is_own(device, data.get())) {
       // Torch's allocator ignores blocks whose deleter it does not know.
       c10::DataPtr view(data.get(), data.get(), upstreams[index]->raw_deleter(), data.device());
       try {
@@ -154,6 +164,46 @@ class TorchCudaAdapter final : public CUDAAllocator {
     return upstream_->shareIpcHandle(block);
   }
 
+  Stats getDeviceStats(c10::DeviceIndex device) override {
+    Stats stats = upstream_->getDeviceStats(device);
+    if (device >= 0 && device < kMostDevices) add_pages(devices()[device], stats);
+    return stats;
+  }
+
+  void resetPeakStats(c10::DeviceIndex device) override {
+    upstream_->resetPeakStats(device);
+    if (device < 0 || device >= kMostDevices) return;
+    if (pgmo_space* const space = devices()[device].pages()) pages_api->reset_peaks(space);
+  }
+
+#ifdef PGMO_HAS_emptyCache_pool
+  void emptyCache(c10::cuda::MempoolId_t pool) override {
+    upstream_->emptyCache(pool);
+    if (pool == c10::cuda::MempoolId_t{0, 0}) give_pages_back();
+  }
+#else
+  void emptyCache() override {
+    upstream_->emptyCache();
+    give_pages_back();
+  }
+#endif
+
+  void setMemoryFraction(double fraction, c10::DeviceIndex device) override {
+    upstream_->setMemoryFraction(fraction, device);
+    if (device >= 0 && device < kMostDevices) limit_pages(devices()[device], fraction);
+  }
+
+  void enablePeerAccess(c10::DeviceIndex device, c10::DeviceIndex peer) override {
+    upstream_->enablePeerAccess(device, peer);
+    // Either may hold the memory that the other one reads.
+    for (const auto& [owner, reader] : {std::pair{device, peer}, std::pair{peer, device}}) {
+      if (owner < 0 || owner >= kMostDevices) continue;
+      Device& one = devices()[owner];
+      if (one.pages() == nullptr || !one.page_device->add_peer(reader)) continue;
+      pages_api->grant_again(one.pages());
+    }
+  }
+
   void beginAllocateToPool(c10::DeviceIndex device, c10::cuda::MempoolId_t pool,
                            std::function<bool(cudaStream_t)> filter) override {
     upstream_->beginAllocateToPool(device, pool, filter);
@@ -161,8 +211,13 @@ class TorchCudaAdapter final : public CUDAAllocator {
   }
 
   void endAllocateToPool(c10::DeviceIndex device, c10::cuda::MempoolId_t pool) override {
-    if (device < kMostDevices) devices()[device].pools.end(pool);
     upstream_->endAllocateToPool(device, pool);
+    if (device >= kMostDevices) return;
+    Device& one = devices()[device];
+    // What the graph reads and writes outside of its pool stays where it is, for the graph has the
+    // addresses.
+    if (one.pools.captured(pool) && one.pages() != nullptr) pages_api->pin_living(one.pages());
+    one.pools.end(pool);
   }
 
 #ifdef PGMO_HAS_allocateWithAddress
@@ -182,7 +237,49 @@ class TorchCudaAdapter final : public CUDAAllocator {
   static Device* known_device(int index) {
     if (index < 0 || index >= kMostDevices) return nullptr;
     Device& device = devices()[index];
-    return device.connected() ? &device : nullptr;
+    if (pages_everywhere.load(std::memory_order_relaxed) && !device.paged()) [[unlikely]]
+      begin_pages(device);
+    return device.connected() || device.paged() ? &device : nullptr;
+  }
+
+  static void begin_pages(Device& device);
+
+  // A slot or a block of a window; nullptr: the allocator beneath is to be asked.
+  static void* own_block(Device& device, size_t bytes, uint32_t stream) {
+    const bool active = device.active();
+    if (active || device.deferred.any_waiting()) [[likely]] {
+      if (void* slot = slot_for(device, bytes, stream)) return slot;
+    }
+    if (!device.paged()) return nullptr;
+    void* block = block_for(device, bytes, stream);
+    if (block == nullptr && device.limited.load(std::memory_order_relaxed)) {
+      throw_beyond_limit(device, bytes);
+    }
+    if (block != nullptr && active) (void)api->adopt(device.engine, block, bytes, stream);
+    return block;
+  }
+
+  static bool is_own(const Device& device, const void* block) {
+    return (device.connected() && api->owns(device.engine, block)) ||
+           (device.pages() != nullptr && pages_api->owns(device.pages(), block));
+  }
+
+  static void give_pages_back() {
+    for (Device& device : devices()) {
+      if (device.pages() == nullptr || device.pools.any()) continue;
+      synchronize(device);
+      (void)pages_api->give_back(device.pages(), ~uint64_t{0});
+    }
+  }
+
+  static void limit_pages(Device& device, double fraction) {
+    size_t available = 0, total = 0;
+    const OnDevice on(device.index);
+    if (device.pages() == nullptr || cudaMemGetInfo(&available, &total) != cudaSuccess) return;
+    device.limited.store(fraction < 1.0, std::memory_order_relaxed);
+    pages_api->limit(device.pages(), fraction < 1.0
+                                         ? static_cast<uint64_t>(fraction * static_cast<double>(total))
+                                         : ~uint64_t{0});
   }
 
   // nullopt: to be passed on unseen.
@@ -194,8 +291,9 @@ class TorchCudaAdapter final : public CUDAAllocator {
   static void* slot_for(Device& device, size_t bytes, uint32_t stream) {
     if (device.deferred.any_waiting()) [[unlikely]]
       finish_deferred(device);
+    if (!device.active()) return nullptr;
     void* slot = api->allocate(device.engine, bytes, stream);
-    if (slot != nullptr) tell_profiler_of_slot(device, slot, bytes);
+    if (slot != nullptr) tell_profiler_of_birth(device, slot, bytes);
     return slot;
   }
 
@@ -207,8 +305,8 @@ class TorchCudaAdapter final : public CUDAAllocator {
 
   static void refuse_slot(const void* block) {
     for (const Device& device : devices()) {
-      TORCH_CHECK(!device.connected() || !api->owns(device.engine, block),
-                  "this tensor lies in pgmo's arena, which other processes cannot share; share a "
+      TORCH_CHECK(!is_own(device, block),
+                  "this tensor lies in pgmo's pages, which other processes cannot share; share a "
                   "copy made inside `with session.pause():`, as in tensor.clone()");
     }
   }
@@ -217,6 +315,10 @@ class TorchCudaAdapter final : public CUDAAllocator {
   c10::DeleterFnPtr upstream_deleter_;
   int index_;
 };
+
+void TorchCudaAdapter::begin_pages(Device& device) {
+  if (open_pages(device, upstreams[0])) device.serves_pages.store(true, std::memory_order_release);
+}
 
 std::array<TorchCudaAdapter*, kMostUpstreams> adapters{};  // never destroyed
 bool stored = false;                                       // by us, not by torch's own call

@@ -503,6 +503,10 @@ void Pool::reset_statistics() noexcept {
   numbers_ = {};
   events_before_ = clocks_.events();
   waits_before_ = clocks_.waits();
+  reset_peaks();
+}
+
+void Pool::reset_peaks() noexcept {
   numbers_.peak_held = static_cast<Bytes>(held_) * tuning_.page;
   if (exact_) numbers_.peak_occupied = static_cast<Bytes>(occupied_) * tuning_.page;
 }

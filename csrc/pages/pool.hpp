@@ -76,6 +76,7 @@ class Pool {
   void let_go(Places places, const Marks& marks) noexcept;
 
   Statistics statistics() const noexcept;
+  void reset_peaks() noexcept;
   void reset_statistics() noexcept;
 
   // --- both are held

@@ -15,7 +15,7 @@ Space::Space(Device& device, const Tuning& tuning)
 // ---------------------------------------------------------------------------------------
 
 Address Space::allocate(Bytes bytes, Stream stream) noexcept {
-  if (bytes < 0 || bytes > kMostBytes || stream >= kMostStreams) return 0;
+  if (bytes < 0 || bytes > kMostBytes || stream >= kMostStreams || gone_) return 0;
   const Bytes size = rounded(std::max<Bytes>(bytes, 1), tuning_.granularity);
   try {
     const Address address = allocate_here(size, stream);
@@ -108,31 +108,43 @@ bool Space::born(Addresses& addresses, Extent block, Stream stream) noexcept {
     blocks_.erase(block.address);
     return false;
   }
-  live_ += block.bytes;
-  peak_live_ = std::max(peak_live_, live_);
+  meter_.windows_have(meter_.windows() + block.bytes);
+  ++allocations_;
+  allocated_bytes_ += static_cast<std::uint64_t>(block.bytes);
   return true;
 }
 
 void Space::died(Address address) noexcept {
   const auto block = blocks_.find(address);
-  live_ -= block->second.bytes;
+  meter_.windows_have(meter_.windows() - block->second.bytes);
   block->second.window->give({address, block->second.bytes});
   blocks_.erase(block);
 }
 
 bool Space::deallocate(Address address, Stream stream) noexcept {
+  return stream < kMostStreams && deallocate(address, std::optional<Stream>(stream));
+}
+
+bool Space::deallocate(Address address) noexcept {
+  return deallocate(address, std::optional<Stream>());
+}
+
+bool Space::deallocate(Address address, std::optional<Stream> freed_on) noexcept {
+  if (gone_) return owns(address);
   bool record = false;
+  Stream stream = 0;
   {
     const std::lock_guard guard(pool_.state());
     const auto found = blocks_.find(address);
-    if (found == blocks_.end() || stream >= kMostStreams) return false;
+    if (found == blocks_.end()) return false;
     const Block& block = found->second;
+    stream = freed_on.value_or(block.stream);
     const Marks marks = pool_.clocks().now(block.users | Marks::bit(stream));
     pool_.leave(places_under({address, block.bytes}), marks);
     record = pool_.clocks().freed(stream, block.bytes) >= tuning_.freed_per_event;
     died(address);
   }
-  if (record && !device_.capturing()) pool_.clocks().record(stream);
+  if (record && !device_.capturing()) (void)pool_.clocks().record(stream);
   return true;
 }
 
@@ -152,6 +164,23 @@ bool Space::pin(Extent range) noexcept {
   const Address last = range.address + static_cast<Address>(range.bytes) - 1;
   if ((last - reservation->base) / page >= reservation->places.size()) return false;
   return pool_.pin(places_under(range));
+}
+
+void Space::pin_living() noexcept {
+  const std::lock_guard working(pool_.work());
+  (void)surrender();  // so that it is known what lives in planned ranges
+  const std::lock_guard guard(pool_.state());
+  for (auto& [base, reservation] : reservations_) {
+    for (std::size_t at = 0; at < reservation.places.size(); ++at) {
+      (void)pool_.pin(Places(reservation, at, 1));
+    }
+  }
+}
+
+bool Space::owns(Address address) noexcept {
+  if (gone_) return reservation_at(address) != nullptr;
+  const std::lock_guard guard(pool_.state());
+  return reservation_at(address) != nullptr;
 }
 
 Bytes Space::bytes_of(Address address) noexcept {
@@ -341,6 +370,21 @@ Bytes Space::give_back(Bytes bytes) noexcept {
   return pool_.give_back(bytes);
 }
 
+void Space::grant_again() noexcept {
+  const std::lock_guard working(pool_.work());
+  for (auto& [base, reservation] : reservations_) {
+    std::size_t end = 0;
+    for (std::size_t first = 0; first < reservation.places.size(); first = end + 1) {
+      for (end = first; end < reservation.places.size(); ++end) {
+        if (reservation.places[end].page == nullptr) break;
+      }
+      if (end == first) continue;
+      (void)device_.grant(reservation.places[first].address,
+                          static_cast<Bytes>(end - first) * tuning_.page);
+    }
+  }
+}
+
 void Space::limit(Bytes bytes) noexcept {
   const std::lock_guard working(pool_.work());
   const Bytes beyond = pool_.limit(bytes);
@@ -352,15 +396,39 @@ void Space::limit(Bytes bytes) noexcept {
 Statistics Space::statistics() noexcept {
   const std::lock_guard guard(pool_.state());
   Statistics now = pool_.statistics();
-  now.live = live_;
-  now.peak_live = peak_live_;
+  now.live = meter_.windows();
+  now.slots = meter_.slots();
+  now.peak_live = meter_.peak();
+  now.blocks = blocks_.size();
+  now.allocations = allocations_;
+  now.allocated = allocated_bytes_;
   return now;
+}
+
+void Space::reset_peaks() noexcept {
+  const std::lock_guard guard(pool_.state());
+  pool_.reset_peaks();
+  meter_.reset_peak();
 }
 
 void Space::reset_statistics() noexcept {
   const std::lock_guard guard(pool_.state());
   pool_.reset_statistics();
-  peak_live_ = live_;
+  meter_.reset_peak();
+}
+
+// --- around fork()
+// --------------------------------------------------------------------------------
+
+void Space::before_fork() noexcept {
+  pool_.work().lock();
+  pool_.state().lock();
+}
+
+void Space::after_fork(bool child) noexcept {
+  if (child) gone_ = true;
+  pool_.state().unlock();
+  pool_.work().unlock();
 }
 
 }  // namespace pgmo::pages

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -22,6 +23,7 @@
 #include <vector>
 
 #include "pages/device.hpp"
+#include "pages/meter.hpp"
 #include "pages/planned_range.hpp"
 #include "pages/pool.hpp"
 #include "pages/tuning.hpp"
@@ -47,6 +49,9 @@ class Space final : private Uncounted {
   // The stream is that of the free; it may be another than that of the block. False: no such block.
   bool deallocate(Address address, Stream stream) noexcept;
 
+  // The same, freed on the block's own stream.
+  bool deallocate(Address address) noexcept;
+
   // Another stream uses a block until it is freed; who lives there next waits for that stream.
   // False: no such block.
   bool use_block(Address address, Stream stream) noexcept;
@@ -54,6 +59,19 @@ class Space final : private Uncounted {
   // Keeps the pages under what lives there where they are for good: somebody else knows these
   // addresses, as a communication library, a graph or another process does. False: not mapped.
   bool pin(Extent range) noexcept;
+
+  // The same for all that lives, in windows and planned ranges.
+  void pin_living() noexcept;
+
+  // Whether the address is one that was reserved here, whatever lies there.
+  bool owns(Address address) noexcept;
+
+  // Calls `visit` with each living block of a window and its stream. The lock is held.
+  template <typename Visit>
+  void for_each(Visit&& visit) {
+    const std::lock_guard guard(pool_.state());
+    for (const auto& [address, block] : blocks_) visit(Extent{address, block.bytes}, block.stream);
+  }
 
   // The rounded size of a living block; 0: none.
   Bytes bytes_of(Address address) noexcept;
@@ -84,11 +102,20 @@ class Space final : private Uncounted {
   // Idle pages, for somebody else's growth. Returns what was released.
   Bytes give_back(Bytes bytes) noexcept;
 
+  // Makes all that is mapped accessible once more, as for a device that has become a peer.
+  void grant_again() noexcept;
+
   // No more pages than that; what idles beyond it goes back.
   void limit(Bytes bytes) noexcept;
 
   Statistics statistics() noexcept;
-  void reset_statistics() noexcept;
+  void reset_peaks() noexcept;
+  void reset_statistics() noexcept;  // peaks and calls of the device
+  Meter& meter() noexcept { return meter_; }
+
+  // Around fork(): the child has no device, and its blocks are nobody's.
+  void before_fork() noexcept;
+  void after_fork(bool child) noexcept;
 
  private:
   struct Block {
@@ -116,6 +143,7 @@ class Space final : private Uncounted {
                  const std::vector<Extent>& blocked) const noexcept;
   bool born(Addresses& addresses, Extent block, Stream stream) noexcept;
   void died(Address address) noexcept;
+  bool deallocate(Address address, std::optional<Stream> stream) noexcept;
 
   bool grow(Addresses& addresses, Bytes bytes);
   Places places_under(Extent range);
@@ -135,8 +163,10 @@ class Space final : private Uncounted {
   Addresses planned_;
   std::map<Address, std::unique_ptr<PlannedRange>> ranges_;
   std::unordered_map<Address, Block> blocks_;
-  Bytes live_ = 0;
-  Bytes peak_live_ = 0;
+  Meter meter_;
+  std::uint64_t allocations_ = 0;
+  std::uint64_t allocated_bytes_ = 0;
+  std::atomic<bool> gone_{false};  // this is the child of a fork
 
   std::vector<Extent> living_;  // under `work`
 };

@@ -13,12 +13,18 @@ struct Statistics {
   Bytes held = 0;           // pages of the device
   Bytes occupied = 0;       // of these, pages that a living block lies on
   Bytes live = 0;           // blocks outside of planned ranges
+  Bytes slots = 0;          // slots of these
+  std::uint64_t blocks = 0;
   std::uint64_t stale = 0;  // mappings of pages that are used elsewhere
 
   // The highest since the last reset.
   Bytes peak_held = 0;
   Bytes peak_occupied = 0;  // known while all is counted
-  Bytes peak_live = 0;
+  Bytes peak_live = 0;      // with the slots of planned ranges
+
+  // Of windows, ever.
+  std::uint64_t allocations = 0;
+  std::uint64_t allocated = 0;  // bytes
 
   // Calls of the device since the last reset, and what they were for.
   std::uint64_t creates = 0;

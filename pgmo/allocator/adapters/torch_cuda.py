@@ -2,6 +2,7 @@
 
 import ctypes
 import importlib.util
+import os
 import sysconfig
 from functools import cache
 from importlib.machinery import ExtensionFileLoader
@@ -51,6 +52,7 @@ class TorchCuda:
         backend: str = torch.cuda.memory.get_allocator_backend()
         self.fragments = backend != "cudaMallocAsync"
         self.library = adapter_library()
+        self.pages = False
         self._looked_for_graphs = self._found_graphs = False
         # Tensors may outlive every Python object here, and their blocks are the engine's.
         self.engine = _core.Engine()
@@ -75,6 +77,7 @@ class TorchCuda:
         torch.cuda.init()  # type: ignore[no-untyped-call]
         self.library.call("pgmo_install")
         self.library.call("pgmo_attend", self.index, 1)
+        self.pages = pages_wanted() and bool(self.library.ask("pgmo_serve_pages", self.index, 1))
         _open.add(self.index)
 
     def uninstall(self) -> None:
@@ -91,6 +94,8 @@ class TorchCuda:
         for adapter in _adapters.values():
             adapter.remember_survivors()
         self.library.call("pgmo_uninstall")
+        for adapter in _adapters.values():
+            self.library.ask("pgmo_serve_pages", adapter.index, 0)
 
     def remember_survivors(self) -> None:
         """Tells the adapter which of torch's own blocks will come back through it."""
@@ -228,7 +233,10 @@ def torch_allocator() -> Any:
         >>> torch.cuda.memory.change_current_allocator(pgmo.torch_allocator())  # doctest: +SKIP
     """
     torch = _torch()
-    made = _wrapper().wrap(adapter_library().address("pgmo_adapter"))
+    library = adapter_library()
+    if pages_wanted():
+        library.call("pgmo_know_pages", ctypes.c_void_p(_core.pages_api()), 1)
+    made = _wrapper().wrap(library.address("pgmo_adapter"))
 
     class PgmoAllocator(torch.cuda.memory._CUDAAllocator):  # type: ignore[misc, name-defined]
         """pgmo over torch's own allocator."""
@@ -246,7 +254,15 @@ def adapter_library() -> AdapterLibrary:
     Raises:
         AdapterError: when it cannot be had.
     """
-    return load_adapter(adapter_source())
+    library = load_adapter(adapter_source())
+    library.call("pgmo_know_pages", ctypes.c_void_p(_core.pages_api()), 0)
+    return library
+
+
+def pages_wanted() -> bool:
+    """Whether memory is served from pages: not where `PGMO_PAGES=0` forbids it."""
+    return os.environ.get("PGMO_PAGES", "1") != "0"
+
 
 
 def adapter_source() -> AdapterSource:

@@ -45,10 +45,17 @@ _HAND_WRITTEN = {
     "allocateWithAddress(size_t, void*)": "allocateWithAddress",
     "markCaptureBegin(DeviceIndex)": "markCaptureBegin",
     "markCaptureEnd(DeviceIndex)": "markCaptureEnd",
+    "getDeviceStats(DeviceIndex)": "getDeviceStats",
+    "resetPeakStats(DeviceIndex)": "resetPeakStats",
+    "emptyCache()": "emptyCache_all",
+    "emptyCache(MempoolId_t)": "emptyCache_pool",
+    "setMemoryFraction(double, DeviceIndex)": "setMemoryFraction",
+    "enablePeerAccess(DeviceIndex, DeviceIndex)": "enablePeerAccess",
 }
 _HAND_WRITTEN_NAMES = frozenset(signature.partition("(")[0] for signature in _HAND_WRITTEN)
 _IN_SOME_VERSIONS = frozenset(
     {"recordStream_c10_Stream", "allocateWithAddress", "markCaptureBegin", "markCaptureEnd"}
+    | {"emptyCache_all", "emptyCache_pool"}
 )
 
 # Methods that take addresses and may have them handed on: only those parameters are written.

@@ -1,0 +1,210 @@
+// A CUDA device as the pages see it: the driver's virtual memory, and events of the runtime.
+//
+// What goes wrong here is answered with "no", never thrown: whoever asks can do without.
+
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <type_traits>
+#include <vector>
+
+#include "adapters/cuda_deferred.hpp"
+#include "adapters/cuda_driver.hpp"
+#include "adapters/cuda_pools.hpp"
+#include "adapters/cuda_streams.hpp"
+#include "pages/pgmo_pages.h"
+
+namespace {
+
+class PageDevice {
+ public:
+  // `make_room` is called when the card is full; true: there may be room now.
+  PageDevice(int index, StreamNumbers& streams, const ActivePools& pools,
+             std::function<bool()> make_room)
+      : index_(index), streams_(streams), pools_(pools), make_room_(std::move(make_room)) {}
+
+  // The size of a page; 0: the device, its driver or its system has no virtual memory.
+  uint64_t prepare() {
+    driver_ = CudaDriver::get();
+    CUdevice device = 0;
+    int supported = 0;
+    if (driver_ == nullptr || driver_->device(&device, index_) != CUDA_SUCCESS) return 0;
+    const auto ask = [&](CUdevice_attribute what, int& answer) {
+      return driver_->attribute(&answer, what, device) == CUDA_SUCCESS;
+    };
+    if (!ask(CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, supported) || !supported) {
+      return 0;
+    }
+    kind_.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    kind_.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = index_};
+    // Network cards may read it, and other processes may be handed it, where that is possible at
+    // all: what a page was not made for it can never do.
+    int network = 0;
+    if (ask(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, network) && network) {
+      kind_.allocFlags.gpuDirectRDMACapable = 1;
+    }
+    int exportable = 0;
+    if (ask(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, exportable) &&
+        exportable) {
+      kind_.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    }
+    size_t least = 0;
+    if (driver_->granularity(&least, &kind_, CU_MEM_ALLOC_GRANULARITY_MINIMUM) != CUDA_SUCCESS ||
+        least == 0) {
+      return 0;
+    }
+    page_ = (kPage + least - 1) / least * least;
+    access_.push_back({kind_.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE});
+    return page_;
+  }
+
+  // From now on this device, too, reads and writes what is mapped; what is mapped already has to be
+  // granted again. False: it did so before.
+  bool add_peer(int device) {
+    const std::lock_guard guard(mutex_);
+    for (const CUmemAccessDesc& one : access_) {
+      if (one.location.id == device) return false;
+    }
+    access_.push_back(
+        {{.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE});
+    return true;
+  }
+
+  pgmo_pages_device table() {
+    return {.context = this,
+            .reserve = [](void* self, uint64_t bytes) { return of(self).reserve(bytes); },
+            .create = [](void* self, uint64_t* page) { return of(self).create(page); },
+            .release = [](void* self, uint64_t page) { (void)of(self).driver_->release(page); },
+            .map = [](void* self, uintptr_t address,
+                      uint64_t page) { return of(self).map(address, page); },
+            .grant = [](void* self, uintptr_t address,
+                        uint64_t bytes) { return of(self).grant(address, bytes); },
+            .unmap = [](void* self, uintptr_t address,
+                        uint64_t bytes) { of(self).unmap(address, bytes); },
+            .record = [](void* self, uint32_t stream) { return of(self).record(stream); },
+            .completed = [](void* self, uint64_t event) { return of(self).completed(event); },
+            .discard = [](void* self, uint64_t event) { of(self).discard(event); },
+            .wait = [](void* self, uint32_t stream,
+                       uint64_t event) { return of(self).wait(stream, event); },
+            .capturing = [](void* self) -> int { return of(self).pools_.any(); }};
+  }
+
+ private:
+  static constexpr size_t kPage = size_t{2} << 20;
+
+  static PageDevice& of(void* self) { return *static_cast<PageDevice*>(self); }
+  static cudaEvent_t event_of(uint64_t event) { return reinterpret_cast<cudaEvent_t>(event); }
+
+  uintptr_t reserve(uint64_t bytes) {
+    CUdeviceptr address = 0;
+    return driver_->reserve(&address, bytes, page_, 0, 0) == CUDA_SUCCESS ? address : 0;
+  }
+
+  int create(uint64_t* page) {
+    CUmemGenericAllocationHandle handle = 0;
+    CUresult result = driver_->create(&handle, page_, &kind_, 0);
+    if (result == CUDA_ERROR_NOT_PERMITTED || result == CUDA_ERROR_NOT_SUPPORTED) {
+      // Containers forbid what is to be handed to other processes, at times.
+      kind_.requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE;
+      kind_.allocFlags.gpuDirectRDMACapable = 0;
+      result = driver_->create(&handle, page_, &kind_, 0);
+    }
+    if (result == CUDA_ERROR_OUT_OF_MEMORY && make_room_()) {
+      result = driver_->create(&handle, page_, &kind_, 0);
+    }
+    *page = handle;
+    return result == CUDA_SUCCESS;
+  }
+
+  int map(uintptr_t address, uint64_t page) {
+    return driver_->map(address, page_, 0, page, 0) == CUDA_SUCCESS;
+  }
+
+  int grant(uintptr_t address, uint64_t bytes) {
+    const std::lock_guard guard(mutex_);
+    return driver_->set_access(address, bytes, access_.data(), access_.size()) == CUDA_SUCCESS;
+  }
+
+  void unmap(uintptr_t address, uint64_t bytes) { (void)driver_->unmap(address, bytes); }
+
+  uint64_t record(uint32_t stream) {
+    try {
+      const OnDevice on(index_);
+      const BesideCaptures beside;
+      const cudaStream_t handle = streams_.handle(stream);
+      if (is_capturing(handle)) return 0;
+      cudaEvent_t event = take_event();
+      if (event == nullptr) return 0;
+      if (cudaEventRecord(event, handle) == cudaSuccess) return reinterpret_cast<uint64_t>(event);
+      (void)cudaGetLastError();
+      (void)cudaEventDestroy(event);
+    } catch (const std::exception&) {
+      // CUDA is going down.
+    }
+    return 0;
+  }
+
+  int completed(uint64_t event) {
+    const BesideCaptures beside;
+    const cudaError_t state = cudaEventQuery(event_of(event));
+    if (state != cudaSuccess) (void)cudaGetLastError();
+    return state == cudaSuccess;
+  }
+
+  int wait(uint32_t stream, uint64_t event) {
+    try {
+      const OnDevice on(index_);
+      const BesideCaptures beside;
+      const cudaStream_t handle = streams_.handle(stream);
+      if (is_capturing(handle)) return 0;
+      if (cudaStreamWaitEvent(handle, event_of(event), 0) == cudaSuccess) return 1;
+      (void)cudaGetLastError();
+    } catch (const std::exception&) {
+      // CUDA is going down.
+    }
+    return 0;
+  }
+
+  // Events are used again: to make one costs more than to record it.
+  cudaEvent_t take_event() {
+    {
+      const std::lock_guard guard(mutex_);
+      if (spare_count_ > 0) return spare_[--spare_count_];
+    }
+    cudaEvent_t event = nullptr;
+    if (cudaEventCreateWithFlags(&event, cudaEventDisableTiming) == cudaSuccess) return event;
+    (void)cudaGetLastError();
+    return nullptr;
+  }
+
+  void discard(uint64_t event) {
+    {
+      const std::lock_guard guard(mutex_);
+      if (spare_count_ < spare_.size()) {
+        spare_[spare_count_++] = event_of(event);
+        return;
+      }
+    }
+    if (cudaEventDestroy(event_of(event)) != cudaSuccess) (void)cudaGetLastError();
+  }
+
+  const int index_;
+  StreamNumbers& streams_;
+  const ActivePools& pools_;
+  const std::function<bool()> make_room_;
+  const CudaDriver* driver_ = nullptr;
+  CUmemAllocationProp kind_{};
+  size_t page_ = 0;
+  std::mutex mutex_;  // of what follows
+  std::vector<CUmemAccessDesc> access_;
+  std::array<cudaEvent_t, 64> spare_{};
+  size_t spare_count_ = 0;
+};
+
+}  // namespace

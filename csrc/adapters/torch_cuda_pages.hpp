@@ -1,0 +1,144 @@
+// Requests without a slot: blocks from pages, and what torch is told of them.
+//
+//     no slot ──▶ pages ──▶ a block of a window
+//                   └─ no page to be had ──▶ torch's own cache is emptied, and once more
+//                                                 └─▶ the allocator beneath, whose error says it
+//
+// Included by torch_cuda_adapter.hpp alone.
+
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "adapters/cuda_device.hpp"
+
+namespace c10::cuda::CUDACachingAllocator::pgmo {
+namespace {
+
+// Devices are given pages when they are first asked, as under torch's own call, where no session
+// says which.
+std::atomic<bool> pages_everywhere{false};
+
+template <typename Allocator>
+void empty_cache(Allocator* allocator) {
+  try {
+    allocator->emptyCache();
+  } catch (const std::exception&) {
+    // While a graph is captured what is cached has to stay.
+  }
+}
+
+// What the allocator beneath holds and nobody uses goes back before the card is asked for more.
+// True: there was something.
+bool drop_cache_beneath(Device& device, CUDAAllocator* upstream) {
+  if (device.pools.any()) return false;
+  const auto unused = [&]() -> int64_t {
+    const auto stats = upstream->getDeviceStats(static_cast<c10::DeviceIndex>(device.index));
+    return stats.reserved_bytes[0].current - stats.allocated_bytes[0].current;
+  };
+  const int64_t before = unused();
+  if (before <= 0) return false;
+  empty_cache(upstream);
+  return unused() < before;
+}
+
+// False: this device has no virtual memory, or torch is to use the driver's own pool.
+bool open_pages(Device& device, CUDAAllocator* upstream) {
+  const std::lock_guard guard(device.mutex);
+  if (device.page_device != nullptr) return device.pages() != nullptr;
+  if (pages_api == nullptr || upstream->name() == "cudaMallocAsync") return false;
+  device.page_device = std::make_unique<PageDevice>(
+      device.index, device.streams, device.pools, [&device] {
+        try {
+          return drop_cache_beneath(device, upstreams[0]);
+        } catch (const std::exception&) {
+          return false;
+        }
+      });
+  const uint64_t page = device.page_device->prepare();
+  if (page == 0) return false;
+  const pgmo_pages_device table = device.page_device->table();
+  device.space.store(pages_api->open(&table, page, 1), std::memory_order_release);
+  return device.pages() != nullptr;
+}
+
+// nullptr: the allocator beneath is to be asked.
+void* block_for(Device& device, size_t bytes, uint32_t stream) {
+  pgmo_space* const space = device.pages();
+  void* block = pages_api->allocate(space, bytes, stream);
+  if (block == nullptr && !device.pools.any()) {
+    settle(device);
+    block = pages_api->allocate(space, bytes, stream);
+  }
+  if (block != nullptr) tell_profiler_of_birth(device, block, bytes);
+  return block;
+}
+
+// The adapter is about to be taken away: what lives in windows may be used on other streams without
+// our being told.
+void remember_windows(Device& device) {
+  if (device.pages() == nullptr) return;
+  std::vector<void*> living;
+  pages_api->for_each(
+      device.pages(),
+      [](void* context, uintptr_t address, uint64_t, uint32_t) {
+        static_cast<std::vector<void*>*>(context)->push_back(reinterpret_cast<void*>(address));
+      },
+      &living);
+  const std::lock_guard guard(device.mutex);
+  device.survivors.insert(living.begin(), living.end());
+  device.has_survivors.store(!device.survivors.empty(), std::memory_order_release);
+}
+
+// Torch's own words, which programs match on; the allocator beneath cannot say them, as it does
+// not know what the pages hold.
+[[noreturn]] void throw_beyond_limit(Device& device, size_t bytes) {
+  size_t available = 0, total = 0;
+  const OnDevice on(device.index);
+  if (cudaMemGetInfo(&available, &total) != cudaSuccess) (void)cudaGetLastError();
+  const auto size = [](size_t value) { return binary_units(static_cast<double>(value)); };
+  try {
+    TORCH_CHECK_WITH(OutOfMemoryError, false, "CUDA out of memory. Tried to allocate ",
+                     size(bytes), ". GPU ", device.index, " has a total capacity of ", size(total),
+                     " of which ", size(available), " is free. This process may use no more: its "
+                     "memory fraction or its limit is reached.");
+  } catch (const c10::OutOfMemoryError& error) {
+    throw_out_of_memory(device, error);
+  }
+}
+
+// --- what torch is told -------------------------------------------------------------------------
+
+using Stats = c10::CachingDeviceAllocator::DeviceStats;
+
+// Adds what the pages have to what the allocator beneath says of itself.
+void add_pages(const Device& device, Stats& stats) {
+  if (device.pages() == nullptr) return;
+  pgmo_pages_statistics now;
+  pages_api->statistics(device.pages(), &now);
+  const auto live = static_cast<int64_t>(now.live_bytes + now.live_slot_bytes);
+  const auto ever = static_cast<int64_t>(now.allocated_bytes + now.live_slot_bytes);
+  const auto add = [](auto& levels, int64_t current, int64_t peak, int64_t in, int64_t out) {
+    auto& all = levels[0];  // of small and large blocks together
+    all.peak = std::max(all.peak, all.current + peak);
+    all.current += current;
+    all.allocated += in;
+    all.freed += out;
+  };
+  for (auto* levels : {&stats.allocated_bytes, &stats.active_bytes, &stats.requested_bytes}) {
+    add(*levels, live, static_cast<int64_t>(now.peak_live_bytes), ever, ever - live);
+  }
+  for (auto* counts : {&stats.allocation, &stats.active}) {
+    const auto blocks = static_cast<int64_t>(now.live_blocks);
+    const auto all = static_cast<int64_t>(now.allocations);
+    add(*counts, blocks, blocks, all, all - blocks);
+  }
+  const auto held = static_cast<int64_t>(now.held_bytes);
+  add(stats.reserved_bytes, held, static_cast<int64_t>(now.peak_held_bytes), held, 0);
+  stats.num_device_alloc += static_cast<int64_t>(now.creates);
+  stats.num_device_free += static_cast<int64_t>(now.releases);
+}
+
+}  // namespace
+}  // namespace c10::cuda::CUDACachingAllocator::pgmo

@@ -1,0 +1,176 @@
+// The C functions of pgmo_pages.h, and the handlers that keep a fork safe.
+
+#include "pages/c_api.hpp"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <vector>
+
+namespace pgmo::pages {
+namespace {
+
+// The device of an adapter's table.
+class AdapterDevice final : public Device {
+ public:
+  explicit AdapterDevice(const pgmo_pages_device& table) : calls_(table) {}
+
+  Address reserve(Bytes bytes) noexcept override {
+    return calls_.reserve(calls_.context, static_cast<std::uint64_t>(bytes));
+  }
+  bool create(Handle& page) noexcept override { return calls_.create(calls_.context, &page) != 0; }
+  void release(Handle page) noexcept override { calls_.release(calls_.context, page); }
+  bool map(Address address, Handle page) noexcept override {
+    return calls_.map(calls_.context, address, page) != 0;
+  }
+  bool grant(Address address, Bytes bytes) noexcept override {
+    return calls_.grant(calls_.context, address, static_cast<std::uint64_t>(bytes)) != 0;
+  }
+  void unmap(Address address, Bytes bytes) noexcept override {
+    calls_.unmap(calls_.context, address, static_cast<std::uint64_t>(bytes));
+  }
+  Event record(Stream stream) noexcept override { return calls_.record(calls_.context, stream); }
+  bool completed(Event event) noexcept override {
+    return calls_.completed(calls_.context, event) != 0;
+  }
+  void discard(Event event) noexcept override { calls_.discard(calls_.context, event); }
+  bool wait(Stream stream, Event event) noexcept override {
+    return calls_.wait(calls_.context, stream, event) != 0;
+  }
+  bool capturing() noexcept override { return calls_.capturing(calls_.context) != 0; }
+
+ private:
+  const pgmo_pages_device calls_;
+};
+
+// The pages of a device with what they stand on. Never destroyed: tensors outlive everything.
+struct Opened {
+  Opened(const pgmo_pages_device& table, const Tuning& tuning)
+      : device(table), space(device, tuning) {}
+
+  AdapterDevice device;
+  Space space;
+};
+
+struct Registry {
+  std::mutex mutex;
+  std::vector<Opened*> all;
+};
+
+Registry& registry() {
+  static Registry* const instance = new Registry;  // outlives every static destructor
+  return *instance;
+}
+
+void before_fork() {
+  registry().mutex.lock();
+  for (Opened* one : registry().all) one->space.before_fork();
+}
+
+void after_fork(bool child) {
+  for (Opened* one : registry().all) one->space.after_fork(child);
+  registry().mutex.unlock();
+}
+
+Address address_of(const void* pointer) {
+  return reinterpret_cast<Address>(pointer);
+}
+
+pgmo_space* open(const pgmo_pages_device* table, std::uint64_t page, int aliases) {
+  static const int handlers =
+      pthread_atfork(before_fork, [] { after_fork(false); }, [] { after_fork(true); });
+  (void)handlers;
+  Tuning tuning;
+  tuning.page = static_cast<Bytes>(page);
+  tuning.aliases = aliases != 0;
+  try {
+    auto opened = std::make_unique<Opened>(*table, tuning);
+    const std::lock_guard guard(registry().mutex);
+    registry().all.push_back(opened.get());
+    return reinterpret_cast<pgmo_space*>(&opened.release()->space);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+
+void fill_statistics(pgmo_space* handle, pgmo_pages_statistics* out) {
+  const Statistics now = space_of(handle)->statistics();
+  const auto bytes = [](Bytes value) { return static_cast<std::uint64_t>(value); };
+  *out = {.held_bytes = bytes(now.held),
+          .peak_held_bytes = bytes(now.peak_held),
+          .occupied_bytes = bytes(now.occupied),
+          .live_bytes = bytes(now.live),
+          .live_slot_bytes = bytes(now.slots),
+          .live_blocks = now.blocks,
+          .peak_live_bytes = bytes(now.peak_live),
+          .allocated_bytes = now.allocated,
+          .allocations = now.allocations,
+          .creates = now.creates,
+          .releases = now.releases,
+          .maps = now.maps,
+          .grants = now.grants,
+          .unmaps = now.unmaps,
+          .events = now.events,
+          .waits = now.waits,
+          .requests_that_map = now.requests_that_map};
+}
+
+constexpr pgmo_pages_api kApi = {
+    .version = PGMO_PAGES_API_VERSION,
+    .size = sizeof(pgmo_pages_api),
+    .open = open,
+    .allocate = [](pgmo_space* space, std::size_t bytes, std::uint32_t stream) -> void* {
+      if (bytes > static_cast<std::size_t>(std::numeric_limits<Bytes>::max())) return nullptr;
+      return reinterpret_cast<void*>(
+          space_of(space)->allocate(static_cast<Bytes>(bytes), stream));
+    },
+    .deallocate = [](pgmo_space* space, void* block) -> int {
+      return space_of(space)->deallocate(address_of(block));
+    },
+    .use_block = [](pgmo_space* space, void* block, std::uint32_t stream) -> int {
+      return space_of(space)->use_block(address_of(block), stream);
+    },
+    .size_of = [](pgmo_space* space, const void* block) -> std::uint64_t {
+      return static_cast<std::uint64_t>(space_of(space)->bytes_of(address_of(block)));
+    },
+    .owns = [](pgmo_space* space, const void* address) -> int {
+      return space_of(space)->owns(address_of(address));
+    },
+    .for_each =
+        [](pgmo_space* space,
+           void (*visit)(void*, std::uintptr_t, std::uint64_t, std::uint32_t), void* context) {
+          space_of(space)->for_each([&](Extent block, Stream stream) {
+            visit(context, block.address, static_cast<std::uint64_t>(block.bytes), stream);
+          });
+        },
+    .pin_living = [](pgmo_space* space) { space_of(space)->pin_living(); },
+    .grant_again = [](pgmo_space* space) { space_of(space)->grant_again(); },
+    .give_back = [](pgmo_space* space, std::uint64_t bytes) -> std::uint64_t {
+      constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<Bytes>::max());
+      return static_cast<std::uint64_t>(
+          space_of(space)->give_back(static_cast<Bytes>(std::min(bytes, kMost))));
+    },
+    .limit =
+        [](pgmo_space* space, std::uint64_t bytes) {
+          constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<Bytes>::max());
+          space_of(space)->limit(static_cast<Bytes>(std::min(bytes, kMost)));
+        },
+    .statistics = fill_statistics,
+    .reset_peaks = [](pgmo_space* space) { space_of(space)->reset_peaks(); },
+};
+
+}  // namespace
+
+const pgmo_pages_api* pages_api() noexcept {
+  return &kApi;
+}
+
+Space* space_of(pgmo_space* handle) noexcept {
+  return reinterpret_cast<Space*>(handle);
+}
+
+}  // namespace pgmo::pages

@@ -1,0 +1,14 @@
+// The table that adapters get, and what lies behind its handles.
+
+#pragma once
+
+#include "pages/pgmo_pages.h"
+#include "pages/space.hpp"
+
+namespace pgmo::pages {
+
+const pgmo_pages_api* pages_api() noexcept;
+
+Space* space_of(pgmo_space* handle) noexcept;
+
+}  // namespace pgmo::pages

@@ -1,0 +1,112 @@
+/* What an adapter needs to know of the pages: a table of C functions, as pgmo_engine.h has one.
+ *
+ *      framework ──allocate──▶ adapter ──▶ engine: a slot? ──no──▶ pages: a block of a window
+ *                                 ▲                                   │
+ *                                 └── reserve, create, map, ... ◀─────┘   calls of the driver
+ *
+ * The pages live in the Python module pgmo._core. They make no call of a driver themselves: the
+ * adapter, which is compiled against the framework and its CUDA, hands them a table of its own.
+ *
+ * Every function may be called from any thread, none calls Python, none throws.
+ */
+
+#ifndef PGMO_PAGES_H
+#define PGMO_PAGES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define PGMO_PAGES_API_VERSION 1
+
+typedef struct pgmo_space pgmo_space;
+
+/* Of a device; what each does is told in pages/device.hpp. Those that return int return non-zero on
+ * success. */
+typedef struct pgmo_pages_device {
+  void* context; /* the first argument of each */
+  uintptr_t (*reserve)(void*, uint64_t bytes);
+  int (*create)(void*, uint64_t* page);
+  void (*release)(void*, uint64_t page);
+  int (*map)(void*, uintptr_t address, uint64_t page);
+  int (*grant)(void*, uintptr_t address, uint64_t bytes);
+  void (*unmap)(void*, uintptr_t address, uint64_t bytes);
+  uint64_t (*record)(void*, uint32_t stream);
+  int (*completed)(void*, uint64_t event);
+  void (*discard)(void*, uint64_t event);
+  int (*wait)(void*, uint32_t stream, uint64_t event);
+  int (*capturing)(void*);
+} pgmo_pages_device;
+
+typedef struct pgmo_pages_statistics {
+  uint64_t held_bytes;      /* pages of the device */
+  uint64_t peak_held_bytes; /* since the last reset, as are all that follow with "peak" */
+  uint64_t occupied_bytes;  /* of the pages held, those that a living block lies on */
+  uint64_t live_bytes;      /* blocks of windows, rounded */
+  uint64_t live_slot_bytes; /* slots of planned ranges */
+  uint64_t live_blocks;
+  uint64_t peak_live_bytes; /* of these and the engine's slots together */
+  uint64_t allocated_bytes; /* summed over all blocks of windows that ever were */
+  uint64_t allocations;
+  uint64_t creates; /* calls of the driver since the last reset, by kind */
+  uint64_t releases;
+  uint64_t maps;
+  uint64_t grants;
+  uint64_t unmaps;
+  uint64_t events;
+  uint64_t waits;
+  uint64_t requests_that_map; /* that made any of them */
+} pgmo_pages_statistics;
+
+typedef struct pgmo_pages_api {
+  uint32_t version; /* PGMO_PAGES_API_VERSION */
+  uint32_t size;    /* sizeof(pgmo_pages_api) */
+
+  /* The pages of a device, which live as long as the process. NULL: no memory on the host. Without
+   * aliases no page is mapped at two addresses. */
+  pgmo_space* (*open)(const pgmo_pages_device*, uint64_t page_bytes, int aliases);
+
+  /* A block, or NULL: no page can be had. */
+  void* (*allocate)(pgmo_space*, size_t bytes, uint32_t stream);
+
+  /* Non-zero: it was one of theirs, and is free now. */
+  int (*deallocate)(pgmo_space*, void* block);
+
+  /* Another stream uses a block until it is freed. Non-zero: it is one of theirs. */
+  int (*use_block)(pgmo_space*, void* block, uint32_t stream);
+
+  /* Bytes of a living block, rounded; 0: it is none. */
+  uint64_t (*size_of)(pgmo_space*, const void* block);
+
+  /* Whether the address is one of theirs, whatever lies there. */
+  int (*owns)(pgmo_space*, const void* address);
+
+  /* Calls `visit` for each living block of a window, which may not call anything of this table. */
+  void (*for_each)(pgmo_space*, void (*visit)(void* context, uintptr_t address, uint64_t bytes,
+                                              uint32_t stream),
+                   void* context);
+
+  /* Keeps the pages under all that lives where they are for good, for a graph that was captured. */
+  void (*pin_living)(pgmo_space*);
+
+  /* Makes all that is mapped accessible again, as for a device that has become a peer. */
+  void (*grant_again)(pgmo_space*);
+
+  /* Returns idle pages to the device, up to so many bytes; returns how many. */
+  uint64_t (*give_back)(pgmo_space*, uint64_t bytes);
+
+  /* No more pages than that. */
+  void (*limit)(pgmo_space*, uint64_t bytes);
+
+  void (*statistics)(pgmo_space*, pgmo_pages_statistics* out);
+  void (*reset_peaks)(pgmo_space*);
+} pgmo_pages_api;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* PGMO_PAGES_H */
