@@ -91,6 +91,16 @@ int pgmo_know_pages(const pgmo_pages_api* table, int everywhere, char* message, 
   });
 }
 
+// 1 where a device can have pages.
+int pgmo_open_pages(int device) {
+  try {
+    const OnDevice on_device(device);
+    return adapter::open_pages(adapter::devices()[device], adapter::current_adapter()->upstream());
+  } catch (const std::exception&) {
+    return 0;
+  }
+}
+
 // Serves requests without a slot from pages, from now on or no more. 1 where that can be.
 int pgmo_serve_pages(int device, int on) {
   adapter::Device& one = adapter::devices()[device];

@@ -185,6 +185,18 @@ void bind_engine(py::module_& module) {
           py::arg("give_back") = 0, py::arg("context") = 0,
           "One more arena, of this stream, for the offsets from `begin` on.")
       .def(
+          "reserve_arena",
+          [](Engine& engine, std::uintptr_t space, Bytes bytes, std::uint32_t stream) {
+            const pgmo_arena arena = engine.reserve_arena(
+                *pages::space_of(reinterpret_cast<pgmo_space*>(space)), bytes, stream);
+            return std::make_tuple(reinterpret_cast<std::uintptr_t>(arena.base), arena.bytes,
+                                   reinterpret_cast<std::uintptr_t>(arena.give_back),
+                                   reinterpret_cast<std::uintptr_t>(arena.context));
+          },
+          py::arg("space"), py::arg("bytes"), py::arg("stream"),
+          "Addresses for an arena, whose pages come as slots need them: base, bytes, give_back\n"
+          "and context. The base is 0 where there are none.")
+      .def(
           "add_spill",
           [](Engine& engine, Offset begin, std::uintptr_t base, std::size_t bytes,
              std::uintptr_t give_back, std::uintptr_t context) {

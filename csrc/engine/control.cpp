@@ -157,13 +157,14 @@ void Engine::check_plans(const Arenas& arenas) const {
 }
 
 void Engine::attach_arena(const pgmo_arena& arena) {
-  const Arenas::Segment segment{Arenas::kEveryStream, 0, arena};
+  Arenas::Segment segment{Arenas::kEveryStream, 0, arena};
   Arenas alone;  // to be checked before anything changes
   alone.add(segment);
   std::vector<pgmo_arena> empty;
   {
     const Guard guard(lock_);
     check_plans(alone);
+    segment.range = range_at(arena.base);
     empty = retire_arenas();
     if (replayer_ != nullptr) replayer_->rest();
     arenas_.add(segment);
@@ -184,7 +185,8 @@ void Engine::add_spill(Offset begin, const pgmo_arena& arena) {
   add_segment({Arenas::kEveryStream, begin, arena, /*spilled=*/true});
 }
 
-void Engine::add_segment(const Arenas::Segment& segment) {
+void Engine::add_segment(Arenas::Segment segment) {
+  segment.range = range_at(segment.arena.base);
   Arenas checked;  // plans are checked before anything changes
   if (const Arenas::Segment* const spill = arenas_.spilled()) checked.add(*spill);
   checked.add(segment);
@@ -318,7 +320,9 @@ std::vector<Threads::Activity> Engine::threads() {
 }
 
 void Engine::end_iteration() {
+  settle_ranges();
   const Guard guard(lock_);
+  judge_iteration();
   threads_.end_iteration();
   if (recorder_.active()) recorder_.step();
   requests_so_far_ = 0;

@@ -63,6 +63,9 @@ void* Engine::allocate(std::size_t bytes, std::uint64_t stream) noexcept {
   if (bytes == 0 || bytes > static_cast<std::size_t>(kLargestRequest)) return nullptr;
   std::vector<pgmo_arena> yielded;
   std::uintptr_t address = 0;
+  pages::PlannedRange* range = nullptr;  // where pages may be missing
+  std::uint64_t generation = 0;
+  bool frugal = false;
   {
     const Guard guard(lock_);
     if (!has(PGMO_SERVING)) return nullptr;
@@ -97,11 +100,22 @@ void* Engine::allocate(std::size_t bytes, std::uint64_t stream) noexcept {
         slots_.add(size);
         if (guests_.keeping()) [[unlikely]]
           guests_.took(offset, size);
+        if (space_ != nullptr) {
+          const Arenas::Segment* const segment = arenas_.at(address);
+          if (segment->range != nullptr) {
+            generation = segment->range->generation();
+            if (!pages::PlannedRange::fully_mapped(generation)) {
+              range = segment->range;
+              frugal = departs();
+            }
+          }
+        }
       }
     } catch (const std::bad_alloc&) {
       return nullptr;  // nothing has changed: see Replayer::serve
     }
     if (address != 0) {
+      count_slots();
       if (has(PGMO_RECORDING)) [[unlikely]] {
         track(address, size, stream, /*foreign=*/false);
       }
@@ -110,6 +124,9 @@ void* Engine::allocate(std::size_t bytes, std::uint64_t stream) noexcept {
     }
   }
   for (const pgmo_arena& arena : yielded) give_back(arena);
+  if (range != nullptr && !occupy(address, static_cast<Bytes>(bytes), *range, generation, frugal)) {
+    return nullptr;
+  }
   return reinterpret_cast<void*>(address);
 }
 
@@ -132,7 +149,7 @@ bool Engine::adopt(void* pointer, std::size_t bytes, std::uint64_t stream) noexc
 
 bool Engine::release(void* pointer) noexcept {
   const std::uintptr_t address = address_of(pointer);
-  pgmo_arena empty{};
+  Vacated vacated;
   bool ours = false;
   {
     const Guard guard(lock_);
@@ -141,10 +158,10 @@ bool Engine::release(void* pointer) noexcept {
       record_free(address);
     if (check_) [[unlikely]]
       check_->freed(address);
-    ours = release_slot(address, empty);
+    ours = release_slot(address, vacated);
     if (!ours || recorded || tracked_slots_ > 0) untrack(address);
   }
-  give_back(empty);
+  vacate(address, vacated);
   return ours;
 }
 
@@ -336,23 +353,36 @@ void Engine::note_refusal() noexcept {
              .stray = replayer_->refusal() != Miss::kPersistent};
 }
 
-bool Engine::release_slot(std::uintptr_t address, pgmo_arena& empty) noexcept {
-  if (const std::optional<Offset> offset = arenas_.offset_at(address)) [[likely]] {
-    Bytes bytes = replayer_ != nullptr ? replayer_->release(*offset) : 0;
-    if (bytes == 0) bytes = here_.late.erase(*offset);
+bool Engine::release_slot(std::uintptr_t address, Vacated& vacated) noexcept {
+  if (const Arenas::Segment* const segment = arenas_.at(address)) [[likely]] {
+    const Offset offset = Arenas::offset_in(*segment, address);
+    Bytes bytes = replayer_ != nullptr ? replayer_->release(offset) : 0;
+    if (bytes == 0) bytes = here_.late.erase(offset);
     if (guests_.keeping()) [[unlikely]]
-      guests_.freed(*offset, bytes);
+      guests_.freed(offset, bytes);
     slots_.remove(bytes);
+    count_slots();
+    if (segment->range != nullptr && bytes != 0) {
+      vacated.range = segment->range;
+      vacated.generation = segment->range->generation();
+      vacated.bytes = bytes;
+    }
     return true;
   }
   if (const auto released = here_.regions.release(address)) {
     region_level_.remove(released->bytes);
-    empty = released->empty;
+    vacated.empty = released->empty;
     return true;
   }
   if (const auto released = arenas_.release_retired(address)) {
     slots_.remove(released->bytes);
-    empty = released->empty;
+    count_slots();
+    vacated.empty = released->empty;
+    if (released->range != nullptr && released->bytes != 0) {
+      vacated.range = released->range;
+      vacated.generation = released->range->generation();
+      vacated.bytes = released->bytes;
+    }
     return true;
   }
   return false;

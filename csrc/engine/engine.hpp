@@ -6,6 +6,7 @@
 //
 //     arenas   of slots, one for each stream: see arenas.hpp
 //     regions  of blocks that live long: see regions.hpp
+//     ranges   arenas that have pages only where slots need them: see paged.cpp
 //
 // Recording and serving are independent: a session records again without letting go of its arena.
 // One lock guards everything here, and is never held while the framework is called. Allocations and
@@ -37,6 +38,7 @@
 #include "engine/replay/replayer.hpp"
 #include "engine/spinlock.hpp"
 #include "engine/statistics.hpp"
+#include "pages/space.hpp"
 
 namespace pgmo {
 
@@ -66,12 +68,12 @@ struct Living {
 };
 static_assert(sizeof(Living) == 32);
 
-class Engine {
+class Engine final : private pages::RangeOwner {
  public:
   using PlanId = std::uint32_t;
 
   Engine();
-  ~Engine();
+  ~Engine() override;
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
@@ -114,6 +116,10 @@ class Engine {
   // std::invalid_argument, and changes nothing, when it is too small for a plan that is still here.
   void attach_arena(const pgmo_arena& arena);
   void detach_arena();
+
+  // An arena of addresses alone, on a stream of these pages; to be given back by its own function,
+  // also when it was never attached. Its base is null where no addresses can be had.
+  pgmo_arena reserve_arena(pages::Space& space, Bytes bytes, pages::Stream stream);
 
   // Besides the arenas that are there one more, of this stream, for the offsets from `begin` on.
   void add_arena(std::uint64_t stream, Offset begin, const pgmo_arena& arena);
@@ -192,10 +198,31 @@ class Engine {
   void forget_unseen(std::uintptr_t address) noexcept;
   void forget_unseen_in(const pgmo_arena& memory) noexcept;
   void record_free(std::uintptr_t address) noexcept;
-  bool release_slot(std::uintptr_t address, pgmo_arena& empty) noexcept;
+  // What a slot has left behind that is to be told without the lock.
+  struct Vacated {
+    pages::PlannedRange* range = nullptr;
+    std::uint64_t generation = 0;
+    Bytes bytes = 0;
+    pgmo_arena empty{};
+  };
+
+  bool release_slot(std::uintptr_t address, Vacated& vacated) noexcept;
+  void vacate(std::uintptr_t address, const Vacated& vacated) noexcept;
+  bool occupy(std::uintptr_t address, Bytes bytes, pages::PlannedRange& range,
+              std::uint64_t generation, bool frugal) noexcept;
+  bool departs() const noexcept;
+  void judge_iteration() noexcept;
+  void list_living(pages::PlannedRange& range, std::vector<pages::Extent>& living) override;
+  void close_range(pages::PlannedRange& range) noexcept;
+  pages::PlannedRange* range_at(const void* base) const noexcept;
+  void settle_ranges() noexcept;
+  void count_slots() noexcept {
+    if (space_ != nullptr) [[unlikely]]
+      space_->meter().slots_have(slots_.live);
+  }
   [[nodiscard]] std::vector<pgmo_arena> retire_arenas();
   bool is_idle() noexcept;
-  void add_segment(const Arenas::Segment& segment);
+  void add_segment(Arenas::Segment segment);
   void check_plans(const Arenas& arenas) const;
   void check_slots(const ReplayPlan& plan, const Arenas& arenas) const;
   void check_opening(const ReplayPlan& plan) const;
@@ -224,6 +251,10 @@ class Engine {
   std::uint32_t requests_so_far_ = 0;  // in this iteration; counted up to tuning::kPrefix
 
   Arenas arenas_;
+  pages::Space* space_ = nullptr;              // of all ranges
+  std::vector<pages::PlannedRange*> ranges_;   // that have not been closed
+  std::uint64_t asked_before_ = 0;    // bytes, before this iteration
+  std::uint64_t matched_before_ = 0;  // of these, those that a plan had a slot for
   Surroundings here_;
   bool yields_ = false;
   Guests guests_;

@@ -15,7 +15,7 @@ enum class Miss : std::uint8_t {
   kTooLarge,    // a varying request that is larger than any seen when the plan was made
   kOccupied,    // its slot's previous block is still alive
   kLate,        // its slot overlaps a late block
-  kNoArena,     // its stream has no arena at the moment
+  kNoArena,     // its stream has no arena at the moment, or no page for the slot can be had
   kCount
 };
 
@@ -25,6 +25,7 @@ struct Counters {
   std::uint64_t misses[static_cast<int>(Miss::kCount)] = {};
   std::uint64_t requested_bytes = 0;
   std::uint64_t hit_bytes = 0;
+  std::uint64_t retracted_bytes = 0;  // of slots that were found, and could not be used
   std::uint64_t guests = 0;  // of the misses, those that got a gap of the arena; see guests.hpp
   std::uint64_t guest_bytes = 0;
   std::uint64_t declined = 0;   // misses that got none, because what came like them has lived on
@@ -39,6 +40,17 @@ struct Counters {
     ++misses[static_cast<int>(reason)];
     requested_bytes += static_cast<std::uint64_t>(bytes);
   }
+
+  // A slot that was served and cannot be used, as it has no memory.
+  void retract(Bytes bytes) noexcept {
+    --hits;
+    hit_bytes -= static_cast<std::uint64_t>(bytes);
+    retracted_bytes += static_cast<std::uint64_t>(bytes);
+    ++misses[static_cast<int>(Miss::kNoArena)];
+  }
+
+  // Bytes for which the plan had a slot.
+  std::uint64_t matched_bytes() const noexcept { return hit_bytes + retracted_bytes; }
 
   // Requests for which the plan had a row.
   std::uint64_t answered() const noexcept {

@@ -45,6 +45,11 @@ constexpr std::size_t kMostSkipped = 16;
 // Requests larger than planned that are remembered: the plan is made anew long before.
 constexpr std::size_t kMostGrown = std::size_t{1} << 20;
 
+// --- pages ---
+
+// Of an iteration's bytes, those without a slot: from which on it departs from its plan.
+constexpr double kDepartingShare = 1.0 / 16;
+
 // --- large blocks ---
 
 // Of an arena: a block from which on it matters where it lies.

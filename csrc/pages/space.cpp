@@ -222,17 +222,28 @@ PlannedRange* Space::reserve_range(Bytes bytes, Stream stream, RangeOwner& owner
   }
 }
 
-bool Space::occupy(PlannedRange& range, Extent slot, std::uint64_t generation) noexcept {
+bool Space::occupy(PlannedRange& range, Extent slot, std::uint64_t generation,
+                   bool frugal) noexcept {
   try {
     {
       const std::lock_guard guard(pool_.state());
       if (range.generation() != generation || PlannedRange::fully_mapped(generation)) return true;
+      if (frugal && wasteful(slot)) return false;
       if (pool_.enter(places_under(slot), range.stream())) return true;
     }
     return occupy_with_pages(range, slot, generation);
   } catch (const std::bad_alloc&) {
     return false;
   }
+}
+
+// Whether a slot would occupy more pages than its bytes need: in a window such a block shares the
+// pages at its ends with its neighbours.
+bool Space::wasteful(Extent slot) {
+  const Places places = places_under(slot);
+  std::size_t idle = 0;
+  for (std::size_t at = 0; at < places.size(); ++at) idle += places[at].blocks == 0;
+  return idle > static_cast<std::size_t>(slot.bytes / tuning_.page);
 }
 
 bool Space::occupy_with_pages(PlannedRange& range, Extent slot, std::uint64_t generation) {

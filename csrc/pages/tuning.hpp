@@ -23,8 +23,9 @@ struct Tuning {
   Bytes span = Bytes{256} << 30;
 
   // Above the highest occupancy seen, in thousandths, the pool takes idle pages before it asks for
-  // more: with two percent of slack a program maps half as many pages anew, or none.
-  std::size_t slack = 20;
+  // more: some slack saves maps. With twenty thousandths a program maps half as many pages anew, or
+  // none, but needs more memory than expandable segments where these are at their best.
+  std::size_t slack = 5;
 
   // Whether a page may be mapped at a second address while it is still mapped at a first one.
   bool aliases = true;

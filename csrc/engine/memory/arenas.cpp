@@ -112,7 +112,7 @@ std::vector<pgmo_arena> Arenas::retire(LateSet& late) {
     if (parts[at].empty()) {
       empty.push_back(segments_[at].arena);
     } else {
-      retired_.push_back({segments_[at].arena, std::move(parts[at])});
+      retired_.push_back({segments_[at].arena, std::move(parts[at]), segments_[at].range});
     }
   }
   late = LateSet{};
@@ -131,6 +131,7 @@ std::optional<Arenas::Released> Arenas::release_retired(std::uintptr_t address) 
     Released released;
     const auto offset = static_cast<Offset>(address - address_of(retired->arena.base));
     released.bytes = retired->blocks.erase(offset);
+    released.range = retired->range;
     if (retired->blocks.empty()) {
       released.empty = retired->arena;
       retired_.erase(retired);

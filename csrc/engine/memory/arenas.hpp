@@ -22,6 +22,7 @@
 
 #include "engine/memory/arena.hpp"
 #include "engine/replay/late_set.hpp"
+#include "pages/planned_range.hpp"
 #include "types.hpp"
 
 namespace pgmo {
@@ -36,11 +37,13 @@ class Arenas {
     std::uint32_t stream_index;  // or kEveryStream
     Offset begin;
     pgmo_arena arena;
-    bool spilled = false;  // then of every stream
+    bool spilled = false;                  // then of every stream
+    pages::PlannedRange* range = nullptr;  // where it has pages only as slots need them
   };
 
   struct Released {
     Bytes bytes = 0;
+    pages::PlannedRange* range = nullptr;
     pgmo_arena empty{};  // to be given back now
   };
 
@@ -56,14 +59,23 @@ class Arenas {
     return bias + static_cast<std::uintptr_t>(offset);
   }
 
+  // The current arena that an address lies in, or nullptr.
+  const Segment* at(std::uintptr_t address) const noexcept {
+    for (const Segment& segment : segments_) {
+      if (contains(segment.arena, address)) [[likely]]
+        return &segment;
+    }
+    return nullptr;
+  }
+
   // The offset that an address in a current arena has.
   std::optional<Offset> offset_at(std::uintptr_t address) const noexcept {
-    for (const Segment& segment : segments_) {
-      if (contains(segment.arena, address)) [[likely]] {
-        return segment.begin + static_cast<Offset>(address - address_of(segment.arena.base));
-      }
-    }
-    return std::nullopt;
+    const Segment* const segment = at(address);
+    if (segment == nullptr) return std::nullopt;
+    return offset_in(*segment, address);
+  }
+  static Offset offset_in(const Segment& segment, std::uintptr_t address) noexcept {
+    return segment.begin + static_cast<Offset>(address - address_of(segment.arena.base));
   }
 
   // The stream of the current arena that an address lies in, or kEveryStream.
@@ -123,6 +135,7 @@ class Arenas {
   struct Retired {
     pgmo_arena arena;
     LateSet blocks;  // by their offsets in this arena
+    pages::PlannedRange* range = nullptr;
   };
 
   static constexpr std::uint32_t kBiases = kMostStreams + 1;

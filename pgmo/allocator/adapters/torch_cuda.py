@@ -39,8 +39,6 @@ class TorchCuda:
 
     name = "torch"
     alignment = ALIGNMENT
-    hosts_guests = True
-    releases_outgrown = True
 
     def __init__(self, index: int) -> None:
         import torch
@@ -50,21 +48,34 @@ class TorchCuda:
         self.version = str(torch.__version__)
         # The driver's pool has no segments: it maps free pages anew, wherever they are.
         backend: str = torch.cuda.memory.get_allocator_backend()
-        self.fragments = backend != "cudaMallocAsync"
+        self._fragments = backend != "cudaMallocAsync"
         self.library = adapter_library()
-        self.pages = False
+        self.pages = pages_wanted() and bool(self.library.ask("pgmo_open_pages", index))
         self._looked_for_graphs = self._found_graphs = False
         # Tensors may outlive every Python object here, and their blocks are the engine's.
         self.engine = _core.Engine()
         self.engine.keep_forever()
-        self.engine.yield_when_outgrown(self.releases_outgrown)
-        self.engine.host_guests(ALIGNMENT if self.hosts_guests else 0)
         self.library.call(
             "pgmo_connect",
             index,
             ctypes.c_void_p(_core.engine_api()),
             ctypes.c_void_p(self.engine.handle),
         )
+
+    @property
+    def fragments(self) -> bool:
+        """Pages do not; what torch itself holds does."""
+        return self._fragments and not self.pages
+
+    @property
+    def hosts_guests(self) -> bool:
+        """What has no slot gets a gap of an arena that is one block."""
+        return not self.pages
+
+    @property
+    def releases_outgrown(self) -> bool:
+        """Pages go where they are needed by themselves."""
+        return not self.pages
 
     def install(self) -> None:
         """Wraps torch's current CUDA allocator; nothing happens if that is ours already.
@@ -77,7 +88,10 @@ class TorchCuda:
         torch.cuda.init()  # type: ignore[no-untyped-call]
         self.library.call("pgmo_install")
         self.library.call("pgmo_attend", self.index, 1)
-        self.pages = pages_wanted() and bool(self.library.ask("pgmo_serve_pages", self.index, 1))
+        if self.pages:
+            self.library.ask("pgmo_serve_pages", self.index, 1)
+        self.engine.yield_when_outgrown(self.releases_outgrown)
+        self.engine.host_guests(ALIGNMENT if self.hosts_guests else 0)
         _open.add(self.index)
 
     def uninstall(self) -> None:
@@ -116,6 +130,12 @@ class TorchCuda:
         """
         if not self.library.ask("pgmo_knows_stream", self.index, ctypes.c_uint64(stream)):
             return None
+        if self.pages:
+            space = self.library.pointer("pgmo_space_of", self.index)
+            memory = Memory(*self.engine.reserve_arena(space, size, stream))
+            if not memory.base:
+                raise AdapterError(f"no {size} bytes of addresses can be had")
+            return memory
         memory = Memory()
         self.library.call(
             "pgmo_take_arena",
@@ -158,10 +178,11 @@ class TorchCuda:
 
     def empty_cache(self) -> None:
         """Returns cached memory to the driver, so that recording and replay never hold both."""
-        import torch
-
         self.library.ask("pgmo_poll", self.index)
-        torch.cuda.empty_cache()
+        if not self.pages:  # those go where they are needed
+            import torch
+
+            torch.cuda.empty_cache()
 
     def spare_memory(self, on: bool) -> None:
         """Nothing to do: torch's allocator has no such choice that could be taken back."""

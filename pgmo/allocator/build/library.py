@@ -67,6 +67,12 @@ class AdapterLibrary:
         """Calls a function that cannot fail."""
         return int(self._library[function](*arguments))
 
+    def pointer(self, function: str, *arguments: object) -> int:
+        """Calls a function that cannot fail and returns an address, or null: 0."""
+        entry = self._library[function]
+        entry.restype = ctypes.c_void_p
+        return int(entry(*arguments) or 0)
+
     def address(self, function: str, *arguments: object) -> int:
         """Calls a function that returns an address, or null and a message.
 

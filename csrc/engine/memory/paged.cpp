@@ -1,0 +1,138 @@
+// Arenas that have pages only where slots need them.
+//
+//     allocate    slot ──▶ lock: taken, generation read ──▶ no lock: the pages are told, if counted
+//     release     lock: free, generation read ──▶ no lock: the same
+//     pages       somebody needs some ──▶ list_living, with the lock ──▶ counted from now on
+//
+// See pages/planned_range.hpp. The engine's lock is never held while the pages are called; whoever
+// comes between finds the slot taken, or not any more, which is what the pages hear as well.
+
+#include <algorithm>
+#include <memory>
+
+#include "engine/engine.hpp"
+#include "engine/memory/arena.hpp"
+
+namespace pgmo {
+
+using Guard = std::lock_guard<Spinlock>;
+
+pgmo_arena Engine::reserve_arena(pages::Space& space, Bytes bytes, pages::Stream stream) {
+  struct Reserved {
+    Engine* engine;
+    pages::PlannedRange* range;
+  };
+  auto reserved = std::make_unique<Reserved>(Reserved{this, nullptr});
+  {
+    const Guard guard(lock_);
+    ranges_.reserve(ranges_.size() + 1);
+    space_ = &space;
+  }
+  pages::PlannedRange* const range = space.reserve_range(bytes, stream, *this);
+  if (range == nullptr) return {};
+  reserved->range = range;
+  {
+    const Guard guard(lock_);
+    ranges_.push_back(range);
+  }
+  return {.base = reinterpret_cast<void*>(range->where().address),
+          .bytes = static_cast<std::size_t>(bytes),
+          .give_back =
+              [](void* context) {
+                const std::unique_ptr<Reserved> gone(static_cast<Reserved*>(context));
+                gone->engine->close_range(*gone->range);
+              },
+          .context = reserved.release()};
+}
+
+void Engine::close_range(pages::PlannedRange& range) noexcept {
+  {
+    const Guard guard(lock_);
+    std::erase(ranges_, &range);
+  }
+  (void)space_->close_range(range);
+}
+
+pages::PlannedRange* Engine::range_at(const void* base) const noexcept {
+  const auto found = std::find_if(ranges_.begin(), ranges_.end(), [&](const auto* range) {
+    return range->where().address == address_of(base);
+  });
+  return found == ranges_.end() ? nullptr : *found;
+}
+
+// A plan that is followed fills its pages. In an iteration that departs from it slots lie alone on
+// theirs, each with the rest of two pages to itself.
+bool Engine::departs() const noexcept {
+  const auto share = [](std::uint64_t part, std::uint64_t whole) {
+    return static_cast<double>(part) > tuning::kDepartingShare * static_cast<double>(whole);
+  };
+  const std::uint64_t asked = here_.counters.requested_bytes - asked_before_;
+  const std::uint64_t matched = here_.counters.matched_bytes() - matched_before_;
+  return share(asked - matched, asked);
+}
+
+void Engine::judge_iteration() noexcept {
+  asked_before_ = here_.counters.requested_bytes;
+  matched_before_ = here_.counters.matched_bytes();
+}
+
+// False: no page can be had, or it would be wasted, and the slot is free again.
+bool Engine::occupy(std::uintptr_t address, Bytes bytes, pages::PlannedRange& range,
+                    std::uint64_t generation, bool frugal) noexcept {
+  if (space_->occupy(range, {address, bytes}, generation, frugal)) return true;
+  Vacated unused;
+  {
+    const Guard guard(lock_);
+    if (recorder_.active()) record_free(address);
+    if (check_) check_->freed(address);
+    (void)release_slot(address, unused);
+    untrack(address);
+    here_.counters.retract(bytes);
+  }
+  give_back(unused.empty);
+  return false;
+}
+
+void Engine::vacate(std::uintptr_t address, const Vacated& vacated) noexcept {
+  if (vacated.range != nullptr && !pages::PlannedRange::fully_mapped(vacated.generation)) {
+    space_->vacate(*vacated.range, {address, vacated.bytes}, vacated.generation);
+  }
+  give_back(vacated.empty);
+}
+
+void Engine::list_living(pages::PlannedRange& range, std::vector<pages::Extent>& living) {
+  const Guard guard(lock_);
+  const pages::Extent where = range.where();
+  const auto add = [&](std::uintptr_t address, Bytes bytes) {
+    if (address - where.address < static_cast<std::uintptr_t>(where.bytes)) {
+      living.push_back({address, bytes});
+    }
+  };
+  if (replayer_ != nullptr && arenas_.attached()) {
+    replayer_->for_each_living([&](SlotIndex request, Offset offset, Bytes bytes) {
+      const std::uint32_t stream = key_stream(replayer_->plan().slot(request).key);
+      add(arenas_.address(stream, offset), bytes);
+    });
+  }
+  arenas_.for_each_late(here_.late, add);
+  range.count_from_now_on();
+}
+
+// Between two iterations most pages are where the plan needs them; those that are, are not counted
+// until somebody else needs some.
+void Engine::settle_ranges() noexcept {
+  if (space_ == nullptr) return;
+  std::array<pages::PlannedRange*, Arenas::kMostStreams + 1> ranges{};
+  std::size_t count = 0;
+  {
+    const Guard guard(lock_);
+    arenas_.for_each([&](const Arenas::Segment& segment) {
+      if (segment.range != nullptr && !segment.range->fully_mapped() && count < ranges.size()) {
+        ranges[count++] = segment.range;
+      }
+    });
+  }
+  for (std::size_t at = 0; at < count; ++at) (void)space_->settle(*ranges[at]);
+}
+
+}  // namespace pgmo
