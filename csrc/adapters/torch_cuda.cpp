@@ -105,6 +105,7 @@ int pgmo_open_pages(int device) {
 int pgmo_serve_pages(int device, int on) {
   adapter::Device& one = adapter::devices()[device];
   if (on == 0) {
+    if (adapter::pages_everywhere.load()) return 0;  // they need no session
     one.serves_pages.store(false);
     if (one.pages() != nullptr) {
       adapter::synchronize(one);
@@ -163,7 +164,7 @@ int pgmo_uninstall(char* message, size_t capacity) {
     if (ours == nullptr && !adapter::stored && adapter::was_wrapped(now)) return;  // done before
     adapter::left_beneath = ours == nullptr;
     TORCH_CHECK(ours != nullptr, "another CUDA allocator was installed on top of pgmo's");
-    if (!adapter::stored) return;
+    if (!adapter::stored || adapter::pages_everywhere.load()) return;
     for (adapter::Device& device : adapter::devices()) {
       const std::lock_guard guard(device.mutex);
       if (!device.raw_slots.empty()) return;

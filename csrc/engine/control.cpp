@@ -72,6 +72,7 @@ Engine::PlanId Engine::add_plan(std::vector<PlannedRequest> requests,
     request.stream_index = indices[request.stream_index];
   }
   auto replayer = std::make_unique<Replayer>(ReplayPlan(requests, arena_bytes, alignment), here_);
+  unsettle_ranges();
   const Guard guard(lock_);
   check_slots(replayer->plan(), arenas_);
   check_opening(replayer->plan());
@@ -284,6 +285,7 @@ void Engine::close_opening_region() {
 }
 
 void Engine::start_serving() {
+  unsettle_ranges();
   const Guard guard(lock_);
   if (replayer_ == nullptr || !arenas_.attached()) {
     throw std::logic_error("serving needs a plan and an arena");

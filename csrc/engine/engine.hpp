@@ -216,6 +216,8 @@ class Engine final : private pages::RangeOwner {
   void close_range(pages::PlannedRange& range) noexcept;
   pages::PlannedRange* range_at(const void* base) const noexcept;
   void settle_ranges() noexcept;
+  void unsettle_ranges();
+  std::vector<pages::Extent> covered_in(const Arenas::Segment& segment) const;
   void count_slots() noexcept {
     if (space_ != nullptr) [[unlikely]]
       space_->meter().slots_have(slots_.live);

@@ -1,10 +1,10 @@
 // Addresses of a plan: as many as its arena has bytes, with pages where slots need them.
 //
-//     generation    1 counted          2 fully mapped           3 counted            4 ...
+//     generation    1 counted          2 settled                3 counted            4 ...
 //     slots         occupy / vacate    nobody is told           occupy / vacate
 //                                 settle()            surrender: somebody needs pages
 //
-// While all its pages are there the owner serves slots without asking. When others need pages the
+// While all pages that its slots cover are there the owner serves them without asking. When others need pages the
 // range is surrendered: its owner says, once, what lives there; the rest is idle and may be taken.
 // From then on slots are counted, until the owner has it settled again, as at the beginning of an
 // iteration.
@@ -59,6 +59,7 @@ class PlannedRange {
   Extent where_;
   Stream stream_;
   RangeOwner* owner_;
+  std::vector<Extent> settled_;  // what its slots cover, while nobody counts them
   std::atomic<std::uint64_t> generation_{1};
 };
 

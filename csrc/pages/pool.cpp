@@ -83,6 +83,9 @@ bool Pool::pin(Places places) noexcept {
 
 void Pool::hold(Places places) noexcept {
   for (std::size_t at = 0; at < places.size(); ++at) places[at].blocks = kHold + places[at].pinned;
+}
+
+void Pool::began_to_hold() noexcept {
   exact_ = false;
   ++held_ranges_;
 }
@@ -94,6 +97,9 @@ void Pool::count(Places places) noexcept {
 void Pool::let_go(Places places, const Marks& marks) noexcept {
   for (std::size_t at = 0; at < places.size(); ++at) places[at].blocks -= kHold - 1;
   leave(places, marks);
+}
+
+void Pool::ceased_to_hold() noexcept {
   exact_ = --held_ranges_ == 0;
   ++numbers_.surrenders;
   note_peak();

@@ -70,10 +70,12 @@ class Pool {
   // Of a planned range whose places are all used, and from now on used as a whole, however many
   // blocks come and go there. Meanwhile the occupancy is no measure. `work` is held as well.
   void hold(Places places) noexcept;
+  void began_to_hold() noexcept;  // all of a range
 
   // Ends that: first each living block is counted, then the range is let go of.
   void count(Places places) noexcept;
   void let_go(Places places, const Marks& marks) noexcept;
+  void ceased_to_hold() noexcept;
 
   Statistics statistics() const noexcept;
   void reset_peaks() noexcept;

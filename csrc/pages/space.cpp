@@ -269,31 +269,68 @@ void Space::vacate(PlannedRange& range, Extent slot, std::uint64_t generation,
   pool_.leave(places_under(slot), marks);
 }
 
-bool Space::settle(PlannedRange& range) noexcept {
+bool Space::settle(PlannedRange& range, std::vector<Extent> covered) noexcept {
   try {
     const std::lock_guard working(pool_.work());
     if (range.fully_mapped()) return true;
     if (device_.capturing()) return false;
     pool_.clocks().catch_up();
+    widen_to_pages(covered);
     std::vector<Extent> blocked;
-    std::optional<Places> places;
-    {
-      const std::lock_guard guard(pool_.state());
-      places = places_under(range.where());
-      if (!pool_.admit(*places, range.stream(), blocked)) return false;
-      if (pool_.needs_pages()) {
-        pool_.dismiss(*places);
-        return false;
+    std::size_t held = 0;
+    for (; held < covered.size(); ++held) {
+      const Places places = [&] {
+        const std::lock_guard guard(pool_.state());
+        return places_under(covered[held]);
+      }();
+      bool complete = false;
+      {
+        const std::lock_guard guard(pool_.state());
+        if (!pool_.admit(places, range.stream(), blocked)) break;
+        complete = !pool_.needs_pages();
+        if (!complete) pool_.dismiss(places);
       }
+      if (!complete || !pool_.provide(places, range.stream())) break;
     }
-    if (!pool_.provide(*places, range.stream())) return false;
     const std::lock_guard guard(pool_.state());
-    pool_.hold(*places);
+    if (held < covered.size()) {
+      const Marks now = pool_.clocks().now(Marks::bit(range.stream()));
+      for (std::size_t at = 0; at < held; ++at) pool_.leave(places_under(covered[at]), now);
+      return false;
+    }
+    for (const Extent& extent : covered) pool_.hold(places_under(extent));
+    pool_.began_to_hold();
+    range.settled_ = std::move(covered);
     range.settled();
     return true;
   } catch (const std::bad_alloc&) {
     return false;
   }
+}
+
+// Whole pages, each in one extent only.
+void Space::widen_to_pages(std::vector<Extent>& extents) const {
+  const auto page = static_cast<Address>(tuning_.page);
+  std::size_t kept = 0;
+  for (const Extent& one : extents) {
+    const Address begin = one.address / page * page;
+    const Address end = (one.address + static_cast<Address>(one.bytes) + page - 1) / page * page;
+    if (kept > 0) {
+      Extent& last = extents[kept - 1];
+      const Address last_end = last.address + static_cast<Address>(last.bytes);
+      if (begin <= last_end) {
+        last.bytes = static_cast<Bytes>(std::max(end, last_end) - last.address);
+        continue;
+      }
+    }
+    extents[kept++] = {begin, static_cast<Bytes>(end - begin)};
+  }
+  extents.resize(kept);
+}
+
+bool Space::unsettle(PlannedRange& range) noexcept {
+  const std::lock_guard working(pool_.work());
+  return !range.fully_mapped() || surrender(range);
 }
 
 bool Space::close_range(PlannedRange& range) noexcept {
@@ -327,7 +364,10 @@ bool Space::surrender(PlannedRange& range) noexcept {
   }
   const std::lock_guard guard(pool_.state());
   for (const Extent& slot : living_) pool_.count(places_under(slot));
-  pool_.let_go(places_under(range.where()), pool_.clocks().now(Marks::bit(range.stream())));
+  const Marks now = pool_.clocks().now(Marks::bit(range.stream()));
+  for (const Extent& extent : range.settled_) pool_.let_go(places_under(extent), now);
+  pool_.ceased_to_hold();
+  range.settled_.clear();
   return true;
 }
 

@@ -92,8 +92,12 @@ class Space final : private Uncounted {
   void vacate(PlannedRange& range, Extent slot, std::uint64_t generation,
               std::uint64_t users = 0) noexcept;
 
-  // Stops counting, if every page is there already. Creates and takes none.
-  bool settle(PlannedRange& range) noexcept;
+  // Stops counting, if all pages under these extents, which are disjoint and sorted, are there
+  // already: all slots lie there until the range is counted again. Creates and takes none.
+  bool settle(PlannedRange& range, std::vector<Extent> covered) noexcept;
+
+  // Counts the slots again. False: the host has no memory for it.
+  bool unsettle(PlannedRange& range) noexcept;
 
   // The addresses go back, and the range is gone; nothing may live there. False: something does.
   bool close_range(PlannedRange& range) noexcept;
@@ -154,6 +158,7 @@ class Space final : private Uncounted {
   bool surrender() noexcept override;
   bool surrender(PlannedRange& range) noexcept;
   bool wasteful(Extent slot);
+  void widen_to_pages(std::vector<Extent>& extents) const;
   bool occupy_with_pages(PlannedRange& range, Extent slot, std::uint64_t generation);
 
   Device& device_;

@@ -39,6 +39,8 @@ class CommonFields(TypedDict, total=False):
     record_only: bool
     memory: str
     budget: str | int | None
+    pages: bool | None
+    limit: str | int | None
 
 
 class OptionFields(CommonFields, total=False):
@@ -173,6 +175,11 @@ def optimize(
             time are placed in an arena of unified memory that stays on the host, as far as that is
             necessary; see `pgmo.plan`. What was there before the session, as parameters, is not
             counted.
+        pages: serve memory from pages of the device apart from addresses, so that what idles in one
+            place serves another (default: where the device has virtual memory and PyTorch does not
+            use the driver's pool). False: the arena is one block of the framework's, which suits
+            programs that repeat exactly.
+        limit: of the card's memory in pages, as "12 GiB": no more is taken, and errors say so.
 
     Raises:
         OptionError: when an option cannot be used. Opening the session raises `AdapterError`

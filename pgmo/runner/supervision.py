@@ -31,6 +31,8 @@ class RunOptions:
         start: the directory in which relative paths begin: programs may change to another one.
         memory: "managed" for unified memory on CUDA devices; see `pgmo.optimize`.
         budget: of device memory on CUDA devices, in bytes; None for any.
+        pages: False for arenas that are single blocks; see `pgmo.optimize`.
+        limit: of pages on CUDA devices, in bytes; None for any.
 
     Example:
         >>> RunOptions("train").profile_only
@@ -45,6 +47,8 @@ class RunOptions:
     start: Path = Path()
     memory: str = "device"
     budget: int | None = None
+    pages: bool | None = None
+    limit: int | None = None
 
     def shown(self, path: Path) -> Path:
         """A path as seen from where the program was started.
@@ -178,6 +182,8 @@ class Supervision:
             record_only=options.profile_only,
             memory="device" if device == "cpu" else options.memory,
             budget=None if device == "cpu" else options.budget,
+            pages=options.pages,
+            limit=None if device == "cpu" else options.limit,
         )
         session.__enter__()
         session.give_way = self._give_way

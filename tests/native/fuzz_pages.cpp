@@ -114,7 +114,7 @@ class Plan final : public pages::RangeOwner {
     late_.clear();
   }
 
-  bool settle() { return space_.settle(*range_); }
+  bool settle() { return space_.settle(*range_, {range_->where()}); }
   bool fully_mapped() const { return range_->fully_mapped(); }
   bool close() {
     const bool closed = space_.close_range(*range_);

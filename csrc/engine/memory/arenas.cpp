@@ -149,8 +149,11 @@ bool Arenas::owns(std::uintptr_t address) const noexcept {
 
 Bytes Arenas::bytes() const noexcept {
   Bytes sum = 0;
-  for (const Segment& segment : segments_) sum += static_cast<Bytes>(segment.arena.bytes);
-  for (const Retired& retired : retired_) sum += static_cast<Bytes>(retired.arena.bytes);
+  const auto add = [&](const auto& one) {
+    if (one.range == nullptr) sum += static_cast<Bytes>(one.arena.bytes);
+  };
+  std::for_each(segments_.begin(), segments_.end(), add);
+  std::for_each(retired_.begin(), retired_.end(), add);
   return sum;
 }
 

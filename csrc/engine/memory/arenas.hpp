@@ -128,6 +128,8 @@ class Arenas {
   }
 
   bool owns(std::uintptr_t address) const noexcept;
+
+  // Of the framework's memory: what is of addresses alone has pages, which are counted elsewhere.
   Bytes bytes() const noexcept;
   std::size_t count() const noexcept { return segments_.size() + retired_.size(); }
 

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <new>
 
 #include "engine/engine.hpp"
 #include "engine/memory/arena.hpp"
@@ -118,21 +119,61 @@ void Engine::list_living(pages::PlannedRange& range, std::vector<pages::Extent>&
   range.count_from_now_on();
 }
 
-// Between two iterations most pages are where the plan needs them; those that are, are not counted
-// until somebody else needs some.
+// Between two iterations most pages are where the plans need them; those that are, are not counted
+// until somebody else needs some, or a plan is added.
 void Engine::settle_ranges() noexcept {
   if (space_ == nullptr) return;
-  std::array<pages::PlannedRange*, Arenas::kMostStreams + 1> ranges{};
-  std::size_t count = 0;
+  struct Settling {
+    pages::PlannedRange* range;
+    std::vector<pages::Extent> covered;
+  };
+  std::vector<Settling> all;
+  try {
+    const Guard guard(lock_);
+    if (!has(PGMO_SERVING)) return;
+    arenas_.for_each([&](const Arenas::Segment& segment) {
+      if (segment.range == nullptr || segment.range->fully_mapped()) return;
+      all.push_back({segment.range, covered_in(segment)});
+    });
+  } catch (const std::bad_alloc&) {
+    return;
+  }
+  for (Settling& one : all) (void)space_->settle(*one.range, std::move(one.covered));
+}
+
+// What the slots of all plans, and what lives there, cover of an arena.
+std::vector<pages::Extent> Engine::covered_in(const Arenas::Segment& segment) const {
+  std::vector<pages::Extent> covered;
+  const Offset end = segment.begin + static_cast<Offset>(segment.arena.bytes);
+  for (const auto& plan : plans_) {
+    for (const Range& slots : plan->plan().covered()) {
+      const Offset from = std::max(slots.begin, segment.begin);
+      const Offset to = std::min(slots.end, end);
+      if (from >= to) continue;
+      covered.push_back({address_of(segment.arena.base) +
+                             static_cast<std::uintptr_t>(from - segment.begin),
+                         to - from});
+    }
+  }
+  // Late blocks of plans that are gone, too: whoever frees one does not tell, either.
+  arenas_.for_each_late(here_.late, [&](std::uintptr_t address, Bytes bytes) {
+    if (contains(segment.arena, address)) covered.push_back({address, bytes});
+  });
+  std::sort(covered.begin(), covered.end(),
+            [](const auto& a, const auto& b) { return a.address < b.address; });
+  return covered;
+}
+
+// Plans have come or gone: what was settled for those of before is counted.
+void Engine::unsettle_ranges() {
+  std::vector<pages::PlannedRange*> ranges;
   {
     const Guard guard(lock_);
-    arenas_.for_each([&](const Arenas::Segment& segment) {
-      if (segment.range != nullptr && !segment.range->fully_mapped() && count < ranges.size()) {
-        ranges[count++] = segment.range;
-      }
-    });
+    ranges = ranges_;
   }
-  for (std::size_t at = 0; at < count; ++at) (void)space_->settle(*ranges[at]);
+  for (pages::PlannedRange* range : ranges) {
+    if (!space_->unsettle(*range)) throw std::bad_alloc();
+  }
 }
 
 }  // namespace pgmo

@@ -92,7 +92,9 @@ ReplayPlan::ReplayPlan(std::span<const PlannedRequest> requests, Bytes arena_byt
   slots_.insert(slots_.end(), second_slots.begin(), second_slots.end());
   std::sort(fixed_.begin(), fixed_.end());
   index_ends(requests);
-  index_large();
+  large_ = union_of_slots(std::max<Bytes>(
+      1, static_cast<Bytes>(tuning::kLargeShare * static_cast<double>(arena_bytes_))));
+  covered_ = union_of_slots(1);
 }
 
 void ReplayPlan::make_places(std::span<const PlannedRequest> requests) {
@@ -132,22 +134,25 @@ void ReplayPlan::index_ends(std::span<const PlannedRequest> requests) {
   ends_.push_back({std::numeric_limits<std::uint32_t>::max(), kNoSlot, kNowhere});
 }
 
-void ReplayPlan::index_large() {
+// Of slots of so many bytes at least.
+std::vector<Range> ReplayPlan::union_of_slots(Bytes least) const {
   std::vector<Range> all;
   for (const Slot& slot : slots_) {
-    if (slot.place == kNowhere || !is_large(key_bytes(slot.key))) continue;
+    if (slot.place == kNowhere || key_bytes(slot.key) < least) continue;
     const Offset begin = places_[slot.place].offset;
     all.push_back({begin, begin + key_bytes(slot.key)});
   }
   std::sort(all.begin(), all.end(),
             [](const Range& a, const Range& b) { return a.begin < b.begin; });
+  std::vector<Range> joined;
   for (const Range& one : all) {
-    if (!large_.empty() && one.begin <= large_.back().end) {
-      large_.back().end = std::max(large_.back().end, one.end);
+    if (!joined.empty() && one.begin <= joined.back().end) {
+      joined.back().end = std::max(joined.back().end, one.end);
     } else {
-      large_.push_back(one);
+      joined.push_back(one);
     }
   }
+  return joined;
 }
 
 std::uint32_t ReplayPlan::occurrences(RequestKey key) const noexcept {

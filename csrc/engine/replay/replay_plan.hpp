@@ -143,6 +143,9 @@ class ReplayPlan {
   // What the large slots cover, sorted and disjoint.
   std::span<const Range> large() const noexcept { return large_; }
 
+  // What all its slots cover, sorted and disjoint.
+  std::span<const Range> covered() const noexcept { return covered_; }
+
   // For resynchronisation: requests of a fixed size, and varying ones, after some ordinal.
   std::uint32_t occurrences(RequestKey key) const noexcept;
   std::optional<SlotIndex> next_exact(RequestKey key, SlotIndex from) const noexcept;
@@ -171,7 +174,7 @@ class ReplayPlan {
   }
   void make_places(std::span<const PlannedRequest> requests);
   std::uint32_t add_place(Offset offset);
-  void index_large();
+  std::vector<Range> union_of_slots(Bytes least) const;
   void index_ends(std::span<const PlannedRequest> requests);
 
   std::uint32_t requests_;
@@ -187,6 +190,7 @@ class ReplayPlan {
   std::uint32_t place_mask_;
   std::vector<Occurrence> fixed_;  // sorted
   std::vector<Range> large_;
+  std::vector<Range> covered_;
   std::vector<SlotIndex> varying_;
 };
 

@@ -48,6 +48,8 @@ class Adapter(Protocol):
     device: str
     alignment: int
     engine: _core.Engine
+    pages: bool
+    """Whether arenas are addresses alone, whose pages come when slots need them."""
     fragments: bool
     """Whether the memory of long-lived blocks can get in the way of an arena."""
     hosts_guests: bool
@@ -55,6 +57,14 @@ class Adapter(Protocol):
     releases_outgrown: bool
     """Whether an iteration that has outgrown its plan gets the arena's memory, so that the two are
     not held at once."""
+
+    def choose_pages(self, wanted: bool, limit: int) -> None:
+        """Before a session is installed: whether it may have pages, and how many bytes of them.
+
+        Args:
+            wanted: False where arenas are to be single blocks in any case.
+            limit: bytes; 0 for as many as the device has.
+        """
 
     def install(self) -> None:
         """Puts the engine under the framework's allocator."""

@@ -74,6 +74,7 @@ class Cupy:
     name = "cupy"
     alignment = ALIGNMENT
     fragments = False  # the arrays that hold long-lived blocks cannot be told, so nothing is moved
+    pages = False
     hosts_guests = True
     releases_outgrown = True
 
@@ -93,6 +94,9 @@ class Cupy:
 
     def _streams(self) -> StreamNumbers:
         return StreamNumbers(self._cuda.runtime.streamIsCapturing)
+
+    def choose_pages(self, wanted: bool, limit: int) -> None:
+        """The framework has no pages of ours."""
 
     def install(self) -> None:
         """Wraps CuPy's current allocator; nothing happens if that is ours already.

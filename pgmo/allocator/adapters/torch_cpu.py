@@ -35,6 +35,7 @@ class TorchCpu:
     device = "cpu"
     alignment = ALIGNMENT
     fragments = False  # what is resident is counted in pages, which a hole of some size gives back
+    pages = False
     hosts_guests = False
     releases_outgrown = False
 
@@ -45,6 +46,9 @@ class TorchCpu:
         # Tensors may outlive every Python object here, and their blocks are the engine's.
         self.engine = _core.Engine()
         self.engine.keep_forever()
+
+    def choose_pages(self, wanted: bool, limit: int) -> None:
+        """The framework has no pages of ours."""
 
     def install(self) -> None:
         """Puts the engine under torch's current CPU allocator; nothing happens if it is there.

@@ -50,7 +50,8 @@ class TorchCuda:
         backend: str = torch.cuda.memory.get_allocator_backend()
         self._fragments = backend != "cudaMallocAsync"
         self.library = adapter_library()
-        self.pages = pages_wanted() and bool(self.library.ask("pgmo_open_pages", index))
+        self.pages = False
+        self._limit = 0
         self._looked_for_graphs = self._found_graphs = False
         # Tensors may outlive every Python object here, and their blocks are the engine's.
         self.engine = _core.Engine()
@@ -61,6 +62,12 @@ class TorchCuda:
             ctypes.c_void_p(_core.engine_api()),
             ctypes.c_void_p(self.engine.handle),
         )
+
+    def choose_pages(self, wanted: bool, limit: int) -> None:
+        """Whether the next session has pages: where they are wanted, and the device has them."""
+        self.pages = wanted and pages_wanted()
+        self.pages = self.pages and bool(self.library.ask("pgmo_open_pages", self.index))
+        self._limit = limit
 
     @property
     def fragments(self) -> bool:
@@ -88,8 +95,8 @@ class TorchCuda:
         torch.cuda.init()  # type: ignore[no-untyped-call]
         self.library.call("pgmo_install")
         self.library.call("pgmo_attend", self.index, 1)
-        if self.pages:
-            self.library.ask("pgmo_serve_pages", self.index, 1)
+        self.library.ask("pgmo_serve_pages", self.index, int(self.pages))
+        self.library.ask("pgmo_limit_pages", self.index, ctypes.c_uint64(self._limit))
         self.engine.yield_when_outgrown(self.releases_outgrown)
         self.engine.host_guests(ALIGNMENT if self.hosts_guests else 0)
         _open.add(self.index)
@@ -109,6 +116,7 @@ class TorchCuda:
             adapter.remember_survivors()
         self.library.call("pgmo_uninstall")
         for adapter in _adapters.values():
+            self.library.ask("pgmo_limit_pages", adapter.index, ctypes.c_uint64(0))
             self.library.ask("pgmo_serve_pages", adapter.index, 0)
 
     def remember_survivors(self) -> None:

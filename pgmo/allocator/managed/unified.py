@@ -33,6 +33,7 @@ class UnifiedAdapter:
     """
 
     fragments = False
+    pages = False
 
     def __init__(self, adapter: Adapter, managed: Managed) -> None:
         self._adapter = adapter
@@ -41,14 +42,18 @@ class UnifiedAdapter:
         self.device = adapter.device
         self.alignment = adapter.alignment
         self.engine = adapter.engine
-        self.hosts_guests = adapter.hosts_guests
-        self.releases_outgrown = adapter.releases_outgrown
+        self.hosts_guests = True
+        self.releases_outgrown = True
         self._given = in_use(adapter.name, adapter.device)
         self.managed = self._given or managed
         self.pressure = Pressure(self.managed.card)
         self.hints = Hints(managed.pool.index)
         self._arenas: dict[int, tuple[int, int]] = {}  # of each stream: address and bytes
         self._moves: tuple[Plan, Moves] | None = None
+
+    def choose_pages(self, wanted: bool, limit: int) -> None:
+        """Unified memory comes in blocks."""
+        self._adapter.choose_pages(False, 0)
 
     def install(self) -> None:
         """Puts the engine over unified memory."""

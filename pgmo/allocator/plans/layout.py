@@ -17,6 +17,9 @@ from numpy.typing import NDArray
 from pgmo.packing.plan import UNPLANNED, Plan
 
 
+_LEAST_ROOM = 1 << 30
+
+
 @dataclass(frozen=True)
 class Range:
     """A stream's part of the layout: offsets from `begin` on, `size` bytes."""
@@ -27,6 +30,11 @@ class Range:
 
 class Layout:
     """One range for each stream that any of the plans uses; then the same for what they spill.
+
+    Args:
+        plans: the plans.
+        roomy: whether ranges are of addresses alone, and larger than needed, so that later plans
+            find room.
 
     Attributes:
         ranges: of device memory, by stream. A stream all of whose slots are spilled has a little.
@@ -42,7 +50,7 @@ class Layout:
         {0: Range(begin=0, size=64)}
     """
 
-    def __init__(self, plans: Sequence[Plan]) -> None:
+    def __init__(self, plans: Sequence[Plan], *, roomy: bool = False) -> None:
         device: dict[int, int] = {}
         host: dict[int, int] = {}
         for plan in plans:
@@ -51,6 +59,8 @@ class Layout:
             for stream, (low, high) in extents(plan, spilled=True).items():
                 host[stream] = max(host.get(stream, 0), high - low)
                 device[stream] = max(device.get(stream, 0), plan.alignment)
+        if roomy:
+            device = {stream: _with_room(size) for stream, size in device.items()}
         self.ranges, self.resident = _one_behind_the_other(device, 0)
         self.spilled, self.size = _one_behind_the_other(host, self.resident)
 
@@ -77,6 +87,11 @@ class Layout:
                 offset[rows] += shift
                 alternate[rows & (plan.alternate != UNPLANNED)] += shift
         return offset, alternate
+
+
+def _with_room(size: int) -> int:
+    """Addresses for a plan that may grow; they cost nothing."""
+    return max(_LEAST_ROOM, 1 << (2 * size - 1).bit_length())
 
 
 def _one_behind_the_other(sizes: dict[int, int], begin: int) -> tuple[dict[int, Range], int]:

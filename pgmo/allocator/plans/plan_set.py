@@ -66,6 +66,7 @@ class PlanSet:
         self._adapter = adapter
         self._engine = adapter.engine
         self._layout = Layout([])
+        self._arena = 0
         self._missing: dict[int, int] = {}  # streams without an arena yet: where they begin
         self.all: list[PlannedProfile] = []
 
@@ -75,7 +76,7 @@ class PlanSet:
     @property
     def arena(self) -> int:
         """Bytes of the arenas in use."""
-        return self._layout.size
+        return self._arena
 
     def with_replaced(self, number: int, new: PlannedProfile) -> list[PlannedProfile]:
         """The plans with a new one in the place of another."""
@@ -84,11 +85,10 @@ class PlanSet:
     def needs_exchange(self, plans: list[PlannedProfile]) -> bool:
         """Whether these plans need other arenas than those that are there."""
         needed = Layout([planned.plan for planned in plans])
-        return (
-            not self._engine.has_arena
-            or not self._layout.covers(needed)
-            or needed.size < tuning.SHRINK_SHARE * self._layout.size
-        )
+        if not self._engine.has_arena or not self._layout.covers(needed):
+            return True
+        # What a smaller plan leaves of addresses alone is nobody's loss.
+        return not self._adapter.pages and needed.size < tuning.SHRINK_SHARE * self._layout.size
 
     def install(self, plans: list[PlannedProfile]) -> None:
         """Replays these plans from now on.
@@ -106,10 +106,11 @@ class PlanSet:
             # The old arenas first: the two are never needed together.
             self._engine.detach_arena()
             self._adapter.empty_cache()
-            self._attach(Layout([planned.plan for planned in plans]))
+            self._attach([planned.plan for planned in plans])
         for planned in plans:
             self._add(planned.plan, *self._layout.place(planned.plan))
         self.all = plans
+        self._arena = Layout([planned.plan for planned in plans]).size
         if self._engine.has_arena:
             self._engine.start_serving()
 
@@ -131,7 +132,7 @@ class PlanSet:
             for opening in openings:
                 check_replayable(opening, self._adapter.alignment)
             self._adapter.empty_cache()
-            self._attach(Layout([*openings, *(planned.plan for planned in steady)]))
+            self._attach([*openings, *(planned.plan for planned in steady)])
         except (AdapterError, PlanError):
             if region is not None:
                 region.return_now()
@@ -185,10 +186,12 @@ class PlanSet:
         self._engine.remove_plans()
         self._engine.detach_arena()
         self._layout = Layout([])
+        self._arena = 0
         self._missing = {}
         self.all = []
 
-    def _attach(self, layout: Layout) -> None:
+    def _attach(self, plans: list[Plan]) -> None:
+        layout = Layout(plans, roomy=self._adapter.pages)
         self._layout = Layout([])
         taken = self._take(layout)
         if all(memory is None for stream, memory in taken.items() if stream != _SPILL):

@@ -80,6 +80,7 @@ def begin(session: "Session", adapter: Adapter, options: Options) -> OpenSession
                 "sessions cannot be nested, and there is one per process; leave its `with` block "
                 "first, or call pgmo.close(), which closes it wherever it was opened"
             )
+        adapter.choose_pages(options.pages is not False, options.limit_bytes)
         lifecycle = Lifecycle(adapter, options)
         opened = OpenSession(lifecycle, weakref.ref(session))
         adapter.install()

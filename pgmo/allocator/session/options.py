@@ -10,6 +10,7 @@ from pgmo.errors import OptionError
 from pgmo.packing.plan import Plan
 from pgmo.packing.planning_options import PlanningOptions
 from pgmo.profiler.profile import Profile
+from pgmo.units import parse_bytes
 
 FRAMEWORKS = ("torch", "cupy")
 MEMORIES = ("device", "managed")
@@ -64,6 +65,8 @@ class Options:
     record_only: bool = False
     memory: str = "device"
     budget: str | int | None = None
+    pages: bool | None = None
+    limit: str | int | None = None
 
     def __post_init__(self) -> None:
         check_framework(self.framework, self.device)
@@ -101,6 +104,19 @@ class Options:
             )
         if self.budget is not None and str(self.device) == "cpu":
             raise OptionError("budget= is for CUDA devices: device='cpu' has nothing to spill")
+        if self.pages not in (None, True, False):
+            raise OptionError(f"pages={self.pages!r} must be True, False or None")
+        if self.limit is not None and (self.memory == "managed" or self.pages is False):
+            raise OptionError("limit= is for memory in pages, so not for pages=False or managed")
+        if self.limit_bytes <= 0 and self.limit is not None:
+            raise OptionError(f"limit={self.limit!r} must be more than nothing")
+
+    @property
+    def limit_bytes(self) -> int:
+        """Bytes of pages at most; 0 for as many as the card has."""
+        if self.limit is None:
+            return 0
+        return self.limit if isinstance(self.limit, int) else parse_bytes(self.limit)
 
     def planning(self, alignment: int | None) -> PlanningOptions:
         """How to plan for an allocator with this alignment, in bytes."""

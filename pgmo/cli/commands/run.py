@@ -48,6 +48,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SIZE",
         help="device memory for what an iteration requests: what is idle for longest is spilled",
     )
+    parser.add_argument(
+        "--no-pages",
+        action="store_true",
+        help="take arenas as single blocks, for comparison (see pgmo.optimize, pages=)",
+    )
+    parser.add_argument(
+        "--limit", metavar="SIZE", help="of the card's memory in pages: no more is taken"
+    )
     parser.add_argument("--json", metavar="FILE", help="write what was counted to FILE")
     parser.add_argument("-f", "--force", action="store_true", help="overwrite what is there")
     parser.add_argument(
@@ -84,6 +92,8 @@ def run(arguments: argparse.Namespace) -> int:
         start=Path.cwd(),
         memory=arguments.memory,
         budget=None if arguments.budget is None else parse_bytes(arguments.budget),
+        pages=False if arguments.no_pages else None,
+        limit=None if arguments.limit is None else parse_bytes(arguments.limit),
     )
     _check(options)
     program.check()
@@ -122,6 +132,8 @@ def _check(options: "RunOptions") -> None:
         model_name=options.name,
         memory=options.memory,
         budget=options.budget,
+        pages=options.pages,
+        limit=options.limit,
     )
     if options.plan is not None:
         if options.profile_only:

@@ -76,6 +76,7 @@ class SimulatedAdapter:
     version = "1"
     device = "cpu"
     alignment = 64
+    pages = False
     hosts_guests = False
     releases_outgrown = False
 
@@ -92,6 +93,9 @@ class SimulatedAdapter:
         self._give_back = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.returned.append)
         self._streams = {0}  # those that were used
         self._next = 1 << 20
+
+    def choose_pages(self, wanted, limit):
+        pass
 
     def install(self) -> None:
         self.installed = True
