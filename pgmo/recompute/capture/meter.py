@@ -10,7 +10,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
-from types import TracebackType
 from typing import Any
 
 import torch
@@ -57,12 +56,7 @@ class Meter(ABC):
     def __enter__(self) -> "Meter": ...
 
     @abstractmethod
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None: ...
+    def __exit__(self, *error: Any) -> None: ...
 
     @abstractmethod
     def section(self, label: str) -> AbstractContextManager[None]:
@@ -107,14 +101,9 @@ class _EventMeter(Meter):
     def section(self, label: str) -> AbstractContextManager[None]:
         return record_function(_PREFIX + label)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: Any) -> None:
         try:
-            self._profile.__exit__(kind, error, traceback)  # type: ignore[no-untyped-call]
+            self._profile.__exit__(*error)  # type: ignore[no-untyped-call]
             changes = memory_changes(self._profile, self._device)
         finally:
             _measuring.release()
@@ -170,14 +159,9 @@ class _CudaMeter(_EventMeter):
                 end.record()
                 self._times.append((begin, end))
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: Any) -> None:
         torch.cuda.synchronize(self._device)
-        super().__exit__(kind, error, traceback)
+        super().__exit__(*error)
         self.sections[:] = [
             replace(section, seconds=begin.elapsed_time(end) / 1e3)
             for section, (begin, end) in zip(self.sections, self._times, strict=True)

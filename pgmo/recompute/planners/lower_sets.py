@@ -30,8 +30,8 @@ class Dag:
         cost: of each node, shape (n,).
 
     Example:
-        >>> Dag(((), (0,), (1,)), np.array([8, 8, 8]), np.ones(3)).readers
-        ((1,), (2,), ())
+        >>> Dag(((), (0,), (1,)), np.array([8, 8, 8]), np.ones(3)).ancestors[2].tolist()
+        [True, True, True]
     """
 
     reads: tuple[tuple[int, ...], ...]
@@ -57,15 +57,6 @@ class Dag:
 
     def __len__(self) -> int:
         return len(self.reads)
-
-    @cached_property
-    def readers(self) -> tuple[tuple[int, ...], ...]:
-        """For each node, the nodes that read it, ascending."""
-        lists: list[list[int]] = [[] for _ in self.reads]
-        for node, reads in enumerate(self.reads):
-            for read in reads:
-                lists[read].append(node)
-        return tuple(tuple(one) for one in lists)
 
     @cached_property
     def ancestors(self) -> NDArray[np.bool_]:
