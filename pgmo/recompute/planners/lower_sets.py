@@ -69,12 +69,7 @@ class Dag:
 
     def boundary(self, members: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """The members that something outside reads, of each set, shape (k, n) in and out."""
-        inside, found = _by_node(members)
-        for node, reads in enumerate(self.reads):
-            outside = ~inside[node]
-            for read in reads:
-                found[read] |= outside
-        return np.ascontiguousarray((found & inside).T)
+        return self.read_by(~members) & members
 
     def next_up(self, members: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """What is outside each set and reads from it, shape (k, n) in and out."""
