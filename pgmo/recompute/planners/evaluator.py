@@ -52,17 +52,8 @@ class Evaluator:
     """One graph as flat columns, on which choices are evaluated and searched.
 
     Example:
-        >>> from pgmo.recompute.planners.graph import Operation, Value
-        >>> graph = Graph(
-        ...     operations=(
-        ...         Operation("exp", (0,), (1,)),
-        ...         Operation("sum", (1,), (2,)),
-        ...         Operation("exp_backward", (1, 2), (3,)),
-        ...     ),
-        ...     values=(Value(64, -1), Value(64, 0), Value(4, 1), Value(64, 2, result=True)),
-        ...     forward=2,
-        ... )
-        >>> Evaluator(graph).evaluate({0})
+        >>> from pgmo.recompute.planners.graph import EXAMPLE
+        >>> Evaluator(EXAMPLE).evaluate({0})
         (132, 0.5)
     """
 
