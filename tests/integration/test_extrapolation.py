@@ -17,7 +17,7 @@ torch = pytest.importorskip("torch")
 
 from pgmo.demo.network import NAMES, create  # noqa: E402
 from pgmo.profiler.extrapolation.same_requests import counterparts  # noqa: E402
-from tests.integration.unseen_networks import NETWORKS, Training  # noqa: E402
+from tests.integration.networks import UNSEEN, Training  # noqa: E402
 
 LENGTHS = {"gpt": 32, "lstm": 12}
 
@@ -103,7 +103,7 @@ def brief(profile):
     return (profile.end != NEVER) & (profile.end - profile.start <= 2)
 
 
-@pytest.mark.parametrize("name", [*NAMES, *NETWORKS])
+@pytest.mark.parametrize("name", [*NAMES, *UNSEEN])
 def test_three_small_batches_serve_a_large_one_from_its_first_iteration(train, name):
     """Also of networks on which nothing was tuned."""
     begin = train if name in NAMES else train_unseen
