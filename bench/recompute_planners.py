@@ -32,7 +32,7 @@ from _machine import add_common_options, result_path, write_result
 from _paper_networks import REDUCTIONS, create
 
 from pgmo.errors import GraphError
-from pgmo.recompute.planners.evaluator import Candidate, Evaluator
+from pgmo.recompute.planners.evaluator import Choice, Evaluator
 from pgmo.recompute.planners.kusumoto import DynamicProgram
 from pgmo.recompute.planners.lower_sets import Dag, all_lower_sets, ancestor_sets
 from pgmo.recompute.planners.planning import plan_choice, propose
@@ -60,7 +60,7 @@ class Case:
         self.dag = Dag.of(self.graph)
         self.default = self.evaluator.candidate((), "default")
 
-    def row(self, candidate: Candidate) -> dict[str, Any]:
+    def row(self, candidate: Choice) -> dict[str, Any]:
         """Peak, reduction and overhead of a choice."""
         peak = candidate.peak + self.parameters
         return {
@@ -108,7 +108,7 @@ class Case:
             "at_least_budget": self.row(candidate),
         }
 
-    def lowest(self, proposed: Sequence[Candidate], planner: str) -> dict[str, Any]:
+    def lowest(self, proposed: Sequence[Choice], planner: str) -> dict[str, Any]:
         """The lowest peak of one planner."""
         return self.row(min((c for c in proposed if c.planner == planner), key=lambda c: c.peak))
 
@@ -120,7 +120,7 @@ class Case:
         budget = program["lowest"]["peak"]
         same, at_same = timed(lambda: plan_choice(self.graph, budget, candidates=proposed))
         as_candidate = [
-            Candidate(one.recomputed, one.peak, one.overhead, "search") for one in (least, same)
+            Choice(one.recomputed, one.peak, one.overhead, "search") for one in (least, same)
         ]
         half = self.default.peak // 2
         _, searching = timed(

@@ -1,12 +1,11 @@
 """Networks for images, written out, so that nothing but torch is needed.
 
 Krizhevsky et al. 2012 (AlexNet, as in torchvision), Szegedy et al. 2015 (GoogLeNet, with batch
-normalisation), He et al. 2016 (ResNet-50), Ronneberger et al. 2015 (U-Net).
+normalisation). ResNet-50 and U-Net are those of `bench/workloads`.
 """
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 
 def conv_norm(inputs: int, outputs: int, size: int, stride: int = 1) -> nn.Sequential:
@@ -79,68 +78,3 @@ class Mean(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """(batch, channels, height, width) to (batch, channels)."""
         return x.mean(dim=(2, 3))
-
-
-class Bottleneck(nn.Module):
-    """1x1, 3x3, 1x1, added to the input."""
-
-    def __init__(self, inputs: int, width: int, stride: int) -> None:
-        super().__init__()
-        outputs = 4 * width
-        self.body = nn.Sequential(
-            conv_norm(inputs, width, 1),
-            conv_norm(width, width, 3, stride),
-            nn.Conv2d(width, outputs, 1, bias=False),
-            nn.BatchNorm2d(outputs),
-        )
-        self.short: nn.Module = nn.Identity()
-        if stride != 1 or inputs != outputs:
-            self.short = nn.Sequential(
-                nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs)
-            )
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Divides height and width by the stride."""
-        return functional.relu(self.body(x) + self.short(x))
-
-
-def resnet50() -> nn.Module:
-    """3, 4, 6 and 3 bottlenecks."""
-    layers: list[nn.Module] = [conv_norm(3, 64, 7, 2), nn.MaxPool2d(3, 2, 1)]
-    inputs = 64
-    for stage, count in enumerate((3, 4, 6, 3)):
-        for number in range(count):
-            layers.append(Bottleneck(inputs, 64 << stage, 2 if stage and not number else 1))
-            inputs = 256 << stage
-    return nn.Sequential(*layers, Mean(), nn.Linear(inputs, 1000))
-
-
-class UNet(nn.Module):
-    """Four levels down and up again; what the way down computed is concatenated on the way up."""
-
-    def __init__(self, width: int = 64, depth: int = 4) -> None:
-        super().__init__()
-        widths = [width << level for level in range(depth + 1)]
-        inputs = [3, *widths[:-1]]
-        self.down = nn.ModuleList(map(self.double, inputs, widths))
-        self.up = nn.ModuleList(
-            nn.ConvTranspose2d(2 * size, size, 2, stride=2) for size in widths[-2::-1]
-        )
-        self.merge = nn.ModuleList(self.double(2 * size, size) for size in widths[-2::-1])
-        self.head = nn.Conv2d(width, 2, 1)
-
-    @staticmethod
-    def double(inputs: int, outputs: int) -> nn.Module:
-        """Two convolutions."""
-        return nn.Sequential(conv_norm(inputs, outputs, 3), conv_norm(outputs, outputs, 3))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Gives logits of two classes for each pixel."""
-        skips: list[Tensor] = []
-        for level, block in enumerate(self.down):
-            x = block(functional.max_pool2d(x, 2) if level else x)
-            skips.append(x)
-        skips.pop()
-        for up, merge in zip(self.up, self.merge, strict=True):
-            x = merge(torch.cat([skips.pop(), up(x)], dim=1))
-        return self.head(x)

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 import torch
 from _language import GPT, LONGEST, VOCABULARY, Seq2Seq
-from _networks import UNet, alexnet, googlenet, resnet50
+from _networks import alexnet, googlenet
 from torch import Tensor, nn
 from torch.nn import functional
+from workloads import Shape, resnet, unet
 
 IMAGE, CLASSES = 224, 1000
 SEED = 0
@@ -149,6 +150,14 @@ def _medium(**options: bool) -> Callable[[], nn.Module]:
     return lambda: GPT(1024, 24, **options)
 
 
+def _resnet50() -> nn.Module:
+    return resnet.network(Shape(batch=0))
+
+
+def _unet() -> nn.Module:
+    return unet.Model(Shape(batch=0))
+
+
 def _experts() -> nn.Module:
     return GPT(768, 4, experts=True)
 
@@ -170,8 +179,8 @@ WORKLOADS: dict[str, Workload] = {
     "gpt2_medium_checkpoint": Workload(_medium(recompute=True), "tokens", 8),
     "gpt2_medium_varying": Workload(_medium(), "tokens", 4, varying=True),
     "gpt2_medium_varying_checkpoint": Workload(_medium(recompute=True), "tokens", 8, varying=True),
-    "resnet50": Workload(resnet50, "image", 64, dtype=HALF),
-    "unet": Workload(UNet, "mask", 16, dtype=HALF),
+    "resnet50": Workload(_resnet50, "image", 64, dtype=HALF),
+    "unet": Workload(_unet, "mask", 16, dtype=HALF),
     "seq2seq": _seq2seq(),
     "experts": Workload(_experts, "tokens", 8, dense=False),
     "gpt2_small": Workload(_small(), "tokens", 8),
@@ -183,8 +192,8 @@ WORKLOADS: dict[str, Workload] = {
     "googlenet": Workload(googlenet, "image", 64, dtype=HALF),
     "inception_resnet": Workload(_inception_resnet, "image", 32, dtype=HALF, needs="timm"),
     "gpt2_medium_inference": Workload(_medium(), "tokens", 8, train=False),
-    "resnet50_inference": Workload(resnet50, "image", 128, train=False, dtype=HALF),
-    "unet_inference": Workload(UNet, "mask", 32, train=False, dtype=HALF),
+    "resnet50_inference": Workload(_resnet50, "image", 128, train=False, dtype=HALF),
+    "unet_inference": Workload(_unet, "mask", 32, train=False, dtype=HALF),
     "seq2seq_inference": _seq2seq(train=False),
     "experts_inference": Workload(_experts, "tokens", 8, train=False, dense=False),
     "alexnet_inference": Workload(alexnet, "image", 256, train=False, dtype=HALF),

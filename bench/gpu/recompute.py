@@ -177,10 +177,10 @@ def _measure(job: Job) -> dict[str, Any]:
 def _train(job: Job, samples: int, steps: int) -> tuple[int, Any, list[float]]:
     """Bytes there before the first step, the way, and seconds of each step."""
     import torch
-    from _networks import Bottleneck, UNet
     from _step_ways import MemoryBudget, Plain, Planned
     from _workloads import EVERY
     from torch import nn
+    from workloads import resnet, unet
     from workloads.step import WithLoss
 
     import pgmo
@@ -190,8 +190,8 @@ def _train(job: Job, samples: int, steps: int) -> tuple[int, Any, list[float]]:
     inputs = [one.contiguous() for one in program.batch(0)]
     if job.way == "checkpoint":
         for module in program.model.modules():
-            whole = isinstance(module, Bottleneck) or type(module).__name__ == "Block"
-            parts = [*module.down, *module.merge] if isinstance(module, UNet) else []
+            whole = isinstance(module, resnet.Bottleneck) or type(module).__name__ == "Block"
+            parts = [*module.down, *module.merge] if isinstance(module, unet.Model) else []
             for block in [module] * whole + parts:
                 _checkpoint(block)
     model: nn.Module = _Autocast(WithLoss(program.model))

@@ -85,7 +85,12 @@ LENGTHS = {
 
 
 def create(name: str, shape: Shape) -> "Training":
-    """Builds the network and its optimizer on the current CUDA device."""
+    """Builds the network and its optimizer on the current CUDA device, of the stub runtime."""
+    import torch
+
+    # It has cuBLAS, but no cuDNN.
+    torch.backends.cudnn.enabled = False
+    torch.backends.cuda.enable_cudnn_sdp(False)
     module = importlib.import_module(f"workloads.{name}")
     made: Training = getattr(module, CLASSES[name])(shape)
     return made

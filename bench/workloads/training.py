@@ -10,10 +10,6 @@ from torch.utils.checkpoint import checkpoint
 
 from workloads import Shape
 
-# The stub runtime has cuBLAS, but no cuDNN.
-torch.backends.cudnn.enabled = False
-torch.backends.cuda.enable_cudnn_sdp(False)
-
 
 class Training(ABC):
     """A network, its optimizer and its input."""

@@ -130,24 +130,14 @@ class _NoColor(argparse.Action):
     def __init__(self, option_strings: Sequence[str], dest: str, **options: Any) -> None:
         super().__init__(option_strings, dest, nargs=0, **{"default": False, **options})
 
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: str | Sequence[Any] | None,
-        option_string: str | None = None,
-    ) -> None:
+    def __call__(self, _parser: object, namespace: argparse.Namespace, *_: object) -> None:
         os.environ["NO_COLOR"] = "1"
         setattr(namespace, self.dest, True)
 
 
 class _PrintCompletion(argparse.Action):
     def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: str | Sequence[Any] | None,
-        option_string: str | None = None,
+        self, parser: argparse.ArgumentParser, _: object, values: Any, _option: object = None
     ) -> NoReturn:
         from pgmo.cli.completion import completion_script
         from pgmo.errors import OptionError, PgmoError

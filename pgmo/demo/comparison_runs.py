@@ -3,7 +3,7 @@
 import statistics
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from pgmo.demo.job import Job, Lengths, Outcome
 from pgmo.demo.launch import launch
@@ -72,8 +72,8 @@ class DemoComparison:
         return {**asdict(self), "speedup": self.speedup}
 
 
-class ComparisonObserver(Protocol):
-    """Hears how a comparison gets on."""
+class ComparisonObserver:
+    """Hears how a comparison gets on; this one keeps it to itself."""
 
     def run(self, number: int, title: str) -> None:
         """Run `number` of `RUNS` begins."""
@@ -83,19 +83,6 @@ class ComparisonObserver(Protocol):
 
     def message(self, text: str) -> None:
         """The training process has something to say."""
-
-
-class Silent:
-    """An observer that keeps it to itself."""
-
-    def run(self, number: int, title: str) -> None:
-        """Ignored."""
-
-    def step(self, done: int) -> None:
-        """Ignored."""
-
-    def message(self, text: str) -> None:
-        """Ignored."""
 
 
 def saved_stem(network: str, folder: str | Path, lengths: Lengths = "fixed") -> Path:
@@ -139,7 +126,7 @@ def compare(
             f"{iterations} iterations are too few to compare anything: a session records some "
             f"first; use at least {FEWEST_ITERATIONS[lengths]} with {lengths} lengths"
         )
-    observer = observer or Silent()
+    observer = observer or ComparisonObserver()
     stem = saved_stem(network, folder, lengths)
     plan = f"{stem}.pgmoplan"
     default = Job(network, "default", iterations, seed, lengths, threads=threads)

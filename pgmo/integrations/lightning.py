@@ -1,6 +1,5 @@
 """A callback for Lightning, under both of its names (`lightning` and `pytorch_lightning`)."""
 
-import os
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -67,19 +66,9 @@ class PgmoCallback(_Callback):
         >>> trainer = lightning.Trainer(callbacks=[PgmoCallback(save="plans")])  # doctest: +SKIP
     """
 
-    def __init__(
-        self,
-        *,
-        profile_iterations: int = 5,
-        plan: Any = None,
-        save: str | os.PathLike[str] | None = None,
-        device: object = None,
-        **options: Any,
-    ) -> None:
+    def __init__(self, **options: Any) -> None:
         super().__init__()
-        self._hook = TrainingHook(
-            profile_iterations=profile_iterations, plan=plan, save=save, device=device, **options
-        )
+        self._hook = TrainingHook(**options)
         self._steps = 0
 
     @property

@@ -1,6 +1,5 @@
 """A callback for the Trainer of transformers."""
 
-import os
 from typing import TYPE_CHECKING, Any
 
 from pgmo.allocator.session.session import Session
@@ -47,20 +46,14 @@ class PgmoTrainerCallback(_Callback):
         >>> trainer = Trainer(..., callbacks=[PgmoTrainerCallback()])  # doctest: +SKIP
     """
 
-    def __init__(
-        self,
-        *,
-        profile_iterations: int = 5,
-        plan: Any = None,
-        save: str | os.PathLike[str] | None = None,
-        device: object = None,
-        **options: Any,
-    ) -> None:
+    def __init__(self, **options: Any) -> None:
         super().__init__()
-        self._arguments = {"profile_iterations": profile_iterations, "save": save and str(save)}
-        self._hook = TrainingHook(
-            profile_iterations=profile_iterations, plan=plan, save=save, device=device, **options
-        )
+        save = options.get("save")
+        self._arguments = {
+            "profile_iterations": options.get("profile_iterations", 5),
+            "save": save and str(save),
+        }
+        self._hook = TrainingHook(**options)
 
     @property
     def session(self) -> Session | None:

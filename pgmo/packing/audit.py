@@ -5,7 +5,7 @@ for people and for continuous integration; loads are computed anew, by a plain s
 shares no code with what planned.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +16,8 @@ from pgmo.packing.plan import UNPLANNED, Plan
 from pgmo.packing.validator import validate
 from pgmo.profiler.profile import NEVER, Profile
 from pgmo.units import format_bytes
+
+_AGAIN = "make the plan again from its profile"
 
 
 @dataclass(frozen=True)
@@ -62,31 +64,39 @@ def audit(
     if profile is not None:
         matching = (name for name, one in named.items() if one.fingerprint == profile.fingerprint)
         name = next(matching, "")
-        checks.append(_profile(name, named[name], profile))
+        checks.append(_check(name, "profile", lambda: _profile(named[name], profile)))
     if max_memory is not None:
-        checks.append(_memory(named, max_memory))
+        # The plans of a program take turns in one arena, so the largest counts.
+        largest = max(named, key=lambda key: named[key].arena)
+        arena = named[largest].arena
+        checks.append(_check(largest, "memory", lambda: _memory(arena, max_memory)))
     return checks
 
 
-def _own_checks(name: str, plan: Plan) -> Iterator[Check]:
+def _check(plan: str, name: str, look: Callable[[], str]) -> Check:
+    """What a look says, or what is wrong."""
     try:
-        validate(plan)
-    except PlanError as error:
-        yield Check(name, "slots", False, str(error))
-        if not _can_be_summed(plan):
-            return
-    else:
-        planned = int((plan.offset != UNPLANNED).sum())
-        yield Check(
-            name,
-            "slots",
-            True,
-            f"no two live blocks share a byte: {planned} of {len(plan)} blocks in "
-            f"{format_bytes(plan.arena)}, at multiples of {plan.alignment} bytes",
-        )
-    yield _max_load(name, plan)
-    yield _bound(name, plan)
-    yield _fingerprint(name, plan)
+        return Check(plan, name, True, look())
+    except (PlanError, ProfileError) as error:
+        return Check(plan, name, False, str(error))
+
+
+def _own_checks(name: str, plan: Plan) -> Iterator[Check]:
+    slots = _check(name, "slots", lambda: _slots(plan))
+    yield slots
+    if slots.passed or _can_be_summed(plan):
+        yield _check(name, "max load", lambda: _max_load(plan))
+        yield _check(name, "bound", lambda: _bound(plan))
+        yield _check(name, "fingerprint", lambda: _fingerprint(plan))
+
+
+def _slots(plan: Plan) -> str:
+    validate(plan)
+    planned = int((plan.offset != UNPLANNED).sum())
+    return (
+        f"no two live blocks share a byte: {planned} of {len(plan)} blocks in "
+        f"{format_bytes(plan.arena)}, at multiples of {plan.alignment} bytes"
+    )
 
 
 def _can_be_summed(plan: Plan) -> bool:
@@ -97,35 +107,28 @@ def _can_be_summed(plan: Plan) -> bool:
     return plan.alignment > 0 and bool(within.all())
 
 
-def _max_load(name: str, plan: Plan) -> Check:
+def _max_load(plan: Plan) -> str:
     load = _largest_load(plan, np.ones(len(plan), bool), whole_slots=False)
     if load != plan.max_load:
-        what = f"the plan says {_exactly(plan.max_load)}, its blocks have {_exactly(load)}"
-        return Check(name, "max load", False, f"{what}; make the plan again from its profile")
+        raise PlanError(
+            f"the plan says {_exactly(plan.max_load)}, its blocks have {_exactly(load)}; {_AGAIN}"
+        )
     gap = f", the arena is {plan.gap:.2%} above it" if load else ""
-    return Check(name, "max load", True, f"{format_bytes(load)}, computed anew{gap}")
+    return f"{format_bytes(load)}, computed anew{gap}"
 
 
-def _bound(name: str, plan: Plan) -> Check:
+def _bound(plan: Plan) -> str:
     """What is claimed about smaller plans: as far as it follows from loads, it is computed."""
     claimed = plan.bound
     if not plan.max_load <= claimed <= plan.arena:
-        return Check(
-            name,
-            "bound",
-            False,
+        raise PlanError(
             f"no plan shall be below {_exactly(claimed)}, which is not between the max load of "
-            f"{_exactly(plan.max_load)} and the arena of {_exactly(plan.arena)}; make the plan "
-            "again from its profile",
+            f"{_exactly(plan.max_load)} and the arena of {_exactly(plan.arena)}; {_AGAIN}"
         )
     if plan.optimal != (claimed == plan.arena):
-        told = "optimal" if plan.optimal else "not optimal"
-        return Check(
-            name,
-            "bound",
-            False,
-            f"the plan is called {told}, with an arena of {_exactly(plan.arena)} and a bound of "
-            f"{_exactly(claimed)}; make the plan again from its profile",
+        raise PlanError(
+            f"the plan is called {'optimal' if plan.optimal else 'not optimal'}, with an arena of "
+            f"{_exactly(plan.arena)} and a bound of {_exactly(claimed)}; {_AGAIN}"
         )
     streams = np.unique(plan.stream[plan.offset != UNPLANNED])
     certain = sum(
@@ -137,32 +140,25 @@ def _bound(name: str, plan: Plan) -> Check:
         else f"found by {plan.solver}, not proved again; loads alone prove {format_bytes(certain)}"
     )
     told = "optimal" if plan.optimal else f"no plan is below {format_bytes(claimed)}"
-    return Check(name, "bound", True, f"{told}: {proof}")
+    return f"{told}: {proof}"
 
 
-def _fingerprint(name: str, plan: Plan) -> Check:
-    try:
-        own = plan.profile().fingerprint
-    except ProfileError as error:
-        return Check(name, "fingerprint", False, str(error))
+def _fingerprint(plan: Plan) -> str:
+    own = plan.profile().fingerprint
     if own != plan.fingerprint:
-        return Check(
-            name,
-            "fingerprint",
-            False,
+        raise PlanError(
             f"the plan says {plan.fingerprint[:12]}, its blocks have {own[:12]}; it was changed "
-            "after it was made: make it again from its profile",
+            "after it was made: make it again from its profile"
         )
-    return Check(name, "fingerprint", True, f"{own[:12]}, that of its blocks")
+    return f"{own[:12]}, that of its blocks"
 
 
-def _profile(name: str, plan: Plan, profile: Profile) -> Check:
+def _profile(plan: Plan, profile: Profile) -> str:
     """Whether the plan is of these blocks, by rows: the fingerprint has no lifetimes."""
     what = _difference(plan, profile)
     if what:
-        advice = "it was made from another profile: make it again from this one"
-        return Check(name, "profile", False, f"{what}; {advice}")
-    return Check(name, "profile", True, f"all {len(plan)} blocks and their lifetimes are its own")
+        raise PlanError(f"{what}; it was made from another profile: make it again from this one")
+    return f"all {len(plan)} blocks and their lifetimes are its own"
 
 
 def _difference(plan: Plan, profile: Profile) -> str:
@@ -185,24 +181,13 @@ def _difference(plan: Plan, profile: Profile) -> str:
     return ""
 
 
-def _memory(named: dict[str, Plan], allowed: int) -> Check:
-    """The plans of a program take turns in one arena, so the largest counts."""
-    name = max(named, key=lambda key: named[key].arena)
-    arena = named[name].arena
+def _memory(arena: int, allowed: int) -> str:
     if arena > allowed:
-        return Check(
-            name,
-            "memory",
-            False,
+        raise PlanError(
             f"the arena of {_exactly(arena)} is {format_bytes(arena - allowed)} larger than the "
-            f"{_exactly(allowed)} allowed; plan with --effort best, or train a smaller batch",
+            f"{_exactly(allowed)} allowed; plan with --effort best, or train a smaller batch"
         )
-    return Check(
-        name,
-        "memory",
-        True,
-        f"the arena of {format_bytes(arena)} is within {format_bytes(allowed)}",
-    )
+    return f"the arena of {format_bytes(arena)} is within {format_bytes(allowed)}"
 
 
 def _largest_load(plan: Plan, chosen: NDArray[np.bool_], *, whole_slots: bool) -> int:

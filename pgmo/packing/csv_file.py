@@ -1,10 +1,7 @@
 """Packing problems as CSV, the form in which allocators' benchmarks are exchanged.
 
-    id,lower,upper,size          one row a block, lifetime [lower, upper), size in bytes;
-    0,0,12,4096                  columns in any order, more of them are kept and ignored;
-    1,3,9,512                    `alignment`, in bytes, is optional
-
-The answer is the same table with a column `offset`. (MiniMalloc's format, google/minimalloc.)
+The table is that of `pgmo.profiler.importers.csv_blocks`, id,lower,upper,size; the answer is the
+same table with a column `offset`.
 """
 
 import csv
@@ -18,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pgmo.errors import FileError, ProblemError
-from pgmo.lifetimes_csv import NEEDED, OFFSET, read_lifetimes
 from pgmo.packing.plan import UNPLANNED, Plan
 from pgmo.packing.problem import Problem
+from pgmo.profiler.importers.csv_blocks import NEEDED, OFFSET, read_lifetimes
 from pgmo.replacement import replace_file
 
 
@@ -44,8 +41,6 @@ class BlockTable:
 
 def read_csv(path: str | os.PathLike[str]) -> BlockTable:
     """Reads a file with the columns id, lower, upper, size and perhaps alignment.
-
-    Lines end in LF or CRLF; empty ones are passed over.
 
     Raises:
         FileError: when it cannot be read, or naming the line, the value and what is wrong with it.

@@ -21,8 +21,4 @@ def max_load(problem: Problem) -> int:
         >>> max_load(Problem([64, 32], [0, 1], [1, 3], period=2))
         96
     """
-    return int(
-        _core.max_load(
-            problem.size, problem.lower, problem.upper, problem.period, problem.alignment
-        )
-    )
+    return int(_core.max_load(*problem.native))

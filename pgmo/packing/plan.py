@@ -132,6 +132,22 @@ class Plan:
                     "a plan of the same program has such plans itself; pass all of them to one plan"
                 )
 
+    @classmethod
+    def of(cls, profile: "Profile", **figures: Any) -> "Plan":
+        """The plan of a profile, from which everything is taken that is not given.
+
+        Example:
+            >>> from pgmo.profiler.profile import Profile
+            >>> profile = Profile.from_columns(size=[64], start=[0], end=[1], ticks=1)
+            >>> offset, figures = np.zeros(1, np.int64), dict(arena=64, max_load=64, optimal=True)
+            >>> given = dict(alternate=offset - 1, solver="", alignment=64, seconds=0.0, **figures)
+            >>> len(Plan.of(profile, offset=offset, **given))
+            1
+        """
+        names = (*COLUMNS, "ticks", "circular", "fingerprint", "meta")
+        own = {name: getattr(profile, name) for name in names if hasattr(profile, name)}
+        return cls(**{**own, **figures})
+
     def profile(self) -> "Profile":
         """As much of the profile as a plan retains: sizes and lifetimes, without tags and threads.
 

@@ -12,6 +12,7 @@ Readers check every plan in it like a new one.
 """
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,16 @@ _NESTS_SINCE = 2  # the one that brought plans inside of a plan
 _BOUND_SINCE = 3  # the one that brought the bound that is proved
 _RESIDENT_SINCE = 4  # the one that brought slots in unified memory
 _OPENING = "opening"
+_FIELDS: dict[str, Callable[[Any], object]] = {
+    **dict.fromkeys(("arena", "max_load", "bound", "resident"), int),
+    "optimal": bool,
+    "solver": as_text,
+    "alignment": int,
+    "ticks": int,
+    "circular": bool,
+    "fingerprint": str,
+    "seconds": float,
+}
 _MAX_ARENA = 2**61
 
 
@@ -106,20 +117,8 @@ def _columns(plan: Plan) -> dict[str, NDArray[Any]]:
 
 
 def _fields(plan: Plan) -> dict[str, object]:
-    return {
-        "arena": int(plan.arena),
-        "max_load": int(plan.max_load),
-        "bound": int(plan.bound),
-        "resident": int(plan.resident),
-        "optimal": bool(plan.optimal),
-        "solver": as_text(plan.solver),
-        "alignment": int(plan.alignment),
-        "ticks": int(plan.ticks),
-        "circular": bool(plan.circular),
-        "fingerprint": str(plan.fingerprint),
-        "seconds": float(plan.seconds),
-        "meta": meta_to_json(plan.meta),
-    }
+    fields = {name: kind(getattr(plan, name)) for name, kind in _FIELDS.items()}
+    return {**fields, "meta": meta_to_json(plan.meta)}
 
 
 def _plan(
@@ -142,12 +141,8 @@ def _plan(
 
 def _read_fields(own: Fields, rows: int, version: int) -> dict[str, Any]:
     """What `meta.json` says of a plan, checked; what is to be written is checked by it, too."""
-    own.only(
-        *("arena", "max_load", "optimal", "solver", "alignment", "ticks", "circular"),
-        *("fingerprint", "seconds", "meta"),
-        *(("bound",) if version >= _BOUND_SINCE else ()),
-        *(("resident",) if version >= _RESIDENT_SINCE else ()),
-    )
+    since = {"bound": _BOUND_SINCE, "resident": _RESIDENT_SINCE}
+    own.only("meta", *(name for name in _FIELDS if version >= since.get(name, 1)))
     ticks = own.integer("ticks", 0, MAX_TICKS)
     if ticks > 1024 * (rows + 1024):
         own.refuse(f"declares {ticks} ticks for {rows} blocks")

@@ -215,13 +215,8 @@ def _plan_profile(
     load = profile.max_load(alignment)
     # With other blocks spilled the two parts might need less in sum.
     bound = load if spilled.any() else sum(best.bound for best in bests)
-    return Plan(
-        size=profile.size,
-        start=profile.start,
-        end=profile.end,
-        stream=profile.stream,
-        varying=profile.varying,
-        shared=profile.shared,
+    return Plan.of(
+        profile,
         offset=offset,
         alternate=alternate,
         arena=arena,
@@ -229,11 +224,7 @@ def _plan_profile(
         optimal=arena == bound,
         solver="+".join(dict.fromkeys(best.solver for best in bests)),
         alignment=alignment,
-        ticks=profile.ticks,
-        circular=profile.circular,
-        fingerprint=profile.fingerprint,
         seconds=time.perf_counter() - begin,
-        meta=profile.meta,
         bound=bound,
         trace=trace,
         interrupted=interrupted,

@@ -14,6 +14,8 @@ from pgmo.units import format_bytes
 if TYPE_CHECKING:
     from pgmo.profiler.profile import Profile
 
+_Column = NDArray[np.int64]
+
 MAX_SUM = 2**62
 """Bytes that all aligned sizes of a problem may add up to: offsets stay within 63 bits."""
 
@@ -88,6 +90,16 @@ class Problem:
             alignment=alignment,
         )
         return problem, rows
+
+    @property
+    def aligned(self) -> NDArray[np.int64]:
+        """The sizes, each rounded up to the alignment, shape (m,)."""
+        return -(-self.size // self.alignment) * self.alignment if self.alignment > 1 else self.size
+
+    @property
+    def native(self) -> tuple[_Column, _Column, _Column, int, int]:
+        """The arguments by which native code is handed a problem."""
+        return self.size, self.lower, self.upper, self.period, self.alignment
 
     def part(self, entries: ArrayLike) -> "Problem":
         """The problem of some entries only, chosen by indices or a mask.

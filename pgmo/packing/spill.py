@@ -100,7 +100,7 @@ def choose(problem: Problem, group: NDArray[np.int64], room: int) -> _Mask:
     if not len(problem):
         return spilled
     numbered = problem.numbered()
-    size = -(-problem.size // problem.alignment) * problem.alignment
+    size = problem.aligned
     load = _Load(numbered, size)
     life = problem.upper - problem.lower
     order = np.lexsort((size, -life))

@@ -1,6 +1,5 @@
 """Checks a plan, sharing no code with what made it: a sweep over time, not over offsets."""
 
-from bisect import bisect_left, bisect_right
 from itertools import pairwise
 from typing import NoReturn
 
@@ -9,9 +8,9 @@ from numpy.typing import NDArray
 
 from pgmo.errors import PlanError
 from pgmo.packing.plan import UNPLANNED, Plan
+from pgmo.ranges import Ranges
 
 _NEVER = -1
-_CHUNK = 1024
 
 
 def validate(plan: Plan) -> None:
@@ -115,42 +114,20 @@ def _check_overlap(plan: Plan) -> None:
     requests = np.argsort(begin, kind="stable").tolist()
     frees = np.argsort(end, kind="stable").tolist()
     begins, ends, lows, highs = begin.tolist(), end.tolist(), low.tolist(), high.tolist()
-    # Live pieces by offset, in chunks so that an insertion moves few of them.
-    live: dict[int, int] = {}
-    chunks: list[list[int]] = [[]]
-    firsts: list[int] = [-1]  # lowest offset that may be in each chunk
+    live: dict[int, int] = {}  # pieces by their offsets
+    taken = Ranges()
     freed = 0
     for piece in requests:
-        now = begins[piece]
+        now, at = begins[piece], lows[piece]
         while ends[frees[freed]] <= now:
-            gone = frees[freed]
+            taken.remove(lows[frees[freed]])
+            del live[lows[frees[freed]]]
             freed += 1
-            at = lows[gone]
-            del live[at]
-            c = bisect_right(firsts, at) - 1
-            chunk = chunks[c]
-            del chunk[bisect_left(chunk, at)]
-            if not chunk and c:
-                del chunks[c], firsts[c]
-        at = lows[piece]
-        if at in live:
-            _fail_overlap(plan, row, live[at], piece, begin, low)
-        c = bisect_right(firsts, at) - 1
-        chunk = chunks[c]
-        i = bisect_left(chunk, at)
-        above = chunk[i] if i < len(chunk) else chunks[c + 1][0] if c + 1 < len(chunks) else -1
-        if above >= 0 and above < highs[piece]:
-            _fail_overlap(plan, row, live[above], piece, begin, low)
-        below = chunk[i - 1] if i else chunks[c - 1][-1] if c and chunks[c - 1] else -1
-        if below >= 0 and highs[live[below]] > at:
-            _fail_overlap(plan, row, live[below], piece, begin, low)
-        chunk.insert(i, at)
+        met = taken.replace(at, highs[piece] - at)
+        if met:
+            other = next((offset for offset, _ in met if offset >= at), met[0][0])
+            _fail_overlap(plan, row, live[other], piece, begin, low)
         live[at] = piece
-        if len(chunk) > _CHUNK:
-            half = chunk[_CHUNK // 2 :]
-            del chunk[_CHUNK // 2 :]
-            chunks.insert(c + 1, half)
-            firsts.insert(c + 1, half[0])
 
 
 _Column = NDArray[np.int64]

@@ -162,15 +162,18 @@ def _check_requests(requests: NDArray[np.void]) -> None:
         raise ProfileError(f"request {row} is of {requests['bytes'][row]} bytes; record again")
 
 
+def _check_requested(blocks: NDArray[np.uint32], served: NDArray[np.int64], what: str) -> None:
+    early = np.flatnonzero(blocks >= served)
+    if early.size:
+        block = blocks[early[0]]
+        raise ProfileError(f"block {block} is {what} before it is requested; record again")
+
+
 def _gone(
     blocks: NDArray[np.uint32], served: NDArray[np.int64], requests: int
 ) -> NDArray[np.int64]:
     """For each request, how many had been served when its block was freed."""
-    early = np.flatnonzero(blocks >= served)
-    if early.size:
-        raise ProfileError(
-            f"block {blocks[early[0]]} is freed before it is requested; record again"
-        )
+    _check_requested(blocks, served, "freed")
     frees = np.bincount(blocks, minlength=1)
     if frees.max() > 1:
         raise ProfileError(f"block {np.argmax(frees > 1)} is freed twice; record again")
@@ -183,11 +186,7 @@ def _shared(
     blocks: NDArray[np.uint32], served: NDArray[np.int64], requests: int
 ) -> NDArray[np.bool_]:
     """For each request, whether its block was used on another stream."""
-    early = np.flatnonzero(blocks >= served)
-    if early.size:
-        raise ProfileError(
-            f"block {blocks[early[0]]} is used on a stream before it is requested; record again"
-        )
+    _check_requested(blocks, served, "used on a stream")
     shared = np.zeros(requests, np.bool_)
     shared[blocks] = True
     return shared

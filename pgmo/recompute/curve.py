@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pgmo.errors import OptionError
-from pgmo.recompute.planners.planning import Choice
+from pgmo.recompute.planners.evaluator import Choice
 from pgmo.replacement import replace_file
 from pgmo.units import format_bytes
 

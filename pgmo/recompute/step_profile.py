@@ -30,18 +30,9 @@ def step_profile(
         A profile whose max load is the schedule's peak.
 
     Example:
-        >>> from pgmo.recompute.planners.graph import Graph, Operation, Value
+        >>> from pgmo.recompute.planners.graph import EXAMPLE
         >>> from pgmo.recompute.planners.schedule import simulate
-        >>> graph = Graph(
-        ...     operations=(
-        ...         Operation("exp", (0,), (1,)),
-        ...         Operation("sum", (1,), (2,)),
-        ...         Operation("exp_backward", (1, 2), (3,)),
-        ...     ),
-        ...     values=(Value(64, -1), Value(64, 0), Value(4, 1), Value(64, 2, result=True)),
-        ...     forward=2,
-        ... )
-        >>> [tag.phase for tag in step_profile(simulate(graph, {0})).tags]
+        >>> [tag.phase for tag in step_profile(simulate(EXAMPLE, {0})).tags]
         ['forward', 'forward', 'recompute', 'backward']
     """
     graph = schedule.graph

@@ -1,7 +1,7 @@
 """All that is known about a profile in one value, for pages, callbacks and plain text."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pgmo.errors import OptionError
@@ -146,22 +146,10 @@ def explain(
     trace = profile.trace
     history = None if trace is None else follow(trace)
     peak = find_peak(profile, top)
-    facts = Facts(
-        profile=profile,
-        peak=peak,
-        residents=find_residents(profile, history, top),
-        leaks=find_leaks(profile, history),
-        drift=find_drift(profile, history),
-        streams=stream_use(profile),
-        reserved=predict_reserved(profile) if predict else {},
-        fragmentation=None if trace is None else find_fragmentation(trace, history),
-        failures=() if trace is None else find_failures(trace, history),
-        arena=None if plan is None else plan.arena,
-    )
     figures = None
     if plan is not None:
         figures = PlanFigures(plan.arena, plan.max_load, plan.gap, plan.optimal, plan.solver)
-    return Explanation(
+    told = Explanation(
         blocks=len(profile),
         ticks=profile.ticks,
         circular=profile.circular,
@@ -169,18 +157,19 @@ def explain(
         peak=peak,
         modules=module_tree(profile, alive(profile, peak.tick)),
         unplanned=int(profile.size[profile.turns == 0].sum()),
-        residents=facts.residents,
-        leaks=facts.leaks,
-        drift=facts.drift,
+        residents=find_residents(profile, history, top),
+        leaks=find_leaks(profile, history),
+        drift=find_drift(profile, history),
         idle=find_idle(profile, peak.tick, top),
-        streams=facts.streams,
-        fragmentation=facts.fragmentation,
-        failures=facts.failures,
+        streams=stream_use(profile),
+        fragmentation=None if trace is None else find_fragmentation(trace, history),
+        failures=() if trace is None else find_failures(trace, history),
         times=() if trace is None else time_by(trace, top=top),
-        reserved=facts.reserved,
+        reserved=predict_reserved(profile) if predict else {},
         plan=figures,
-        hints=advise(facts),
+        hints=(),
     )
+    return replace(told, hints=advise(Facts(profile, told)))
 
 
 def plain(value: Any) -> Any:

@@ -9,8 +9,8 @@ RANK is that of a distributed program; else the number of the process.
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -102,28 +102,6 @@ def save_out_of_memory(
     except OSError as problem:
         say(f"pgmo: {explanation} could not be written: {problem}")
     return tuple(written)
-
-
-@contextmanager
-def keeping_out_of_memory(
-    *sessions: Session, folder: str | os.PathLike[str] = "."
-) -> Iterator[None]:
-    """Saves what can be known when the block ends for want of memory; the error goes on.
-
-    Args:
-        sessions: that are open in the block.
-        folder: where to.
-
-    Example:
-        >>> with pgmo.optimize() as session, keeping_out_of_memory(session):  # doctest: +SKIP
-        ...     train(session)
-    """
-    try:
-        yield
-    except BaseException as error:
-        if is_out_of_memory(error):
-            tell(save_out_of_memory(error, sessions, folder))
-        raise
 
 
 def tell(files: Iterable[Path]) -> None:

@@ -19,7 +19,7 @@ import functools
 import threading
 import weakref
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from pgmo.allocator.session.boundary import exclusive
 from pgmo.profiler.tagging import dynamo
@@ -27,29 +27,8 @@ from pgmo.runner.compiled_calls import CompiledCalls
 from pgmo.runner.forward_hook import add_forward_hook
 from pgmo.runner.step_pattern import StepPattern
 
-
-class Listener(Protocol):
-    """What the watcher calls. None of these may raise.
-
-    Example:
-        >>> class Nobody:
-        ...     def begin(self, devices): ...
-        ...     def end_iteration(self): ...
-        ...     def pause(self): ...
-        ...     def resume(self): ...
-    """
-
-    def begin(self, devices: list[str]) -> None:
-        """Training begins, of parameters on these devices ("cpu", "cuda:0", "mps:0", ...)."""
-
-    def end_iteration(self) -> None:
-        """An iteration has ended."""
-
-    def pause(self) -> None:
-        """An evaluation begins."""
-
-    def resume(self) -> None:
-        """Training goes on."""
+if TYPE_CHECKING:
+    from pgmo.runner.supervision import Supervision
 
 
 class _Thread(threading.local):
@@ -65,14 +44,15 @@ class Watcher:
     """Hooks into torch; made to be attached once, and to stay to the end of the process.
 
     Args:
-        listener: is told.
+        listener: is told when training begins, on which devices ("cpu", "cuda:0", "mps:0", ...),
+            ends an iteration, is interrupted by an evaluation, and goes on. It never raises.
 
     Example:
         >>> watcher = Watcher(listener)  # doctest: +SKIP
         >>> after_import("torch.optim.optimizer", watcher.attach)  # doctest: +SKIP
     """
 
-    def __init__(self, listener: Listener) -> None:
+    def __init__(self, listener: "Supervision") -> None:
         self._listener = listener
         self._optimizers: weakref.WeakSet[Any] = weakref.WeakSet()
         self._patterns: weakref.WeakKeyDictionary[Any, StepPattern] = weakref.WeakKeyDictionary()

@@ -17,7 +17,7 @@ torch = pytest.importorskip("torch")
 
 from pgmo.demo.network import NAMES, create  # noqa: E402
 from pgmo.profiler.extrapolation.same_requests import counterparts  # noqa: E402
-from tests.integration.unseen_networks import NETWORKS, Training  # noqa: E402
+from tests.integration.networks import UNSEEN, Training  # noqa: E402
 
 LENGTHS = {"gpt": 32, "lstm": 12}
 
@@ -103,7 +103,13 @@ def brief(profile):
     return (profile.end != NEVER) & (profile.end - profile.start <= 2)
 
 
-@pytest.mark.parametrize("name", [*NAMES, *NETWORKS])
+@pytest.mark.parametrize(
+    "name",
+    [  # the encoder is a transformer, too, and the residual network has convolutions
+        pytest.param(name, marks=pytest.mark.slow if name in ("gpt", "unet") else ())
+        for name in (*NAMES, *UNSEEN)
+    ],
+)
 def test_three_small_batches_serve_a_large_one_from_its_first_iteration(train, name):
     """Also of networks on which nothing was tuned."""
     begin = train if name in NAMES else train_unseen
@@ -122,18 +128,21 @@ def test_three_small_batches_serve_a_large_one_from_its_first_iteration(train, n
     check_predicted(steady, run)
 
 
+QUICK = ("vgg",)
+WHOLE = ("lstm", "resnet", *QUICK)
+
+
 @pytest.mark.parametrize(
-    "instructions",
+    ("instructions", "names"),
     [  # every processor has the first
-        pytest.param(name, marks=() if name == instruction_sets.ALL[0] else pytest.mark.slow)
-        for name in instruction_sets.ALL
+        (instruction_sets.ALL[0], QUICK),
+        *(pytest.param(name, WHOLE, marks=pytest.mark.slow) for name in instruction_sets.ALL),
     ],
 )
-def test_with_other_instructions(tmp_path, instructions):
+def test_with_other_instructions(tmp_path, instructions, names):
     """Kernels of convolutions and recurrent layers have other workspaces then."""
     if instructions not in instruction_sets.available():
         pytest.skip(f"the processor has no {instructions}")
-    names = ("lstm", "resnet", "vgg")
     test = test_three_small_batches_serve_a_large_one_from_its_first_iteration.__name__
     told = running.run(
         tmp_path,

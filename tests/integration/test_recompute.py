@@ -12,8 +12,7 @@ from pgmo.recompute.planners.planning import PLANNERS, plan_choice  # noqa: E402
 from pgmo.recompute.planners.schedule import simulate  # noqa: E402
 from pgmo.recompute.runtime.decide import find_planner  # noqa: E402
 from pgmo.recompute.runtime.rewrite import split  # noqa: E402
-from tests.integration.networks import MAKERS, make  # noqa: E402
-from tests.integration.unseen_networks import NETWORKS  # noqa: E402
+from tests.integration.networks import MAKERS, UNSEEN, make  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -120,11 +119,11 @@ def test_what_optimize_packs_is_the_recomputed_schedule():
     assert session.plan.arena <= 1.05 * plan.peak
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", UNSEEN)
 @pytest.mark.parametrize("seed", [0, 1])
 def test_networks_that_nothing_was_tuned_on_keep_their_bits(name, seed):
     torch.manual_seed(seed)
-    plain, (inputs, _) = NETWORKS[name](), NETWORKS[name].batch(4)
+    plain, (inputs, _) = UNSEEN[name](), UNSEEN[name].batch(4)
     other = copy.deepcopy(plain)
     model, _ = pgmo.recompute(other, inputs, "min", planner=quick, check=False)
     found = []

@@ -46,15 +46,26 @@ def peak_of_a_step(model, x):
     return measuring.whole.peak
 
 
-def test_the_peak_is_below_inductors_own_and_gradients_are_close():
-    torch.manual_seed(0)
-    plain, x = Chain(), torch.randn(1024, 32)
+def check_within(budget, plain, x):
+    """The peak is within the budget, and gradients are close to those without compilation."""
     plain(x).backward()
-    own, ours = copy.deepcopy(plain), copy.deepcopy(plain)
-    by_itself = peak_of_a_step(torch.compile(own, dynamic=False), x)
-    torch._dynamo.reset()
-    budget = int(0.75 * by_itself)
+    ours = copy.deepcopy(plain)
     backend = pgmo.recompute.backend(budget, kernels="inductor")
     assert 0 < peak_of_a_step(torch.compile(ours, backend=backend, dynamic=False), x) <= budget
     for mine, its in zip(ours.parameters(), plain.parameters(), strict=True):
         torch.testing.assert_close(mine.grad, its.grad)
+
+
+def test_the_peak_is_within_the_budget_and_gradients_are_close():
+    torch.manual_seed(0)
+    plain, x = Chain(), torch.randn(1024, 32)
+    check_within(peak_of_a_step(copy.deepcopy(plain), x) // 2, plain, x)
+
+
+@pytest.mark.slow
+def test_the_peak_is_below_inductors_own():
+    torch.manual_seed(0)
+    plain, x = Chain(), torch.randn(1024, 32)
+    by_itself = peak_of_a_step(torch.compile(copy.deepcopy(plain), dynamic=False), x)
+    torch._dynamo.reset()
+    check_within(int(0.75 * by_itself), plain, x)

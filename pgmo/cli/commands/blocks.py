@@ -91,29 +91,19 @@ def _row(profile: "Profile", row: int, copies: int) -> dict[str, Any]:
 
 
 def _print(out: Any, fields: dict[str, Any]) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
+    from pgmo.cli.terminal.holders import print_held, print_table
     from pgmo.profiler.tag import Tag
     from pgmo.report.findings.origins import describe
 
     where = f"alive at tick {fields['tick']}, the peak" if fields["at_peak"] else "in all"
     out.print(f"{fields['blocks']} blocks, {format_bytes(fields['size'])}, {where}", markup=False)
     if fields["by"]:
-        table = Table("size", "share", "blocks", fields["by"])
-        for one in fields["rows"]:
-            share = one["size"] / fields["size"]
-            cells = (format_bytes(one["size"]), f"{share:.1%}", str(one["blocks"]))
-            table.add_row(*cells, Text(one["name"]))
-    else:
-        table = Table("size", "row", "lives", "origin")
-        for one in fields["rows"]:
-            end = "persistent" if one["end"] is None else f"{one['start']} to {one['end']}"
-            twice = f" x {one['copies']}" if one["copies"] > 1 else ""
-            origin = describe(Tag(**one["origin"]) if one["origin"] else None)
-            size = f"{format_bytes(one['size'])}{twice}"
-            table.add_row(size, str(one["row"]), end, Text(origin))
-    for column in table.columns[:-1]:
-        column.justify = "right"
-    if table.row_count:
-        out.print(table)
+        print_held(out, fields["by"], fields["rows"], fields["size"])
+        return
+    rows = []
+    for one in fields["rows"]:
+        end = "persistent" if one["end"] is None else f"{one['start']} to {one['end']}"
+        twice = f" x {one['copies']}" if one["copies"] > 1 else ""
+        origin = describe(Tag(**one["origin"]) if one["origin"] else None)
+        rows.append((f"{format_bytes(one['size'])}{twice}", str(one["row"]), end, origin))
+    print_table(out, ("size", "row", "lives", "origin"), rows)

@@ -139,17 +139,15 @@ def _sorted(told: "Comparison") -> "tuple[Side, Side]":
 
 
 def _print_changes(out: "Console", heading: str, changes: "tuple[Change, ...]", top: int) -> None:
-    from rich.table import Table
-    from rich.text import Text
+    from pgmo.cli.terminal.holders import print_table
 
-    if not changes:
-        return
-    table = Table("before", "after", "change", heading)
-    for column in table.columns[:-1]:
-        column.justify = "right"
-    for one in changes[:top]:
-        cells = (format_bytes(one.before), format_bytes(one.after))
-        table.add_row(*cells, _change(one.before, one.after, format_bytes), Text(one.name))
-    out.print(table)
+    rows = [
+        (
+            *(format_bytes(one.before), format_bytes(one.after)),
+            *(_change(one.before, one.after, format_bytes), one.name),
+        )
+        for one in changes[:top]
+    ]
+    print_table(out, ("before", "after", "change", heading), rows)
     if len(changes) > top:
         out.print(f"and {len(changes) - top} more", markup=False)

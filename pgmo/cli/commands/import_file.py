@@ -148,16 +148,9 @@ def _live_peak(profile: "Profile") -> int:
 
 def _reserved_at_peak(trace: "Trace") -> int | None:
     """The most that was taken from the driver at any time, in bytes; None if that is not known."""
-    import numpy as np
+    from pgmo.report.findings.fragmentation import reserved_curve
 
-    from pgmo.profiler.trace import Event
-
-    taken = np.isin(trace.kind, (Event.SEGMENT_ALLOC, Event.SEGMENT_MAP))
-    given = np.isin(trace.kind, (Event.SEGMENT_FREE, Event.SEGMENT_UNMAP))
-    if not taken.any():
-        return None
-    change = np.where(taken, trace.size, np.where(given, -trace.size, 0))
-    return int(np.cumsum(change)[max(0, trace.before - 1) :].max())
+    return int(reserved_curve(trace)[max(0, trace.before - 1) :].max(initial=0)) or None
 
 
 def _lines(fields: dict[str, Any]) -> list[str]:

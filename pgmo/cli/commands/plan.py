@@ -9,7 +9,7 @@ or a .csv for the same table with a column `offset`. Ctrl-C ends the search with
 import argparse
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pgmo.cli.option_values import check_number
 
@@ -154,19 +154,11 @@ def _target(source: Path, is_profile: bool, arguments: argparse.Namespace) -> Pa
 def _solve(what: "Profile | Problem", arguments: argparse.Namespace) -> "Plan | Packing":
     from pgmo.cli.terminal.incumbents import IncumbentLine
     from pgmo.packing.planner import plan
+    from pgmo.packing.planning_options import PlanningFields
 
+    options: Any = {name: getattr(arguments, name) for name in PlanningFields.__annotations__}
     with IncumbentLine() as line:
-        made: Plan | Packing = plan(
-            what,
-            solver=arguments.solver,
-            time_limit=arguments.time_limit,
-            effort=arguments.effort,
-            threads=arguments.threads,
-            seed=arguments.seed,
-            alignment=arguments.alignment,
-            budget=arguments.budget,
-            observer=line.show,
-        )
+        made: Plan | Packing = plan(what, observer=line.show, **options)
     return made
 
 

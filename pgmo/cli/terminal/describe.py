@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from pgmo.profiler.profile import Profile
 
 
+_SOLUTION = ("max_load", "bound", "arena", "gap", "optimal", "solver", "seconds")
+
+
 def describe_profile(profile: "Profile", top: int = 10) -> dict[str, Any]:
     """The figures of a profile; sizes in bytes.
 
@@ -112,16 +115,7 @@ def describe_plan(plan: "Plan") -> dict[str, Any]:
         "planned": int(planned.sum()),
         "two_slots": int((plan.alternate != UNPLANNED).sum()),
         "varying": int(plan.varying.sum()),
-        "ticks": plan.ticks,
-        "max_load": plan.max_load,
-        "bound": plan.bound,
-        "arena": plan.arena,
-        "spilled": plan.spilled,
-        "gap": plan.gap,
-        "optimal": plan.optimal,
-        "solver": plan.solver,
-        "alignment": plan.alignment,
-        "seconds": plan.seconds,
+        **{name: getattr(plan, name) for name in ("ticks", *_SOLUTION, "spilled", "alignment")},
         "fingerprint": plan.fingerprint,
         "others": len(plan.others),
         "opening": plan.opening is not None,
@@ -162,14 +156,8 @@ def describe_packing(packing: "Packing") -> dict[str, Any]:
     return {
         "kind": "packing",
         "blocks": len(packing),
-        "max_load": packing.max_load,
-        "bound": packing.bound,
-        "arena": packing.arena,
-        "gap": packing.gap,
-        "optimal": packing.optimal,
-        "solver": packing.solver,
+        **{name: getattr(packing, name) for name in _SOLUTION},
         "alignment": packing.problem.alignment,
-        "seconds": packing.seconds,
     }
 
 

@@ -1,6 +1,6 @@
 """Tables of who holds the memory at the peak."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pgmo.units import format_bytes
@@ -26,22 +26,35 @@ def print_holders(out: "Console", peak: Mapping[str, Any]) -> None:
         out: where to print.
         peak: fields of a `pgmo.report.findings.attribution.Peak`.
     """
-    from rich.table import Table
-    from rich.text import Text
-
     out.print(
         f"peak        {peak['blocks']} blocks, {format_bytes(peak['size'])} at tick {peak['tick']}",
         markup=False,
     )
     for heading, kind in _LISTS.items():
-        if kind in ("files", "streams") and len(peak[kind]) < 2:
-            continue
-        table = Table("size", "share", "blocks", heading)
-        for column in table.columns[:3]:
-            column.justify = "right"
-        for holder in peak[kind]:
-            share = holder["size"] / peak["size"]
-            cells = (format_bytes(holder["size"]), f"{share:.1%}", str(holder["blocks"]))
-            table.add_row(*cells, Text(holder["name"]))
-        if table.row_count:
-            out.print(table)
+        if kind not in ("files", "streams") or len(peak[kind]) > 1:
+            print_held(out, heading, peak[kind], peak["size"])
+
+
+def print_held(
+    out: "Console", heading: str, holders: Iterable[Mapping[str, Any]], whole: int
+) -> None:
+    """Prints who holds how many of so many bytes: fields of `attribution.Holder`."""
+    rows = [
+        (format_bytes(one["size"]), f"{one['size'] / whole:.1%}", str(one["blocks"]), one["name"])
+        for one in holders
+    ]
+    print_table(out, ("size", "share", "blocks", heading), rows)
+
+
+def print_table(out: "Console", headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Prints figures, and behind them a text as it is; nothing where there are no rows."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(*headings)
+    for column in table.columns[:-1]:
+        column.justify = "right"
+    for *figures, text in rows:
+        table.add_row(*figures, Text(text))
+    if table.row_count:
+        out.print(table)

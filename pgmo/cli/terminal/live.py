@@ -3,7 +3,6 @@
 Lines that change in their place need escape sequences, so with NO_COLOR there are none.
 """
 
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from pgmo.cli.terminal.output import console
@@ -39,10 +38,5 @@ class Live:
         self.progress.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.progress.stop()

@@ -39,7 +39,7 @@ class ComparisonProgress(Live):
         return _Bar(self.progress, self._tasks[network], self._iterations)
 
 
-class _Bar:
+class _Bar(ComparisonObserver):
     def __init__(self, bars: "Progress", task: "TaskID", iterations: int) -> None:
         self._bars, self._task, self._iterations = bars, task, iterations
         self._before = 0

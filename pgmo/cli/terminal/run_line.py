@@ -5,7 +5,6 @@ It is the last line on the screen, and gives way to whatever the script prints.
 
 import sys
 import time
-from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Self
 
 from pgmo.terminal import plain, watched
@@ -54,12 +53,7 @@ class RunLine:
             sys.stderr = _GivingWay(sys.stderr, self)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         if self._active:
             self.give_way("\n")
             self._active = False

@@ -33,11 +33,7 @@ class BestKnown:
         self, problem: Problem, observer: Observer | None = None, begin: float | None = None
     ) -> None:
         self.problem = problem
-        self.size: NDArray[np.int64] = (
-            -(-problem.size // problem.alignment) * problem.alignment
-            if problem.alignment > 1
-            else problem.size
-        )
+        self.size = problem.aligned
         self.max_load = max_load(problem)
         self.bound = self.max_load
         self.offset: NDArray[np.int64] | None = None

@@ -94,7 +94,7 @@ def check(problem: Problem) -> None:
         OptionError: with the numbers.
     """
     if _area(problem) > _LARGEST_AREA:
-        size = -(-problem.size // problem.alignment) * problem.alignment
+        size = problem.aligned
         unit = int(np.gcd.reduce(size))
         raise OptionError(
             f"solver='cp-sat' cannot count {int(size.sum()) // unit} units of {unit} bytes times "
@@ -107,7 +107,7 @@ def _area(problem: Problem) -> int:
     """All of time and all memory that could be needed, in ticks times units."""
     if not len(problem):
         return 0
-    size = -(-problem.size // problem.alignment) * problem.alignment
+    size = problem.aligned
     ticks = len(np.unique(problem.lower))
     return int(size.sum()) // int(np.gcd.reduce(size)) * ticks
 
@@ -155,7 +155,7 @@ def solve(
 
 class _Run:
     def __init__(self, problem: Problem, offset: NDArray[np.int64], bound: int) -> None:
-        size = -(-problem.size // problem.alignment) * problem.alignment
+        size = problem.aligned
         self._unit = int(np.gcd.reduce(size))
         self._size = size // self._unit
         self._bytes = size

@@ -65,11 +65,7 @@ def improve(best: BestKnown, solver: str, *, time_limit: float, threads: int, se
     else:
         found = _core.solve(
             solver,
-            problem.size,
-            problem.lower,
-            problem.upper,
-            problem.period,
-            problem.alignment,
+            *problem.native,
             best.offset,
             best.bound,
             limit,

@@ -61,13 +61,5 @@ def attempt(problem: Problem, packer: str, time_limit: float) -> tuple[NDArray[n
     """
     if packer not in PACKERS:
         raise OptionError(f"no packer is called {packer!r}; choose one of {', '.join(PACKERS)}")
-    made: tuple[NDArray[np.int64], bool] = _core.pack(
-        packer,
-        problem.size,
-        problem.lower,
-        problem.upper,
-        problem.period,
-        problem.alignment,
-        time_limit,
-    )
+    made: tuple[NDArray[np.int64], bool] = _core.pack(packer, *problem.native, time_limit)
     return made

@@ -113,13 +113,8 @@ class Packing:
             ticks=_ticks(problem),
             circular=problem.period > 0,
         )
-        return Plan(
-            size=profile.size,
-            start=profile.start,
-            end=profile.end,
-            stream=profile.stream,
-            varying=profile.varying,
-            shared=profile.shared,
+        return Plan.of(
+            profile,
             offset=self.offset,
             alternate=np.full(len(profile), UNPLANNED, np.int64),
             arena=self.arena,
@@ -127,11 +122,7 @@ class Packing:
             optimal=self.optimal,
             solver=self.solver,
             alignment=problem.alignment,
-            ticks=profile.ticks,
-            circular=profile.circular,
-            fingerprint=profile.fingerprint,
             seconds=self.seconds,
-            meta=profile.meta,
             bound=self.bound,
             trace=self.trace,
             interrupted=self.interrupted,

@@ -9,7 +9,6 @@ and observed. Left out are private pools (CUDA graphs, `MemPool`) and memory of 
 """
 
 from pgmo.errors import OptionError
-from pgmo.profiler.caching.driver import RisingAddresses
 from pgmo.profiler.caching.pools import AddressSpace, Block, Pool
 from pgmo.profiler.caching.settings import INTERVALS, MIB, AllocatorSettings
 from pgmo.units import format_bytes
@@ -25,6 +24,11 @@ OWN_SEGMENT = 10 * MIB
 ROUND_LARGE = 2 * MIB
 UNLIMITED = 1 << 62
 UNBOUNDED_SPACE = 1 << 46
+
+GRANULARITY = 2 * MIB
+"""Bytes: addresses of segments are multiples of it."""
+
+FIRST_ADDRESS = 1 << 45
 
 
 class OutOfMemoryError(Exception):
@@ -60,7 +64,6 @@ class CachingAllocator:
         capacity: bytes of the card that the allocator can use; None = no limit.
         card: bytes of the whole card, `capacity` when left out: limits that the program sets
             itself and the address space of expandable segments are fractions of it.
-        driver: where segments are placed.
 
     Raises:
         OptionError: when the capacity is not above 0.
@@ -83,12 +86,11 @@ class CachingAllocator:
         capacity: int | None = None,
         *,
         card: int | None = None,
-        driver: RisingAddresses | None = None,
     ) -> None:
         if capacity is not None and capacity <= 0:
             raise OptionError(f"capacity is {capacity} bytes; it must be above 0, or None")
         self.settings = settings or AllocatorSettings()
-        self.driver = driver or RisingAddresses()
+        self._next_address = FIRST_ADDRESS
         self.reserved = self.active = self.retries = 0
         self._capacity = UNLIMITED if capacity is None else capacity
         card = card or capacity
@@ -181,19 +183,25 @@ class CachingAllocator:
         """All pools."""
         return list(self._pools.values())
 
-    def add_segment(self, pool: Pool, address: int, size: int) -> Block:
+    def add_segment(self, pool: Pool, size: int) -> Block:
         """Takes a segment from the driver; its one block is free, but not in the pool yet."""
         self.reserved += size
-        return Block(pool, address, size)
+        return Block(pool, self._address(size), size)
 
-    def reserve(self, pool: Pool, address: int | None = None) -> Block:
+    def _reserve(self, pool: Pool) -> Block:
         """Reserves address space for an expandable segment of the pool."""
         page = SMALL_SEGMENT if pool.small else self.settings.large_segment_size
         size = -(-self._space // page) * page
-        where = self.driver.space(size) if address is None else address
+        where = self._address(size)
         block = Block(pool, where, size, AddressSpace(where, size, page), mapped=False)
         pool.add_unmapped(block)
         return block
+
+    def _address(self, size: int) -> int:
+        """Each segment lies after the one before: no more than that is known of real drivers."""
+        address = self._next_address
+        self._next_address += -(-size // GRANULARITY) * GRANULARITY
+        return address
 
     def release(self, block: Block) -> None:
         """Gives a free segment back to the driver; it must be whole and in its pool."""
@@ -241,7 +249,7 @@ class CachingAllocator:
             return self._grow(pool, size)
         if self.reserved + segment > self._capacity:
             return None
-        return self.add_segment(pool, self.driver.segment(segment), segment)
+        return self.add_segment(pool, segment)
 
     def _grow(self, pool: Pool, size: int) -> Block | None:
         """Maps as much memory as is missing for a request, at the lowest address that has room."""
@@ -269,7 +277,7 @@ class CachingAllocator:
                 part = part.following
             if found >= size:
                 return block
-        return self.reserve(pool)
+        return self._reserve(pool)
 
     def map(self, block: Block, size: int) -> bool:
         """Maps memory at the beginning of an unmapped block; merges it and keeps it as free."""

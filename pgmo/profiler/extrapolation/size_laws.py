@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations, pairwise, product
 from math import ceil, prod
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,21 +30,6 @@ _POWER = 2  # attention has squares of lengths; nothing common has cubes
 
 _BENDS = Fraction(1, 8)
 """Share of the largest size that squares have in a law that no further profile has checked."""
-
-
-class SizeLaw(Protocol):
-    """Gives the bytes of a request at any point."""
-
-    @property
-    def kind(self) -> Kind:
-        """What sort of law it is."""
-
-    @property
-    def checked(self) -> bool:
-        """Whether a recorded size agrees that was not needed to find it."""
-
-    def at(self, point: Point) -> int:
-        """Bytes of the request there."""
 
 
 @dataclass(frozen=True)
@@ -123,6 +108,10 @@ class Upper:
         if slope and len(slopes) > 1:
             slope += max(slopes[-1] - slopes[-2], (max(slopes) - min(slopes)) / 2)
         return max(largest, ceil(self.known[-1][1] + slope * (place - last)))
+
+
+SizeLaw = Polynomial | Upper
+"""Gives the bytes of a request at any point."""
 
 
 def fit(

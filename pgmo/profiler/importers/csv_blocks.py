@@ -1,22 +1,91 @@
-"""Tables of blocks with lifetimes, id,lower,upper,size: allocators' benchmarks.
+"""Tables of blocks with lifetimes, in which allocators' benchmarks are exchanged, checked by cell.
 
-They are in any unit of time. Ticks count requests, in the order of `lower`; which blocks are alive
-together stays the same.
+    id,lower,upper,size          one row a block, lifetime [lower, upper), size in bytes;
+    0,0,12,4096                  columns in any order, more of them are kept and ignored;
+    1,3,9,512                    `alignment`, in bytes, is optional
+
+They are in any unit of time. (MiniMalloc's format, google/minimalloc.)
 """
 
+import csv
+import io
+import math
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
+from numpy.typing import NDArray
 
+from pgmo.contents import text_of
 from pgmo.errors import FileError, ProfileError
-from pgmo.lifetimes_csv import read_lifetimes
 from pgmo.profiler.importers.imported import Imported
 from pgmo.profiler.profile import Profile
 from pgmo.profiler.trace import Trace
 
+NEEDED = ("id", "lower", "upper", "size")
+OFFSET = "offset"
+MOST = 2**62
+"""The largest number that a cell may hold."""
+
+_MOST_COLUMNS = 256  # an answer has a cell for each in each line, also where the question has none
+
+
+@dataclass(frozen=True, eq=False)
+class Lifetimes:
+    """The content of such a file; columns of shape (n,), one row a block.
+
+    Args:
+        size: bytes.
+        lower: when each block begins to live.
+        upper: when it no longer does.
+        alignment: one that suits all rows, 1 where the file names none.
+        header: the names of the columns.
+        rows: the cells as they were.
+        newline: what ends a line.
+    """
+
+    size: NDArray[np.int64]
+    lower: NDArray[np.int64]
+    upper: NDArray[np.int64]
+    alignment: int
+    header: tuple[str, ...]
+    rows: Sequence[Sequence[str]]
+    newline: str
+
+
+def read_lifetimes(path: str | os.PathLike[str]) -> Lifetimes:
+    """Reads a file with the columns id, lower, upper, size and perhaps alignment.
+
+    Lines end in LF or CRLF; empty ones are passed over.
+
+    Raises:
+        FileError: when it cannot be read, or naming the line, the value and what is wrong with it.
+
+    Example:
+        >>> try:
+        ...     read_lifetimes("/no/such/file.csv")
+        ... except FileError as error:
+        ...     print(error)
+        /no/such/file.csv: cannot be read (No such file or directory); check the path
+    """
+    path = Path(path)
+    text = text_of(path)
+    lines = csv.reader(io.StringIO(text, newline=""), strict=True)
+    try:
+        header = tuple(name.strip() for name in next(lines, ()))
+        place = _columns(path, header)
+        return _table(path, header, place, lines, "\r\n" if "\r\n" in text else "\n")
+    except csv.Error as error:
+        raise FileError(f"{path}, line {lines.line_num}: {error}; correct this line") from error
+
 
 def read_csv_blocks(path: Path) -> Imported:
-    """Reads a table.
+    """Reads a table as a profile.
+
+    Ticks count requests, in the order of `lower`; which blocks are alive together stays the same.
 
     Raises:
         FileError: naming the line, the value and what is wrong with it.
@@ -45,3 +114,76 @@ def read_csv_blocks(path: Path) -> Imported:
     if read.alignment > 1:
         notes["alignment"] = f"{read.alignment} bytes in the table; pass it to pgmo plan"
     return Imported(Trace.from_columns(kind=[], address=[], size=[]), notes=notes, table=table)
+
+
+def _columns(path: Path, header: tuple[str, ...]) -> dict[str, int]:
+    if len(header) > _MOST_COLUMNS:
+        raise FileError(
+            f"{path}, line 1: has {len(header)} columns, and the most is {_MOST_COLUMNS}; remove "
+            "some of them"
+        )
+    for name in NEEDED:
+        if name not in header:
+            found = ",".join(header)[:80]
+            raise FileError(
+                f"{path}, line 1: no column {name!r} in {found!r}; begin with a header line "
+                f"{','.join(NEEDED)}"
+            )
+    for name in (*NEEDED, "alignment", OFFSET):
+        if header.count(name) > 1:
+            raise FileError(f"{path}, line 1: {header.count(name)} columns {name!r}; keep one")
+    return {name: place for place, name in enumerate(header)}
+
+
+def _table(
+    path: Path,
+    header: tuple[str, ...],
+    place: dict[str, int],
+    lines: Iterator[list[str]],
+    newline: str,
+) -> Lifetimes:
+    at_lower, at_upper, at_size = place["lower"], place["upper"], place["size"]
+    at_alignment = place.get("alignment")
+    needed = 1 + max(place[name] for name in NEEDED)
+    rows: list[list[str]] = []
+    numbers: list[int] = []
+    alignment, total = 1, 0
+    for row in lines:
+        if not row or not any(cell.strip() for cell in row):
+            continue
+        line: int = lines.line_num  # type: ignore[attr-defined]
+        if len(row) < needed:
+            _refuse(path, line, f"{','.join(row)[:80]!r} has {len(row)} cells of {len(header)}")
+        lower = _number(path, line, "lower", row[at_lower], 0)
+        upper = _number(path, line, "upper", row[at_upper], 0)
+        size = _number(path, line, "size", row[at_size], 1)
+        if upper <= lower:
+            _refuse(path, line, f"upper is {upper}, not above lower, which is {lower}")
+        if at_alignment is not None and at_alignment < len(row) and row[at_alignment].strip():
+            own = _number(path, line, "alignment", row[at_alignment], 1)
+            alignment = math.lcm(alignment, own)
+            if alignment > 2**40:
+                told = f"alignment is {own}, which makes {alignment} bytes of all of them together"
+                _refuse(path, line, f"{told}, must be up to 2**40")
+        total += size
+        if total > MOST:
+            _refuse(path, line, f"size is {size}, with which all add up to {total}, beyond 2**62")
+        rows.append(row)
+        numbers += (size, lower, upper)
+    columns = np.array(numbers, np.int64).reshape(-1, 3).T
+    return Lifetimes(columns[0], columns[1], columns[2], alignment, header, rows, newline)
+
+
+def _number(path: Path, line: int, name: str, text: str, low: int) -> int:
+    text = text.strip()
+    digits = text.removeprefix("-").removeprefix("+")
+    if not (digits.isascii() and digits.isdigit()):
+        _refuse(path, line, f"{name} is {text[:80]!r}, not a whole number")
+    value = int(text) if len(digits) < 100 else MOST + 1
+    if not low <= value <= MOST:
+        _refuse(path, line, f"{name} is {text[:80]}, must be from {low} to 2**62")
+    return value
+
+
+def _refuse(path: Path, line: int, what: str) -> NoReturn:
+    raise FileError(f"{path}, line {line}: {what}; correct this line")

@@ -15,7 +15,6 @@ the latest.
 import threading
 import time
 from datetime import UTC, datetime
-from types import TracebackType
 from typing import Any, Self
 
 from pgmo.errors import ProfileError, SessionError
@@ -59,13 +58,8 @@ class CupyRecorder:
         self._begin = time.perf_counter_ns()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._hook.__exit__(kind, error, trace)
+    def __exit__(self, *error: Any) -> None:
+        self._hook.__exit__(*error)
 
     def step(self) -> None:
         """Ends an iteration: call it once at the end of each.

@@ -13,7 +13,6 @@ import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import cache
-from types import TracebackType
 from typing import Any
 
 Around = Callable[[Any, Callable[[], Any]], Any]
@@ -92,12 +91,7 @@ class OperatorMode(AbstractContextManager["OperatorMode"]):
         _put_in(self._mode)
         return True
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         mode, self._mode = self._mode, None
         if mode is None:
             return

@@ -17,7 +17,6 @@ What is compiled is not looked into (see `dynamo`): all of it is one operator, "
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, ExitStack
-from types import TracebackType
 from typing import Any
 
 from pgmo.profiler.tag import Tag
@@ -103,12 +102,7 @@ class Tagger(AbstractContextManager["Tagger"]):
             self._active = undo.pop_all()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self._active.close()
         self._set_tag(-1)
         self._forget()

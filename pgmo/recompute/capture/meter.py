@@ -6,11 +6,9 @@ their peak is the user's: to measure with it is to reset it.
 
 import os
 import threading
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
-from types import TracebackType
 from typing import Any
 
 import torch
@@ -41,35 +39,7 @@ class Section:
     seconds: float
 
 
-class Meter(ABC):
-    """Measures the code in its `with` block; one at a time.
-
-    Attributes:
-        sections: what was measured; there once the block is over.
-        whole: the block itself as a section.
-    """
-
-    def __init__(self) -> None:
-        self.sections: list[Section] = []
-        self.whole = Section("", 0, 0, 0, 0.0)
-
-    @abstractmethod
-    def __enter__(self) -> "Meter": ...
-
-    @abstractmethod
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None: ...
-
-    @abstractmethod
-    def section(self, label: str) -> AbstractContextManager[None]:
-        """Marks what its `with` block does; sections do not overlap."""
-
-
-def meter(device: torch.device) -> Meter | None:
+def meter(device: torch.device) -> "Meter | None":
     """A meter for a device; None where nothing can be measured, or something else measures now.
 
     Example:
@@ -81,19 +51,27 @@ def meter(device: torch.device) -> Meter | None:
     """
     if is_profiling() or not writes_memory_events(device):
         return None
-    return _CudaMeter(device) if device.type == "cuda" else _EventMeter(device)
+    return _CudaMeter(device) if device.type == "cuda" else Meter(device)
 
 
 _measuring = threading.Lock()
 """There is one profile at a time: with two of them, in two threads, the process ends."""
 
 
-class _EventMeter(Meter):
+class Meter:
+    """Measures the code in its `with` block; one at a time.
+
+    Attributes:
+        sections: what was measured; there once the block is over.
+        whole: the block itself as a section.
+    """
+
     def __init__(self, device: torch.device) -> None:
-        super().__init__()
+        self.sections: list[Section] = []
+        self.whole = Section("", 0, 0, 0, 0.0)
         self._device = device
 
-    def __enter__(self) -> Meter:
+    def __enter__(self) -> "Meter":
         _measuring.acquire()
         try:
             self._profile = profile(use_cpu=True, profile_memory=True)
@@ -105,16 +83,12 @@ class _EventMeter(Meter):
         return self
 
     def section(self, label: str) -> AbstractContextManager[None]:
+        """Marks what its `with` block does; sections do not overlap."""
         return record_function(_PREFIX + label)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: Any) -> None:
         try:
-            self._profile.__exit__(kind, error, traceback)  # type: ignore[no-untyped-call]
+            self._profile.__exit__(*error)  # type: ignore[no-untyped-call]
             changes = memory_changes(self._profile, self._device)
         finally:
             _measuring.release()
@@ -151,7 +125,7 @@ def _quiet() -> Iterator[None]:
             del os.environ[_LEVEL]
 
 
-class _CudaMeter(_EventMeter):
+class _CudaMeter(Meter):
     """The host's time of a kernel is that of its launch: the device takes its own."""
 
     def __init__(self, device: torch.device) -> None:
@@ -170,14 +144,9 @@ class _CudaMeter(_EventMeter):
                 end.record()
                 self._times.append((begin, end))
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: Any) -> None:
         torch.cuda.synchronize(self._device)
-        super().__exit__(kind, error, traceback)
+        super().__exit__(*error)
         self.sections[:] = [
             replace(section, seconds=begin.elapsed_time(end) / 1e3)
             for section, (begin, end) in zip(self.sections, self._times, strict=True)

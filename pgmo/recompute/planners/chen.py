@@ -76,33 +76,23 @@ def cut(dag: Dag, limit: float, points: Sequence[int] | None = None) -> Segments
     return Segments(tuple(cuts), kept, largest, len(dag), cuts[-1] + 1 if cuts else 0)
 
 
-def square_root(dag: Dag) -> Segments:
-    """Segments of about the square root: the mean of the kept bytes and the largest segment.
+def sweep(dag: Dag, count: int = 16) -> Iterator[Segments]:
+    """Segments of about the square root, then from the finest ones to a single one; each once.
+
+    Of about the square root: the limit is the mean of the kept bytes and the largest segment.
 
     Example:
         >>> reads = ((), *((i,) for i in range(99)))
-        >>> len(square_root(Dag(reads, np.full(100, 8), np.ones(100))).cuts)
+        >>> len(next(sweep(Dag(reads, np.full(100, 8), np.ones(100)))).cuts)
         9
     """
-    return _square_root(dag, articulation_points(dag))
-
-
-def _square_root(dag: Dag, points: Sequence[int]) -> Segments:
-    finest = cut(dag, 0, points)
-    return cut(dag, sqrt(finest.kept * finest.largest), points)
-
-
-def sweep(dag: Dag, count: int = 16) -> Iterator[Segments]:
-    """The square root, and limits from the finest segments to a single one; each once."""
     seen: set[tuple[int, ...]] = set()
-    whole = float(dag.size.sum())
     points = articulation_points(dag)
-    finest = max(1.0, float(cut(dag, 0, points).largest) / 4)
-    limits = np.geomspace(finest, max(finest, whole), count)
-    for segments in (
-        _square_root(dag, points),
-        *(cut(dag, float(limit), points) for limit in limits),
-    ):
+    finest = cut(dag, 0, points)
+    least = max(1.0, finest.largest / 4)
+    limits = np.geomspace(least, max(least, float(dag.size.sum())), count)
+    for limit in (sqrt(finest.kept * finest.largest), *limits.tolist()):
+        segments = cut(dag, limit, points)
         if segments.cuts not in seen:
             seen.add(segments.cuts)
             yield segments

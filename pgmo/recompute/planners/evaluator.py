@@ -29,37 +29,31 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Candidate:
-    """A choice and what it comes to.
+class Choice:
+    """What to forget, and what it comes to.
 
     Args:
-        recomputed: the forward operations that run twice.
-        peak: bytes.
-        overhead: their cost, as a share of the forward pass.
-        planner: what proposed it.
+        recomputed: forward operations whose results are forgotten and computed again.
+        peak: bytes, of the schedule (`schedule.simulate`).
+        overhead: cost of what runs twice, as a share of the forward pass.
+        planner: what found it: `default` (nothing is forgotten), `min-cut`, `chen`,
+            `kusumoto-time`, `kusumoto-memory`, or `search`, which improved on one of them.
+        trace: each improvement on the way.
     """
 
     recomputed: frozenset[int]
     peak: int
     overhead: float
     planner: str
+    trace: tuple[Found, ...] = ()
 
 
 class Evaluator:
     """One graph as flat columns, on which choices are evaluated and searched.
 
     Example:
-        >>> from pgmo.recompute.planners.graph import Operation, Value
-        >>> graph = Graph(
-        ...     operations=(
-        ...         Operation("exp", (0,), (1,)),
-        ...         Operation("sum", (1,), (2,)),
-        ...         Operation("exp_backward", (1, 2), (3,)),
-        ...     ),
-        ...     values=(Value(64, -1), Value(64, 0), Value(4, 1), Value(64, 2, result=True)),
-        ...     forward=2,
-        ... )
-        >>> Evaluator(graph).evaluate({0})
+        >>> from pgmo.recompute.planners.graph import EXAMPLE
+        >>> Evaluator(EXAMPLE).evaluate({0})
         (132, 0.5)
     """
 
@@ -90,21 +84,21 @@ class Evaluator:
         peak, cost = self._step.evaluate(self._mask(choice))
         return peak, cost / self._whole
 
-    def candidate(self, choice: Collection[int], planner: str) -> Candidate:
+    def candidate(self, choice: Collection[int], planner: str) -> Choice:
         """The choice with its peak and overhead; operations that are no candidates are left out."""
         within = self._allowed.intersection(choice)
-        return Candidate(within, *self.evaluate(within), planner)
+        return Choice(within, *self.evaluate(within), planner)
 
     def search(
         self,
-        start: Candidate,
+        start: Choice,
         budget: int | None,
         *,
         evaluations: int,
         time_limit: float,
         seed: int,
         planner: str = "search",
-    ) -> tuple[Candidate, list[Found]]:
+    ) -> tuple[Choice, list[Found]]:
         """Improves a choice by simulated annealing (csrc/recompute/search.hpp).
 
         Args:
@@ -132,7 +126,7 @@ class Evaluator:
         if not found:
             return start, []
         chosen = frozenset(np.flatnonzero(mask).tolist())
-        return Candidate(chosen, peak, cost / self._whole, planner), found
+        return Choice(chosen, peak, cost / self._whole, planner), found
 
     def _mask(self, choice: Collection[int]) -> NDArray[np.uint8]:
         if not self._allowed.issuperset(choice):

@@ -163,3 +163,15 @@ def _check(graph: Graph) -> None:
             raise GraphError(f"value {index}: operation {one.producer} does not write it")
     if graph.forward_cost == inf:
         raise GraphError("the costs of the forward pass are too large to be added up")
+
+
+EXAMPLE = Graph(
+    operations=(
+        Operation("exp", (0,), (1,)),
+        Operation("sum", (1,), (2,)),
+        Operation("exp_backward", (1, 2), (3,)),
+    ),
+    values=(Value(64, -1), Value(64, 0), Value(4, 1), Value(64, 2, result=True)),
+    forward=2,
+)
+"""The sum of exponentials and its derivative, for examples."""

@@ -30,8 +30,8 @@ class Dag:
         cost: of each node, shape (n,).
 
     Example:
-        >>> Dag(((), (0,), (1,)), np.array([8, 8, 8]), np.ones(3)).readers
-        ((1,), (2,), ())
+        >>> Dag(((), (0,), (1,)), np.array([8, 8, 8]), np.ones(3)).ancestors[2].tolist()
+        [True, True, True]
     """
 
     reads: tuple[tuple[int, ...], ...]
@@ -59,15 +59,6 @@ class Dag:
         return len(self.reads)
 
     @cached_property
-    def readers(self) -> tuple[tuple[int, ...], ...]:
-        """For each node, the nodes that read it, ascending."""
-        lists: list[list[int]] = [[] for _ in self.reads]
-        for node, reads in enumerate(self.reads):
-            for read in reads:
-                lists[read].append(node)
-        return tuple(tuple(one) for one in lists)
-
-    @cached_property
     def ancestors(self) -> NDArray[np.bool_]:
         """Whether row's node depends on column's, itself included, shape (n, n)."""
         table = np.eye(len(self), dtype=np.bool_)
@@ -78,12 +69,7 @@ class Dag:
 
     def boundary(self, members: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """The members that something outside reads, of each set, shape (k, n) in and out."""
-        inside, found = _by_node(members)
-        for node, reads in enumerate(self.reads):
-            outside = ~inside[node]
-            for read in reads:
-                found[read] |= outside
-        return np.ascontiguousarray((found & inside).T)
+        return self.read_by(~members) & members
 
     def next_up(self, members: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """What is outside each set and reads from it, shape (k, n) in and out."""

@@ -3,12 +3,12 @@
 import operator
 import time
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal, SupportsIndex
+from dataclasses import replace
+from typing import Literal, SupportsIndex, TypedDict, Unpack
 
 from pgmo.errors import BudgetError, OptionError
 from pgmo.recompute.planners import chen, kusumoto, min_cut
-from pgmo.recompute.planners.evaluator import Candidate, Evaluator, Found
+from pgmo.recompute.planners.evaluator import Choice, Evaluator, Found
 from pgmo.recompute.planners.graph import Graph
 from pgmo.recompute.planners.lower_sets import Dag, ancestor_sets
 from pgmo.recompute.planners.schedule import simulate
@@ -25,24 +25,12 @@ _FACTORS = (1.0, 1.1, 1.25, 1.5, 2.0, 3.0)  # of the least budget of the dynamic
 _TIME_UNITS = 1500  # of its time axis: what it proposes is evaluated anyway
 
 
-@dataclass(frozen=True)
-class Choice:
-    """What to forget, and what it comes to.
+class SearchFields(TypedDict, total=False):
+    """The keywords of a search; `plan_choice` says what they mean."""
 
-    Args:
-        recomputed: forward operations whose results are forgotten and computed again.
-        peak: bytes, of the schedule (`schedule.simulate`).
-        overhead: cost of what runs twice, as a share of the forward pass.
-        planner: what found it: `default` (nothing is forgotten), `min-cut`, `chen`,
-            `kusumoto-time`, `kusumoto-memory`, or `search`, which improved on one of them.
-        trace: each improvement on the way.
-    """
-
-    recomputed: frozenset[int]
-    peak: int
-    overhead: float
-    planner: str
-    trace: tuple[Found, ...] = ()
+    evaluations: int
+    time_limit: float
+    seed: int
 
 
 def plan_choice(
@@ -52,11 +40,11 @@ def plan_choice(
     evaluations: int = EVALUATIONS,
     time_limit: float = 10.0,
     seed: int = 0,
-    candidates: Sequence[Candidate] | None = None,
+    candidates: Sequence[Choice] | None = None,
 ) -> Choice:
     """The cheapest choice found whose peak is within a budget.
 
-    Candidates of all planners; the cheapest that fits, or the lowest peak when none does, is where
+    Choices of all planners; the cheapest that fits, or the lowest peak when none does, is where
     a local search begins. What it finds is good and not always the best, so that of two budgets the
     larger one may get the dearer choice; `plan_choices` rules that out.
 
@@ -100,7 +88,7 @@ def plan_choice(
     trace = [Found(0, best.peak, best.overhead, best.planner)]
     end = time.monotonic() + time_limit
 
-    def search(start: Candidate, aim: int | None, share: float) -> Candidate:
+    def search(start: Choice, aim: int | None, share: float) -> Choice:
         improved, found = evaluator.search(
             start,
             aim,
@@ -119,17 +107,15 @@ def plan_choice(
             raise _cannot(limit, best, default)
     if best.overhead > 0:
         best = search(best, limit, 1)
-    return _choice(graph, best, trace)
+    return _needed(graph, replace(best, trace=tuple(trace)))
 
 
 def plan_choices(
     graph: Graph,
     budgets: Sequence[SupportsIndex | Literal["min"]],
     *,
-    evaluations: int = EVALUATIONS,
-    time_limit: float = 10.0,
-    seed: int = 0,
-    candidates: Sequence[Candidate] | None = None,
+    candidates: Sequence[Choice] | None = None,
+    **search: Unpack[SearchFields],
 ) -> tuple[Choice, ...]:
     """A choice for each of several budgets: the larger one is never dearer, nor lower its peak.
 
@@ -139,10 +125,8 @@ def plan_choices(
     Args:
         graph: the step.
         budgets: as for `plan_choice`, in any order.
-        evaluations: choices that the search tries for each of them.
-        time_limit: seconds for each of them.
-        seed: of the search.
         candidates: of an earlier `propose` on the same graph, to save the time.
+        search: `evaluations`, `time_limit` and `seed` of `plan_choice`, for each of them.
 
     Returns:
         The choices, in the order of the budgets.
@@ -151,19 +135,12 @@ def plan_choices(
         BudgetError: nothing found fits one of them; says the least peak that was.
         OptionError: an option has a value that cannot be used.
     """
-    limits = [_check(budget, evaluations, time_limit, seed) for budget in budgets]
+    limits = [_check(budget, **search) for budget in budgets]
     known = propose(graph) if candidates is None else candidates
     found: list[Choice] = []
     for limit in sorted({-1 if one is None else one for one in limits}):
         try:
-            choice = plan_choice(
-                graph,
-                "min" if limit < 0 else limit,
-                evaluations=evaluations,
-                time_limit=time_limit,
-                seed=seed,
-                candidates=known,
-            )
+            choice = plan_choice(graph, "min" if limit < 0 else limit, candidates=known, **search)
         except BudgetError:
             if all(one.peak > limit for one in found):
                 raise
@@ -176,22 +153,13 @@ def plan_choices(
     )
 
 
-def curve(
-    graph: Graph,
-    *,
-    points: int = 16,
-    evaluations: int = EVALUATIONS,
-    time_limit: float = 10.0,
-    seed: int = 0,
-) -> tuple[Choice, ...]:
+def curve(graph: Graph, *, points: int = 16, **search: Unpack[SearchFields]) -> tuple[Choice, ...]:
     """What each amount of memory costs: choices from the least peak to no recomputation.
 
     Args:
         graph: the step.
         points: budgets that are planned for, evenly spaced, from 2.
-        evaluations: choices that the search tries for each of them.
-        time_limit: seconds for each of them.
-        seed: of the search.
+        search: `evaluations`, `time_limit` and `seed` of `plan_choice`, for each of them.
 
     Returns:
         Choices of ascending peak and descending overhead, none of which another one beats in both.
@@ -202,30 +170,20 @@ def curve(
     if points < 2:
         raise OptionError(f"a curve of {points} points has no ends; give 2 or more")
     known = propose(graph)
-
-    def plan(*budgets: int | Literal["min"]) -> tuple[Choice, ...]:
-        return plan_choices(
-            graph,
-            budgets,
-            evaluations=evaluations,
-            time_limit=time_limit,
-            seed=seed,
-            candidates=known,
-        )
-
-    (low,) = plan("min")
+    (low,) = plan_choices(graph, ["min"], candidates=known, **search)
     # So that every budget can be met, even where time is short.
-    known.append(Candidate(low.recomputed, low.peak, low.overhead, low.planner))
+    known.append(low)
     most = known[0].peak
-    budgets = (low.peak + (most - low.peak) * i // (points - 1) for i in range(1, points - 1))
-    return tuple(_front([*(_choice(graph, one) for one in known), low, *plan(*budgets)]))
+    budgets = [low.peak + (most - low.peak) * i // (points - 1) for i in range(1, points - 1)]
+    planned = plan_choices(graph, budgets, candidates=known, **search)
+    return tuple(_front([*(_needed(graph, one) for one in known), *planned]))
 
 
 def propose(
     graph: Graph,
     evaluator: Evaluator | None = None,
     planners: Collection[str] = PLANNERS,
-) -> list[Candidate]:
+) -> list[Choice]:
     """The choices of planners over their budgets, evaluated; the first forgets nothing.
 
     Args:
@@ -266,10 +224,9 @@ def _dynamic_programs(dag: Dag) -> Iterator[tuple[frozenset[int], str]]:
                 yield sequence.forgotten(last=last), f"kusumoto-{strategy}"
 
 
-def _choice(graph: Graph, best: Candidate, trace: Sequence[Found] = ()) -> Choice:
+def _needed(graph: Graph, choice: Choice) -> Choice:
     # Without what is chosen and never needed, such as what only a pinned value was needed of.
-    recomputed = simulate(graph, best.recomputed).recomputed
-    return Choice(recomputed, best.peak, best.overhead, best.planner, tuple(trace))
+    return replace(choice, recomputed=simulate(graph, choice.recomputed).recomputed)
 
 
 def _front(choices: Sequence[Choice]) -> list[Choice]:
@@ -281,14 +238,14 @@ def _front(choices: Sequence[Choice]) -> list[Choice]:
     return best
 
 
-def rank(one: Candidate, budget: int | None) -> tuple[float, float, float]:
+def rank(one: Choice, budget: int | None) -> tuple[float, float, float]:
     """The less the better: within the budget by overhead, above it by peak."""
     if budget is not None and one.peak <= budget:
         return (0, one.overhead, one.peak)
     return (1, one.peak, one.overhead)
 
 
-def _cannot(budget: int, least: Candidate, default: Candidate) -> BudgetError:
+def _cannot(budget: int, least: Choice, default: Choice) -> BudgetError:
     return BudgetError(
         f"no recomputation was found that keeps the step within {format_bytes(budget)}: the least "
         f"peak found is {format_bytes(least.peak)}, for {least.overhead:.0%} of the forward pass "
@@ -298,7 +255,10 @@ def _cannot(budget: int, least: Candidate, default: Candidate) -> BudgetError:
 
 
 def _check(
-    budget: SupportsIndex | str, evaluations: int, time_limit: float, seed: int
+    budget: SupportsIndex | str,
+    evaluations: int = EVALUATIONS,
+    time_limit: float = 10.0,
+    seed: int = 0,
 ) -> int | None:
     """The budget in bytes; None for the least peak."""
     if evaluations < 1:

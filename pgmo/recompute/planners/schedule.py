@@ -39,19 +39,10 @@ class Schedule:
         live: bytes alive while each step runs, shape (k,).
 
     Example:
-        >>> from pgmo.recompute.planners.graph import Operation, Value
-        >>> graph = Graph(
-        ...     operations=(
-        ...         Operation("exp", (0,), (1,)),
-        ...         Operation("sum", (1,), (2,)),
-        ...         Operation("exp_backward", (1, 2), (3,)),
-        ...     ),
-        ...     values=(Value(64, -1), Value(64, 0), Value(4, 1), Value(64, 2, result=True)),
-        ...     forward=2,
-        ... )
-        >>> simulate(graph)
+        >>> from pgmo.recompute.planners.graph import EXAMPLE
+        >>> simulate(EXAMPLE)
         Schedule(3 steps, peak 132 B, overhead 0.0 %)
-        >>> simulate(graph, {0}).operations.tolist()
+        >>> simulate(EXAMPLE, {0}).operations.tolist()
         [0, 1, 0, 2]
     """
 

@@ -17,8 +17,9 @@ from pgmo.recompute.capture.costs import modelled
 from pgmo.recompute.capture.divide import CONVOLUTION_BACKWARD, dividable, divide, helpful, needed
 from pgmo.recompute.capture.joint_graph import Captured, capture, refuse_unplannable
 from pgmo.recompute.planners.budget import Budget, Share
+from pgmo.recompute.planners.evaluator import Choice
 from pgmo.recompute.planners.graph import Graph
-from pgmo.recompute.planners.planning import PLANNERS, Choice, plan_choice, propose, rank
+from pgmo.recompute.planners.planning import PLANNERS, plan_choice, propose, rank
 from pgmo.recompute.planners.schedule import Schedule, simulate
 from pgmo.units import format_bytes
 
@@ -49,7 +50,7 @@ def _best_of(name: str, graph: Graph, budget: int | Literal["min"]) -> Choice:
             f"the planner {name} finds nothing within {format_bytes(limit)}: its least peak "
             f"is {format_bytes(best.peak)} ({best.peak} bytes). Give that, or planner='search'"
         )
-    return Choice(best.recomputed, best.peak, best.overhead, best.planner)
+    return best
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 import itertools
 from contextlib import ContextDecorator, ExitStack
-from types import TracebackType
 
 import torch
 
@@ -47,12 +46,7 @@ class forget(ContextDecorator):  # noqa: N801  (it is used like a function)
         self._open.append((next(_numbers), len_of_graph(), stack))
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         number, first, stack = self._open.pop()
         stack.close()
         if traced_graph() is not None:

@@ -3,21 +3,18 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pgmo.profiler.profile import Profile
-from pgmo.report.findings.attribution import OTHERS, Peak, alive, hold
-from pgmo.report.findings.drift import Drift
-from pgmo.report.findings.failures import Failure
-from pgmo.report.findings.fragmentation import Fragmentation
-from pgmo.report.findings.leaks import Leaks
+from pgmo.report.findings.attribution import OTHERS, alive, hold
 from pgmo.report.findings.origins import UNTAGGED
-from pgmo.report.findings.reserved import Reservation
-from pgmo.report.findings.residents import Residents
-from pgmo.report.findings.streams import StreamUse
 from pgmo.units import format_bytes
+
+if TYPE_CHECKING:
+    from pgmo.report.summary import Explanation
 
 
 @dataclass(frozen=True)
@@ -41,23 +38,20 @@ class Hint:
 
 @dataclass(frozen=True, eq=False)
 class Facts:
-    """What the rules look at; see `pgmo.report.summary.Explanation` for the fields."""
+    """What the rules look at: a profile, and what is told of it so far, without hints."""
 
     profile: Profile
-    peak: Peak
-    residents: Residents
-    leaks: Leaks
-    drift: Drift
-    streams: tuple[StreamUse, ...]
-    reserved: dict[str, Reservation]
-    fragmentation: Fragmentation | None
-    failures: tuple[Failure, ...]
-    arena: int | None
+    told: "Explanation"
+
+    @property
+    def arena(self) -> int | None:
+        """Bytes that the plan needs, if there is one."""
+        return None if self.told.plan is None else self.told.plan.arena
 
     @cached_property
     def copies(self) -> NDArray[np.int64]:
         """How often each block is alive at the peak, shape (n,)."""
-        return alive(self.profile, self.peak.tick)
+        return alive(self.profile, self.told.peak.tick)
 
     @property
     def before(self) -> NDArray[np.int64]:
@@ -66,7 +60,7 @@ class Facts:
 
     @property
     def _own(self) -> NDArray[np.int64]:
-        tick = self.peak.tick
+        tick = self.told.peak.tick
         return np.asarray((self.profile.start <= tick) & (tick < self.profile.end), np.int64)
 
     def born(self, phase: str) -> NDArray[np.bool_]:
@@ -84,15 +78,15 @@ class Facts:
 
     def share(self, size: int) -> float:
         """A part of the peak."""
-        return size / self.peak.size if self.peak.size else 0.0
+        return size / self.told.peak.size if self.told.peak.size else 0.0
 
     def matters(self, size: int, least: float) -> bool:
         """Whether it is that part of the peak, and a hundredth of all known memory.
 
         Beside a large model, what an iteration needs may be next to nothing.
         """
-        known = self.peak.size + self.residents.size
-        return bool(self.peak.size) and self.share(size) >= least and size >= known / 100
+        known = self.told.peak.size + self.told.residents.size
+        return bool(self.told.peak.size) and self.share(size) >= least and size >= known / 100
 
     @property
     def is_expandable(self) -> bool:

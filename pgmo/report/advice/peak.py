@@ -16,7 +16,7 @@ _LOSS = ("log_softmax", "cross_entropy", "nll_loss", "softmax_backward")
 def activations(facts: Facts) -> Hint | None:
     """Applies if two fifths of the peak or more were saved for the backward pass."""
     saved = np.zeros(len(facts.profile), np.int64)
-    for block in find_idle(facts.profile, facts.peak.tick, top=None):
+    for block in find_idle(facts.profile, facts.told.peak.tick, top=None):
         if block.saved:
             saved[block.row] = facts.copies[block.row]
     size = facts.size(saved)
@@ -51,8 +51,8 @@ def logits(facts: Facts) -> Hint | None:
 
 def optimizer_state(facts: Facts) -> Hint | None:
     """Applies if three tenths or more of all known memory are optimizer state."""
-    size = sum(one.size for one in facts.residents.phases if one.name == "optimizer")
-    total = facts.peak.size + facts.residents.size
+    size = sum(one.size for one in facts.told.residents.phases if one.name == "optimizer")
+    total = facts.told.peak.size + facts.told.residents.size
     if not total or size / total < 0.3:
         return None
     return Hint(

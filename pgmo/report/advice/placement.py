@@ -8,7 +8,7 @@ from pgmo.units import format_bytes
 
 def fragmented(facts: Facts) -> Hint | None:
     """Applies if a tenth and 16 MiB or more of what the framework reserves holds no block."""
-    seen, told = facts.fragmentation, facts.reserved.get("default")
+    seen, told = facts.told.fragmentation, facts.told.reserved.get("default")
     if facts.profile.meta.device.startswith("cpu"):
         return None  # its allocator gives each block back to the system
     if seen is not None:
@@ -20,7 +20,7 @@ def fragmented(facts: Facts) -> Hint | None:
     waste = reserved - used
     if waste < max(reserved // 10, 16 * 2**20):
         return None
-    other = facts.reserved.get("expandable")
+    other = facts.told.reserved.get("expandable")
     expandable = ""
     if seen is None and other is not None and other.failed is None:
         expandable = f" (with expandable_segments:True {format_bytes(other.peak)})"
@@ -39,7 +39,7 @@ def fragmented(facts: Facts) -> Hint | None:
 def two_slots(facts: Facts) -> Hint | None:
     """Applies if a plan is a fiftieth above the bound and blocks outlive an iteration."""
     double = facts.profile.turns == 2
-    over = 0 if facts.arena is None else facts.arena - facts.peak.size
+    over = 0 if facts.arena is None else facts.arena - facts.told.peak.size
     if not double.any() or not facts.matters(over, 0.02):
         return None
     size = facts.size(double.astype(np.int64))
@@ -56,10 +56,10 @@ def two_slots(facts: Facts) -> Hint | None:
 
 def several_streams(facts: Facts) -> Hint | None:
     """Applies if blocks that cannot share memory across streams cost a fiftieth of the peak."""
-    if len(facts.streams) < 2:
+    if len(facts.told.streams) < 2:
         return None
-    apart = sum(use.max_load for use in facts.streams) - facts.peak.size
-    shared = sum(use.shared_size for use in facts.streams)
+    apart = sum(use.max_load for use in facts.told.streams) - facts.told.peak.size
+    shared = sum(use.shared_size for use in facts.told.streams)
     if not facts.matters(apart + shared, 0.02):
         return None
     used = ""
@@ -67,8 +67,8 @@ def several_streams(facts: Facts) -> Hint | None:
         used = f"; {format_bytes(shared)} are used on several streams and stay with the framework"
     return Hint(
         "Several streams",
-        f"{len(facts.streams)} streams request memory. They take none of each other's, which costs "
-        f"{format_bytes(apart)}{used}. Fewer side streams, or tensors allocated on the stream that "
-        "uses them, help.",
+        f"{len(facts.told.streams)} streams request memory. They take none of each other's, which "
+        f"costs {format_bytes(apart)}{used}. Fewer side streams, or tensors allocated on the "
+        "stream that uses them, help.",
         apart + shared,
     )

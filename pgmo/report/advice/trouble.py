@@ -9,13 +9,13 @@ _SCALAR = 1024
 
 def leaking(facts: Facts) -> Hint | None:
     """Applies if blocks accumulate that are more than single numbers."""
-    found = [leak for leak in facts.leaks.found if leak.size > _SCALAR * leak.blocks]
+    found = [leak for leak in facts.told.leaks.found if leak.size > _SCALAR * leak.blocks]
     if not found:
         return None
     growth = sum(leak.growth for leak in found)
     return Hint(
         "Memory leaks",
-        f"{format_bytes(growth)} stay behind in each {facts.leaks.per}, most of it from "
+        f"{format_bytes(growth)} stay behind in each {facts.told.leaks.per}, most of it from "
         f"{found[0].origin}. Look for a list, a cache or a closure that keeps these tensors, and "
         "keep a detached copy on the CPU or nothing instead.",
         round(growth),
@@ -24,13 +24,13 @@ def leaking(facts: Facts) -> Hint | None:
 
 def numbers_kept(facts: Facts) -> Hint | None:
     """Applies if small blocks accumulate: losses that are summed or listed as tensors."""
-    found = [leak for leak in facts.leaks.found if leak.size <= _SCALAR * leak.blocks]
+    found = [leak for leak in facts.told.leaks.found if leak.size <= _SCALAR * leak.blocks]
     if not found:
         return None
     growth = sum(leak.growth for leak in found)
     return Hint(
         "A number is kept as a tensor",
-        f"{format_bytes(growth)} in small blocks stay behind in each {facts.leaks.per}, from "
+        f"{format_bytes(growth)} in small blocks stay behind in each {facts.told.leaks.per}, from "
         f"{found[0].origin}. If it is a loss that is summed or put into a list, use loss.item() "
         "or loss.detach(): a loss that is not detached keeps its whole graph.",
         round(growth),
@@ -39,9 +39,9 @@ def numbers_kept(facts: Facts) -> Hint | None:
 
 def ran_out(facts: Facts) -> Hint | None:
     """Applies if a request of the trace ran out of memory."""
-    if not facts.failures:
+    if not facts.told.failures:
         return None
-    one = facts.failures[0]
+    one = facts.told.failures[0]
     asked = f" of {format_bytes(one.size)}" if one.size else ""
     unused = ""
     if one.reserved:
@@ -61,7 +61,7 @@ def ran_out(facts: Facts) -> Hint | None:
 
 def varying_sizes(facts: Facts) -> Hint | None:
     """Applies if blocks vary in size, or most iterations differ from the one before."""
-    drift = facts.drift
+    drift = facts.told.drift
     restless = len(drift.steps) > 1 and drift.changed > len(drift.steps) // 2
     if not drift.varying and not restless:
         return None

@@ -63,18 +63,10 @@ def _of_profile(profile: Profile) -> dict[str, Any]:
 
 
 def _of_plan(plan: Plan) -> dict[str, Any]:
+    figures = ("ticks", "circular", "arena", "max_load", "bound", "optimal", "alignment", "solver")
     return {
         "kind": "plan",
         "pgmo_version": __version__,
-        "ticks": plan.ticks,
-        "circular": plan.circular,
-        "arena": plan.arena,
-        "max_load": plan.max_load,
-        "bound": plan.bound,
-        "optimal": plan.optimal,
-        "alignment": plan.alignment,
-        "solver": plan.solver,
-        "seconds": plan.seconds,
-        "fingerprint": plan.fingerprint,
+        **{name: getattr(plan, name) for name in (*figures, "seconds", "fingerprint")},
         "meta": asdict(plan.meta),
     }

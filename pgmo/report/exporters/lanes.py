@@ -6,6 +6,9 @@ from heapq import heappush, heapreplace
 import numpy as np
 from numpy.typing import NDArray
 
+from pgmo.packing.plan import UNPLANNED, Plan
+from pgmo.profiler.profile import NEVER, Profile
+
 MOST_LANES = 1000
 """Different addresses up to which each has a lane of its own; viewers get slow with more."""
 
@@ -89,3 +92,31 @@ def in_one_turn(start: _Column, end: _Column, ticks: int) -> tuple[_Column, _Col
         ends.append(high[there])
         of.append(rows[there])
     return np.concatenate(begins), np.concatenate(ends), np.concatenate(of)
+
+
+def slots_in_one_turn(
+    source: Profile | Plan, rows: _Column
+) -> tuple[_Column, _Column, _Column, _Column]:
+    """The stays of some blocks in the steady state, what wraps in two parts.
+
+    Both slots of a block that outlives a period are taken all the time.
+
+    Returns:
+        Begin, end, row and offset of each, shape (p,); a profile has no offsets.
+
+    Example:
+        >>> profile = Profile.from_columns(size=[64], start=[1], end=[3], ticks=2)
+        >>> [column.tolist() for column in slots_in_one_turn(profile, np.array([0]))]
+        [[1, 0], [2, 1], [0, 0], [-1, -1]]
+    """
+    ticks, start = source.ticks, source.start[rows]
+    end = np.where(source.end[rows] == NEVER, ticks, source.end[rows])
+    twice = np.flatnonzero((end - start > ticks) & ~source.shared[rows])
+    start[twice], end[twice] = 0, ticks
+    begin, end, of = in_one_turn(start, end, ticks)
+    row = np.concatenate([rows[of], rows[twice]])
+    offset = np.full(len(row), UNPLANNED)
+    if isinstance(source, Plan):
+        offset = np.concatenate([source.offset[rows[of]], source.alternate[rows[twice]]])
+    begin = np.concatenate([begin, np.zeros_like(twice)])
+    return begin, np.concatenate([end, np.full_like(twice, ticks)]), row, offset

@@ -11,28 +11,17 @@ those that several streams use.
 """
 
 import csv
-from dataclasses import dataclass
 from typing import TextIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pgmo.errors import OptionError
-from pgmo.packing.plan import UNPLANNED, Plan
+from pgmo.packing.plan import Plan
 from pgmo.profiler.profile import NEVER, Profile
+from pgmo.report.exporters.lanes import slots_in_one_turn
 
 _Column = NDArray[np.int64]
-
-
-@dataclass(frozen=True, eq=False)
-class _Pieces:
-    """Stays of slots on the line, all of shape (p,): `number` counts those of one block."""
-
-    row: _Column
-    number: _Column
-    lower: _Column
-    upper: _Column
-    offset: _Column
 
 
 def write_minimalloc(
@@ -78,56 +67,23 @@ def write_minimalloc(
     if not chosen.any():
         named = "" if stream is None else f" on stream {stream} (streams: {streams.tolist()})"
         raise OptionError(f"there is no block to place{named}; look at them with `pgmo stats`")
-    pieces = _cut_open(source, np.flatnonzero(chosen))
-    size = -(-source.size[pieces.row] // alignment) * alignment
+    lower, upper, row, offset = slots_in_one_turn(source, np.flatnonzero(chosen))
+    order = np.argsort(row, kind="stable")
+    row = row[order]
+    number = np.arange(len(row)) - np.searchsorted(row, row)  # of the pieces of one block
+    size = -(-source.size[row] // alignment) * alignment
+    columns = [row, number, lower[order], upper[order], size, *([offset[order]] if is_plan else [])]
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(["id", "lower", "upper", "size", *(["offset"] if is_plan else [])])
-    for row, number, lower, upper, one, offset in zip(
-        *(column.tolist() for column in (pieces.row, pieces.number, pieces.lower, pieces.upper)),
-        size.tolist(),
-        pieces.offset.tolist(),
-        strict=True,
-    ):
-        name = f"{row}.{number}" if number else str(row)
-        writer.writerow([name, lower, upper, one, *([offset] if is_plan else [])])
-    return _notes(source, pieces, left_out, len(streams) if stream is None else 1, alignment)
-
-
-def _cut_open(source: Profile | Plan, rows: _Column) -> _Pieces:
-    """The pieces of some rows, in the order of the rows.
-
-    A block that outlives a period has two slots, each taken for the whole period.
-    """
-    ticks = source.ticks
-    start, end = source.start[rows], source.end[rows]
-    twice = end - start > ticks
-    wraps = ~twice & (end > ticks)
-    offset = source.offset if isinstance(source, Plan) else np.full(len(source), UNPLANNED)
-    other = source.alternate if isinstance(source, Plan) else offset
-    first = (
-        rows,
-        np.zeros_like(rows),
-        np.where(twice, 0, start),
-        np.where(twice, ticks, np.minimum(end, ticks)),
-        offset[rows],
-    )
-    two = rows[twice | wraps]
-    second = (
-        two,
-        np.ones_like(two),
-        np.zeros_like(two),
-        np.where(twice, ticks, end - ticks)[twice | wraps],
-        np.where(twice, other[rows], offset[rows])[twice | wraps],
-    )
-    columns = [np.concatenate(pair) for pair in zip(first, second, strict=True)]
-    order = np.lexsort((columns[1], columns[0]))
-    return _Pieces(*(column[order] for column in columns))
+    for block, piece, *cells in zip(*(column.tolist() for column in columns), strict=True):
+        writer.writerow([f"{block}.{piece}" if piece else str(block), *cells])
+    lone = len(streams) if stream is None else 1
+    return _notes(source, row[number > 0], left_out, lone, alignment)
 
 
 def _notes(
-    source: Profile | Plan, pieces: _Pieces, left_out: int, streams: int, alignment: int
+    source: Profile | Plan, rows: _Column, left_out: int, streams: int, alignment: int
 ) -> list[str]:
-    rows = pieces.row[pieces.number > 0]
     twice = int((source.end[rows] - source.start[rows] > source.ticks).sum())
     notes = []
     if len(rows) > twice:

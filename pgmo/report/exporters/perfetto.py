@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from pgmo.packing.plan import UNPLANNED, Plan
 from pgmo.profiler.profile import NEVER, Profile
 from pgmo.report.exporters.document import write_with_list
-from pgmo.report.exporters.lanes import in_lanes, in_one_turn
+from pgmo.report.exporters.lanes import in_lanes, in_one_turn, slots_in_one_turn
 from pgmo.report.exporters.rows import NOBODY
 from pgmo.units import format_bytes
 from pgmo.version import __version__
@@ -99,24 +99,12 @@ def _process(
 
 def _bars(source: Profile | Plan, rows: _Column) -> tuple[_Column, _Column, _Column, _Column]:
     """Begin, end, row and place of everything to draw, each of shape (p,)."""
-    ticks = source.ticks
-    start, end = source.start[rows], source.end[rows]
-    end = np.where(end == NEVER, ticks, end)
-    if isinstance(source, Profile):
-        begin, end, of = in_one_turn(start, end, ticks)
-        place = source.address[rows[of]]
-        return begin, end, rows[of], np.where(place > 0, place, UNPLANNED)
-    # Both slots of a block that outlives a period are taken all the time.
-    twice = (source.alternate[rows] != UNPLANNED).nonzero()[0]
-    start, end = start.copy(), end.copy()
-    start[twice], end[twice] = 0, ticks
-    begin, end, of = in_one_turn(start, end, ticks)
-    return (
-        np.concatenate([begin, np.zeros_like(twice)]),
-        np.concatenate([end, np.full_like(twice, ticks)]),
-        np.concatenate([rows[of], rows[twice]]),
-        np.concatenate([source.offset[rows[of]], source.alternate[rows[twice]]]),
-    )
+    if isinstance(source, Plan):
+        return slots_in_one_turn(source, rows)
+    end = np.where(source.end[rows] == NEVER, source.ticks, source.end[rows])
+    begin, end, of = in_one_turn(source.start[rows], end, source.ticks)
+    place = source.address[rows[of]]
+    return begin, end, rows[of], np.where(place > 0, place, UNPLANNED)
 
 
 def _counter(

@@ -50,10 +50,6 @@ class History:
         blocks = Blocks(self.born, self.gone, self.released, np.zeros(len(self), np.bool_))
         return live_bytes(self.trace, blocks)
 
-    def alive_after(self, row: int) -> NDArray[np.bool_]:
-        """Which blocks are alive after a row of the trace, shape (b,)."""
-        return np.asarray((self.born <= row) & ((self.gone == ALIVE) | (self.gone > row)), np.bool_)
-
 
 def follow(trace: Trace) -> History:
     """Finds out when each block of a trace ends.

@@ -186,8 +186,8 @@ def _of_trace(history: History) -> Leaks:
     stayed = (history.gone == ALIVE) & (history.iteration >= 0)
     guessed = history.trace.marked_by == MarkedBy.PERIOD
     rows = np.flatnonzero(stayed)
-    found = []
-    for name, group in _groups(history, rows).items():
+    tags, found = history.trace.tags, []
+    for name, group in _groups(tags, history.tag, history.size, rows).items():
         born = history.iteration[group]
         inside = group[(born >= 1) & (born < stop)]
         per_iteration = np.bincount(
@@ -202,7 +202,7 @@ def _of_trace(history: History) -> Leaks:
         found.append(
             Leak(
                 origin=name,
-                tag=_tag(history, group),
+                tag=_first_tag(tags, history.tag[group]),
                 blocks=len(group),
                 size=int(history.size[group].sum()),
                 growth=float(per_iteration.mean()),
@@ -227,19 +227,13 @@ def _confidence(share: float, certain: bool) -> str:
 def _of_iteration(profile: Profile) -> Leaks:
     """The persistent blocks of a steady iteration."""
     found = []
-    groups: dict[str, list[int]] = {}
     rows = np.flatnonzero(profile.persistent)
-    for row, name in zip(
-        rows.tolist(), _names(profile.tags, profile.tag[rows], profile.size[rows]), strict=True
-    ):
-        groups.setdefault(name, []).append(row)
-    for name, group in groups.items():
+    for name, group in _groups(profile.tags, profile.tag, profile.size, rows).items():
         size = int(profile.size[group].sum())
-        tag = int(profile.tag[group[0]])
         found.append(
             Leak(
                 origin=name,
-                tag=profile.tags[tag] if tag >= 0 else None,
+                tag=_first_tag(profile.tags, profile.tag[group]),
                 blocks=len(group),
                 size=size,
                 growth=float(size),
@@ -251,10 +245,15 @@ def _of_iteration(profile: Profile) -> Leaks:
     return Leaks(_ordered(found), True, "one iteration of a steady profile", _live(profile))
 
 
-def _groups(history: History, rows: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
-    names = _names(history.trace.tags, history.tag[rows], history.size[rows])
+def _groups(
+    tags: Sequence[Tag],
+    tag: NDArray[np.int32],
+    size: NDArray[np.int64],
+    rows: NDArray[np.int64],
+) -> dict[str, NDArray[np.int64]]:
+    """Rows by the origins of their blocks."""
     groups: dict[str, list[int]] = {}
-    for row, name in zip(rows.tolist(), names, strict=True):
+    for row, name in zip(rows.tolist(), _names(tags, tag[rows], size[rows]), strict=True):
         groups.setdefault(name, []).append(row)
     return {name: np.array(group) for name, group in groups.items()}
 
@@ -269,26 +268,20 @@ def _names(tags: Sequence[Tag], tag: NDArray[np.int32], size: NDArray[np.int64])
     return names
 
 
-def _tag(history: History, group: NDArray[np.int64]) -> Tag | None:
-    tag = int(history.tag[group[0]])
-    return history.trace.tags[tag] if tag >= 0 else None
+def _first_tag(tags: Sequence[Tag], tag: NDArray[np.int32]) -> Tag | None:
+    return tags[tag[0]] if tag[0] >= 0 else None
 
 
 def _held(profile: Profile) -> dict[str, tuple[Tag | None, int, int]]:
     """What is alive when a profile ends, by origin: its tag, bytes and blocks."""
+    tags, tag, size, kept = profile.tags, profile.tag, profile.size, profile.persistent
     if profile.trace is not None:
         history = follow(profile.trace)
-        rows = np.flatnonzero(history.gone == ALIVE)
-        tags, tag, size = history.trace.tags, history.tag[rows], history.size[rows]
-    else:
-        kept = profile.persistent
-        tags, tag, size = profile.tags, profile.tag[kept], profile.size[kept]
-    held: dict[str, tuple[Tag | None, int, int]] = {}
-    rows_of = zip(_names(tags, tag, size), tag.tolist(), size.tolist(), strict=True)
-    for name, one, count in rows_of:
-        _, bytes_so_far, blocks = held.get(name, (None, 0, 0))
-        held[name] = (tags[one] if one >= 0 else None, bytes_so_far + count, blocks + 1)
-    return held
+        tags, tag, size, kept = history.trace.tags, history.tag, history.size, history.gone == ALIVE
+    return {
+        name: (_first_tag(tags, tag[group]), int(size[group].sum()), len(group))
+        for name, group in _groups(tags, tag, size, np.flatnonzero(kept)).items()
+    }
 
 
 def _live(profile: Profile) -> int:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pgmo.profiler.trace import Event, Trace
+from pgmo.report.findings.attribution import rank
 from pgmo.report.findings.origins import By, names_of_tags
 
 
@@ -53,11 +54,6 @@ def time_by(trace: Trace, by: By = "op", top: int = 10) -> tuple[Duration, ...]:
         return ()
     until = np.append(trace.time[rows[1:]], trace.time[-1])
     passed = np.maximum(until - trace.time[rows], 0)
-    sums: dict[str, list[int]] = {}
     names = names_of_tags(trace.tags, trace.tag[rows], by)
-    for name, time in zip(names, passed.tolist(), strict=True):
-        entry = sums.setdefault(name, [0, 0])
-        entry[0] += 1
-        entry[1] += time
-    ranked = sorted(sums.items(), key=lambda item: (-item[1][1], item[0]))
-    return tuple(Duration(name, *entry) for name, entry in ranked[:top])
+    ranked = rank((name, time, 1) for name, time in zip(names, passed.tolist(), strict=True))
+    return tuple(Duration(one.name, one.blocks, one.size) for one in ranked[:top])

@@ -9,13 +9,14 @@ address                      bytes
 """
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pgmo.packing.plan import UNPLANNED, Plan
 from pgmo.profiler.profile import Profile
+from pgmo.report.exporters.lanes import slots_in_one_turn
 from pgmo.units import format_bytes
 
 WIDTH, HEIGHT = 720, 240
@@ -62,7 +63,7 @@ def load_picture(profile: Profile) -> tuple[str, dict[str, int]]:
         return _frame("", profile.ticks, "0 B"), {}
     peak = int(total.argmax())
     edges = _bins(profile.ticks)
-    chosen = [low + int(total[low:high].argmax()) for low, high in _pairs(edges)]
+    chosen = [low + int(total[low:high].argmax()) for low, high in itertools.pairwise(edges)]
     stacked = np.zeros(len(chosen), np.int64)
     shapes = []
     for name, curve in curves.items():
@@ -115,7 +116,8 @@ def plan_picture(plan: Plan) -> tuple[str, dict[str, int], int]:
         rows = placed[largest[kind[largest] == number]]
         upwards = rows[np.argsort(plan.offset[rows], kind="stable")]
         for turn, opacity in enumerate(_TINTS):  # to tell neighbours apart
-            corners = _rectangles(plan, upwards[turn :: len(_TINTS)])
+            begin, end, row, offset = slots_in_one_turn(plan, upwards[turn :: len(_TINTS)])
+            corners = np.stack([begin, end, offset, plan.size[row]], axis=1).tolist()
             path = "".join(_rectangle(plan, *one) for one in corners)
             if path:
                 shapes.append(f'<path d="{path}" fill="{colour}" fill-opacity="{opacity}"/>')
@@ -124,20 +126,6 @@ def plan_picture(plan: Plan) -> tuple[str, dict[str, int], int]:
         shapes.append(f'<path d="M0 {y:.1f}H{WIDTH}" stroke="currentColor" stroke-dasharray="4"/>')
     svg = _frame("".join(shapes), plan.ticks, format_bytes(plan.arena))
     return svg, {name: count for name, count in counts.items() if count}, len(largest)
-
-
-def _rectangles(plan: Plan, rows: NDArray[np.int64]) -> Iterable[tuple[int, int, int, int]]:
-    """Start, end, offset and size, within one turn: what wraps comes in two parts."""
-    for row in rows.tolist():
-        start, end, size = int(plan.start[row]), int(plan.end[row]), int(plan.size[row])
-        offset, alternate = int(plan.offset[row]), int(plan.alternate[row])
-        if alternate != UNPLANNED:  # one of the two slots is taken at any time
-            yield 0, plan.ticks, offset, size
-            yield 0, plan.ticks, alternate, size
-        else:
-            yield start, min(end, plan.ticks), offset, size
-            if end > plan.ticks:
-                yield 0, end - plan.ticks, offset, size
 
 
 def _rectangle(plan: Plan, start: int, end: int, offset: int, size: int) -> str:
@@ -153,10 +141,6 @@ def _bins(ticks: int) -> list[int]:
         np.linspace(0, ticks, min(ticks, MOST_COLUMNS) + 1).astype(int)
     ).tolist()
     return edges
-
-
-def _pairs(edges: Sequence[int]) -> Iterable[tuple[int, int]]:
-    return itertools.pairwise(edges)
 
 
 def _area(edges: Sequence[int], level: NDArray[np.float64], colour: str) -> str:

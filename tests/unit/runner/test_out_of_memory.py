@@ -1,9 +1,10 @@
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from pgmo.profiler.profile import Profile
-from pgmo.runner.out_of_memory import is_out_of_memory, keeping_out_of_memory, look_at
+from pgmo.runner.out_of_memory import is_out_of_memory, look_at, save_out_of_memory, tell
 from tests.unit.allocator.simulated import LAYERS, Loop, SimulatedAdapter, open_session, run
 
 MESSAGE = "CUDA error: out of memory"
@@ -65,12 +66,23 @@ def test_the_command_is_for_the_most_telling_file():
     assert look_at([files[2]]) is None
 
 
+@contextmanager
+def keeping(*sessions, folder):
+    """What `pgmo run` and the callbacks do when an error comes."""
+    try:
+        yield
+    except BaseException as error:
+        if is_out_of_memory(error):
+            tell(save_out_of_memory(error, sessions, folder))
+        raise
+
+
 def test_a_block_that_ends_for_want_of_memory_keeps_what_is_known(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setenv("RANK", "1")
     framework = SimulatedAdapter()
     with pytest.raises(MemoryError), open_session(framework) as session:
-        with keeping_out_of_memory(session, folder=tmp_path / "kept"):
+        with keeping(session, folder=tmp_path / "kept"):
             run(Loop(framework, LAYERS), session, 2)
             framework.request(4711)
             raise MemoryError("no more")
@@ -83,7 +95,7 @@ def test_a_block_that_ends_for_want_of_memory_keeps_what_is_known(tmp_path, monk
 
 
 def test_a_block_that_fails_for_another_reason_keeps_nothing(tmp_path):
-    with pytest.raises(KeyError), keeping_out_of_memory(folder=tmp_path):
+    with pytest.raises(KeyError), keeping(folder=tmp_path):
         raise KeyError("x")
     assert not list(tmp_path.iterdir())
 
@@ -92,7 +104,7 @@ def test_where_nothing_can_be_written_the_error_still_comes(tmp_path, capsys):
     (tmp_path / "kept").write_text("a file")
     framework = SimulatedAdapter()
     with pytest.raises(MemoryError, match="no more"), open_session(framework) as session:
-        with keeping_out_of_memory(session, folder=tmp_path / "kept"):
+        with keeping(session, folder=tmp_path / "kept"):
             run(Loop(framework, LAYERS), session, 1)
             raise MemoryError("no more")
     assert "could not be written" in capsys.readouterr().err

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from pgmo.recompute.planners.chen import articulation_points, cut, square_root, sweep
+from pgmo.recompute.planners.chen import articulation_points, cut, sweep
 from pgmo.recompute.planners.lower_sets import Dag
 from pgmo.recompute.planners.schedule import simulate
 from tests.unit.recompute.graphs import chain
@@ -14,7 +14,7 @@ from tests.unit.recompute.planners.test_lower_sets import dags
 @pytest.mark.parametrize("length", [16, 64, 256, 1024])
 def test_peak_of_a_chain_grows_with_the_square_root(length: int) -> None:
     graph = chain(length, size=1)
-    segments = square_root(Dag.of(graph))
+    segments = next(sweep(Dag.of(graph)))
     schedule = simulate(graph, segments.forgotten(last=False))
     root = length**0.5
     assert root - 3 <= len(segments.cuts) <= root + 1

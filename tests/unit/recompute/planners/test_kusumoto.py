@@ -13,7 +13,7 @@ from pgmo.recompute.planners.kusumoto import DynamicProgram, Sequence
 from pgmo.recompute.planners.lower_sets import Dag, all_lower_sets, ancestor_sets
 from pgmo.recompute.planners.schedule import simulate
 from tests.unit.recompute.graphs import chain
-from tests.unit.recompute.planners.test_lower_sets import as_sets, dags
+from tests.unit.recompute.planners.test_lower_sets import as_sets, dags, readers
 
 
 def formula(dag: Dag, path: list[set[int]]) -> tuple[float, int]:
@@ -23,12 +23,12 @@ def formula(dag: Dag, path: list[set[int]]) -> tuple[float, int]:
         return int(sum(dag.size[one] for one in nodes))
 
     def edge(members: set[int]) -> set[int]:
-        return {one for one in members if set(dag.readers[one]) - members}
+        return {one for one in members if readers(dag, one) - members}
 
     overhead, peak, cached = 0.0, 0, set[int]()
     for before, after in pairwise(path):
         block = after - before
-        above = {one for node in after for one in dag.readers[node]} - after
+        above = {one for node in after for one in readers(dag, node)} - after
         read = {one for node in above for one in dag.reads[node]} - after
         overhead += float(sum(dag.cost[one] for one in block - edge(after)))
         peak = max(peak, size(cached) + 2 * size(block) + size(above) + size(read))
@@ -89,7 +89,7 @@ def test_what_is_cached_is_what_later_blocks_read(dag: Dag) -> None:
     home = {one: number for number, block in enumerate(sequence.blocks) for one in block}
     assert len(home) == len(dag)
     for node in range(len(dag)):
-        later = any(home[reader] > home[node] for reader in dag.readers[node])
+        later = any(home[reader] > home[node] for reader in readers(dag, node))
         assert (node in sequence.cached) == later
     assert sequence.forgotten() == set(home) - sequence.cached
     assert sequence.forgotten(last=False) == sequence.forgotten() - set(sequence.blocks[-1])

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pgmo
-from pgmo.recompute.planners.evaluator import Candidate, Evaluator
+from pgmo.recompute.planners.evaluator import Choice, Evaluator
 from pgmo.recompute.planners.graph import Graph, Operation, Value
 from pgmo.recompute.planners.planning import (
     PLANNERS,
@@ -47,7 +47,7 @@ def test_choice_keeps_its_promises(graph: Graph, share: float, seed: int) -> Non
     assert least.peak <= min(one.peak for one in proposed)
     budget = int(least.peak + share * (proposed[0].peak - least.peak))
     # With the least one as a candidate, for a search of another length may miss it.
-    known = [*proposed, Candidate(least.recomputed, least.peak, least.overhead, least.planner)]
+    known = [*proposed, Choice(least.recomputed, least.peak, least.overhead, least.planner)]
     choice = plan_choice(graph, budget, evaluations=2000, seed=seed, candidates=known)
     schedule = simulate(graph, choice.recomputed)
     assert schedule.recomputed == choice.recomputed
@@ -159,7 +159,7 @@ def test_several_budgets_are_met_as_well_as_one() -> None:
 
 def test_candidates_are_judged_anew() -> None:
     graph = chain(20)
-    lie = Candidate(frozenset({3, 900}), peak=1, overhead=0.0, planner="lie")
+    lie = Choice(frozenset({3, 900}), peak=1, overhead=0.0, planner="lie")
     choice = plan_choice(graph, 150, evaluations=2000, candidates=[lie])
     assert simulate(graph, choice.recomputed).peak == choice.peak <= 150
     assert plan_choice(graph, 150, evaluations=2000, candidates=[]).peak <= 150

@@ -8,7 +8,7 @@ from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 import pgmo  # noqa: E402
 from pgmo.profiler.tagging import origin  # noqa: E402
 from pgmo.profiler.tagging.tags import Tagger  # noqa: E402
-from pgmo.recompute.planners.planning import Choice  # noqa: E402
+from pgmo.recompute.planners.evaluator import Choice  # noqa: E402
 from tests.unit.profiler.networks import Log  # noqa: E402
 
 X = torch.linspace(-1, 1, 64 * 8).reshape(64, 8)

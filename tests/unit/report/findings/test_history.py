@@ -35,6 +35,10 @@ def followed(trace: Trace) -> dict[int, list[int]]:
     return ends
 
 
+def alive_after(history, row):
+    return (history.born <= row) & ((history.gone == ALIVE) | (history.gone > row))
+
+
 @given(
     st.lists(st.tuples(st.sampled_from(KINDS), st.integers(1, 3), st.integers(1, 9)), max_size=40)
 )
@@ -48,7 +52,7 @@ def test_blocks_end_as_when_events_are_followed_one_by_one(rows):
     assert history.gone.tolist() == [let_go for let_go, _ in expected.values()]
     assert history.released.tolist() == [released for _, released in expected.values()]
     for row, live in enumerate(history.live().tolist()):
-        assert live == history.size[history.alive_after(row)].sum()
+        assert live == history.size[alive_after(history, row)].sum()
     assert history.iterations == kind.count(Event.MARK)
 
 

@@ -1,8 +1,8 @@
 import pytest
 
+from docs.extensions.command_line import reference
 from pgmo.cli.catalog import COMMANDS, STAGES, Command
 from pgmo.cli.parser import build_parser, parsers_of
-from pgmo.cli.reference import reference
 
 
 def sections():

@@ -1,4 +1,4 @@
-"""Ranges of addresses that do not overlap, such as the segments of a device."""
+"""Ranges that do not overlap: the segments of a device, the live blocks of an arena."""
 
 from bisect import bisect_left, bisect_right
 from typing import Final
@@ -52,3 +52,11 @@ class Ranges:
             del run[half:]
             lows.insert(at + 1, runs[at + 1][0][0])
         return gone
+
+    def remove(self, address: int) -> None:
+        """Takes out the range that begins there; it must be there."""
+        at = bisect_right(self._lows, address) - 1
+        run = self._runs[at]
+        del run[bisect_left(run, (address, 0))]
+        if not run and len(self._runs) > 1:
+            del self._runs[at], self._lows[at]
