@@ -129,6 +129,9 @@ class Engine final : private pages::RangeOwner {
   void add_spill(Offset begin, const pgmo_arena& arena);
   bool has_arena();
 
+  // Whether nobody counts the slots of any range; see pages/planned_range.hpp.
+  bool settled() noexcept;
+
   // Lets go of the arena in an iteration that has outgrown its plan from the start, so that the
   // framework can serve it from that memory.
   void yield_when_outgrown(bool on);

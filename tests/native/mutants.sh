@@ -1,10 +1,13 @@
 #!/bin/sh
 # Builds the attack on all deliberately broken engines at once, and runs it on one; see mutants.txt.
 #
-#   mutants.sh build PROGRAM [pages]
-#   mutants.sh run PROGRAM NAME [pages]      succeeds when the oracle notices
+#   mutants.sh build PROGRAM KIND
+#   mutants.sh run PROGRAM NAME KIND      succeeds when the oracle notices
 #
-# With `pages` the mutants are those of mutants_pages.txt and csrc/pages, the attack is fuzz_pages.
+#   KIND      mutants              of              attacked by
+#   engine    mutants.txt          csrc/engine     fuzz_replay
+#   pages     mutants_pages.txt    csrc/pages      fuzz_pages
+#   paged     mutants_paged.txt    both            fuzz_paged
 #
 # One compilation, as one file, serves all: PGMO_MUTANT, the number of a line, chooses when the
 # program starts. With none chosen the engine is the sound one.
@@ -12,12 +15,12 @@ set -eu
 here=$(dirname "$0")
 csrc=$here/../../csrc
 action=$1 program=$2
-for what in "$@"; do :; done
-if [ "$what" = pages ]; then
-  list=mutants_pages.txt folder=pages attack=fuzz_pages events=600000
-else
-  list=mutants.txt folder=engine attack=fuzz_replay events=12000000
-fi
+for kind in "$@"; do :; done
+case $kind in
+  engine) list=mutants.txt prefix=engine/ attack=fuzz_replay events=12000000 ;;
+  pages) list=mutants_pages.txt prefix=pages/ attack=fuzz_pages events=600000 ;;
+  paged) list=mutants_paged.txt prefix= attack=fuzz_paged events=600000 ;;
+esac
 mutants=$(grep -v '^#' "$here/$list")
 
 if [ "$action" = run ]; then
@@ -37,23 +40,23 @@ fi
 copy=$program.sources
 rm -rf "$copy"
 mkdir -p "$copy"
-cp -r "$csrc/$folder" "$csrc/types.hpp" "$copy/"
+cp -r "$csrc/engine" "$csrc/pages" "$csrc/types.hpp" "$copy/"
 number=0
 printf "%s\n" "$mutants" | while read -r name file change; do
   number=$((number + 1))
   change=$(printf "%s" "$change" |
     sed "s/BROKEN/(chosen_mutant == $number)/g; s/SOUND/(chosen_mutant != $number)/g")
-  sed -E "$change" "$copy/$folder/$file" > "$copy/changed"
-  if cmp -s "$copy/$folder/$file" "$copy/changed"; then
+  sed -E "$change" "$copy/$prefix$file" > "$copy/changed"
+  if cmp -s "$copy/$prefix$file" "$copy/changed"; then
     echo "mutant $name changes nothing in $file: $list is out of date" >&2
     exit 1
   fi
-  mv "$copy/changed" "$copy/$folder/$file"
+  mv "$copy/changed" "$copy/$prefix$file"
 done
 {
   echo '#include <cstdlib>'
   echo 'static const int chosen_mutant = std::atoi(std::getenv("PGMO_MUTANT") ?: "0");'
   echo "#include \"$attack.cpp\""
-  (cd "$copy" && find $folder -name '*.cpp' | sort | sed 's/.*/#include "&"/')
+  (cd "$copy" && find engine pages -name '*.cpp' | sort | sed 's/.*/#include "&"/')
 } > "$copy/attack.cpp"
 ${CXX:-g++} -std=c++20 -w -pthread -O1 -I"$copy" -I"$here" "$copy/attack.cpp" -o "$program"

@@ -49,10 +49,9 @@ $(NATIVE_OUT)/$(1)/%.o: $(NATIVE_OUT)/%.cpp $(NATIVE_OUT)/$(1)/common.hpp.gch
 $(NATIVE_OUT)/$(1)/%.o: tests/native/%.cpp $(NATIVE_OUT)/$(1)/common.hpp.gch
 	$$(NATIVE_COMPILE_$(1))
 $(NATIVE_TESTS:%=$(NATIVE_OUT)/$(1)/%) $(NATIVE_FUZZES:%=$(NATIVE_OUT)/$(1)/%): \
-  $(NATIVE_OUT)/$(1)/%: $(NATIVE_OUT)/$(1)/%.o $(NATIVE_OUT)/$(1)/engine.o
+  $(NATIVE_OUT)/$(1)/%: $(NATIVE_OUT)/$(1)/%.o $(NATIVE_OUT)/$(1)/engine.o $(NATIVE_OUT)/$(1)/pages.o
 	$(CXX) -pthread $(2) $$^ -o $$@
 $(NATIVE_OUT)/$(1)/test_exact_packing: $(NATIVE_PACKING:%=$(NATIVE_OUT)/$(1)/packing/%.o)
-$(NATIVE_OUT)/$(1)/test_pages $(NATIVE_OUT)/$(1)/fuzz_pages: $(NATIVE_OUT)/$(1)/pages.o
 $(NATIVE_OUT)/$(1)/test_recompute: $(NATIVE_OUT)/$(1)/recompute.o
 .PHONY: native-$(1)
 native-$(1): $(NATIVE_TESTS:%=$(NATIVE_OUT)/$(1)/%) $(NATIVE_FUZZES:%=$(NATIVE_OUT)/$(1)/%)
@@ -66,27 +65,22 @@ $(eval $(call native_build,thread,-O1 -g -fno-omit-frame-pointer -fsanitize=thre
 
 # --- the oracle notices a broken engine -----------------------------------------------------------
 #
-# Each line of mutants.txt breaks a copy of one source file of the engine, and of mutants_pages.txt one
-# of the pages; the attack has to fail.
+# Each line of a list breaks a copy of one source file; the attack has to fail. See mutants.sh.
 
-NATIVE_MUTANTS = $(shell sed -n 's/^\([a-z_]*\) .*/\1/p' tests/native/mutants.txt)
-NATIVE_PAGE_MUTANTS = $(shell sed -n 's/^\([a-z_]*\) .*/\1/p' tests/native/mutants_pages.txt)
+NATIVE_MUTANTS_engine = tests/native/mutants.txt
+NATIVE_MUTANTS_pages = tests/native/mutants_pages.txt
+NATIVE_MUTANTS_paged = tests/native/mutants_paged.txt
 
-$(NATIVE_OUT)/mutants: tests/native/mutants.sh tests/native/mutants.txt \
-  tests/native/fuzz_replay.cpp $(wildcard csrc/engine/* csrc/engine/*/* tests/native/*.hpp)
+$(NATIVE_OUT)/mutants_%: tests/native/mutants.sh $(wildcard tests/native/mutants*.txt) \
+  $(wildcard tests/native/fuzz_*.cpp tests/native/*.hpp csrc/engine/* csrc/engine/*/* csrc/pages/*)
 	@mkdir -p $(@D)
-	CXX="$(CXX)" sh tests/native/mutants.sh build $@
-
-$(NATIVE_OUT)/mutants_pages: tests/native/mutants.sh tests/native/mutants_pages.txt \
-  tests/native/fuzz_pages.cpp $(wildcard csrc/pages/* tests/native/*.hpp)
-	@mkdir -p $(@D)
-	CXX="$(CXX)" sh tests/native/mutants.sh build $@ pages
+	CXX="$(CXX)" sh tests/native/mutants.sh build $@ $*
 
 .PHONY: native-mutants
-native-mutants: $(NATIVE_OUT)/mutants $(NATIVE_OUT)/mutants_pages
-	@for mutant in $(NATIVE_MUTANTS); do sh tests/native/mutants.sh run $< $$mutant || exit 1; done
-	@for mutant in $(NATIVE_PAGE_MUTANTS); do \
-	  sh tests/native/mutants.sh run $(NATIVE_OUT)/mutants_pages $$mutant pages || exit 1; done
+native-mutants: $(NATIVE_OUT)/mutants_engine $(NATIVE_OUT)/mutants_pages $(NATIVE_OUT)/mutants_paged
+	@$(foreach kind,engine pages paged,for mutant in \
+	  $$(sed -n 's/^\([a-z_]*\) .*/\1/p' $(NATIVE_MUTANTS_$(kind))); do \
+	  sh tests/native/mutants.sh run $(NATIVE_OUT)/mutants_$(kind) $$mutant $(kind) || exit 1; done; )
 
 # --- what to type ---------------------------------------------------------------------------------
 

@@ -141,6 +141,12 @@ void Engine::settle_ranges() noexcept {
   for (Settling& one : all) (void)space_->settle(*one.range, std::move(one.covered));
 }
 
+bool Engine::settled() noexcept {
+  const Guard guard(lock_);
+  return std::all_of(ranges_.begin(), ranges_.end(),
+                     [](const auto* range) { return range->fully_mapped(); });
+}
+
 // What the slots of all plans, and what lives there, cover of an arena.
 std::vector<pages::Extent> Engine::covered_in(const Arenas::Segment& segment) const {
   std::vector<pages::Extent> covered;
