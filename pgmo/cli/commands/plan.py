@@ -16,6 +16,7 @@ from pgmo.cli.option_values import check_number
 if TYPE_CHECKING:
     from pgmo.packing.csv_file import BlockTable
     from pgmo.packing.plan import Plan
+    from pgmo.packing.planning_options import PlanningFields
     from pgmo.packing.problem import Problem
     from pgmo.packing.solving.result import Packing
     from pgmo.profiler.profile import Profile
@@ -70,10 +71,12 @@ def run(arguments: argparse.Namespace) -> int:
         plan_lines,
     )
     from pgmo.cli.terminal.output import as_command, print_json, print_note, print_wrote
+    from pgmo.packing.planning_options import PlanningOptions
     from pgmo.packing.solving.result import Packing
 
     if arguments.alignment is not None:
         check_number("--alignment", arguments.alignment, 1, 2**40)
+    PlanningOptions(**_options(arguments))  # a wrong value is said before the files are looked at
     source = Path(arguments.file)
     table, what = _read(source)
     target = _target(source, table is None, arguments)
@@ -151,6 +154,18 @@ def _target(source: Path, is_profile: bool, arguments: argparse.Namespace) -> Pa
     return target
 
 
+def _options(arguments: argparse.Namespace) -> "PlanningFields":
+    return {
+        "solver": arguments.solver,
+        "time_limit": arguments.time_limit,
+        "effort": arguments.effort,
+        "threads": arguments.threads,
+        "seed": arguments.seed,
+        "alignment": arguments.alignment,
+        "budget": arguments.budget,
+    }
+
+
 def _solve(what: "Profile | Problem", arguments: argparse.Namespace) -> "Plan | Packing":
     from pgmo.cli.terminal.incumbents import IncumbentLine
     from pgmo.packing.planner import plan
@@ -158,14 +173,8 @@ def _solve(what: "Profile | Problem", arguments: argparse.Namespace) -> "Plan | 
     with IncumbentLine() as line:
         made: Plan | Packing = plan(
             what,
-            solver=arguments.solver,
-            time_limit=arguments.time_limit,
-            effort=arguments.effort,
-            threads=arguments.threads,
-            seed=arguments.seed,
-            alignment=arguments.alignment,
-            budget=arguments.budget,
             observer=line.show,
+            **_options(arguments),
         )
     return made
 
