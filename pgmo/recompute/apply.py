@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from pgmo.errors import OptionError
 from pgmo.recompute.capture.compat import flatten, storage_key
-from pgmo.recompute.frozen.wrappers import refuse_wrappers
+from pgmo.recompute.frozen.wrappers import refuse_lazy, refuse_wrappers
 from pgmo.recompute.outcome import RecomputePlan
 from pgmo.recompute.planners.budget import parse_budget
 from pgmo.recompute.runtime.decide import Planner, Settings, find_planner
@@ -87,6 +87,7 @@ def recompute(
         raise OptionError(f'costs is {costs!r}; give "model" or "measured"')
     if counts not in ("step", "all"):
         raise OptionError(f'counts is {counts!r}; give "step" or "all"')
+    refuse_lazy(original(model))
     arguments, keywords = _call(example_inputs)
     resident = _resident(model, (arguments, keywords))
     limit = parse_budget(budget, resident if counts == "all" else 0)

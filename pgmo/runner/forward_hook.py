@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+from pgmo.profiler.tagging.dynamo import skip
+
 
 def add_forward_hook(hook: Callable[[Any, Any], None]) -> Any:
     """Has `hook(module, arguments)` called before each forward pass of a module.
@@ -22,9 +24,14 @@ def add_forward_hook(hook: Callable[[Any, Any], None]) -> Any:
 
     def has_any_other() -> bool:
         # It reads nothing but the collections that hooks are kept in.
-        kept = [vars(module)[name] for name in asked.__code__.co_names]
-        return any(list(hooks) != [handle.id] for hooks in kept if hooks)
+        # Dynamo looks at the frames of comprehensions and of generators, too.
+        for name in asked.__code__.co_names:
+            hooks = vars(module)[name]
+            if hooks and list(hooks) != [handle.id]:
+                return True
+        return False
 
+    skip(has_any_other)
     has_any_other.__dict__["asks_all"] = asked
     module._has_any_global_hook = has_any_other
     return handle

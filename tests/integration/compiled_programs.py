@@ -216,6 +216,21 @@ def own_hooks():
 
 
 @program
+def whole_step():
+    """With graph breaks at the backward pass, so that the rest runs under Dynamo, uncompiled."""
+    loop = Loop(network(), optimizer=torch.optim.SGD)
+    loop.train = compile_(loop.train)
+    return loop
+
+
+@program
+def a_part_that_is_not_compiled():
+    model = Blocks()
+    model.blocks[1] = torch.compiler.disable(model.blocks[1])
+    return Loop(model, compile_(model))
+
+
+@program
 def operator_that_compiles_itself():
     def choose(x):
         return torch.cond(x.sum() > 0, lambda x: x * 2, lambda x: x - 1, (x,))

@@ -96,8 +96,12 @@ class Adapter(Protocol):
     def relocation(self) -> "Relocation | None":
         """What moves tensors of this framework; None where that cannot be done."""
 
-    def empty_cache(self) -> None:
-        """Returns the framework's unused memory to the system."""
+    def empty_cache(self, *, pages: bool = False) -> None:
+        """Returns the framework's unused memory to the system.
+
+        Args:
+            pages: also what idles in pages, which otherwise go where they are needed.
+        """
 
     def spare_memory(self, on: bool) -> None:
         """Prefers a low peak over speed in the framework's own allocator, as long as it is on."""

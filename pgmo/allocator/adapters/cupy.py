@@ -219,7 +219,7 @@ class Cupy:
         """Nothing: an array's address cannot be exchanged."""
         return None
 
-    def empty_cache(self) -> None:
+    def empty_cache(self, *, pages: bool = False) -> None:
         """Returns the pool's free blocks, so that recording and replay never hold both."""
         upstream = self._allocator.upstream if self._allocator else self._cuda.get_allocator()
         free = getattr(getattr(upstream, "__self__", None), "free_all_blocks", None)

@@ -100,7 +100,7 @@ class TorchCpu:
         """
         raise AdapterError("the CPU's memory is the host's: there is nowhere to spill to")
 
-    def empty_cache(self) -> None:
+    def empty_cache(self, *, pages: bool = False) -> None:
         """Returns freed memory to the system, so that recording and replay never hold both."""
         with contextlib.suppress(AttributeError):  # no such call outside of glibc
             ctypes.CDLL(None).malloc_trim(0)

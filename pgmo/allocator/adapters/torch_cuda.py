@@ -184,10 +184,10 @@ class TorchCuda:
         Hints(self.index).keep_on_host(memory.base, memory.bytes)
         return memory
 
-    def empty_cache(self) -> None:
+    def empty_cache(self, *, pages: bool = False) -> None:
         """Returns cached memory to the driver, so that recording and replay never hold both."""
         self.library.ask("pgmo_poll", self.index)
-        if not self.pages:  # those go where they are needed
+        if pages or not self.pages:  # those go where they are needed
             import torch
 
             torch.cuda.empty_cache()

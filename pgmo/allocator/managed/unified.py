@@ -107,7 +107,7 @@ class UnifiedAdapter:
         """What moves tensors, where the program wants that in any case."""
         return self._adapter.relocation()
 
-    def empty_cache(self) -> None:
+    def empty_cache(self, *, pages: bool = False) -> None:
         """Gives back what is cached, so that recording and replay never hold both."""
         self._arenas.clear()
         self.managed.pool.renew()

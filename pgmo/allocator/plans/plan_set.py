@@ -105,7 +105,8 @@ class PlanSet:
         if exchange:
             # The old arenas first: the two are never needed together.
             self._engine.detach_arena()
-            self._adapter.empty_cache()
+            # Pages that idled while all was recorded on the device are not needed within a budget.
+            self._adapter.empty_cache(pages=any(planned.plan.spilled for planned in plans))
             self._attach([planned.plan for planned in plans])
         for planned in plans:
             self._add(planned.plan, *self._layout.place(planned.plan))

@@ -70,10 +70,12 @@ def run(arguments: argparse.Namespace) -> int:
         plan_lines,
     )
     from pgmo.cli.terminal.output import as_command, print_json, print_note, print_wrote
+    from pgmo.packing.planning_options import PlanningOptions
     from pgmo.packing.solving.result import Packing
 
     if arguments.alignment is not None:
         check_number("--alignment", arguments.alignment, 1, 2**40)
+    PlanningOptions(**_options(arguments))  # a wrong value is said before the files are looked at
     source = Path(arguments.file)
     table, what = _read(source)
     target = _target(source, table is None, arguments)
@@ -151,14 +153,18 @@ def _target(source: Path, is_profile: bool, arguments: argparse.Namespace) -> Pa
     return target
 
 
+def _options(arguments: argparse.Namespace) -> Any:
+    from pgmo.packing.planning_options import PlanningFields
+
+    return {name: getattr(arguments, name) for name in PlanningFields.__annotations__}
+
+
 def _solve(what: "Profile | Problem", arguments: argparse.Namespace) -> "Plan | Packing":
     from pgmo.cli.terminal.incumbents import IncumbentLine
     from pgmo.packing.planner import plan
-    from pgmo.packing.planning_options import PlanningFields
 
-    options: Any = {name: getattr(arguments, name) for name in PlanningFields.__annotations__}
     with IncumbentLine() as line:
-        made: Plan | Packing = plan(what, observer=line.show, **options)
+        made: Plan | Packing = plan(what, observer=line.show, **_options(arguments))
     return made
 
 

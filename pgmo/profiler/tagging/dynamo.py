@@ -88,6 +88,8 @@ def attend(observer: Observer) -> Callable[[], None]:
     if not _wanted:
         _wanted = True
         after_import(_EVAL_FRAME, _attach)
+    if hasattr(observer.compiling, "__code__"):
+        skip(observer.compiling)
     _observers.append(observer)
     return lambda: _observers.remove(observer)
 
@@ -131,7 +133,7 @@ def _attach() -> None:
         if hasattr(module, name):
             wrappers.append(_setting(getattr(module, name), begins))
             setattr(module, name, wrappers[-1])
-    for function in (*wrappers, _identity, _enter, _leave, inside):
+    for function in (*wrappers, _identity, _enter, _leave, _tell, _compiling, inside):
         module.skip_code(function.__code__)
 
 

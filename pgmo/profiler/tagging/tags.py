@@ -97,6 +97,7 @@ class Tagger(AbstractContextManager["Tagger"]):
             undo.enter_context(origin.listen())
             self._mode = undo.enter_context(OperatorMode(self._around))
             undo.callback(dynamo.attend(self))
+            dynamo.skip(OperatorMode.__exit__)
             if dynamo.inside():
                 self.withdraw()
             self._active = undo.pop_all()

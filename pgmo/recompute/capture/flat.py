@@ -59,6 +59,16 @@ class FlatModule(nn.Module):
         self.result: tuple[list[Any], Spec] | None = None
         self.guard = Guard(module)
 
+    def named_modules(
+        self, memo: set[nn.Module] | None = None, prefix: str = "", remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, nn.Module]]:
+        """Each module by one name, also where AOTAutograd asks for all of them.
+
+        It puts tensors without contents in the place of parameters, name by name, and what was
+        there back. By two names of one module the second time would put back the first's.
+        """
+        yield from super().named_modules(memo, prefix, remove_duplicate=True)
+
     def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
         """The tensors in what the module's forward returns."""
         leaves = list(self._fixed)

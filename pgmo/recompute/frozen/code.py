@@ -9,13 +9,16 @@ from enum import EnumMeta
 from types import CodeType, FunctionType, MemberDescriptorType, ModuleType
 from typing import Any, cast
 
+import torch
 from torch import Tensor, nn
 
-from pgmo.recompute.frozen.places import is_foreign
-from pgmo.recompute.frozen.reads import Read
+from pgmo.recompute.frozen.reads import FUNCTIONS, Read, Reads
 from pgmo.recompute.frozen.remembered import MISSING, is_generator, is_plain, remember
 
 _ATTRIBUTE = ("LOAD_ATTR", "LOAD_METHOD")
+
+_STEPS = ("forward", "setup_context", "backward", "vjp", "jvp")
+"""Methods of an autograd function."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +30,14 @@ class Mention:
         attributes: of it, of what that gives, and so on: `config.model.scale` has two.
         value: what the global is.
         where: file and line.
+        words: that the code has, which may be keys of a dictionary.
     """
 
     name: str
     attributes: tuple[str, ...]
     value: Any
     where: tuple[str, int]
+    words: tuple[str, ...] = ()
 
     @property
     def attribute(self) -> str | None:
@@ -40,31 +45,41 @@ class Mention:
         return self.attributes[0] if self.attributes else None
 
 
-def mentions(codes: dict[CodeType, dict[str, Any]]) -> list[tuple[dict[str, Any], Mention]]:
-    """The global names of some code, and of the functions that it calls by such names."""
+def mentions(reads: Reads) -> list[tuple[dict[str, Any], Mention]]:
+    """The global names of the code that was read, and of the functions that it calls by such names.
+
+    Args:
+        reads: is given the code of those functions, too.
+    """
     found = []
-    todo, seen = list(codes.items()), set(codes)
-    while todo:
-        code, names = todo.pop()
-        for one in _mentions(code, names):
-            found.append((names, one))
-            called = one.value
-            if one.attribute is not None and isinstance(called, ModuleType):
-                called = vars(called).get(one.attribute)
-            if not isinstance(called, FunctionType) or called.__code__ in seen:
-                continue
-            seen.add(called.__code__)
-            if is_foreign(called.__code__.co_filename):
-                todo.append((called.__code__, called.__globals__))
-        for inner in code.co_consts:
-            if isinstance(inner, CodeType) and inner not in seen:
-                seen.add(inner)
-                todo.append((inner, names))
+    seen: set[CodeType] = set()
+    while todo := [item for item in reads.codes.items() if item[0] not in seen]:
+        for code, names in todo:
+            seen.add(code)
+            for one in _mentions(code, names):
+                found.append((names, one))
+                for called in _functions(one):
+                    reads.see(called)
+            for inner in code.co_consts:
+                if isinstance(inner, CodeType):
+                    reads.codes.setdefault(inner, names)
     return found
+
+
+def _functions(one: Mention) -> Iterator[object]:
+    """What runs when what a mention names is called."""
+    called = one.value
+    if one.attribute is not None and isinstance(called, (ModuleType, type)):
+        called = vars(called).get(one.attribute, called)
+    if isinstance(called, type) and issubclass(called, torch.autograd.Function):
+        yield from (getattr(called, name, None) for name in _STEPS)
+    else:
+        yield called
 
 
 def _mentions(code: CodeType, names: dict[str, Any]) -> Iterator[Mention]:
     line = code.co_firstlineno
+    words = tuple(one for one in code.co_consts if isinstance(one, str))
     instructions = list(dis.get_instructions(code))
     for index, one in enumerate(instructions):
         line = (one.positions.lineno if one.positions else None) or line
@@ -74,7 +89,7 @@ def _mentions(code: CodeType, names: dict[str, Any]) -> Iterator[Mention]:
             lambda one: one.opname in _ATTRIBUTE, instructions[index + 1 :]
         )
         attributes = tuple(str(one.argval) for one in following)
-        yield Mention(one.argval, attributes, names[one.argval], (code.co_filename, line))
+        yield Mention(one.argval, attributes, names[one.argval], (code.co_filename, line), words)
 
 
 def of_names(owner: dict[str, Any], name: str) -> object:
@@ -127,10 +142,11 @@ def of_cell(owner: Any, _name: str) -> object:
 
 
 def global_reads(found: list[tuple[dict[str, Any], Mention]]) -> Iterator[Read]:
-    """Numbers, words and containers among the mentions, and those that attributes lead to.
+    """Numbers, words, containers and functions among the mentions, and those of their attributes.
 
     An attribute of a class, or that an object has by its class, counts like one of its own. Of
-    dictionaries, the entries that they have: registries grow as a program goes on.
+    dictionaries, the entries that they have, and those that the code names: registries grow as a
+    program goes on.
     """
     seen = set()
     for names, one in found:
@@ -143,21 +159,35 @@ def global_reads(found: list[tuple[dict[str, Any], Mention]]) -> Iterator[Read]:
             owner, value = value, settled(value, name)
             path.append(name)
         key = (id(names), *path)
-        if key in seen or not (is_plain(value) or is_generator(value)):
+        known = is_plain(value) or is_generator(value) or isinstance(value, FUNCTIONS)
+        if key in seen or not known:
             continue
         seen.add(key)
         find: Callable[[Any, str], object] = of_names
         if len(path) > 1:
             find = functools.partial(of_path, names=names, path=tuple(path))
         if isinstance(value, dict):
-            find = functools.partial(of_entries, find=find, keys=tuple(value))
+            words = (word for word in one.words if word not in value)
+            find = functools.partial(of_entries, find=find, keys=(*value, *words))
         yield Read(owner, path[-1], value, remember(find(owner, path[-1])), one.where, find)
+
+
+def objects(found: list[tuple[dict[str, Any], Mention]]) -> Iterator[object]:
+    """What the mentions name and what their attributes lead to, of any kind."""
+    for _, one in found:
+        value = one.value
+        yield value
+        for name in one.attributes:
+            if isinstance(value, (EnumMeta, nn.Module, Tensor)):
+                break
+            value = settled(value, name)
+            yield value
 
 
 def closure_reads(
     kinds: set[type], codes: dict[CodeType, dict[str, Any]], functions: Iterable[FunctionType]
 ) -> Iterator[Read]:
-    """Numbers, words and containers in the closures of methods and other functions that ran."""
+    """Numbers, words, containers and functions in the closures of what ran."""
     methods = (one for kind in kinds for base in kind.__mro__ for one in vars(base).values())
     for method in itertools.chain(methods, functions):
         if not isinstance(method, FunctionType) or method.__code__ not in codes:
@@ -166,5 +196,5 @@ def closure_reads(
         names = method.__code__.co_freevars
         for name, cell in zip(names, method.__closure__ or (), strict=False):
             value = of_cell(cell, name)
-            if is_plain(value):
+            if is_plain(value) or isinstance(value, FUNCTIONS):
                 yield Read(cell, name, value, remember(value), place, of_cell)

@@ -7,17 +7,20 @@ refused then, since the captured step would not; the rest is compared at each ca
 import copy
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
 from pgmo.errors import GraphError
 from pgmo.recompute.capture.compat import is_fake
-from pgmo.recompute.frozen.code import closure_reads, global_reads, mentions
+from pgmo.recompute.frozen.code import closure_reads, global_reads, mentions, objects
 from pgmo.recompute.frozen.draws import ADVICE, Draws
 from pgmo.recompute.frozen.places import is_foreign, line, of_assignment
-from pgmo.recompute.frozen.reads import INSIDES, Read, Reads
-from pgmo.recompute.frozen.remembered import MISSING, is_generator, remember
+from pgmo.recompute.frozen.reads import INSIDES, Read, Reads, of_class
+from pgmo.recompute.frozen.remembered import MISSING, is_generator, is_plain, remember
+
+if TYPE_CHECKING:
+    from types import CodeType
 
 
 class Attributes:
@@ -59,6 +62,7 @@ class Guard:
         self._modules = list(model.modules())  # alive, so that no other has its identity
         self._forwards = [vars(one).get("forward") for one in self._modules]  # and these
         self._reads: list[Read] = []
+        self._codes: dict[CodeType, dict[str, Any]] = {}
         self._earlier: list[tuple[Read, object]] = []  # at the end of the last run
 
     @contextmanager
@@ -77,21 +81,29 @@ class Guard:
             for kind in type(module).__mro__:
                 reads.see(vars(kind).get("forward"))
             reads.see(vars(module).get("forward"))
+        for code, names in self._codes.items():  # that ran when the forward pass was looked at
+            reads.codes.setdefault(code, names)
+        known = list(objects(mentions(reads)))
         before = [Attributes(one) for one in self._modules]
         try:
             with ExitStack() as stack:
                 stack.enter_context(draws.noting())
                 stack.enter_context(reads.noting())
+                for one in known:
+                    reads.watch(one)
                 yield
             self._refuse_kept(before)
-            found = mentions(reads.codes)
+            found = mentions(reads)
+            self._codes = reads.codes
             draws.refuse([one for _, one in found])
             kinds = {type(one) for one in self._modules}
-            every = [*reads.found.values(), *global_reads(found)]
+            every = [*reads.found.values(), *global_reads(found), *map(_forward, kinds)]
             every += closure_reads(kinds, reads.codes, reads.functions.values())
             if traced:
                 self._refuse_changes(before, reads)
-                self._reads = [read for read in every if not is_generator(read.value)]
+                lasting = [read for read in every if not is_generator(read.value)]
+                # Numbers and words first, which say more in a message than objects that hold them.
+                self._reads = sorted(lasting, key=lambda read: not is_plain(read.value))
             self._earlier = [(read, remember(read.now())) for read in every]
         except Exception:
             for module, attributes in zip(self._modules, before, strict=True):
@@ -169,6 +181,14 @@ class Guard:
             return ".".join(filter(None, ["model", path, name]))
         kind = owner if isinstance(owner, type) else type(owner)
         return f"{name} of a closure" if kind.__name__ == "cell" else f"{kind.__name__}.{name}"
+
+
+def _forward(kind: type) -> Read:
+    """The forward method of a class of modules, which libraries put others in the place of."""
+    value = of_class(kind, "forward")
+    code = getattr(value, "__code__", None)
+    where = (code.co_filename, code.co_firstlineno) if code else ("", 0)
+    return Read(kind, "forward", value, remember(value), where, of_class)
 
 
 def _at(owner: object, name: str) -> str:

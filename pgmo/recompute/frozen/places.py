@@ -5,19 +5,29 @@ import inspect
 import linecache
 import os
 import re
+import sysconfig
 from collections.abc import Callable
 from types import CodeType
 from typing import Any
 
 import torch
 
+_PACKAGES = ("site-packages", "dist-packages")
 _TORCH = os.path.dirname(torch.__file__) + os.sep
+_PYTHON = sysconfig.get_path("stdlib") + os.sep
+_INSTALLED = tuple(os.path.join(_PYTHON, name) + os.sep for name in _PACKAGES)
 _OWN = os.path.dirname(os.path.dirname(os.path.dirname(__file__))) + os.sep
 
 
 def is_foreign(filename: str) -> bool:
     """Whether a file is neither PyTorch's nor of this package: the user's, or another library's."""
     return not filename.startswith((_TORCH, _OWN, "<frozen"))
+
+
+def is_scanned(filename: str) -> bool:
+    """Whether code of a file is looked at: Python's own has caches, and no settings of a model."""
+    inside = filename.startswith(_PYTHON) and not filename.startswith(_INSTALLED)
+    return is_foreign(filename) and not inside
 
 
 def line(filename: str, number: int) -> str:

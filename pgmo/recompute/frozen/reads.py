@@ -11,10 +11,11 @@ found by another way, and hooks and modes are looked at elsewhere.
 import functools
 import inspect
 import logging
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from types import (
     BuiltinFunctionType,
@@ -29,18 +30,24 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from pgmo.recompute.frozen.places import is_foreign
+from pgmo.recompute.frozen.places import is_foreign, is_scanned
 from pgmo.recompute.frozen.remembered import MISSING, MOST, is_fixed, is_plain, remember
 
 INSIDES = frozenset(vars(nn.Module())) | {"forward", "_compiled_call_impl", "call_super_init"}
 """Attributes that every module has."""
 
+_CACHED = type(functools.lru_cache(len))
+
 _WITHOUT = (
     *(Tensor, type, ModuleType, FunctionType, BuiltinFunctionType, MethodType),
     logging.Logger,  # asks itself anew which levels it has
+    type(os.environ),  # read as a whole, and changed by others
 )
 """Have attributes that are no settings."""
 
+
+FUNCTIONS = (FunctionType, BuiltinFunctionType)
+"""Types of functions that others may be put in the place of."""
 
 OPTIONS = (bool, int, float, str)
 """Types of the options of PyTorch's modules."""
@@ -79,7 +86,21 @@ class Read:
         now = self.now()
         if now is self.value and not self.changes_inside:
             return False
-        return remember(now) != self.before
+        if remember(now) == self.before:
+            return False
+        return isinstance(self.owner, nn.Module) or not _is_alike(now, self.value)
+
+
+_WRITTEN_IN_PYTHON = 1 << 9
+"""The bit of a type's flags that CPython calls Py_TPFLAGS_HEAPTYPE."""
+
+
+def _is_alike(one: object, other: object) -> bool:
+    """Whether two objects are of one class, written in Python, and hold the same."""
+    kinds = type(one).__mro__[:-1]
+    if type(one) is not type(other) or not all(k.__flags__ & _WRITTEN_IN_PYTHON for k in kinds):
+        return False
+    return hasattr(one, "__dict__") and remember(vars(one)) == remember(vars(other))
 
 
 def is_of_torch(kind: type) -> bool:
@@ -133,8 +154,13 @@ class Reads:
         original: Any = kind.__getattribute__
 
         def noting(owner: Any, name: str) -> Any:
-            if threading.get_ident() != self._thread or name.startswith("__"):
+            if threading.get_ident() != self._thread:
                 return original(owner, name)
+            if name.startswith("__"):
+                value = original(owner, name)
+                if name == "__dict__":
+                    self._note_all(owner, value, sys._getframe(1))
+                return value
             try:
                 value = original(owner, name)
             except AttributeError:
@@ -158,6 +184,13 @@ class Reads:
         if isinstance(owner, nn.Module) and is_foreign(frame.f_code.co_filename):
             self._add(owner, name, MISSING, frame, of_instance)
 
+    def _note_all(self, owner: Any, values: dict[str, Any], frame: FrameType) -> None:
+        """For `vars(owner)`, which may lead to any of them."""
+        if is_foreign(frame.f_code.co_filename):
+            for name, value in values.items():
+                if not name.startswith("_") or not isinstance(owner, nn.Module):
+                    self._note(owner, name, value, frame)
+
     def _note(self, owner: Any, name: str, value: object, frame: FrameType) -> None:
         if isinstance(owner, nn.Module):
             if name in INSIDES:
@@ -175,7 +208,15 @@ class Reads:
             self._add(owner, name, value, frame, of_class)
         else:
             self.see(value)  # a property reads what it is made of
-            return
+            function = getattr(value, "__func__", None)
+            if isinstance(function, FunctionType) and is_foreign(function.__code__.co_filename):
+                self._add(owner, name, value, frame, of_class)
+
+    def watch(self, value: object) -> None:
+        """Notes what is read of an object, if its class is neither PyTorch's nor of Python."""
+        home = type(value).__module__.partition(".")[0]
+        if not isinstance(value, nn.Module) and home not in ("torch", "pgmo", "builtins"):
+            self._look_into(value)
 
     def _look_into(self, value: object, depth: int = 3) -> None:
         """Notes what objects have that an attribute is, or that are in a container."""
@@ -201,13 +242,23 @@ class Reads:
 
     def see(self, value: object) -> None:
         """Adds the code of a function or method that may run."""
-        function = inspect.unwrap(getattr(value, "__func__", value))  # type: ignore[arg-type]
-        if isinstance(function, FunctionType) and is_foreign(function.__code__.co_filename):
+        function = getattr(value, "__func__", value)
+        while isinstance(function, functools.partial):
+            function = function.func
+        if isinstance(function, _CACHED):
+            function = inspect.unwrap(function)
+        if not isinstance(function, FunctionType) or id(function) in self.functions:
+            return
+        self.functions[id(function)] = function
+        if is_scanned(function.__code__.co_filename):
             self.codes.setdefault(function.__code__, function.__globals__)
-            self.functions.setdefault(id(function), function)
+        for cell in function.__closure__ or ():  # of a decorator, what is decorated
+            with suppress(ValueError):
+                self.see(cell.cell_contents)
+        self.see(getattr(function, "__wrapped__", None))
 
     def _see(self, frame: FrameType) -> None:
-        if is_foreign(frame.f_code.co_filename):
+        if is_scanned(frame.f_code.co_filename):
             self.codes.setdefault(frame.f_code, frame.f_globals)
 
 

@@ -5,6 +5,7 @@ import functools
 import random
 import sys
 import types
+from collections import deque
 from typing import Any
 
 import torch
@@ -20,7 +21,14 @@ MOST = 4096
 
 def is_plain(value: object) -> bool:
     """Whether a value is a number, a word, or a container, which may hold anything."""
-    return isinstance(value, (*_ATOMS, *_NAMES, float, list, tuple, dict, set, frozenset))
+    kinds = (*_ATOMS, *_NAMES, float, list, tuple, deque, dict, set, frozenset)
+    return isinstance(value, kinds) or is_array(value)
+
+
+def is_array(value: object) -> bool:
+    """Whether a value is an array of NumPy's."""
+    numpy: Any = sys.modules.get("numpy")
+    return numpy is not None and isinstance(value, numpy.ndarray)
 
 
 def remember(value: object, depth: int = 4) -> object:
@@ -42,7 +50,7 @@ def remember(value: object, depth: int = 4) -> object:
         return (slice, repr(value))
     if isinstance(value, (*_ATOMS, *_NAMES)):
         return (type(value), value)
-    if isinstance(value, (list, tuple, dict, set, frozenset)):
+    if isinstance(value, (list, tuple, deque, dict, set, frozenset)):
         if len(value) > MOST or depth == 0:
             return (type(value), len(value))
         if isinstance(value, dict):
@@ -50,6 +58,8 @@ def remember(value: object, depth: int = 4) -> object:
         if isinstance(value, (set, frozenset)):
             return (type(value), frozenset(value))
         return (type(value), [remember(one, depth - 1) for one in value])
+    if is_array(value):
+        return _array(value)
     if is_generator(value):
         return ("generator", repr(_state(value)))
     if isinstance(value, functools.partial):
@@ -63,8 +73,8 @@ def remember(value: object, depth: int = 4) -> object:
 
 def is_fixed(value: object) -> bool:
     """Whether the same object is always remembered in the same way."""
-    holds = (list, tuple, dict, set, functools.partial, types.SimpleNamespace)
-    return not isinstance(value, holds) and not is_generator(value)
+    holds = (list, tuple, deque, dict, set, functools.partial, types.SimpleNamespace)
+    return not (isinstance(value, holds) or is_array(value) or is_generator(value))
 
 
 def is_generator(value: object) -> bool:
@@ -81,6 +91,11 @@ def _state(generator: Any) -> object:
     if hasattr(generator, "bit_generator"):
         return generator.bit_generator.state
     return generator.get_state()
+
+
+def _array(value: Any) -> object:
+    few = value.size <= MOST and not value.dtype.hasobject
+    return ("array", value.shape, str(value.dtype), value.tobytes() if few else b"")
 
 
 def _partial(value: functools.partial[Any], depth: int) -> object:

@@ -5,6 +5,7 @@ are no longer averaged.
 """
 
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 from pgmo.errors import GraphError
 
@@ -17,6 +18,20 @@ _AROUND = {
     "FullyShardedDataParallel": _SHARDED,
     "FSDPModule": _SHARDED,
 }
+
+
+def refuse_lazy(model: nn.Module) -> None:
+    """Refuses models with parameters whose shapes are not known yet.
+
+    Raises:
+        GraphError: there is one.
+    """
+    for name, one in (*model.named_parameters(), *model.named_buffers()):
+        if is_lazy(one):
+            raise GraphError(
+                f"{name} has no shape yet: it gets one when the model runs for the first time. Run "
+                "it once (`with torch.no_grad(): model(...)`) and call pgmo.recompute then"
+            )
 
 
 def refuse_wrappers(model: nn.Module) -> None:

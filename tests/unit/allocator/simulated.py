@@ -103,7 +103,7 @@ class SimulatedAdapter:
     def uninstall(self) -> None:
         self.installed = False
 
-    def empty_cache(self) -> None:
+    def empty_cache(self, *, pages=False) -> None:
         pass
 
     def spare_memory(self, on: bool) -> None:

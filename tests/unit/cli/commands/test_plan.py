@@ -69,6 +69,12 @@ def test_an_old_plan_is_kept_unless_forced(source, capsys):
     assert len(Plan.load(target)) == 2
 
 
+def test_a_wrong_value_is_said_before_a_file_that_exists(source, capsys):
+    source.with_suffix(".pgmoplan").write_bytes(b"")
+    assert main(["plan", str(source), "--threads", "0"]) == 2
+    assert "threads=0" in capsys.readouterr().err
+
+
 def failure(arguments, capsys, code=1):
     """The one line that a failing `pgmo plan` writes."""
     assert main(["plan", *map(str, arguments)]) == code

@@ -60,3 +60,11 @@ def test_compiled_models():
     for model in (torch.compile(nn.Linear(8, 8), backend="eager"), inplace):
         with pytest.raises(pgmo.GraphError, match="the model is compiled"):
             recompute(model)
+
+
+def test_parameters_without_shapes():
+    model = nn.Sequential(nn.LazyLinear(8), nn.LazyBatchNorm1d())
+    with pytest.raises(pgmo.GraphError, match=r"0\.weight has no shape yet"):
+        pgmo.recompute(model, torch.ones(4, 8))
+    model(torch.ones(4, 8))
+    pgmo.recompute(model, torch.ones(4, 8), measure=False)

@@ -252,3 +252,27 @@ def test_the_line_of_what_cannot_be_captured():
         pgmo.GraphError, match=r"test_dispatch\.py:\d+: return .* if x\.sum\(\) > 0"
     ):
         pgmo.recompute(Looks(8, 8), torch.ones(4, 8))
+
+
+def test_a_module_by_two_names_keeps_its_parameters():
+    class Shared(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.norm = nn.Linear(64, 64), nn.BatchNorm1d(64)
+            self.again = self.first
+
+        def forward(self, x):
+            return self.norm(self.again(self.norm(self.first(x)).tanh())).square().mean()
+
+    plain = Shared()
+    other = copy.deepcopy(plain)
+    before = dict(plain.state_dict(keep_vars=True))
+    model, _ = pgmo.recompute(plain, torch.randn(4, 64), measure=False, check=False)
+    assert all(one is before[name] for name, one in plain.state_dict(keep_vars=True).items())
+    x = torch.randn(4, 64)
+    for one in (other, model):
+        one(x).backward()
+    for left, right in zip(other.parameters(), plain.parameters(), strict=True):
+        assert torch.equal(left.grad, right.grad)
+    for left, right in zip(other.buffers(), plain.buffers(), strict=True):
+        assert torch.equal(left, right)
