@@ -180,7 +180,6 @@ def evaluate():
 
 with pgmo.optimize(device="cuda") as session:
     train(10)
-    torch.cuda.empty_cache()
     card = torch.cuda.get_device_properties(0).total_memory
     # All that is left on the card, and half of what the arena has.
     size = card - used() + session.plan.arena // 2

@@ -50,13 +50,19 @@ class Adapter(Protocol):
     engine: _core.Engine
     pages: bool
     """Whether arenas are addresses alone, whose pages come when slots need them."""
-    fragments: bool
-    """Whether the memory of long-lived blocks can get in the way of an arena."""
-    hosts_guests: bool
-    """Whether requests without a slot get gaps of the arena."""
-    releases_outgrown: bool
-    """Whether an iteration that has outgrown its plan gets the arena's memory, so that the two are
-    not held at once."""
+
+    @property
+    def fragments(self) -> bool:
+        """Whether the memory of long-lived blocks can get in the way of an arena."""
+
+    @property
+    def hosts_guests(self) -> bool:
+        """Whether requests without a slot get gaps of the arena."""
+
+    @property
+    def releases_outgrown(self) -> bool:
+        """Whether an iteration that has outgrown its plan gets the arena's memory, so that the two
+        are not held at once."""
 
     def choose_pages(self, wanted: bool, limit: int) -> None:
         """Before a session is installed: whether it may have pages, and how many bytes of them.

@@ -293,7 +293,6 @@ def pages_wanted() -> bool:
     return os.environ.get("PGMO_PAGES", "1") != "0"
 
 
-
 def adapter_source() -> AdapterSource:
     """How to compile the adapter against the installed torch.
 
