@@ -67,6 +67,7 @@ class PlanSet:
         self._engine = adapter.engine
         self._layout = Layout([])
         self._arena = 0
+        self._trims = 0  # iterations after which idle pages are returned
         self._missing: dict[int, int] = {}  # streams without an arena yet: where they begin
         self.all: list[PlannedProfile] = []
 
@@ -105,12 +106,14 @@ class PlanSet:
         if exchange:
             # The old arenas first: the two are never needed together.
             self._engine.detach_arena()
-            # Pages that idled while all was recorded on the device are not needed within a budget.
-            self._adapter.empty_cache(pages=any(planned.plan.spilled for planned in plans))
+            self._adapter.empty_cache()
             self._attach([planned.plan for planned in plans])
         for planned in plans:
             self._add(planned.plan, *self._layout.place(planned.plan))
         self.all = plans
+        # What all of it needed on the device while it was recorded is not needed within a budget;
+        # gradients of before live in the first iteration still.
+        self._trims = 2 if any(planned.plan.spilled for planned in plans) else 0
         self._arena = Layout([planned.plan for planned in plans]).size
         if self._engine.has_arena:
             self._engine.start_serving()
@@ -151,8 +154,11 @@ class PlanSet:
         if self._engine.has_arena:
             self._engine.start_serving()
 
-    def attach_missing(self) -> None:
+    def end_iteration(self) -> None:
         """Takes arenas for streams that were used for the first time since the last call."""
+        if self._trims:
+            self._trims -= 1
+            self._adapter.empty_cache(pages=True)
         for stream, begin in list(self._missing.items()):
             try:
                 memory = self._adapter.take_arena(self._layout.ranges[stream].size, stream)

@@ -122,7 +122,7 @@ class Lifecycle:
         self._installer.retry()
         if state.phase is Phase.BYPASS:
             return
-        self._plans.attach_missing()
+        self._plans.end_iteration()
         self._installer.followed(plan, self.collector.iterations)
         if self._first.running:
             self._after_first(statistics)
