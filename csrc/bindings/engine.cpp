@@ -76,6 +76,15 @@ py::typing::Dict<py::str, py::int_> read_statistics(Engine& engine) {
   out["peak_region_bytes"] = all.regions.peak;
   out["arena_bytes"] = all.arena_bytes;
   out["region_bytes"] = all.region_bytes;
+  out["pages_held"] = all.pages.held;
+  out["peak_pages_held"] = all.pages.peak_held;
+  out["page_creates"] = all.pages.creates;
+  out["page_releases"] = all.pages.releases;
+  out["page_maps"] = all.pages.maps;
+  out["page_grants"] = all.pages.grants;
+  out["page_unmaps"] = all.pages.unmaps;
+  out["page_events"] = all.pages.events;
+  out["page_waits"] = all.pages.waits;
   out["arenas"] = all.arenas;
   out["late_now"] = all.late_now;
   return out;
@@ -184,6 +193,12 @@ void bind_engine(py::module_& module) {
           py::arg("stream"), py::arg("begin"), py::arg("base"), py::arg("bytes"),
           py::arg("give_back") = 0, py::arg("context") = 0,
           "One more arena, of this stream, for the offsets from `begin` on.")
+      .def(
+          "use_pages",
+          [](Engine& engine, std::uintptr_t space) {
+            engine.use_pages(*pages::space_of(reinterpret_cast<pgmo_space*>(space)));
+          },
+          py::arg("space"), "The pages that its arenas will be of.")
       .def(
           "reserve_arena",
           [](Engine& engine, std::uintptr_t space, Bytes bytes, std::uint32_t stream) {

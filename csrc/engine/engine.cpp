@@ -206,6 +206,8 @@ Bytes Engine::size_of(const void* pointer) noexcept {
 }
 
 Statistics Engine::statistics() noexcept {
+  pages::Statistics of_pages;
+  if (pages::Space* const space = space_) of_pages = space->statistics();
   const Guard guard(lock_);
   return {.counters = here_.counters,
           .slots = slots_,
@@ -214,6 +216,7 @@ Statistics Engine::statistics() noexcept {
           .fallback_bytes = fallback_bytes_,
           .arena_bytes = arenas_.bytes(),
           .region_bytes = here_.regions.bytes(),
+          .pages = of_pages,
           .arenas = arenas_.count(),
           .late_now = here_.late.size()};
 }

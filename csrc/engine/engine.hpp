@@ -50,6 +50,7 @@ struct Statistics {
   std::uint64_t fallback_bytes = 0;  // summed over requests
   Bytes arena_bytes = 0;
   Bytes region_bytes = 0;
+  pages::Statistics pages;  // all zero where there are none
   std::size_t arenas = 0;
   std::size_t late_now = 0;
 };
@@ -116,6 +117,9 @@ class Engine final : private pages::RangeOwner {
   // std::invalid_argument, and changes nothing, when it is too small for a plan that is still here.
   void attach_arena(const pgmo_arena& arena);
   void detach_arena();
+
+  // The pages that arenas and windows of the session are of, before any of them is reserved.
+  void use_pages(pages::Space& space);
 
   // An arena of addresses alone, on a stream of these pages; to be given back by its own function,
   // also when it was never attached. Its base is null where no addresses can be had.

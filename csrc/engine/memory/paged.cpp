@@ -18,6 +18,11 @@ namespace pgmo {
 
 using Guard = std::lock_guard<Spinlock>;
 
+void Engine::use_pages(pages::Space& space) {
+  const Guard guard(lock_);
+  space_ = &space;
+}
+
 pgmo_arena Engine::reserve_arena(pages::Space& space, Bytes bytes, pages::Stream stream) {
   struct Reserved {
     Engine* engine;

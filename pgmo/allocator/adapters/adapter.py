@@ -62,7 +62,8 @@ class Adapter(Protocol):
     @property
     def releases_outgrown(self) -> bool:
         """Whether an iteration that has outgrown its plan gets the arena's memory, so that the two
-        are not held at once."""
+        are not held at once.
+        """
 
     def choose_pages(self, wanted: bool, limit: int) -> None:
         """Before a session is installed: whether it may have pages, and how many bytes of them.

@@ -96,7 +96,9 @@ class TorchCuda:
         self.library.call("pgmo_install")
         self.library.call("pgmo_attend", self.index, 1)
         self.library.ask("pgmo_serve_pages", self.index, int(self.pages))
-        self.library.ask("pgmo_limit_pages", self.index, ctypes.c_uint64(self._limit))
+        if self.pages:
+            self.engine.use_pages(self.library.pointer("pgmo_space_of", self.index))
+            self.library.ask("pgmo_limit_pages", self.index, ctypes.c_uint64(self._limit))
         self.engine.yield_when_outgrown(self.releases_outgrown)
         self.engine.host_guests(ALIGNMENT if self.hosts_guests else 0)
         _open.add(self.index)
@@ -116,7 +118,8 @@ class TorchCuda:
             adapter.remember_survivors()
         self.library.call("pgmo_uninstall")
         for adapter in _adapters.values():
-            self.library.ask("pgmo_limit_pages", adapter.index, ctypes.c_uint64(0))
+            if adapter._limit:
+                self.library.ask("pgmo_limit_pages", adapter.index, ctypes.c_uint64(0))
             self.library.ask("pgmo_serve_pages", adapter.index, 0)
 
     def remember_survivors(self) -> None:
@@ -300,6 +303,17 @@ def adapter_source() -> AdapterSource:
         AdapterError: when torch or CUDA's headers are missing, or torch's are not understood.
     """
     return _source("torch_cuda", "-lc10", "-lc10_cuda")
+
+
+def serve_without_session() -> None:
+    """Serves all devices from pages from now on, to the end of the process; CUDA is initialized.
+
+    Raises:
+        AdapterError: when the adapter cannot be had.
+    """
+    library = adapter_library()
+    library.call("pgmo_know_pages", ctypes.c_void_p(_core.pages_api()), 1)
+    library.call("pgmo_install")
 
 
 @cache

@@ -32,6 +32,11 @@ class Phase(StrEnum):
     CLOSED = "closed"
 
 
+DRIVER_CALLS = ("creates", "releases", "maps", "grants", "unmaps", "events", "waits")
+"""Kinds of calls that pages make: pages created and released, mapped, made accessible and unmapped;
+events recorded, and waited for by a stream."""
+
+
 @dataclass(frozen=True)
 class IterationStatistics:
     """One iteration. Requests of zero bytes are not counted; sizes are in bytes.
@@ -49,6 +54,7 @@ class IterationStatistics:
         plan: number of the plan that the iteration ended with, -1 while there is none.
         guests: misses that got a gap of the arena, between slots.
         bytes_guests: sum of their sizes.
+        driver_calls: of the driver's virtual memory, by kind: those of `DRIVER_CALLS`.
 
     Example:
         >>> one = IterationStatistics(Phase.REPLAY, 4, 3, 400, 390)
@@ -67,6 +73,7 @@ class IterationStatistics:
     plan: int = -1
     guests: int = 0
     bytes_guests: int = 0
+    driver_calls: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def hit_rate(self) -> float:
@@ -96,7 +103,9 @@ class Summary:
     """What a session did. `str` gives the text that people read.
 
     `spilled` are the bytes of the arena that are in unified memory, on the host; `managed` the most
-    bytes of unified memory that were held, `card_room` those that the card had free before.
+    bytes of unified memory that were held, `card_room` those that the card had free before. `pages`
+    are the most bytes of pages that were held, `driver_calls` how often the driver's virtual memory
+    was called in one of the last iterations (medians), by kind.
 
     Example:
         >>> print(Summary(iterations=0, recorded=0, replayed=0))
@@ -124,6 +133,8 @@ class Summary:
     spilled: int = 0
     managed: int = 0
     card_room: int = 0
+    pages: int = 0
+    driver_calls: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
     @property
@@ -189,6 +200,12 @@ class Summary:
             lines.append(
                 f"  spilled    {format_bytes(self.spilled)} of the arena are in unified memory, on "
                 "the host"
+            )
+        if self.pages:
+            calls = [f"{count:g} {call}" for call, count in self.driver_calls.items() if count]
+            lines.append(
+                f"  pages      {format_bytes(self.pages)} of the card at most; driver calls in one "
+                f"of the last iterations: {', '.join(calls) or 'none'}"
             )
         if self.managed:
             lines.append(

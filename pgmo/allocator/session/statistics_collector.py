@@ -1,18 +1,29 @@
 """Turns the engine's counters into statistics per iteration and a summary."""
 
 from collections import Counter, deque
+from itertools import islice
+from statistics import median
 
 import numpy as np
 
 from pgmo import _core
-from pgmo.allocator.session.statistics import MISS_REASONS, IterationStatistics, Phase, Summary
+from pgmo.allocator.session.statistics import (
+    DRIVER_CALLS,
+    MISS_REASONS,
+    IterationStatistics,
+    Phase,
+    Summary,
+)
 from pgmo.packing.plan import Plan
 from pgmo.profiler.recording import REQUEST
 
 _HISTORY = 10_000
 """Iterations of which the statistics are kept one by one; sums are kept of all."""
 
-_LEVELS = ("live_", "peak_", "arena", "late_now")
+_LAST = 16
+"""Iterations of which the driver calls are summed up."""
+
+_LEVELS = ("live_", "peak_", "pages_", "arena", "late_now")
 """How the names of readings begin that are levels, not counters."""
 
 _SUMMED = ("requests", "hits", "bytes_requested", "bytes_hit", "guests", "bytes_guests")
@@ -70,6 +81,7 @@ class StatisticsCollector:
             plan=plan,
             guests=change["guests"],
             bytes_guests=change["guest_bytes"],
+            driver_calls={call: change[f"page_{call}"] for call in DRIVER_CALLS},
         )
         self.history.append(statistics)
         self._totals["iterations"] += 1
@@ -82,6 +94,11 @@ class StatisticsCollector:
                 self._totals[name] += getattr(statistics, name)
             self._misses.update(statistics.misses)
         return statistics
+
+    def _driver_calls(self) -> dict[str, float]:
+        """Of the last iterations, in the middle, by kind."""
+        last = [one.driver_calls for one in islice(reversed(self.history), _LAST)]
+        return {call: median(calls[call] for calls in last) for call in DRIVER_CALLS if last}
 
     def counters(self) -> dict[str, int]:
         """The engine's counters since the session began, and its levels now."""
@@ -116,5 +133,7 @@ class StatisticsCollector:
             replans=replans,
             peak_slot_bytes=max(now["peak_slot_bytes"], self._peaks["peak_slot_bytes"]),
             peak_fallback_bytes=max(now["peak_fallback_bytes"], self._peaks["peak_fallback_bytes"]),
+            driver_calls=self._driver_calls(),
+            pages=now["peak_pages_held"],
             notes=notes,
         )

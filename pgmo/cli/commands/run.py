@@ -76,6 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pgmo.cli.terminal.run_line import RunLine
     from pgmo.cli.terminal.run_report import finish
     from pgmo.imports import after_import
+    from pgmo.runner.early_pages import serve_from_the_start
     from pgmo.runner.program import Program
     from pgmo.runner.ranks import of_rank, rank
     from pgmo.runner.supervision import RunOptions, Supervision
@@ -113,6 +114,8 @@ def run(arguments: argparse.Namespace) -> int:
         check_targets(outputs, force=arguments.force, sources=script)
     with RunLine(quiet=quiet) as line:
         supervision = Supervision(options, line.update)
+        if options.pages is not False and options.memory == "device":
+            serve_from_the_start(supervision.notes.append)
         after_import("torch.optim.optimizer", Watcher(supervision).attach)
         ending = program.run()
     return finish(program, ending, supervision, json_path=json_path, quiet=quiet)

@@ -10,9 +10,11 @@ from pathlib import Path
 from pgmo.cli.terminal.output import print_json, print_note, print_wrote
 from pgmo.cli.terminal.streams import checked_stdout
 from pgmo.replacement import replace_file
+from pgmo.runner.early_pages import peak_of_pages
 from pgmo.runner.out_of_memory import is_out_of_memory, save_out_of_memory, tell
 from pgmo.runner.program import Ending, Program
 from pgmo.runner.supervision import Supervision
+from pgmo.units import format_bytes
 
 _PROCESS = os.getpid()
 
@@ -102,7 +104,12 @@ def conclusions(supervision: Supervision) -> list[str]:
         texts.append(
             "pgmo: the script took no step of a torch optimizer"
             + ("" if torch else ", and never imported torch")
-            + "; it ran as without pgmo. For other loops there is `with pgmo.optimize():`"
+            + (
+                f"; it was served from pages, {format_bytes(pages)} at most. For a plan as well"
+                if (pages := peak_of_pages())
+                else "; it ran as without pgmo. For other loops"
+            )
+            + " there is `with pgmo.optimize():`"
         )
     return texts
 
