@@ -61,9 +61,7 @@ class Adapter(Protocol):
 
     @property
     def releases_outgrown(self) -> bool:
-        """Whether an iteration that has outgrown its plan gets the arena's memory, so that the two
-        are not held at once.
-        """
+        """Whether an iteration that has outgrown its plan gets the arena's memory."""
 
     def choose_pages(self, wanted: bool, limit: int) -> None:
         """Before a session is installed: whether it may have pages, and how many bytes of them.

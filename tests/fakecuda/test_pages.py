@@ -1,0 +1,278 @@
+"""PyTorch's requests served from pages: what it says of memory, and when pages change hands."""
+
+from pathlib import Path
+
+import pytest
+
+from pgmo.rehearsal.control import run_program
+
+ROOT = Path(__file__).parents[2]
+MIB = 1 << 20
+
+BEGIN = """
+import json, os, pgmo, torch
+from pgmo.rehearsal.control import driver_calls, hold, peak, release, used, violations
+torch.cuda.memory.change_current_allocator(pgmo.torch_allocator())
+MIB = 1 << 20
+def block(mib):
+    return torch.empty(int(mib * MIB), dtype=torch.uint8, device="cuda")
+def tell(*what):
+    print(json.dumps(what))
+"""
+
+
+def run(code: str, **environment: str) -> list:
+    return run_program(BEGIN + code, PYTHONPATH=str(ROOT), **environment)
+
+
+# --- what PyTorch says of memory ----------------------------------------------------------------
+
+
+def test_statistics_count_pages():
+    allocated, reserved, peak_allocated, peak_reserved, card, requests = run(
+        """
+first, second = block(10), block(20.3)
+del first
+stats = torch.cuda.memory_stats()
+tell(torch.cuda.memory_allocated(), torch.cuda.memory_reserved(), torch.cuda.max_memory_allocated(),
+     torch.cuda.max_memory_reserved(), used(), stats["allocation.all.current"])
+"""
+    )
+    assert 20.3 * MIB <= allocated < 20.4 * MIB
+    assert peak_allocated == pytest.approx(30.3 * MIB, abs=0.1 * MIB)
+    assert reserved == peak_reserved == card
+    assert 30.3 * MIB <= card <= 34 * MIB
+    assert requests == 1
+
+
+def test_peaks_begin_anew_when_they_are_reset():
+    whole, after = run(
+        """
+big = block(64); del big
+whole = torch.cuda.max_memory_allocated()
+small = block(4)
+torch.cuda.reset_peak_memory_stats()
+tell(whole, torch.cuda.max_memory_allocated())
+"""
+    )
+    assert (whole, after) == (64 * MIB, 4 * MIB)
+
+
+def test_emptying_the_cache_returns_what_idles():
+    before, after, living = run(
+        """
+kept = block(6)
+for size in (30, 50): block(size)
+before = used()
+torch.cuda.empty_cache()
+tell(before, used(), torch.cuda.memory_allocated())
+"""
+    )
+    assert before >= 56 * MIB
+    assert living <= after <= 8 * MIB
+
+
+@pytest.mark.parametrize("pages", ["0", "1"])
+def test_a_memory_fraction_is_kept(pages):
+    said, held = run(
+        """
+torch.empty(1, device="cuda")
+torch.cuda.set_per_process_memory_fraction(0.25)
+kept = [block(32) for _ in range(7)]
+try:
+    block(64)
+    said = ""
+except torch.OutOfMemoryError as error:
+    said = str(error)
+tell(said, used())
+""",
+        FAKECUDA_BYTES=str(1024 * MIB),
+        PGMO_PAGES=pages,
+    )
+    assert said.startswith("CUDA out of memory. Tried to allocate 64.00 MiB")
+    assert held <= 256 * MIB
+
+
+def test_a_full_card_is_told_in_torchs_words():
+    said, again = run(
+        """
+kept = [block(100) for _ in range(9)]
+try:
+    block(200)
+    said = ""
+except torch.OutOfMemoryError as error:
+    said = str(error)
+del kept
+tell(said, len(block(900)) // MIB)
+""",
+        FAKECUDA_BYTES=str(1024 * MIB),
+    )
+    assert said.startswith("CUDA out of memory. Tried to allocate 200.00 MiB. GPU 0 has a total")
+    assert "pgmo: its pages hold 900.00 MiB, of which 900.00 MiB are in use." in said
+    assert again == 900
+
+
+def test_what_idles_in_torchs_own_cache_is_used_before_memory_runs_out():
+    assert run(
+        """
+from pgmo.allocator.adapters.torch_cuda import adapter_library
+pool = torch.cuda.MemPool()
+with torch.cuda.use_mem_pool(pool):
+    inside = block(600)
+outside = used()
+del inside, pool
+tell(outside // MIB, len(block(900)) // MIB)
+""",
+        FAKECUDA_BYTES=str(1024 * MIB),
+    ) == [600, 900]
+
+
+# --- pages that change hands --------------------------------------------------------------------
+
+
+def test_a_program_needs_as_much_as_lives_at_once():
+    card, live = run(
+        """
+for turn in range(6):
+    rows = [block(3 + (turn * 7 + at * 5) % 11) for at in range(12)]
+    rows = rows[::2]
+    rows += [block(17 - turn)]
+    del rows
+tell(peak(), torch.cuda.max_memory_allocated())
+"""
+    )
+    assert card <= 1.03 * live + 4 * MIB
+
+
+def test_memory_that_is_still_in_use_is_not_unmapped_or_handed_over():
+    broken, lent = run(
+        """
+side = torch.cuda.Stream()
+with torch.cuda.stream(side):
+    first = block(64); first.fill_(1)
+violations(reset=True)
+hold(side)
+with torch.cuda.stream(side):
+    first.fill_(2)
+del first                                # its work is pending
+second = block(120); second.fill_(3)     # on the default stream, on a card of 128 MiB
+broken = violations()
+release(side)
+tell(broken, driver_calls()["map"] > driver_calls()["create"])
+""",
+        FAKECUDA_BYTES=str(128 * MIB),
+    )
+    assert broken == 0
+    assert lent
+
+
+def test_a_recorded_stream_keeps_a_block_from_being_used_again():
+    broken = run(
+        """
+side = torch.cuda.Stream()
+first = block(64); first.fill_(1)
+torch.cuda.synchronize()
+violations(reset=True)
+hold(side)
+with torch.cuda.stream(side):
+    first.fill_(2)
+first.record_stream(side)
+del first
+others = [block(64) for _ in range(2)]
+for other in others: other.fill_(3)
+count = violations()
+release(side)
+tell(count)
+""",
+        FAKECUDA_BYTES=str(256 * MIB),
+    )
+    assert broken == [0]
+
+
+def test_what_a_graph_uses_stays_where_it_is():
+    same, value = run(
+        """
+static = torch.ones(1 << 20, device="cuda")
+graph = torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph):
+    out = torch.empty_like(static)
+    out.copy_(static)
+address = static.data_ptr()
+del static
+others = [block(3) for _ in range(4)]
+torch.cuda.empty_cache()
+from tests.fakecuda import driver
+tell(driver.is_mapped(address), len(others))
+"""
+    )
+    assert same
+    assert value == 4
+
+
+def test_a_child_of_a_fork_may_drop_what_it_inherits():
+    assert run(
+        """
+kept = [block(3) for _ in range(4)]
+child = os.fork()
+if child == 0:
+    del kept
+    os._exit(0)
+tell(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    ) == [0]
+
+
+# --- where there are none -----------------------------------------------------------------------
+
+SESSION = """
+model = torch.nn.Sequential(*[torch.nn.Linear(512, 512) for _ in range(4)]).cuda()
+optimizer = torch.optim.AdamW(model.parameters())
+with pgmo.optimize(device="cuda", **{options}) as session:
+    for _ in range(10):
+        model(torch.randn(64, 512, device="cuda")).sum().backward()
+        optimizer.step(); optimizer.zero_grad(); session.step()
+summary = session.summary()
+tell(session.history[-1].hit_bytes_rate, summary.pages, sum(summary.driver_calls.values()))
+"""
+
+
+def test_a_plan_makes_no_calls_of_the_driver():
+    hits, pages, calls = run(SESSION.format(options={}))
+    assert hits == 1
+    assert pages > 0
+    assert calls == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "environment"),
+    [
+        ({"pages": False}, {}),
+        ({}, {"PGMO_PAGES": "0"}),
+        ({}, {"FAKECUDA_NO_VMM": "1"}),
+        ({}, {"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"}),
+    ],
+)
+def test_an_arena_is_one_block_where_there_are_no_pages(options, environment):
+    code = SESSION.format(options=options)
+    if "PYTORCH_CUDA_ALLOC_CONF" in environment:
+        environment = {**environment, "PYTORCH_ALLOC_CONF": "backend:cudaMallocAsync"}
+    hits, pages, _ = run(code, **environment)
+    assert hits == 1
+    assert pages == 0
+
+
+def test_a_limit_is_kept_and_said():
+    said, held = run(
+        """
+with pgmo.optimize(device="cuda", limit="100 MiB") as session:
+    kept = [block(30) for _ in range(3)]
+    try:
+        block(30)
+        said = ""
+    except torch.OutOfMemoryError as error:
+        said = str(error)
+    tell(said, used())
+"""
+    )
+    assert said.startswith("CUDA out of memory. Tried to allocate 30.00 MiB")
+    assert held <= 100 * MIB
