@@ -76,6 +76,18 @@ class PageDevice {
     return true;
   }
 
+  // Tries, in milliseconds, whether a page at two addresses is one page in the order of a stream.
+  bool aliases_hold() {
+    try {
+      const OnDevice on(index_);
+      const BesideCaptures beside;
+      const Alias alias(*this);
+      return alias.whole && alias.holds();
+    } catch (const std::exception&) {
+      return false;
+    }
+  }
+
   pgmo_pages_device table() {
     return {.context = this,
             .reserve = [](void* self, uint64_t bytes) { return of(self).reserve(bytes); },
@@ -97,6 +109,58 @@ class PageDevice {
 
  private:
   static constexpr size_t kPage = size_t{2} << 20;
+
+  // A page at two addresses, and a stream.
+  struct Alias {
+    static constexpr size_t kBytes = 4096;
+
+    explicit Alias(PageDevice& its_device) : device(its_device) {
+      for (uintptr_t& address : at) address = device.reserve(device.page_);
+      whole = at[0] != 0 && at[1] != 0 && device.create(&page) != 0;
+      for (int side = 0; side < 2 && whole; ++side) {
+        mapped[side] = device.map(at[side], page) != 0;
+        whole = mapped[side] && device.grant(at[side], device.page_) != 0;
+      }
+      whole = whole && cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) == cudaSuccess;
+    }
+    ~Alias() {
+      if (stream != nullptr) (void)cudaStreamDestroy(stream);
+      for (int side = 0; side < 2; ++side) {
+        if (mapped[side]) device.unmap(at[side], device.page_);
+      }
+      if (page != 0) (void)device.driver_->release(page);
+      (void)cudaGetLastError();
+    }
+    Alias(const Alias&) = delete;
+    Alias& operator=(const Alias&) = delete;
+
+    // Writes through one address what is read through the other, at both ends, in turns.
+    bool holds() const {
+      for (unsigned char turn = 1; turn <= 8; ++turn) {
+        const int writer = turn % 2;
+        for (const size_t offset : {size_t{0}, device.page_ - kBytes}) {
+          std::array<unsigned char, kBytes> seen{};
+          const bool done =
+              cudaMemsetAsync(pointer(at[writer] + offset), turn, kBytes, stream) == cudaSuccess &&
+              cudaMemcpyAsync(seen.data(), pointer(at[1 - writer] + offset), kBytes,
+                              cudaMemcpyDeviceToHost, stream) == cudaSuccess &&
+              cudaStreamSynchronize(stream) == cudaSuccess;
+          const auto right = [turn](unsigned char byte) { return byte == turn; };
+          if (!done || !std::all_of(seen.begin(), seen.end(), right)) return false;
+        }
+      }
+      return true;
+    }
+
+    static void* pointer(uintptr_t address) { return reinterpret_cast<void*>(address); }
+
+    PageDevice& device;
+    std::array<uintptr_t, 2> at{};
+    std::array<bool, 2> mapped{};
+    uint64_t page = 0;
+    cudaStream_t stream = nullptr;
+    bool whole = false;
+  };
 
   static PageDevice& of(void* self) { return *static_cast<PageDevice*>(self); }
   static cudaEvent_t event_of(uint64_t event) { return reinterpret_cast<cudaEvent_t>(event); }

@@ -59,7 +59,8 @@ bool open_pages(Device& device, CUDAAllocator* upstream) {
   const uint64_t page = device.page_device->prepare();
   if (page == 0) return false;
   const pgmo_pages_device table = device.page_device->table();
-  device.space.store(pages_api->open(&table, page, 1), std::memory_order_release);
+  const bool aliases = device.page_device->aliases_hold();
+  device.space.store(pages_api->open(&table, page, aliases), std::memory_order_release);
   return device.pages() != nullptr;
 }
 

@@ -140,8 +140,18 @@ std::vector<int> devices_with_access(const Mapping& mapping) {
   return devices;
 }
 
-bool show(const FileRange& range, CUdeviceptr address, size_t bytes, int protection) {
-  return mmap(pointer(address), bytes, protection, MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
+// A card on which a page at a second address is not what it is at the first.
+bool has_stale_aliases() {
+  static const bool has = [] {
+    const char* text = std::getenv("FAKECUDA_STALE_ALIASES");
+    return text != nullptr && std::atoi(text) != 0;
+  }();
+  return has;
+}
+
+bool show(const FileRange& range, CUdeviceptr address, size_t bytes, int protection,
+          int sharing = MAP_SHARED) {
+  return mmap(pointer(address), bytes, protection, sharing | MAP_FIXED | MAP_NORESERVE,
               range.file, range.begin) != MAP_FAILED;
 }
 
@@ -295,7 +305,9 @@ CUresult cuMemMap(CUdeviceptr address, size_t bytes, size_t offset,
                        flags == 0 && address % kGranularity == 0 && is_reserved(address, bytes) &&
                        nothing_mapped(address, bytes);
   if (!allowed) return CUDA_ERROR_INVALID_VALUE;
-  if (!show(memory->range, address, bytes, PROT_NONE)) return CUDA_ERROR_OPERATING_SYSTEM;
+  const bool stale = has_stale_aliases() && memory->mappings > 0;
+  if (!show(memory->range, address, bytes, PROT_NONE, stale ? MAP_PRIVATE : MAP_SHARED))
+    return CUDA_ERROR_OPERATING_SYSTEM;
   ++memory->mappings;
   mappings()[address] = {handle, bytes, ++next_mapping, {}};
   know_range(pointer(address), bytes, cudaMemoryTypeDevice, memory->range.device);

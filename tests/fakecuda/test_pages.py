@@ -261,6 +261,22 @@ def test_an_arena_is_one_block_where_there_are_no_pages(options, environment):
     assert pages == 0
 
 
+@pytest.mark.parametrize(("stale", "kept"), [("0", True), ("1", False)])
+def test_pages_have_one_address_at_a_time_where_a_second_one_would_not_agree(stale, kept):
+    code = """
+from tests.fakecuda import driver
+first = block(64); first.fill_(5)
+address = first.data_ptr()
+del first
+side = torch.cuda.Stream()
+with torch.cuda.stream(side):        # other addresses, and all pages of the first
+    second = block(64); second.fill_(7)
+tell([driver.is_mapped(address + at * MIB) for at in range(4, 60, 4)])
+"""
+    (mapped,) = run(code, FAKECUDA_STALE_ALIASES=stale, FAKECUDA_BYTES=str(64 * MIB + 4 * MIB))
+    assert set(mapped) == {kept}
+
+
 def test_a_limit_is_kept_and_said():
     said, held = run(
         """
