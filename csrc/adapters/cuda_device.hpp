@@ -249,7 +249,7 @@ bool relieve(Device& device) {
     pgmo_engine_statistics now;
     api->statistics(device.engine, &now);
     if (now.arena_bytes != 0) {
-      text += "arenas have " + size(now.arena_bytes) + ", of which " + size(now.live_slot_bytes) +
+      text += "arenas hold " + size(now.arena_bytes) + ", of which " + size(now.live_slot_bytes) +
               " are in use; ";
     }
     if (now.region_bytes != 0) {

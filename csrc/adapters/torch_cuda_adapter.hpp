@@ -305,8 +305,12 @@ class TorchCudaAdapter final : public CUDAAllocator {
 
   static void refuse_slot(const void* block) {
     for (const Device& device : devices()) {
+      TORCH_CHECK(device.pages() == nullptr || !pages_api->owns(device.pages(), block),
+                  "this tensor lies in pgmo's pages, which other processes cannot share. For a "
+                  "program that shares CUDA tensors switch them off: PGMO_PAGES=0, or "
+                  "pgmo.optimize(pages=False)");
       TORCH_CHECK(!is_own(device, block),
-                  "this tensor lies in pgmo's pages, which other processes cannot share; share a "
+                  "this tensor lies in pgmo's arena, which other processes cannot share; share a "
                   "copy made inside `with session.pause():`, as in tensor.clone()");
     }
   }

@@ -147,6 +147,12 @@ void maybe_set_device(int device) {
   }
 }
 
+// For what nothing here can do.
+cudaError_t unexpected(const char* call) {
+  complain(std::string(call) + ", which is of pages");
+  return fail(cudaErrorInvalidValue);
+}
+
 std::uint64_t handle_of(int device, int number) {
   return number == 0 ? 0 : static_cast<std::uint64_t>(device + 1) << 8 | number;
 }
@@ -387,6 +393,23 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
   delete reinterpret_cast<fake::Event*>(event);
   --fake::living_events;
   return cudaSuccess;
+}
+
+// Of pages, which this runtime's devices have none of.
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t*, unsigned) {
+  return fake::unexpected("cudaStreamCreateWithFlags");
+}
+cudaError_t cudaStreamDestroy(cudaStream_t) {
+  return fake::unexpected("cudaStreamDestroy");
+}
+cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) {
+  return fake::unexpected("cudaStreamWaitEvent");
+}
+cudaError_t cudaMemsetAsync(void*, int, size_t, cudaStream_t) {
+  return fake::unexpected("cudaMemsetAsync");
+}
+cudaError_t cudaMemcpyAsync(void*, const void*, size_t, cudaMemcpyKind, cudaStream_t) {
+  return fake::unexpected("cudaMemcpyAsync");
 }
 
 }  // extern "C"
