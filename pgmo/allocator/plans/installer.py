@@ -220,7 +220,10 @@ class Installer:
         self._recorder.stop()
         self.plans.clear()
         self._state.phase = Phase.BYPASS
-        self._state.warn(f"{reason}; the framework's own allocator serves everything")
+        instead = "pages serve everything, without a plan"
+        if not self._state.adapter.pages:
+            instead = "the framework's own allocator serves everything"
+        self._state.warn(f"{reason}; {instead}")
 
     def _fall_back(self, before: list[PlannedProfile], size: int, error: AdapterError) -> None:
         """Goes on with the plans so far, where there is no memory for a larger arena."""

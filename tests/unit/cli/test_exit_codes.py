@@ -24,6 +24,7 @@ WRONG = {
             "--device": ("", "tpu", "cuda:-1", "cuda:x", "cpu:0"),
             "--memory": ("", "host"),
             "--budget": SIZES,
+            "--limit": (*SIZES, "0"),
             "--json": ("script.py", "x.pgmoprof", "x.pgmoplan"),
         },
     ),
