@@ -169,10 +169,6 @@ class Engine:
         Gives back the memory of the events, of which none is left. Recording, if it is on,
         goes on from an empty record.
         """
-    def host_guests(self, alignment: typing.SupportsInt | typing.SupportsIndex) -> None:
-        """
-        Puts blocks that have no slot into gaps of the arenas; 0: the framework gets them.
-        """
     def keep_forever(self) -> None:
         """
         Never destroys the engine: an adapter is about to hand out its blocks.

@@ -61,8 +61,6 @@ py::typing::Dict<py::str, py::int_> read_statistics(Engine& engine) {
   out["requested_bytes"] = counters.requested_bytes;
   out["hit_bytes"] = counters.hit_bytes;
   out["fallback_bytes"] = all.fallback_bytes;
-  out["guests"] = counters.guests;
-  out["guest_bytes"] = counters.guest_bytes;
   out["skipped"] = counters.skipped;
   out["jumps"] = counters.jumps;
   out["late_blocks"] = counters.late;
@@ -213,8 +211,6 @@ void bind_engine(py::module_& module) {
       .def_property_readonly("has_arena", &Engine::has_arena)
       .def("yield_when_outgrown", &Engine::yield_when_outgrown, py::arg("on"),
            "Lets go of the arena in an iteration whose first varying request is too large.")
-      .def("host_guests", &Engine::host_guests, py::arg("alignment"),
-           "Puts blocks that have no slot into gaps of the arenas; 0: the framework gets them.")
       .def(
           "add_region",
           [](Engine& engine, std::uintptr_t base, std::size_t bytes, std::uintptr_t give_back,

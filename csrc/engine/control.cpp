@@ -193,7 +193,6 @@ void Engine::add_segment(Arenas::Segment segment) {
   checked.add(segment);
   check_plans(checked);
   arenas_.add(segment);
-  guests_.forget();
   here_.without_arena = arenas_.without();
   forget_unseen_in(segment.arena);
 }
@@ -245,7 +244,6 @@ bool Engine::is_idle() noexcept {
 
 // Those to give back at once, because they are empty.
 std::vector<pgmo_arena> Engine::retire_arenas() {
-  guests_.forget();
   if (replayer_ != nullptr) replayer_->make_living_late();
   std::vector<pgmo_arena> empty = arenas_.retire(here_.late);
   if (replayer_ != nullptr) replayer_->forget_living();
@@ -328,9 +326,6 @@ void Engine::end_iteration() {
   threads_.end_iteration();
   if (recorder_.active()) recorder_.step();
   requests_so_far_ = 0;
-  guests_.forget();
-  stray_ = stray_so_far_ = 0;
-  ++iteration_;
   if (replayer_ == nullptr) return;
   replayer_->end_iteration();
   ++here_.counters.iterations;

@@ -19,7 +19,6 @@ struct Refusal {
   std::uint64_t engine = 0;  // its number
   std::uint32_t plan = 0;
   std::uint32_t request = 0;
-  bool stray = false;
 };
 thread_local Refusal refusal;
 
@@ -85,12 +84,6 @@ void* Engine::allocate(std::size_t bytes, std::uint64_t stream) noexcept {
         note_refusal();
         if (yields_ && arenas_.attached() && replayer_->outgrown_from_the_start()) {
           yielded = retire_arenas();
-        } else if (guests_.hosted()) {
-          if (const Offset gap = place_guest(*index, size); gap != kUnplanned) {
-            address = arenas_.address(*index, gap);
-            slots_.add(size);
-            refusal.engine = 0;  // no `adopt` follows
-          }
         }
       } else if (offset >= Regions::kOpening) [[unlikely]] {
         address = here_.regions.opening_address(offset);
@@ -98,8 +91,6 @@ void* Engine::allocate(std::size_t bytes, std::uint64_t stream) noexcept {
       } else {
         address = arenas_.address(*index, offset);
         slots_.add(size);
-        if (guests_.keeping()) [[unlikely]]
-          guests_.took(offset, size);
         if (space_ != nullptr) {
           const Arenas::Segment* const segment = arenas_.at(address);
           if (segment->range != nullptr) {
@@ -273,11 +264,6 @@ bool Engine::track(std::uintptr_t address, Bytes bytes, std::uint64_t stream,
   if (foreign && refusal.engine == number_) {
     block.plan = refusal.plan;
     block.request = refusal.request;
-    if (refusal.stray) {
-      block.stray_in = iteration_;
-      stray_ += bytes;
-      stray_so_far_ += bytes;
-    }
     refusal.engine = 0;
   }
   forget_unseen(address);
@@ -290,10 +276,6 @@ bool Engine::track(std::uintptr_t address, Bytes bytes, std::uint64_t stream,
     if (!foreign) ++tracked_slots_;
     return true;
   } catch (const std::bad_alloc&) {
-    if (block.stray_in != 0) {
-      stray_ -= bytes;
-      stray_so_far_ -= bytes;
-    }
     return false;  // the record will show a block that is never freed, which is not planned
   }
 }
@@ -308,7 +290,6 @@ void Engine::untrack(std::uintptr_t address) noexcept {
 void Engine::count_gone(const Tracked& block) noexcept {
   if (block.foreign) {
     fallback_.remove(block.bytes);
-    if (block.stray_in == iteration_) stray_ -= block.bytes;
   } else {
     --tracked_slots_;
   }
@@ -349,8 +330,7 @@ void Engine::note_refusal() noexcept {
   const bool known = replayer_->refused() != kNoSlot;
   refusal = {.engine = number_,
              .plan = known ? stamp() : Living::kNone,
-             .request = known ? replayer_->refused() : Living::kNone,
-             .stray = replayer_->refusal() != Miss::kPersistent};
+             .request = known ? replayer_->refused() : Living::kNone};
 }
 
 bool Engine::release_slot(std::uintptr_t address, Vacated& vacated) noexcept {
@@ -358,8 +338,6 @@ bool Engine::release_slot(std::uintptr_t address, Vacated& vacated) noexcept {
     const Offset offset = Arenas::offset_in(*segment, address);
     Bytes bytes = replayer_ != nullptr ? replayer_->release(offset) : 0;
     if (bytes == 0) bytes = here_.late.erase(offset);
-    if (guests_.keeping()) [[unlikely]]
-      guests_.freed(offset, bytes);
     slots_.remove(bytes);
     count_slots();
     if (segment->range != nullptr && bytes != 0) {

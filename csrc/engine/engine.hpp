@@ -10,11 +10,10 @@
 //
 // Recording and serving are independent: a session records again without letting go of its arena.
 // One lock guards everything here, and is never held while the framework is called. Allocations and
-// frees hold it for nanoseconds, except for the few at which the record grows, and the first guest
-// of many (see guests.hpp), for which all that lives is sorted. The session's calls, a few per
-// iteration, may hold it for longer: `events` copies 32 bytes per event, and to change the plan or
-// the arena visits every place of the plan. Plans and events that they let go of are freed when the
-// lock is no longer held.
+// frees hold it for nanoseconds, except for the few at which the record grows. The session's calls, a
+// few per iteration, may hold it for longer: `events` copies 32 bytes per event, and to change the
+// plan or the arena visits every place of the plan. Plans and events that they let go of are freed
+// when the lock is no longer held.
 
 #pragma once
 
@@ -29,7 +28,6 @@
 
 #include "engine/memory/address_map.hpp"
 #include "engine/memory/arenas.hpp"
-#include "engine/memory/guests.hpp"
 #include "engine/pgmo_engine.h"
 #include "engine/recording/live_check.hpp"
 #include "engine/recording/recorder.hpp"
@@ -133,10 +131,6 @@ class Engine final : private pages::RangeOwner {
   // framework can serve it from that memory.
   void yield_when_outgrown(bool on);
 
-  // Puts blocks that have no slot into gaps of the arenas, at multiples of this alignment; 0: not.
-  // See guests.hpp. Throws std::invalid_argument when the alignment is out of range.
-  void host_guests(Bytes alignment);
-
   // Memory for blocks that live long; see regions.hpp. Throw like `attach_arena`.
   std::uint32_t add_region(const pgmo_arena& region);
   void add_opening_region(const pgmo_arena& region);
@@ -179,7 +173,6 @@ class Engine final : private pages::RangeOwner {
     std::uint64_t stream = 0;
     std::uint32_t plan = Living::kNone;  // as in `stamp`
     std::uint32_t request = Living::kNone;
-    std::uint32_t stray_in = 0;  // the iteration in which it was refused, from 1; or 0
     bool foreign = false;
   };
 
@@ -229,8 +222,6 @@ class Engine final : private pages::RangeOwner {
   void check_slots(const ReplayPlan& plan, const Arenas& arenas) const;
   void check_opening(const ReplayPlan& plan) const;
   void note_refusal() noexcept;
-  Offset place_guest(std::uint32_t stream_index, Bytes bytes);
-  void keep_gaps();
   std::uint32_t stamp() const noexcept { return generation_ << 8 | (selected_ & 0xff); }
 
   const std::uint64_t number_;  // from 1; no other engine of the process has it
@@ -259,10 +250,6 @@ class Engine final : private pages::RangeOwner {
   std::uint64_t matched_before_ = 0;  // of these, those that a plan had a slot for
   Surroundings here_;
   bool yields_ = false;
-  Guests guests_;
-  Bytes stray_ = 0;         // alive with the framework, of those refused in this iteration
-  Bytes stray_so_far_ = 0;  // the same with those that have died
-  std::uint32_t iteration_ = 1;
   std::uint32_t generation_ = 0;  // of the plans
 
   Level slots_;

@@ -14,8 +14,6 @@ struct Account {
   std::uint64_t requested_bytes = 0;
   std::uint64_t hits = 0;
   std::uint64_t hit_bytes = 0;
-  std::uint64_t guests = 0;
-  std::uint64_t guest_bytes = 0;
   std::uint64_t fallback_bytes = 0;
   Level slots;
   Level regions;
@@ -28,10 +26,6 @@ struct Account {
   void hit(std::uint64_t bytes) {
     ++hits;
     hit_bytes += bytes;
-  }
-  void hosted(std::uint64_t bytes) {
-    ++guests;
-    guest_bytes += bytes;
   }
   void reset_peaks() {
     for (Level* level : {&slots, &regions, &fallback}) level->peak = level->live;
@@ -46,8 +40,6 @@ struct Account {
     require_equal(all.counters.requested_bytes, requested_bytes, "requested bytes");
     require_equal(all.counters.hits, hits, "hits");
     require_equal(all.counters.hit_bytes, hit_bytes, "hit bytes");
-    require_equal(all.counters.guests, guests, "guests");
-    require_equal(all.counters.guest_bytes, guest_bytes, "guest bytes");
     compare(all.slots, slots, "live slot bytes", "peak slot bytes");
     compare(all.regions, regions, "live region bytes", "peak region bytes");
     compare(all.fallback, fallback, "live fallback bytes", "peak fallback bytes");

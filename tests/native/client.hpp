@@ -21,7 +21,6 @@ struct Block {
   std::uint32_t record;  // its number in recording `epoch`
   std::uint32_t epoch;
   std::uint32_t generation;  // of the plans at its birth
-  std::uint64_t strays_in = Strays::kNever;
 
   bool ours() const { return home != Home::kFramework; }
   bool known() const { return ours() || adopted; }  // to the engine
@@ -41,28 +40,22 @@ class Client : public Session {
     const std::uint64_t handle = kStreams[stream];
     Block block = unborn(bytes, stream);
     bool failed = false;
-    strays_.before(engine_);
     {
       const FailingAllocation failing(failure());
       block.address = reinterpret_cast<std::uintptr_t>(api_->allocate(handle_, bytes, handle));
       failed = failing.happened();
     }
-    const Strays::Fate fate = strays_.after(engine_);
     const bool served = block.address != 0;
     if (serving_ && !paused_) count_request(bytes, served, failed);
     if (served) {
       require(serving_ && !paused_, "a slot is served while the engine does not serve");
-      welcome(block, fate);
+      settle(block);
+      account_.hit(bytes);
     } else {
       note_yield();
-      if (serving_ && !paused_ && !failed) {
-        strays_.check_refused(fate, bytes, stream, ground_, ground_.oracle());
-      }
       block.address = ground_.memory().take(bytes);
       ground_.oracle().lives(block.address, bytes);
       failed |= adopt(block);
-      const bool strays = fate.counted && !fate.persistent && stream != kUnknownStream;
-      if (block.adopted && strays) block.strays_in = strays_.strays(bytes);
     }
     if (record_.active() && !paused_) {
       if (failed) record_.memory_ran_out();
@@ -94,7 +87,6 @@ class Client : public Session {
       level_of(block).remove(static_cast<Bytes>(block.bytes));
     } else {
       if (block.adopted) account_.fallback.remove(static_cast<Bytes>(block.bytes));
-      strays_.dies(block.strays_in, block.bytes);
       ground_.memory().give(block.address, block.bytes);
     }
   }
@@ -187,27 +179,13 @@ class Client : public Session {
     level_of(block).add(static_cast<Bytes>(block.bytes));
   }
 
-  // In its slot, or in a gap that it got all the same.
-  void welcome(Block& block, const Strays::Fate& fate) {
-    if (!fate.guest) {
-      settle(block);
-      return account_.hit(block.bytes);
-    }
-    strays_.check_guest(fate, block.bytes, ground_.oracle());
-    block.home = Home::kArena;
-    ground_.host(block.address, block.bytes, block.stream, strays_.alignment());
-    account_.slots.add(static_cast<Bytes>(block.bytes));
-    account_.hosted(block.bytes);
-  }
-
   // Once memory has run out nothing is counted, except when it did so after the request had been
-  // refused (to yield the arena, or to host a guest) or because of that (no note of a place for
-  // good).
+  // refused (to yield the arena) or because of that (no note of a place for good).
   void count_request(std::uint64_t bytes, bool served, bool failed) {
     if (!served && failed) {
       const std::uint64_t requests = engine_.statistics().counters.requests;
       if (requests == account_.requests) return;
-      require(may_yield_ || strays_.hosting() || ground_.opening(),
+      require(may_yield_ || ground_.opening(),
               "a request without memory is counted");
     }
     account_.requested(bytes);

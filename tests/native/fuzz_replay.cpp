@@ -4,8 +4,7 @@
 //     program   a c b d d x   g | a b c | a b c ... twice | ...      | end of an iteration
 //               reordered, duplicated, inserted, dropped, cut short, too long, outgrown; frees
 //               early, late, iterations later; plans, arenas, regions and modes changed in the
-//               middle; arenas of single streams, some without; blocks moved; guests hosted;
-//               memory runs out
+//               middle; arenas of single streams, some without; blocks moved; memory runs out
 //
 // Everything follows from --seed. A violation names the seed, the episode and the event in it.
 
@@ -36,7 +35,6 @@ class Episode {
 
   void run(Coverage& coverage) {
     client_.yield_when_outgrown(random_.chance(0.5));
-    if (random_.chance(0.5)) host_guests();
     serve();
     while (client_.events() < most_events_) {
       iterate(next_plan());
@@ -151,7 +149,7 @@ class Episode {
   }
 
   void interfere() {
-    switch (random_.between(0, 14)) {
+    switch (random_.between(0, 13)) {
       case 0:
         return client_.paused() ? client_.resume() : client_.pause();
       case 1:
@@ -182,17 +180,9 @@ class Episode {
         return change_regions();
       case 12:
         return look_at_blocks();
-      case 13:
-        return host_guests();
       default:
         static_cast<void>(client_.engine().take_grown());
     }
-  }
-
-  // At multiples of anything, or not any more.
-  void host_guests() {
-    static const std::vector<std::uint64_t> kAlignments = {0, 0, 1, 16, 48, 64, 512};
-    client_.host_guests(random_.chance(0.5) ? alignment_ : random_.pick(kAlignments));
   }
 
   void change_arenas() {

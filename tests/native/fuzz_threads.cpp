@@ -1,6 +1,6 @@
 // The attack from several threads at once, with real memory.
 //
-//     driver     end_iteration  select_plan  attach_arena  add_arena  host_guests  pause  record
+//     driver     end_iteration  select_plan  attach_arena  add_arena  pause  record
 //     ... workers    request ──▶ write ──▶ pool ──▶ check what was written ──▶ free
 //                   │                                                      (another thread's
 //                   └──▶ an outgrown iteration yields the arenas            block, often)
@@ -68,7 +68,6 @@ class Attack {
   void run() {
     Random random(seed_);
     engine_.yield_when_outgrown(true);
-    host_guests(random);
     attach(random);
     open();
     add_plans();
@@ -90,7 +89,7 @@ class Attack {
     std::uint64_t misses = 0;
     for (const std::uint64_t reason : all.counters.misses) misses += reason;
     require_equal(all.counters.hits + misses, all.counters.requests, "hits and misses");
-    require_equal(all.counters.hits + all.counters.guests, served_, "hits and guests");
+    require_equal(all.counters.hits, served_, "hits");
     require_equal(static_cast<std::uint64_t>(all.slots.live), 0, "live slot bytes at the end");
     require_equal(static_cast<std::uint64_t>(all.fallback.live), 0, "live fallback bytes");
     require_equal(all.late_now, 0, "late blocks at the end");
@@ -104,10 +103,10 @@ class Attack {
     require(all.counters.hits > most_events_ / 20, "next to nothing was served");
     const auto number = [](std::uint64_t count) { return static_cast<unsigned long long>(count); };
     std::printf(
-        "seed %llu: %llu events on %llu threads, %llu hits, %llu guests, %llu late blocks, %llu "
+        "seed %llu: %llu events on %llu threads, %llu hits, %llu late blocks, %llu "
         "without an arena, %llu yields, %llu settled, no violation\n",
         number(seed_), number(events_), number(kWorkers), number(all.counters.hits),
-        number(all.counters.guests), number(all.counters.late),
+        number(all.counters.late),
         number(all.counters.misses[static_cast<int>(Miss::kNoArena)]), number(yields_),
         number(settled_));
   }
@@ -149,11 +148,6 @@ class Attack {
         engine_.add_arena(kStreams[stream], layout_.begins[stream], take(bytes, Oracle::kArena));
       }
     }
-  }
-
-  void host_guests(Random& random) {
-    static const std::vector<Bytes> kAlignments = {0, 16, 64, 512};
-    engine_.host_guests(random.pick(kAlignments));
   }
 
   void open() {
@@ -287,7 +281,7 @@ class Attack {
   }
 
   void interfere(Random& random) {
-    switch (random.between(0, 10)) {
+    switch (random.between(0, 9)) {
       case 0:
         attach(random);
         return serve();
@@ -308,8 +302,6 @@ class Attack {
       case 8:
         static_cast<void>(engine_.living());
         return;
-      case 9:
-        return host_guests(random);
       default:
         engine_.remove_plans();
         if (!engine_.has_arena()) attach(random);

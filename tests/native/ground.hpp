@@ -116,17 +116,9 @@ class Ground {
               "a spilled slot is served to a stream that has no arena");
       return oracle_.served(address, bytes, spill_.base, alignment_);
     }
-    host(address, bytes, stream, alignment_);
-  }
-  void host(std::uintptr_t address, std::uint64_t bytes, std::uint32_t stream,
-            std::uint64_t alignment) {
     require(stream < kMostStreams && has_arena(stream),
             "a slot is served to a stream that has no arena");
-    oracle_.served(address, bytes, arenas_[stream].base, alignment);
-  }
-  bool has_gap(std::uint64_t bytes, std::uint32_t stream, std::uint64_t alignment) const {
-    return stream < kMostStreams && has_arena(stream) &&
-           oracle_.has_room(arenas_[stream].base, bytes, alignment);
+    oracle_.served(address, bytes, arenas_[stream].base, alignment_);
   }
 
   // --- regions ---

@@ -37,7 +37,7 @@ fi
 copy=$program.sources
 rm -rf "$copy"
 mkdir -p "$copy"
-cp -r "$csrc/$folder" "$csrc/types.hpp" "$copy/"
+cp -r "$csrc/engine" "$csrc/pages" "$csrc/types.hpp" "$copy/"
 number=0
 printf "%s\n" "$mutants" | while read -r name file change; do
   number=$((number + 1))
@@ -54,6 +54,6 @@ done
   echo '#include <cstdlib>'
   echo 'static const int chosen_mutant = std::atoi(std::getenv("PGMO_MUTANT") ?: "0");'
   echo "#include \"$attack.cpp\""
-  (cd "$copy" && find $folder -name '*.cpp' | sort | sed 's/.*/#include "&"/')
+  (cd "$copy" && find engine pages -name '*.cpp' | sort | sed 's/.*/#include "&"/')
 } > "$copy/attack.cpp"
 ${CXX:-g++} -std=c++20 -w -pthread -O1 -I"$copy" -I"$here" "$copy/attack.cpp" -o "$program"

@@ -49,10 +49,9 @@ $(NATIVE_OUT)/$(1)/%.o: $(NATIVE_OUT)/%.cpp $(NATIVE_OUT)/$(1)/common.hpp.gch
 $(NATIVE_OUT)/$(1)/%.o: tests/native/%.cpp $(NATIVE_OUT)/$(1)/common.hpp.gch
 	$$(NATIVE_COMPILE_$(1))
 $(NATIVE_TESTS:%=$(NATIVE_OUT)/$(1)/%) $(NATIVE_FUZZES:%=$(NATIVE_OUT)/$(1)/%): \
-  $(NATIVE_OUT)/$(1)/%: $(NATIVE_OUT)/$(1)/%.o $(NATIVE_OUT)/$(1)/engine.o
+  $(NATIVE_OUT)/$(1)/%: $(NATIVE_OUT)/$(1)/%.o $(NATIVE_OUT)/$(1)/engine.o $(NATIVE_OUT)/$(1)/pages.o
 	$(CXX) -pthread $(2) $$^ -o $$@
 $(NATIVE_OUT)/$(1)/test_exact_packing: $(NATIVE_PACKING:%=$(NATIVE_OUT)/$(1)/packing/%.o)
-$(NATIVE_OUT)/$(1)/test_pages $(NATIVE_OUT)/$(1)/fuzz_pages: $(NATIVE_OUT)/$(1)/pages.o
 $(NATIVE_OUT)/$(1)/test_recompute: $(NATIVE_OUT)/$(1)/recompute.o
 .PHONY: native-$(1)
 native-$(1): $(NATIVE_TESTS:%=$(NATIVE_OUT)/$(1)/%) $(NATIVE_FUZZES:%=$(NATIVE_OUT)/$(1)/%)
@@ -73,7 +72,8 @@ NATIVE_MUTANTS = $(shell sed -n 's/^\([a-z_]*\) .*/\1/p' tests/native/mutants.tx
 NATIVE_PAGE_MUTANTS = $(shell sed -n 's/^\([a-z_]*\) .*/\1/p' tests/native/mutants_pages.txt)
 
 $(NATIVE_OUT)/mutants: tests/native/mutants.sh tests/native/mutants.txt \
-  tests/native/fuzz_replay.cpp $(wildcard csrc/engine/* csrc/engine/*/* tests/native/*.hpp)
+  tests/native/fuzz_replay.cpp \
+  $(wildcard csrc/engine/* csrc/engine/*/* csrc/pages/* tests/native/*.hpp)
 	@mkdir -p $(@D)
 	CXX="$(CXX)" sh tests/native/mutants.sh build $@
 

@@ -92,24 +92,6 @@ class Oracle {
     return before->first + before->second <= address;
   }
 
-  // Whether a range has room left, at a multiple of the alignment.
-  bool has_room(std::uintptr_t base, std::uint64_t bytes, std::uint64_t alignment) const {
-    const auto range = ranges_.find(base);
-    require(range != ranges_.end(), "an arena is thought to be there that is gone");
-    const std::uintptr_t end = base + range->second.bytes;
-    std::uintptr_t free_from = base;
-    const auto fits_before = [&](std::uintptr_t until) {
-      const std::uintptr_t begin =
-          base + (free_from - base + alignment - 1) / alignment * alignment;
-      return begin < until && until - begin >= bytes;
-    };
-    for (auto at = live_.lower_bound(base); at != live_.end() && at->first < end; ++at) {
-      if (fits_before(at->first)) return true;
-      free_from = at->first + at->second;
-    }
-    return fits_before(end);
-  }
-
   bool holds(std::uintptr_t base) const { return ranges_.contains(base); }
   std::uint64_t bytes(Kind kind) const {
     std::uint64_t sum = 0;

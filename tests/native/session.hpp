@@ -18,7 +18,6 @@
 #include "ground.hpp"
 #include "oracle.hpp"
 #include "random_plan.hpp"
-#include "strays.hpp"
 
 namespace pgmo::test {
 
@@ -77,11 +76,6 @@ class Session {
     return true;
   }
 
-  void host_guests(std::uint64_t alignment) {
-    engine_.host_guests(static_cast<Bytes>(alignment));
-    strays_.host(alignment);
-  }
-
   void yield_when_outgrown(bool on) {
     engine_.yield_when_outgrown(on);
     may_yield_ = on;
@@ -134,7 +128,6 @@ class Session {
   }
   bool end_iteration() {
     record_.step();
-    strays_.step();
     return survives([&] { engine_.end_iteration(); });
   }
   void start_serving() {
@@ -259,7 +252,6 @@ class Session {
   Ground ground_;
   Account account_;
   ExpectedRecord record_;
-  Strays strays_;
   std::vector<RandomPlan> plans_;
   std::uint32_t generation_ = 0;
 

@@ -23,16 +23,6 @@ const Arenas::Segment* Arenas::spilled() const noexcept {
   return found == segments_.end() ? nullptr : &*found;
 }
 
-const Arenas::Segment* Arenas::of(std::uint32_t stream_index) const noexcept {
-  for (const Segment& segment : segments_) {
-    if (segment.spilled) continue;
-    if (segment.stream_index == kEveryStream || segment.stream_index == stream_index) {
-      return &segment;
-    }
-  }
-  return nullptr;
-}
-
 Bytes Arenas::extent() const noexcept {
   if (segments_.empty()) return 0;
   const Segment& first = segments_.front();

@@ -5,7 +5,7 @@
 //     memory    ▓▓▓▓▓▓░░░░    ▓▓▓░          (no arena yet: its requests go to the framework)
 //
 //     spilled   offsets from d on, behind all others: one block for the slots of every stream that
-//               plans keep apart, as those in unified memory. Guests do not come here.
+//               plans keep apart, as those in unified memory.
 //
 //     retired   ░░░▓░░░       only late blocks; given back when the last of them has died
 //
@@ -83,9 +83,6 @@ class Arenas {
 
   // The arena of what is spilled, or nullptr.
   const Segment* spilled() const noexcept;
-
-  // The current arena of a stream, or nullptr; never the spilled one.
-  const Segment* of(std::uint32_t stream_index) const noexcept;
 
   template <typename Visit>
   void for_each(Visit&& visit) const {

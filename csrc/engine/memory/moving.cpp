@@ -62,7 +62,6 @@ std::uintptr_t Engine::place_in_region(std::uint32_t region, Offset offset, Byte
 std::uintptr_t Engine::resettle(std::uint32_t request, Bytes bytes) {
   const Guard guard(lock_);
   if (replayer_ == nullptr || !arenas_.attached() || bytes <= 0) return 0;
-  guests_.forget();
   const Offset offset = replayer_->resettle(request, bytes);
   if (offset == kUnplanned) return 0;
   slots_.add(bytes);

@@ -92,9 +92,7 @@ ReplayPlan::ReplayPlan(std::span<const PlannedRequest> requests, Bytes arena_byt
   slots_.insert(slots_.end(), second_slots.begin(), second_slots.end());
   std::sort(fixed_.begin(), fixed_.end());
   index_ends(requests);
-  large_ = union_of_slots(std::max<Bytes>(
-      1, static_cast<Bytes>(tuning::kLargeShare * static_cast<double>(arena_bytes_))));
-  covered_ = union_of_slots(1);
+  covered_ = union_of_slots();
 }
 
 void ReplayPlan::make_places(std::span<const PlannedRequest> requests) {
@@ -134,11 +132,10 @@ void ReplayPlan::index_ends(std::span<const PlannedRequest> requests) {
   ends_.push_back({std::numeric_limits<std::uint32_t>::max(), kNoSlot, kNowhere});
 }
 
-// Of slots of so many bytes at least.
-std::vector<Range> ReplayPlan::union_of_slots(Bytes least) const {
+std::vector<Range> ReplayPlan::union_of_slots() const {
   std::vector<Range> all;
   for (const Slot& slot : slots_) {
-    if (slot.place == kNowhere || key_bytes(slot.key) < least) continue;
+    if (slot.place == kNowhere) continue;
     const Offset begin = places_[slot.place].offset;
     all.push_back({begin, begin + key_bytes(slot.key)});
   }

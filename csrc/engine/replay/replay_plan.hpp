@@ -135,14 +135,6 @@ class ReplayPlan {
     }
   }
 
-  // Of which hardly any are alive together.
-  bool is_large(Bytes bytes) const noexcept {
-    return static_cast<double>(bytes) >= tuning::kLargeShare * static_cast<double>(arena_bytes_);
-  }
-
-  // What the large slots cover, sorted and disjoint.
-  std::span<const Range> large() const noexcept { return large_; }
-
   // What all its slots cover, sorted and disjoint.
   std::span<const Range> covered() const noexcept { return covered_; }
 
@@ -174,7 +166,7 @@ class ReplayPlan {
   }
   void make_places(std::span<const PlannedRequest> requests);
   std::uint32_t add_place(Offset offset);
-  std::vector<Range> union_of_slots(Bytes least) const;
+  std::vector<Range> union_of_slots() const;
   void index_ends(std::span<const PlannedRequest> requests);
 
   std::uint32_t requests_;
@@ -189,7 +181,6 @@ class ReplayPlan {
   int place_shift_;
   std::uint32_t place_mask_;
   std::vector<Occurrence> fixed_;  // sorted
-  std::vector<Range> large_;
   std::vector<Range> covered_;
   std::vector<SlotIndex> varying_;
 };

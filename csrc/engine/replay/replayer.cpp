@@ -261,7 +261,6 @@ Offset Replayer::serve_for_good(SlotIndex request, RequestKey key) noexcept {
 }
 
 Offset Replayer::miss(Miss reason, RequestKey key) noexcept {
-  refusal_ = reason;
   if (reason == Miss::kUnknown) {
     missed_ = key;
     refused_ = kNoSlot;

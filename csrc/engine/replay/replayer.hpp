@@ -87,21 +87,6 @@ class Replayer {
   // Of the last request that `serve` refused: its number in the plan, or kNoSlot.
   SlotIndex refused() const noexcept { return refused_; }
 
-  // And why.
-  Miss refusal() const noexcept { return refusal_; }
-
-  // Whether an unknown request came before the first planned one or after the last. There programs
-  // make what lives on, copies of the model or another one; but evaluations run there, too.
-  bool between_iterations() const noexcept {
-    return refusal_ == Miss::kUnknown && (cursor_ == 0 || cursor_ >= plan_.requests());
-  }
-
-  // Where large slots lie, for guests to keep out of if they can: many a small guest finds a place
-  // elsewhere, but hardly a large block. Nothing for a guest that is large itself.
-  std::span<const Range> better_not(Bytes guest) const noexcept {
-    return plan_.is_large(guest) ? std::span<const Range>{} : plan_.large();
-  }
-
   // Whether the request refused was the iteration's first varying one, and too large: then hardly
   // any of those that follow will fit.
   bool outgrown_from_the_start() const noexcept {
@@ -185,7 +170,6 @@ class Replayer {
   std::array<double, 8> ratios_{};  // of varying requests to their slots, in this iteration
   std::size_t next_ratio_ = 0;
   SlotIndex refused_ = kNoSlot;
-  Miss refusal_ = Miss::kUnknown;
   std::uint64_t answered_before_ = 0;
   std::vector<Grown> grown_;
 };

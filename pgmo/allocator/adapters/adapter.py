@@ -52,8 +52,6 @@ class Adapter(Protocol):
     """Whether arenas are addresses alone, whose pages come when slots need them."""
     fragments: bool
     """Whether the memory of long-lived blocks can get in the way of an arena."""
-    hosts_guests: bool
-    """Whether requests without a slot get gaps of the arena."""
     releases_outgrown: bool
     """Whether an iteration that has outgrown its plan gets the arena's memory, so that the two are
     not held at once."""

@@ -75,7 +75,6 @@ class Cupy:
     alignment = ALIGNMENT
     fragments = False  # the arrays that hold long-lived blocks cannot be told, so nothing is moved
     pages = False
-    hosts_guests = True
     releases_outgrown = True
 
     def __init__(self, index: int) -> None:
@@ -89,7 +88,6 @@ class Cupy:
         self.engine = _core.Engine()
         self.engine.keep_forever()
         self.engine.yield_when_outgrown(self.releases_outgrown)
-        self.engine.host_guests(ALIGNMENT)
         self._route = Route(self.engine, self._streams())
 
     def _streams(self) -> StreamNumbers:

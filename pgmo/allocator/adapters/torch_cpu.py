@@ -36,7 +36,6 @@ class TorchCpu:
     alignment = ALIGNMENT
     fragments = False  # what is resident is counted in pages, which a hole of some size gives back
     pages = False
-    hosts_guests = False
     releases_outgrown = False
 
     def __init__(self) -> None:

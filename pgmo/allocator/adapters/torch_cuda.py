@@ -75,11 +75,6 @@ class TorchCuda:
         return self._fragments and not self.pages
 
     @property
-    def hosts_guests(self) -> bool:
-        """What has no slot gets a gap of an arena that is one block."""
-        return not self.pages
-
-    @property
     def releases_outgrown(self) -> bool:
         """Pages go where they are needed by themselves."""
         return not self.pages
@@ -98,7 +93,6 @@ class TorchCuda:
         self.library.ask("pgmo_serve_pages", self.index, int(self.pages))
         self.library.ask("pgmo_limit_pages", self.index, ctypes.c_uint64(self._limit))
         self.engine.yield_when_outgrown(self.releases_outgrown)
-        self.engine.host_guests(ALIGNMENT if self.hosts_guests else 0)
         _open.add(self.index)
 
     def uninstall(self) -> None:
@@ -291,7 +285,6 @@ def adapter_library() -> AdapterLibrary:
 def pages_wanted() -> bool:
     """Whether memory is served from pages: not where `PGMO_PAGES=0` forbids it."""
     return os.environ.get("PGMO_PAGES", "1") != "0"
-
 
 
 def adapter_source() -> AdapterSource:

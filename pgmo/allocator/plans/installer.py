@@ -156,10 +156,6 @@ class Installer:
             if self._late_bytes() < before / 2:
                 self._settle(parked)
                 return
-        if self._state.adapter.hosts_guests:
-            # The requests have found gaps, and as much memory again is a high price for better.
-            self._settle(parked)
-            return
         self._renew_arena(held)
         self._engine.select_plan(statistics.plan)
         self._settle(parked)

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from pgmo.packing.plan import UNPLANNED, Plan
 
-
 _LEAST_ROOM = 1 << 30
 
 

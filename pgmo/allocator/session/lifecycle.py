@@ -223,7 +223,7 @@ class Lifecycle:
             self._poor = 0
             return
         if not monitor.orderly:
-            return  # other iterations will not be more alike; gaps of the arena serve them
+            return  # other iterations will not be more alike
         strange = bool(grown) or statistics.known_rate < self._options.min_hit_rate
         self._installer.free_slots(statistics)
         # Leaking, for structures may take turns and one of them be strange each time; an evaluation

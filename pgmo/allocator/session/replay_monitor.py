@@ -73,7 +73,7 @@ class ReplayMonitor:
     def judge(self, statistics: IterationStatistics, grown: bool) -> bool:
         """Whether an iteration was served well; good ones earn credit for lessons."""
         if not statistics.misses["no_arena"]:  # without one nothing was wasted
-            served = statistics.inside_rate >= tuning.WORTHWHILE_SHARE
+            served = statistics.hit_bytes_rate >= tuning.WORTHWHILE_SHARE
             planned = statistics.hits + statistics.misses["persistent"]
             # What the plan itself leaves out, as a stream's blocks, was expected.
             self._recent.append(served or planned >= tuning.WORTHWHILE_SHARE * statistics.requests)
@@ -81,8 +81,7 @@ class ReplayMonitor:
         self._disorder = min(tuning.MOST_DISORDER, max(0, self._disorder + change))
         if self._disorder in (0, tuning.MOST_DISORDER // 2):
             self._orderly = self._disorder == 0
-        # The framework serves an iteration of longer sequences better than gaps of the arena do,
-        # but sizes that depend on data are too large for their slots by chance, and not by much.
+        # Sizes that depend on data are too large for their slots by chance, and not by much.
         self._engine.yield_when_outgrown(self._releases_outgrown and self._orderly)
         good = statistics.hit_bytes_rate >= tuning.GOOD_SHARE and not grown
         if good:

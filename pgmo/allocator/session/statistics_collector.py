@@ -15,7 +15,7 @@ _HISTORY = 10_000
 _LEVELS = ("live_", "peak_", "arena", "late_now")
 """How the names of readings begin that are levels, not counters."""
 
-_SUMMED = ("requests", "hits", "bytes_requested", "bytes_hit", "guests", "bytes_guests")
+_SUMMED = ("requests", "hits", "bytes_requested", "bytes_hit")
 
 
 class StatisticsCollector:
@@ -68,8 +68,6 @@ class StatisticsCollector:
             skipped=change["skipped"],
             late=change["late_blocks"],
             plan=plan,
-            guests=change["guests"],
-            bytes_guests=change["guest_bytes"],
         )
         self.history.append(statistics)
         self._totals["iterations"] += 1
@@ -104,8 +102,6 @@ class StatisticsCollector:
             hits=totals["hits"],
             bytes_requested=totals["bytes_requested"],
             bytes_hit=totals["bytes_hit"],
-            guests=totals["guests"],
-            bytes_guests=totals["bytes_guests"],
             misses={reason: self._misses[reason] for reason in MISS_REASONS},
             blocks=int(np.count_nonzero(plan.offset >= 0)) if plan else 0,
             arena=plan.arena if plan else 0,
