@@ -253,10 +253,6 @@ class Engine:
         Gives back arenas in which nothing is alive. True: there were some, so ask the
         framework again.
         """
-    def yield_when_outgrown(self, on: bool) -> None:
-        """
-        Lets go of the arena in an iteration whose first varying request is too large.
-        """
     @property
     def busy(self) -> bool:
         """

@@ -209,8 +209,6 @@ void bind_engine(py::module_& module) {
           [](Engine& engine) { return __atomic_load_n(engine.mode(), __ATOMIC_RELAXED) != 0; },
           "Whether it records or serves.")
       .def_property_readonly("has_arena", &Engine::has_arena)
-      .def("yield_when_outgrown", &Engine::yield_when_outgrown, py::arg("on"),
-           "Lets go of the arena in an iteration whose first varying request is too large.")
       .def(
           "add_region",
           [](Engine& engine, std::uintptr_t base, std::size_t bytes, std::uintptr_t give_back,

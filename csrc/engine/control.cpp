@@ -213,11 +213,6 @@ void Engine::detach_arena() {
   for (const pgmo_arena& arena : empty) give_back(arena);
 }
 
-void Engine::yield_when_outgrown(bool on) {
-  const Guard guard(lock_);
-  yields_ = on;
-}
-
 // In any mode, also while everything is delegated: an evaluation may need the memory of an arena
 // that lies idle between two training steps.
 bool Engine::yield_idle() noexcept {

@@ -60,7 +60,6 @@ void Engine::set(std::uint32_t bit, bool on) noexcept {
 void* Engine::allocate(std::size_t bytes, std::uint64_t stream) noexcept {
   refusal.engine = 0;
   if (bytes == 0 || bytes > static_cast<std::size_t>(kLargestRequest)) return nullptr;
-  std::vector<pgmo_arena> yielded;
   std::uintptr_t address = 0;
   pages::PlannedRange* range = nullptr;  // where pages may be missing
   std::uint64_t generation = 0;
@@ -82,9 +81,6 @@ void* Engine::allocate(std::size_t bytes, std::uint64_t stream) noexcept {
       const Offset offset = find_slot(make_key(size, *index));
       if (offset == kUnplanned) [[unlikely]] {
         note_refusal();
-        if (yields_ && arenas_.attached() && replayer_->outgrown_from_the_start()) {
-          yielded = retire_arenas();
-        }
       } else if (offset >= Regions::kOpening) [[unlikely]] {
         address = here_.regions.opening_address(offset);
         region_level_.add(size);
@@ -114,7 +110,6 @@ void* Engine::allocate(std::size_t bytes, std::uint64_t stream) noexcept {
         check_->allocated(address, bytes, "slot");
     }
   }
-  for (const pgmo_arena& arena : yielded) give_back(arena);
   if (range != nullptr && !occupy(address, static_cast<Bytes>(bytes), *range, generation, frugal)) {
     return nullptr;
   }

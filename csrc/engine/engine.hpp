@@ -10,10 +10,10 @@
 //
 // Recording and serving are independent: a session records again without letting go of its arena.
 // One lock guards everything here, and is never held while the framework is called. Allocations and
-// frees hold it for nanoseconds, except for the few at which the record grows. The session's calls, a
-// few per iteration, may hold it for longer: `events` copies 32 bytes per event, and to change the
-// plan or the arena visits every place of the plan. Plans and events that they let go of are freed
-// when the lock is no longer held.
+// frees hold it for nanoseconds, except for the few at which the record grows. The session's calls,
+// a few per iteration, may hold it for longer: `events` copies 32 bytes per event, and to change
+// the plan or the arena visits every place of the plan. Plans and events that they let go of are
+// freed when the lock is no longer held.
 
 #pragma once
 
@@ -126,10 +126,6 @@ class Engine final : private pages::RangeOwner {
   // others: to be added first, as plans that use it are checked with each arena.
   void add_spill(Offset begin, const pgmo_arena& arena);
   bool has_arena();
-
-  // Lets go of the arena in an iteration that has outgrown its plan from the start, so that the
-  // framework can serve it from that memory.
-  void yield_when_outgrown(bool on);
 
   // Memory for blocks that live long; see regions.hpp. Throw like `attach_arena`.
   std::uint32_t add_region(const pgmo_arena& region);
@@ -244,12 +240,11 @@ class Engine final : private pages::RangeOwner {
   std::uint32_t requests_so_far_ = 0;  // in this iteration; counted up to tuning::kPrefix
 
   Arenas arenas_;
-  pages::Space* space_ = nullptr;              // of all ranges
-  std::vector<pages::PlannedRange*> ranges_;   // that have not been closed
-  std::uint64_t asked_before_ = 0;    // bytes, before this iteration
-  std::uint64_t matched_before_ = 0;  // of these, those that a plan had a slot for
+  pages::Space* space_ = nullptr;             // of all ranges
+  std::vector<pages::PlannedRange*> ranges_;  // that have not been closed
+  std::uint64_t asked_before_ = 0;            // bytes, before this iteration
+  std::uint64_t matched_before_ = 0;          // of these, those that a plan had a slot for
   Surroundings here_;
-  bool yields_ = false;
   std::uint32_t generation_ = 0;  // of the plans
 
   Level slots_;

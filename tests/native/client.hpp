@@ -52,7 +52,6 @@ class Client : public Session {
       settle(block);
       account_.hit(bytes);
     } else {
-      note_yield();
       block.address = ground_.memory().take(bytes);
       ground_.oracle().lives(block.address, bytes);
       failed |= adopt(block);
@@ -179,23 +178,15 @@ class Client : public Session {
     level_of(block).add(static_cast<Bytes>(block.bytes));
   }
 
-  // Once memory has run out nothing is counted, except when it did so after the request had been
-  // refused (to yield the arena) or because of that (no note of a place for good).
+  // Once memory has run out nothing is counted, except when there was none for the note of a place
+  // for good.
   void count_request(std::uint64_t bytes, bool served, bool failed) {
     if (!served && failed) {
       const std::uint64_t requests = engine_.statistics().counters.requests;
       if (requests == account_.requests) return;
-      require(may_yield_ || ground_.opening(),
-              "a request without memory is counted");
+      require(ground_.opening().has_value(), "a request without memory is counted");
     }
     account_.requested(bytes);
-  }
-
-  void note_yield() {
-    if (!may_yield_ || !attached() || engine_.has_arena()) return;
-    require(serving_ && !paused_, "an arena is yielded while the engine does not serve");
-    ground_.let_go();
-    ++yields_;
   }
 
   // Whether memory ran out in it.
@@ -213,7 +204,6 @@ class Client : public Session {
   }
 
   std::uint64_t events_ = 0;
-  std::uint64_t yields_ = 0;
   std::uint64_t opened_ = 0;
 };
 

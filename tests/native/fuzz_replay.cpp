@@ -34,7 +34,6 @@ class Episode {
         most_events_(most_events) {}
 
   void run(Coverage& coverage) {
-    client_.yield_when_outgrown(random_.chance(0.5));
     serve();
     while (client_.events() < most_events_) {
       iterate(next_plan());
@@ -194,8 +193,7 @@ class Episode {
         if (random_.chance(0.6)) client_.detach();
         return;
       case 2:
-        client_.yield_when_outgrown(random_.chance(0.5));
-        return;
+        return client_.yield_idle();
       case 3:
         if (added_) return serve_from_others();
         return;

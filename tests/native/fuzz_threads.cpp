@@ -2,8 +2,8 @@
 //
 //     driver     end_iteration  select_plan  attach_arena  add_arena  pause  record
 //     ... workers    request ──▶ write ──▶ pool ──▶ check what was written ──▶ free
-//                   │                                                      (another thread's
-//                   └──▶ an outgrown iteration yields the arenas            block, often)
+//                                                                          (another thread's
+//                                                                           block, often)
 //
 // A range is marked live after allocate has returned and unmarked before release is called, so the
 // oracle never reports an overlap that was none. What each block holds is checked as well.
@@ -67,7 +67,6 @@ class Attack {
 
   void run() {
     Random random(seed_);
-    engine_.yield_when_outgrown(true);
     attach(random);
     open();
     add_plans();
@@ -104,11 +103,10 @@ class Attack {
     const auto number = [](std::uint64_t count) { return static_cast<unsigned long long>(count); };
     std::printf(
         "seed %llu: %llu events on %llu threads, %llu hits, %llu late blocks, %llu "
-        "without an arena, %llu yields, %llu settled, no violation\n",
+        "without an arena, %llu detached, %llu settled, no violation\n",
         number(seed_), number(events_), number(kWorkers), number(all.counters.hits),
-        number(all.counters.late),
-        number(all.counters.misses[static_cast<int>(Miss::kNoArena)]), number(yields_),
-        number(settled_));
+        number(all.counters.late), number(all.counters.misses[static_cast<int>(Miss::kNoArena)]),
+        number(detached_), number(settled_));
   }
 
  private:
@@ -185,6 +183,7 @@ class Attack {
       const bool outgrown = row.varying && outgrown_.load(std::memory_order_relaxed);
       keep(request(static_cast<std::uint64_t>(row.bytes) + (outgrown ? 64 : 0),
                    kStreams[row.stream_index], static_cast<unsigned char>(number)));
+      if (random.chance(0.001)) static_cast<void>(api_->yield_idle(handle_));
       free_some(random, 2);
     }
   }
@@ -254,7 +253,7 @@ class Attack {
       if (random.chance(0.05)) interfere(random);
       engine_.end_iteration();
       if (!engine_.has_arena()) {
-        ++yields_;
+        ++detached_;
         attach(random);
         serve();
       }
@@ -281,7 +280,7 @@ class Attack {
   }
 
   void interfere(Random& random) {
-    switch (random.between(0, 9)) {
+    switch (random.between(0, 10)) {
       case 0:
         attach(random);
         return serve();
@@ -302,6 +301,8 @@ class Attack {
       case 8:
         static_cast<void>(engine_.living());
         return;
+      case 9:
+        return engine_.detach_arena();
       default:
         engine_.remove_plans();
         if (!engine_.has_arena()) attach(random);
@@ -321,7 +322,7 @@ class Attack {
   SharedOracle oracle_;
   std::atomic<std::uint64_t> events_{0};
   std::atomic<std::uint64_t> served_{0};
-  std::uint64_t yields_ = 0;  // that the driver has come across
+  std::uint64_t detached_ = 0;  // that the driver has come across
   std::uint64_t settled_ = 0;
   std::atomic<bool> outgrown_{false};
   std::atomic<std::size_t> current_{0};

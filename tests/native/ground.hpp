@@ -62,6 +62,14 @@ class Ground {
   }
   bool has_arena(std::uint32_t stream) const { return arenas_[stream].base != 0; }
 
+  // Whether there are arenas, and nothing lives in any of them.
+  bool idle() const {
+    for (const Arena& arena : arenas_) {
+      if (arena.base != 0 && !oracle_.is_free(arena.base, arena.bytes)) return false;
+    }
+    return attached() && (spill_.base == 0 || oracle_.is_free(spill_.base, spill_.bytes));
+  }
+
   void let_go() {
     arenas_.fill({});
     spill_ = {};

@@ -76,9 +76,14 @@ class Session {
     return true;
   }
 
-  void yield_when_outgrown(bool on) {
-    engine_.yield_when_outgrown(on);
-    may_yield_ = on;
+  void yield_idle() {
+    const bool idle = ground_.idle();
+    bool yielded = false;
+    const bool done = survives([&] { yielded = api_->yield_idle(handle_) != 0; });
+    require(yielded ? idle : !idle || !done || ran_out_, "arenas are given back wrongly, or not");
+    if (!yielded) return;
+    ground_.let_go();
+    ++yields_;
   }
 
   bool add_region(std::uint64_t bytes) {
@@ -257,7 +262,7 @@ class Session {
 
   bool serving_ = false;
   bool paused_ = false;
-  bool may_yield_ = false;
+  std::uint64_t yields_ = 0;
 };
 
 }  // namespace pgmo::test

@@ -84,7 +84,6 @@ class ReplayPlan {
 
   const Slot& slot(SlotIndex index) const noexcept { return slots_[index]; }
   bool planned(SlotIndex index) const noexcept { return slots_[index].place != kNowhere; }
-  SlotIndex first_varying() const noexcept { return varying_.empty() ? kNoSlot : varying_.front(); }
   bool varying(SlotIndex index) const noexcept { return is_varying_[index]; }
 
   // Whether it is of a program whose shapes vary, rather than one with a few odd requests.

@@ -87,12 +87,6 @@ class Replayer {
   // Of the last request that `serve` refused: its number in the plan, or kNoSlot.
   SlotIndex refused() const noexcept { return refused_; }
 
-  // Whether the request refused was the iteration's first varying one, and too large: then hardly
-  // any of those that follow will fit.
-  bool outgrown_from_the_start() const noexcept {
-    return outgrown_ && refused_ == plan_.first_varying();
-  }
-
   // Takes over in the middle of an iteration, after so many requests.
   void begin_at(std::uint32_t requests_so_far);
 

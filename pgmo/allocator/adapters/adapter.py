@@ -52,9 +52,6 @@ class Adapter(Protocol):
     """Whether arenas are addresses alone, whose pages come when slots need them."""
     fragments: bool
     """Whether the memory of long-lived blocks can get in the way of an arena."""
-    releases_outgrown: bool
-    """Whether an iteration that has outgrown its plan gets the arena's memory, so that the two are
-    not held at once."""
 
     def choose_pages(self, wanted: bool, limit: int) -> None:
         """Before a session is installed: whether it may have pages, and how many bytes of them.

@@ -75,7 +75,6 @@ class Cupy:
     alignment = ALIGNMENT
     fragments = False  # the arrays that hold long-lived blocks cannot be told, so nothing is moved
     pages = False
-    releases_outgrown = True
 
     def __init__(self, index: int) -> None:
         cupy = imported_cupy()
@@ -87,7 +86,6 @@ class Cupy:
         # Arrays may outlive every Python object here, and their blocks are the engine's.
         self.engine = _core.Engine()
         self.engine.keep_forever()
-        self.engine.yield_when_outgrown(self.releases_outgrown)
         self._route = Route(self.engine, self._streams())
 
     def _streams(self) -> StreamNumbers:

@@ -36,7 +36,6 @@ class TorchCpu:
     alignment = ALIGNMENT
     fragments = False  # what is resident is counted in pages, which a hole of some size gives back
     pages = False
-    releases_outgrown = False
 
     def __init__(self) -> None:
         source = adapter_source()

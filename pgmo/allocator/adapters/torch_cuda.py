@@ -74,11 +74,6 @@ class TorchCuda:
         """Pages do not; what torch itself holds does."""
         return self._fragments and not self.pages
 
-    @property
-    def releases_outgrown(self) -> bool:
-        """Pages go where they are needed by themselves."""
-        return not self.pages
-
     def install(self) -> None:
         """Wraps torch's current CUDA allocator; nothing happens if that is ours already.
 
@@ -92,7 +87,6 @@ class TorchCuda:
         self.library.call("pgmo_attend", self.index, 1)
         self.library.ask("pgmo_serve_pages", self.index, int(self.pages))
         self.library.ask("pgmo_limit_pages", self.index, ctypes.c_uint64(self._limit))
-        self.engine.yield_when_outgrown(self.releases_outgrown)
         _open.add(self.index)
 
     def uninstall(self) -> None:

@@ -42,7 +42,6 @@ class UnifiedAdapter:
         self.device = adapter.device
         self.alignment = adapter.alignment
         self.engine = adapter.engine
-        self.releases_outgrown = True
         self._given = in_use(adapter.name, adapter.device)
         self.managed = self._given or managed
         self.pressure = Pressure(self.managed.card)

@@ -130,7 +130,7 @@ class Lifecycle:
             if complete:
                 self._after_replay(statistics, grown)
             if not self._engine.has_arena and self._still(Phase.REPLAY):
-                self._install(self._plans.all, plan)  # it was let go of for one iteration
+                self._install(self._plans.all, plan)  # it was given back, as memory had run out
         elif not complete:
             self._start_recording()
         else:

@@ -41,9 +41,6 @@ class ReplayMonitor:
         self._installer = installer
         self._recorder = recorder
         self._engine = state.adapter.engine
-        self._releases_outgrown = state.adapter.releases_outgrown
-        # The last session may have left it off.
-        self._engine.yield_when_outgrown(self._releases_outgrown)
         self._watching = self._watched = False  # whether replayed iterations are recorded
         # Whether iterations were worthwhile.
         self._recent: deque[bool] = deque(maxlen=tuning.RECENT_ITERATIONS)
@@ -81,8 +78,6 @@ class ReplayMonitor:
         self._disorder = min(tuning.MOST_DISORDER, max(0, self._disorder + change))
         if self._disorder in (0, tuning.MOST_DISORDER // 2):
             self._orderly = self._disorder == 0
-        # Sizes that depend on data are too large for their slots by chance, and not by much.
-        self._engine.yield_when_outgrown(self._releases_outgrown and self._orderly)
         good = statistics.hit_bytes_rate >= tuning.GOOD_SHARE and not grown
         if good:
             self._credit = min(tuning.MOST_LESSONS, self._credit + tuning.LESSON_EARNED)

@@ -77,7 +77,6 @@ class SimulatedAdapter:
     device = "cpu"
     alignment = 64
     pages = False
-    releases_outgrown = False
 
     def __init__(self, fragments: bool = False) -> None:
         self.engine = _core.Engine()

@@ -80,49 +80,6 @@ def test_a_strange_iteration_now_and_then_is_no_disorder(adapter):
         assert session.summary().replans == 6
 
 
-@pytest.mark.parametrize("releases_outgrown", [True, False])
-def test_the_arena_is_let_go_of_for_a_larger_iteration_only_in_order(adapter, releases_outgrown):
-    """Sizes that depend on data are too large for their slots by chance."""
-    adapter.releases_outgrown = releases_outgrown
-
-    def larger(scale):
-        loop.drop()
-        loop.scale = scale
-        run(loop, session, 1)
-        loop.scale = 3
-        return session.history[-1].misses["no_arena"] > 0
-
-    loop = Loop(adapter, LAYERS)
-    with open_session(adapter, patience=100) as session:
-        for loop.scale in (3, 4, 3, 4, 3, 4):
-            run(loop, session, 1)
-        assert larger(8) is releases_outgrown
-        run(loop, session, 2)
-        disorderly(loop, session, 8)
-        assert larger(16) is False
-        run(loop, session, 8)
-        assert larger(32) is releases_outgrown
-
-
-def test_the_next_session_begins_in_order(adapter):
-    adapter.releases_outgrown = True
-    loop = Loop(adapter, LAYERS)
-    with open_session(adapter, patience=100) as session:
-        run(loop, session, 6)
-        disorderly(loop, session, 8)
-    loop.finish()
-    loop.scale = 3
-    with open_session(adapter, patience=100) as session:
-        for loop.scale in (3, 4, 3, 4):
-            run(loop, session, 1)
-        assert session.phase is Phase.REPLAY
-        assert Phase.REPLAY not in [one.phase for one in session.history]  # of none before it
-        loop.drop()
-        loop.scale = 9
-        run(loop, session, 1)
-        assert session.history[-1].misses["no_arena"] > 0
-
-
 # --- noise --------------------------------------------------------------------------------------
 
 LARGE = 1 << 18
@@ -148,7 +105,6 @@ def test_an_arena_does_not_pay_where_most_bytes_have_no_slot(adapter):
 def test_whatever_comes_no_block_lies_over_another():
     """The oracle refuses it. Blocks live on for a while, over iterations and plans."""
     adapter = SimulatedAdapter()
-    adapter.releases_outgrown = True
     random = np.random.default_rng(1)
     living = []
 
