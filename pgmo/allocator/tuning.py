@@ -81,9 +81,6 @@ framework. Arenas that are exchanged would wait for it, so that two of them are 
 LARGE_ARENA = 32 << 20
 """Bytes of an arena from which on that matters."""
 
-MOST_RENEWALS = 2
-"""Fresh arenas taken because others were held: each may cost as much memory again."""
-
 # --- threads ---
 
 TURN_PATIENCE = 4

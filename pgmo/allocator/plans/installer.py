@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping
 
-from pgmo.allocator import tuning
-from pgmo.allocator.adapters.relocation import LATE, Parked, Relocation, in_short
+from pgmo.allocator.adapters.relocation import Parked, Relocation, in_short
 from pgmo.allocator.plans.loop_planning import make_plan
 from pgmo.allocator.plans.observed_sizes import ObservedSizes
 from pgmo.allocator.plans.plan_set import PlannedProfile, PlanSet
@@ -13,7 +12,7 @@ from pgmo.allocator.session.boundary import uninterrupted
 from pgmo.allocator.session.learning import rows_of_plan
 from pgmo.allocator.session.recorder import Recorder
 from pgmo.allocator.session.state import SessionState
-from pgmo.allocator.session.statistics import IterationStatistics, Phase
+from pgmo.allocator.session.statistics import Phase
 from pgmo.errors import AdapterError, FileError
 from pgmo.profiler.profile import MAX_SIZE, Profile
 from pgmo.units import format_bytes
@@ -44,8 +43,6 @@ class Installer:
         self.relocation = adapter.relocation() if options.compacts(adapter) else None
         self._followed: dict[tuple[int, int], int] = {}  # the last iteration that did, by plan
         self._too_large = MAX_SIZE  # bytes of an arena for which there was no memory
-        self._held = 0  # successive iterations with many slots held by other blocks
-        self._renewals = 0
         self._astray = Parked()  # what could not be brought back yet
 
     @uninterrupted()
@@ -131,35 +128,6 @@ class Installer:
         )[: self._state.options.max_plans]
         return [plans[at] for at in sorted(keep)], sorted(keep).index(number)
 
-    @uninterrupted()
-    def free_slots(self, statistics: IterationStatistics) -> None:
-        """Acts when blocks that never die hold many slots of the arena.
-
-        Such a block came unplanned at the size of a planned one: state that was born late, a copy
-        of the model. To record again would not help, for the requests are the planned ones. They
-        are moved out, or a fresh arena is taken.
-        """
-        options = self._state.options
-        held = statistics.misses["occupied"] + statistics.misses["late"]
-        share = max(held / max(1, statistics.requests), 1 - statistics.hit_bytes_rate)
-        much = held and share > 1 - options.min_hit_rate
-        self._held = self._held + 1 if much else 0
-        if self._held < 2 * options.patience or self._renewals >= tuning.MOST_RENEWALS:
-            return
-        self._held = 0
-        self._renewals += 1
-        parked = Parked()
-        if (mover := self._mover) is not None:
-            before = self._late_bytes()
-            rows = rows_of_plan(self._engine.living(), statistics.plan)
-            parked = mover.clear_the_way(rows)
-            if self._late_bytes() < before / 2:
-                self._settle(parked)
-                return
-        self._renew_arena(held)
-        self._engine.select_plan(statistics.plan)
-        self._settle(parked)
-
     @property
     def _mover(self) -> Relocation | None:
         """None, too, where other threads are at work: it may be on what would move."""
@@ -169,19 +137,6 @@ class Installer:
         if note not in self._state.notes:
             self._state.notes.append(note)
         return None
-
-    def _renew_arena(self, held: int) -> None:
-        held_slots = f"blocks that were not planned hold the slots of {held} requests"
-        try:
-            self.plans.renew_arena()
-        except AdapterError as error:
-            why = in_short(error)
-            self._state.warn(f"{held_slots}, and there is no memory for a fresh arena: {why}")
-        else:
-            self._state.warn(
-                f"{held_slots} of an iteration; a fresh arena was taken, and the old one is "
-                "returned when they are freed"
-            )
 
     @uninterrupted()
     def retry(self) -> None:
@@ -248,8 +203,3 @@ class Installer:
             self.retry()
             return False
         return True
-
-    def _late_bytes(self) -> int:
-        """Of blocks that are still in slots in which they should not be any more."""
-        living = self._engine.living()
-        return int(living["bytes"][living["kind"] == LATE].sum())

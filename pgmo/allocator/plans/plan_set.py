@@ -162,17 +162,6 @@ class PlanSet:
                 self._engine.add_arena(stream, begin, memory.base, memory.bytes, *memory.owner)
                 del self._missing[stream]
 
-    def renew_arena(self) -> None:
-        """Moves all plans to fresh arenas; the old ones go back when their last blocks have died.
-
-        Raises:
-            AdapterError: when there is no memory for it; all stays as it was then.
-        """
-        taken = self._take(self._layout)
-        self._engine.detach_arena()
-        self._hand_over(self._layout, taken)
-        self._engine.start_serving()
-
     def set_aside(self) -> None:
         """Forgets all plans, but keeps arenas in which blocks live: they could not go back."""
         if not self._engine.statistics()["live_slot_bytes"]:
