@@ -11,7 +11,6 @@ import typing
 __all__: list[str] = [
     "Block",
     "Engine",
-    "OPENING",
     "Step",
     "UNCUTTABLE",
     "end_blocks",
@@ -21,6 +20,7 @@ __all__: list[str] = [
     "next_tag_generation",
     "pack",
     "packers",
+    "pages_api",
     "set_tag",
     "solve",
 ]
@@ -47,16 +47,6 @@ class Engine:
         """
         One more arena, of this stream, for the offsets from `begin` on.
         """
-    def add_opening_region(
-        self,
-        base: typing.SupportsInt | typing.SupportsIndex,
-        bytes: typing.SupportsInt | typing.SupportsIndex,
-        give_back: typing.SupportsInt | typing.SupportsIndex = 0,
-        context: typing.SupportsInt | typing.SupportsIndex = 0,
-    ) -> None:
-        """
-        Memory for what the opening's plan places for good.
-        """
     def add_plan(
         self,
         size: typing.Annotated[numpy.typing.ArrayLike, numpy.int64],
@@ -73,16 +63,6 @@ class Engine:
         Adds a plan that the caller has validated; one row per request. Returns its number.
 
         Raises ValueError when a row is malformed or the arena is too small.
-        """
-    def add_region(
-        self,
-        base: typing.SupportsInt | typing.SupportsIndex,
-        bytes: typing.SupportsInt | typing.SupportsIndex,
-        give_back: typing.SupportsInt | typing.SupportsIndex = 0,
-        context: typing.SupportsInt | typing.SupportsIndex = 0,
-    ) -> int:
-        """
-        Memory for blocks that live long; returns its number.
         """
     def add_spill(
         self,
@@ -142,11 +122,6 @@ class Engine:
         Serves from this range from now on. The previous arena is given back, by calling
         give_back(context), when its last block has died.
         """
-    def close_opening_region(self) -> None: ...
-    def close_region(self, region: typing.SupportsInt | typing.SupportsIndex) -> None:
-        """
-        The region is given back when its last block has died.
-        """
     def delegate_thread(self, thread: typing.SupportsInt | typing.SupportsIndex, on: bool) -> None:
         """
         Delegates all requests of one thread, by its native id, or no more.
@@ -175,25 +150,16 @@ class Engine:
         """
     def living(self) -> numpy.ndarray:
         """
-        Blocks alive between two iterations, as a structured array: address, bytes, block in the
-        recording, plan, request there, kind (pgmo.allocator.adapters.relocation).
+        Blocks alive between two iterations, as a structured array: address, bytes, kind. The kind
+        is 0 for the framework's, 1 for one in its slot, 2 for one in a slot past its end.
         """
     def owns(self, pointer: typing.SupportsInt | typing.SupportsIndex) -> bool:
         """
-        Whether the address lies in an arena or a region.
+        Whether the address lies in an arena.
         """
     def pause(self) -> None:
         """
         Delegates everything until `resume`.
-        """
-    def place_in_region(
-        self,
-        region: typing.SupportsInt | typing.SupportsIndex,
-        offset: typing.SupportsInt | typing.SupportsIndex,
-        bytes: typing.SupportsInt | typing.SupportsIndex,
-    ) -> int:
-        """
-        The address for a block that is moved there, or 0.
         """
     def release(self, pointer: typing.SupportsInt | typing.SupportsIndex) -> bool:
         """
@@ -203,15 +169,17 @@ class Engine:
         """
         Stops serving and forgets all plans.
         """
-    def reset_peaks(self) -> None: ...
-    def resettle(
+    def reserve_arena(
         self,
-        request: typing.SupportsInt | typing.SupportsIndex,
+        space: typing.SupportsInt | typing.SupportsIndex,
         bytes: typing.SupportsInt | typing.SupportsIndex,
-    ) -> int:
+        stream: typing.SupportsInt | typing.SupportsIndex,
+    ) -> tuple[int, int, int, int]:
         """
-        The address of the request's slot for a block that is moved there, or 0.
+        Addresses for an arena, whose pages come as slots need them: base, bytes, give_back
+        and context. The base is 0 where there are none.
         """
+    def reset_peaks(self) -> None: ...
     def resume(self) -> None: ...
     def select_plan(self, plan: typing.SupportsInt | typing.SupportsIndex) -> None:
         """
@@ -376,6 +344,11 @@ def packers() -> list[str]:
     Names of the packers, fastest first.
     """
 
+def pages_api() -> int:
+    """
+    Address of the table of functions in pgmo_pages.h, for adapters.
+    """
+
 def set_tag(
     tag: typing.SupportsInt | typing.SupportsIndex,
     generation: typing.SupportsInt | typing.SupportsIndex,
@@ -407,5 +380,4 @@ def solve(
     thread with (seconds, arena, bound, source) for each improvement. Releases the GIL.
     """
 
-OPENING: int = 1152921504606846976
 UNCUTTABLE: int = 2305843009213693951

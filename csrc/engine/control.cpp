@@ -75,7 +75,6 @@ Engine::PlanId Engine::add_plan(std::vector<PlannedRequest> requests,
   unsettle_ranges();
   const Guard guard(lock_);
   check_slots(replayer->plan(), arenas_);
-  check_opening(replayer->plan());
   const PlanId plan = static_cast<PlanId>(plans_.size());
   plans_.reserve(plan + 1);
   successors_.reserve(plan + 1);
@@ -116,7 +115,6 @@ void Engine::remove_plans() {
   selected_ = previous_ = 0;
   plans.swap(plans_);
   successors_.clear();
-  ++generation_;
 }
 
 std::vector<Grown> Engine::take_grown() {
@@ -137,18 +135,6 @@ void Engine::check_slots(const ReplayPlan& plan, const Arenas& arenas) const {
         throw std::invalid_argument("request " + std::to_string(request) +
                                     ": the slot lies outside the arena of its stream");
       }
-    }
-  }
-}
-
-void Engine::check_opening(const ReplayPlan& plan) const {
-  if (!here_.regions.has_opening()) return;
-  for (SlotIndex request = 0; request < plan.requests(); ++request) {
-    const Offset offset = plan.place_for_good(request);
-    if (offset != kUnplanned && offset - Regions::kOpening + key_bytes(plan.slot(request).key) >
-                                    here_.regions.opening_bytes()) {
-      throw std::invalid_argument("request " + std::to_string(request) +
-                                  ": its place for good lies outside the opening's region");
     }
   }
 }
@@ -246,37 +232,6 @@ std::vector<pgmo_arena> Engine::retire_arenas() {
   return empty;
 }
 
-std::uint32_t Engine::add_region(const pgmo_arena& region) {
-  const Guard guard(lock_);
-  const std::uint32_t number = here_.regions.add(region, /*opening=*/false);
-  forget_unseen_in(region);
-  return number;
-}
-
-void Engine::add_opening_region(const pgmo_arena& region) {
-  const Guard guard(lock_);
-  here_.regions.add(region, /*opening=*/true);
-  forget_unseen_in(region);
-}
-
-void Engine::close_region(std::uint32_t region) {
-  pgmo_arena empty{};
-  {
-    const Guard guard(lock_);
-    empty = here_.regions.close(region);
-  }
-  give_back(empty);
-}
-
-void Engine::close_opening_region() {
-  pgmo_arena empty{};
-  {
-    const Guard guard(lock_);
-    empty = here_.regions.close_opening();
-  }
-  give_back(empty);
-}
-
 void Engine::start_serving() {
   unsettle_ranges();
   const Guard guard(lock_);
@@ -335,7 +290,6 @@ void Engine::reset_peaks() {
   const Guard guard(lock_);
   slots_.peak = slots_.live;
   fallback_.peak = fallback_.live;
-  region_level_.peak = region_level_.live;
 }
 
 void Engine::after_fork(bool child) noexcept {

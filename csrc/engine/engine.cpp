@@ -14,16 +14,6 @@ namespace {
 
 using Guard = std::lock_guard<Spinlock>;
 
-// The request that the plan has for what was refused last on this thread: `adopt` follows.
-struct Refusal {
-  std::uint64_t engine = 0;  // its number
-  std::uint32_t plan = 0;
-  std::uint32_t request = 0;
-};
-thread_local Refusal refusal;
-
-std::atomic<std::uint64_t> engines{0};  // so far
-
 bool check_requested() {
   const char* value = std::getenv("PGMO_CHECK");
   return value != nullptr && std::strcmp(value, "") != 0 && std::strcmp(value, "0") != 0;
@@ -31,7 +21,7 @@ bool check_requested() {
 
 }  // namespace
 
-Engine::Engine() : number_(++engines) {
+Engine::Engine() {
   if (check_requested()) check_ = std::make_unique<LiveCheck>();
   register_engine(this);
 }
@@ -58,7 +48,6 @@ void Engine::set(std::uint32_t bit, bool on) noexcept {
 // --- what adapters call -------------------------------------------------------------------------
 
 void* Engine::allocate(std::size_t bytes, std::uint64_t stream) noexcept {
-  refusal.engine = 0;
   if (bytes == 0 || bytes > static_cast<std::size_t>(kLargestRequest)) return nullptr;
   std::uintptr_t address = 0;
   pages::PlannedRange* range = nullptr;  // where pages may be missing
@@ -79,12 +68,7 @@ void* Engine::allocate(std::size_t bytes, std::uint64_t stream) noexcept {
     }
     try {
       const Offset offset = find_slot(make_key(size, *index));
-      if (offset == kUnplanned) [[unlikely]] {
-        note_refusal();
-      } else if (offset >= Regions::kOpening) [[unlikely]] {
-        address = here_.regions.opening_address(offset);
-        region_level_.add(size);
-      } else {
+      if (offset != kUnplanned) [[likely]] {
         address = arenas_.address(*index, offset);
         slots_.add(size);
         if (space_ != nullptr) {
@@ -154,14 +138,14 @@ bool Engine::release(void* pointer) noexcept {
 bool Engine::owns(const void* pointer) noexcept {
   const std::uintptr_t address = address_of(pointer);
   const Guard guard(lock_);
-  return arenas_.owns(address) || here_.regions.owns(address);
+  return arenas_.owns(address);
 }
 
 bool Engine::shared(void* pointer, std::uint64_t stream) noexcept {
   const std::uintptr_t address = address_of(pointer);
   const Guard guard(lock_);
   const std::optional<std::uint32_t> own = arenas_.stream_at(address);
-  const bool ours = own || arenas_.owns(address) || here_.regions.owns(address);
+  const bool ours = own || arenas_.owns(address);
   const Tracked* block = tracked_.find(address);
   // What the framework had there before it became ours says nothing about the block of now.
   if (block != nullptr && block->foreign == ours) block = nullptr;
@@ -187,7 +171,6 @@ Bytes Engine::size_of(const void* pointer) noexcept {
     if (at == address) found = bytes;
   };
   if (found == 0) arenas_.for_each_late(here_.late, look);
-  if (found == 0) here_.regions.for_each_living(look);
   return found;
 }
 
@@ -196,10 +179,8 @@ Statistics Engine::statistics() noexcept {
   return {.counters = here_.counters,
           .slots = slots_,
           .fallback = fallback_,
-          .regions = region_level_,
           .fallback_bytes = fallback_bytes_,
           .arena_bytes = arenas_.bytes(),
-          .region_bytes = here_.regions.bytes(),
           .arenas = arenas_.count(),
           .late_now = here_.late.size()};
 }
@@ -256,11 +237,6 @@ void Engine::switch_to(PlanId plan) {
 bool Engine::track(std::uintptr_t address, Bytes bytes, std::uint64_t stream,
                    bool foreign) noexcept {
   Tracked block{.bytes = bytes, .stream = stream, .foreign = foreign};
-  if (foreign && refusal.engine == number_) {
-    block.plan = refusal.plan;
-    block.request = refusal.request;
-    refusal.engine = 0;
-  }
   forget_unseen(address);
   if (has(PGMO_RECORDING)) {
     block.block = recorder_.request(bytes, stream);
@@ -299,7 +275,7 @@ void Engine::forget_unseen(std::uintptr_t address) noexcept {
   untrack(address);
 }
 
-// The same for memory that the framework has just handed out as an arena or a region.
+// The same for memory that the framework has just handed out as an arena.
 void Engine::forget_unseen_in(const pgmo_arena& memory) noexcept {
   const std::uintptr_t begin = address_of(memory.base);
   tracked_.erase_if([&](std::uintptr_t address, const Tracked& block) {
@@ -321,13 +297,6 @@ void Engine::record_free(std::uintptr_t address) noexcept {
   block->block = Recorder::kNoBlock;
 }
 
-void Engine::note_refusal() noexcept {
-  const bool known = replayer_->refused() != kNoSlot;
-  refusal = {.engine = number_,
-             .plan = known ? stamp() : Living::kNone,
-             .request = known ? replayer_->refused() : Living::kNone};
-}
-
 bool Engine::release_slot(std::uintptr_t address, Vacated& vacated) noexcept {
   if (const Arenas::Segment* const segment = arenas_.at(address)) [[likely]] {
     const Offset offset = Arenas::offset_in(*segment, address);
@@ -340,11 +309,6 @@ bool Engine::release_slot(std::uintptr_t address, Vacated& vacated) noexcept {
       vacated.generation = segment->range->generation();
       vacated.bytes = bytes;
     }
-    return true;
-  }
-  if (const auto released = here_.regions.release(address)) {
-    region_level_.remove(released->bytes);
-    vacated.empty = released->empty;
     return true;
   }
   if (const auto released = arenas_.release_retired(address)) {

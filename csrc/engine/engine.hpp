@@ -5,7 +5,6 @@
 //                    └── replayer of the current plan ──▶ offset ──▶ arena base + offset
 //
 //     arenas   of slots, one for each stream: see arenas.hpp
-//     regions  of blocks that live long: see regions.hpp
 //     ranges   arenas that have pages only where slots need them: see paged.cpp
 //
 // Recording and serving are independent: a session records again without letting go of its arena.
@@ -44,27 +43,21 @@ struct Statistics {
   Counters counters;
   Level slots;
   Level fallback;
-  Level regions;
   std::uint64_t fallback_bytes = 0;  // summed over requests
   Bytes arena_bytes = 0;
-  Bytes region_bytes = 0;
   std::size_t arenas = 0;
   std::size_t late_now = 0;
 };
 
 // A block that is alive between two iterations.
 struct Living {
-  enum Kind : std::uint32_t { kForeign = 0, kSlot = 1, kLate = 2, kRegion = 3 };
-  static constexpr std::uint32_t kNone = ~0u;
+  enum Kind : std::uint64_t { kForeign = 0, kSlot = 1, kLate = 2 };
 
   std::uint64_t address;
   Bytes bytes;
-  std::uint32_t block;    // its number in the recording, or kNone
-  std::uint32_t plan;     // the plan that its request was matched with, or kNone
-  std::uint32_t request;  // the request's number there, or kNone
-  std::uint32_t kind;
+  std::uint64_t kind;
 };
-static_assert(sizeof(Living) == 32);
+static_assert(sizeof(Living) == 24);
 
 class Engine final : private pages::RangeOwner {
  public:
@@ -127,19 +120,8 @@ class Engine final : private pages::RangeOwner {
   void add_spill(Offset begin, const pgmo_arena& arena);
   bool has_arena();
 
-  // Memory for blocks that live long; see regions.hpp. Throw like `attach_arena`.
-  std::uint32_t add_region(const pgmo_arena& region);
-  void add_opening_region(const pgmo_arena& region);
-  void close_region(std::uint32_t region);
-  void close_opening_region();
-
   // What is alive, between two iterations. Throws std::bad_alloc.
   std::vector<Living> living();
-
-  // Between two iterations: an address for a block that is about to be moved, or 0. In a region; or
-  // in the slot of the selected plan's request that the block was born with.
-  std::uintptr_t place_in_region(std::uint32_t region, Offset offset, Bytes bytes);
-  std::uintptr_t resettle(std::uint32_t request, Bytes bytes);
 
   void start_serving();
   void stop_serving();
@@ -167,8 +149,6 @@ class Engine final : private pages::RangeOwner {
     std::uint32_t block = Recorder::kNoBlock;
     std::uint32_t epoch = 0;
     std::uint64_t stream = 0;
-    std::uint32_t plan = Living::kNone;  // as in `stamp`
-    std::uint32_t request = Living::kNone;
     bool foreign = false;
   };
 
@@ -216,11 +196,7 @@ class Engine final : private pages::RangeOwner {
   void add_segment(Arenas::Segment segment);
   void check_plans(const Arenas& arenas) const;
   void check_slots(const ReplayPlan& plan, const Arenas& arenas) const;
-  void check_opening(const ReplayPlan& plan) const;
-  void note_refusal() noexcept;
-  std::uint32_t stamp() const noexcept { return generation_ << 8 | (selected_ & 0xff); }
 
-  const std::uint64_t number_;  // from 1; no other engine of the process has it
   std::atomic<std::uint32_t> mode_{0};
   std::optional<std::uint32_t> mode_when_paused_;
   Spinlock lock_;
@@ -245,11 +221,9 @@ class Engine final : private pages::RangeOwner {
   std::uint64_t asked_before_ = 0;            // bytes, before this iteration
   std::uint64_t matched_before_ = 0;          // of these, those that a plan had a slot for
   Surroundings here_;
-  std::uint32_t generation_ = 0;  // of the plans
 
   Level slots_;
   Level fallback_;
-  Level region_level_;
   std::uint64_t fallback_bytes_ = 0;
   std::unique_ptr<LiveCheck> check_;
 };

@@ -14,16 +14,10 @@ struct Coverage {
   Counters counters;
   std::uint64_t events = 0;
   std::uint64_t yields = 0;
-  std::uint64_t opened = 0;
-  std::uint64_t placed = 0;
-  std::uint64_t resettled = 0;
 
   void add(const Coverage& one) {
     events += one.events;
     yields += one.yields;
-    opened += one.opened;
-    placed += one.placed;
-    resettled += one.resettled;
     counters.requests += one.counters.requests;
     counters.hits += one.counters.hits;
     for (std::size_t at = 0; at < std::size(counters.misses); ++at) {
@@ -37,8 +31,7 @@ struct Coverage {
   bool complete() const {
     bool all = counters.hits > counters.requests / 10;
     for (const std::uint64_t reason : counters.misses) all = all && reason > 0;
-    for (const std::uint64_t count :
-         {counters.late, counters.jumps, counters.takeovers, yields, opened, placed, resettled}) {
+    for (const std::uint64_t count : {counters.late, counters.jumps, counters.takeovers, yields}) {
       all = all && count > 0;
     }
     return all;
@@ -58,9 +51,6 @@ struct Coverage {
     print("jumps", counters.jumps);
     print("takeovers", counters.takeovers);
     print("yields", yields);
-    print("openings", opened);
-    print("resettled", resettled);
-    print("moved to regions", placed);
     std::printf("\n");
   }
 

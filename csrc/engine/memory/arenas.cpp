@@ -6,8 +6,6 @@
 #include <string>
 #include <utility>
 
-#include "engine/memory/regions.hpp"
-
 namespace pgmo {
 
 std::optional<std::uint32_t> Arenas::stream_at(std::uintptr_t address) const noexcept {
@@ -48,8 +46,8 @@ bool Arenas::has_room(std::uint32_t stream_index, Offset offset, Bytes bytes) co
 void Arenas::add(const Segment& segment) {
   const pgmo_arena& arena = segment.arena;
   if (arena.base == nullptr || arena.bytes == 0 || arena.bytes > ~address_of(arena.base) ||
-      segment.begin < 0 || segment.begin > Regions::kOpening ||
-      arena.bytes > static_cast<std::size_t>(Regions::kOpening - segment.begin)) {
+      segment.begin < 0 || segment.begin > kMostOffsets ||
+      arena.bytes > static_cast<std::size_t>(kMostOffsets - segment.begin)) {
     throw std::invalid_argument("an arena of " + std::to_string(arena.bytes) +
                                 " bytes is not a range of memory");
   }

@@ -32,6 +32,8 @@ class Arenas {
   static constexpr std::uint32_t kEveryStream = ~std::uint32_t{0};
   // With an arena of their own. One bit of `without` stays set, then, for all streams beyond.
   static constexpr std::uint32_t kMostStreams = 63;
+  // Offsets are below it, so that sums of them are numbers.
+  static constexpr Offset kMostOffsets = Offset{1} << 60;
 
   struct Segment {
     std::uint32_t stream_index;  // or kEveryStream

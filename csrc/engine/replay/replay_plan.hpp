@@ -20,7 +20,6 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <unordered_map>
 #include <vector>
 
 #include "engine/tuning.hpp"
@@ -53,7 +52,7 @@ struct PlannedRequest {
   std::uint32_t stream_index;
   bool varying;   // serves any request no larger than itself
   Tick end;       // exclusive; beyond the number of requests: in the next iteration
-  Offset offset;  // kUnplanned: has no slot; from Regions::kOpening on: a place for good
+  Offset offset;  // kUnplanned: has no slot
   Offset
       alternate;  // the second slot of a block that outlives its successor's birth, or kUnplanned
 };
@@ -89,11 +88,6 @@ class ReplayPlan {
   // Whether it is of a program whose shapes vary, rather than one with a few odd requests.
   bool varies_much() const noexcept {
     return static_cast<double>(varying_.size()) >= tuning::kVaryingShare * requests();
-  }
-  // Where a request of the opening has its place for good, or kUnplanned.
-  Offset place_for_good(SlotIndex index) const noexcept {
-    const auto found = for_good_.find(index);
-    return found == for_good_.end() ? kUnplanned : found->second;
   }
 
   // The request that a slot, perhaps a second one, belongs to.
@@ -172,7 +166,6 @@ class ReplayPlan {
   Bytes arena_bytes_;
   std::vector<Slot> slots_;          // one per request, then sentinels, then the second slots
   std::vector<SlotIndex> first_of_;  // of each second slot
-  std::unordered_map<SlotIndex, Offset> for_good_;
   std::vector<bool> is_varying_;
   std::vector<Tick> ends_by_slot_;
   std::vector<End> ends_;

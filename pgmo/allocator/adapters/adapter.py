@@ -1,12 +1,9 @@
 """What a session needs of an adapter."""
 
 import ctypes
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from pgmo import _core
-
-if TYPE_CHECKING:
-    from pgmo.allocator.adapters.relocation import Relocation
 
 
 class Memory(ctypes.Structure):
@@ -50,8 +47,6 @@ class Adapter(Protocol):
     engine: _core.Engine
     pages: bool
     """Whether arenas are addresses alone, whose pages come when slots need them."""
-    fragments: bool
-    """Whether the memory of long-lived blocks can get in the way of an arena."""
 
     def choose_pages(self, wanted: bool, limit: int) -> None:
         """Before a session is installed: whether it may have pages, and how many bytes of them.
@@ -74,22 +69,12 @@ class Adapter(Protocol):
             AdapterError: when there is not so much memory.
         """
 
-    def take_region(self, size: int) -> Memory:
-        """Takes a block for long-lived blocks.
-
-        Raises:
-            AdapterError: when there is not so much memory.
-        """
-
     def take_spill(self, size: int) -> Memory:
         """Takes a block of unified memory for what plans spill; any stream may use it.
 
         Raises:
             AdapterError: when there is not so much, or the device has none beyond its own.
         """
-
-    def relocation(self) -> "Relocation | None":
-        """What moves tensors of this framework; None where that cannot be done."""
 
     def empty_cache(self) -> None:
         """Returns the framework's unused memory to the system."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from pgmo.allocator import tuning
 from pgmo.allocator.plans.installer import Installer
-from pgmo.allocator.session.learning import learn, rows_of_iteration
+from pgmo.allocator.session.learning import learn
 from pgmo.allocator.session.recorder import Recorder
 from pgmo.allocator.session.state import SessionState
 from pgmo.allocator.session.statistics import IterationStatistics, Phase
@@ -133,8 +133,7 @@ class ReplayMonitor:
         profile = new.profile
         assert profile is not None
         before = installer.plans.all[lesson.number : lesson.number + 1]  # none: a new structure
-        rows = rows_of_iteration(self._engine.living(), profile)
-        if installer.install(*installer.within_limit(lesson.plans, lesson.number), rows):
+        if installer.install(*installer.within_limit(lesson.plans, lesson.number)):
             for old in before:
                 installer.seen.follow(old, new)
             installer.seen.note(new, iterations[-1], statistics.bytes_requested)
