@@ -41,7 +41,8 @@ MOST_GROWTH = 1.5
 def build_driver(folder: Path, *, quick: bool) -> Path:
     """Compiles the driver with the flags of the native module; quickly, as one file without -O."""
     driver = folder / "engine_bench"
-    sources = sorted(str(path) for path in (ROOT / "csrc" / "engine").rglob("*.cpp"))
+    folders = (ROOT / "csrc" / "engine", ROOT / "csrc" / "pages")
+    sources = [str(path) for folder in folders for path in sorted(folder.rglob("*.cpp"))]
     compiler = os.environ.get("CXX") or shutil.which("g++") or "c++"
     flags = ["-std=c++20", "-O0" if quick else "-O3", "-pthread", f"-I{ROOT / 'csrc'}"]
     sources.append(str(ROOT / "bench" / "engine_bench.cpp"))

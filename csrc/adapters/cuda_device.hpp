@@ -104,8 +104,8 @@ void report(const Device& device, void* block, int64_t bytes, int64_t gone = 0) 
   if (device.connected()) {
     pgmo_engine_statistics now;
     api->statistics(device.engine, &now);
-    live += now.live_slot_bytes + now.live_region_bytes;
-    held += now.arena_bytes + now.region_bytes;
+    live += now.live_slot_bytes;
+    held += now.arena_bytes;
   }
   if (device.pages() != nullptr) {
     pgmo_pages_statistics now;
@@ -251,9 +251,6 @@ bool relieve(Device& device) {
     if (now.arena_bytes != 0) {
       text += "arenas hold " + size(now.arena_bytes) + ", of which " + size(now.live_slot_bytes) +
               " are in use; ";
-    }
-    if (now.region_bytes != 0) {
-      text += "long-lived blocks that were moved together " + size(now.region_bytes) + "; ";
     }
     text += "blocks of this session outside the plan " + size(now.live_fallback_bytes) + ".";
   }

@@ -26,7 +26,6 @@ class ActivePools {
     const std::unique_lock guard(mutex_);
     pools_.emplace_back(id, std::move(filter));
     count_.store(static_cast<int>(pools_.size()), std::memory_order_release);
-    ever_.store(true, std::memory_order_relaxed);
   }
 
   void end(c10::cuda::MempoolId_t id) {
@@ -44,9 +43,6 @@ class ActivePools {
     const auto found = find(id);
     return found != pools_.end() && found->captured.load(std::memory_order_relaxed);
   }
-
-  // Whether one was active since the process began.
-  bool ever() const { return ever_.load(std::memory_order_relaxed); }
 
   // Whether a request of this thread on this stream belongs to one of them.
   bool claim(cudaStream_t stream) const {
@@ -86,7 +82,6 @@ class ActivePools {
   mutable std::shared_mutex mutex_;
   std::list<Active> pools_;
   std::atomic<int> count_{0};
-  std::atomic<bool> ever_{false};
 };
 
 }  // namespace

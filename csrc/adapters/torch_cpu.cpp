@@ -22,7 +22,6 @@
 #include <utility>
 
 #include "adapters/torch_common.hpp"
-#include "adapters/torch_storage.hpp"
 #include "engine/pgmo_engine.h"
 
 namespace {
@@ -157,33 +156,9 @@ TorchCpuAdapter* adapter_over(c10::Allocator* upstream) {
   return nullptr;
 }
 
-constexpr Mover kMover{
-    .copy = [](void* to, const void* from, size_t bytes) { std::memcpy(to, from, bytes); },
-    .familiar =
-        [](const c10::DataPtr& data) {
-          bool familiar = false;
-          for (int index = 0; index < kMostUpstreams; ++index) {
-            familiar = familiar || (adapters[index] != nullptr &&
-                                    (data.get_deleter() == kDeleters[index] ||
-                                     data.get_deleter() == upstream_deleters[index]));
-          }
-          return familiar && data.get() == data.get_context();
-        },
-};
-
 c10::Allocator* upstream_now() {
   c10::Allocator* current = c10::GetCPUAllocator();
   return is_ours(current) ? static_cast<TorchCpuAdapter*>(current)->upstream() : current;
-}
-
-// For an address that the engine has assigned, which belongs to the result, or is released.
-c10::DataPtr block_at(void* address) {
-  c10::Allocator* current = c10::GetCPUAllocator();
-  if (!is_ours(current) || current->raw_deleter() == nullptr) {
-    (void)api->release(engine, address);
-    TORCH_CHECK(false, "pgmo is not installed");
-  }
-  return {address, address, current->raw_deleter(), c10::Device(kDevice)};
 }
 
 }  // namespace
@@ -239,34 +214,6 @@ int pgmo_take_arena(size_t bytes, pgmo_arena* out, char* message, size_t capacit
             .context = block.get()};
     block.release();
   });
-}
-
-// Moving storages: as in torch_cuda.cpp, where there is a device.
-
-int pgmo_synchronize(int, char*, size_t) {
-  return 0;
-}
-
-int pgmo_storage(void* tensor, pgmo_storage_view* out, char* message, size_t capacity) {
-  return guarded(message, capacity, [&] { view_storage(tensor, kMover, out); });
-}
-
-int pgmo_park(void* storage, void* host, char* message, size_t capacity) {
-  return guarded(message, capacity, [&] { park_storage(storage, kMover, host); });
-}
-
-int pgmo_unpark(int, void* storage, void* address, const void* host, char* message,
-                size_t capacity) {
-  return guarded(message, capacity, [&] {
-    c10::DataPtr block = address != nullptr
-                             ? block_at(address)
-                             : upstream_now()->allocate(storage_of(storage)->nbytes());
-    unpark_storage(storage, kMover, std::move(block), host);
-  });
-}
-
-int pgmo_move(int, void* storage, void* address, char* message, size_t capacity) {
-  return guarded(message, capacity, [&] { move_storage(storage, kMover, block_at(address)); });
 }
 
 }  // extern "C"

@@ -19,37 +19,6 @@
 #include "adapters/torch_cuda_adapter.hpp"
 #include "adapters/torch_cuda_arenas.hpp"
 #include "adapters/torch_cuda_managed.hpp"
-#include "adapters/torch_storage.hpp"
-
-namespace c10::cuda::CUDACachingAllocator::pgmo {
-namespace {
-
-// A copy inside of the device has only been submitted when cudaMemcpy returns, and the old block is
-// about to be freed.
-void copy_and_wait(void* to, const void* from, size_t bytes) {
-  C10_CUDA_CHECK(cudaMemcpy(to, from, bytes, cudaMemcpyDefault));
-  C10_CUDA_CHECK(cudaStreamSynchronize(nullptr));
-}
-
-constexpr Mover kMover{
-    .copy = copy_and_wait,
-    .familiar =
-        [](const c10::DataPtr& data) {
-          return data.get() == data.get_context() &&
-                 (upstream_of(data.get_deleter()) >= 0 ||
-                  data.get_deleter() == current_adapter()->raw_deleter());
-        },
-};
-
-// For an address that the engine has assigned, which belongs to the result: whatever happens to
-// that, the address is released. Any of the device's deleters will do, for it never comes to the
-// allocator beneath.
-c10::DataPtr block_at(void* address, int device) {
-  return {address, address, kDeleters[device], c10::Device(c10::DeviceType::CUDA, device)};
-}
-
-}  // namespace
-}  // namespace c10::cuda::CUDACachingAllocator::pgmo
 
 namespace adapter = c10::cuda::CUDACachingAllocator::pgmo;
 
@@ -203,22 +172,8 @@ int pgmo_take_arena(int device, uint64_t stream, size_t bytes, pgmo_arena* out, 
     const OnDevice on(device);
     void* block = upstream->raw_alloc_with_stream(bytes, one.streams.handle(stream));
     adapter::hold(
-        std::make_unique<adapter::Holding>(upstream, block, &one, adapter::absences.load(), false,
-                                           c10::cuda::MempoolId_t{}),
-        bytes, out);
-  });
-}
-
-int pgmo_take_region(int device, size_t bytes, pgmo_arena* out, char* message, size_t capacity) {
-  return guarded(message, capacity, [&] {
-    adapter::Device& one = adapter::device_at(device);
-    auto* upstream = adapter::current_adapter()->upstream();
-    const OnDevice on(device);
-    const c10::cuda::MempoolId_t pool{0, adapter::next_pool.fetch_add(1)};
-    void* block = adapter::take_from_pool(upstream, device, bytes, pool);
-    adapter::hold(std::make_unique<adapter::Holding>(upstream, block, &one,
-                                                     adapter::absences.load(), true, pool),
-                  bytes, out);
+        std::make_unique<adapter::Holding>(upstream, block, &one, adapter::absences.load()), bytes,
+        out);
   });
 }
 
@@ -302,56 +257,10 @@ int pgmo_poll(int device) {
   return one.deferred.any_waiting();
 }
 
-int pgmo_captured(int device) {
-  return adapter::devices()[device].pools.ever();
-}
-
 void pgmo_set_advice(int device, const char* text) {
   adapter::Device& one = adapter::devices()[device];
   const std::lock_guard guard(one.mutex);
   one.advice = text;
-}
-
-int pgmo_synchronize(int device, char* message, size_t capacity) {
-  return guarded(message, capacity, [&] {
-    const OnDevice on(device);
-    C10_CUDA_CHECK(cudaDeviceSynchronize());
-  });
-}
-
-int pgmo_storage(void* tensor, pgmo_storage_view* out, char* message, size_t capacity) {
-  return guarded(message, capacity, [&] { view_storage(tensor, adapter::kMover, out); });
-}
-
-int pgmo_park(void* storage, void* host, char* message, size_t capacity) {
-  return guarded(message, capacity, [&] {
-    const OnDevice on(storage_of(storage)->device().index());
-    park_storage(storage, adapter::kMover, host);
-  });
-}
-
-// To an address that the engine has assigned; null: to a block of the allocator beneath. The
-// address belongs to the storage now, or has been released when this fails.
-int pgmo_unpark(int device, void* storage, void* address, const void* host, char* message,
-                size_t capacity) {
-  return guarded(message, capacity, [&] {
-    c10::DataPtr block;
-    if (address != nullptr) block = adapter::block_at(address, device);
-    const OnDevice on(device);
-    if (address == nullptr) {
-      block = adapter::current_adapter()->upstream()->allocate(storage_of(storage)->nbytes());
-    }
-    unpark_storage(storage, adapter::kMover, std::move(block), host);
-  });
-}
-
-// What is said of the address above holds here, too.
-int pgmo_move(int device, void* storage, void* address, char* message, size_t capacity) {
-  return guarded(message, capacity, [&] {
-    c10::DataPtr block = adapter::block_at(address, device);
-    const OnDevice on(device);
-    move_storage(storage, adapter::kMover, std::move(block));
-  });
 }
 
 }  // extern "C"

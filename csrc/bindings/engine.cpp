@@ -61,8 +61,6 @@ py::typing::Dict<py::str, py::int_> read_statistics(Engine& engine) {
   out["requested_bytes"] = counters.requested_bytes;
   out["hit_bytes"] = counters.hit_bytes;
   out["fallback_bytes"] = all.fallback_bytes;
-  out["guests"] = counters.guests;
-  out["guest_bytes"] = counters.guest_bytes;
   out["skipped"] = counters.skipped;
   out["jumps"] = counters.jumps;
   out["late_blocks"] = counters.late;
@@ -72,10 +70,7 @@ py::typing::Dict<py::str, py::int_> read_statistics(Engine& engine) {
   out["peak_slot_bytes"] = all.slots.peak;
   out["live_fallback_bytes"] = all.fallback.live;
   out["peak_fallback_bytes"] = all.fallback.peak;
-  out["live_region_bytes"] = all.regions.live;
-  out["peak_region_bytes"] = all.regions.peak;
   out["arena_bytes"] = all.arena_bytes;
-  out["region_bytes"] = all.region_bytes;
   out["pages_held"] = all.pages.held;
   out["peak_pages_held"] = all.pages.peak_held;
   out["page_creates"] = all.pages.creates;
@@ -112,8 +107,7 @@ void bind_engine(py::module_& module) {
   PYBIND11_NUMPY_DTYPE_EX(Event, kind, "kind", padding, "pad", thread, "thread", tag, "tag", block,
                           "block", reserved, "reserved", bytes, "bytes", stream, "stream");
 
-  PYBIND11_NUMPY_DTYPE(Living, address, bytes, block, plan, request, kind);
-  module.attr("OPENING") = Regions::kOpening;
+  PYBIND11_NUMPY_DTYPE(Living, address, bytes, kind);
 
   module.def("set_tag", &set_thread_tag, py::arg("tag"), py::arg("generation"),
              "Tags the blocks that the calling thread requests from now on; -1 removes the tag.\n"
@@ -226,42 +220,16 @@ void bind_engine(py::module_& module) {
           [](Engine& engine) { return __atomic_load_n(engine.mode(), __ATOMIC_RELAXED) != 0; },
           "Whether it records or serves.")
       .def_property_readonly("has_arena", &Engine::has_arena)
-      .def("yield_when_outgrown", &Engine::yield_when_outgrown, py::arg("on"),
-           "Lets go of the arena in an iteration whose first varying request is too large.")
-      .def("host_guests", &Engine::host_guests, py::arg("alignment"),
-           "Puts blocks that have no slot into gaps of the arenas; 0: the framework gets them.")
-      .def(
-          "add_region",
-          [](Engine& engine, std::uintptr_t base, std::size_t bytes, std::uintptr_t give_back,
-             std::uintptr_t context) {
-            return engine.add_region(read_arena(base, bytes, give_back, context));
-          },
-          py::arg("base"), py::arg("bytes"), py::arg("give_back") = 0, py::arg("context") = 0,
-          "Memory for blocks that live long; returns its number.")
-      .def(
-          "add_opening_region",
-          [](Engine& engine, std::uintptr_t base, std::size_t bytes, std::uintptr_t give_back,
-             std::uintptr_t context) {
-            engine.add_opening_region(read_arena(base, bytes, give_back, context));
-          },
-          py::arg("base"), py::arg("bytes"), py::arg("give_back") = 0, py::arg("context") = 0,
-          "Memory for what the opening's plan places for good.")
-      .def("close_region", &Engine::close_region, py::arg("region"),
-           "The region is given back when its last block has died.")
-      .def("close_opening_region", &Engine::close_opening_region)
       .def("living", &read_living,
-           "Blocks alive between two iterations, as a structured array: address, bytes, block in "
-           "the\nrecording, plan, request there, kind (pgmo.allocator.adapters.relocation).")
-      .def("place_in_region", &Engine::place_in_region, py::arg("region"), py::arg("offset"),
-           py::arg("bytes"), "The address for a block that is moved there, or 0.")
-      .def("resettle", &Engine::resettle, py::arg("request"), py::arg("bytes"),
-           "The address of the request's slot for a block that is moved there, or 0.")
+           "Blocks alive between two iterations, as a structured array: address, bytes, kind. The "
+           "kind\nis 0 for the framework's, 1 for one in its slot, 2 for one in a slot past its "
+           "end.")
       .def(
           "owns",
           [](Engine& engine, std::uintptr_t pointer) {
             return engine.owns(reinterpret_cast<void*>(pointer));
           },
-          py::arg("pointer"), "Whether the address lies in an arena or a region.")
+          py::arg("pointer"), "Whether the address lies in an arena.")
       .def(
           "shared",
           [](Engine& engine, std::uintptr_t pointer, std::uint64_t stream) {

@@ -26,9 +26,7 @@ void fill_statistics(pgmo_engine* handle, pgmo_engine_statistics* out) {
           .peak_slot_bytes = static_cast<std::uint64_t>(all.slots.peak),
           .live_fallback_bytes = static_cast<std::uint64_t>(all.fallback.live),
           .peak_fallback_bytes = static_cast<std::uint64_t>(all.fallback.peak),
-          .arena_bytes = static_cast<std::uint64_t>(all.arena_bytes),
-          .region_bytes = static_cast<std::uint64_t>(all.region_bytes),
-          .live_region_bytes = static_cast<std::uint64_t>(all.regions.live)};
+          .arena_bytes = static_cast<std::uint64_t>(all.arena_bytes)};
 }
 
 constexpr pgmo_engine_api kApi = {

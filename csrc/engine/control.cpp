@@ -75,7 +75,6 @@ Engine::PlanId Engine::add_plan(std::vector<PlannedRequest> requests,
   unsettle_ranges();
   const Guard guard(lock_);
   check_slots(replayer->plan(), arenas_);
-  check_opening(replayer->plan());
   const PlanId plan = static_cast<PlanId>(plans_.size());
   plans_.reserve(plan + 1);
   successors_.reserve(plan + 1);
@@ -116,7 +115,6 @@ void Engine::remove_plans() {
   selected_ = previous_ = 0;
   plans.swap(plans_);
   successors_.clear();
-  ++generation_;
 }
 
 std::vector<Grown> Engine::take_grown() {
@@ -137,18 +135,6 @@ void Engine::check_slots(const ReplayPlan& plan, const Arenas& arenas) const {
         throw std::invalid_argument("request " + std::to_string(request) +
                                     ": the slot lies outside the arena of its stream");
       }
-    }
-  }
-}
-
-void Engine::check_opening(const ReplayPlan& plan) const {
-  if (!here_.regions.has_opening()) return;
-  for (SlotIndex request = 0; request < plan.requests(); ++request) {
-    const Offset offset = plan.place_for_good(request);
-    if (offset != kUnplanned && offset - Regions::kOpening + key_bytes(plan.slot(request).key) >
-                                    here_.regions.opening_bytes()) {
-      throw std::invalid_argument("request " + std::to_string(request) +
-                                  ": its place for good lies outside the opening's region");
     }
   }
 }
@@ -193,7 +179,6 @@ void Engine::add_segment(Arenas::Segment segment) {
   checked.add(segment);
   check_plans(checked);
   arenas_.add(segment);
-  guests_.forget();
   here_.without_arena = arenas_.without();
   forget_unseen_in(segment.arena);
 }
@@ -212,11 +197,6 @@ void Engine::detach_arena() {
     if (replayer_ != nullptr) replayer_->rest();
   }
   for (const pgmo_arena& arena : empty) give_back(arena);
-}
-
-void Engine::yield_when_outgrown(bool on) {
-  const Guard guard(lock_);
-  yields_ = on;
 }
 
 // In any mode, also while everything is delegated: an evaluation may need the memory of an arena
@@ -245,43 +225,11 @@ bool Engine::is_idle() noexcept {
 
 // Those to give back at once, because they are empty.
 std::vector<pgmo_arena> Engine::retire_arenas() {
-  guests_.forget();
   if (replayer_ != nullptr) replayer_->make_living_late();
   std::vector<pgmo_arena> empty = arenas_.retire(here_.late);
   if (replayer_ != nullptr) replayer_->forget_living();
   here_.without_arena = arenas_.without();
   return empty;
-}
-
-std::uint32_t Engine::add_region(const pgmo_arena& region) {
-  const Guard guard(lock_);
-  const std::uint32_t number = here_.regions.add(region, /*opening=*/false);
-  forget_unseen_in(region);
-  return number;
-}
-
-void Engine::add_opening_region(const pgmo_arena& region) {
-  const Guard guard(lock_);
-  here_.regions.add(region, /*opening=*/true);
-  forget_unseen_in(region);
-}
-
-void Engine::close_region(std::uint32_t region) {
-  pgmo_arena empty{};
-  {
-    const Guard guard(lock_);
-    empty = here_.regions.close(region);
-  }
-  give_back(empty);
-}
-
-void Engine::close_opening_region() {
-  pgmo_arena empty{};
-  {
-    const Guard guard(lock_);
-    empty = here_.regions.close_opening();
-  }
-  give_back(empty);
 }
 
 void Engine::start_serving() {
@@ -328,9 +276,6 @@ void Engine::end_iteration() {
   threads_.end_iteration();
   if (recorder_.active()) recorder_.step();
   requests_so_far_ = 0;
-  guests_.forget();
-  stray_ = stray_so_far_ = 0;
-  ++iteration_;
   if (replayer_ == nullptr) return;
   replayer_->end_iteration();
   ++here_.counters.iterations;
@@ -345,7 +290,6 @@ void Engine::reset_peaks() {
   const Guard guard(lock_);
   slots_.peak = slots_.live;
   fallback_.peak = fallback_.live;
-  region_level_.peak = region_level_.live;
 }
 
 void Engine::after_fork(bool child) noexcept {

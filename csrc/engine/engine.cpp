@@ -14,17 +14,6 @@ namespace {
 
 using Guard = std::lock_guard<Spinlock>;
 
-// The request that the plan has for what was refused last on this thread: `adopt` follows.
-struct Refusal {
-  std::uint64_t engine = 0;  // its number
-  std::uint32_t plan = 0;
-  std::uint32_t request = 0;
-  bool stray = false;
-};
-thread_local Refusal refusal;
-
-std::atomic<std::uint64_t> engines{0};  // so far
-
 bool check_requested() {
   const char* value = std::getenv("PGMO_CHECK");
   return value != nullptr && std::strcmp(value, "") != 0 && std::strcmp(value, "0") != 0;
@@ -32,7 +21,7 @@ bool check_requested() {
 
 }  // namespace
 
-Engine::Engine() : number_(++engines) {
+Engine::Engine() {
   if (check_requested()) check_ = std::make_unique<LiveCheck>();
   register_engine(this);
 }
@@ -59,9 +48,7 @@ void Engine::set(std::uint32_t bit, bool on) noexcept {
 // --- what adapters call -------------------------------------------------------------------------
 
 void* Engine::allocate(std::size_t bytes, std::uint64_t stream) noexcept {
-  refusal.engine = 0;
   if (bytes == 0 || bytes > static_cast<std::size_t>(kLargestRequest)) return nullptr;
-  std::vector<pgmo_arena> yielded;
   std::uintptr_t address = 0;
   pages::PlannedRange* range = nullptr;  // where pages may be missing
   std::uint64_t generation = 0;
@@ -81,25 +68,9 @@ void* Engine::allocate(std::size_t bytes, std::uint64_t stream) noexcept {
     }
     try {
       const Offset offset = find_slot(make_key(size, *index));
-      if (offset == kUnplanned) [[unlikely]] {
-        note_refusal();
-        if (yields_ && arenas_.attached() && replayer_->outgrown_from_the_start()) {
-          yielded = retire_arenas();
-        } else if (guests_.hosted()) {
-          if (const Offset gap = place_guest(*index, size); gap != kUnplanned) {
-            address = arenas_.address(*index, gap);
-            slots_.add(size);
-            refusal.engine = 0;  // no `adopt` follows
-          }
-        }
-      } else if (offset >= Regions::kOpening) [[unlikely]] {
-        address = here_.regions.opening_address(offset);
-        region_level_.add(size);
-      } else {
+      if (offset != kUnplanned) [[likely]] {
         address = arenas_.address(*index, offset);
         slots_.add(size);
-        if (guests_.keeping()) [[unlikely]]
-          guests_.took(offset, size);
         if (space_ != nullptr) {
           const Arenas::Segment* const segment = arenas_.at(address);
           if (segment->range != nullptr) {
@@ -123,7 +94,6 @@ void* Engine::allocate(std::size_t bytes, std::uint64_t stream) noexcept {
         check_->allocated(address, bytes, "slot");
     }
   }
-  for (const pgmo_arena& arena : yielded) give_back(arena);
   if (range != nullptr && !occupy(address, static_cast<Bytes>(bytes), *range, generation, frugal)) {
     return nullptr;
   }
@@ -168,14 +138,14 @@ bool Engine::release(void* pointer) noexcept {
 bool Engine::owns(const void* pointer) noexcept {
   const std::uintptr_t address = address_of(pointer);
   const Guard guard(lock_);
-  return arenas_.owns(address) || here_.regions.owns(address);
+  return arenas_.owns(address);
 }
 
 bool Engine::shared(void* pointer, std::uint64_t stream) noexcept {
   const std::uintptr_t address = address_of(pointer);
   const Guard guard(lock_);
   const std::optional<std::uint32_t> own = arenas_.stream_at(address);
-  const bool ours = own || arenas_.owns(address) || here_.regions.owns(address);
+  const bool ours = own || arenas_.owns(address);
   const Tracked* block = tracked_.find(address);
   // What the framework had there before it became ours says nothing about the block of now.
   if (block != nullptr && block->foreign == ours) block = nullptr;
@@ -201,7 +171,6 @@ Bytes Engine::size_of(const void* pointer) noexcept {
     if (at == address) found = bytes;
   };
   if (found == 0) arenas_.for_each_late(here_.late, look);
-  if (found == 0) here_.regions.for_each_living(look);
   return found;
 }
 
@@ -212,10 +181,8 @@ Statistics Engine::statistics() noexcept {
   return {.counters = here_.counters,
           .slots = slots_,
           .fallback = fallback_,
-          .regions = region_level_,
           .fallback_bytes = fallback_bytes_,
           .arena_bytes = arenas_.bytes(),
-          .region_bytes = here_.regions.bytes(),
           .pages = of_pages,
           .arenas = arenas_.count(),
           .late_now = here_.late.size()};
@@ -273,16 +240,6 @@ void Engine::switch_to(PlanId plan) {
 bool Engine::track(std::uintptr_t address, Bytes bytes, std::uint64_t stream,
                    bool foreign) noexcept {
   Tracked block{.bytes = bytes, .stream = stream, .foreign = foreign};
-  if (foreign && refusal.engine == number_) {
-    block.plan = refusal.plan;
-    block.request = refusal.request;
-    if (refusal.stray) {
-      block.stray_in = iteration_;
-      stray_ += bytes;
-      stray_so_far_ += bytes;
-    }
-    refusal.engine = 0;
-  }
   forget_unseen(address);
   if (has(PGMO_RECORDING)) {
     block.block = recorder_.request(bytes, stream);
@@ -293,10 +250,6 @@ bool Engine::track(std::uintptr_t address, Bytes bytes, std::uint64_t stream,
     if (!foreign) ++tracked_slots_;
     return true;
   } catch (const std::bad_alloc&) {
-    if (block.stray_in != 0) {
-      stray_ -= bytes;
-      stray_so_far_ -= bytes;
-    }
     return false;  // the record will show a block that is never freed, which is not planned
   }
 }
@@ -311,7 +264,6 @@ void Engine::untrack(std::uintptr_t address) noexcept {
 void Engine::count_gone(const Tracked& block) noexcept {
   if (block.foreign) {
     fallback_.remove(block.bytes);
-    if (block.stray_in == iteration_) stray_ -= block.bytes;
   } else {
     --tracked_slots_;
   }
@@ -326,7 +278,7 @@ void Engine::forget_unseen(std::uintptr_t address) noexcept {
   untrack(address);
 }
 
-// The same for memory that the framework has just handed out as an arena or a region.
+// The same for memory that the framework has just handed out as an arena.
 void Engine::forget_unseen_in(const pgmo_arena& memory) noexcept {
   const std::uintptr_t begin = address_of(memory.base);
   tracked_.erase_if([&](std::uintptr_t address, const Tracked& block) {
@@ -348,21 +300,11 @@ void Engine::record_free(std::uintptr_t address) noexcept {
   block->block = Recorder::kNoBlock;
 }
 
-void Engine::note_refusal() noexcept {
-  const bool known = replayer_->refused() != kNoSlot;
-  refusal = {.engine = number_,
-             .plan = known ? stamp() : Living::kNone,
-             .request = known ? replayer_->refused() : Living::kNone,
-             .stray = replayer_->refusal() != Miss::kPersistent};
-}
-
 bool Engine::release_slot(std::uintptr_t address, Vacated& vacated) noexcept {
   if (const Arenas::Segment* const segment = arenas_.at(address)) [[likely]] {
     const Offset offset = Arenas::offset_in(*segment, address);
     Bytes bytes = replayer_ != nullptr ? replayer_->release(offset) : 0;
     if (bytes == 0) bytes = here_.late.erase(offset);
-    if (guests_.keeping()) [[unlikely]]
-      guests_.freed(offset, bytes);
     slots_.remove(bytes);
     count_slots();
     if (segment->range != nullptr && bytes != 0) {
@@ -370,11 +312,6 @@ bool Engine::release_slot(std::uintptr_t address, Vacated& vacated) noexcept {
       vacated.generation = segment->range->generation();
       vacated.bytes = bytes;
     }
-    return true;
-  }
-  if (const auto released = here_.regions.release(address)) {
-    region_level_.remove(released->bytes);
-    vacated.empty = released->empty;
     return true;
   }
   if (const auto released = arenas_.release_retired(address)) {

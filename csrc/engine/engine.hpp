@@ -5,16 +5,14 @@
 //                    └── replayer of the current plan ──▶ offset ──▶ arena base + offset
 //
 //     arenas   of slots, one for each stream: see arenas.hpp
-//     regions  of blocks that live long: see regions.hpp
 //     ranges   arenas that have pages only where slots need them: see paged.cpp
 //
 // Recording and serving are independent: a session records again without letting go of its arena.
 // One lock guards everything here, and is never held while the framework is called. Allocations and
-// frees hold it for nanoseconds, except for the few at which the record grows, and the first guest
-// of many (see guests.hpp), for which all that lives is sorted. The session's calls, a few per
-// iteration, may hold it for longer: `events` copies 32 bytes per event, and to change the plan or
-// the arena visits every place of the plan. Plans and events that they let go of are freed when the
-// lock is no longer held.
+// frees hold it for nanoseconds, except for the few at which the record grows. The session's calls,
+// a few per iteration, may hold it for longer: `events` copies 32 bytes per event, and to change
+// the plan or the arena visits every place of the plan. Plans and events that they let go of are
+// freed when the lock is no longer held.
 
 #pragma once
 
@@ -29,7 +27,6 @@
 
 #include "engine/memory/address_map.hpp"
 #include "engine/memory/arenas.hpp"
-#include "engine/memory/guests.hpp"
 #include "engine/pgmo_engine.h"
 #include "engine/recording/live_check.hpp"
 #include "engine/recording/recorder.hpp"
@@ -46,10 +43,8 @@ struct Statistics {
   Counters counters;
   Level slots;
   Level fallback;
-  Level regions;
   std::uint64_t fallback_bytes = 0;  // summed over requests
   Bytes arena_bytes = 0;
-  Bytes region_bytes = 0;
   pages::Statistics pages;  // all zero where there are none
   std::size_t arenas = 0;
   std::size_t late_now = 0;
@@ -57,17 +52,13 @@ struct Statistics {
 
 // A block that is alive between two iterations.
 struct Living {
-  enum Kind : std::uint32_t { kForeign = 0, kSlot = 1, kLate = 2, kRegion = 3 };
-  static constexpr std::uint32_t kNone = ~0u;
+  enum Kind : std::uint64_t { kForeign = 0, kSlot = 1, kLate = 2 };
 
   std::uint64_t address;
   Bytes bytes;
-  std::uint32_t block;    // its number in the recording, or kNone
-  std::uint32_t plan;     // the plan that its request was matched with, or kNone
-  std::uint32_t request;  // the request's number there, or kNone
-  std::uint32_t kind;
+  std::uint64_t kind;
 };
-static_assert(sizeof(Living) == 32);
+static_assert(sizeof(Living) == 24);
 
 class Engine final : private pages::RangeOwner {
  public:
@@ -136,27 +127,8 @@ class Engine final : private pages::RangeOwner {
   // Whether nobody counts the slots of any range; see pages/planned_range.hpp.
   bool settled() noexcept;
 
-  // Lets go of the arena in an iteration that has outgrown its plan from the start, so that the
-  // framework can serve it from that memory.
-  void yield_when_outgrown(bool on);
-
-  // Puts blocks that have no slot into gaps of the arenas, at multiples of this alignment; 0: not.
-  // See guests.hpp. Throws std::invalid_argument when the alignment is out of range.
-  void host_guests(Bytes alignment);
-
-  // Memory for blocks that live long; see regions.hpp. Throw like `attach_arena`.
-  std::uint32_t add_region(const pgmo_arena& region);
-  void add_opening_region(const pgmo_arena& region);
-  void close_region(std::uint32_t region);
-  void close_opening_region();
-
   // What is alive, between two iterations. Throws std::bad_alloc.
   std::vector<Living> living();
-
-  // Between two iterations: an address for a block that is about to be moved, or 0. In a region; or
-  // in the slot of the selected plan's request that the block was born with.
-  std::uintptr_t place_in_region(std::uint32_t region, Offset offset, Bytes bytes);
-  std::uintptr_t resettle(std::uint32_t request, Bytes bytes);
 
   void start_serving();
   void stop_serving();
@@ -184,9 +156,6 @@ class Engine final : private pages::RangeOwner {
     std::uint32_t block = Recorder::kNoBlock;
     std::uint32_t epoch = 0;
     std::uint64_t stream = 0;
-    std::uint32_t plan = Living::kNone;  // as in `stamp`
-    std::uint32_t request = Living::kNone;
-    std::uint32_t stray_in = 0;  // the iteration in which it was refused, from 1; or 0
     bool foreign = false;
   };
 
@@ -234,13 +203,7 @@ class Engine final : private pages::RangeOwner {
   void add_segment(Arenas::Segment segment);
   void check_plans(const Arenas& arenas) const;
   void check_slots(const ReplayPlan& plan, const Arenas& arenas) const;
-  void check_opening(const ReplayPlan& plan) const;
-  void note_refusal() noexcept;
-  Offset place_guest(std::uint32_t stream_index, Bytes bytes);
-  void keep_gaps();
-  std::uint32_t stamp() const noexcept { return generation_ << 8 | (selected_ & 0xff); }
 
-  const std::uint64_t number_;  // from 1; no other engine of the process has it
   std::atomic<std::uint32_t> mode_{0};
   std::optional<std::uint32_t> mode_when_paused_;
   Spinlock lock_;
@@ -260,21 +223,14 @@ class Engine final : private pages::RangeOwner {
   std::uint32_t requests_so_far_ = 0;  // in this iteration; counted up to tuning::kPrefix
 
   Arenas arenas_;
-  pages::Space* space_ = nullptr;              // of all ranges
-  std::vector<pages::PlannedRange*> ranges_;   // that have not been closed
-  std::uint64_t asked_before_ = 0;    // bytes, before this iteration
-  std::uint64_t matched_before_ = 0;  // of these, those that a plan had a slot for
+  pages::Space* space_ = nullptr;             // of all ranges
+  std::vector<pages::PlannedRange*> ranges_;  // that have not been closed
+  std::uint64_t asked_before_ = 0;            // bytes, before this iteration
+  std::uint64_t matched_before_ = 0;          // of these, those that a plan had a slot for
   Surroundings here_;
-  bool yields_ = false;
-  Guests guests_;
-  Bytes stray_ = 0;         // alive with the framework, of those refused in this iteration
-  Bytes stray_so_far_ = 0;  // the same with those that have died
-  std::uint32_t iteration_ = 1;
-  std::uint32_t generation_ = 0;  // of the plans
 
   Level slots_;
   Level fallback_;
-  Level region_level_;
   std::uint64_t fallback_bytes_ = 0;
   std::unique_ptr<LiveCheck> check_;
 };

@@ -26,7 +26,7 @@
 extern "C" {
 #endif
 
-#define PGMO_ENGINE_API_VERSION 4
+#define PGMO_ENGINE_API_VERSION 5
 
 typedef struct pgmo_engine pgmo_engine;
 
@@ -44,9 +44,7 @@ typedef struct pgmo_engine_statistics {
   uint64_t peak_slot_bytes;
   uint64_t live_fallback_bytes;
   uint64_t peak_fallback_bytes;
-  uint64_t arena_bytes;  /* of all arenas held, those waiting for their last block included */
-  uint64_t region_bytes; /* of all regions of long-lived blocks */
-  uint64_t live_region_bytes;
+  uint64_t arena_bytes; /* of all arenas held, those waiting for their last block included */
 } pgmo_engine_statistics;
 
 typedef struct pgmo_engine_api {
@@ -68,7 +66,7 @@ typedef struct pgmo_engine_api {
    * Works in every mode, also long after serving has stopped. */
   int (*release)(pgmo_engine*, void* pointer);
 
-  /* Non-zero when the pointer lies in one of the engine's arenas or regions. */
+  /* Non-zero when the pointer lies in one of the engine's arenas. */
   int (*owns)(pgmo_engine*, const void* pointer);
 
   /* Tells that a block is used on this stream. While recording it is noted, and a block that other
@@ -88,7 +86,7 @@ typedef struct pgmo_engine_api {
   void (*statistics)(pgmo_engine*, pgmo_engine_statistics* out);
 } pgmo_engine_api;
 
-/* What an adapter hands out as an arena or a region: one block of the framework's. */
+/* What an adapter hands out as an arena: one block of the framework's. */
 typedef struct pgmo_arena {
   void* base;
   size_t bytes;

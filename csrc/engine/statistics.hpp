@@ -26,9 +26,6 @@ struct Counters {
   std::uint64_t requested_bytes = 0;
   std::uint64_t hit_bytes = 0;
   std::uint64_t retracted_bytes = 0;  // of slots that were found, and could not be used
-  std::uint64_t guests = 0;  // of the misses, those that got a gap of the arena; see guests.hpp
-  std::uint64_t guest_bytes = 0;
-  std::uint64_t declined = 0;   // misses that got none, because what came like them has lived on
   std::uint64_t skipped = 0;    // planned requests that did not come
   std::uint64_t jumps = 0;      // resynchronisations further ahead
   std::uint64_t late = 0;       // blocks that became late

@@ -50,9 +50,4 @@ constexpr std::size_t kMostGrown = std::size_t{1} << 20;
 // Of an iteration's bytes, those without a slot: from which on it departs from its plan.
 constexpr double kDepartingShare = 1.0 / 16;
 
-// --- large blocks ---
-
-// Of an arena: a block from which on it matters where it lies.
-constexpr double kLargeShare = 1.0 / 32;
-
 }  // namespace pgmo::tuning

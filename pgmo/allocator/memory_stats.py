@@ -16,10 +16,10 @@ def memory_stats(device: object = None, framework: str = "torch") -> dict[str, i
         framework: as for `pgmo.optimize`.
 
     Returns:
-        Plain numbers by name; sizes are in bytes. `arena_bytes` and `region_bytes` are held,
-        `live_slot_bytes`, `live_region_bytes` and `live_fallback_bytes` are in use (the last are
-        blocks outside of the plan), each with a `peak_`; counts since the session began:
-        `requests`, `hits`, and misses by reason. Empty when no session is open there.
+        Plain numbers by name; sizes are in bytes. `arena_bytes` are held, `live_slot_bytes` and
+        `live_fallback_bytes` are in use (the last are blocks outside of the plan), each with a
+        `peak_`; counts since the session began: `requests`, `hits`, and misses by reason. Empty
+        when no session is open there.
 
     Raises:
         OptionError: when that names no device.

@@ -35,7 +35,6 @@ class CommonFields(TypedDict, total=False):
     min_hit_rate: float
     patience: int
     max_plans: int
-    compact: bool | None
     record_only: bool
     memory: str
     budget: str | int | None
@@ -162,11 +161,6 @@ def optimize(
         patience: diverged iterations in a row, after which the program is recorded again; doubled
             each time (default: 2).
         max_plans: structures of iterations that are kept at a time (default: 48).
-        compact: move long-lived blocks (optimizer state, gradients) together, once, at the end of
-            an iteration, so that they do not pin half-empty memory. Only what nobody else can hold
-            an address of is moved; the summary tells what stayed. By default on CUDA devices.
-            False also leaves the state that a saved plan's first iteration gives birth to to the
-            framework.
         record_only: stop at the profile: nothing is planned, and nothing served (default: False).
         memory: "device" (default), or "managed": all that is requested while the session is open
             comes from unified memory, the arena included, as in `pgmo.managed`. For profiles of

@@ -74,16 +74,6 @@ MOST_POOR = 7
 SHRINK_SHARE = 0.9
 """Of an arena: one is exchanged for a smaller one only if that needs less."""
 
-LITTLE_SHARE = 1 / 1024
-"""Of an arena: a block that outlives a period, as a loss does, and takes no more is left to the
-framework. Arenas that are exchanged would wait for it, so that two of them are held."""
-
-LARGE_ARENA = 32 << 20
-"""Bytes of an arena from which on that matters."""
-
-MOST_RENEWALS = 2
-"""Fresh arenas taken because others were held: each may cost as much memory again."""
-
 # --- threads ---
 
 TURN_PATIENCE = 4
@@ -95,6 +85,3 @@ and not an iteration at the same time."""
 
 THREAD_SHARE = 0.05
 """Of an iteration's requests: from which on a thread counts among those that request memory."""
-
-RECENT_TURNS = 3
-"""Iterations that tell whether another thread is at work."""

@@ -43,14 +43,13 @@ def test_a_device_that_no_session_asked_for_is_untouched(world, adapter):
     assert world.used(2) == 0
 
 
-def test_arenas_and_regions_are_taken_on_their_device(world, adapter_of):
+def test_arenas_are_taken_on_their_device(world, adapter_of):
     adapter = adapter_of(1)
     with world.on(device=3):
-        arena, region = adapter.take_arena(4096, 0), adapter.take_region(1000)
+        arena = adapter.take_arena(4096, 0)
         assert world.ask("device") == 3
-        assert [world.used(device) for device in range(4)] == [0, 4096 + 1024, 0, 0]
+        assert [world.used(device) for device in range(4)] == [0, 4096, 0, 0]
         arena.return_now()
-        region.return_now()
         assert world.ask("device") == 3
     assert world.used(1) == 0
     assert "cudaDeviceSynchronize(1)" in world.log()
@@ -62,9 +61,6 @@ def test_a_device_that_nothing_runs_on_gets_no_context(world, adapter_of):
     assert world.ask("device") == 0
     bases = serve(adapter, ONE)
     assert [world.used(device) for device in range(4)] == [0, 4096, 0, 0]
-    region = adapter.take_region(1000)
-    assert [world.used(device) for device in range(4)] == [0, 4096 + 1024, 0, 0]
-    region.return_now()
     world.ask("set_device", 1)
     block = world.allocate(1000)
     world.ask("let_device_be", 0)

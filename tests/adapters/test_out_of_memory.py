@@ -32,18 +32,6 @@ def test_torchs_type_and_text_come_first_and_advice_last(small, adapter, method)
     foreign.free()
 
 
-def test_moved_blocks_are_told_apart(small, adapter):
-    memory = adapter.take_region(2048)
-    region = adapter.engine.add_region(memory.base, memory.bytes, *memory.owner)
-    adapter.engine.start_recording()
-    with pytest.raises(
-        OutOfMemoryError, match=r"that were moved together 2\.00 KiB; blocks of this"
-    ):
-        small.allocate(9000)
-    adapter.engine.close_region(region)
-    assert small.living() == 0
-
-
 def test_outside_of_a_session_the_text_is_torchs_alone(small, adapter):
     adapter.advise("Make the batch smaller.")
     with pytest.raises(OutOfMemoryError) as caught:
@@ -72,15 +60,6 @@ def test_no_memory_for_an_arena(small, adapter):
     with pytest.raises(AdapterError, match=r"CUDA out of memory\. Tried to allocate 9216 bytes"):
         adapter.take_arena(9216, 0)
     assert small.living() == 0
-
-
-def test_no_memory_for_a_region_ends_its_pool(small, adapter):
-    with pytest.raises(AdapterError, match="CUDA out of memory"):
-        adapter.take_region(9216)
-    names = [line.partition("(")[0].removeprefix("beneath: ") for line in small.log()]
-    assert names == [
-        *("beginAllocateToPool", "raw_alloc_with_stream", "endAllocateToPool", "releasePool")
-    ]
 
 
 # --- other processes ----------------------------------------------------------------------------

@@ -1,17 +1,8 @@
 """Allocation pools: what belongs to a graph or a MemPool is delegated, and unseen."""
 
-import re
-
-import pytest
-
-from pgmo.allocator.adapters.torch_tensors import _OUR_POOLS, graphs_exist
 from tests.adapters.world import Slot, in_thread, serve
 
 TWO = [Slot(1000, 0, end=2), Slot(1000, 1024, end=2)]
-
-
-def captured(world):
-    return world.adapter.ask("pgmo_captured", 0)
 
 
 def test_what_a_pool_claims_by_thread_is_delegated_unseen(world, adapter):
@@ -82,20 +73,6 @@ def test_a_pool_of_one_device_leaves_the_others_alone(world, adapter_of):
             assert not second.engine.owns(world.allocate(1000).address)
 
 
-def test_it_is_remembered_that_there_were_pools(world, adapter):
-    assert not captured(world)
-    with world.pool():
-        assert captured(world)
-    assert captured(world)
-    assert not world.adapter.ask("pgmo_captured", 1)
-
-
-def test_own_regions_do_not_count_as_pools(world, adapter):
-    memory = adapter.take_region(4096)
-    assert not captured(world)
-    memory.return_now()
-
-
 def test_blocks_that_wait_do_not_disturb_a_capture(world, adapter):
     """CUDA ends a capture when anybody asks whether an event has happened."""
     serve(adapter, [Slot(1000, 0, end=1), Slot(1000, 0, end=2), Slot(1000, 1024, end=3)])
@@ -136,39 +113,9 @@ def test_what_has_to_wait_for_a_device_waits_beside_a_capture_on_another(world, 
 def test_nothing_waits_for_a_device_that_is_being_captured(world, adapter):
     adapter.engine.start_recording()
     survivor = world.allocate(1000)
-    region = adapter.take_region(4096)
     adapter.uninstall()
     adapter.install()
     with world.pool(claims_stream=5), world.capturing(stream=5):
         survivor.free()
-        region.return_now()
     assert world.complaints() == []
     assert world.living() == 0
-
-
-@pytest.mark.parametrize(
-    ("pool", "device", "graphs"),
-    [
-        ((0, 0), 0, False),
-        ((0, 3), 0, True),
-        ((7, 0), 0, True),
-        ((0, 3), 1, False),  # of another device
-        ((0, 1 << 62), 0, False),  # a region of ours
-    ],
-)
-def test_graphs_are_known_by_their_pools(monkeypatch, pool, device, graphs):
-    import torch
-
-    segments = [
-        {"device": 0, "segment_pool_id": (0, 0)},
-        {"device": device, "segment_pool_id": pool},
-    ]
-    monkeypatch.setattr(torch.cuda, "memory_snapshot", lambda: segments)
-    assert graphs_exist(0) == graphs
-
-
-def test_regions_of_ours_are_in_pools_that_count_for_no_graph(world, adapter):
-    world.log()
-    adapter.take_region(1000)
-    begun = [line for line in world.log() if "beginAllocateToPool" in line]
-    assert [int(re.findall(r"\d+", line)[-1]) >= _OUR_POOLS for line in begun] == [True]

@@ -318,7 +318,7 @@ def _assert_statistics_add_up(session):
     replayed = [one for one in session.history if one.phase is Phase.REPLAY]
     for one in replayed:
         assert one.requests == one.hits + sum(one.misses.values())
-        assert one.bytes_hit + one.bytes_guests <= one.bytes_requested
+        assert one.bytes_hit <= one.bytes_requested
     counted = session.statistics
     assert counted["requests"] == counted["hits"] + sum(counted[name] for name in MISS_REASONS)
     assert counted["hits"] == sum(one.hits for one in session.history)

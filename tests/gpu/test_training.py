@@ -14,10 +14,9 @@ NETWORKS = pytest.mark.parametrize("network", [GPT, ResNet, LSTM], ids=lambda on
 
 
 @NETWORKS
-@pytest.mark.parametrize("compact", [True, False])
-def test_bit_identical_from_record_through_replay(network, compact):
+def test_bit_identical_from_record_through_replay(network):
     plain = run(network)
-    with pgmo.optimize(device="cuda", compact=compact) as session:
+    with pgmo.optimize(device="cuda") as session:
         under_pgmo = run(network, session)
     assert_same(plain, under_pgmo)
     assert_replayed(session)
@@ -55,11 +54,11 @@ def test_a_fresh_process_runs_from_a_saved_plan_at_once(tmp_path):
         assert plain["state"] == saved["state"] == loaded["state"]
 
 
-def test_optimizer_state_and_weights_survive_a_move():
-    """Compaction moves AdamW's state; a later step has to find it, and so has a checkpoint."""
+def test_optimizer_state_and_weights_survive_a_session():
+    """A later step has to find AdamW's state, and so has a checkpoint."""
     torch.manual_seed(0)
     training = GPT()
-    with pgmo.optimize(device="cuda", compact=True) as session:
+    with pgmo.optimize(device="cuda") as session:
         for index in range(10):
             with session.iteration():
                 training.step(index)

@@ -228,8 +228,8 @@ print(last.hits, last.requests, phases, session.history[0].misses["persistent"],
     assert saving[0] == saving[1] == loading[0] == loading[1]
     assert saving[2] == str(["record"] * 5 + ["replay"] * 5)
     assert loading[2] == str(["replay"] * 10)
-    # State is born in a region: two moments and a count of steps for each of eight parameters.
-    assert loading[3] == "0"
+    # State is born: two moments and a count of steps for each of eight parameters.
+    assert loading[3] == "24"
     assert saving[4] == loading[4]
 
 

@@ -36,10 +36,6 @@ CASES = {
         lambda: Options(device="mps"),
         "device='mps' is not supported; use 'cpu', 'cuda' or 'cuda:0'",
     ),
-    "compact": (
-        lambda: Options(compact="no"),
-        "compact='no' must be True, False or None",
-    ),
     "memory of another kind": (
         lambda: Options(memory="host"),
         "memory='host' is not one of device, managed",

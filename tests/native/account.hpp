@@ -14,11 +14,8 @@ struct Account {
   std::uint64_t requested_bytes = 0;
   std::uint64_t hits = 0;
   std::uint64_t hit_bytes = 0;
-  std::uint64_t guests = 0;
-  std::uint64_t guest_bytes = 0;
   std::uint64_t fallback_bytes = 0;
   Level slots;
-  Level regions;
   Level fallback;
 
   void requested(std::uint64_t bytes) {
@@ -29,12 +26,8 @@ struct Account {
     ++hits;
     hit_bytes += bytes;
   }
-  void hosted(std::uint64_t bytes) {
-    ++guests;
-    guest_bytes += bytes;
-  }
   void reset_peaks() {
-    for (Level* level : {&slots, &regions, &fallback}) level->peak = level->live;
+    for (Level* level : {&slots, &fallback}) level->peak = level->live;
   }
 
   void compare(Engine& engine, const Oracle& oracle) const {
@@ -46,27 +39,21 @@ struct Account {
     require_equal(all.counters.requested_bytes, requested_bytes, "requested bytes");
     require_equal(all.counters.hits, hits, "hits");
     require_equal(all.counters.hit_bytes, hit_bytes, "hit bytes");
-    require_equal(all.counters.guests, guests, "guests");
-    require_equal(all.counters.guest_bytes, guest_bytes, "guest bytes");
     compare(all.slots, slots, "live slot bytes", "peak slot bytes");
-    compare(all.regions, regions, "live region bytes", "peak region bytes");
     compare(all.fallback, fallback, "live fallback bytes", "peak fallback bytes");
     require_equal(all.fallback_bytes, fallback_bytes, "fallback bytes");
-    require_equal(value(all.arena_bytes), oracle.bytes(Oracle::kArena), "arena bytes");
-    require_equal(value(all.region_bytes), oracle.bytes(Oracle::kRegion), "region bytes");
-    require_equal(all.arenas, oracle.count(Oracle::kArena), "arenas");
+    require_equal(value(all.arena_bytes), oracle.bytes(), "arena bytes");
+    require_equal(all.arenas, oracle.count(), "arenas");
   }
 
-  // With everything freed, the arena detached and all regions closed.
+  // With everything freed and the arena detached.
   static void compare_end(Engine& engine, const Oracle& oracle) {
     const Statistics all = engine.statistics();
     require_equal(all.late_now, 0, "late blocks at the end");
     require_equal(value(all.slots.live), 0, "live slot bytes at the end");
-    require_equal(value(all.regions.live), 0, "live region bytes at the end");
     require_equal(engine.living().size(), 0, "blocks that the engine thinks alive at the end");
     require_equal(oracle.living(), 0, "living blocks at the end");
-    require_equal(oracle.count(Oracle::kArena), 0, "arenas that were never given back");
-    require_equal(oracle.count(Oracle::kRegion), 0, "regions that were never given back");
+    require_equal(oracle.count(), 0, "arenas that were never given back");
   }
 
  private:

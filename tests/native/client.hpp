@@ -4,27 +4,21 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 
 #include "session.hpp"
 
 namespace pgmo::test {
 
-enum class Home : std::uint8_t { kFramework, kArena, kRegion };
-
 struct Block {
   std::uintptr_t address;
   std::uint64_t bytes;
   std::uint32_t stream;
-  Home home;
+  bool ours;  // in an arena
   bool adopted;
   std::uint32_t record;  // its number in recording `epoch`
   std::uint32_t epoch;
-  std::uint32_t generation;  // of the plans at its birth
-  std::uint64_t strays_in = Strays::kNever;
 
-  bool ours() const { return home != Home::kFramework; }
-  bool known() const { return ours() || adopted; }  // to the engine
+  bool known() const { return ours || adopted; }  // to the engine
 };
 
 class Client : public Session {
@@ -33,7 +27,6 @@ class Client : public Session {
 
   std::uint64_t events() const { return events_; }
   std::uint64_t yields() const { return yields_; }
-  std::uint64_t opened() const { return opened_; }
 
   Block request(std::uint64_t bytes, std::uint32_t stream) {
     ++events_;
@@ -41,28 +34,21 @@ class Client : public Session {
     const std::uint64_t handle = kStreams[stream];
     Block block = unborn(bytes, stream);
     bool failed = false;
-    strays_.before(engine_);
     {
       const FailingAllocation failing(failure());
       block.address = reinterpret_cast<std::uintptr_t>(api_->allocate(handle_, bytes, handle));
       failed = failing.happened();
     }
-    const Strays::Fate fate = strays_.after(engine_);
     const bool served = block.address != 0;
     if (serving_ && !paused_) count_request(bytes, served, failed);
     if (served) {
       require(serving_ && !paused_, "a slot is served while the engine does not serve");
-      welcome(block, fate);
+      settle(block);
+      account_.hit(bytes);
     } else {
-      note_yield();
-      if (serving_ && !paused_ && !failed) {
-        strays_.check_refused(fate, bytes, stream, ground_, ground_.oracle());
-      }
       block.address = ground_.memory().take(bytes);
       ground_.oracle().lives(block.address, bytes);
       failed |= adopt(block);
-      const bool strays = fate.counted && !fate.persistent && stream != kUnknownStream;
-      if (block.adopted && strays) block.strays_in = strays_.strays(bytes);
     }
     if (record_.active() && !paused_) {
       if (failed) record_.memory_ran_out();
@@ -76,9 +62,9 @@ class Client : public Session {
     ++whereabouts.event;
     ground_.oracle().dies(block.address);
     void* const pointer = reinterpret_cast<void*>(block.address);
-    require((api_->owns(handle_, pointer) != 0) == block.ours(),
+    require((api_->owns(handle_, pointer) != 0) == block.ours,
             "the engine does not know which blocks lie in its arenas");
-    // Counted first: an arena or region may go back in the call.
+    // Counted first: an arena may go back in the call.
     record_.free(block.record, block.epoch);
     // A block that was not adopted need not be released through the engine, but may be.
     if (block.known() || random_.chance(0.5)) {
@@ -88,13 +74,12 @@ class Client : public Session {
         kind = api_->release(handle_, pointer);
         if (failing.happened()) record_.memory_ran_out();
       }
-      require((kind == PGMO_SLOT) == block.ours(), "a slot is taken for the framework's, or not");
+      require((kind == PGMO_SLOT) == block.ours, "a slot is taken for the framework's, or not");
     }
-    if (block.ours()) {
-      level_of(block).remove(static_cast<Bytes>(block.bytes));
+    if (block.ours) {
+      account_.slots.remove(static_cast<Bytes>(block.bytes));
     } else {
       if (block.adopted) account_.fallback.remove(static_cast<Bytes>(block.bytes));
-      strays_.dies(block.strays_in, block.bytes);
       ground_.memory().give(block.address, block.bytes);
     }
   }
@@ -109,38 +94,9 @@ class Client : public Session {
       if (failing.happened()) record_.memory_ran_out();
     }
     if (block.stream != stream) record_.shared(block.record, block.epoch);
-    require(block.ours() || !puts_off, "a free is put off for the framework's own block");
-    require(!block.ours() || block.stream == stream || puts_off,
+    require(block.ours || !puts_off, "a free is put off for the framework's own block");
+    require(!block.ours || block.stream == stream || puts_off,
             "a slot that another stream uses may be freed at once");
-  }
-
-  // A slot for a block that is about to be moved, or nothing.
-  std::optional<Block> resettle(std::uint32_t request, std::uint64_t bytes) {
-    ++events_;
-    const auto size = static_cast<Bytes>(bytes);
-    const std::uintptr_t address = engine_.resettle(request, size);
-    if (address == 0) return std::nullopt;
-    const RandomPlan& plan = plans_.at(engine_.selected_plan());
-    Block block = unborn(bytes, plan.rows.at(request).stream_index);
-    block.address = address;
-    settle(block);
-    require(block.home == Home::kArena, "a block is settled in a region");
-    return block;
-  }
-
-  std::optional<Block> place(const KnownRegion& region, Offset offset, const Block& moved) {
-    ++events_;
-    Block block = unborn(moved.bytes, moved.stream);
-    const auto size = static_cast<Bytes>(moved.bytes);
-    const bool free = ground_.is_free(region, offset, size);
-    const bool tried =
-        survives([&] { block.address = engine_.place_in_region(region.number, offset, size); });
-    require(!tried || (block.address != 0) == free, "a free place is refused, or one is not free");
-    if (block.address == 0) return std::nullopt;
-    block.home = Home::kRegion;
-    ground_.oracle().served(block.address, block.bytes, region.base, 1);
-    account_.regions.add(size);
-    return block;
   }
 
   // --- the account ---
@@ -159,65 +115,30 @@ class Client : public Session {
   }
 
  private:
-  Level& level_of(const Block& block) {
-    return block.home == Home::kArena ? account_.slots : account_.regions;
-  }
-
   Block unborn(std::uint64_t bytes, std::uint32_t stream) const {
     return {.address = 0,
             .bytes = bytes,
             .stream = stream,
-            .home = Home::kFramework,
+            .ours = false,
             .adopted = false,
             .record = Recorder::kNoBlock,
-            .epoch = record_.epoch(),
-            .generation = generation_};
+            .epoch = record_.epoch()};
   }
 
   // Where the engine has put it.
   void settle(Block& block) {
-    if (ground_.in_opening(block.address)) {
-      block.home = Home::kRegion;
-      ground_.served_from_opening(block.address, block.bytes);
-      ++opened_;
-    } else {
-      block.home = Home::kArena;
-      ground_.served_from_arena(block.address, block.bytes, block.stream);
-    }
-    level_of(block).add(static_cast<Bytes>(block.bytes));
-  }
-
-  // In its slot, or in a gap that it got all the same.
-  void welcome(Block& block, const Strays::Fate& fate) {
-    if (!fate.guest) {
-      settle(block);
-      return account_.hit(block.bytes);
-    }
-    strays_.check_guest(fate, block.bytes, ground_.oracle());
-    block.home = Home::kArena;
-    ground_.host(block.address, block.bytes, block.stream, strays_.alignment());
+    block.ours = true;
+    ground_.served_from_arena(block.address, block.bytes, block.stream);
     account_.slots.add(static_cast<Bytes>(block.bytes));
-    account_.hosted(block.bytes);
   }
 
-  // Once memory has run out nothing is counted, except when it did so after the request had been
-  // refused (to yield the arena, or to host a guest) or because of that (no note of a place for
-  // good).
+  // Once memory has run out nothing is counted.
   void count_request(std::uint64_t bytes, bool served, bool failed) {
     if (!served && failed) {
-      const std::uint64_t requests = engine_.statistics().counters.requests;
-      if (requests == account_.requests) return;
-      require(may_yield_ || strays_.hosting() || ground_.opening(),
-              "a request without memory is counted");
+      return require_equal(engine_.statistics().counters.requests, account_.requests,
+                           "requests without memory");
     }
     account_.requested(bytes);
-  }
-
-  void note_yield() {
-    if (!may_yield_ || !attached() || engine_.has_arena()) return;
-    require(serving_ && !paused_, "an arena is yielded while the engine does not serve");
-    ground_.let_go();
-    ++yields_;
   }
 
   // Whether memory ran out in it.
@@ -235,8 +156,6 @@ class Client : public Session {
   }
 
   std::uint64_t events_ = 0;
-  std::uint64_t yields_ = 0;
-  std::uint64_t opened_ = 0;
 };
 
 }  // namespace pgmo::test

@@ -14,19 +14,12 @@ struct Coverage {
   Counters counters;
   std::uint64_t events = 0;
   std::uint64_t yields = 0;
-  std::uint64_t opened = 0;
-  std::uint64_t placed = 0;
-  std::uint64_t resettled = 0;
 
   void add(const Coverage& one) {
     events += one.events;
     yields += one.yields;
-    opened += one.opened;
-    placed += one.placed;
-    resettled += one.resettled;
     counters.requests += one.counters.requests;
     counters.hits += one.counters.hits;
-    counters.guests += one.counters.guests;
     for (std::size_t at = 0; at < std::size(counters.misses); ++at) {
       counters.misses[at] += one.counters.misses[at];
     }
@@ -38,8 +31,7 @@ struct Coverage {
   bool complete() const {
     bool all = counters.hits > counters.requests / 10;
     for (const std::uint64_t reason : counters.misses) all = all && reason > 0;
-    for (const std::uint64_t count : {counters.guests, counters.late, counters.jumps,
-                                      counters.takeovers, yields, opened, placed, resettled}) {
+    for (const std::uint64_t count : {counters.late, counters.jumps, counters.takeovers, yields}) {
       all = all && count > 0;
     }
     return all;
@@ -51,7 +43,6 @@ struct Coverage {
     static_assert(std::size(kReasons) == static_cast<std::size_t>(Miss::kCount));
     print("requests", counters.requests);
     print("hits", counters.hits);
-    print("guests", counters.guests);
     for (std::size_t at = 0; at < std::size(kReasons); ++at) {
       print(kReasons[at], counters.misses[at]);
     }
@@ -60,9 +51,6 @@ struct Coverage {
     print("jumps", counters.jumps);
     print("takeovers", counters.takeovers);
     print("yields", yields);
-    print("openings", opened);
-    print("resettled", resettled);
-    print("moved to regions", placed);
     std::printf("\n");
   }
 

@@ -1,4 +1,4 @@
-// An engine, and arenas and regions whose addresses nobody reads or writes.
+// An engine, and arenas whose addresses nobody reads or writes.
 
 #pragma once
 

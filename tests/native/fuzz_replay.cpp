@@ -3,9 +3,8 @@
 //     plan      a b c d e f g h
 //     program   a c b d d x   g | a b c | a b c ... twice | ...      | end of an iteration
 //               reordered, duplicated, inserted, dropped, cut short, too long, outgrown; frees
-//               early, late, iterations later; plans, arenas, regions and modes changed in the
-//               middle; arenas of single streams, some without; blocks moved; guests hosted;
-//               memory runs out
+//               early, late, iterations later; plans, arenas and modes changed in the middle;
+//               arenas of single streams, some without; memory runs out
 //
 // Everything follows from --seed. A violation names the seed, the episode and the event in it.
 
@@ -19,7 +18,7 @@
 
 #include "client.hpp"
 #include "coverage.hpp"
-#include "mover.hpp"
+#include "living_blocks.hpp"
 #include "perturbation.hpp"
 
 namespace pgmo::test {
@@ -31,12 +30,9 @@ class Episode {
       : random_(seed),
         wildness_(random_.pick(kWildness)),
         client_(random_, random_.pick(kFailureRates)),
-        mover_(random_, client_),
         most_events_(most_events) {}
 
   void run(Coverage& coverage) {
-    client_.yield_when_outgrown(random_.chance(0.5));
-    if (random_.chance(0.5)) host_guests();
     serve();
     while (client_.events() < most_events_) {
       iterate(next_plan());
@@ -44,10 +40,7 @@ class Episode {
     }
     coverage = {.counters = client_.engine().statistics().counters,
                 .events = client_.events(),
-                .yields = client_.yields(),
-                .opened = client_.opened(),
-                .placed = mover_.placed(),
-                .resettled = mover_.resettled()};
+                .yields = client_.yields()};
     tear_down();
   }
 
@@ -67,10 +60,6 @@ class Episode {
   }
 
   void add_plans() {
-    // A region for the opening that is too small is refused now, but may come later.
-    if (client_.ground().opening() && client_.ground().opening()->bytes < opening_bytes()) {
-      client_.close_opening_region();
-    }
     for (const RandomPlan& plan : plans_) {
       while (!client_.add_plan(plan)) {
       }
@@ -85,12 +74,6 @@ class Episode {
   }
 
   Offset any_offset() { return random_.between(0, static_cast<Bytes>(room())); }
-
-  std::uint64_t opening_bytes() const {
-    Bytes most = 1;
-    for (const RandomPlan& plan : plans_) most = std::max(most, plan.opening);
-    return static_cast<std::uint64_t>(most);
-  }
 
   // For all streams, or for each; then some have none, as if the program had not used them yet.
   void attach() {
@@ -139,7 +122,6 @@ class Episode {
     if (!random_.chance(wildness_ / 10)) client_.end_iteration();
     if (random_.chance(wildness_ / 10)) client_.end_iteration();
     if (layout_.apart && random_.chance(0.1)) add_any_arena();
-    if (random_.chance(0.2)) mover_.move(living_);
     if (!client_.attached() && random_.chance(0.5)) serve();
   }
 
@@ -151,7 +133,7 @@ class Episode {
   }
 
   void interfere() {
-    switch (random_.between(0, 14)) {
+    switch (random_.between(0, 12)) {
       case 0:
         return client_.paused() ? client_.resume() : client_.pause();
       case 1:
@@ -179,20 +161,10 @@ class Episode {
       case 10:
         return client_.reset_peaks();
       case 11:
-        return change_regions();
-      case 12:
         return look_at_blocks();
-      case 13:
-        return host_guests();
       default:
         static_cast<void>(client_.engine().take_grown());
     }
-  }
-
-  // At multiples of anything, or not any more.
-  void host_guests() {
-    static const std::vector<std::uint64_t> kAlignments = {0, 0, 1, 16, 48, 64, 512};
-    client_.host_guests(random_.chance(0.5) ? alignment_ : random_.pick(kAlignments));
   }
 
   void change_arenas() {
@@ -204,13 +176,13 @@ class Episode {
         if (random_.chance(0.6)) client_.detach();
         return;
       case 2:
-        client_.yield_when_outgrown(random_.chance(0.5));
-        return;
+        return client_.yield_idle();
       case 3:
         if (added_) return serve_from_others();
         return;
       case 4:  // anywhere: most likely refused
         if (random_.chance(0.3)) {
+          if (random_.chance(0.5)) client_.detach();
           static_cast<void>(client_.add_spill(any_offset(), any_size(random_, 5000), alignment_));
           return;
         }
@@ -232,42 +204,11 @@ class Episode {
     client_.start_serving();
   }
 
-  void change_regions() {
-    const auto& regions = client_.ground().regions();
-    const auto last = static_cast<std::int64_t>(regions.size()) - 1;
-    switch (random_.between(0, 4)) {
-      case 0:
-        if (regions.size() < 4) client_.add_region(any_size(random_, 60'000));
-        return;
-      case 1:
-        if (last >= 0) client_.close_region(static_cast<std::size_t>(random_.between(0, last)));
-        return;
-      case 2:
-        if (random_.chance(0.3)) client_.close_opening_region();
-        return;
-      default:
-        client_.add_opening_region(random_.chance(0.2) ? any_size(random_, 2000) : opening_bytes());
-    }
-  }
-
   void look_at_blocks() {
-    switch (random_.between(0, 3)) {
-      case 0:
-        return mover_.compare(living_);
-      case 1:
-        return mover_.move(living_);
-      case 2:
-        for (int tries = 0; tries < 16; ++tries) {
-          if (const auto block = mover_.settle_a_stranger()) {
-            living_.emplace(base_tick_ + random_.between(0, 200), *block);
-          }
-        }
-        return;
-      default:
-        for (auto at = living_.begin(); at != living_.end() && random_.chance(0.8); ++at) {
-          client_.share(at->second,
-                        static_cast<std::uint32_t>(random_.between(0, Client::kUnknownStream)));
-        }
+    if (random_.chance(0.5)) return compare_living(client_.engine(), living_);
+    for (auto at = living_.begin(); at != living_.end() && random_.chance(0.8); ++at) {
+      client_.share(at->second,
+                    static_cast<std::uint32_t>(random_.between(0, Client::kUnknownStream)));
     }
   }
 
@@ -275,11 +216,7 @@ class Episode {
   void serve() {
     if (!added_) make_plans();
     if (!client_.attached() || !added_) attach();
-    if (!added_) {
-      if (random_.chance(0.7)) client_.add_opening_region(opening_bytes());
-      if (random_.chance(0.5)) client_.add_region(60'000);
-      add_plans();
-    }
+    if (!added_) add_plans();
     client_.start_serving();
   }
 
@@ -288,10 +225,8 @@ class Episode {
     if (client_.record().active()) client_.stop_recording();
     while (!client_.detach()) {
     }
-    while (!client_.ground().regions().empty()) client_.close_region(0);
-    client_.close_opening_region();
     client_.compare_statistics();
-    mover_.compare(living_);
+    compare_living(client_.engine(), living_);
     for (const auto& [due, block] : living_) client_.release(block);
     client_.compare_end();
   }
@@ -302,7 +237,6 @@ class Episode {
   Random random_;
   double wildness_;
   Client client_;
-  Mover mover_;
   std::uint64_t most_events_;
   std::vector<RandomPlan> plans_;
   std::vector<Bytes> sizes_;

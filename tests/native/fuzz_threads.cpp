@@ -1,9 +1,9 @@
 // The attack from several threads at once, with real memory.
 //
-//     driver     end_iteration  select_plan  attach_arena  add_arena  host_guests  pause  record
+//     driver     end_iteration  select_plan  attach_arena  add_arena  pause  record
 //     ... workers    request ──▶ write ──▶ pool ──▶ check what was written ──▶ free
-//                   │                                                      (another thread's
-//                   └──▶ an outgrown iteration yields the arenas            block, often)
+//                                                                          (another thread's
+//                                                                           block, often)
 //
 // A range is marked live after allocate has returned and unmarked before release is called, so the
 // oracle never reports an overlap that was none. What each block holds is checked as well.
@@ -57,7 +57,7 @@ class Attack {
     style.apart = true;
     style.alignment = 64;
     style.varying = 0.2;
-    style.persistent = style.opening = 0.05;
+    style.persistent = 0.05;
     for (int at = 0; at < 3; ++at) {
       style.ticks = random.between(20, 90);
       plans_.push_back(random_plan(random, style));
@@ -67,10 +67,7 @@ class Attack {
 
   void run() {
     Random random(seed_);
-    engine_.yield_when_outgrown(true);
-    host_guests(random);
     attach(random);
-    open();
     add_plans();
     serve();
     std::vector<std::thread> workers;
@@ -81,7 +78,6 @@ class Attack {
     for (std::thread& worker : workers) worker.join();
     engine_.resume();
     engine_.detach_arena();
-    engine_.close_opening_region();
     std::size_t known = 0;
     for (const Held& block : pool_) known += block.slot || block.adopted;
     require_equal(engine_.living().size(), known, "what lives at the end");
@@ -90,26 +86,23 @@ class Attack {
     std::uint64_t misses = 0;
     for (const std::uint64_t reason : all.counters.misses) misses += reason;
     require_equal(all.counters.hits + misses, all.counters.requests, "hits and misses");
-    require_equal(all.counters.hits + all.counters.guests, served_, "hits and guests");
+    require_equal(all.counters.hits, served_, "hits");
     require_equal(static_cast<std::uint64_t>(all.slots.live), 0, "live slot bytes at the end");
     require_equal(static_cast<std::uint64_t>(all.fallback.live), 0, "live fallback bytes");
     require_equal(all.late_now, 0, "late blocks at the end");
-    require_equal(static_cast<std::uint64_t>(all.regions.live), 0, "live region bytes");
     require_equal(all.arenas, 0, "arenas at the end");
     oracle_.with([](Oracle& oracle) {
-      require_equal(oracle.count(Oracle::kArena), 0, "arenas that were never given back");
-      require_equal(oracle.count(Oracle::kRegion), 0, "regions that were never given back");
+      require_equal(oracle.count(), 0, "arenas that were never given back");
       require_equal(oracle.living(), 0, "living blocks at the end");
     });
     require(all.counters.hits > most_events_ / 20, "next to nothing was served");
     const auto number = [](std::uint64_t count) { return static_cast<unsigned long long>(count); };
     std::printf(
-        "seed %llu: %llu events on %llu threads, %llu hits, %llu guests, %llu late blocks, %llu "
-        "without an arena, %llu yields, %llu settled, no violation\n",
+        "seed %llu: %llu events on %llu threads, %llu hits, %llu late blocks, %llu "
+        "without an arena, %llu detached, no violation\n",
         number(seed_), number(events_), number(kWorkers), number(all.counters.hits),
-        number(all.counters.guests), number(all.counters.late),
-        number(all.counters.misses[static_cast<int>(Miss::kNoArena)]), number(yields_),
-        number(settled_));
+        number(all.counters.late), number(all.counters.misses[static_cast<int>(Miss::kNoArena)]),
+        number(detached_));
   }
 
  private:
@@ -128,17 +121,17 @@ class Attack {
     std::free(token->base);
   }
 
-  pgmo_arena take(std::uint64_t least, Oracle::Kind kind) {
+  pgmo_arena take(std::uint64_t least) {
     const std::uint64_t bytes = (least + 63) / 64 * 64;
     void* base = std::aligned_alloc(64, bytes);
-    oracle_.with([&](Oracle& oracle) { oracle.taken(address_of(base), bytes, kind); });
+    oracle_.with([&](Oracle& oracle) { oracle.taken(address_of(base), bytes); });
     return {base, bytes, give_back, new Token{this, base}};
   }
 
   // One arena for all streams, or one for each, of which some have to do without.
   void attach(Random& random) {
     if (random.chance(0.3)) {
-      engine_.attach_arena(take(static_cast<std::uint64_t>(plans_.front().arena), Oracle::kArena));
+      engine_.attach_arena(take(static_cast<std::uint64_t>(plans_.front().arena)));
       return;
     }
     engine_.detach_arena();
@@ -146,20 +139,9 @@ class Attack {
       for (std::uint32_t stream = 0; stream < kMostStreams; ++stream) {
         if (!random.chance(0.8)) continue;
         const auto bytes = static_cast<std::uint64_t>(layout_.bytes[stream]);
-        engine_.add_arena(kStreams[stream], layout_.begins[stream], take(bytes, Oracle::kArena));
+        engine_.add_arena(kStreams[stream], layout_.begins[stream], take(bytes));
       }
     }
-  }
-
-  void host_guests(Random& random) {
-    static const std::vector<Bytes> kAlignments = {0, 16, 64, 512};
-    engine_.host_guests(random.pick(kAlignments));
-  }
-
-  void open() {
-    Bytes most = 64;
-    for (const RandomPlan& plan : plans_) most = std::max(most, plan.opening);
-    engine_.add_opening_region(take(static_cast<std::uint64_t>(most), Oracle::kRegion));
   }
 
   void add_plans() {
@@ -191,6 +173,7 @@ class Attack {
       const bool outgrown = row.varying && outgrown_.load(std::memory_order_relaxed);
       keep(request(static_cast<std::uint64_t>(row.bytes) + (outgrown ? 64 : 0),
                    kStreams[row.stream_index], static_cast<unsigned char>(number)));
+      if (random.chance(0.001)) static_cast<void>(api_->yield_idle(handle_));
       free_some(random, 2);
     }
   }
@@ -258,36 +241,21 @@ class Attack {
         std::this_thread::yield();
       }
       if (random.chance(0.05)) interfere(random);
+      if (random.chance(0.02)) engine_.resume();  // or hardly anything might be served
       engine_.end_iteration();
       if (!engine_.has_arena()) {
-        ++yields_;
+        ++detached_;
         attach(random);
         serve();
       }
-      if (random.chance(0.2)) settle(random);
       outgrown_ = random.chance(0.02);
       if (random.chance(0.3)) current_ = static_cast<std::size_t>(random.between(0, 2));
       tick_ = 0;
     }
   }
 
-  // The workers go on meanwhile, so that it is seldom between two iterations.
-  void settle(Random& random) {
-    const RandomPlan& plan = plans_[current_.load()];
-    const auto last = static_cast<std::int64_t>(plan.rows.size()) - 1;
-    const auto request = static_cast<std::uint32_t>(random.between(0, last));
-    const Bytes bytes = plan.rows[request].bytes;
-    const std::uintptr_t address = engine_.resettle(request, bytes);
-    if (address == 0) return;
-    ++settled_;
-    const Held block{reinterpret_cast<unsigned char*>(address), static_cast<std::uint64_t>(bytes),
-                     true, true, 0xee};
-    write(block);
-    keep(block);
-  }
-
   void interfere(Random& random) {
-    switch (random.between(0, 10)) {
+    switch (random.between(0, 9)) {
       case 0:
         attach(random);
         return serve();
@@ -303,13 +271,10 @@ class Attack {
       case 6:
         return engine_.select_plan(static_cast<Engine::PlanId>(random.between(0, 2)));
       case 7:
-        engine_.close_opening_region();
-        return open();
-      case 8:
         static_cast<void>(engine_.living());
         return;
-      case 9:
-        return host_guests(random);
+      case 8:
+        return engine_.detach_arena();
       default:
         engine_.remove_plans();
         if (!engine_.has_arena()) attach(random);
@@ -329,8 +294,7 @@ class Attack {
   SharedOracle oracle_;
   std::atomic<std::uint64_t> events_{0};
   std::atomic<std::uint64_t> served_{0};
-  std::uint64_t yields_ = 0;  // that the driver has come across
-  std::uint64_t settled_ = 0;
+  std::uint64_t detached_ = 0;  // that the driver has come across
   std::atomic<bool> outgrown_{false};
   std::atomic<std::size_t> current_{0};
   std::atomic<std::size_t> tick_{0};

@@ -1,11 +1,9 @@
-// What an engine stands on, as its client knows it: arenas and regions, taken from the framework.
+// What an engine stands on, as its client knows it: arenas, taken from the framework.
 //
 //     stream 0   [──── arena ────]                       an arena for each stream, one for all
 //     stream 1            [─ arena ─]                    of them, or none; in offsets, which
 //     stream 2                          (none yet)       is what they may not share
 //     all                                   [─ spilled ─]
-//
-//     regions    0 [────]   1 [───────]   the opening's
 //
 // Arenas that the engine has retired are known to the oracle alone.
 
@@ -14,8 +12,6 @@
 #include <array>
 #include <cstdint>
 #include <deque>
-#include <optional>
-#include <vector>
 
 #include "engine/engine.hpp"
 #include "failing_new.hpp"
@@ -24,12 +20,6 @@
 #include "random_plan.hpp"
 
 namespace pgmo::test {
-
-struct KnownRegion {
-  std::uint32_t number;
-  std::uintptr_t base;
-  std::uint64_t bytes;
-};
 
 class Ground {
  public:
@@ -44,9 +34,9 @@ class Ground {
   PretendedMemory& memory() { return memory_; }
 
   // A range that the engine may take over.
-  pgmo_arena take(std::uint64_t bytes, Oracle::Kind kind) {
+  pgmo_arena take(std::uint64_t bytes) {
     const std::uintptr_t base = memory_.take(bytes);
-    oracle_.taken(base, bytes, kind);
+    oracle_.taken(base, bytes);
     tokens_.push_back({this, base});
     return {reinterpret_cast<void*>(base), bytes, give_back, &tokens_.back()};
   }
@@ -61,6 +51,14 @@ class Ground {
     return spill_.base != 0;
   }
   bool has_arena(std::uint32_t stream) const { return arenas_[stream].base != 0; }
+
+  // Whether there are arenas, and nothing lives in any of them.
+  bool idle() const {
+    for (const Arena& arena : arenas_) {
+      if (arena.base != 0 && !oracle_.is_free(arena.base, arena.bytes)) return false;
+    }
+    return attached() && (spill_.base == 0 || oracle_.is_free(spill_.base, spill_.bytes));
+  }
 
   void let_go() {
     arenas_.fill({});
@@ -116,35 +114,9 @@ class Ground {
               "a spilled slot is served to a stream that has no arena");
       return oracle_.served(address, bytes, spill_.base, alignment_);
     }
-    host(address, bytes, stream, alignment_);
-  }
-  void host(std::uintptr_t address, std::uint64_t bytes, std::uint32_t stream,
-            std::uint64_t alignment) {
     require(stream < kMostStreams && has_arena(stream),
             "a slot is served to a stream that has no arena");
-    oracle_.served(address, bytes, arenas_[stream].base, alignment);
-  }
-  bool has_gap(std::uint64_t bytes, std::uint32_t stream, std::uint64_t alignment) const {
-    return stream < kMostStreams && has_arena(stream) &&
-           oracle_.has_room(arenas_[stream].base, bytes, alignment);
-  }
-
-  // --- regions ---
-
-  std::vector<KnownRegion>& regions() { return regions_; }
-  std::optional<KnownRegion>& opening() { return opening_; }
-
-  bool in_opening(std::uintptr_t address) const {
-    return opening_ && address - opening_->base < opening_->bytes;
-  }
-  void served_from_opening(std::uintptr_t address, std::uint64_t bytes) {
-    oracle_.served(address, bytes, opening_->base, alignment_);
-  }
-
-  bool is_free(const KnownRegion& region, Offset offset, Bytes bytes) const {
-    return offset >= 0 && bytes > 0 && offset + bytes <= static_cast<Bytes>(region.bytes) &&
-           oracle_.is_free(region.base + static_cast<std::uintptr_t>(offset),
-                           static_cast<std::uint64_t>(bytes));
+    oracle_.served(address, bytes, arenas_[stream].base, alignment_);
   }
 
  private:
@@ -167,8 +139,6 @@ class Ground {
   Arena spill_;
   bool for_all_ = false;
   std::uint64_t alignment_ = 1;
-  std::vector<KnownRegion> regions_;
-  std::optional<KnownRegion> opening_;
 };
 
 }  // namespace pgmo::test

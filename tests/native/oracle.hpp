@@ -1,11 +1,11 @@
-// Knows every live range, every arena and every region by absolute address, and believes nothing
-// that the engine says.
+// Knows every live range and every arena by absolute address, and believes nothing that the engine
+// says.
 //
 //     ranges    [───────────── A ─────────────]      [──── B ────]
 //     blocks      [a]   [b────]     [c]     [d──]  [framework's]
 //
-// A block may not overlap another one, nor leave the arena or region that it was served from. Each
-// of those is given back once, when none of its blocks lives. The first violation ends the program.
+// A block may not overlap another one, nor leave the arena that it was served from. Each of those
+// is given back once, when none of its blocks lives. The first violation ends the program.
 
 #pragma once
 
@@ -50,15 +50,13 @@ inline void require_equal(std::uint64_t engine, std::uint64_t oracle, const char
 
 class Oracle {
  public:
-  enum Kind { kArena, kRegion };
-
-  void taken(std::uintptr_t base, std::uint64_t bytes, Kind kind) { ranges_[base] = {bytes, kind}; }
+  void taken(std::uintptr_t base, std::uint64_t bytes) { ranges_[base] = bytes; }
 
   // Returns its bytes.
   std::uint64_t given_back(std::uintptr_t base) {
     const auto range = ranges_.find(base);
     require(range != ranges_.end(), "an arena is given back twice");
-    const std::uint64_t bytes = range->second.bytes;
+    const std::uint64_t bytes = range->second;
     require(is_free(base, bytes), "an arena is given back with a living block in it");
     ranges_.erase(range);
     return bytes;
@@ -68,8 +66,8 @@ class Oracle {
               std::uint64_t alignment) {
     const auto range = ranges_.find(base);
     require(range != ranges_.end(), "a slot is served from an arena that is gone");
-    require(address >= base && address - base <= range->second.bytes &&
-                bytes <= range->second.bytes - (address - base),
+    require(address >= base && address - base <= range->second &&
+                bytes <= range->second - (address - base),
             "a slot reaches beyond its arena");
     require((address - base) % alignment == 0, "a slot is not aligned");
     lives(address, bytes);
@@ -92,44 +90,18 @@ class Oracle {
     return before->first + before->second <= address;
   }
 
-  // Whether a range has room left, at a multiple of the alignment.
-  bool has_room(std::uintptr_t base, std::uint64_t bytes, std::uint64_t alignment) const {
-    const auto range = ranges_.find(base);
-    require(range != ranges_.end(), "an arena is thought to be there that is gone");
-    const std::uintptr_t end = base + range->second.bytes;
-    std::uintptr_t free_from = base;
-    const auto fits_before = [&](std::uintptr_t until) {
-      const std::uintptr_t begin =
-          base + (free_from - base + alignment - 1) / alignment * alignment;
-      return begin < until && until - begin >= bytes;
-    };
-    for (auto at = live_.lower_bound(base); at != live_.end() && at->first < end; ++at) {
-      if (fits_before(at->first)) return true;
-      free_from = at->first + at->second;
-    }
-    return fits_before(end);
-  }
-
   bool holds(std::uintptr_t base) const { return ranges_.contains(base); }
-  std::uint64_t bytes(Kind kind) const {
+  std::uint64_t bytes() const {
     std::uint64_t sum = 0;
-    for (const auto& [base, range] : ranges_) sum += range.kind == kind ? range.bytes : 0;
+    for (const auto& [base, bytes] : ranges_) sum += bytes;
     return sum;
   }
-  std::size_t count(Kind kind) const {
-    std::size_t sum = 0;
-    for (const auto& [base, range] : ranges_) sum += range.kind == kind;
-    return sum;
-  }
+  std::size_t count() const { return ranges_.size(); }
   std::size_t living() const { return live_.size(); }
 
  private:
-  struct Range {
-    std::uint64_t bytes;
-    Kind kind;
-  };
   std::map<std::uintptr_t, std::uint64_t> live_;
-  std::map<std::uintptr_t, Range> ranges_;
+  std::map<std::uintptr_t, std::uint64_t> ranges_;  // the bytes of each
 };
 
 }  // namespace pgmo::test

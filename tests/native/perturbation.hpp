@@ -60,9 +60,7 @@ class Perturbation {
   }
 
  private:
-  static bool for_good(const PlannedRequest& row) {
-    return row.offset == kUnplanned || row.offset >= Regions::kOpening;
-  }
+  static bool for_good(const PlannedRequest& row) { return row.offset == kUnplanned; }
 
   Step stranger(Tick tick, Tick ticks) {
     const auto size = random_.chance(0.5) ? random_.pick(sizes_) : random_.between(1, 5000);

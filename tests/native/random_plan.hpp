@@ -13,7 +13,6 @@
 #include <utility>
 #include <vector>
 
-#include "engine/memory/regions.hpp"
 #include "engine/replay/replay_plan.hpp"
 #include "random.hpp"
 
@@ -25,7 +24,6 @@ struct RandomPlan {
   std::vector<PlannedRequest> rows;
   Bytes arena = 0;
   Bytes alignment = 1;
-  Bytes opening = 0;                          // of the opening's region
   std::array<Bytes, kMostStreams> heights{};  // of each stream's part, when they lie apart
 };
 
@@ -38,7 +36,6 @@ struct PlanStyle {
   bool apart;  // each stream's slots have offsets of their own
   double varying;
   double persistent;
-  double opening;  // of the persistent ones
   double two_turns;
 };
 
@@ -99,18 +96,11 @@ inline PlanStyle random_style(Random& random) {
                   .apart = random.chance(0.5),
                   .varying = random.chance(0.4) ? 0.4 : 0.0,
                   .persistent = random.chance(0.5) ? 0.05 : 0.0,
-                  .opening = random.chance(0.5) ? 0.8 : 0.0,
                   .two_turns = random.chance(0.4) ? 0.04 : 0.0};
   if (random.chance(0.03)) style.ticks = random.between(200, 700);
   const std::int64_t different = random.between(1, 12);
   for (std::int64_t at = 0; at < different; ++at) style.sizes.push_back(random.between(1, 3000));
   return style;
-}
-
-inline void place_for_good(PlannedRequest& row, RandomPlan& plan) {
-  row.offset = Regions::kOpening + plan.opening;
-  const Bytes end = plan.opening + row.bytes;
-  plan.opening = (end + plan.alignment - 1) / plan.alignment * plan.alignment;
 }
 
 inline RandomPlan random_plan(Random& random, const PlanStyle& style) {
@@ -142,10 +132,7 @@ inline RandomPlan random_plan(Random& random, const PlanStyle& style) {
   for (const std::size_t at : order) {
     PlannedRequest& row = plan.rows[at];
     const Tick start = static_cast<Tick>(at);
-    if (random.chance(style.persistent)) {
-      if (random.chance(style.opening)) place_for_good(row, plan);
-      continue;
-    }
+    if (random.chance(style.persistent)) continue;
     FirstFit& fit = parts[style.apart ? row.stream_index : 0];
     row.offset = fit.place(row.bytes, start, row.end);
     if (row.end > start + ticks) row.alternate = fit.place(row.bytes, start, row.end);
@@ -179,7 +166,7 @@ inline Layout lay_out(Random& random, std::vector<RandomPlan>& plans, const Plan
   for (RandomPlan& plan : plans) {
     plan.arena = all;
     for (PlannedRequest& row : plan.rows) {
-      if (row.offset == kUnplanned || row.offset >= Regions::kOpening) continue;
+      if (row.offset == kUnplanned) continue;
       row.offset += layout.begins[row.stream_index];
       if (row.alternate != kUnplanned) row.alternate += layout.begins[row.stream_index];
     }
@@ -194,7 +181,7 @@ inline void spill(Random& random, std::vector<RandomPlan>& plans, Layout& layout
   for (RandomPlan& plan : plans) {
     plan.arena *= 2;
     for (PlannedRequest& row : plan.rows) {
-      if (row.offset == kUnplanned || row.offset >= Regions::kOpening) continue;
+      if (row.offset == kUnplanned) continue;
       if (!random.chance(share)) continue;
       row.offset += layout.spill;
       if (row.alternate != kUnplanned) row.alternate += layout.spill;

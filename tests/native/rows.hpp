@@ -2,7 +2,6 @@
 
 #pragma once
 
-#include "engine/memory/regions.hpp"
 #include "engine/replay/replay_plan.hpp"
 
 namespace pgmo::test {
@@ -24,11 +23,6 @@ inline PlannedRequest varying(Bytes bytes, Tick end, Offset offset, std::uint32_
 
 inline PlannedRequest persistent(Bytes bytes) {
   return slot(bytes, -1, kUnplanned);
-}
-
-// With a place for good, so many bytes behind the start of the opening's region.
-inline PlannedRequest opening(Bytes bytes, Offset offset, std::uint32_t stream = 0) {
-  return slot(bytes, -1, Regions::kOpening + offset, stream);
 }
 
 inline PlannedRequest two_turns(Bytes bytes, Tick end, Offset offset, Offset alternate,

@@ -1,4 +1,4 @@
-// What a session does, and what the engine has to make of it: arenas, regions, plans and modes.
+// What a session does, and what the engine has to make of it: arenas, plans and modes.
 // Each call may run out of memory, and is then as if it had not been.
 
 #pragma once
@@ -18,7 +18,6 @@
 #include "ground.hpp"
 #include "oracle.hpp"
 #include "random_plan.hpp"
-#include "strays.hpp"
 
 namespace pgmo::test {
 
@@ -33,18 +32,17 @@ class Session {
   Ground& ground() { return ground_; }
   const ExpectedRecord& record() const { return record_; }
   const std::vector<RandomPlan>& plans() const { return plans_; }  // by their numbers
-  std::uint32_t generation() const { return generation_; }
   bool serving() const { return serving_; }
   bool paused() const { return paused_; }
 
-  // --- arenas and regions ---
+  // --- arenas ---
 
   bool attached() const { return ground_.attached(); }
 
   bool attach(std::uint64_t bytes, std::uint64_t alignment) {
     bool fits = true;
     for (const RandomPlan& plan : plans_) fits &= plan.arena <= static_cast<Bytes>(bytes);
-    const pgmo_arena arena = ground_.take(bytes, Oracle::kArena);
+    const pgmo_arena arena = ground_.take(bytes);
     const bool accepted = accepts([&] { engine_.attach_arena(arena); }, arena);
     require(accepted ? fits : !fits || ran_out_, "an arena is refused, or wrongly not");
     if (accepted) ground_.set_for_all(arena, alignment);
@@ -53,7 +51,7 @@ class Session {
 
   bool add_arena(std::uint32_t stream, Offset begin, std::uint64_t bytes, std::uint64_t alignment) {
     const bool fits = ground_.has_room_for(stream, begin, bytes) && holds(stream, begin, bytes);
-    const pgmo_arena arena = ground_.take(bytes, Oracle::kArena);
+    const pgmo_arena arena = ground_.take(bytes);
     const bool accepted =
         accepts([&] { engine_.add_arena(kStreams[stream], begin, arena); }, arena);
     require(accepted ? fits : !fits || ran_out_, "a stream's arena is refused, or wrongly not");
@@ -63,7 +61,7 @@ class Session {
 
   bool add_spill(Offset begin, std::uint64_t bytes, std::uint64_t alignment) {
     const bool fits = ground_.has_room_for_spill(begin) && holds_spill(begin, bytes);
-    const pgmo_arena arena = ground_.take(bytes, Oracle::kArena);
+    const pgmo_arena arena = ground_.take(bytes);
     const bool accepted = accepts([&] { engine_.add_spill(begin, arena); }, arena);
     require(accepted ? fits : !fits || ran_out_, "the spilled arena is refused, or wrongly not");
     if (accepted) ground_.set_spill(begin, arena, alignment);
@@ -77,40 +75,14 @@ class Session {
     return true;
   }
 
-  void host_guests(std::uint64_t alignment) {
-    engine_.host_guests(static_cast<Bytes>(alignment));
-    strays_.host(alignment);
-  }
-
-  void yield_when_outgrown(bool on) {
-    engine_.yield_when_outgrown(on);
-    may_yield_ = on;
-  }
-
-  bool add_region(std::uint64_t bytes) {
-    const pgmo_arena region = ground_.take(bytes, Oracle::kRegion);
-    std::uint32_t number = 0;
-    if (!accepts([&] { number = engine_.add_region(region); }, region)) return false;
-    ground_.regions().push_back({number, address_of(region.base), bytes});
-    return true;
-  }
-  void close_region(std::size_t at) {
-    const KnownRegion region = ground_.regions()[at];
-    ground_.regions().erase(ground_.regions().begin() + static_cast<std::ptrdiff_t>(at));
-    close(region, [&] { engine_.close_region(region.number); });
-  }
-
-  // Refused when there is one already.
-  bool add_opening_region(std::uint64_t bytes) {
-    const pgmo_arena region = ground_.take(bytes, Oracle::kRegion);
-    if (!accepts([&] { engine_.add_opening_region(region); }, region)) return false;
-    require(!ground_.opening(), "the opening has two regions");
-    ground_.opening() = {0, address_of(region.base), bytes};
-    return true;
-  }
-  void close_opening_region() {
-    if (!ground_.opening()) return engine_.close_opening_region();
-    close(*std::exchange(ground_.opening(), {}), [&] { engine_.close_opening_region(); });
+  void yield_idle() {
+    const bool idle = ground_.idle();
+    bool yielded = false;
+    const bool done = survives([&] { yielded = api_->yield_idle(handle_) != 0; });
+    require(yielded ? idle : !idle || !done || ran_out_, "arenas are given back wrongly, or not");
+    if (!yielded) return;
+    ground_.let_go();
+    ++yields_;
   }
 
   // --- plans and modes ---
@@ -126,7 +98,6 @@ class Session {
     serving_ = false;
     if (!survives([&] { engine_.remove_plans(); })) return false;
     plans_.clear();
-    ++generation_;
     return true;
   }
   void select_plan(Engine::PlanId plan) {
@@ -134,7 +105,6 @@ class Session {
   }
   bool end_iteration() {
     record_.step();
-    strays_.step();
     return survives([&] { engine_.end_iteration(); });
   }
   void start_serving() {
@@ -203,20 +173,12 @@ class Session {
     return accepted;
   }
 
-  template <typename Work>
-  void close(const KnownRegion& region, Work&& work) {
-    const bool empty = ground_.oracle().is_free(region.base, region.bytes);
-    work();
-    require(ground_.oracle().holds(region.base) != empty,
-            "a closed region is given back too early or too late");
-  }
-
   // Whether every plan's slots of the stream lie within these offsets.
   bool holds(std::uint32_t stream, Offset begin, std::uint64_t bytes) const {
     const Offset end = begin + static_cast<Offset>(bytes);
     for (const RandomPlan& plan : plans_) {
       for (const PlannedRequest& row : plan.rows) {
-        if (row.stream_index != stream || row.offset >= Regions::kOpening) continue;
+        if (row.stream_index != stream) continue;
         for (const Offset offset : {row.offset, row.alternate}) {
           if (offset == kUnplanned || is_spilled(offset, row.bytes)) continue;
           if (offset < begin || offset + row.bytes > end) return false;
@@ -237,7 +199,6 @@ class Session {
     const Offset end = begin + static_cast<Offset>(bytes);
     for (const RandomPlan& plan : plans_) {
       for (const PlannedRequest& row : plan.rows) {
-        if (row.offset >= Regions::kOpening) continue;
         for (const Offset offset : {row.offset, row.alternate}) {
           if (offset == kUnplanned || offset + row.bytes <= begin) continue;
           if (offset < begin || offset + row.bytes > end) return false;
@@ -259,13 +220,11 @@ class Session {
   Ground ground_;
   Account account_;
   ExpectedRecord record_;
-  Strays strays_;
   std::vector<RandomPlan> plans_;
-  std::uint32_t generation_ = 0;
 
   bool serving_ = false;
   bool paused_ = false;
-  bool may_yield_ = false;
+  std::uint64_t yields_ = 0;
 };
 
 }  // namespace pgmo::test

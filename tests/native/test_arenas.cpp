@@ -122,12 +122,11 @@ TEST(an_arena_that_is_no_range_of_memory_or_of_offsets_is_refused) {
   CHECK_THROWS(arenas.add(segment(0, 0, kA, ~std::size_t{0})), std::invalid_argument);
   CHECK_THROWS(arenas.add(segment(0, 0, kA, std::size_t{1} << 63)), std::invalid_argument);
   CHECK_THROWS(arenas.add(segment(0, -1, kA, 1000)), std::invalid_argument);
-  // Offsets from there on are those of the opening's region.
-  CHECK_THROWS(arenas.add(segment(0, Regions::kOpening - 999, kA, 1000)), std::invalid_argument);
+  CHECK_THROWS(arenas.add(segment(0, Arenas::kMostOffsets - 999, kA, 1000)), std::invalid_argument);
   CHECK_THROWS(arenas.add(segment(0, ~(Offset{1} << 63), kA, 1000)), std::invalid_argument);
   CHECK(!arenas.attached());
-  arenas.add(segment(0, Regions::kOpening - 1000, kA, 1000));
-  CHECK_EQ(arenas.address(0, Regions::kOpening - 1), kA + 999);
+  arenas.add(segment(0, Arenas::kMostOffsets - 1000, kA, 1000));
+  CHECK_EQ(arenas.address(0, Arenas::kMostOffsets - 1), kA + 999);
 }
 
 TEST(only_so_many_streams_have_an_arena_of_their_own) {

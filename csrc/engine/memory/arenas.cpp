@@ -6,8 +6,6 @@
 #include <string>
 #include <utility>
 
-#include "engine/memory/regions.hpp"
-
 namespace pgmo {
 
 std::optional<std::uint32_t> Arenas::stream_at(std::uintptr_t address) const noexcept {
@@ -21,16 +19,6 @@ const Arenas::Segment* Arenas::spilled() const noexcept {
   const auto found = std::find_if(segments_.begin(), segments_.end(),
                                   [](const Segment& segment) { return segment.spilled; });
   return found == segments_.end() ? nullptr : &*found;
-}
-
-const Arenas::Segment* Arenas::of(std::uint32_t stream_index) const noexcept {
-  for (const Segment& segment : segments_) {
-    if (segment.spilled) continue;
-    if (segment.stream_index == kEveryStream || segment.stream_index == stream_index) {
-      return &segment;
-    }
-  }
-  return nullptr;
 }
 
 Bytes Arenas::extent() const noexcept {
@@ -58,8 +46,8 @@ bool Arenas::has_room(std::uint32_t stream_index, Offset offset, Bytes bytes) co
 void Arenas::add(const Segment& segment) {
   const pgmo_arena& arena = segment.arena;
   if (arena.base == nullptr || arena.bytes == 0 || arena.bytes > ~address_of(arena.base) ||
-      segment.begin < 0 || segment.begin > Regions::kOpening ||
-      arena.bytes > static_cast<std::size_t>(Regions::kOpening - segment.begin)) {
+      segment.begin < 0 || segment.begin > kMostOffsets ||
+      arena.bytes > static_cast<std::size_t>(kMostOffsets - segment.begin)) {
     throw std::invalid_argument("an arena of " + std::to_string(arena.bytes) +
                                 " bytes is not a range of memory");
   }

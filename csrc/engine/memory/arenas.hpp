@@ -5,7 +5,7 @@
 //     memory    ▓▓▓▓▓▓░░░░    ▓▓▓░          (no arena yet: its requests go to the framework)
 //
 //     spilled   offsets from d on, behind all others: one block for the slots of every stream that
-//               plans keep apart, as those in unified memory. Guests do not come here.
+//               plans keep apart, as those in unified memory.
 //
 //     retired   ░░░▓░░░       only late blocks; given back when the last of them has died
 //
@@ -32,6 +32,8 @@ class Arenas {
   static constexpr std::uint32_t kEveryStream = ~std::uint32_t{0};
   // With an arena of their own. One bit of `without` stays set, then, for all streams beyond.
   static constexpr std::uint32_t kMostStreams = 63;
+  // Offsets are below it, so that sums of them are numbers.
+  static constexpr Offset kMostOffsets = Offset{1} << 60;
 
   struct Segment {
     std::uint32_t stream_index;  // or kEveryStream
@@ -83,9 +85,6 @@ class Arenas {
 
   // The arena of what is spilled, or nullptr.
   const Segment* spilled() const noexcept;
-
-  // The current arena of a stream, or nullptr; never the spilled one.
-  const Segment* of(std::uint32_t stream_index) const noexcept;
 
   template <typename Visit>
   void for_each(Visit&& visit) const {

@@ -6,8 +6,6 @@
 #include <stdexcept>
 #include <string>
 
-#include "engine/memory/regions.hpp"
-
 namespace pgmo {
 namespace {
 
@@ -38,12 +36,6 @@ ReplayPlan::ReplayPlan(std::span<const PlannedRequest> requests, Bytes arena_byt
       check(request.alternate == kUnplanned, "a second slot without a first", row);
       continue;
     }
-    if (request.offset >= Regions::kOpening) {
-      check(request.alternate == kUnplanned && request.offset % alignment == 0 &&
-                request.offset - Regions::kOpening <= kLargestRequest,
-            "a place for good is aligned and has no second one", row);
-      continue;
-    }
     check(fits(request.offset), "the offset is outside the arena or not aligned", row);
     const Tick start = static_cast<Tick>(row);
     if (request.alternate == kUnplanned) {
@@ -68,11 +60,7 @@ ReplayPlan::ReplayPlan(std::span<const PlannedRequest> requests, Bytes arena_byt
     const PlannedRequest& request = requests[row];
     const RequestKey key = make_key(request.bytes, request.stream_index);
     Slot slot{.key = key, .place = kNowhere};
-    if (request.offset >= Regions::kOpening) {
-      for_good_.emplace(static_cast<SlotIndex>(row), request.offset);
-    } else if (request.offset != kUnplanned) {
-      slot.place = add_place(request.offset);
-    }
+    if (request.offset != kUnplanned) slot.place = add_place(request.offset);
     if (request.alternate != kUnplanned) {
       slot.alternate = static_cast<SlotIndex>(requests.size() + kSentinels + second_slots.size());
       first_of_.push_back(static_cast<SlotIndex>(row));
@@ -92,18 +80,14 @@ ReplayPlan::ReplayPlan(std::span<const PlannedRequest> requests, Bytes arena_byt
   slots_.insert(slots_.end(), second_slots.begin(), second_slots.end());
   std::sort(fixed_.begin(), fixed_.end());
   index_ends(requests);
-  large_ = union_of_slots(std::max<Bytes>(
-      1, static_cast<Bytes>(tuning::kLargeShare * static_cast<double>(arena_bytes_))));
-  covered_ = union_of_slots(1);
+  covered_ = union_of_slots();
 }
 
 void ReplayPlan::make_places(std::span<const PlannedRequest> requests) {
   std::vector<Offset> offsets;
   offsets.reserve(requests.size());
   for (const PlannedRequest& request : requests) {
-    if (request.offset != kUnplanned && request.offset < Regions::kOpening) {
-      offsets.push_back(request.offset);
-    }
+    if (request.offset != kUnplanned) offsets.push_back(request.offset);
     if (request.alternate != kUnplanned) offsets.push_back(request.alternate);
   }
   std::sort(offsets.begin(), offsets.end());
@@ -134,11 +118,10 @@ void ReplayPlan::index_ends(std::span<const PlannedRequest> requests) {
   ends_.push_back({std::numeric_limits<std::uint32_t>::max(), kNoSlot, kNowhere});
 }
 
-// Of slots of so many bytes at least.
-std::vector<Range> ReplayPlan::union_of_slots(Bytes least) const {
+std::vector<Range> ReplayPlan::union_of_slots() const {
   std::vector<Range> all;
   for (const Slot& slot : slots_) {
-    if (slot.place == kNowhere || key_bytes(slot.key) < least) continue;
+    if (slot.place == kNowhere) continue;
     const Offset begin = places_[slot.place].offset;
     all.push_back({begin, begin + key_bytes(slot.key)});
   }

@@ -20,7 +20,6 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <unordered_map>
 #include <vector>
 
 #include "engine/tuning.hpp"
@@ -53,7 +52,7 @@ struct PlannedRequest {
   std::uint32_t stream_index;
   bool varying;   // serves any request no larger than itself
   Tick end;       // exclusive; beyond the number of requests: in the next iteration
-  Offset offset;  // kUnplanned: has no slot; from Regions::kOpening on: a place for good
+  Offset offset;  // kUnplanned: has no slot
   Offset
       alternate;  // the second slot of a block that outlives its successor's birth, or kUnplanned
 };
@@ -84,17 +83,11 @@ class ReplayPlan {
 
   const Slot& slot(SlotIndex index) const noexcept { return slots_[index]; }
   bool planned(SlotIndex index) const noexcept { return slots_[index].place != kNowhere; }
-  SlotIndex first_varying() const noexcept { return varying_.empty() ? kNoSlot : varying_.front(); }
   bool varying(SlotIndex index) const noexcept { return is_varying_[index]; }
 
   // Whether it is of a program whose shapes vary, rather than one with a few odd requests.
   bool varies_much() const noexcept {
     return static_cast<double>(varying_.size()) >= tuning::kVaryingShare * requests();
-  }
-  // Where a request of the opening has its place for good, or kUnplanned.
-  Offset place_for_good(SlotIndex index) const noexcept {
-    const auto found = for_good_.find(index);
-    return found == for_good_.end() ? kUnplanned : found->second;
   }
 
   // The request that a slot, perhaps a second one, belongs to.
@@ -135,14 +128,6 @@ class ReplayPlan {
     }
   }
 
-  // Of which hardly any are alive together.
-  bool is_large(Bytes bytes) const noexcept {
-    return static_cast<double>(bytes) >= tuning::kLargeShare * static_cast<double>(arena_bytes_);
-  }
-
-  // What the large slots cover, sorted and disjoint.
-  std::span<const Range> large() const noexcept { return large_; }
-
   // What all its slots cover, sorted and disjoint.
   std::span<const Range> covered() const noexcept { return covered_; }
 
@@ -174,14 +159,13 @@ class ReplayPlan {
   }
   void make_places(std::span<const PlannedRequest> requests);
   std::uint32_t add_place(Offset offset);
-  std::vector<Range> union_of_slots(Bytes least) const;
+  std::vector<Range> union_of_slots() const;
   void index_ends(std::span<const PlannedRequest> requests);
 
   std::uint32_t requests_;
   Bytes arena_bytes_;
   std::vector<Slot> slots_;          // one per request, then sentinels, then the second slots
   std::vector<SlotIndex> first_of_;  // of each second slot
-  std::unordered_map<SlotIndex, Offset> for_good_;
   std::vector<bool> is_varying_;
   std::vector<Tick> ends_by_slot_;
   std::vector<End> ends_;
@@ -189,7 +173,6 @@ class ReplayPlan {
   int place_shift_;
   std::uint32_t place_mask_;
   std::vector<Occurrence> fixed_;  // sorted
-  std::vector<Range> large_;
   std::vector<Range> covered_;
   std::vector<SlotIndex> varying_;
 };

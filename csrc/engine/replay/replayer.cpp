@@ -53,31 +53,6 @@ void Replayer::forget_living() noexcept {
   plan_.for_each_living([](Place& place) { place.living = kNoSlot; });
 }
 
-Offset Replayer::resettle(SlotIndex request, Bytes bytes) noexcept {
-  if (cursor_ != 0 || request >= plan_.requests() || !plan_.planned(request)) return kUnplanned;
-  const Slot& first = plan_.slot(request);
-  const bool twice = first.alternate != kNoSlot;
-  // One that the next iteration frees before its first request has its end behind it already.
-  const bool ended = !twice && plan_.end_of(request) == plan_.requests();
-  const bool wraps = twice || ended || plan_.end_of(request) > plan_.requests();
-  if (!wraps || bytes > key_bytes(first.key) || surroundings_.nowhere(key_stream(first.key))) {
-    return kUnplanned;
-  }
-  for (SlotIndex index = request; index != kNoSlot; index = plan_.slot(index).alternate) {
-    Place& place = plan_.place_of(plan_.slot(index));
-    if (place.living != kNoSlot || late_.overlaps(place.offset, bytes)) continue;
-    try {
-      if (ended) late_.insert(place.offset, bytes);
-    } catch (const std::bad_alloc&) {
-      return kUnplanned;
-    }
-    place.living = index;
-    place.bytes = ended ? -bytes : bytes;
-    return place.offset;
-  }
-  return kUnplanned;
-}
-
 void Replayer::rewind() noexcept {
   cursor_ = 0;
   now_ = -1;
@@ -174,7 +149,6 @@ Replayer::Match Replayer::too_large(RequestKey key) {
   const SlotIndex request = cursor_;
   if (grown_.size() < tuning::kMostGrown) grown_.push_back({request, key_bytes(key)});
   advance_to(request);
-  refused_ = request;
   outgrown_ = true;
   return {kNoSlot, Miss::kTooLarge};
 }
@@ -214,9 +188,8 @@ SlotIndex Replayer::find_far(RequestKey key, bool rare_is_proof) const noexcept 
 
 Offset Replayer::serve_at(SlotIndex request, RequestKey key) noexcept {
   missed_ = kNoKey;
-  refused_ = request;
   if (!plan_.planned(request)) [[unlikely]]
-    return serve_for_good(request, key);
+    return miss(Miss::kPersistent, key);
   if (surroundings_.nowhere(key_stream(key))) [[unlikely]]
     return miss(Miss::kNoArena, key);
   const Bytes bytes = key_bytes(key);
@@ -242,30 +215,8 @@ Offset Replayer::serve_at(SlotIndex request, RequestKey key) noexcept {
   return miss(reason, key);
 }
 
-// Optimizer state and the like, in the iteration in which it is born.
-Offset Replayer::serve_for_good(SlotIndex request, RequestKey key) noexcept {
-  const Offset offset = plan_.place_for_good(request);
-  const Bytes bytes = key_bytes(key);
-  bool placed = false;
-  try {
-    placed = offset != kUnplanned && surroundings_.regions.place_opening(offset, bytes);
-  } catch (const std::bad_alloc&) {
-    // It goes without a place for good.
-  }
-  if (!placed) return miss(Miss::kPersistent, key);
-  ++counters_.requests;
-  ++counters_.hits;
-  counters_.requested_bytes += static_cast<std::uint64_t>(bytes);
-  counters_.hit_bytes += static_cast<std::uint64_t>(bytes);
-  return offset;
-}
-
 Offset Replayer::miss(Miss reason, RequestKey key) noexcept {
-  refusal_ = reason;
-  if (reason == Miss::kUnknown) {
-    missed_ = key;
-    refused_ = kNoSlot;
-  }
+  if (reason == Miss::kUnknown) missed_ = key;
   counters_.missed(reason, key_bytes(key));
   return kUnplanned;
 }

@@ -29,7 +29,6 @@
 #include <utility>
 #include <vector>
 
-#include "engine/memory/regions.hpp"
 #include "engine/replay/late_set.hpp"
 #include "engine/replay/replay_plan.hpp"
 #include "engine/statistics.hpp"
@@ -46,7 +45,6 @@ struct Grown {
 struct Surroundings {
   LateSet late;
   Counters counters;
-  Regions regions;
   std::uint64_t without_arena = 0;  // see Arenas::without
 
   bool nowhere(std::uint32_t stream_index) const noexcept {
@@ -79,34 +77,6 @@ class Replayer {
   }
 
   void end_iteration();
-
-  // Takes the slot of a block that was requested in the iteration before and lives on into the one
-  // that is about to begin: its offset, or kUnplanned when the plan has no place for it now.
-  Offset resettle(SlotIndex request, Bytes bytes) noexcept;
-
-  // Of the last request that `serve` refused: its number in the plan, or kNoSlot.
-  SlotIndex refused() const noexcept { return refused_; }
-
-  // And why.
-  Miss refusal() const noexcept { return refusal_; }
-
-  // Whether an unknown request came before the first planned one or after the last. There programs
-  // make what lives on, copies of the model or another one; but evaluations run there, too.
-  bool between_iterations() const noexcept {
-    return refusal_ == Miss::kUnknown && (cursor_ == 0 || cursor_ >= plan_.requests());
-  }
-
-  // Where large slots lie, for guests to keep out of if they can: many a small guest finds a place
-  // elsewhere, but hardly a large block. Nothing for a guest that is large itself.
-  std::span<const Range> better_not(Bytes guest) const noexcept {
-    return plan_.is_large(guest) ? std::span<const Range>{} : plan_.large();
-  }
-
-  // Whether the request refused was the iteration's first varying one, and too large: then hardly
-  // any of those that follow will fit.
-  bool outgrown_from_the_start() const noexcept {
-    return outgrown_ && refused_ == plan_.first_varying();
-  }
 
   // Takes over in the middle of an iteration, after so many requests.
   void begin_at(std::uint32_t requests_so_far);
@@ -163,7 +133,6 @@ class Replayer {
   double ratio_to_slot(RequestKey key) const noexcept;
 
   Offset serve_at(SlotIndex request, RequestKey key) noexcept;
-  Offset serve_for_good(SlotIndex request, RequestKey key) noexcept;
   Offset miss(Miss reason, RequestKey key) noexcept;
   void pass(SlotIndex tick);
   void make_late(Place& place, Tick tick);
@@ -184,8 +153,6 @@ class Replayer {
   bool outgrown_ = false;           // the last varying request was larger than its slot
   std::array<double, 8> ratios_{};  // of varying requests to their slots, in this iteration
   std::size_t next_ratio_ = 0;
-  SlotIndex refused_ = kNoSlot;
-  Miss refusal_ = Miss::kUnknown;
   std::uint64_t answered_before_ = 0;
   std::vector<Grown> grown_;
 };

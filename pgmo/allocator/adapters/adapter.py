@@ -1,12 +1,9 @@
 """What a session needs of an adapter."""
 
 import ctypes
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from pgmo import _core
-
-if TYPE_CHECKING:
-    from pgmo.allocator.adapters.relocation import Relocation
 
 
 class Memory(ctypes.Structure):
@@ -51,18 +48,6 @@ class Adapter(Protocol):
     pages: bool
     """Whether arenas are addresses alone, whose pages come when slots need them."""
 
-    @property
-    def fragments(self) -> bool:
-        """Whether the memory of long-lived blocks can get in the way of an arena."""
-
-    @property
-    def hosts_guests(self) -> bool:
-        """Whether requests without a slot get gaps of the arena."""
-
-    @property
-    def releases_outgrown(self) -> bool:
-        """Whether an iteration that has outgrown its plan gets the arena's memory."""
-
     def choose_pages(self, wanted: bool, limit: int) -> None:
         """Before a session is installed: whether it may have pages, and how many bytes of them.
 
@@ -84,22 +69,12 @@ class Adapter(Protocol):
             AdapterError: when there is not so much memory.
         """
 
-    def take_region(self, size: int) -> Memory:
-        """Takes a block for long-lived blocks.
-
-        Raises:
-            AdapterError: when there is not so much memory.
-        """
-
     def take_spill(self, size: int) -> Memory:
         """Takes a block of unified memory for what plans spill; any stream may use it.
 
         Raises:
             AdapterError: when there is not so much, or the device has none beyond its own.
         """
-
-    def relocation(self) -> "Relocation | None":
-        """What moves tensors of this framework; None where that cannot be done."""
 
     def empty_cache(self, *, pages: bool = False) -> None:
         """Returns the framework's unused memory to the system.

@@ -12,7 +12,7 @@ import ctypes
 import itertools
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pgmo import _core
 from pgmo.allocator.adapters.adapter import Memory
@@ -27,9 +27,6 @@ from pgmo.allocator.adapters.cupy_allocator import (
 from pgmo.allocator.adapters.managed_hints import Hints
 from pgmo.errors import AdapterError
 from pgmo.profiler.tagging.cupy_module import cupy_device, imported_cupy
-
-if TYPE_CHECKING:
-    from pgmo.allocator.adapters.relocation import Relocation
 
 ALIGNMENT = 512
 """Of every block, in bytes: what `cudaMalloc` and CuPy's pools give."""
@@ -73,10 +70,7 @@ class Cupy:
 
     name = "cupy"
     alignment = ALIGNMENT
-    fragments = False  # the arrays that hold long-lived blocks cannot be told, so nothing is moved
     pages = False
-    hosts_guests = True
-    releases_outgrown = True
 
     def __init__(self, index: int) -> None:
         cupy = imported_cupy()
@@ -88,8 +82,6 @@ class Cupy:
         # Arrays may outlive every Python object here, and their blocks are the engine's.
         self.engine = _core.Engine()
         self.engine.keep_forever()
-        self.engine.yield_when_outgrown(self.releases_outgrown)
-        self.engine.host_guests(ALIGNMENT)
         self._route = Route(self.engine, self._streams())
 
     def _streams(self) -> StreamNumbers:
@@ -162,19 +154,6 @@ class Cupy:
             return stream.from_external(_Handle(handle))
         return self._cuda.ExternalStream(handle)
 
-    def take_region(self, size: int) -> Memory:
-        """Takes one block of `size` bytes that every stream may use at once.
-
-        Raises:
-            AdapterError: when the allocator beneath has not so much memory.
-        """
-        device = self._cuda.Device(self.index)
-        with device:
-            memory = self._take(size, device.synchronize)
-            # Other streams need not wait for what the block was used for before.
-            self._cuda.get_current_stream().synchronize()
-            return memory
-
     def take_spill(self, size: int) -> Memory:
         """Takes one block of unified memory, which stays on the host.
 
@@ -214,10 +193,6 @@ class Cupy:
             give_back=ctypes.cast(_give_back, ctypes.c_void_p).value,
             context=context,
         )
-
-    def relocation(self) -> "Relocation | None":
-        """Nothing: an array's address cannot be exchanged."""
-        return None
 
     def empty_cache(self, *, pages: bool = False) -> None:
         """Returns the pool's free blocks, so that recording and replay never hold both."""

@@ -8,8 +8,6 @@ from pathlib import Path
 
 from pgmo import _core
 from pgmo.allocator.adapters.adapter import Memory
-from pgmo.allocator.adapters.relocation import Relocation
-from pgmo.allocator.adapters.storage import StorageMover
 from pgmo.allocator.build.compile import AdapterSource
 from pgmo.allocator.build.library import load_adapter
 from pgmo.errors import AdapterError
@@ -34,10 +32,7 @@ class TorchCpu:
     name = "torch"
     device = "cpu"
     alignment = ALIGNMENT
-    fragments = False  # what is resident is counted in pages, which a hole of some size gives back
     pages = False
-    hosts_guests = False
-    releases_outgrown = False
 
     def __init__(self) -> None:
         source = adapter_source()
@@ -79,18 +74,6 @@ class TorchCpu:
         memory = Memory()
         self._library.call("pgmo_take_arena", ctypes.c_size_t(size), ctypes.byref(memory))
         return memory
-
-    def take_region(self, size: int) -> Memory:
-        """As `take_arena`.
-
-        Raises:
-            AdapterError: when the allocator beneath has not so much memory.
-        """
-        return self.take_arena(size, 0)
-
-    def relocation(self) -> Relocation:
-        """Moves tensors on the CPU."""
-        return Relocation(self, StorageMover(self._library, 0), lambda: False)
 
     def take_spill(self, size: int) -> Memory:
         """There is no other memory than the host's.

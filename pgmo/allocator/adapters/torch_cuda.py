@@ -14,9 +14,6 @@ import numpy as np
 from pgmo import _core
 from pgmo.allocator.adapters.adapter import Memory
 from pgmo.allocator.adapters.managed_hints import Hints
-from pgmo.allocator.adapters.relocation import Relocation
-from pgmo.allocator.adapters.storage import StorageMover
-from pgmo.allocator.adapters.torch_tensors import graphs_exist
 from pgmo.allocator.build.compile import AdapterSource, compiled_adapter
 from pgmo.allocator.build.cuda_headers import cuda_include
 from pgmo.allocator.build.forwarders import forwarders
@@ -27,6 +24,9 @@ ALIGNMENT = 512
 """Of every block, in bytes: what PyTorch's own CUDA allocator gives."""
 
 _MODULE = "pgmo_torch_cuda_module"
+
+_FOREIGN = 0
+"""Kind of a living block: the framework's."""
 
 
 class TorchCuda:
@@ -46,13 +46,9 @@ class TorchCuda:
         self.index = index
         self.device = f"cuda:{index}"
         self.version = str(torch.__version__)
-        # The driver's pool has no segments: it maps free pages anew, wherever they are.
-        backend: str = torch.cuda.memory.get_allocator_backend()
-        self._fragments = backend != "cudaMallocAsync"
         self.library = adapter_library()
         self.pages = False
         self._limit = 0
-        self._looked_for_graphs = self._found_graphs = False
         # Tensors may outlive every Python object here, and their blocks are the engine's.
         self.engine = _core.Engine()
         self.engine.keep_forever()
@@ -69,21 +65,6 @@ class TorchCuda:
         self.pages = self.pages and bool(self.library.ask("pgmo_open_pages", self.index))
         self._limit = limit
 
-    @property
-    def fragments(self) -> bool:
-        """Pages do not; what torch itself holds does."""
-        return self._fragments and not self.pages
-
-    @property
-    def hosts_guests(self) -> bool:
-        """What has no slot gets a gap of an arena that is one block."""
-        return not self.pages
-
-    @property
-    def releases_outgrown(self) -> bool:
-        """Pages go where they are needed by themselves."""
-        return not self.pages
-
     def install(self) -> None:
         """Wraps torch's current CUDA allocator; nothing happens if that is ours already.
 
@@ -99,8 +80,6 @@ class TorchCuda:
         if self.pages:
             self.engine.use_pages(self.library.pointer("pgmo_space_of", self.index))
             self.library.ask("pgmo_limit_pages", self.index, ctypes.c_uint64(self._limit))
-        self.engine.yield_when_outgrown(self.releases_outgrown)
-        self.engine.host_guests(ALIGNMENT if self.hosts_guests else 0)
         _open.add(self.index)
 
     def uninstall(self) -> None:
@@ -125,7 +104,7 @@ class TorchCuda:
     def remember_survivors(self) -> None:
         """Tells the adapter which of torch's own blocks will come back through it."""
         living = self.engine.living()
-        foreign = np.ascontiguousarray(living["address"][living["kind"] == 0], np.uint64)
+        foreign = np.ascontiguousarray(living["address"][living["kind"] == _FOREIGN], np.uint64)
         self.library.ask(
             "pgmo_survive",
             self.index,
@@ -154,20 +133,6 @@ class TorchCuda:
             ctypes.c_uint64(stream),
             ctypes.c_size_t(size),
             ctypes.byref(memory),
-        )
-        return memory
-
-    def take_region(self, size: int) -> Memory:
-        """Takes one block of `size` bytes that is not cut from cached memory.
-
-        Raises:
-            AdapterError: when the allocator beneath has not so much memory.
-        """
-        self._captured()  # now, for the region is in a pool, and the pools of graphs are looked for
-        memory = Memory()
-        size = -(-size // ALIGNMENT) * ALIGNMENT
-        self.library.call(
-            "pgmo_take_region", self.index, ctypes.c_size_t(size), ctypes.byref(memory)
         )
         return memory
 
@@ -201,20 +166,6 @@ class TorchCuda:
     def advise(self, text: str) -> None:
         """What out-of-memory errors say besides."""
         self.library.ask("pgmo_set_advice", self.index, ctypes.c_char_p(text.encode()))
-
-    def relocation(self) -> Relocation:
-        """Moves tensors of this device."""
-        return Relocation(self, StorageMover(self.library, self.index), self._captured)
-
-    def _captured(self) -> bool:
-        """Whether graphs may have been captured, which keep addresses of whatever they used."""
-        if self.library.ask("pgmo_captured", self.index):
-            return True
-        if not self._looked_for_graphs:
-            # Later our own regions are in pools, too; and what is captured is seen by the adapter.
-            self._looked_for_graphs = True
-            self._found_graphs = graphs_exist(self.index)
-        return self._found_graphs
 
 
 _adapters: dict[int, TorchCuda] = {}

@@ -5,7 +5,6 @@ session ──▶ UnifiedAdapter ──▶ the framework's adapter ──▶ a p
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from pgmo.allocator.adapters.adapter import Adapter, Memory
 from pgmo.allocator.adapters.managed_hints import Hints
@@ -15,14 +14,9 @@ from pgmo.allocator.managed.pressure import Pressure
 from pgmo.allocator.plans.layout import extents
 from pgmo.packing.plan import Plan
 
-if TYPE_CHECKING:
-    from pgmo.allocator.adapters.relocation import Relocation
-
 
 class UnifiedAdapter:
     """An adapter that keeps what it serves, and what it takes, in unified memory.
-
-    Nothing is moved together in it: a page that nobody touches takes no room on the card.
 
     Args:
         adapter: the framework's adapter.
@@ -32,7 +26,6 @@ class UnifiedAdapter:
         >>> adapter = UnifiedAdapter(torch_cuda(0), make_managed())  # doctest: +SKIP
     """
 
-    fragments = False
     pages = False
 
     def __init__(self, adapter: Adapter, managed: Managed) -> None:
@@ -42,8 +35,6 @@ class UnifiedAdapter:
         self.device = adapter.device
         self.alignment = adapter.alignment
         self.engine = adapter.engine
-        self.hosts_guests = True
-        self.releases_outgrown = True
         self._given = in_use(adapter.name, adapter.device)
         self.managed = self._given or managed
         self.pressure = Pressure(self.managed.card)
@@ -95,17 +86,9 @@ class UnifiedAdapter:
     def _fits(self) -> bool:
         return sum(size for _, size in self.arenas) <= self.managed.card.free
 
-    def take_region(self, size: int) -> Memory:
-        """Takes a block for long-lived blocks."""
-        return self._adapter.take_region(size)
-
     def take_spill(self, size: int) -> Memory:
         """Takes a block for what a plan spills."""
         return self._adapter.take_spill(size)
-
-    def relocation(self) -> "Relocation | None":
-        """What moves tensors, where the program wants that in any case."""
-        return self._adapter.relocation()
 
     def empty_cache(self, *, pages: bool = False) -> None:
         """Gives back what is cached, so that recording and replay never hold both."""

@@ -1,19 +1,14 @@
-"""Brings plans into the engine: moves what is in their way, and goes on without where it must."""
+"""Brings plans into the engine, and goes on without where it must."""
 
-from collections.abc import Mapping
-
-from pgmo.allocator import tuning
-from pgmo.allocator.adapters.relocation import LATE, Parked, Relocation, in_short
 from pgmo.allocator.plans.loop_planning import make_plan
 from pgmo.allocator.plans.observed_sizes import ObservedSizes
 from pgmo.allocator.plans.plan_set import PlannedProfile, PlanSet
 from pgmo.allocator.plans.store import save
 from pgmo.allocator.session import advice
 from pgmo.allocator.session.boundary import uninterrupted
-from pgmo.allocator.session.learning import rows_of_plan
 from pgmo.allocator.session.recorder import Recorder
 from pgmo.allocator.session.state import SessionState
-from pgmo.allocator.session.statistics import IterationStatistics, Phase
+from pgmo.allocator.session.statistics import Phase
 from pgmo.errors import AdapterError, FileError
 from pgmo.profiler.profile import MAX_SIZE, Profile
 from pgmo.units import format_bytes
@@ -30,63 +25,36 @@ class Installer:
         plans: what the engine has.
         opening: the plan of the first iteration, to be saved with the others.
         seen: the sizes that iterations had, where plans are for larger ones.
-        relocation: moves tensors; None where that is not wanted or cannot be done.
     """
 
     def __init__(self, state: SessionState, recorder: Recorder) -> None:
-        adapter, options = state.adapter, state.options
         self._state = state
         self._recorder = recorder
-        self._engine = adapter.engine
-        self.plans = PlanSet(adapter)
+        self._engine = state.adapter.engine
+        self.plans = PlanSet(state.adapter)
         self.opening: PlannedProfile | None = None
         self.seen = ObservedSizes()
-        self.relocation = adapter.relocation() if options.compacts(adapter) else None
         self._followed: dict[tuple[int, int], int] = {}  # the last iteration that did, by plan
         self._too_large = MAX_SIZE  # bytes of an arena for which there was no memory
-        self._held = 0  # successive iterations with many slots held by other blocks
-        self._renewals = 0
-        self._astray = Parked()  # what could not be brought back yet
 
     @uninterrupted()
-    def install(
-        self,
-        plans: list[PlannedProfile],
-        number: int,
-        rows: Mapping[int, int] | None = None,
-        *,
-        in_place: bool = False,
-    ) -> bool:
+    def install(self, plans: list[PlannedProfile], number: int) -> bool:
         """Replays these plans, beginning with one of them.
 
         Args:
             plans: all of them.
             number: the one that the last iteration followed.
-            rows: its rows, by address, for blocks that are alive now and that the next iteration
-                frees.
-            in_place: what is alive lies where these plans have it, as after the opening.
 
         Returns:
             False when there is no memory for them; then earlier ones serve, or nothing does.
         """
-        self.retry()
-        parked = Parked()
-        exchange = self.plans.needs_exchange(plans) or not (self.plans.all or in_place)
-        if exchange and (mover := self._mover) is not None:
-            if rows is None:
-                rows = rows_of_plan(self._engine.living(), number)
-            parked = mover.clear_the_way(rows)
         before = self.plans.all
-        installed = True
         try:
             self.plans.install(plans)
             if number >= 0:
                 self._engine.select_plan(number)
         except AdapterError as error:
-            installed = False
-            parked.forget_rows()
             self._fall_back(before, PlannedProfile.largest(plans), error)
-        if not self._settle(parked) or not installed:
             return False
         shown = plans[number]
         self._state.profile, self._state.plan = shown.profile, shown.plan
@@ -105,7 +73,7 @@ class Installer:
         plans = self.plans.with_replaced(number, PlannedProfile(plan, profile))
         if not self.affordable(plans):
             return False
-        if self.install(plans, number, rows_of_plan(self._engine.living(), number)):
+        if self.install(plans, number):
             self.save()
         return True
 
@@ -130,74 +98,6 @@ class Installer:
             range(len(plans)), key=lambda at: (at != number, -self._followed.get(plans[at].key, -1))
         )[: self._state.options.max_plans]
         return [plans[at] for at in sorted(keep)], sorted(keep).index(number)
-
-    @uninterrupted()
-    def free_slots(self, statistics: IterationStatistics) -> None:
-        """Acts when blocks that never die hold many slots of the arena.
-
-        Such a block came unplanned at the size of a planned one: state that was born late, a copy
-        of the model. To record again would not help, for the requests are the planned ones. They
-        are moved out, or a fresh arena is taken.
-        """
-        options = self._state.options
-        held = statistics.misses["occupied"] + statistics.misses["late"]
-        share = max(held / max(1, statistics.requests), 1 - statistics.hit_bytes_rate)
-        much = held and share > 1 - options.min_hit_rate
-        self._held = self._held + 1 if much else 0
-        if self._held < 2 * options.patience or self._renewals >= tuning.MOST_RENEWALS:
-            return
-        self._held = 0
-        self._renewals += 1
-        parked = Parked()
-        if (mover := self._mover) is not None:
-            before = self._late_bytes()
-            rows = rows_of_plan(self._engine.living(), statistics.plan)
-            parked = mover.clear_the_way(rows)
-            if self._late_bytes() < before / 2:
-                self._settle(parked)
-                return
-        if self._state.adapter.hosts_guests:
-            # The requests have found gaps, and as much memory again is a high price for better.
-            self._settle(parked)
-            return
-        self._renew_arena(held)
-        self._engine.select_plan(statistics.plan)
-        self._settle(parked)
-
-    @property
-    def _mover(self) -> Relocation | None:
-        """None, too, where other threads are at work: it may be on what would move."""
-        if self.relocation is None or not self._state.turns.several:
-            return self.relocation
-        note = "nothing is moved together while several threads request memory"
-        if note not in self._state.notes:
-            self._state.notes.append(note)
-        return None
-
-    def _renew_arena(self, held: int) -> None:
-        held_slots = f"blocks that were not planned hold the slots of {held} requests"
-        try:
-            self.plans.renew_arena()
-        except AdapterError as error:
-            why = in_short(error)
-            self._state.warn(f"{held_slots}, and there is no memory for a fresh arena: {why}")
-        else:
-            self._state.warn(
-                f"{held_slots} of an iteration; a fresh arena was taken, and the old one is "
-                "returned when they are freed"
-            )
-
-    @uninterrupted()
-    def retry(self) -> None:
-        """Brings back what found no memory before.
-
-        Raises:
-            AdapterError: when there is none yet; the next call tries again.
-        """
-        if self._astray.items:
-            assert self.relocation is not None
-            self._astray.forget_rows()
-            self.relocation.settle(self._astray)
 
     def save(self) -> None:
         """Writes all plans and their profiles, if that is wanted."""
@@ -227,7 +127,7 @@ class Installer:
 
     def _fall_back(self, before: list[PlannedProfile], size: int, error: AdapterError) -> None:
         """Goes on with the plans so far, where there is no memory for a larger arena."""
-        reason = f"the arena of {format_bytes(size)} could not be had: {in_short(error)}"
+        reason = f"the arena of {format_bytes(size)} could not be had: {_in_short(error)}"
         if before and PlannedProfile.largest(before) < size:
             try:
                 self.plans.install(before)
@@ -240,23 +140,13 @@ class Installer:
                 return
         self.give_up(reason)
 
-    def _settle(self, parked: Parked) -> bool:
-        """Brings parked blocks back; they matter more than an arena."""
-        if not parked.items:
-            return True
-        assert self.relocation is not None
-        try:
-            self.relocation.settle(parked)
-        except AdapterError as error:
-            why = in_short(error)
-            self.give_up(f"blocks that were moved aside found no memory beside the arena: {why}")
-            self._state.adapter.empty_cache()
-            self._astray.items += parked.items
-            self.retry()
-            return False
-        return True
 
-    def _late_bytes(self) -> int:
-        """Of blocks that are still in slots in which they should not be any more."""
-        living = self._engine.living()
-        return int(living["bytes"][living["kind"] == LATE].sum())
+def _in_short(error: AdapterError) -> str:
+    """The first sentence of an error's message: frameworks add whole reports of their memory.
+
+    Example:
+        >>> _in_short(AdapterError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has"))
+        'CUDA out of memory'
+    """
+    first, *_ = str(error).split("\n", 1)[0].split(". ", 1)
+    return first.rstrip(".:")

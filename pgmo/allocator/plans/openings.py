@@ -2,7 +2,7 @@
 
     steady     a b . . c d          as planned, with offsets
     opening    a b s t c d          s, t: optimizer state, born in the first iteration
-                                    and kept for good, in a region of its own
+                                    and kept for good, so it is in no slot
 
 What is born in the first iteration is known from one recording; the rest of it is the same as in
 later iterations. So to each steady plan the births are added: the offsets of all else stay, and

@@ -11,14 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pgmo import _core
 from pgmo.allocator import tuning
 from pgmo.allocator.adapters.adapter import Adapter, Memory
 from pgmo.allocator.plans.layout import Layout
 from pgmo.errors import AdapterError, PlanError
-from pgmo.packing.plan import UNPLANNED, Plan
+from pgmo.packing.plan import Plan
 from pgmo.packing.validator import validate
-from pgmo.profiler.profile import NEVER, Profile
+from pgmo.profiler.profile import Profile
 
 _SPILL = -1
 """In the place of a stream: the arena of what plans spill."""
@@ -118,38 +117,22 @@ class PlanSet:
         if self._engine.has_arena:
             self._engine.start_serving()
 
-    def install_openings(
-        self, openings: list[Plan], region: Memory | None, steady: list[PlannedProfile]
-    ) -> None:
+    def install_openings(self, openings: list[Plan], steady: list[PlannedProfile]) -> None:
         """Replays plans of the first iteration, in arenas that are large enough for all.
 
         Args:
-            openings: one of them is followed; persistent blocks get a place for good, one behind
-                the other.
-            region: the memory for these, of `opening_size` bytes at least; returned on failure.
+            openings: one of them is followed; what it keeps for good has no slot.
             steady: what will be installed afterwards.
 
         Raises:
             PlanError, AdapterError: as `install`.
         """
-        try:
-            for opening in openings:
-                check_replayable(opening, self._adapter.alignment)
-            self._adapter.empty_cache()
-            self._attach([*openings, *(planned.plan for planned in steady)])
-        except (AdapterError, PlanError):
-            if region is not None:
-                region.return_now()
-            raise
-        if region is not None:
-            self._engine.add_opening_region(region.base, region.bytes, *region.owner)
         for opening in openings:
-            offset, alternate = self._layout.place(opening)
-            if region is not None:
-                forever = opening.end == NEVER
-                size = -(-opening.size[forever] // opening.alignment) * opening.alignment
-                offset[forever] = _core.OPENING + np.cumsum(size) - size
-            self._add(opening, offset, alternate)
+            check_replayable(opening, self._adapter.alignment)
+        self._adapter.empty_cache()
+        self._attach([*openings, *(planned.plan for planned in steady)])
+        for opening in openings:
+            self._add(opening, *self._layout.place(opening))
         self.all = []
         if self._engine.has_arena:
             self._engine.start_serving()
@@ -168,17 +151,6 @@ class PlanSet:
             if memory is not None:
                 self._engine.add_arena(stream, begin, memory.base, memory.bytes, *memory.owner)
                 del self._missing[stream]
-
-    def renew_arena(self) -> None:
-        """Moves all plans to fresh arenas; the old ones go back when their last blocks have died.
-
-        Raises:
-            AdapterError: when there is no memory for it; all stays as it was then.
-        """
-        taken = self._take(self._layout)
-        self._engine.detach_arena()
-        self._hand_over(self._layout, taken)
-        self._engine.start_serving()
 
     def set_aside(self) -> None:
         """Forgets all plans, but keeps arenas in which blocks live: they could not go back."""
@@ -235,13 +207,6 @@ class PlanSet:
                 self._engine.add_arena(stream, begin, memory.base, memory.bytes, *memory.owner)
 
     def _add(self, plan: Plan, offset: np.ndarray, alternate: np.ndarray) -> None:
-        if self._adapter.fragments and self._layout.size >= tuning.LARGE_ARENA:
-            # What is rebound lives on past every boundary, and cannot be moved like a gradient.
-            rebound = (alternate != UNPLANNED) & (
-                plan.size <= self._layout.size * tuning.LITTLE_SHARE
-            )
-            offset = np.where(rebound, UNPLANNED, offset)
-            alternate = np.where(rebound, UNPLANNED, alternate)
         streams, stream_index = np.unique(plan.stream, return_inverse=True)
         self._engine.add_plan(
             size=plan.size,
@@ -254,19 +219,6 @@ class PlanSet:
             arena_bytes=self._layout.size,
             alignment=plan.alignment,
         )
-
-
-def opening_size(opening: Plan) -> int:
-    """Bytes of what the first iteration leaves behind for good: optimizer state, workspaces.
-
-    Example:
-        >>> from pgmo.packing.planner import plan
-        >>> profile = Profile.from_columns(size=[64, 32], start=[0, 1], end=[1, NEVER], ticks=2)
-        >>> opening_size(plan(profile))
-        64
-    """
-    forever = opening.end == NEVER
-    return int((-(-opening.size[forever] // opening.alignment) * opening.alignment).sum())
 
 
 def check_replayable(plan: Plan, alignment: int) -> None:

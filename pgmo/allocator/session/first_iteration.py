@@ -8,7 +8,7 @@ from pgmo.allocator import tuning
 from pgmo.allocator.plans.installer import Installer
 from pgmo.allocator.plans.loop_planning import for_opening, make_plan
 from pgmo.allocator.plans.openings import openings
-from pgmo.allocator.plans.plan_set import PlannedProfile, opening_size
+from pgmo.allocator.plans.plan_set import PlannedProfile
 from pgmo.allocator.session import advice
 from pgmo.allocator.session.state import SessionState
 from pgmo.allocator.session.statistics import IterationStatistics, Phase
@@ -22,7 +22,7 @@ from pgmo.profiler.tag import Tag
 
 
 class FirstIteration:
-    """What is special about it: optimizer state is born, and stays for good.
+    """What is special about it: optimizer state is born, which is in no plan.
 
     Args:
         state: where the session stands.
@@ -36,7 +36,6 @@ class FirstIteration:
     def __init__(self, state: SessionState, installer: Installer) -> None:
         self._state = state
         self._installer = installer
-        self._engine = state.adapter.engine
         self._plans: list[Plan] = []
         self.profile: Profile | None = None
         self.running = False
@@ -53,24 +52,15 @@ class FirstIteration:
         """
         self._installer.opening = PlannedProfile(opening, None)
         self._plans = openings(opening, [planned.plan for planned in steady])
-        size = max(opening_size(one) for one in self._plans)
-        adapter = self._state.adapter
-        # Also where memory does not fragment, and so nothing is moved: what is placed as it is born
-        # costs nothing. State that was loaded before is not born again.
-        allowed = self._state.options.compact is not False
-        relocation = adapter.relocation() if allowed else None
-        wanted = size and relocation is not None and not relocation.state_exists()
         try:
-            region = adapter.take_region(size) if wanted else None
-            self._installer.plans.install_openings(self._plans, region, steady)
+            self._installer.plans.install_openings(self._plans, steady)
         except (AdapterError, PlanError) as error:
             self._state.warn(f"the plan given cannot serve the first iteration: {error}")
             self._installer.plans.clear()
-            self._engine.close_opening_region()
             return False
         self.running = True
         self._state.phase = Phase.REPLAY
-        adapter.advise(advice.while_replaying(opening, None))
+        self._state.adapter.advise(advice.while_replaying(opening, None))
         return True
 
     def end(self, statistics: IterationStatistics) -> bool:
@@ -80,7 +70,6 @@ class FirstIteration:
         gone on from a checkpoint, so that no state was born; later iterations teach the rest.
         """
         self.running = False
-        self._engine.close_opening_region()
         return statistics.known_rate >= tuning.SAME_PROGRAM_SHARE
 
     def note(

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pgmo.allocator.plans.conversions import requests_of
 from pgmo.allocator.plans.loop_planning import make_plan
@@ -12,13 +11,9 @@ from pgmo.allocator.plans.plan_set import PlannedProfile
 from pgmo.packing.plan import Plan
 from pgmo.packing.planning_options import PlanningOptions
 from pgmo.profiler.iterations.one_shot import profile_iteration, widen
-from pgmo.profiler.iterations.request_pairs import UNPAIRED
 from pgmo.profiler.iterations.step_finder import Steady, compare
 from pgmo.profiler.profile import Profile
 from pgmo.profiler.recording import Iteration
-
-NONE = 2**32 - 1
-"""Stands for "none" in the engine's numbers of blocks, plans and requests."""
 
 
 def is_planned(plans: Sequence[PlannedProfile], reference: Iteration) -> bool:
@@ -75,33 +70,6 @@ def envelope(profile: Profile, plan: Plan) -> Profile:
     shared = profile.shared | plan.shared
     wide = profile.widened(np.maximum(plan.size, profile.size))
     return replace(wide, varying=varying, shared=shared)
-
-
-def rows_by_address(
-    living: NDArray[np.void], iterations: Sequence[Iteration], steady: Steady, profile: Profile
-) -> dict[int, int]:
-    """For recorded blocks that are alive and that the next iteration frees: their rows.
-
-    Args:
-        living: what is alive, from the engine; dtype `relocation.LIVING`.
-        iterations: all that were recorded.
-        steady: the structure whose plan is about to be used.
-        profile: that structure's.
-    """
-    rows = {}
-    first = np.array([iteration.first for iteration in iterations])
-    for block in living[living["block"] != NONE]:
-        number = int(block["block"])
-        index = int(np.searchsorted(first, number, side="right")) - 1
-        ordinal = number - iterations[index].first
-        # A lifetime ends with the second iteration after the first at the latest.
-        recent = index >= len(iterations) - 2
-        if not recent or index not in steady.rows or ordinal >= len(iterations[index]):
-            continue
-        row = int(steady.rows[index][ordinal])
-        if row != UNPAIRED and profile.turns[row] > 0 and profile.end[row] >= profile.ticks:
-            rows[int(block["address"])] = row
-    return rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,31 +171,3 @@ def relatives(
             largest[len(one)] = one
     made = [(profile_iteration(one, profile, reference), one) for one in largest.values()]
     return [(own, one) for own, one in made if np.any(own.turns > 0)]
-
-
-def rows_of_iteration(living: NDArray[np.void], profile: Profile) -> dict[int, int]:
-    """For blocks that are alive after the one iteration that a profile was made from: their rows.
-
-    Args:
-        living: what is alive, from the engine; recording began with that iteration.
-        profile: one row for each of its requests.
-    """
-    recorded = living[living["block"] < len(profile)]
-    freed = (profile.turns > 0) & (profile.end >= profile.ticks)
-    return {int(one["address"]): int(one["block"]) for one in recorded if freed[int(one["block"])]}
-
-
-def rows_of_plan(living: NDArray[np.void], number: int) -> dict[int, int]:
-    """For blocks that are alive and were requested as this plan has it: their rows."""
-    mine = living[(living["plan"] == number) & (living["request"] != NONE)]
-    return {int(one["address"]): int(one["request"]) for one in mine}
-
-
-def steady_of(base: Iteration, iterations: Sequence[Iteration]) -> Steady:
-    """The recorded iterations that a given plan's requests fit, as a structure."""
-    rows, varying = {}, np.zeros(len(base), np.bool_)
-    for iteration in iterations:
-        match = compare(base, iteration)
-        if match.kind != "none" and match.base is base:
-            rows[iteration.index] = match.rows
-    return Steady("fit", iterations[-1].index, rows, varying, frozenset(), 0, "as the plan given")

@@ -8,7 +8,6 @@ Kept apart from `session.py`, which is about how a program uses it, and from the
 """
 
 import os
-from collections.abc import Mapping
 from datetime import UTC, datetime
 
 import numpy as np
@@ -26,8 +25,6 @@ from pgmo.allocator.session.learning import (
     is_planned,
     merge,
     relatives,
-    rows_by_address,
-    steady_of,
     without_provisional,
 )
 from pgmo.allocator.session.options import Options
@@ -119,7 +116,6 @@ class Lifecycle:
         grown = self._engine.take_grown()
         self._engine.end_iteration()
         statistics = self.collector.count(state.phase, plan)
-        self._installer.retry()
         if state.phase is Phase.BYPASS:
             return
         self._plans.end_iteration()
@@ -130,7 +126,7 @@ class Lifecycle:
             if complete:
                 self._after_replay(statistics, grown)
             if not self._engine.has_arena and self._still(Phase.REPLAY):
-                self._install(self._plans.all, plan)  # it was let go of for one iteration
+                self._install(self._plans.all, plan)  # it was given back, as memory had run out
         elif not complete:
             self._start_recording()
         else:
@@ -144,7 +140,7 @@ class Lifecycle:
 
     def _after_first(self, statistics: IterationStatistics) -> None:
         if self._first.end(statistics):
-            self._install(self._given(), 0, in_place=True)
+            self._install(self._given(), 0)
             return
         self._plans.set_aside()
         self.state.phase = Phase.VERIFY
@@ -186,11 +182,8 @@ class Lifecycle:
         iterations = split(self._engine.events())
         match = compare(requests_of(plan), iterations[-1])
         if match.kind != "none":
-            steady = steady_of(requests_of(plan), iterations)
-            living = self._engine.living()
-            rows = rows_by_address(living, iterations, steady, plan.profile())
             self._recorder.stop()
-            self._install(self._given(), 0, rows)
+            self._install(self._given(), 0)
         elif self._recorder.iterations >= self._options.max_record_iterations:
             self.state.warn(
                 f"the plan given does not match this program ({match.explanation}); "
@@ -223,9 +216,8 @@ class Lifecycle:
             self._poor = 0
             return
         if not monitor.orderly:
-            return  # other iterations will not be more alike; gaps of the arena serve them
+            return  # other iterations will not be more alike
         strange = bool(grown) or statistics.known_rate < self._options.min_hit_rate
-        self._installer.free_slots(statistics)
         # Leaking, for structures may take turns and one of them be strange each time; an evaluation
         # now and then is not worth a plan.
         self._poor = self._poor + 2 if strange else max(0, self._poor - 1)
@@ -273,10 +265,8 @@ class Lifecycle:
             self.state.profile, self.state.phase = profiles[-1][0], Phase.BYPASS
             return
         useful = [(profile, steady) for profile, steady in profiles if np.any(profile.turns > 0)]
-        rows: Mapping[int, int] = {}
         if useful:
-            profile, steady = useful[-1]
-            rows = rows_by_address(self._engine.living(), iterations, steady, profile)
+            steady = useful[-1][1]
             self._first.note(iterations, steady, tags, self._meta_of(steady))
         self._recorder.stop()
         if not useful:
@@ -296,18 +286,11 @@ class Lifecycle:
         kept = without_provisional(before, [iterations[one.reference] for _, one in useful])
         kept = [one for one in kept if one is not self._monitor.completing]
         plans = [one for one in plans if one in kept or one not in before]
-        if self._install(*self._installer.within_limit(plans, plans.index(last)), rows):
+        if self._install(*self._installer.within_limit(plans, plans.index(last))):
             self._installer.save()
 
-    def _install(
-        self,
-        plans: list[PlannedProfile],
-        number: int,
-        rows: Mapping[int, int] | None = None,
-        *,
-        in_place: bool = False,
-    ) -> bool:
-        installed = self._installer.install(plans, number, rows, in_place=in_place)
+    def _install(self, plans: list[PlannedProfile], number: int) -> bool:
+        installed = self._installer.install(plans, number)
         if self._still(Phase.REPLAY):
             self._poor = 0
             self._monitor.restart()
@@ -331,9 +314,8 @@ class Lifecycle:
 
     def summary(self) -> Summary:
         """What has been done so far."""
-        state, relocation = self.state, self._installer.relocation
-        moved = [relocation.note] if relocation and relocation.note else []
-        notes = (*state.notes, *moved)
+        state = self.state
+        notes = tuple(state.notes)
         return self.collector.summary(state.plan, len(self._plans), state.replans, notes)
 
     def recording(self) -> Profile | None:

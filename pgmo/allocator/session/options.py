@@ -5,7 +5,6 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from pgmo.allocator.adapters.adapter import Adapter
 from pgmo.errors import OptionError
 from pgmo.packing.plan import Plan
 from pgmo.packing.planning_options import PlanningOptions
@@ -61,7 +60,6 @@ class Options:
     min_hit_rate: float = 0.9
     patience: int = 2
     max_plans: int = 48
-    compact: bool | None = None
     record_only: bool = False
     memory: str = "device"
     budget: str | int | None = None
@@ -70,8 +68,6 @@ class Options:
 
     def __post_init__(self) -> None:
         check_framework(self.framework, self.device)
-        if self.compact not in (None, True, False):
-            raise OptionError(f"compact={self.compact!r} must be True, False or None")
         if self.plan is not None and not isinstance(self.plan, Plan | str | os.PathLike):
             raise OptionError(f"plan={self.plan!r} is neither a Plan nor the path of one")
         self._check_profiles()
@@ -140,10 +136,6 @@ class Options:
         for name in ("patience", "max_plans"):
             if getattr(self, name) < 1:
                 raise OptionError(f"{name}={getattr(self, name)} must be 1 at least")
-
-    def compacts(self, framework: Adapter) -> bool:
-        """Whether blocks are moved together: where memory fragments, unless it was chosen."""
-        return framework.fragments if self.compact is None else self.compact
 
     @property
     def save_directory(self) -> Path | None:

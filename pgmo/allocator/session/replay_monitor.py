@@ -13,7 +13,7 @@ import numpy as np
 
 from pgmo.allocator import tuning
 from pgmo.allocator.plans.installer import Installer
-from pgmo.allocator.session.learning import learn, rows_of_iteration
+from pgmo.allocator.session.learning import learn
 from pgmo.allocator.session.recorder import Recorder
 from pgmo.allocator.session.state import SessionState
 from pgmo.allocator.session.statistics import IterationStatistics, Phase
@@ -41,9 +41,6 @@ class ReplayMonitor:
         self._installer = installer
         self._recorder = recorder
         self._engine = state.adapter.engine
-        self._releases_outgrown = state.adapter.releases_outgrown
-        # The last session may have left it off.
-        self._engine.yield_when_outgrown(self._releases_outgrown)
         self._watching = self._watched = False  # whether replayed iterations are recorded
         # Whether iterations were worthwhile.
         self._recent: deque[bool] = deque(maxlen=tuning.RECENT_ITERATIONS)
@@ -73,7 +70,7 @@ class ReplayMonitor:
     def judge(self, statistics: IterationStatistics, grown: bool) -> bool:
         """Whether an iteration was served well; good ones earn credit for lessons."""
         if not statistics.misses["no_arena"]:  # without one nothing was wasted
-            served = statistics.inside_rate >= tuning.WORTHWHILE_SHARE
+            served = statistics.hit_bytes_rate >= tuning.WORTHWHILE_SHARE
             planned = statistics.hits + statistics.misses["persistent"]
             # What the plan itself leaves out, as a stream's blocks, was expected.
             self._recent.append(served or planned >= tuning.WORTHWHILE_SHARE * statistics.requests)
@@ -81,9 +78,6 @@ class ReplayMonitor:
         self._disorder = min(tuning.MOST_DISORDER, max(0, self._disorder + change))
         if self._disorder in (0, tuning.MOST_DISORDER // 2):
             self._orderly = self._disorder == 0
-        # The framework serves an iteration of longer sequences better than gaps of the arena do,
-        # but sizes that depend on data are too large for their slots by chance, and not by much.
-        self._engine.yield_when_outgrown(self._releases_outgrown and self._orderly)
         good = statistics.hit_bytes_rate >= tuning.GOOD_SHARE and not grown
         if good:
             self._credit = min(tuning.MOST_LESSONS, self._credit + tuning.LESSON_EARNED)
@@ -139,8 +133,7 @@ class ReplayMonitor:
         profile = new.profile
         assert profile is not None
         before = installer.plans.all[lesson.number : lesson.number + 1]  # none: a new structure
-        rows = rows_of_iteration(self._engine.living(), profile)
-        if installer.install(*installer.within_limit(lesson.plans, lesson.number), rows):
+        if installer.install(*installer.within_limit(lesson.plans, lesson.number)):
             for old in before:
                 installer.seen.follow(old, new)
             installer.seen.note(new, iterations[-1], statistics.bytes_requested)

@@ -52,8 +52,6 @@ class IterationStatistics:
         skipped: planned requests that did not come.
         late: blocks that outlived their planned end.
         plan: number of the plan that the iteration ended with, -1 while there is none.
-        guests: misses that got a gap of the arena, between slots.
-        bytes_guests: sum of their sizes.
         driver_calls: of the driver's virtual memory, by kind: those of `DRIVER_CALLS`.
 
     Example:
@@ -71,8 +69,6 @@ class IterationStatistics:
     skipped: int = 0
     late: int = 0
     plan: int = -1
-    guests: int = 0
-    bytes_guests: int = 0
     driver_calls: Mapping[str, int] = field(default_factory=dict)
 
     @property
@@ -90,12 +86,6 @@ class IterationStatistics:
     def hit_bytes_rate(self) -> float:
         """Share of the bytes that were served from slots; 1 when there were none."""
         return self.bytes_hit / self.bytes_requested if self.bytes_requested else 1.0
-
-    @property
-    def inside_rate(self) -> float:
-        """Share of the bytes that the arena served, from slots or gaps; 1 when there were none."""
-        inside = self.bytes_hit + self.bytes_guests
-        return inside / self.bytes_requested if self.bytes_requested else 1.0
 
 
 @dataclass(frozen=True)
@@ -119,8 +109,6 @@ class Summary:
     hits: int = 0
     bytes_requested: int = 0
     bytes_hit: int = 0
-    guests: int = 0
-    bytes_guests: int = 0
     misses: Mapping[str, int] = field(default_factory=dict)
     blocks: int = 0
     arena: int = 0
@@ -146,12 +134,6 @@ class Summary:
     def hit_bytes_rate(self) -> float:
         """Share of the bytes of replayed iterations that were served from slots."""
         return self.bytes_hit / self.bytes_requested if self.bytes_requested else 0.0
-
-    @property
-    def inside_rate(self) -> float:
-        """Share of the bytes of replayed iterations that arenas served, from slots or gaps."""
-        inside = self.bytes_hit + self.bytes_guests
-        return inside / self.bytes_requested if self.bytes_requested else 0.0
 
     @property
     def oversubscription(self) -> float:
@@ -182,11 +164,6 @@ class Summary:
                 f"  replay     {self.hit_rate:.2%} of {self.requests} requests and "
                 f"{self.hit_bytes_rate:.3%} of {format_bytes(self.bytes_requested)} from slots"
             )
-            if self.guests:
-                lines.append(
-                    f"  gaps       {self.guests} more requests found room between slots: "
-                    f"{self.inside_rate:.3%} of the bytes in the arena"
-                )
             lines.extend(
                 f"  misses     {count} {MISS_REASONS[reason]}"
                 for reason, count in self.misses.items()

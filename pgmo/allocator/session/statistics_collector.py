@@ -26,7 +26,7 @@ _LAST = 16
 _LEVELS = ("live_", "peak_", "pages_", "arena", "late_now")
 """How the names of readings begin that are levels, not counters."""
 
-_SUMMED = ("requests", "hits", "bytes_requested", "bytes_hit", "guests", "bytes_guests")
+_SUMMED = ("requests", "hits", "bytes_requested", "bytes_hit")
 
 
 class StatisticsCollector:
@@ -79,8 +79,6 @@ class StatisticsCollector:
             skipped=change["skipped"],
             late=change["late_blocks"],
             plan=plan,
-            guests=change["guests"],
-            bytes_guests=change["guest_bytes"],
             driver_calls={call: change[f"page_{call}"] for call in DRIVER_CALLS},
         )
         self.history.append(statistics)
@@ -121,8 +119,6 @@ class StatisticsCollector:
             hits=totals["hits"],
             bytes_requested=totals["bytes_requested"],
             bytes_hit=totals["bytes_hit"],
-            guests=totals["guests"],
-            bytes_guests=totals["bytes_guests"],
             misses={reason: self._misses[reason] for reason in MISS_REASONS},
             blocks=int(np.count_nonzero(plan.offset >= 0)) if plan else 0,
             arena=plan.arena if plan else 0,

@@ -13,7 +13,7 @@ Not each thread that requests memory has iterations: backward passes run on thre
 """
 
 import threading
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable
 
 from pgmo import _core
@@ -52,7 +52,7 @@ class Turns:
         self._apart = False  # whether a thread has paused while another one went on
         self._whole = True
         self._train_together = False
-        self._recent = deque([1], maxlen=tuning.RECENT_TURNS)  # threads of the last iterations
+        self._threads = 1  # of the last iteration
 
     # --- iterations -----------------------------------------------------------------------------
 
@@ -106,12 +106,7 @@ class Turns:
     @property
     def threads(self) -> int:
         """Of Python's, those that have requested memory in the last iteration."""
-        return self._recent[-1]
-
-    @property
-    def several(self) -> bool:
-        """Whether another thread may be at work on tensors while one is at a boundary."""
-        return self._train_together or max(self._recent) > 1
+        return self._threads
 
     def whole(self) -> bool:
         """Whether all of the iteration that was counted last has been seen."""
@@ -174,9 +169,9 @@ class Turns:
                 if not isinstance(thread, threading._DummyThread)
             }
             together = sum(thread in pythons and count >= enough for thread, *_, count in active)
-            self._recent.append(together)
+            self._threads = together
         else:
-            self._recent.append(1)
+            self._threads = 1
         return True
 
     def _caller(self, what: str) -> threading.Thread:

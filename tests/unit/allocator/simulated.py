@@ -7,11 +7,10 @@ no code with the engine knows every living block.
 import bisect
 import ctypes
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from pgmo import _core
 from pgmo.allocator.adapters.adapter import Memory
-from pgmo.allocator.adapters.relocation import Parked
 from pgmo.allocator.session.options import Options
 from pgmo.allocator.session.session import Session
 
@@ -44,32 +43,12 @@ class Oracle:
         return len(self._starts)
 
 
-class NothingMoves:
-    """In the place of a relocation: there are no tensors here that could be moved."""
-
-    note = ""
-    state = False
-
-    def state_exists(self) -> bool:
-        return self.state
-
-    def clear_the_way(self, rows: Mapping[int, int]) -> Parked:
-        return Parked()
-
-    def settle(self, parked: Parked) -> None:
-        pass
-
-
 class SimulatedAdapter:
     """Stands where an adapter does.
 
-    Args:
-        fragments: whether long-lived blocks get regions, as on a GPU.
-
     Attributes:
         arenas: for each stream the arenas that were taken for it: address and bytes.
-        regions: the regions that were taken.
-        returned: the addresses of those of both that were given back.
+        returned: the addresses of those that were given back.
     """
 
     name = "simulated"
@@ -77,19 +56,14 @@ class SimulatedAdapter:
     device = "cpu"
     alignment = 64
     pages = False
-    hosts_guests = False
-    releases_outgrown = False
 
-    def __init__(self, fragments: bool = False) -> None:
+    def __init__(self) -> None:
         self.engine = _core.Engine()
         self.oracle = Oracle()
-        self.fragments = fragments
         self.installed = False
         self.arenas: dict[int, list[tuple[int, int]]] = defaultdict(list)
-        self.regions: list[tuple[int, int]] = []
         self.returned: list[int] = []
         self.advice = ""
-        self.moves = NothingMoves()
         self._give_back = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.returned.append)
         self._streams = {0}  # those that were used
         self._next = 1 << 20
@@ -112,12 +86,6 @@ class SimulatedAdapter:
     def take_arena(self, size: int, stream: int) -> Memory | None:
         return self._take(size, self.arenas[stream]) if stream in self._streams else None
 
-    def take_region(self, size: int) -> Memory:
-        return self._take(size, self.regions)
-
-    def relocation(self) -> NothingMoves:
-        return self.moves
-
     def advise(self, text: str) -> None:
         self.advice = text
 
@@ -126,7 +94,7 @@ class SimulatedAdapter:
         self._streams.add(stream)
         address = self.engine.allocate(size, stream) if self.installed else 0
         if address:
-            places = (*self.arenas[stream], *self.regions)
+            places = self.arenas[stream]
             assert any(base <= address <= base + extent - size for base, extent in places)
             assert address % self.alignment == 0
         else:
@@ -141,8 +109,8 @@ class SimulatedAdapter:
         self.engine.release(address)
 
     def served(self, address: int) -> bool:
-        """Whether a block lies in an arena or a region."""
-        places = [*self.regions, *(arena for arenas in self.arenas.values() for arena in arenas)]
+        """Whether a block lies in an arena."""
+        places = [arena for arenas in self.arenas.values() for arena in arenas]
         return any(base <= address < base + size for base, size in places)
 
     def _take(self, size: int, places: list[tuple[int, int]]) -> Memory:

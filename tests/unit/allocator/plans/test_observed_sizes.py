@@ -172,17 +172,13 @@ def test_a_saved_plan_has_room_for_the_lengths_seen_and_no_more(trained, tmp_pat
     assert plan.arena == arena_of(RISING) < trained.plan.arena
 
 
-@pytest.mark.parametrize("fragments", [False, True])
-def test_whoever_loads_it_is_served_at_all_of_them_from_the_first_iteration_on(
-    trained, tmp_path, fragments
-):
-    fresh = SimulatedAdapter(fragments)
+def test_whoever_loads_it_is_served_at_all_of_them_from_the_first_iteration_on(trained, tmp_path):
+    fresh = SimulatedAdapter()
     again = train(fresh, RISING, plan=tmp_path / "loop.pgmoplan")
     assert {one.phase for one in again.history} == {Phase.REPLAY}
-    # Where memory fragments, the framework keeps what is rebound and little: the loss.
-    rebound = 1 if fragments else 0
-    assert all(one.hits == one.requests - rebound for one in again.history)
-    assert all(one.misses["persistent"] == rebound for one in list(again.history)[1:])
+    assert again.history[0].misses["persistent"] == len(LAYERS)  # state is born
+    assert all(one.hits == one.requests - one.misses["persistent"] for one in again.history)
+    assert all(one.misses["persistent"] == 0 for one in again.history[1:])
     assert again.summary().replans == 0
     assert len(fresh.arenas[0]) == 1
 

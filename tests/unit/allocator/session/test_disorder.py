@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pgmo.allocator.session.session import Session
-from pgmo.allocator.session.statistics import IterationStatistics, Phase, Summary
+from pgmo.allocator.session.statistics import Phase
 from tests.unit.allocator.simulated import LAYERS, Loop, SimulatedAdapter, open_session, run
 
 
@@ -80,50 +80,7 @@ def test_a_strange_iteration_now_and_then_is_no_disorder(adapter):
         assert session.summary().replans == 6
 
 
-@pytest.mark.parametrize("releases_outgrown", [True, False])
-def test_the_arena_is_let_go_of_for_a_larger_iteration_only_in_order(adapter, releases_outgrown):
-    """Sizes that depend on data are too large for their slots by chance."""
-    adapter.releases_outgrown = releases_outgrown
-
-    def larger(scale):
-        loop.drop()
-        loop.scale = scale
-        run(loop, session, 1)
-        loop.scale = 3
-        return session.history[-1].misses["no_arena"] > 0
-
-    loop = Loop(adapter, LAYERS)
-    with open_session(adapter, patience=100) as session:
-        for loop.scale in (3, 4, 3, 4, 3, 4):
-            run(loop, session, 1)
-        assert larger(8) is releases_outgrown
-        run(loop, session, 2)
-        disorderly(loop, session, 8)
-        assert larger(16) is False
-        run(loop, session, 8)
-        assert larger(32) is releases_outgrown
-
-
-def test_the_next_session_begins_in_order(adapter):
-    adapter.releases_outgrown = True
-    loop = Loop(adapter, LAYERS)
-    with open_session(adapter, patience=100) as session:
-        run(loop, session, 6)
-        disorderly(loop, session, 8)
-    loop.finish()
-    loop.scale = 3
-    with open_session(adapter, patience=100) as session:
-        for loop.scale in (3, 4, 3, 4):
-            run(loop, session, 1)
-        assert session.phase is Phase.REPLAY
-        assert Phase.REPLAY not in [one.phase for one in session.history]  # of none before it
-        loop.drop()
-        loop.scale = 9
-        run(loop, session, 1)
-        assert session.history[-1].misses["no_arena"] > 0
-
-
-# --- guests -------------------------------------------------------------------------------------
+# --- noise --------------------------------------------------------------------------------------
 
 LARGE = 1 << 18
 
@@ -136,52 +93,18 @@ def noisy(adapter, session, loop, times, noise=lambda: None):
             loop()
 
 
-def test_an_arena_pays_that_serves_most_bytes_from_gaps(adapter):
-    adapter.engine.host_guests(adapter.alignment)
-    loop, noise = Loop(adapter, LAYERS), Noise(adapter, 30, LARGE)
-    with open_session(adapter, patience=100) as session:
-        noisy(adapter, session, loop, 6)
-        noisy(adapter, session, loop, 20, noise)
-        assert session.phase is Phase.REPLAY
-        last = session.history[-1]
-        assert last.hit_bytes_rate < 0.6 < last.inside_rate
-        assert 20 <= last.guests <= last.requests - last.hits
-        assert last.bytes_requested >= last.bytes_hit + last.bytes_guests
-        noisy(adapter, session, loop, 2)
-        assert session.history[-1].hit_rate == 1  # none of them is in the way
-        assert session.history[-1].guests == 0
-        summary = session.summary()
-        replayed = [one for one in session.history if one.phase is Phase.REPLAY]
-        assert summary.guests == sum(one.guests for one in replayed)
-        assert summary.bytes_guests == sum(one.bytes_guests for one in replayed)
-        assert session.statistics["guests"] == summary.guests
-        assert session.statistics["guest_bytes"] == summary.bytes_guests
-        assert (
-            f"gaps       {summary.guests} more requests found room between slots: "
-            f"{summary.inside_rate:.3%} of the bytes in the arena"
-        ) in str(summary)
-        loop.finish()
-    assert len(adapter.oracle) == 0
-    assert adapter.engine.statistics()["arenas"] == 0
-
-
-def test_without_gaps_it_does_not(adapter):
+def test_an_arena_does_not_pay_where_most_bytes_have_no_slot(adapter):
     loop, noise = Loop(adapter, LAYERS), Noise(adapter, 30, LARGE)
     with open_session(adapter, patience=100) as session:
         noisy(adapter, session, loop, 6)
         with pytest.warns(UserWarning, match="less than 60% of their bytes in the arena"):
             noisy(adapter, session, loop, 20, noise)
         assert session.phase is Phase.BYPASS
-        assert session.summary().guests == 0
-        assert "gaps" not in str(session.summary())
 
 
-@pytest.mark.parametrize("hosted", [True, False])
-def test_whatever_comes_no_block_lies_over_another(hosted):
+def test_whatever_comes_no_block_lies_over_another():
     """The oracle refuses it. Blocks live on for a while, over iterations and plans."""
     adapter = SimulatedAdapter()
-    adapter.releases_outgrown = True
-    adapter.engine.host_guests(adapter.alignment if hosted else 0)
     random = np.random.default_rng(1)
     living = []
 
@@ -198,18 +121,7 @@ def test_whatever_comes_no_block_lies_over_another(hosted):
             for turn in range(120):
                 loop.scale = int(random.integers(1, 4)) if turn > 40 else 1
                 run(loop, session, 1, extra=strays if turn > 6 else None)
-            guests = session.summary().guests
-    assert bool(guests) is hosted
     loop.finish()
     for address in living:
         adapter.free(address)
     assert adapter.engine.statistics()["live_slot_bytes"] == 0
-
-
-def test_rates_count_guests_as_inside():
-    one = IterationStatistics(Phase.REPLAY, 4, 2, 400, 100, guests=1, bytes_guests=200)
-    assert (one.hit_bytes_rate, one.inside_rate) == (0.25, 0.75)
-    assert IterationStatistics(Phase.REPLAY, 0, 0, 0, 0).inside_rate == 1
-    both = Summary(0, 0, 0, bytes_requested=400, bytes_hit=100, bytes_guests=200)
-    assert both.inside_rate == 0.75
-    assert Summary(0, 0, 0).inside_rate == 0

@@ -3,19 +3,14 @@
 import numpy as np
 import pytest
 
-from pgmo.allocator.adapters.relocation import FOREIGN, LIVING, SLOT
 from pgmo.allocator.plans.conversions import requests_of
 from pgmo.allocator.plans.plan_set import PlannedProfile
 from pgmo.allocator.session.learning import (
-    NONE,
     envelope,
     is_planned,
     learn,
     merge,
     relatives,
-    rows_by_address,
-    rows_of_iteration,
-    rows_of_plan,
     without_provisional,
 )
 from pgmo.packing.planner import plan as make_plan
@@ -23,7 +18,7 @@ from pgmo.packing.planning_options import PlanningOptions
 from pgmo.packing.validator import validate
 from pgmo.profiler.iterations.lifetimes import build_profile
 from pgmo.profiler.iterations.step_finder import find_steady
-from pgmo.profiler.profile import NEVER, Profile
+from pgmo.profiler.profile import Profile
 from pgmo.profiler.recording import make_events, split
 
 FIXED = [640, 1280, 320]
@@ -248,50 +243,6 @@ def test_shorter_members_of_a_structure_get_plans_of_their_own():
     assert own.size.tolist() == short  # the larger of the two
     assert reference.index == 3
     assert own.steady
-
-
-# --- which rows living blocks have ------------------------------------------------------------
-
-
-def living(*blocks):
-    """(address, block, plan, request) of each."""
-    table = np.zeros(len(blocks), LIVING)
-    for row, (address, block, plan, request) in zip(table, blocks, strict=True):
-        row["address"], row["block"] = address, block
-        row["plan"], row["request"] = plan, request
-        row["kind"] = SLOT if plan != NONE else FOREIGN
-    return table
-
-
-def test_rows_of_blocks_that_were_recorded():
-    rows, first = [], 0
-    for number in range(4):
-        rows += [("request", 64), ("request", 32), ("request", 16), ("free", first)]
-        rows += [("free", first + 2 - 3)] if number else []  # lives into the next iteration
-        rows += [("step",)]
-        first += 3
-    iterations = split(make_events(rows))
-    steady = find_steady(iterations)
-    profile = build_profile(iterations, steady)
-    assert profile.end.tolist() == [3, NEVER, 6]
-    alive = living((1000, 10, NONE, NONE), (2000, 11, NONE, NONE), (3000, NONE, NONE, NONE),
-                   (4000, 2, NONE, NONE))  # fmt: skip
-    # 10 is persistent, 11 wraps; 3000 was not recorded, 4000 outlives two iterations.
-    assert rows_by_address(alive, iterations, steady, profile) == {2000: 2}
-
-
-def test_rows_of_the_one_iteration_that_was_learned_from():
-    profile = Profile.from_columns(size=[8, 8, 8], start=[0, 1, 2], end=[2, NEVER, 5], ticks=3)
-    alive = living((1000, 0, NONE, NONE), (2000, 1, NONE, NONE), (3000, 2, NONE, NONE),
-                   (4000, 3, NONE, NONE), (5000, NONE, 0, 2))  # fmt: skip
-    assert rows_of_iteration(alive, profile) == {3000: 2}
-
-
-def test_rows_of_a_plan():
-    alive = living(
-        (1000, NONE, 0, 7), (2000, NONE, 1, 8), (3000, NONE, 1, NONE), (4000, 3, NONE, NONE)
-    )
-    assert rows_of_plan(alive, 1) == {2000: 8}
 
 
 def test_requests_of_plans_are_what_is_compared():

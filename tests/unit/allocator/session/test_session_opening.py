@@ -1,4 +1,4 @@
-"""A saved plan serves the very first iteration, and what it leaves behind has a place for good."""
+"""A saved plan serves the very first iteration, and leaves what is born for good out."""
 
 import pytest
 
@@ -21,13 +21,8 @@ def saved(adapter, tmp_path):
 
 @pytest.fixture
 def card():
-    """A framework on which long-lived blocks get regions."""
-    return SimulatedAdapter(fragments=True)
-
-
-def lie_in(addresses, place):
-    base, size = place
-    return all(base <= address < base + size for address in addresses)
+    """Another process's framework."""
+    return SimulatedAdapter()
 
 
 def test_the_first_iteration_runs_from_the_plan_already(saved, card):
@@ -35,41 +30,12 @@ def test_the_first_iteration_runs_from_the_plan_already(saved, card):
     with open_session(card, plan=saved) as session:
         run(loop, session, 5)
     assert [one.phase for one in session.history] == [Phase.REPLAY] * 5
-    assert all(one.hits == one.requests for one in session.history)
-    assert session.history[0].requests == session.history[1].requests + len(LAYERS)
-    assert session.summary().recorded == 0
-
-
-def test_state_is_born_in_a_region_that_lives_as_long_as_it_does(saved, card):
-    loop = Loop(card, LAYERS)
-    with open_session(card, plan=saved) as session:
-        run(loop, session, 4)
-        (region,) = card.regions
-        assert region[1] == sum(-(-size // 64) * 64 for size in LAYERS)
-        assert lie_in(loop.state, region)
-        assert len(set(loop.state)) == len(LAYERS)
-        assert session.history[-1].hits == session.history[-1].requests
-    loop.drop()
-    assert region[0] not in card.returned
-    *most, last = loop.state
-    for address in most:
-        card.free(address)
-    assert region[0] not in card.returned
-    card.free(last)
-    assert region[0] in card.returned
-    assert len(card.returned) == 2
-    assert card.engine.statistics()["live_region_bytes"] == 0
-
-
-def test_without_moving_state_stays_with_the_framework(saved, card):
-    loop = Loop(card, LAYERS)
-    with open_session(card, plan=saved, compact=False) as session:
-        run(loop, session, 4)
-    assert card.regions == []
     first, *later = session.history
-    assert first.misses["persistent"] == len(LAYERS)
-    assert first.hits == first.requests - len(LAYERS)
+    assert first.requests == later[0].requests + len(LAYERS)
+    assert first.misses["persistent"] == first.requests - first.hits == len(LAYERS)
+    assert not any(card.served(address) for address in loop.state)
     assert all(one.hit_rate == 1 for one in later)
+    assert session.summary().recorded == 0
 
 
 def test_a_program_that_does_not_follow_the_opening_is_looked_at_before_it_is_served(saved, card):
@@ -81,8 +47,6 @@ def test_a_program_that_does_not_follow_the_opening_is_looked_at_before_it_is_se
             run(loop, session, 9)
     assert session.history[-1].hit_rate == 1
     assert session.plan.fingerprint != Plan.load(saved).fingerprint
-    loop.finish()
-    assert {base for base, _ in card.regions} <= set(card.returned)
 
 
 def test_a_program_that_has_begun_already_is_served_from_its_second_iteration_on(saved, card):
@@ -93,16 +57,6 @@ def test_a_program_that_has_begun_already_is_served_from_its_second_iteration_on
         run(loop, session, 4)
     assert all(one.hit_rate > 0.9 for one in session.history[2:])
     assert session.history[-1].hit_rate == 1
-
-
-def test_no_region_is_taken_for_state_that_was_loaded_before(saved, card):
-    card.moves.state = True
-    loop = Loop(card, LAYERS)
-    loop.state = [card.request(size) for size in LAYERS]
-    with open_session(card, plan=saved) as session:
-        assert card.regions == []
-        run(loop, session, 4)
-    assert all(one.hit_rate == 1 for one in session.history)
 
 
 def test_an_arena_in_which_blocks_live_is_kept_for_the_plans(saved, card):
@@ -122,9 +76,8 @@ def test_an_arena_in_which_blocks_live_is_kept_for_the_plans(saved, card):
         assert len(card.arenas[0]) == 1
 
 
-@pytest.mark.parametrize("what", ["take_region", "take_arena"])
-def test_no_memory_for_the_opening(saved, card, monkeypatch, what):
-    take = getattr(card, what)
+def test_no_memory_for_the_opening(saved, card, monkeypatch):
+    take = card.take_arena
     refusals = []
 
     def refuse(*args):
@@ -133,13 +86,11 @@ def test_no_memory_for_the_opening(saved, card, monkeypatch, what):
             raise AdapterError("no memory")
         return take(*args)
 
-    monkeypatch.setattr(card, what, refuse)
+    monkeypatch.setattr(card, "take_arena", refuse)
     loop = Loop(card, LAYERS)
     with pytest.warns(UserWarning, match="cannot serve the first iteration: no memory"):
         with open_session(card, plan=saved) as session:
             assert session.phase is Phase.VERIFY
-            # Nothing is held meanwhile: the region goes back where the arena could not be had.
-            assert card.returned == [base for base, _ in card.regions]
             run(loop, session, 4)
     assert [one.hit_rate for one in session.history] == [0, 1, 1, 1]
 
@@ -170,5 +121,5 @@ def test_first_requests_of_its_own_that_die_at_once_do_not_matter(adapter, tmp_p
         train(card, session, 4)
     first, *later = session.history
     assert first.phase is Phase.REPLAY
-    assert first.hits >= first.requests - 1
+    assert first.hits >= first.requests - len(LAYERS) - 1
     assert all(one.phase is Phase.REPLAY and one.hit_rate == 1 for one in later)

@@ -71,10 +71,9 @@ class Program:
         self.drop()
         now = self.adapter.engine.statistics()
         assert now["live_slot_bytes"] == now["live_fallback_bytes"] == 0
-        assert now["live_region_bytes"] == now["region_bytes"] == 0
         assert now["arenas"] == 0
         assert len(self.adapter.oracle) == 0
-        taken = [*self.adapter.regions, *chain(*self.adapter.arenas.values())]
+        taken = list(chain(*self.adapter.arenas.values()))
         assert sorted(base for base, _ in taken) == sorted(self.adapter.returned)
 
 
@@ -101,8 +100,8 @@ def test_no_program_gets_memory_that_is_in_use(base, edits, keep_alive, most_rec
 
 
 @settings(max_examples=60)
-@given(BASE, PROGRAM, st.booleans(), st.booleans())
-def test_nor_does_one_that_begins_with_a_saved_plan(base, edits, keep_alive, fragments):
+@given(BASE, PROGRAM, st.booleans())
+def test_nor_does_one_that_begins_with_a_saved_plan(base, edits, keep_alive):
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         program = Program(SimulatedAdapter())
@@ -112,7 +111,7 @@ def test_nor_does_one_that_begins_with_a_saved_plan(base, edits, keep_alive, fra
         plan = Path(folder) / "x.pgmoplan"
         if not plan.exists():
             return  # nothing is ever freed
-        program = Program(SimulatedAdapter(fragments))
+        program = Program(SimulatedAdapter())
         with open_session(program.adapter, plan=plan) as session:
             run(program, session, [edited(base, one) for one in edits], keep_alive)
         program.check_the_end()

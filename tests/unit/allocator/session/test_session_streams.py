@@ -107,7 +107,7 @@ def test_a_stream_that_was_not_used_yet_gets_its_arena_at_the_next_boundary(save
         train(loop, session, 4)
         assert session.history[-1].hit_rate == 1
         loop.finish()
-    taken = [*adapter.regions, *(one for arenas in adapter.arenas.values() for one in arenas)]
+    taken = [one for arenas in adapter.arenas.values() for one in arenas]
     assert sorted(adapter.returned) == sorted(base for base, _ in taken)
 
 
@@ -162,7 +162,7 @@ def test_an_opening_none_of_whose_streams_was_used_yet(adapter, tmp_path):
     with open_session(adapter, save=tmp_path, model_name="side") as session:
         train(adapter, session, 8)
         assert session.history[-1].hit_rate == 1
-    fresh = SimulatedAdapter(fragments=True)
+    fresh = SimulatedAdapter()
     with pytest.warns(UserWarning, match="none of its streams has been used yet"):
         with open_session(fresh, plan=tmp_path / "side.pgmoplan") as session:
             train(fresh, session, 4)

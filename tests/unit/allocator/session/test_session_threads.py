@@ -12,7 +12,7 @@ from pgmo.allocator import optimize
 from pgmo.allocator.optimized import Optimized
 from pgmo.allocator.session.turns import BESIDE
 from pgmo.errors import SessionError
-from tests.unit.allocator.simulated import LAYERS, Loop, SimulatedAdapter, open_session, run
+from tests.unit.allocator.simulated import LAYERS, Loop, open_session, run
 
 
 @pytest.fixture
@@ -69,41 +69,6 @@ def test_one_of_two_loops_that_mingle_is_served(adapter, workers):
         assert session.history[-1].hit_bytes_rate > 0.99
         assert session.phase == "replay"
     assert BESIDE in session.summary().notes
-
-
-def test_nothing_is_moved_while_several_threads_train(workers):
-    worker, _ = workers
-    adapter = SimulatedAdapter(fragments=True)
-    calls = []
-    clear = adapter.moves.clear_the_way
-    adapter.moves.clear_the_way = lambda rows: calls.append(rows) or clear(rows)
-    loop = Loop(adapter, LAYERS)
-    with pytest.warns(UserWarning, match="one of them"), open_session(adapter) as session:
-        for _ in range(9):
-            with session.iteration():
-                worker(session.step)
-                loop()
-        assert session.history[-1].hit_rate == 1
-    assert calls == []
-    with open_session(adapter) as session:
-        run(loop, session, 9)
-    assert calls
-
-
-def test_nothing_is_moved_while_a_thread_is_at_work_that_does_not_say_so(workers):
-    worker, _ = workers
-    adapter = SimulatedAdapter(fragments=True)
-    adapter.moves.clear_the_way = lambda rows: pytest.fail("moved")
-    loop, other = Loop(adapter, LAYERS), Loop(adapter, LAYERS[:3])
-    with open_session(adapter) as session:
-        for _ in range(9):
-            worker(other)
-            loop()
-            session.step()
-        assert session.history[-1].hit_rate == 1
-    assert "nothing is moved together while several threads request memory" in (
-        session.summary().notes
-    )
 
 
 def test_step_while_another_thread_is_in_a_pause(adapter, workers):

@@ -1,0 +1,32 @@
+// What is alive between two iterations, wherever it lies.
+
+#include <vector>
+
+#include "engine/engine.hpp"
+
+namespace pgmo {
+
+using Guard = std::lock_guard<Spinlock>;
+
+std::vector<Living> Engine::living() {
+  std::vector<Living> all;
+  const Guard guard(lock_);
+  const auto add = [&](std::uintptr_t address, Bytes bytes, Living::Kind kind) {
+    all.push_back({.address = address, .bytes = bytes, .kind = kind});
+  };
+  // What the framework provides: only that is tracked in every mode.
+  tracked_.for_each([&](std::uintptr_t address, const Tracked& block) {
+    if (block.foreign) add(address, block.bytes, Living::kForeign);
+  });
+  if (replayer_ != nullptr && arenas_.attached()) {
+    replayer_->for_each_living([&](SlotIndex request, Offset offset, Bytes bytes) {
+      const std::uint32_t stream = key_stream(replayer_->plan().slot(request).key);
+      add(arenas_.address(stream, offset), bytes, Living::kSlot);
+    });
+  }
+  arenas_.for_each_late(
+      here_.late, [&](std::uintptr_t address, Bytes bytes) { add(address, bytes, Living::kLate); });
+  return all;
+}
+
+}  // namespace pgmo

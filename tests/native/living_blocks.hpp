@@ -1,0 +1,35 @@
+// What lives, as the attack knows it. The engine's list has to agree with it, block by block.
+//
+//     alive      framework's [a]   slot [b]   late [c]
+
+#pragma once
+
+#include <cstdint>
+#include <iterator>
+#include <map>
+#include <unordered_map>
+
+#include "client.hpp"
+
+namespace pgmo::test {
+
+using LivingBlocks = std::multimap<Tick, Block>;  // by the tick at which they die
+
+inline void compare_living(Engine& engine, const LivingBlocks& blocks) {
+  std::unordered_map<std::uintptr_t, const Block*> known;
+  for (const auto& [due, block] : blocks) {
+    if (block.known()) known.emplace(block.address, &block);
+  }
+  for (const Living& one : engine.living()) {
+    const auto found = known.find(one.address);
+    require(found != known.end(), "a block is said to live that does not, or is told twice");
+    const Block& block = *found->second;
+    require_equal(static_cast<std::uint64_t>(one.bytes), block.bytes, "a living block's bytes");
+    require(one.kind <= Living::kLate && (one.kind != Living::kForeign) == block.ours,
+            "a living block is not of the kind that is told");
+    known.erase(found);
+  }
+  require_equal(known.size(), 0, "living blocks that are not told");
+}
+
+}  // namespace pgmo::test
