@@ -178,7 +178,6 @@ Plans plans_for(Random& random, Bytes page, std::int64_t count) {
                   .apart = true,
                   .varying = random.chance(0.5) ? 0.4 : 0.0,
                   .persistent = random.chance(0.5) ? 0.05 : 0.0,
-                  .opening = 0,
                   .two_turns = random.chance(0.4) ? 0.04 : 0.0};
   Plans plans;
   for (; count > 0; --count) plans.all.push_back(random_plan(random, style));

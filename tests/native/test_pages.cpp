@@ -393,10 +393,10 @@ TEST(a_plan_asks_for_pages_where_slots_are_and_then_for_nothing) {
   const Extent high{base + static_cast<Address>(f.pages(5)), f.pages(3)};
   CHECK(space.occupy(*range, low, 1));
   CHECK_EQ(space.statistics().held, f.pages(5));
-  CHECK(!space.settle(*range));
+  CHECK(!space.settle(*range, {range->where()}));
   CHECK(space.occupy(*range, high, 1));
   space.vacate(*range, low, 1);
-  CHECK(space.settle(*range));
+  CHECK(space.settle(*range, {range->where()}));
   CHECK(range->fully_mapped());
   CHECK_EQ(space.statistics().held, f.pages(8));
   space.vacate(*range, high, 1);  // comes late
@@ -410,10 +410,10 @@ TEST(a_plan_asks_for_pages_where_slots_are_and_then_for_nothing) {
   CHECK(!range->fully_mapped());
   CHECK_EQ(space.statistics().held, f.pages(8));
   CHECK_EQ(space.statistics().surrenders, 1u);
-  CHECK(!space.settle(*range));
+  CHECK(!space.settle(*range, {range->where()}));
   CHECK(!space.close_range(*range));
   space.deallocate(block, 0);
-  CHECK(space.settle(*range));  // its pages are still mapped there, too
+  CHECK(space.settle(*range, {range->where()}));  // its pages are still mapped there, too
   owner.living.clear();
   CHECK(space.close_range(*range));
 }
