@@ -11,10 +11,10 @@
 #include <algorithm>
 #include <atomic>
 #include <functional>
+#include <list>
 #include <mutex>
 #include <shared_mutex>
 #include <utility>
-#include <list>
 
 namespace {
 

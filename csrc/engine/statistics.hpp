@@ -26,10 +26,10 @@ struct Counters {
   std::uint64_t requested_bytes = 0;
   std::uint64_t hit_bytes = 0;
   std::uint64_t retracted_bytes = 0;  // of slots that were found, and could not be used
-  std::uint64_t skipped = 0;    // planned requests that did not come
-  std::uint64_t jumps = 0;      // resynchronisations further ahead
-  std::uint64_t late = 0;       // blocks that became late
-  std::uint64_t takeovers = 0;  // plans that took over in the middle of an iteration
+  std::uint64_t skipped = 0;          // planned requests that did not come
+  std::uint64_t jumps = 0;            // resynchronisations further ahead
+  std::uint64_t late = 0;             // blocks that became late
+  std::uint64_t takeovers = 0;        // plans that took over in the middle of an iteration
   std::uint64_t iterations = 0;
 
   void missed(Miss reason, Bytes bytes) noexcept {

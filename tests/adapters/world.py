@@ -33,7 +33,7 @@ class World:
     def __init__(self, path: Path) -> None:
         self.adapter = AdapterLibrary(path, "the tests")
         self._fake = ctypes.CDLL(str(path))
-        for name in ("upstream", "current", "address", "tensor_impl", "tensor_address"):
+        for name in ("upstream", "current", "address"):
             getattr(self._fake, f"fake_{name}").restype = ctypes.c_void_p
         for name in ("log", "complaints", "living", "used"):
             getattr(self._fake, f"fake_{name}").restype = ctypes.c_size_t
@@ -163,17 +163,6 @@ class World:
         yield
         self.call("end_pool", device, name)
 
-    def tensor(self, size: int) -> "Tensor":
-        """A tensor of bytes over a block of its own."""
-        return self.tensor_over(self.allocate(size))
-
-    def tensor_over(self, block: "Block") -> "Tensor":
-        """A tensor that frees the block at its end."""
-        made = ctypes.c_void_p()
-        data, size = ctypes.c_void_p(block.data), ctypes.c_size_t(block.size)
-        self.call("tensor", data, size, ctypes.byref(made))
-        return Tensor(self, made.value or 0)
-
 
 class Block:
     """A `c10::DataPtr`."""
@@ -206,27 +195,6 @@ class Block:
 
     def holds(self, value: int) -> bool:
         return ctypes.string_at(self.address, self.size) == bytes([value]) * self.size
-
-
-class Tensor:
-    """A tensor of bytes, or a second one over the same storage."""
-
-    def __init__(self, world: World, handle: int) -> None:
-        self._world = world
-        self._handle = handle
-        self.impl = world.ask("tensor_impl", ctypes.c_void_p(handle))
-
-    @property
-    def address(self) -> int:
-        return self._world.ask("tensor_address", ctypes.c_void_p(self._handle)) or 0
-
-    def view(self) -> "Tensor":
-        made = ctypes.c_void_p()
-        self._world.call("view", ctypes.c_void_p(self._handle), ctypes.byref(made))
-        return Tensor(self._world, made.value or 0)
-
-    def free(self) -> None:
-        self._world.ask("free_tensor", ctypes.c_void_p(self._handle))
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,6 @@
 // Everything goes through the allocator that is current, as in PyTorch. Functions that end with
 // `message` return 0, or 1 for an error, or 2 when memory has run out, by the type of exception.
 
-#include <c10/core/StorageImpl.h>
-#include <c10/core/TensorImpl.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
@@ -118,8 +116,6 @@ using c10::cuda::CUDACachingAllocator::get;
 
 namespace {
 
-using Tensor = c10::intrusive_ptr<c10::TensorImpl>;
-
 template <typename Body>
 int guarded(char* message, size_t capacity, Body&& body) {
   try {
@@ -140,12 +136,6 @@ c10::cuda::CUDAStream stream_of(int device, int number) {
   return c10::cuda::CUDAStream(
       c10::Stream(c10::Stream::UNSAFE, c10::Device(c10::DeviceType::CUDA, device),
                   static_cast<c10::StreamId>(fake::handle_of(device, number))));
-}
-
-Tensor tensor_over(c10::Storage storage) {
-  return c10::make_intrusive<c10::TensorImpl>(std::move(storage),
-                                              c10::DispatchKeySet(c10::DispatchKey::CUDA),
-                                              caffe2::TypeMeta::Make<uint8_t>());
 }
 
 struct Profiler final : c10::MemoryReportingInfoBase {
@@ -268,32 +258,6 @@ int fake_begin_pool(int device, uint64_t id, int claims, int number, char* messa
 int fake_end_pool(int device, uint64_t id, char* message, size_t capacity) {
   return guarded(message, capacity,
                  [&] { get()->endAllocateToPool(static_cast<c10::DeviceIndex>(device), {0, id}); });
-}
-
-// --- tensors ------------------------------------------------------------------------------------
-
-// Takes the block over; and a second tensor with the same storage.
-int fake_tensor(void* data, size_t bytes, void** out, char* message, size_t capacity) {
-  return guarded(message, capacity, [&] {
-    const std::unique_ptr<c10::DataPtr> block(static_cast<c10::DataPtr*>(data));
-    *out = new Tensor(tensor_over(c10::make_intrusive<c10::StorageImpl>(
-        c10::StorageImpl::use_byte_size_t(), bytes, std::move(*block), get(),
-        /*resizable=*/true)));
-  });
-}
-int fake_view(void* tensor, void** out, char* message, size_t capacity) {
-  return guarded(message, capacity, [&] {
-    *out = new Tensor(tensor_over((*static_cast<Tensor*>(tensor))->storage()));
-  });
-}
-void* fake_tensor_impl(void* tensor) {
-  return static_cast<Tensor*>(tensor)->get();
-}
-void* fake_tensor_address(void* tensor) {
-  return (*static_cast<Tensor*>(tensor))->storage().mutable_data();
-}
-void fake_free_tensor(void* tensor) {
-  delete static_cast<Tensor*>(tensor);
 }
 
 // --- PyTorch's profiler, of the calling thread --------------------------------------------------
