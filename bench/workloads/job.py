@@ -67,15 +67,20 @@ class Job:
     @property
     def environment(self) -> dict[str, str]:
         """Settings of its process."""
-        configuration = "expandable_segments:True" if self.contender == "expandable" else ""
-        return {
-            "FAKECUDA_BYTES": str(self.card),
-            "FAKECUDA_DEVICES": "1",
-            "FAKECUDA_COPY_LIMIT": str(1 << 16),
-            "PYTORCH_CUDA_ALLOC_CONF": configuration,
-            "PYTORCH_ALLOC_CONF": configuration,
-            "OMP_NUM_THREADS": "1",
-        }
+        return process_settings(self.contender, self.card)
+
+
+def process_settings(contender: str, card: int) -> dict[str, str]:
+    """The environment of a process on a stub card of so many bytes."""
+    configuration = "expandable_segments:True" if contender == "expandable" else ""
+    return {
+        "FAKECUDA_BYTES": str(card),
+        "FAKECUDA_DEVICES": "1",
+        "FAKECUDA_COPY_LIMIT": str(1 << 16),
+        "PYTORCH_CUDA_ALLOC_CONF": configuration,
+        "PYTORCH_ALLOC_CONF": configuration,
+        "OMP_NUM_THREADS": "1",
+    }
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,27 @@ import tempfile
 import threading
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any, ClassVar, Protocol
 
 from workloads.job import EXTRAPOLATED, Job, Outcome
 
 ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "pgmo/rehearsal/build.py"
 RECORDING_CARD = 64 << 30
+
+
+class AnyJob(Protocol):
+    """A dataclass that says what one process does, and under which settings."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def contender(self) -> str:
+        """Whose allocator; `expandable` needs a worker of its own."""
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Settings of its process."""
 
 
 class WorkerError(RuntimeError):
@@ -65,24 +80,35 @@ class Stub:
             return self._train(replace(job, plan=folder))
 
     def _train(self, job: Job) -> Outcome:
-        """Asks this thread's worker for that configuration of PyTorch's allocator."""
+        return Outcome(**self.ask(job, "workloads.worker"))
+
+    def ask(self, job: AnyJob, module: str) -> dict[str, Any]:
+        """What the worker answers: this thread's for that configuration of PyTorch's allocator.
+
+        Args:
+            job: a dataclass that JSON can hold.
+            module: what runs it; see `workloads.worker.serve`.
+
+        Raises:
+            WorkerError: when the worker says that the job failed, or ends.
+        """
         workers = vars(self._workers).setdefault("by_contender", {})
-        key = job.contender == "expandable"
+        key = module, job.contender == "expandable"
         if key not in workers:
-            workers[key] = self._start(job)
+            workers[key] = self._start(job, module)
         worker = workers[key]
         print(json.dumps(asdict(job)), file=worker.stdin, flush=True)
         line = worker.stdout.readline()
-        result = json.loads(line) if line else {"failed": "the worker ended"}
+        result: dict[str, Any] = json.loads(line) if line else {"failed": "the worker ended"}
         if "failed" in result:
             raise WorkerError(f"{job}: {result['failed']}")
-        return Outcome(**result)
+        return result
 
-    def _start(self, job: Job) -> "subprocess.Popen[str]":
+    def _start(self, job: AnyJob, module: str) -> "subprocess.Popen[str]":
         """A worker ends when its standard input does, at the latest with this process."""
         paths = os.pathsep.join([str(ROOT / "bench"), str(ROOT)])
         return subprocess.Popen(
-            [str(self.out / "run"), self.python, "-m", "workloads.worker"],
+            [str(self.out / "run"), self.python, "-m", module],
             env={**os.environ, **job.environment, "PYTHONPATH": paths},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

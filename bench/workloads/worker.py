@@ -13,8 +13,9 @@ import os
 import sys
 import tempfile
 import traceback
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import torch
 import torch._dynamo  # what optimizers import in their first step
@@ -23,13 +24,42 @@ from workloads import create
 from workloads.job import EXTRAPOLATED, Job, Outcome
 
 
-def serve() -> None:
-    """Answers each line of standard input."""
+class HasEnvironment(Protocol):
+    """What is run in a process of its own."""
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Settings of that process."""
+
+
+J = TypeVar("J", bound=HasEnvironment)
+
+
+def serve(
+    parse: Callable[[dict[str, Any]], J],
+    run: Callable[[J], dict[str, Any]],
+    prepare: Callable[[J], None] = lambda job: None,
+) -> None:
+    """Answers each line of standard input.
+
+    Args:
+        parse: makes a job of a line's JSON.
+        run: does it, in a process of its own, and says what came out.
+        prepare: imports what the job needs, before that process is made. Where a package is
+            missing, then or in the job, the answer is `{"skipped": reason}`.
+    """
     for line in sys.stdin:
-        print(json.dumps(in_child(Job(**json.loads(line)))), flush=True)
+        job = parse(json.loads(line))
+        try:
+            prepare(job)
+        except ModuleNotFoundError as error:
+            answer = skipped(error)
+        else:
+            answer = in_child(job, run)
+        print(json.dumps(answer), flush=True)
 
 
-def in_child(job: Job) -> dict[str, Any]:
+def in_child(job: J, run: Callable[[J], dict[str, Any]]) -> dict[str, Any]:
     """Runs the job in a fork; what it or its end says."""
     with tempfile.TemporaryFile() as answer, tempfile.TemporaryFile() as said:
         child = os.fork()
@@ -38,7 +68,9 @@ def in_child(job: Job) -> dict[str, Any]:
             os.dup2(said.fileno(), 2)
             os.environ.update(job.environment)
             try:
-                result = run(job).as_dict()
+                result = run(job)
+            except ModuleNotFoundError as error:
+                result = skipped(error)
             except BaseException:
                 result = {"failed": traceback.format_exc()}
             answer.write(json.dumps(result).encode())
@@ -53,6 +85,11 @@ def in_child(job: Job) -> dict[str, Any]:
             return found
         said.seek(0)
         return {"failed": f"ended with status {status}:\n{said.read().decode(errors='replace')}"}
+
+
+def skipped(error: ModuleNotFoundError) -> dict[str, Any]:
+    """The answer where a package is missing."""
+    return {"skipped": f"{error.name} is not installed"}
 
 
 class Peaks:
@@ -163,4 +200,4 @@ def about(session: Any) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    serve()
+    serve(lambda fields: Job(**fields), lambda job: run(job).as_dict())

@@ -1,0 +1,95 @@
+"""Loops whose memory `never_worse.py` measures on the stub CUDA runtime, one family a file.
+
+    loop = create("llama_padded", Setting(seed=0))
+    loop.run(24, ended=lambda: None)
+
+Nothing here looks at a value, since on the stub there are none: inputs, labels and masks are
+zeros. What a seed draws are shapes: lengths, routing, sizes. Only the standard library is needed
+until `create`, which imports torch and what else the family needs.
+"""
+
+import importlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from loops.loop import Loop
+
+FAMILIES = {
+    "llama_fixed": "llama",
+    "llama_padded": "llama",
+    "llama_padded_checkpointing": "llama",
+    "llama_accumulation": "llama",
+    "lora": "lora",
+    "whisper": "whisper",
+    "t5": "t5",
+    "bert_grad_scaler": "bert",
+    "mixture_of_experts": "mixture",
+    "diffusion_ema": "diffusion",
+    "decoding": "decoding",
+    "gan_lazy": "gan",
+    "detection": "detection",
+    "rollouts": "rollouts",
+    "graph_batches": "graphs",
+    "trainer": "trainer",
+    "trainer_callback": "trainer",
+    "two_models": "two_models",
+}
+"""The module of each loop; there `LOOPS` has its class by the same name."""
+
+NAMES = tuple(FAMILIES)
+
+TITLES = {
+    "llama_fixed": "Llama, 512 tokens",
+    "llama_padded": "Llama, padded to the longest of each batch",
+    "llama_padded_checkpointing": "the same, checkpointing",
+    "llama_accumulation": "Llama, 4 micro-batches of any length, checkpointing",
+    "lora": "LoRA, padded, checkpointing",
+    "whisper": "Whisper (fixed encoder, any decoder length)",
+    "t5": "T5, any lengths on both sides",
+    "bert_grad_scaler": "BERT, float16 and GradScaler, padded",
+    "mixture_of_experts": "mixture of 8 experts, 2 at random",
+    "diffusion_ema": "diffusion U-Net with EMA",
+    "decoding": "LLM decoding with a growing cache",
+    "gan_lazy": "GAN with lazy regularisation",
+    "detection": "detection, images of any size",
+    "rollouts": "PPO: rollouts of any length, three epochs each",
+    "graph_batches": "graph batches of any number of nodes",
+    "trainer": "HF Trainer, BERT, padding, accumulation 2, evaluation",
+    "trainer_callback": "the same with pgmo's callback",
+    "two_models": "two models in turn",
+}
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How large a loop is, and what it draws.
+
+    Args:
+        seed: of lengths, routing and sizes.
+        small: a few thin layers instead of the real network, for tests.
+    """
+
+    seed: int = 0
+    small: bool = False
+
+    def choose(self, real: T, small: T) -> T:
+        """What belongs to this size."""
+        return small if self.small else real
+
+
+def create(name: str, setting: Setting) -> "Loop":
+    """Builds the loop's models and optimizers on the current CUDA device.
+
+    Raises:
+        ModuleNotFoundError: when a package that the family needs is not installed.
+    """
+    made: Loop = family(name).LOOPS[name](setting)
+    return made
+
+
+def family(name: str) -> "object":
+    """The module of a loop, imported."""
+    return importlib.import_module(f"loops.{FAMILIES[name]}")

@@ -1,0 +1,102 @@
+"""A Llama of 12 layers, 1,024 wide: fixed lengths, padded ones, micro-batches of any length.
+
+200 million parameters, trained with AdamW in bfloat16, gradients clipped. The model is that of
+transformers, with random weights.
+"""
+
+from typing import ClassVar
+
+import torch
+from torch import nn
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from loops import Setting
+from loops.loop import BFLOAT16, Loop, adamw, loaded, longest_of_batch, zeros
+
+BATCH = 8
+
+
+def llama(setting: Setting, *, cache: bool = False) -> LlamaForCausalLM:
+    """The model on the device, in training mode."""
+    width, layers, words = setting.choose((1024, 12, 32000), (128, 2, 512))
+    config = LlamaConfig(
+        vocab_size=words,
+        hidden_size=width,
+        intermediate_size=width * 11 // 4,
+        num_hidden_layers=layers,
+        num_attention_heads=width // 64,
+        num_key_value_heads=width // 128,
+        max_position_embeddings=4096,
+        use_cache=cache,
+        attn_implementation="sdpa",
+    )
+    with torch.device("cuda"):
+        made = LlamaForCausalLM(config)
+    made.train()
+    return made
+
+
+class Llama(Loop):
+    """Language modelling; subclasses say with which lengths."""
+
+    checkpointing: ClassVar[bool] = False
+    accumulation: ClassVar[int] = 1
+
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
+        self.model = self.build()
+        if self.checkpointing:
+            reentrant = {"use_reentrant": False}
+            self.model.gradient_checkpointing_enable(gradient_checkpointing_kwargs=reentrant)
+        self.optimizer = adamw([self.model], fused=True)
+
+    def build(self) -> nn.Module:
+        """The model."""
+        return llama(self.setting)
+
+    def length(self) -> int:
+        """Of the next batch, in tokens."""
+        longest = self.setting.choose(1024, 64)
+        return longest_of_batch(self.chance, BATCH, longest, median=longest / 5)
+
+    def step(self, iteration: int) -> None:
+        """Its micro-batches, and one step of the optimizer."""
+        made = loaded if iteration % 2 else zeros
+        for _ in range(self.accumulation):
+            tokens = made(BATCH, self.length())
+            with torch.autocast("cuda", BFLOAT16):
+                loss = self.model(input_ids=tokens, labels=tokens).loss
+            (loss / self.accumulation).backward()
+            del loss, tokens
+        trained = [one for one in self.model.parameters() if one.requires_grad]
+        nn.utils.clip_grad_norm_(trained, 1.0)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+
+
+class Fixed(Llama):
+    """512 tokens, always."""
+
+    def length(self) -> int:
+        """See `Llama`."""
+        return self.setting.choose(512, 32)
+
+
+class Checkpointing(Llama):
+    """Padded, and every layer recomputed."""
+
+    checkpointing = True
+
+
+class Accumulation(Checkpointing):
+    """Four micro-batches to a step, each as long as its own longest sample."""
+
+    accumulation = 4
+
+
+LOOPS = {
+    "llama_fixed": Fixed,
+    "llama_padded": Llama,
+    "llama_padded_checkpointing": Checkpointing,
+    "llama_accumulation": Accumulation,
+}

@@ -1,0 +1,90 @@
+"""A mixture of 8 experts, of which each token takes 2: sizes change from layer to layer.
+
+Which tokens go where is data in a real program, and drawn on the host here: a router is never
+quite balanced, so the shares of the experts are exponentially distributed over a floor.
+"""
+
+import random
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from loops import Setting
+from loops.loop import BFLOAT16, Loop, adamw, zeros
+
+EXPERTS, CHOSEN = 8, 2
+
+
+class Expert(nn.Module):
+    """A gated feed-forward net."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.gate = nn.Linear(width, 3 * width, bias=False)
+        self.widen = nn.Linear(width, 3 * width, bias=False)
+        self.narrow = nn.Linear(3 * width, width, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Keeps the shape (tokens, width)."""
+        result: Tensor = self.narrow(functional.silu(self.gate(x)) * self.widen(x))
+        return result
+
+
+class Mixture(nn.Module):
+    """Experts behind a router, added to their input."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(width)
+        self.router = nn.Linear(width, EXPERTS)
+        self.experts = nn.ModuleList(Expert(width) for _ in range(EXPERTS))
+
+    def forward(self, x: Tensor, counts: list[int]) -> Tensor:
+        """Keeps the shape (tokens, width); `counts` says how many tokens each expert gets."""
+        normed = self.norm(x)
+        weights = self.router(normed).softmax(-1)
+        mixed = torch.zeros_like(normed)
+        for number, (expert, count) in enumerate(zip(self.experts, counts, strict=True)):
+            if not count:
+                continue
+            taken = zeros(count)
+            share = weights[taken, number, None]
+            mixed.index_add_(0, taken, (expert(normed[taken]) * share).to(mixed.dtype))
+        return x + mixed
+
+
+class MixtureOfExperts(Loop):
+    """Eight layers, 4,096 tokens, logits over 32,000 words."""
+
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
+        self.width, layers, self.tokens, self.words = setting.choose(
+            (1024, 8, 4096, 32000), (64, 2, 256, 512)
+        )
+        with torch.device("cuda"):
+            self.layers = nn.ModuleList(Mixture(self.width) for _ in range(layers))
+            self.head = nn.Linear(self.width, self.words, bias=False)
+        self.optimizer = adamw([self.layers, self.head], fused=True)
+
+    def step(self, iteration: int) -> None:
+        """Trains on one batch."""
+        x = zeros(self.tokens, self.width, kind=torch.float32)
+        with torch.autocast("cuda", BFLOAT16):
+            for layer in self.layers:
+                x = layer(x, routed(self.chance, CHOSEN * self.tokens))
+            loss = functional.cross_entropy(self.head(x), zeros(self.tokens))
+        loss.backward()
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+
+
+def routed(chance: random.Random, tokens: int) -> list[int]:
+    """How many tokens each expert gets."""
+    shares = [chance.expovariate(1.0) + 0.2 for _ in range(EXPERTS)]
+    counts = [int(tokens * share / sum(shares)) for share in shares]
+    counts[-1] += tokens - sum(counts)
+    return counts
+
+
+LOOPS = {"mixture_of_experts": MixtureOfExperts}

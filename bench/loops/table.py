@@ -1,0 +1,105 @@
+"""The tables of the README, in Markdown, from the results of `never_worse.py`."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from loops import TITLES
+from loops.job import CONTENDERS, OURS
+
+HEADS = {
+    "default": "default",
+    "expandable": "expandable segments",
+    "pages": "pages",
+    "pgmo": "**pgmo**",
+    "pgmo_run": "**pgmo run**",
+}
+BEHIND = "(!)"
+
+Row = Mapping[str, Any]
+
+
+def peaks(rows: Iterable[Row]) -> str:
+    """Efficiencies, one line a loop; of several seeds the worst of each figure."""
+    lines = [["loop", "live MiB", *HEADS.values(), "over expandable", "from slots", "driver calls"]]
+    for loop, found in by_loop(rows).items():
+        every = [row for of_one in found.values() for row in of_one]
+        live = [row["live"] for row in every if "live" in row]
+        skipped = {row["skipped"] for row in every if "skipped" in row}
+        if skipped:
+            lines.append([TITLES[loop], f"skipped: {', '.join(sorted(skipped))}"])
+            continue
+        session = found.get("pgmo", []) + found.get("pgmo_run", [])
+        ours = [row for contender in OURS for row in found.get(contender, [])]
+        lines.append(
+            [
+                TITLES[loop],
+                " to ".join(dict.fromkeys(f"{f(live) / 2**20:,.0f}" for f in (min, max)))
+                if live
+                else "",
+                *(efficiency(found.get(contender, [])) for contender in CONTENDERS),
+                worst(ours, "over_expandable", max, ".3f"),
+                worst(session, "from_slots", min, ".2f"),
+                worst([{"calls": calls(row)} for row in ours], "calls", max, ".0f"),
+            ]
+        )
+    return markdown(lines)
+
+
+def smallest(rows: Iterable[Row]) -> str:
+    """Live bytes over the smallest card."""
+    lines = [["loop", "live MiB", *HEADS.values()]]
+    for loop, found in by_loop(rows).items():
+        first = next((rows[0] for rows in found.values() if "live" in rows[0]), None)
+        live = f"{first['live'] / 2**20:,.0f}" if first else "skipped"
+        cells = [efficiency(found.get(contender, [])) for contender in CONTENDERS]
+        lines.append([TITLES[loop], live, *cells])
+    return markdown(lines)
+
+
+def adversary(searches: Iterable[Row]) -> str:
+    """The worst that each seed found."""
+    lines = [["seed", "programs", "worst ratio", "median", "live MiB", "pages", "expandable"]]
+    for one in searches:
+        worst, ratios = one["worst"], sorted(one["ratios"])
+        sizes = [f"{worst[key] / 2**20:,.0f}" for key in ("live", "pages", "expandable")]
+        figures = [f"{worst['ratio']:.3f}", f"{ratios[len(ratios) // 2]:.3f}"]
+        lines.append([str(one["seed"]), str(len(ratios)), *figures, *sizes])
+    return markdown(lines)
+
+
+def by_loop(rows: Iterable[Row]) -> dict[str, dict[str, list[Row]]]:
+    """By the name of the loop, then by the contender."""
+    found: dict[str, dict[str, list[Row]]] = {}
+    for row in rows:
+        found.setdefault(row["loop"], {}).setdefault(row["contender"], []).append(row)
+    return found
+
+
+def efficiency(rows: list[Row]) -> str:
+    """The worst of the seeds, and a mark where pgmo is behind in one of them."""
+    if any("failed" in row for row in rows):
+        return f"failed {BEHIND}"
+    if any(row.get("out_of_memory") for row in rows):
+        return f"out of memory {BEHIND}"
+    mark = f" {BEHIND}" if any(row.get("behind") for row in rows) else ""
+    return worst(rows, "efficiency", min, ".3f") + mark
+
+
+def worst(rows: Iterable[Row], key: str, of: Any, how: str) -> str:
+    """The least or largest of the figures that there are."""
+    figures = [row[key] for row in rows if row.get(key) is not None]
+    return format(of(figures), how) if figures else ""
+
+
+def calls(row: Row) -> float | None:
+    """The driver's calls per iteration, of all kinds."""
+    found = row.get("driver_calls")
+    return None if found is None else sum(found.values())
+
+
+def markdown(lines: list[list[str]]) -> str:
+    """The first line is the head."""
+    width = len(lines[0])
+    padded = [line + [""] * (width - len(line)) for line in lines]
+    padded.insert(1, ["---"] * width)
+    return "\n".join(f"| {' | '.join(line)} |" for line in padded)

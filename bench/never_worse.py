@@ -1,0 +1,220 @@
+"""pgmo needs no more of the card than expandable segments, nor than PyTorch's default.
+
+Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of pgmo/rehearsal. Loops
+of transformers, diffusers and peft need these packages; what is missing is left out.
+
+    python bench/never_worse.py --python .venv-fakecuda/bin/python
+    python bench/never_worse.py --python .venv-fakecuda/bin/python --loop whisper --loop t5
+    python bench/never_worse.py --python .venv-fakecuda/bin/python --smallest
+    python bench/never_worse.py --python .venv-fakecuda/bin/python --adversary
+    python bench/never_worse.py --table
+
+The loops of `loops/` run under every contender, each in a process of its own on a card of 141 GiB:
+PyTorch's default allocator, expandable segments, pgmo's pages without a session, a session around
+the loop, and both. There is no saved plan. Peaks are those of the card from the beginning of the
+process, whoever took the memory. Efficiency is the peak of live bytes over that; live are the bytes
+that the program asked for, without an allocator's rounding, in the default allocator's run. pgmo is
+behind where it takes more than 0.5 % above one of the first two.
+
+`--smallest` looks for the smallest card on which each contender runs the loop to its end, by
+bisection over real runs. `--adversary` looks for requests under which pages take more than
+expandable segments, and reports the worst that it finds.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from _machine import add_common_options, result_path, write_result
+from loops import NAMES, table
+from loops.adversary import Program, search
+from loops.job import CONTENDERS, OURS, LoopJob, ProgramJob
+from loops.smallest import smallest_card, step_of
+from workloads.command import without_paths
+from workloads.launch import ROOT, Stub, WorkerError
+
+Row = dict[str, Any]
+
+MODULE = "loops.worker"
+TOLERANCE = 1.005
+QUICK_LOOPS = ("llama_padded", "mixture_of_experts")
+TABLES: dict[str, Callable[[Iterable[table.Row]], str]] = {
+    "never_worse": table.peaks,
+    "never_worse_smallest": table.smallest,
+    "never_worse_adversary": table.adversary,
+}
+"""By the name of the result's file."""
+
+
+def measure(stub: Stub, case: LoopJob, contenders: Iterable[str]) -> list[Row]:
+    """One row per contender; PyTorch's own always run, as the others are compared with them."""
+    rows = [run(stub, replace(case, contender=contender)) for contender in CONTENDERS[:2]]
+    wanted = list(contenders)
+    default, expandable = rows
+    if all("peak" in row for row in rows):
+        ours = [name for name in wanted if name in OURS]
+        rows += [run(stub, replace(case, contender=contender)) for contender in ours]
+    for row in rows:
+        compare(row, default, expandable)
+        print(progress(row), file=sys.stderr, flush=True)
+    return [row for row in rows if row["contender"] in wanted]
+
+
+def run(stub: Stub, job: LoopJob) -> Row:
+    """What the job's process says, or that it failed."""
+    row = {"loop": job.loop, "seed": job.seed, "contender": job.contender}
+    row |= {"iterations": job.iterations, "card": job.card}
+    try:
+        return row | stub.ask(job, MODULE)
+    except WorkerError as error:
+        return row | {"failed": str(error)}
+
+
+def compare(row: Row, default: Row, expandable: Row) -> None:
+    """Adds the figures that need the other runs."""
+    if "peak" not in row or "peak" not in default or "peak" not in expandable:
+        return
+    row["live"] = default["requested"]
+    row["efficiency"] = row["live"] / row["peak"]
+    row["over_expandable"] = row["peak"] / expandable["peak"]
+    row["over_default"] = row["peak"] / default["peak"]
+    over = max(row["over_expandable"], row["over_default"])
+    row["behind"] = row["contender"] in OURS and (over > TOLERANCE or row["out_of_memory"])
+
+
+def progress(row: Row) -> str:
+    begin = f"{row['loop']:28}{row['seed']:2} {row['contender']:11}"
+    if "skipped" in row:
+        return f"{begin} skipped: {row['skipped']}"
+    if "efficiency" not in row:
+        return f"{begin} FAILED: {row.get('failed', 'the others did')}"
+    slots = row.get("from_slots")
+    calls = table.calls(row)
+    return (
+        f"{begin}{row['live'] / 2**20:8,.0f} MiB {row['efficiency']:6.3f}"
+        f"  over expandable {row['over_expandable']:.3f}  default {row['over_default']:.3f}"
+        + (f"  slots {slots:.2f}" if slots is not None else "")
+        + (f"  calls {calls:.0f}" if calls is not None else "")
+        + f"  {row['seconds']:.0f} s"
+        + ("  OUT OF MEMORY" if row["out_of_memory"] else "")
+        + ("  BEHIND" if row["behind"] else "")
+    )
+
+
+def find_smallest(stub: Stub, case: LoopJob, contenders: Iterable[str]) -> list[Row]:
+    """One row per contender: the smallest card on which it runs the loop."""
+    rows = measure(stub, case, contenders)
+    for row in rows:
+        if "live" not in row:
+            continue
+        job = replace(case, contender=row["contender"])
+
+        def trains(card: int, job: LoopJob = job) -> bool:
+            outcome = stub.ask(replace(job, card=card), MODULE)
+            return not outcome["out_of_memory"]
+
+        try:
+            bounds = smallest_card(trains, row["live"], row["peak"])
+        except WorkerError as error:
+            row["failed"] = str(error)
+            print(progress_of_bounds(row), file=sys.stderr, flush=True)
+            continue
+        row |= {"step": step_of(row["live"]), **asdict(bounds)}
+        row["efficiency"] = row["live"] / bounds.enough if bounds.enough else None
+        print(progress_of_bounds(row), file=sys.stderr, flush=True)
+    compare_bounds(rows)
+    return rows
+
+
+def compare_bounds(rows: list[Row]) -> None:
+    """Behind is who needs a card that is larger by more than one step of the bisection."""
+    found = {row["contender"]: row for row in rows if row.get("enough")}
+    theirs = [found[name]["enough"] for name in CONTENDERS[:2] if name in found]
+    for row in rows:
+        if row["contender"] in OURS and "step" in row and theirs:
+            row["behind"] = not row["enough"] or row["enough"] > min(theirs) + row["step"]
+
+
+def progress_of_bounds(row: Row) -> str:
+    begin = f"{row['loop']:28}{row['seed']:2} {row['contender']:11}"
+    if "failed" in row or not row["enough"]:
+        return f"{begin} FAILED: {row.get('failed', 'no card is enough')}"
+    live, enough = (f"{row[key] / 2**20:8,.0f} MiB" for key in ("live", "enough"))
+    found = f"{begin}{live}, smallest card {enough} {row['efficiency']:6.3f}"
+    return f"{found} in {row['runs']} runs" + ("" if row["confirmed"] else "  SECOND RUNS DIFFER")
+
+
+def find_adversary(stub: Stub, seed: int, programs: int) -> Row:
+    """The worst program that this seed's search finds."""
+
+    def peak(program: Program, contender: str) -> int:
+        found: int = stub.ask(ProgramJob(program, contender), MODULE)["peak"]
+        return found
+
+    found = asdict(search(peak, seed, programs))
+    worst = found["worst"]
+    print(f"seed {seed}: {worst['ratio']:.3f} in program {worst['number']}", file=sys.stderr)
+    return found
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    parser.add_argument("--python", default=sys.executable, help="one with the CUDA torch")
+    parser.add_argument("--stub", type=Path, default=ROOT / "build/fakecuda")
+    parser.add_argument("--loop", choices=NAMES, action="append", help="only this one; repeatable")
+    parser.add_argument("--contender", choices=CONTENDERS, action="append")
+    parser.add_argument("--seed", type=int, action="append", help="by default 0, 1 and 2")
+    parser.add_argument("--iterations", type=int, default=24)
+    parser.add_argument("--programs", type=int, default=300, help="that a search tries per seed")
+    parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
+    parts = parser.add_mutually_exclusive_group()
+    parts.add_argument("--smallest", action="store_true", help="the smallest cards, of one seed")
+    parts.add_argument("--adversary", action="store_true", help="the worst requests")
+    parts.add_argument("--table", action="store_true", help="print the tables of earlier runs")
+    add_common_options(parser)
+    return parser.parse_args()
+
+
+def print_tables(output: Path | None) -> None:
+    """Those of one file, or of all that there are."""
+    files = [output] if output else [result_path(name) for name in TABLES]
+    found = [json.loads(file.read_text("utf-8")) for file in files if file.exists()]
+    print("\n\n".join(TABLES[one["benchmark"]](one["rows"]) for one in found))
+
+
+def main() -> None:
+    arguments = parse()
+    if arguments.table:
+        print_tables(arguments.output)
+        return
+    quick = arguments.quick
+    stub = Stub.build(arguments.python, arguments.stub.resolve())
+    one_seed = quick or arguments.smallest
+    seeds = arguments.seed or ([0] if one_seed else [0, 1, 2])
+    iterations = min(arguments.iterations, 6) if quick else arguments.iterations
+    loops = arguments.loop or (QUICK_LOOPS if quick else NAMES)
+    contenders = arguments.contender or CONTENDERS
+    cases = [LoopJob(loop, seed, iterations, small=quick) for loop in loops for seed in seeds]
+    with ThreadPoolExecutor(arguments.jobs) as pool:
+        if arguments.adversary:
+            name, programs = "never_worse_adversary", 12 if quick else arguments.programs
+            rows = list(pool.map(lambda seed: find_adversary(stub, seed, programs), seeds))
+        else:
+            name = "never_worse_smallest" if arguments.smallest else "never_worse"
+            part = find_smallest if arguments.smallest else measure
+            found = pool.map(lambda case: part(stub, case, contenders), cases)
+            rows = [row for rows in found for row in rows]
+    sys.argv = [sys.argv[0], *without_paths(sys.argv[1:])]  # the result tells the command
+    write_result(name, {"rows": rows}, arguments.output, quick=quick)
+    print(TABLES[name](rows))
+    if any("failed" in row for row in rows):
+        sys.exit("some runs failed")
+
+
+if __name__ == "__main__":
+    main()
