@@ -27,8 +27,8 @@
 #include <vector>
 
 #include "adapters/cuda_device.hpp"
-#include "adapters/torch_cuda_pages.hpp"
 #include "adapters/torch_common.hpp"
+#include "adapters/torch_cuda_pages.hpp"
 #include "engine/pgmo_engine.h"
 
 // The generated methods name torch's types as torch's own class does.
@@ -277,9 +277,9 @@ class TorchCudaAdapter final : public CUDAAllocator {
     const OnDevice on(device.index);
     if (device.pages() == nullptr || cudaMemGetInfo(&available, &total) != cudaSuccess) return;
     device.limited.store(fraction < 1.0, std::memory_order_relaxed);
-    pages_api->limit(device.pages(), fraction < 1.0
-                                         ? static_cast<uint64_t>(fraction * static_cast<double>(total))
-                                         : ~uint64_t{0});
+    pages_api->limit(device.pages(),
+                     fraction < 1.0 ? static_cast<uint64_t>(fraction * static_cast<double>(total))
+                                    : ~uint64_t{0});
   }
 
   // nullopt: to be passed on unseen.

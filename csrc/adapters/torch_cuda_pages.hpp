@@ -48,8 +48,8 @@ bool open_pages(Device& device, CUDAAllocator* upstream) {
   const std::lock_guard guard(device.mutex);
   if (device.page_device != nullptr) return device.pages() != nullptr;
   if (pages_api == nullptr || upstream->name() == "cudaMallocAsync") return false;
-  device.page_device = std::make_unique<PageDevice>(
-      device.index, device.streams, device.pools, [&device] {
+  device.page_device =
+      std::make_unique<PageDevice>(device.index, device.streams, device.pools, [&device] {
         try {
           return drop_cache_beneath(device, upstreams[0]);
         } catch (const std::exception&) {
@@ -100,9 +100,10 @@ void remember_windows(Device& device) {
   if (cudaMemGetInfo(&available, &total) != cudaSuccess) (void)cudaGetLastError();
   const auto size = [](size_t value) { return binary_units(static_cast<double>(value)); };
   try {
-    TORCH_CHECK_WITH(OutOfMemoryError, false, "CUDA out of memory. Tried to allocate ",
-                     size(bytes), ". GPU ", device.index, " has a total capacity of ", size(total),
-                     " of which ", size(available), " is free. This process may use no more: its "
+    TORCH_CHECK_WITH(OutOfMemoryError, false, "CUDA out of memory. Tried to allocate ", size(bytes),
+                     ". GPU ", device.index, " has a total capacity of ", size(total), " of which ",
+                     size(available),
+                     " is free. This process may use no more: its "
                      "memory fraction or its limit is reached.");
   } catch (const c10::OutOfMemoryError& error) {
     throw_out_of_memory(device, error);

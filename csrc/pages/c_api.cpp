@@ -125,8 +125,7 @@ constexpr pgmo_pages_api kApi = {
     .open = open,
     .allocate = [](pgmo_space* space, std::size_t bytes, std::uint32_t stream) -> void* {
       if (bytes > static_cast<std::size_t>(std::numeric_limits<Bytes>::max())) return nullptr;
-      return reinterpret_cast<void*>(
-          space_of(space)->allocate(static_cast<Bytes>(bytes), stream));
+      return reinterpret_cast<void*>(space_of(space)->allocate(static_cast<Bytes>(bytes), stream));
     },
     .deallocate = [](pgmo_space* space, void* block) -> int {
       return space_of(space)->deallocate(address_of(block));
@@ -141,8 +140,8 @@ constexpr pgmo_pages_api kApi = {
       return space_of(space)->owns(address_of(address));
     },
     .for_each =
-        [](pgmo_space* space,
-           void (*visit)(void*, std::uintptr_t, std::uint64_t, std::uint32_t), void* context) {
+        [](pgmo_space* space, void (*visit)(void*, std::uintptr_t, std::uint64_t, std::uint32_t),
+           void* context) {
           space_of(space)->for_each([&](Extent block, Stream stream) {
             visit(context, block.address, static_cast<std::uint64_t>(block.bytes), stream);
           });

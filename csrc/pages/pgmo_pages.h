@@ -85,8 +85,8 @@ typedef struct pgmo_pages_api {
   int (*owns)(pgmo_space*, const void* address);
 
   /* Calls `visit` for each living block of a window, which may not call anything of this table. */
-  void (*for_each)(pgmo_space*, void (*visit)(void* context, uintptr_t address, uint64_t bytes,
-                                              uint32_t stream),
+  void (*for_each)(pgmo_space*,
+                   void (*visit)(void* context, uintptr_t address, uint64_t bytes, uint32_t stream),
                    void* context);
 
   /* Keeps the pages under all that lives where they are for good, for a graph that was captured. */

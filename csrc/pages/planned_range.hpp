@@ -4,10 +4,10 @@
 //     slots         occupy / vacate    nobody is told           occupy / vacate
 //                                 settle()            surrender: somebody needs pages
 //
-// While all pages that its slots cover are there the owner serves them without asking. When others need pages the
-// range is surrendered: its owner says, once, what lives there; the rest is idle and may be taken.
-// From then on slots are counted, until the owner has it settled again, as at the beginning of an
-// iteration.
+// While all pages that its slots cover are there the owner serves them without asking. When others
+// need pages the range is surrendered: its owner says, once, what lives there; the rest is idle and
+// may be taken. From then on slots are counted, until the owner has it settled again, as at the
+// beginning of an iteration.
 //
 // The owner reads `generation()` under the lock under which it takes and frees slots and hands it
 // on, so that a call that comes late is known as such.

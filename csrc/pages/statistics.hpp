@@ -10,10 +10,10 @@ namespace pgmo::pages {
 
 struct Statistics {
   // Now. What nobody counts (see planned_range.hpp) is occupied as a whole.
-  Bytes held = 0;           // pages of the device
-  Bytes occupied = 0;       // of these, pages that a living block lies on
-  Bytes live = 0;           // blocks outside of planned ranges
-  Bytes slots = 0;          // slots of these
+  Bytes held = 0;      // pages of the device
+  Bytes occupied = 0;  // of these, pages that a living block lies on
+  Bytes live = 0;      // blocks outside of planned ranges
+  Bytes slots = 0;     // slots of these
   std::uint64_t blocks = 0;
   std::uint64_t stale = 0;  // mappings of pages that are used elsewhere
 

@@ -151,8 +151,8 @@ bool has_stale_aliases() {
 
 bool show(const FileRange& range, CUdeviceptr address, size_t bytes, int protection,
           int sharing = MAP_SHARED) {
-  return mmap(pointer(address), bytes, protection, sharing | MAP_FIXED | MAP_NORESERVE,
-              range.file, range.begin) != MAP_FAILED;
+  return mmap(pointer(address), bytes, protection, sharing | MAP_FIXED | MAP_NORESERVE, range.file,
+              range.begin) != MAP_FAILED;
 }
 
 bool show_nothing(CUdeviceptr address, size_t bytes) {

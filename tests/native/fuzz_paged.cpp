@@ -194,7 +194,9 @@ class Episode {
         most_events_(most_events),
         ground_(random_, static_cast<std::size_t>(random_.between(60, 700))),
         page_(ground_.device().page()),
-        wildness_(random_.chance(0.4) ? 0.0 : random_.chance(0.5) ? 0.1 : 0.5),
+        wildness_(random_.chance(0.4)   ? 0.0
+                  : random_.chance(0.5) ? 0.1
+                                        : 0.5),
         speed_(random_.between(0, 6)) {
     if (random_.chance(0.3)) {
       ground_.device().fail_one_in = static_cast<std::uint64_t>(random_.between(20, 2000));
@@ -276,8 +278,7 @@ class Episode {
         held_stream_ = random_.between(-1, kStreams - 1);
         return;
       case 3:
-        device.captured_streams =
-            random_.chance(0.5) ? 0 : 1u << random_.between(0, kStreams - 1);
+        device.captured_streams = random_.chance(0.5) ? 0 : 1u << random_.between(0, kStreams - 1);
         return;
       case 4:
         device.is_capturing = !device.is_capturing;
@@ -366,8 +367,8 @@ class Crowd {
     const auto page = ground_.device().page();
     for (std::uint64_t event = 0; event < events_ / kThreads; ++event) {
       if (random.chance(living.size() > 20 ? 0.3 : 0.55)) {
-        const Bytes bytes = random.chance(0.8) ? random.pick(plans_.sizes)
-                                               : random.between(1, 40 * page / 64) * 64;
+        const Bytes bytes =
+            random.chance(0.8) ? random.pick(plans_.sizes) : random.between(1, 40 * page / 64) * 64;
         Held held;
         const auto stream = static_cast<Stream>(random.between(0, kStreams - 1));
         if (ground_.request(bytes, stream, number << 48 | event, held, seen_)) {
@@ -416,9 +417,8 @@ int attack(std::uint64_t seed, std::uint64_t events) {
   std::printf(
       "seed %llu: %llu events, no violation; %llu slots (%llu settled), %llu in windows, %llu "
       "refused, %llu bytes retracted, %llu surrenders, %llu arenas\n",
-      number(seed), number(events), number(seen.slots), number(seen.settled),
-      number(seen.windows), number(seen.refused), number(seen.retracted),
-      number(seen.surrenders), number(seen.retired));
+      number(seed), number(events), number(seen.slots), number(seen.settled), number(seen.windows),
+      number(seen.refused), number(seen.retracted), number(seen.surrenders), number(seen.retired));
   return 0;
 }
 

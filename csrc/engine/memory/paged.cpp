@@ -161,9 +161,9 @@ std::vector<pages::Extent> Engine::covered_in(const Arenas::Segment& segment) co
       const Offset from = std::max(slots.begin, segment.begin);
       const Offset to = std::min(slots.end, end);
       if (from >= to) continue;
-      covered.push_back({address_of(segment.arena.base) +
-                             static_cast<std::uintptr_t>(from - segment.begin),
-                         to - from});
+      covered.push_back(
+          {address_of(segment.arena.base) + static_cast<std::uintptr_t>(from - segment.begin),
+           to - from});
     }
   }
   // Late blocks of plans that are gone, too: whoever frees one does not tell, either.
