@@ -25,17 +25,19 @@ struct Counters {
   std::uint64_t misses[static_cast<int>(Miss::kCount)] = {};
   std::uint64_t requested_bytes = 0;
   std::uint64_t hit_bytes = 0;
-  std::uint64_t retracted_bytes = 0;  // of slots that were found, and could not be used
-  std::uint64_t skipped = 0;          // planned requests that did not come
-  std::uint64_t jumps = 0;            // resynchronisations further ahead
-  std::uint64_t late = 0;             // blocks that became late
-  std::uint64_t takeovers = 0;        // plans that took over in the middle of an iteration
+  std::uint64_t retracted_bytes = 0;   // of slots that were found, and could not be used
+  std::uint64_t persistent_bytes = 0;  // of requests that the plan leaves out
+  std::uint64_t skipped = 0;           // planned requests that did not come
+  std::uint64_t jumps = 0;             // resynchronisations further ahead
+  std::uint64_t late = 0;              // blocks that became late
+  std::uint64_t takeovers = 0;         // plans that took over in the middle of an iteration
   std::uint64_t iterations = 0;
 
   void missed(Miss reason, Bytes bytes) noexcept {
     ++requests;
     ++misses[static_cast<int>(reason)];
     requested_bytes += static_cast<std::uint64_t>(bytes);
+    if (reason == Miss::kPersistent) persistent_bytes += static_cast<std::uint64_t>(bytes);
   }
 
   // A slot that was served and cannot be used, as it has no memory.
@@ -46,8 +48,10 @@ struct Counters {
     ++misses[static_cast<int>(Miss::kNoArena)];
   }
 
-  // Bytes for which the plan had a slot.
-  std::uint64_t matched_bytes() const noexcept { return hit_bytes + retracted_bytes; }
+  // Bytes that came as planned: with a slot, or as those that the plan leaves out.
+  std::uint64_t matched_bytes() const noexcept {
+    return hit_bytes + retracted_bytes + persistent_bytes;
+  }
 
   // Requests for which the plan had a row.
   std::uint64_t answered() const noexcept {

@@ -143,7 +143,7 @@ class Cupy:
         if handle is None:
             return None
         with self._cuda.Device(self.index), self._stream_of(handle):
-            return self._take(size, None)
+            return self._take(size)
 
     def _stream_of(self, handle: int) -> Any:
         """What can be entered to make a stream the current one."""
@@ -171,7 +171,7 @@ class Cupy:
         Hints(self.index).keep_on_host(memory.base, memory.bytes)
         return memory
 
-    def _take(self, size: int, before: Callable[[], object] | None) -> Memory:
+    def _take(self, size: int) -> Memory:
         upstream = self._allocator.upstream if self._allocator else self._cuda.get_allocator()
         try:
             taken = upstream(size)
@@ -182,7 +182,7 @@ class Cupy:
             if not known and not is_out_of_memory(error):
                 raise
             raise AdapterError(f"CuPy's allocator: {error}") from None
-        return self._hold(taken, size, before)
+        return self._hold(taken, size, None)
 
     def _hold(self, taken: Any, size: int, before: Callable[[], object] | None) -> Memory:
         context = next(_contexts)
