@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 MIB = 1 << 20
-LARGEST = 512 * MIB
+SCALES = tuple(MIB << power for power in range(2, 10))
+"""Of programs: the largest block is one of these. Those of a few pages fragment in another way than
+those of hundreds, and large blocks among them would hide that."""
 
 Program = tuple[tuple[int, int], ...]
 """Pairs of bytes and lifetime; see `loops.job.ProgramJob`."""
@@ -35,38 +37,40 @@ def live_peak(program: Program) -> int:
     return peak
 
 
-def drawn_size(chance: random.Random) -> int:
-    """From 512 bytes to 512 MiB, mostly above 1 MiB, where allocators differ."""
+def drawn_size(chance: random.Random, largest: int) -> int:
+    """From 512 bytes to the largest, mostly above 1 MiB, where allocators differ."""
     low = 512 if chance.random() < 0.1 else MIB
-    return int(low * (LARGEST / low) ** chance.random()) // 512 * 512
+    return int(low * (largest / low) ** chance.random()) // 512 * 512
 
 
-def drawn_request(chance: random.Random, length: int) -> tuple[int, int]:
+def drawn_request(chance: random.Random, length: int, largest: int) -> tuple[int, int]:
     """A request of a program of that length."""
-    return drawn_size(chance), int(length ** chance.random()) - 1
+    return drawn_size(chance, largest), int(length ** chance.random()) - 1
 
 
-def drawn(chance: random.Random, length: int) -> Program:
-    """A random program."""
-    return tuple(drawn_request(chance, length) for _ in range(length))
+def drawn(chance: random.Random, longest: int) -> Program:
+    """A random program, of a random scale and length."""
+    length, largest = chance.randint(longest // 8, longest), chance.choice(SCALES)
+    return tuple(drawn_request(chance, length, largest) for _ in range(length))
 
 
 def changed(program: Program, chance: random.Random, longest: int) -> Program:
     """The program with one to four changes."""
     requests = list(program)
+    largest = max(size for size, _ in program)
     for _ in range(chance.randint(1, 4)):
         at = chance.randrange(len(requests))
         size, lifetime = requests[at]
         kind = chance.randrange(6)
         if kind == 0:
-            requests[at] = drawn_size(chance), lifetime
+            requests[at] = drawn_size(chance, largest), lifetime
         elif kind == 1:
-            requests[at] = size, drawn_request(chance, len(requests))[1]
+            requests[at] = size, drawn_request(chance, len(requests), largest)[1]
         elif kind == 2:  # just above or below what was there
             scaled = int(size * chance.uniform(0.8, 1.25)) // 512 * 512
-            requests[at] = min(LARGEST, max(512, scaled)), lifetime
+            requests[at] = max(512, scaled), lifetime
         elif kind == 3 and len(requests) < longest:
-            requests.insert(at, drawn_request(chance, len(requests)))
+            requests.insert(at, drawn_request(chance, len(requests), largest))
         elif kind == 4 and len(requests) > 4:
             del requests[at]
         elif kind == 5:  # again what was asked for before, as loops do
@@ -92,26 +96,27 @@ class Search:
 
 
 def search(
-    measure: Callable[[Program, str], int], seed: int, programs: int, length: int = 24
+    measure: Callable[[Program, str], int], seed: int, programs: int, longest: int = 128
 ) -> Search:
     """Looks for the program with the largest ratio of peaks.
 
     Args:
         measure: bytes of the card that a program takes under `pages` or `expandable`.
         seed: of the search.
-        programs: how many are tried; the first tenth of them is random.
-        length: requests of a random program; changed ones have up to four times as many.
+        programs: how many are tried; the first fifth of them is random.
+        longest: requests of the longest program.
     """
     chance, found = random.Random(seed), Search(seed)
     for number in range(programs):
-        if number < max(1, programs // 10):
-            program = drawn(chance, length)
+        if number < max(1, programs // 5):
+            program = drawn(chance, longest)
         else:
-            program = changed(found.worst["program"], chance, 4 * length)
+            program = changed(found.worst["program"], chance, longest)
         ours, theirs = measure(program, "pages"), measure(program, "expandable")
         ratio = ours / theirs
         found.ratios.append(ratio)
-        if not found.worst or ratio > found.worst["ratio"]:
+        # As bad is taken, too: from there others are in reach.
+        if not found.worst or ratio >= found.worst["ratio"]:
             found.worst = {
                 "ratio": ratio,
                 "number": number,

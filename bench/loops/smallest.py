@@ -12,8 +12,8 @@ class Bounds:
 
     Args:
         enough: the smallest card that was found to be enough; None if none was.
-        too_little: the largest below it that was found to be too little; None where that are the
-            live bytes, on which nothing was tried.
+        too_little: the largest below it that was found to be too little; None where the live bytes,
+            in whole MiB, are enough.
         confirmed: whether a second run on either card ended as the first did.
         runs: how many were needed.
     """
@@ -53,8 +53,7 @@ def smallest_card(trains: Callable[[int], bool], live: int, peak: int) -> Bounds
     while high - low > step:
         middle = (low + high) // 2 // MIB * MIB
         low, high = (low, middle) if enough(middle) else (middle, high)
-    confirmed = trains(high)
-    if low in tried:
-        confirmed = confirmed and not trains(low)
-    runs = len(tried) + 1 + (low in tried)
-    return Bounds(high, low if low in tried else None, confirmed, runs)
+    if enough(low):  # the live bytes: all else that is low was tried
+        return Bounds(low, None, trains(low), len(tried) + 1)
+    confirmed = trains(high) and not trains(low)
+    return Bounds(high, low, confirmed, len(tried) + 2)

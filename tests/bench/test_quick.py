@@ -6,7 +6,13 @@ import pytest
 
 from tests.bench.scripts import BENCH, CPU, all_scripts, quick_result
 
-STUB = ("caching_model", "fakecuda_extrapolation", "fakecuda_memory", "fakecuda_recompute")
+STUB = (
+    "caching_model",
+    "fakecuda_extrapolation",
+    "fakecuda_memory",
+    "fakecuda_recompute",
+    "never_worse",
+)
 """Run by tests/fakecuda."""
 
 

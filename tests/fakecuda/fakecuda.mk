@@ -37,6 +37,9 @@ bench-fakecuda: fakecuda  ## measure device memory on the CUDA build of PyTorch,
 	$(FAKECUDA_PYTHON) bench/fakecuda_memory.py --stub $(FAKECUDA_OUT)
 	$(FAKECUDA_PYTHON) bench/fakecuda_extrapolation.py --stub $(FAKECUDA_OUT)
 	$(FAKECUDA_PYTHON) bench/fakecuda_recompute.py --stub $(FAKECUDA_OUT)
+	$(FAKECUDA_PYTHON) bench/never_worse.py --stub $(FAKECUDA_OUT)
+	$(FAKECUDA_PYTHON) bench/never_worse.py --stub $(FAKECUDA_OUT) --smallest
+	$(FAKECUDA_PYTHON) bench/never_worse.py --stub $(FAKECUDA_OUT) --adversary
 
 .PHONY: check-model
 check-model: fakecuda  ## compare the model of PyTorch's allocator with the genuine one

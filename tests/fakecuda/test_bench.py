@@ -4,7 +4,10 @@ import json
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[2]
 
@@ -75,3 +78,41 @@ def test_the_model_of_the_allocator(tmp_path):
         assert row["requests_off"] == 0
         assert row["model"] == row["reserved"] > 0
     assert len(run("caching_model.py", "--table", "-o", results).splitlines()) == 2 + len(rows)
+
+
+@pytest.mark.skipif(not find_spec("transformers"), reason="its loops are those of transformers")
+def test_loops_under_every_allocator(tmp_path):
+    results, script = tmp_path / "results.json", "never_worse.py"
+    rows = quick(script, results)["rows"]
+    contenders = ["default", "expandable", "pages", "pgmo", "pgmo_run"]
+    assert [row["contender"] for row in rows] == 2 * contenders
+    for row in rows:
+        assert row["trained"] == row["iterations"]
+        assert row["efficiency"] == row["live"] / row["peak"] <= 1
+        assert ("from_slots" in row) == row["contender"].startswith("pgmo")
+        # PyTorch's own allocators see the same program.
+        if row["contender"] in contenders[:2]:
+            assert row["requested"] == row["live"]
+    assert any(row["driver_calls_before"] for row in rows if row["contender"] == "pages")
+    table = run(script, "--table", "-o", results)
+    assert f"| {rows[0]['efficiency']:.3f} | {rows[1]['efficiency']:.3f} |" in table
+
+
+@pytest.mark.skipif(not find_spec("transformers"), reason="its loops are those of transformers")
+def test_the_smallest_card_is_one_that_is_just_enough(tmp_path):
+    results, only = tmp_path / "results.json", ("--loop", "llama_padded", "--contender", "pages")
+    (row,) = quick("never_worse.py", results, "--smallest", *only)["rows"]
+    assert row["confirmed"]
+    assert row["live"] <= row["enough"]
+    below = row["too_little"]
+    assert below is None or 0 < row["enough"] - below <= row["step"]
+
+
+def test_the_worst_requests_that_a_search_finds(tmp_path):
+    results = tmp_path / "results.json"
+    (found,) = quick("never_worse.py", results, "--adversary")["rows"]
+    worst = found["worst"]
+    assert worst["ratio"] == max(found["ratios"]) == worst["pages"] / worst["expandable"]
+    assert worst["live"] <= min(worst["pages"], worst["expandable"])
+    (again,) = quick("never_worse.py", results, "--adversary")["rows"]
+    assert again == found
