@@ -17,7 +17,7 @@ BATCH, MICRO, EPOCHS = 16, 4, 3
 
 
 class Rollouts(Loop):
-    """Policy, reference and value head; 6 layers of the Llama would do, all 12 are used."""
+    """A policy, a frozen reference of the same size, and a value head."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
