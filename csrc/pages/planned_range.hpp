@@ -15,6 +15,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -60,6 +61,8 @@ class PlannedRange {
   Stream stream_;
   RangeOwner* owner_;
   std::vector<Extent> settled_;  // what its slots cover, while nobody counts them
+  std::size_t used_pages_ = 0;   // while they are counted: pages that slots lie on
+  Bytes used_bytes_ = 0;         // and the bytes of these slots
   std::atomic<std::uint64_t> generation_{1};
 };
 

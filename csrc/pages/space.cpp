@@ -228,8 +228,14 @@ bool Space::occupy(PlannedRange& range, Extent slot, std::uint64_t generation,
     {
       const std::lock_guard guard(pool_.state());
       if (range.generation() != generation || PlannedRange::fully_mapped(generation)) return true;
-      if (frugal && wasteful(slot)) return false;
-      if (pool_.enter(places_under(slot), range.stream())) return true;
+      const Places places = places_under(slot);
+      const std::size_t more = unused(places, 0);
+      if (frugal && wasteful(range, slot, more)) return false;
+      if (pool_.enter(places, range.stream())) {
+        range.used_pages_ += more;
+        range.used_bytes_ += slot.bytes;
+        return true;
+      }
     }
     return occupy_with_pages(range, slot, generation);
   } catch (const std::bad_alloc&) {
@@ -237,13 +243,20 @@ bool Space::occupy(PlannedRange& range, Extent slot, std::uint64_t generation,
   }
 }
 
-// Whether a slot would occupy more pages than its bytes need: in a window such a block shares the
-// pages at its ends with its neighbours.
-bool Space::wasteful(Extent slot) {
-  const Places places = places_under(slot);
-  std::size_t idle = 0;
-  for (std::size_t at = 0; at < places.size(); ++at) idle += places[at].blocks == 0;
-  return idle > static_cast<std::size_t>(slot.bytes / tuning_.page);
+// Places that so many blocks touch.
+std::size_t Space::unused(Places places, std::uint32_t blocks) noexcept {
+  std::size_t count = 0;
+  for (std::size_t at = 0; at < places.size(); ++at) count += places[at].blocks == blocks;
+  return count;
+}
+
+// Whether a slot would occupy more pages than its bytes need, in a range whose slots do so already:
+// in a window such a block shares the pages at its ends with its neighbours.
+bool Space::wasteful(const PlannedRange& range, Extent slot, std::size_t more) const noexcept {
+  if (more <= static_cast<std::size_t>(slot.bytes / tuning_.page)) return false;
+  const Bytes bytes = range.used_bytes_ + slot.bytes;
+  const auto pages = static_cast<Bytes>(range.used_pages_ + more);
+  return pages * tuning_.page > bytes + bytes / tuning_.waste + 4 * tuning_.page;
 }
 
 bool Space::occupy_with_pages(PlannedRange& range, Extent slot, std::uint64_t generation) {
@@ -252,13 +265,21 @@ bool Space::occupy_with_pages(PlannedRange& range, Extent slot, std::uint64_t ge
   pool_.clocks().catch_up();
   std::vector<Extent> blocked;
   std::optional<Places> places;
+  std::size_t more = 0;
   {
     const std::lock_guard guard(pool_.state());
     if (range.generation() != generation) return true;
     places = places_under(slot);
+    more = unused(*places, 0);
     if (!pool_.admit(*places, range.stream(), blocked)) return false;
+    range.used_pages_ += more;
+    range.used_bytes_ += slot.bytes;
   }
-  return pool_.provide(*places, range.stream());
+  if (pool_.provide(*places, range.stream())) return true;
+  const std::lock_guard guard(pool_.state());
+  range.used_pages_ -= more;
+  range.used_bytes_ -= slot.bytes;
+  return false;
 }
 
 void Space::vacate(PlannedRange& range, Extent slot, std::uint64_t generation,
@@ -266,7 +287,10 @@ void Space::vacate(PlannedRange& range, Extent slot, std::uint64_t generation,
   const std::lock_guard guard(pool_.state());
   if (range.generation() != generation || PlannedRange::fully_mapped(generation)) return;
   const Marks marks = pool_.clocks().now(users | Marks::bit(range.stream()));
-  pool_.leave(places_under(slot), marks);
+  const Places places = places_under(slot);
+  range.used_pages_ -= std::min(range.used_pages_, unused(places, 1));
+  range.used_bytes_ -= slot.bytes;
+  pool_.leave(places, marks);
 }
 
 bool Space::settle(PlannedRange& range, std::vector<Extent> covered) noexcept {
@@ -367,6 +391,13 @@ bool Space::surrender(PlannedRange& range) noexcept {
   const Marks now = pool_.clocks().now(Marks::bit(range.stream()));
   for (const Extent& extent : range.settled_) pool_.let_go(places_under(extent), now);
   pool_.ceased_to_hold();
+  range.used_pages_ = 0;
+  for (const Extent& extent : range.settled_) {
+    const Places places = places_under(extent);
+    range.used_pages_ += places.size() - unused(places, 0);
+  }
+  range.used_bytes_ = 0;
+  for (const Extent& slot : living_) range.used_bytes_ += slot.bytes;
   range.settled_.clear();
   return true;
 }

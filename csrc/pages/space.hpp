@@ -157,7 +157,8 @@ class Space final : private Uncounted {
 
   bool surrender() noexcept override;
   bool surrender(PlannedRange& range) noexcept;
-  bool wasteful(Extent slot);
+  static std::size_t unused(Places places, std::uint32_t blocks) noexcept;
+  bool wasteful(const PlannedRange& range, Extent slot, std::size_t more) const noexcept;
   void widen_to_pages(std::vector<Extent>& extents) const;
   bool occupy_with_pages(PlannedRange& range, Extent slot, std::uint64_t generation);
 

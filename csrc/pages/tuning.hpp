@@ -27,6 +27,10 @@ struct Tuning {
   // none, but needs more memory than expandable segments where these are at their best.
   std::size_t slack = 5;
 
+  // Of the bytes in a planned range's slots, what may be wasted at their ends while a program
+  // departs from its plan, as a divisor. The waste of windows is about as much.
+  Bytes waste = 128;
+
   // Whether a page may be mapped at a second address while it is still mapped at a first one.
   bool aliases = true;
 

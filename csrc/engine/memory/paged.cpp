@@ -66,20 +66,21 @@ pages::PlannedRange* Engine::range_at(const void* base) const noexcept {
   return found == ranges_.end() ? nullptr : *found;
 }
 
-// A plan that is followed fills its pages. In an iteration that departs from it slots lie alone on
-// theirs, each with the rest of two pages to itself.
+// A plan that is followed fills its pages. In an iteration that departs from it, or is smaller,
+// slots lie apart from each other, each with the rest of two pages to itself.
 bool Engine::departs() const noexcept {
   const auto share = [](std::uint64_t part, std::uint64_t whole) {
     return static_cast<double>(part) > tuning::kDepartingShare * static_cast<double>(whole);
   };
   const std::uint64_t asked = here_.counters.requested_bytes - asked_before_;
   const std::uint64_t matched = here_.counters.matched_bytes() - matched_before_;
-  return share(asked - matched, asked);
+  return here_.counters.shrunk_bytes != shrunk_before_ || share(asked - matched, asked);
 }
 
 void Engine::judge_iteration() noexcept {
   asked_before_ = here_.counters.requested_bytes;
   matched_before_ = here_.counters.matched_bytes();
+  shrunk_before_ = here_.counters.shrunk_bytes;
 }
 
 // False: no page can be had, or it would be wasted, and the slot is free again.
