@@ -9,8 +9,8 @@ the ResNet over image sizes). What `pgmo.extrapolate` says of the target is comp
 recording there, and a session begins at the target from it. Sizes depend on the kernels that torch
 and oneDNN choose, and so on the processor and the number of threads: both are in the results.
 
-`served` is the share of bytes that came from slots, for each iteration, the optimizer state that
-is born in the first one included. `unforeseen` are requests of the target that no small recording
+`served` is the share of planned bytes that came from slots, for each iteration; the optimizer state
+that is born in the first one has none. `unforeseen` are requests of the target that no small recording
 has: workspaces.
 """
 
@@ -116,7 +116,7 @@ def measure(case: Case) -> dict[str, Any]:
         "arena": pgmo.plan(profile, effort="fast").arena,
         "arena_recorded": pgmo.plan(truth, effort="fast").arena,
         "phases": [one.phase.value for one in session.history],
-        "served": [round(one.hit_bytes_rate, 6) for one in session.history],
+        "served": [round(one.planned_bytes_rate, 6) for one in session.history],
     }
     row["arena_error"] = row["arena"] / row["arena_recorded"] - 1
     point = tuple(target.values())

@@ -10,7 +10,8 @@ default allocator and expandable segments are asked for the largest batch that t
 becomes of the batch at which pgmo begins. pgmo records three iterations each at batches 2, 4 and 8
 on such a card, in processes of their own, and begins at the large batch from what
 `pgmo.extrapolate` makes of them: its first iteration is served from slots already.
-`first_hit_bytes_rate` is the share of that iteration's bytes that were, optimizer state included.
+`first_hit_bytes_rate` is the share of that iteration's planned bytes that were; optimizer state has
+no slots.
 """
 
 import argparse

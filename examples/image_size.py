@@ -106,8 +106,8 @@ def main() -> None:
     truth = pgmo.plan(train(args.large, args.large, args.batch).profile).arena
     print(f"{args.large:4} pixels: {format_bytes(truth):>9}, recorded")
     print(f"error: {arena / truth - 1:+.2%}")
-    first = session.history[0].hit_bytes_rate
-    print(f"begun from it: {first:.1%} of the first iteration's bytes from slots")
+    first = session.history[0].planned_bytes_rate
+    print(f"begun from it: {first:.1%} of the first iteration's planned bytes from slots")
 
 
 if __name__ == "__main__":

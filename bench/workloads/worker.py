@@ -191,7 +191,7 @@ def about(session: Any) -> dict[str, Any]:
     replayed = [one for one in session.history if one.phase.value == "replay"][1:]
     asked = sum(one.bytes_requested for one in replayed)
     return {
-        "first_hit_bytes_rate": session.history[0].hit_bytes_rate if session.history else None,
+        "first_hit_bytes_rate": session.history[0].planned_bytes_rate if session.history else None,
         "hit_bytes_rate": sum(one.bytes_hit for one in replayed) / asked if asked else None,
         "replans": summary.replans,
         "gap": summary.gap if session.plan is not None else None,

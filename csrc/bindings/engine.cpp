@@ -60,6 +60,7 @@ py::typing::Dict<py::str, py::int_> read_statistics(Engine& engine) {
   out["no_arena"] = misses(Miss::kNoArena);
   out["requested_bytes"] = counters.requested_bytes;
   out["hit_bytes"] = counters.hit_bytes;
+  out["persistent_bytes"] = counters.persistent_bytes;
   out["fallback_bytes"] = all.fallback_bytes;
   out["skipped"] = counters.skipped;
   out["jumps"] = counters.jumps;

@@ -227,7 +227,7 @@ class Engine final : private pages::RangeOwner {
   std::vector<pages::PlannedRange*> ranges_;  // that have not been closed
   std::uint64_t asked_before_ = 0;            // bytes, before this iteration
   std::uint64_t shrunk_before_ = 0;
-  std::uint64_t matched_before_ = 0;          // of these, those that a plan had a slot for
+  std::uint64_t matched_before_ = 0;  // of these, those that a plan had a slot for
   Surroundings here_;
 
   Level slots_;

@@ -52,6 +52,8 @@ class IterationStatistics:
         skipped: planned requests that did not come.
         late: blocks that outlived their planned end.
         plan: number of the plan that the iteration ended with, -1 while there is none.
+        bytes_unplanned: sum of the sizes of requests that the plan leaves out, as optimizer state in
+            the iteration in which it is born.
         driver_calls: of the driver's virtual memory, by kind: those of `DRIVER_CALLS`.
 
     Example:
@@ -69,12 +71,19 @@ class IterationStatistics:
     skipped: int = 0
     late: int = 0
     plan: int = -1
+    bytes_unplanned: int = 0
     driver_calls: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def hit_rate(self) -> float:
         """Share of the requests that were served from slots; 1 when there were none."""
         return self.hits / self.requests if self.requests else 1.0
+
+    @property
+    def planned_bytes_rate(self) -> float:
+        """Share of the bytes that the plan has slots for, which came from them; 1 without any."""
+        planned = self.bytes_requested - self.bytes_unplanned
+        return self.bytes_hit / planned if planned else 1.0
 
     @property
     def known_rate(self) -> float:

@@ -79,6 +79,7 @@ class StatisticsCollector:
             skipped=change["skipped"],
             late=change["late_blocks"],
             plan=plan,
+            bytes_unplanned=change["persistent_bytes"],
             driver_calls={call: change[f"page_{call}"] for call in DRIVER_CALLS},
         )
         self.history.append(statistics)
