@@ -9,9 +9,9 @@ the ResNet over image sizes). What `pgmo.extrapolate` says of the target is comp
 recording there, and a session begins at the target from it. Sizes depend on the kernels that torch
 and oneDNN choose, and so on the processor and the number of threads: both are in the results.
 
-`served` is the share of planned bytes that came from slots, for each iteration; the optimizer state
-that is born in the first one has none. `unforeseen` are requests of the target that no small recording
-has: workspaces.
+`served` is the share of planned bytes that came from slots, for each iteration; optimizer state
+that is born in the first one has none. `unforeseen` are requests of the target that no small
+recording has: workspaces.
 """
 
 import argparse

@@ -52,8 +52,8 @@ class IterationStatistics:
         skipped: planned requests that did not come.
         late: blocks that outlived their planned end.
         plan: number of the plan that the iteration ended with, -1 while there is none.
-        bytes_unplanned: sum of the sizes of requests that the plan leaves out, as optimizer state in
-            the iteration in which it is born.
+        bytes_unplanned: sum of the sizes of requests that the plan leaves out, as optimizer state
+            in the iteration in which it is born.
         driver_calls: of the driver's virtual memory, by kind: those of `DRIVER_CALLS`.
 
     Example:
