@@ -98,12 +98,17 @@ void* pgmo_space_of(int device) {
   return adapter::devices()[device].pages();
 }
 
-// No more pages than so many bytes; 0: as many as there are.
-void pgmo_limit_pages(int device, uint64_t bytes) {
-  adapter::Device& one = adapter::devices()[device];
-  if (one.pages() == nullptr) return;
-  one.limited.store(bytes != 0);
-  adapter::pages_api->limit(one.pages(), bytes == 0 ? ~uint64_t{0} : bytes);
+// No more pages than so many bytes; 0: as many as the memory fraction allows.
+int pgmo_limit_pages(int device, uint64_t bytes, char* message, size_t capacity) {
+  return guarded(message, capacity, [&] {
+    adapter::Device& one = adapter::device_at(device);
+    if (one.pages() == nullptr) return;
+    auto* upstream = adapter::current_adapter()->upstream();
+    adapter::limit_pages(one, upstream->getMemoryFraction(static_cast<c10::DeviceIndex>(device)));
+    if (bytes == 0) return;
+    one.limited.store(true);
+    adapter::pages_api->limit(one.pages(), bytes);
+  });
 }
 
 int pgmo_pages_statistics_of(int device, pgmo_pages_statistics* out) {

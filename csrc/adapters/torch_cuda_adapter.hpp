@@ -272,16 +272,6 @@ class TorchCudaAdapter final : public CUDAAllocator {
     }
   }
 
-  static void limit_pages(Device& device, double fraction) {
-    size_t available = 0, total = 0;
-    const OnDevice on(device.index);
-    if (device.pages() == nullptr || cudaMemGetInfo(&available, &total) != cudaSuccess) return;
-    device.limited.store(fraction < 1.0, std::memory_order_relaxed);
-    pages_api->limit(device.pages(),
-                     fraction < 1.0 ? static_cast<uint64_t>(fraction * static_cast<double>(total))
-                                    : ~uint64_t{0});
-  }
-
   // nullopt: to be passed on unseen.
   static std::optional<uint32_t> stream_number(Device& device, cudaStream_t stream) {
     if (device.pools.claim(stream)) return std::nullopt;

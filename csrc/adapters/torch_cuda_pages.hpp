@@ -43,6 +43,17 @@ bool drop_cache_beneath(Device& device, CUDAAllocator* upstream) {
   return unused() < before;
 }
 
+// No more pages than this share of the card, as torch.cuda.set_per_process_memory_fraction wants
+// it.
+void limit_pages(Device& device, double fraction) {
+  size_t available = 0, total = 0;
+  const OnDevice on(device.index);
+  if (device.pages() == nullptr || cudaMemGetInfo(&available, &total) != cudaSuccess) return;
+  const auto share = static_cast<uint64_t>(fraction * static_cast<double>(total));
+  device.limited.store(fraction < 1.0, std::memory_order_relaxed);
+  pages_api->limit(device.pages(), fraction < 1.0 ? share : ~uint64_t{0});
+}
+
 // False: this device has no virtual memory, or torch is to use the driver's own pool.
 bool open_pages(Device& device, CUDAAllocator* upstream) {
   const std::lock_guard guard(device.mutex);
@@ -61,6 +72,10 @@ bool open_pages(Device& device, CUDAAllocator* upstream) {
   const pgmo_pages_device table = device.page_device->table();
   const bool aliases = device.page_device->aliases_hold();
   device.space.store(pages_api->open(&table, page, aliases), std::memory_order_release);
+  const auto index = static_cast<c10::DeviceIndex>(device.index);
+  if (const double fraction = upstream->getMemoryFraction(index); fraction < 1.0) {
+    limit_pages(device, fraction);
+  }
   return device.pages() != nullptr;
 }
 

@@ -72,11 +72,11 @@ tell(before, used(), torch.cuda.memory_allocated())
     assert living <= after <= 8 * MIB
 
 
-@pytest.mark.parametrize("pages", ["0", "1"])
-def test_a_memory_fraction_is_kept(pages):
+@pytest.mark.parametrize(("pages", "warm"), [("0", "1"), ("1", "1"), ("1", "")])
+def test_a_memory_fraction_is_kept(pages, warm):
     said, held = run(
         """
-torch.empty(1, device="cuda")
+if os.environ["WARM"]: torch.empty(1, device="cuda")
 torch.cuda.set_per_process_memory_fraction(0.25)
 kept = [block(32) for _ in range(7)]
 try:
@@ -88,6 +88,7 @@ tell(said, used())
 """,
         FAKECUDA_BYTES=str(1024 * MIB),
         PGMO_PAGES=pages,
+        WARM=warm,
     )
     assert said.startswith("CUDA out of memory. Tried to allocate 64.00 MiB")
     assert held <= 256 * MIB

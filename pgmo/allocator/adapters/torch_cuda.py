@@ -79,7 +79,7 @@ class TorchCuda:
         self.library.ask("pgmo_serve_pages", self.index, int(self.pages))
         if self.pages:
             self.engine.use_pages(self.library.pointer("pgmo_space_of", self.index))
-            self.library.ask("pgmo_limit_pages", self.index, ctypes.c_uint64(self._limit))
+            self.library.call("pgmo_limit_pages", self.index, ctypes.c_uint64(self._limit))
         _open.add(self.index)
 
     def uninstall(self) -> None:
@@ -98,7 +98,7 @@ class TorchCuda:
         self.library.call("pgmo_uninstall")
         for adapter in _adapters.values():
             if adapter._limit:
-                self.library.ask("pgmo_limit_pages", adapter.index, ctypes.c_uint64(0))
+                self.library.call("pgmo_limit_pages", adapter.index, ctypes.c_uint64(0))
             self.library.ask("pgmo_serve_pages", adapter.index, 0)
 
     def remember_survivors(self) -> None:
