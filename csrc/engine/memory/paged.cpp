@@ -66,7 +66,7 @@ pages::PlannedRange* Engine::range_at(const void* base) const noexcept {
   return found == ranges_.end() ? nullptr : *found;
 }
 
-// A plan that is followed fills its pages. In an iteration that departs from it, or is smaller,
+// A plan that is followed fills its pages. In an iteration that departs from it, or is much smaller,
 // slots lie apart from each other, each with the rest of two pages to itself.
 bool Engine::departs() const noexcept {
   const auto share = [](std::uint64_t part, std::uint64_t whole) {
@@ -74,7 +74,8 @@ bool Engine::departs() const noexcept {
   };
   const std::uint64_t asked = here_.counters.requested_bytes - asked_before_;
   const std::uint64_t matched = here_.counters.matched_bytes() - matched_before_;
-  return here_.counters.shrunk_bytes != shrunk_before_ || share(asked - matched, asked);
+  const std::uint64_t shrunk = here_.counters.shrunk_bytes - shrunk_before_;
+  return share(shrunk, asked) || share(asked - matched, asked);
 }
 
 void Engine::judge_iteration() noexcept {
