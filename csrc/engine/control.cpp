@@ -131,9 +131,11 @@ void Engine::check_slots(const ReplayPlan& plan, const Arenas& arenas) const {
     for (SlotIndex slot = request; slot != kNoSlot && plan.planned(slot);
          slot = plan.slot(slot).alternate) {
       const RequestKey key = plan.slot(slot).key;
-      if (!arenas.has_room(key_stream(key), plan.offset_of(slot), key_bytes(key))) {
+      if (!arenas.has_room(key_stream(key), plan.offset_of(slot), key_bytes(key),
+                           plan.alignment())) {
         throw std::invalid_argument("request " + std::to_string(request) +
-                                    ": the slot lies outside the arena of its stream");
+                                    ": the slot lies outside the arena of its stream, or is not "
+                                    "aligned there");
       }
     }
   }
@@ -270,9 +272,12 @@ std::vector<Threads::Activity> Engine::threads() {
 }
 
 void Engine::end_iteration() {
+  {
+    const Guard guard(lock_);
+    judge_iteration();
+  }
   settle_ranges();
   const Guard guard(lock_);
-  judge_iteration();
   threads_.end_iteration();
   if (recorder_.active()) recorder_.step();
   requests_so_far_ = 0;

@@ -187,6 +187,7 @@ class Engine final : private pages::RangeOwner {
   bool occupy(std::uintptr_t address, Bytes bytes, pages::PlannedRange& range,
               std::uint64_t generation, bool frugal) noexcept;
   bool departs() const noexcept;
+  bool departs_so_far() const noexcept;
   void judge_iteration() noexcept;
   void list_living(pages::PlannedRange& range, std::vector<pages::Extent>& living) override;
   void close_range(pages::PlannedRange& range) noexcept;
@@ -225,7 +226,9 @@ class Engine final : private pages::RangeOwner {
   Arenas arenas_;
   pages::Space* space_ = nullptr;             // of all ranges
   std::vector<pages::PlannedRange*> ranges_;  // that have not been closed
-  std::uint64_t asked_before_ = 0;            // bytes, before this iteration
+  int departed_ = 0;                          // iterations to be followed, after one that departed
+  std::uint64_t maps_before_ = 0;             // before this iteration
+  std::uint64_t asked_before_ = 0;            // bytes, likewise
   std::uint64_t shrunk_before_ = 0;
   std::uint64_t matched_before_ = 0;  // of these, those that a plan had a slot for
   Surroundings here_;

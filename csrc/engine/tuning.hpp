@@ -51,4 +51,8 @@ constexpr std::size_t kMostGrown = std::size_t{1} << 20;
 // from which on it departs from its plan.
 constexpr double kDepartingShare = 1.0 / 16;
 
+// Iterations in a row that follow their plan, until pages are mapped for it: where they take turns
+// with others, pages would go back and forth.
+constexpr int kFollowed = 2;
+
 }  // namespace pgmo::tuning

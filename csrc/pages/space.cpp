@@ -236,6 +236,7 @@ bool Space::occupy(PlannedRange& range, Extent slot, std::uint64_t generation,
         range.used_bytes_ += slot.bytes;
         return true;
       }
+      if (frugal) return false;
     }
     return occupy_with_pages(range, slot, generation);
   } catch (const std::bad_alloc&) {

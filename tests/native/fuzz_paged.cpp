@@ -19,6 +19,7 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "engine/engine.hpp"
@@ -207,7 +208,11 @@ class Episode {
   void run() {
     replan();
     while (whereabouts.event < most_events_) {
-      iterate(random_.pick(plans_.all));
+      if (random_.chance(0.2)) {
+        calm();
+      } else {
+        iterate(random_.pick(plans_.all));
+      }
       if (random_.chance(0.05)) replan();
     }
     ground_.device().fail_one_in = 0;
@@ -221,6 +226,23 @@ class Episode {
   void replan() {
     plans_ = plans_for(random_, page_, random_.between(1, 3));
     ground_.attach(plans_.all, plans_.layout, seen_);
+    there_ = plans_.all;
+  }
+
+  // A plan is followed until its pages are settled, and a little longer.
+  void calm() {
+    if (random_.chance(0.3)) {
+      change_plans();
+      for (std::int64_t late = random_.between(0, 3); late > 0 && !living_.empty(); --late) {
+        auto first = living_.extract(living_.begin());
+        first.key() += random_.between(1, 600);
+        living_.insert(std::move(first));
+      }
+    }
+    const double wild = std::exchange(wildness_, 0.0);
+    const RandomPlan plan = random_.pick(there_);
+    for (std::int64_t left = random_.between(3, 8); left > 0; --left) iterate(plan);
+    wildness_ = wild;
   }
 
   void iterate(const RandomPlan& plan) {
@@ -307,8 +329,11 @@ class Episode {
   // To some of those that the arenas were made for.
   void change_plans() {
     ground_.engine().remove_plans();
-    const auto count = random_.between(1, static_cast<std::int64_t>(plans_.all.size()));
-    ground_.add_plans({plans_.all.begin(), plans_.all.begin() + count});
+    there_ = plans_.all;
+    while (there_.size() > 1 && random_.chance(0.6)) {
+      there_.erase(there_.begin() + random_.between(0, std::ssize(there_) - 1));
+    }
+    ground_.add_plans(there_);
   }
 
   void work() {
@@ -334,6 +359,7 @@ class Episode {
   std::int64_t held_stream_ = -1;
   Plans plans_;
   std::multimap<Tick, Held> living_;
+  std::vector<RandomPlan> there_;  // of the plans, the engine's
   Tick now_ = 0;
   std::uint64_t next_pattern_ = 0x7654321;
 };

@@ -186,12 +186,20 @@ class Episode {
           static_cast<void>(client_.add_spill(any_offset(), any_size(random_, 5000), alignment_));
           return;
         }
-        client_.add_arena(static_cast<std::uint32_t>(random_.between(0, kMostStreams - 1)),
-                          any_offset(), any_size(random_, 5000), alignment_);
-        return;
+        return add_arena_anywhere(
+            static_cast<std::uint32_t>(random_.between(0, kMostStreams - 1)));
       default:
         if (layout_.apart) add_any_arena();
     }
+  }
+
+  // Nearly where the stream's slots are, or not at all.
+  void add_arena_anywhere(std::uint32_t stream) {
+    const bool near = layout_.apart && random_.chance(0.5);
+    const Bytes shift = std::min<Bytes>(random_.between(0, 8), layout_.begins[stream]);
+    const Offset begin = near ? layout_.begins[stream] - shift : any_offset();
+    const Bytes bytes = near ? layout_.bytes[stream] + shift : any_size(random_, 5000);
+    client_.add_arena(stream, begin, static_cast<std::uint64_t>(bytes), alignment_);
   }
 
   // Refused where there is one already.

@@ -19,7 +19,7 @@ for kind in "$@"; do :; done
 case $kind in
   engine) list=mutants.txt prefix=engine/ attack=fuzz_replay events=12000000 ;;
   pages) list=mutants_pages.txt prefix=pages/ attack=fuzz_pages events=600000 ;;
-  paged) list=mutants_paged.txt prefix= attack=fuzz_paged events=600000 ;;
+  paged) list=mutants_paged.txt prefix= attack=fuzz_paged events=6000000 ;;
 esac
 mutants=$(grep -v '^#' "$here/$list")
 

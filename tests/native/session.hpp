@@ -182,6 +182,7 @@ class Session {
         for (const Offset offset : {row.offset, row.alternate}) {
           if (offset == kUnplanned || is_spilled(offset, row.bytes)) continue;
           if (offset < begin || offset + row.bytes > end) return false;
+          if ((offset - begin) % plan.alignment != 0) return false;
         }
       }
     }
@@ -202,6 +203,7 @@ class Session {
         for (const Offset offset : {row.offset, row.alternate}) {
           if (offset == kUnplanned || offset + row.bytes <= begin) continue;
           if (offset < begin || offset + row.bytes > end) return false;
+          if ((offset - begin) % plan.alignment != 0) return false;
         }
       }
     }

@@ -64,8 +64,8 @@ TEST(an_arena_of_every_stream_serves_all_of_them) {
   CHECK_EQ(arenas.without(), 0u);
   for (const std::uint32_t stream : {0u, 1u, 63u, 64u, 70'000u}) {
     CHECK_EQ(arenas.address(stream, 7), kA + 7);
-    CHECK(arenas.has_room(stream, 900, 100));
-    CHECK(!arenas.has_room(stream, 901, 100));
+    CHECK(arenas.has_room(stream, 900, 100, 1));
+    CHECK(!arenas.has_room(stream, 901, 100, 1));
   }
   CHECK_EQ(arenas.stream_at(kA).value_or(9), Arenas::kEveryStream);
   CHECK_EQ(arenas.extent(), 1000);
@@ -74,17 +74,23 @@ TEST(an_arena_of_every_stream_serves_all_of_them) {
 TEST(streams_without_an_arena_are_known) {
   const Arenas arenas = two_arenas();
   CHECK_EQ(arenas.without(), ~std::uint64_t{3});
-  CHECK(arenas.has_room(5, 123'456, 1 << 20));  // nothing is known yet that it could not fit into
+  CHECK(arenas.has_room(5, 123'456, 1 << 20, 1));  // nothing is known yet that it could not fit into
 }
 
 TEST(a_slot_has_room_in_the_arena_of_its_own_stream_only) {
   const Arenas arenas = two_arenas();
-  CHECK(arenas.has_room(0, 0, 1000));
-  CHECK(!arenas.has_room(0, 0, 1001));
-  CHECK(!arenas.has_room(0, 1000, 10));
-  CHECK(arenas.has_room(1, 1000, 2000));
-  CHECK(!arenas.has_room(1, 999, 10));
-  CHECK(!arenas.has_room(1, 2991, 10));
+  CHECK(arenas.has_room(0, 0, 1000, 1));
+  CHECK(!arenas.has_room(0, 0, 1001, 1));
+  CHECK(!arenas.has_room(0, 1000, 10, 1));
+  CHECK(arenas.has_room(1, 1000, 2000, 1));
+  CHECK(!arenas.has_room(1, 999, 10, 1));
+  CHECK(!arenas.has_room(1, 2991, 10, 1));
+}
+
+TEST(a_slot_has_to_be_aligned_in_its_arena_as_in_its_plan) {
+  const Arenas arenas = two_arenas();
+  CHECK(arenas.has_room(1, 1024, 10, 8));
+  CHECK(!arenas.has_room(1, 1024, 10, 32));
 }
 
 TEST(arenas_that_share_offsets_are_refused_and_nothing_changes) {

@@ -36,10 +36,10 @@ TEST(what_is_spilled_lies_behind_all_arenas) {
   CHECK_EQ(arenas.address(1, 3499), 0x2000000u + 499);
   CHECK_EQ(arenas.offset_at(0x2000000 + 499).value_or(-1), 3499);
   CHECK_EQ(arenas.stream_at(0x2000000).value_or(9), Arenas::kEveryStream);
-  CHECK(arenas.has_room(0, 3000, 500));
-  CHECK(!arenas.has_room(0, 3000, 501));
-  CHECK(!arenas.has_room(0, 2999, 2));
-  CHECK(!arenas.has_room(0, 1000, 1));
+  CHECK(arenas.has_room(0, 3000, 500, 1));
+  CHECK(!arenas.has_room(0, 3000, 501, 1));
+  CHECK(!arenas.has_room(0, 2999, 2, 1));
+  CHECK(!arenas.has_room(0, 1000, 1, 1));
   CHECK_EQ(arenas.bytes(), 3500);
   CHECK_THROWS(arenas.add(spill), std::invalid_argument);
   CHECK_THROWS(arenas.add(segment(2, 4000, 0x3000000, 10)), std::invalid_argument);

@@ -29,16 +29,20 @@ Bytes Arenas::extent() const noexcept {
   return static_cast<Bytes>(first.arena.bytes);
 }
 
-bool Arenas::has_room(std::uint32_t stream_index, Offset offset, Bytes bytes) const noexcept {
+bool Arenas::has_room(std::uint32_t stream_index, Offset offset, Bytes bytes,
+                      Bytes alignment) const noexcept {
+  const auto holds = [&](const Segment& segment) {
+    const Offset inside = offset - segment.begin;
+    return inside >= 0 && inside % alignment == 0 &&
+           inside + bytes <= static_cast<Bytes>(segment.arena.bytes);
+  };
   if (const Segment* const spill = spilled(); spill && offset + bytes > spill->begin) {
-    return offset >= spill->begin &&
-           offset - spill->begin + bytes <= static_cast<Bytes>(spill->arena.bytes);
+    return holds(*spill);
   }
   for (const Segment& segment : segments_) {
     if (segment.spilled) continue;
     if (segment.stream_index != kEveryStream && segment.stream_index != stream_index) continue;
-    return offset >= segment.begin &&
-           offset - segment.begin + bytes <= static_cast<Bytes>(segment.arena.bytes);
+    return holds(segment);
   }
   return true;
 }

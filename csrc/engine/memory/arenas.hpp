@@ -95,7 +95,8 @@ class Arenas {
   Bytes extent() const noexcept;
 
   // Whether a slot lies in the arena of its stream; so it does when there is none yet.
-  bool has_room(std::uint32_t stream_index, Offset offset, Bytes bytes) const noexcept;
+  bool has_room(std::uint32_t stream_index, Offset offset, Bytes bytes,
+                Bytes alignment) const noexcept;
 
   // Throws std::invalid_argument, and changes nothing, when a segment is not a range of memory, its
   // stream has one already, its offsets are taken, or there are some behind the spilled ones.

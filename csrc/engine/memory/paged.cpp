@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <memory>
 #include <new>
+#include <utility>
 
 #include "engine/engine.hpp"
 #include "engine/memory/arena.hpp"
@@ -67,8 +68,12 @@ pages::PlannedRange* Engine::range_at(const void* base) const noexcept {
 }
 
 // A plan that is followed fills its pages. In an iteration that departs from it, or is much smaller,
-// slots lie apart from each other, each with the rest of two pages to itself.
-bool Engine::departs() const noexcept {
+// slots lie apart from each other, each with the rest of two pages to itself; and pages that were
+// mapped for them serve nobody the next time. So a plan has to be followed for some iterations before
+// pages are mapped for it again.
+bool Engine::departs() const noexcept { return departed_ > 0 || departs_so_far(); }
+
+bool Engine::departs_so_far() const noexcept {
   const auto share = [](std::uint64_t part, std::uint64_t whole) {
     return static_cast<double>(part) > tuning::kDepartingShare * static_cast<double>(whole);
   };
@@ -79,6 +84,7 @@ bool Engine::departs() const noexcept {
 }
 
 void Engine::judge_iteration() noexcept {
+  departed_ = departs_so_far() ? tuning::kFollowed : std::max(0, departed_ - 1);
   asked_before_ = here_.counters.requested_bytes;
   matched_before_ = here_.counters.matched_bytes();
   shrunk_before_ = here_.counters.shrunk_bytes;
@@ -126,10 +132,13 @@ void Engine::list_living(pages::PlannedRange& range, std::vector<pages::Extent>&
   range.count_from_now_on();
 }
 
-// Between two iterations most pages are where the plans need them; those that are, are not counted
-// until somebody else needs some, or a plan is added.
+// After an iteration for which no page was mapped, pages are where the plans need them. From then on
+// they are not counted, until somebody else needs some, or a plan is added.
 void Engine::settle_ranges() noexcept {
   if (space_ == nullptr) return;
+  const std::uint64_t maps = space_->statistics().maps;
+  const bool calm = std::exchange(maps_before_, maps) == maps;
+  if (!calm) return;
   struct Settling {
     pages::PlannedRange* range;
     std::vector<pages::Extent> covered;
@@ -137,7 +146,7 @@ void Engine::settle_ranges() noexcept {
   std::vector<Settling> all;
   try {
     const Guard guard(lock_);
-    if (!has(PGMO_SERVING)) return;
+    if (!has(PGMO_SERVING) || departed_ > 0) return;
     arenas_.for_each([&](const Arenas::Segment& segment) {
       if (segment.range == nullptr || segment.range->fully_mapped()) return;
       all.push_back({segment.range, covered_in(segment)});
@@ -146,6 +155,7 @@ void Engine::settle_ranges() noexcept {
     return;
   }
   for (Settling& one : all) (void)space_->settle(*one.range, std::move(one.covered));
+  maps_before_ = space_->statistics().maps;
 }
 
 bool Engine::settled() noexcept {

@@ -80,6 +80,7 @@ class ReplayPlan {
 
   std::uint32_t requests() const noexcept { return requests_; }
   Bytes arena_bytes() const noexcept { return arena_bytes_; }
+  Bytes alignment() const noexcept { return alignment_; }
 
   const Slot& slot(SlotIndex index) const noexcept { return slots_[index]; }
   bool planned(SlotIndex index) const noexcept { return slots_[index].place != kNowhere; }
@@ -164,6 +165,7 @@ class ReplayPlan {
 
   std::uint32_t requests_;
   Bytes arena_bytes_;
+  Bytes alignment_;
   std::vector<Slot> slots_;          // one per request, then sentinels, then the second slots
   std::vector<SlotIndex> first_of_;  // of each second slot
   std::vector<bool> is_varying_;
