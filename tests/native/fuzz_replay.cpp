@@ -186,8 +186,7 @@ class Episode {
           static_cast<void>(client_.add_spill(any_offset(), any_size(random_, 5000), alignment_));
           return;
         }
-        return add_arena_anywhere(
-            static_cast<std::uint32_t>(random_.between(0, kMostStreams - 1)));
+        return add_arena_anywhere(static_cast<std::uint32_t>(random_.between(0, kMostStreams - 1)));
       default:
         if (layout_.apart) add_any_arena();
     }

@@ -74,7 +74,8 @@ TEST(an_arena_of_every_stream_serves_all_of_them) {
 TEST(streams_without_an_arena_are_known) {
   const Arenas arenas = two_arenas();
   CHECK_EQ(arenas.without(), ~std::uint64_t{3});
-  CHECK(arenas.has_room(5, 123'456, 1 << 20, 1));  // nothing is known yet that it could not fit into
+  CHECK(
+      arenas.has_room(5, 123'456, 1 << 20, 1));  // nothing is known yet that it could not fit into
 }
 
 TEST(a_slot_has_room_in_the_arena_of_its_own_stream_only) {

@@ -67,11 +67,13 @@ pages::PlannedRange* Engine::range_at(const void* base) const noexcept {
   return found == ranges_.end() ? nullptr : *found;
 }
 
-// A plan that is followed fills its pages. In an iteration that departs from it, or is much smaller,
-// slots lie apart from each other, each with the rest of two pages to itself; and pages that were
-// mapped for them serve nobody the next time. So a plan has to be followed for some iterations before
-// pages are mapped for it again.
-bool Engine::departs() const noexcept { return departed_ > 0 || departs_so_far(); }
+// A plan that is followed fills its pages. In an iteration that departs from it, or is much
+// smaller, slots lie apart from each other, each with the rest of two pages to itself; and pages
+// that were mapped for them serve nobody the next time. So a plan has to be followed for some
+// iterations before pages are mapped for it again.
+bool Engine::departs() const noexcept {
+  return departed_ > 0 || departs_so_far();
+}
 
 bool Engine::departs_so_far() const noexcept {
   const auto share = [](std::uint64_t part, std::uint64_t whole) {
@@ -132,8 +134,8 @@ void Engine::list_living(pages::PlannedRange& range, std::vector<pages::Extent>&
   range.count_from_now_on();
 }
 
-// After an iteration for which no page was mapped, pages are where the plans need them. From then on
-// they are not counted, until somebody else needs some, or a plan is added.
+// After an iteration for which no page was mapped, pages are where the plans need them. From then
+// on they are not counted, until somebody else needs some, or a plan is added.
 void Engine::settle_ranges() noexcept {
   if (space_ == nullptr) return;
   const std::uint64_t maps = space_->statistics().maps;
