@@ -71,7 +71,7 @@ void* Engine::allocate(std::size_t bytes, std::uint64_t stream) noexcept {
       if (offset != kUnplanned) [[likely]] {
         address = arenas_.address(*index, offset);
         slots_.add(size);
-        if (space_ != nullptr) {
+        if (space_.load(std::memory_order_relaxed) != nullptr) {
           const Arenas::Segment* const segment = arenas_.at(address);
           if (segment->range != nullptr) {
             generation = segment->range->generation();
@@ -176,7 +176,7 @@ Bytes Engine::size_of(const void* pointer) noexcept {
 
 Statistics Engine::statistics() noexcept {
   pages::Statistics of_pages;
-  if (pages::Space* const space = space_) of_pages = space->statistics();
+  if (pages::Space* const space = space_.load()) of_pages = space->statistics();
   const Guard guard(lock_);
   return {.counters = here_.counters,
           .slots = slots_,

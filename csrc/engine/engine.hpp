@@ -196,8 +196,8 @@ class Engine final : private pages::RangeOwner {
   void unsettle_ranges();
   std::vector<pages::Extent> covered_in(const Arenas::Segment& segment) const;
   void count_slots() noexcept {
-    if (space_ != nullptr) [[unlikely]]
-      space_->meter().slots_have(slots_.live);
+    if (pages::Space* const space = space_.load(std::memory_order_relaxed)) [[unlikely]]
+      space->meter().slots_have(slots_.live);
   }
   [[nodiscard]] std::vector<pgmo_arena> retire_arenas();
   bool is_idle() noexcept;
@@ -224,13 +224,13 @@ class Engine final : private pages::RangeOwner {
   std::uint32_t requests_so_far_ = 0;  // in this iteration; counted up to tuning::kPrefix
 
   Arenas arenas_;
-  pages::Space* space_ = nullptr;             // of all ranges
+  std::atomic<pages::Space*> space_{nullptr};  // of all ranges; also read without the lock
   std::vector<pages::PlannedRange*> ranges_;  // that have not been closed
   int departed_ = 0;                          // iterations to be followed, after one that departed
   std::uint64_t maps_before_ = 0;             // before this iteration
   std::uint64_t asked_before_ = 0;            // bytes, likewise
   std::uint64_t shrunk_before_ = 0;
-  std::uint64_t matched_before_ = 0;  // of these, those that a plan had a slot for
+  std::uint64_t strange_before_ = 0;
   Surroundings here_;
 
   Level slots_;

@@ -21,7 +21,7 @@ using Guard = std::lock_guard<Spinlock>;
 
 void Engine::use_pages(pages::Space& space) {
   const Guard guard(lock_);
-  space_ = &space;
+  space_.store(&space);
 }
 
 pgmo_arena Engine::reserve_arena(pages::Space& space, Bytes bytes, pages::Stream stream) {
@@ -33,7 +33,7 @@ pgmo_arena Engine::reserve_arena(pages::Space& space, Bytes bytes, pages::Stream
   {
     const Guard guard(lock_);
     ranges_.reserve(ranges_.size() + 1);
-    space_ = &space;
+    space_.store(&space);
   }
   pages::PlannedRange* const range = space.reserve_range(bytes, stream, *this);
   if (range == nullptr) return {};
@@ -57,7 +57,7 @@ void Engine::close_range(pages::PlannedRange& range) noexcept {
     const Guard guard(lock_);
     std::erase(ranges_, &range);
   }
-  (void)space_->close_range(range);
+  (void)space_.load()->close_range(range);
 }
 
 pages::PlannedRange* Engine::range_at(const void* base) const noexcept {
@@ -80,22 +80,22 @@ bool Engine::departs_so_far() const noexcept {
     return static_cast<double>(part) > tuning::kDepartingShare * static_cast<double>(whole);
   };
   const std::uint64_t asked = here_.counters.requested_bytes - asked_before_;
-  const std::uint64_t matched = here_.counters.matched_bytes() - matched_before_;
+  const std::uint64_t strange = here_.counters.strange_bytes - strange_before_;
   const std::uint64_t shrunk = here_.counters.shrunk_bytes - shrunk_before_;
-  return share(shrunk, asked) || share(asked - matched, asked);
+  return share(shrunk, asked) || share(strange, asked);
 }
 
 void Engine::judge_iteration() noexcept {
   departed_ = departs_so_far() ? tuning::kFollowed : std::max(0, departed_ - 1);
   asked_before_ = here_.counters.requested_bytes;
-  matched_before_ = here_.counters.matched_bytes();
+  strange_before_ = here_.counters.strange_bytes;
   shrunk_before_ = here_.counters.shrunk_bytes;
 }
 
 // False: no page can be had, or it would be wasted, and the slot is free again.
 bool Engine::occupy(std::uintptr_t address, Bytes bytes, pages::PlannedRange& range,
                     std::uint64_t generation, bool frugal) noexcept {
-  if (space_->occupy(range, {address, bytes}, generation, frugal)) return true;
+  if (space_.load()->occupy(range, {address, bytes}, generation, frugal)) return true;
   Vacated unused;
   {
     const Guard guard(lock_);
@@ -111,7 +111,7 @@ bool Engine::occupy(std::uintptr_t address, Bytes bytes, pages::PlannedRange& ra
 
 void Engine::vacate(std::uintptr_t address, const Vacated& vacated) noexcept {
   if (vacated.range != nullptr && !pages::PlannedRange::fully_mapped(vacated.generation)) {
-    space_->vacate(*vacated.range, {address, vacated.bytes}, vacated.generation);
+    space_.load()->vacate(*vacated.range, {address, vacated.bytes}, vacated.generation);
   }
   give_back(vacated.empty);
 }
@@ -137,8 +137,9 @@ void Engine::list_living(pages::PlannedRange& range, std::vector<pages::Extent>&
 // After an iteration for which no page was mapped, pages are where the plans need them. From then
 // on they are not counted, until somebody else needs some, or a plan is added.
 void Engine::settle_ranges() noexcept {
-  if (space_ == nullptr) return;
-  const std::uint64_t maps = space_->statistics().maps;
+  pages::Space* const space = space_.load();
+  if (space == nullptr) return;
+  const std::uint64_t maps = space->statistics().maps;
   const bool calm = std::exchange(maps_before_, maps) == maps;
   if (!calm) return;
   struct Settling {
@@ -156,8 +157,8 @@ void Engine::settle_ranges() noexcept {
   } catch (const std::bad_alloc&) {
     return;
   }
-  for (Settling& one : all) (void)space_->settle(*one.range, std::move(one.covered));
-  maps_before_ = space_->statistics().maps;
+  for (Settling& one : all) (void)space->settle(*one.range, std::move(one.covered));
+  maps_before_ = space->statistics().maps;
 }
 
 bool Engine::settled() noexcept {
@@ -197,7 +198,7 @@ void Engine::unsettle_ranges() {
     ranges = ranges_;
   }
   for (pages::PlannedRange* range : ranges) {
-    if (!space_->unsettle(*range)) throw std::bad_alloc();
+    if (!space_.load()->unsettle(*range)) throw std::bad_alloc();
   }
 }
 
