@@ -26,7 +26,7 @@ struct Counters {
   std::uint64_t requested_bytes = 0;
   std::uint64_t hit_bytes = 0;
   std::uint64_t shrunk_bytes = 0;      // by which requests were smaller than their slots
-  std::uint64_t strange_bytes = 0;     // of requests that are not, or not so large, in the plan
+  std::uint64_t retracted_bytes = 0;   // of slots that were found, and could not be used
   std::uint64_t persistent_bytes = 0;  // of requests that the plan leaves out
   std::uint64_t skipped = 0;           // planned requests that did not come
   std::uint64_t jumps = 0;             // resynchronisations further ahead
@@ -39,16 +39,19 @@ struct Counters {
     ++misses[static_cast<int>(reason)];
     requested_bytes += static_cast<std::uint64_t>(bytes);
     if (reason == Miss::kPersistent) persistent_bytes += static_cast<std::uint64_t>(bytes);
-    if (reason == Miss::kUnknown || reason == Miss::kTooLarge) {
-      strange_bytes += static_cast<std::uint64_t>(bytes);
-    }
   }
 
   // A slot that was served and cannot be used, as it has no memory.
   void retract(Bytes bytes) noexcept {
     --hits;
     hit_bytes -= static_cast<std::uint64_t>(bytes);
+    retracted_bytes += static_cast<std::uint64_t>(bytes);
     ++misses[static_cast<int>(Miss::kNoArena)];
+  }
+
+  // Bytes that came as planned: with a slot, or as those that the plan leaves out.
+  std::uint64_t matched_bytes() const noexcept {
+    return hit_bytes + retracted_bytes + persistent_bytes;
   }
 
   // Requests for which the plan had a row.

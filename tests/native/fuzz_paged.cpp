@@ -218,7 +218,7 @@ class Episode {
     ground_.device().fail_one_in = 0;
     while (!living_.empty()) free_first();
     seen_.surrenders += ground_.space().statistics().surrenders;
-    seen_.retracted += ground_.engine().statistics().counters.misses[static_cast<int>(Miss::kNoArena)];
+    seen_.retracted += ground_.engine().statistics().counters.retracted_bytes;
     ground_.finish();
   }
 
@@ -442,7 +442,7 @@ int attack(std::uint64_t seed, std::uint64_t events) {
   const auto number = [](std::uint64_t value) { return static_cast<unsigned long long>(value); };
   std::printf(
       "seed %llu: %llu events, no violation; %llu slots (%llu settled), %llu in windows, %llu "
-      "refused, %llu slots retracted, %llu surrenders, %llu arenas\n",
+      "refused, %llu bytes retracted, %llu surrenders, %llu arenas\n",
       number(seed), number(events), number(seen.slots), number(seen.settled), number(seen.windows),
       number(seen.refused), number(seen.retracted), number(seen.surrenders), number(seen.retired));
   return 0;

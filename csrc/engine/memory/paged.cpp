@@ -80,15 +80,15 @@ bool Engine::departs_so_far() const noexcept {
     return static_cast<double>(part) > tuning::kDepartingShare * static_cast<double>(whole);
   };
   const std::uint64_t asked = here_.counters.requested_bytes - asked_before_;
-  const std::uint64_t strange = here_.counters.strange_bytes - strange_before_;
+  const std::uint64_t matched = here_.counters.matched_bytes() - matched_before_;
   const std::uint64_t shrunk = here_.counters.shrunk_bytes - shrunk_before_;
-  return share(shrunk, asked) || share(strange, asked);
+  return share(shrunk, asked) || share(asked - matched, asked);
 }
 
 void Engine::judge_iteration() noexcept {
   departed_ = departs_so_far() ? tuning::kFollowed : std::max(0, departed_ - 1);
   asked_before_ = here_.counters.requested_bytes;
-  strange_before_ = here_.counters.strange_bytes;
+  matched_before_ = here_.counters.matched_bytes();
   shrunk_before_ = here_.counters.shrunk_bytes;
 }
 
