@@ -52,7 +52,7 @@ void* Engine::allocate(std::size_t bytes, std::uint64_t stream) noexcept {
   std::uintptr_t address = 0;
   pages::PlannedRange* range = nullptr;  // where pages may be missing
   std::uint64_t generation = 0;
-  bool frugal = false;
+  pages::Care how = pages::Care::kNone;
   {
     const Guard guard(lock_);
     if (!has(PGMO_SERVING)) return nullptr;
@@ -77,7 +77,7 @@ void* Engine::allocate(std::size_t bytes, std::uint64_t stream) noexcept {
             generation = segment->range->generation();
             if (!pages::PlannedRange::fully_mapped(generation)) {
               range = segment->range;
-              frugal = departs();
+              how = care();
             }
           }
         }
@@ -94,7 +94,7 @@ void* Engine::allocate(std::size_t bytes, std::uint64_t stream) noexcept {
         check_->allocated(address, bytes, "slot");
     }
   }
-  if (range != nullptr && !occupy(address, static_cast<Bytes>(bytes), *range, generation, frugal)) {
+  if (range != nullptr && !occupy(address, static_cast<Bytes>(bytes), *range, generation, how)) {
     return nullptr;
   }
   return reinterpret_cast<void*>(address);

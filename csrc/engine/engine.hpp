@@ -185,9 +185,9 @@ class Engine final : private pages::RangeOwner {
   bool release_slot(std::uintptr_t address, Vacated& vacated) noexcept;
   void vacate(std::uintptr_t address, const Vacated& vacated) noexcept;
   bool occupy(std::uintptr_t address, Bytes bytes, pages::PlannedRange& range,
-              std::uint64_t generation, bool frugal) noexcept;
+              std::uint64_t generation, pages::Care care) noexcept;
   bool departs() const noexcept;
-  bool departs_so_far() const noexcept;
+  pages::Care care() const noexcept;
   void judge_iteration() noexcept;
   void list_living(pages::PlannedRange& range, std::vector<pages::Extent>& living) override;
   void close_range(pages::PlannedRange& range) noexcept;

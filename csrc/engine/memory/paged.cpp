@@ -19,6 +19,14 @@ namespace pgmo {
 
 using Guard = std::lock_guard<Spinlock>;
 
+namespace {
+
+bool is_much(std::uint64_t part, std::uint64_t whole) {
+  return static_cast<double>(part) > tuning::kDepartingShare * static_cast<double>(whole);
+}
+
+}  // namespace
+
 void Engine::use_pages(pages::Space& space) {
   const Guard guard(lock_);
   space_.store(&space);
@@ -68,25 +76,24 @@ pages::PlannedRange* Engine::range_at(const void* base) const noexcept {
 }
 
 // A plan that is followed fills its pages. In an iteration that departs from it, or is much
-// smaller, slots lie apart from each other, each with the rest of two pages to itself; and pages
-// that were mapped for them serve nobody the next time. So a plan has to be followed for some
-// iterations before pages are mapped for it again.
-bool Engine::departs() const noexcept {
-  return departed_ > 0 || departs_so_far();
+// smaller, slots lie apart from each other, each with the rest of two pages to itself. And pages
+// that are mapped for an iteration that departs serve nobody the next time: a plan has to be
+// followed for some iterations before pages are mapped for it again.
+pages::Care Engine::care() const noexcept {
+  const std::uint64_t asked = here_.counters.requested_bytes - asked_before_;
+  if (departed_ > 0 || departs()) return pages::Care::kNoCalls;
+  const std::uint64_t shrunk = here_.counters.shrunk_bytes - shrunk_before_;
+  return is_much(shrunk, asked) ? pages::Care::kNoWaste : pages::Care::kNone;
 }
 
-bool Engine::departs_so_far() const noexcept {
-  const auto share = [](std::uint64_t part, std::uint64_t whole) {
-    return static_cast<double>(part) > tuning::kDepartingShare * static_cast<double>(whole);
-  };
+bool Engine::departs() const noexcept {
   const std::uint64_t asked = here_.counters.requested_bytes - asked_before_;
   const std::uint64_t matched = here_.counters.matched_bytes() - matched_before_;
-  const std::uint64_t shrunk = here_.counters.shrunk_bytes - shrunk_before_;
-  return share(shrunk, asked) || share(asked - matched, asked);
+  return is_much(asked - matched, asked);
 }
 
 void Engine::judge_iteration() noexcept {
-  departed_ = departs_so_far() ? tuning::kFollowed : std::max(0, departed_ - 1);
+  departed_ = departs() ? tuning::kFollowed : std::max(0, departed_ - 1);
   asked_before_ = here_.counters.requested_bytes;
   matched_before_ = here_.counters.matched_bytes();
   shrunk_before_ = here_.counters.shrunk_bytes;
@@ -94,8 +101,8 @@ void Engine::judge_iteration() noexcept {
 
 // False: no page can be had, or it would be wasted, and the slot is free again.
 bool Engine::occupy(std::uintptr_t address, Bytes bytes, pages::PlannedRange& range,
-                    std::uint64_t generation, bool frugal) noexcept {
-  if (space_.load()->occupy(range, {address, bytes}, generation, frugal)) return true;
+                    std::uint64_t generation, pages::Care care) noexcept {
+  if (space_.load()->occupy(range, {address, bytes}, generation, care)) return true;
   Vacated unused;
   {
     const Guard guard(lock_);
