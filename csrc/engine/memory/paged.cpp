@@ -141,14 +141,13 @@ void Engine::list_living(pages::PlannedRange& range, std::vector<pages::Extent>&
   range.count_from_now_on();
 }
 
-// After an iteration for which no page was mapped, pages are where the plans need them. From then
-// on they are not counted, until somebody else needs some, or a plan is added.
+// After an iteration for which no page was mapped, pages are where the plans need them, or idle.
+// From then on they are not counted, until somebody else needs some, or a plan is added.
 void Engine::settle_ranges() noexcept {
   pages::Space* const space = space_.load();
   if (space == nullptr) return;
   const std::uint64_t maps = space->statistics().maps;
-  const bool calm = std::exchange(maps_before_, maps) == maps;
-  if (!calm) return;
+  if (std::exchange(maps_before_, maps) != maps) return;
   struct Settling {
     pages::PlannedRange* range;
     std::vector<pages::Extent> covered;
