@@ -227,7 +227,6 @@ class Engine final : private pages::RangeOwner {
   std::atomic<pages::Space*> space_{nullptr};  // of all ranges; also read without the lock
   std::vector<pages::PlannedRange*> ranges_;   // that have not been closed
   int departed_ = 0;                           // iterations to be followed, after one that departed
-  std::uint64_t maps_before_ = 0;              // until this iteration
   std::uint64_t asked_before_ = 0;             // bytes, before this iteration
   std::uint64_t shrunk_before_ = 0;
   std::uint64_t matched_before_ = 0;  // of these, those that came as planned

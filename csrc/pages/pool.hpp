@@ -21,7 +21,6 @@
 
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <deque>
 #include <mutex>
@@ -77,9 +76,6 @@ class Pool {
   void count(Places places) noexcept;
   void let_go(Places places, const Marks& marks) noexcept;
   void ceased_to_hold() noexcept;
-
-  // Pages that may be occupied besides before the card is asked for more than usual.
-  std::size_t room() const noexcept { return target() - std::min(target(), occupied_); }
 
   Statistics statistics() const noexcept;
   void reset_peaks() noexcept;

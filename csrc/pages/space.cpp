@@ -300,7 +300,6 @@ bool Space::settle(PlannedRange& range, std::vector<Extent> covered) noexcept {
     if (device_.capturing()) return false;
     pool_.clocks().catch_up();
     widen_to_pages(covered);
-    if (!suffices(covered)) return false;
     std::vector<Extent> blocked;
     std::size_t held = 0;
     for (; held < covered.size(); ++held) {
@@ -331,14 +330,6 @@ bool Space::settle(PlannedRange& range, std::vector<Extent> covered) noexcept {
   } catch (const std::bad_alloc&) {
     return false;
   }
-}
-
-// Whether there are pages for all of that, within what the pool has had.
-bool Space::suffices(const std::vector<Extent>& extents) {
-  const std::lock_guard guard(pool_.state());
-  std::size_t more = 0;
-  for (const Extent& extent : extents) more += unused(places_under(extent), 0);
-  return more <= pool_.room();
 }
 
 // Whole pages, each in one extent only.

@@ -163,7 +163,6 @@ class Space final : private Uncounted {
   bool surrender(PlannedRange& range) noexcept;
   static std::size_t unused(Places places, std::uint32_t blocks) noexcept;
   bool wasteful(const PlannedRange& range, Extent slot, std::size_t more) const noexcept;
-  bool suffices(const std::vector<Extent>& extents);
   void widen_to_pages(std::vector<Extent>& extents) const;
   bool occupy_with_pages(PlannedRange& range, Extent slot, std::uint64_t generation);
 

@@ -141,13 +141,11 @@ void Engine::list_living(pages::PlannedRange& range, std::vector<pages::Extent>&
   range.count_from_now_on();
 }
 
-// After an iteration for which no page was mapped, pages are where the plans need them, or idle.
-// From then on they are not counted, until somebody else needs some, or a plan is added.
+// Between two iterations most pages are where the plans need them; those that are, are not counted
+// until somebody else needs some, or a plan is added.
 void Engine::settle_ranges() noexcept {
   pages::Space* const space = space_.load();
   if (space == nullptr) return;
-  const std::uint64_t maps = space->statistics().maps;
-  if (std::exchange(maps_before_, maps) != maps) return;
   struct Settling {
     pages::PlannedRange* range;
     std::vector<pages::Extent> covered;
@@ -155,7 +153,7 @@ void Engine::settle_ranges() noexcept {
   std::vector<Settling> all;
   try {
     const Guard guard(lock_);
-    if (!has(PGMO_SERVING) || departed_ > 0) return;
+    if (!has(PGMO_SERVING) ) return;
     arenas_.for_each([&](const Arenas::Segment& segment) {
       if (segment.range == nullptr || segment.range->fully_mapped()) return;
       all.push_back({segment.range, covered_in(segment)});
@@ -164,7 +162,6 @@ void Engine::settle_ranges() noexcept {
     return;
   }
   for (Settling& one : all) (void)space->settle(*one.range, std::move(one.covered));
-  maps_before_ = space->statistics().maps;
 }
 
 bool Engine::settled() noexcept {
