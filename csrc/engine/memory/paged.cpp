@@ -153,7 +153,7 @@ void Engine::settle_ranges() noexcept {
   std::vector<Settling> all;
   try {
     const Guard guard(lock_);
-    if (!has(PGMO_SERVING) ) return;
+    if (!has(PGMO_SERVING)) return;
     arenas_.for_each([&](const Arenas::Segment& segment) {
       if (segment.range == nullptr || segment.range->fully_mapped()) return;
       all.push_back({segment.range, covered_in(segment)});
