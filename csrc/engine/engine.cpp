@@ -87,15 +87,17 @@ void* Engine::allocate(std::size_t bytes, std::uint64_t stream) noexcept {
     }
     if (address != 0) {
       count_slots();
-      if (has(PGMO_RECORDING)) [[unlikely]] {
+      if (has(PGMO_RECORDING) && range == nullptr) [[unlikely]] {
         track(address, size, stream, /*foreign=*/false);
       }
       if (check_) [[unlikely]]
         check_->allocated(address, bytes, "slot");
     }
   }
-  if (range != nullptr && !occupy(address, static_cast<Bytes>(bytes), *range, generation, how)) {
-    return nullptr;
+  if (range != nullptr) {
+    if (!occupy(address, static_cast<Bytes>(bytes), *range, generation, how)) return nullptr;
+    const Guard guard(lock_);  // recorded once it is certain: a refused one is requested again
+    if (has(PGMO_RECORDING)) track(address, static_cast<Bytes>(bytes), stream, /*foreign=*/false);
   }
   return reinterpret_cast<void*>(address);
 }

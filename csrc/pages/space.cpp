@@ -277,7 +277,7 @@ bool Space::occupy_with_pages(PlannedRange& range, Extent slot, std::uint64_t ge
   }
   if (pool_.provide(*places, range.stream())) return true;
   const std::lock_guard guard(pool_.state());
-  range.used_pages_ -= more;
+  range.used_pages_ -= std::min(range.used_pages_, more);
   range.used_bytes_ -= slot.bytes;
   return false;
 }

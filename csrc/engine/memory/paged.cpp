@@ -106,10 +106,8 @@ bool Engine::occupy(std::uintptr_t address, Bytes bytes, pages::PlannedRange& ra
   Vacated unused;
   {
     const Guard guard(lock_);
-    if (recorder_.active()) record_free(address);
     if (check_) check_->freed(address);
     (void)release_slot(address, unused);
-    untrack(address);
     here_.counters.retract(bytes);
   }
   give_back(unused.empty);
