@@ -52,7 +52,7 @@ void* Engine::allocate(std::size_t bytes, std::uint64_t stream) noexcept {
   std::uintptr_t address = 0;
   pages::PlannedRange* range = nullptr;  // where pages may be missing
   std::uint64_t generation = 0;
-  pages::Care how = pages::Care::kNone;
+  bool sparing = false;
   {
     const Guard guard(lock_);
     if (!has(PGMO_SERVING)) return nullptr;
@@ -77,7 +77,7 @@ void* Engine::allocate(std::size_t bytes, std::uint64_t stream) noexcept {
             generation = segment->range->generation();
             if (!pages::PlannedRange::fully_mapped(generation)) {
               range = segment->range;
-              how = care();
+              sparing = frugal();
             }
           }
         }
@@ -95,7 +95,7 @@ void* Engine::allocate(std::size_t bytes, std::uint64_t stream) noexcept {
     }
   }
   if (range != nullptr) {
-    if (!occupy(address, static_cast<Bytes>(bytes), *range, generation, how)) return nullptr;
+    if (!occupy(address, static_cast<Bytes>(bytes), *range, generation, sparing)) return nullptr;
     const Guard guard(lock_);  // recorded once it is certain: a refused one is requested again
     if (has(PGMO_RECORDING)) track(address, static_cast<Bytes>(bytes), stream, /*foreign=*/false);
   }

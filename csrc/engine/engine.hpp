@@ -185,9 +185,9 @@ class Engine final : private pages::RangeOwner {
   bool release_slot(std::uintptr_t address, Vacated& vacated) noexcept;
   void vacate(std::uintptr_t address, const Vacated& vacated) noexcept;
   bool occupy(std::uintptr_t address, Bytes bytes, pages::PlannedRange& range,
-              std::uint64_t generation, pages::Care care) noexcept;
+              std::uint64_t generation, bool frugal) noexcept;
   bool departs() const noexcept;
-  pages::Care care() const noexcept;
+  bool frugal() const noexcept;
   void judge_iteration() noexcept;
   void list_living(pages::PlannedRange& range, std::vector<pages::Extent>& living) override;
   void close_range(pages::PlannedRange& range) noexcept;
@@ -228,8 +228,7 @@ class Engine final : private pages::RangeOwner {
   std::vector<pages::PlannedRange*> ranges_;   // that have not been closed
   int departed_ = 0;                           // iterations to be followed, after one that departed
   std::uint64_t asked_before_ = 0;             // bytes, before this iteration
-  std::uint64_t shrunk_before_ = 0;
-  std::uint64_t matched_before_ = 0;  // of these, those that came as planned
+  std::uint64_t matched_before_ = 0;           // of these, those that came as planned
   Surroundings here_;
 
   Level slots_;

@@ -25,7 +25,6 @@ struct Counters {
   std::uint64_t misses[static_cast<int>(Miss::kCount)] = {};
   std::uint64_t requested_bytes = 0;
   std::uint64_t hit_bytes = 0;
-  std::uint64_t shrunk_bytes = 0;      // by which requests were smaller than their slots
   std::uint64_t retracted_bytes = 0;   // of slots that were found, and could not be used
   std::uint64_t persistent_bytes = 0;  // of requests that the plan leaves out
   std::uint64_t skipped = 0;           // planned requests that did not come

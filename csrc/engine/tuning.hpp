@@ -47,8 +47,7 @@ constexpr std::size_t kMostGrown = std::size_t{1} << 20;
 
 // --- pages ---
 
-// Of an iteration's bytes, those without a slot, or by which requests are smaller than their slots:
-// from which on it departs from its plan.
+// Of an iteration's bytes, those without a slot: from which on it departs from its plan.
 constexpr double kDepartingShare = 1.0 / 16;
 
 // Iterations in a row that follow their plan, until pages are mapped for it: where they take turns

@@ -222,20 +222,21 @@ PlannedRange* Space::reserve_range(Bytes bytes, Stream stream, RangeOwner& owner
   }
 }
 
-bool Space::occupy(PlannedRange& range, Extent slot, std::uint64_t generation, Care care) noexcept {
+bool Space::occupy(PlannedRange& range, Extent slot, std::uint64_t generation,
+                   bool frugal) noexcept {
   try {
     {
       const std::lock_guard guard(pool_.state());
       if (range.generation() != generation || PlannedRange::fully_mapped(generation)) return true;
       const Places places = places_under(slot);
       const std::size_t more = unused(places, 0);
-      if (care != Care::kNone && wasteful(range, slot, more)) return false;
+      if (frugal && wasteful(range, slot, more)) return false;
       if (pool_.enter(places, range.stream())) {
         range.used_pages_ += more;
         range.used_bytes_ += slot.bytes;
         return true;
       }
-      if (care == Care::kNoCalls) return false;
+      if (frugal) return false;
     }
     return occupy_with_pages(range, slot, generation);
   } catch (const std::bad_alloc&) {

@@ -31,10 +31,6 @@
 
 namespace pgmo::pages {
 
-// What a slot is not worth: pages beyond its bytes, since its neighbours do not live, or, as well,
-// calls of the device.
-enum class Care : std::uint8_t { kNone, kNoWaste, kNoCalls };
-
 // All functions may be called from several threads.
 class Space final : private Uncounted {
  public:
@@ -89,10 +85,11 @@ class Space final : private Uncounted {
   // A slot is about to be used, or no longer is. Generations are those that the owner read when it
   // took or freed the slot; nothing happens for one in which slots are not counted. `occupy` is
   // false when pages are missing and cannot be had: the slot may not be used, and is not counted.
-  // `users` are other streams that used the slot, one bit each. `care`: what a slot is refused for,
-  // besides.
+  // `users` are other streams that used the slot, one bit each. `frugal`: false, too, where the
+  // slot would need a call of the device, or more pages than it has bytes for, since its neighbours
+  // do not live.
   bool occupy(PlannedRange& range, Extent slot, std::uint64_t generation,
-              Care care = Care::kNone) noexcept;
+              bool frugal = false) noexcept;
   void vacate(PlannedRange& range, Extent slot, std::uint64_t generation,
               std::uint64_t users = 0) noexcept;
 

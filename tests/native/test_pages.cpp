@@ -15,7 +15,6 @@
 using namespace pgmo;
 using namespace pgmo::test;
 using pages::Address;
-using pages::Care;
 using pages::Extent;
 using pages::PlannedRange;
 using pages::Space;
@@ -437,36 +436,37 @@ TEST(a_slot_whose_page_is_lent_and_still_in_use_is_refused) {
   space.deallocate(block, 0);
 }
 
-TEST(a_slot_that_would_waste_pages_is_refused_where_that_matters) {
+TEST(who_is_frugal_wastes_no_pages) {
   Fixture f;
   Space space(f.device, f.tuning);
   Owner owner;
-  PlannedRange* range = space.reserve_range(f.pages(100), 0, owner);
+  PlannedRange* range = space.reserve_range(f.pages(30), 0, owner);
   const Address base = range->where().address;
-  const auto apart = [&](int number) {  // half a page on each of two
+  const auto apart = [&](int number) {  // a quarter of a page on each of two
     return Extent{base + static_cast<Address>(f.pages(2 * number) + f.pages(1) - f.pages(1) / 4),
                   f.pages(1) / 2};
   };
-  CHECK(space.occupy(*range, apart(0), 1, Care::kNoWaste));  // a few may
-  CHECK(space.occupy(*range, apart(1), 1, Care::kNoWaste));
-  CHECK(!space.occupy(*range, apart(2), 1, Care::kNoWaste));
-  CHECK_EQ(space.statistics().held, f.pages(4));
+  CHECK(space.occupy(*range, range->where(), 1));
+  space.vacate(*range, range->where(), 1);
+  CHECK(space.occupy(*range, apart(0), 1, /*frugal=*/true));  // a few may
+  CHECK(space.occupy(*range, apart(1), 1, /*frugal=*/true));
+  CHECK(!space.occupy(*range, apart(2), 1, /*frugal=*/true));
   const Extent full{base + static_cast<Address>(f.pages(20)), f.pages(9)};
-  CHECK(space.occupy(*range, full, 1, Care::kNoWaste));
+  CHECK(space.occupy(*range, full, 1, /*frugal=*/true));
   CHECK(space.occupy(*range, apart(2), 1));
 }
 
-TEST(a_slot_whose_pages_are_not_there_is_refused_where_calls_matter) {
+TEST(who_is_frugal_makes_no_calls) {
   Fixture f;
   Space space(f.device, f.tuning);
   Owner owner;
   PlannedRange* range = space.reserve_range(f.pages(4), 0, owner);
   const Extent slot{range->where().address, f.pages(2)};
-  CHECK(!space.occupy(*range, slot, 1, Care::kNoCalls));
+  CHECK(!space.occupy(*range, slot, 1, /*frugal=*/true));
   CHECK_EQ(space.statistics().maps, 0u);
   CHECK(space.occupy(*range, slot, 1));
   space.vacate(*range, slot, 1);
-  CHECK(space.occupy(*range, slot, 1, Care::kNoCalls));
+  CHECK(space.occupy(*range, slot, 1, /*frugal=*/true));
 }
 
 TEST(exhausted_host_memory_loses_nothing) {

@@ -75,15 +75,12 @@ pages::PlannedRange* Engine::range_at(const void* base) const noexcept {
   return found == ranges_.end() ? nullptr : *found;
 }
 
-// A plan that is followed fills its pages. In an iteration that departs from it, or is much
-// smaller, slots lie apart from each other, each with the rest of two pages to itself. And pages
-// that are mapped for an iteration that departs serve nobody the next time: a plan has to be
-// followed for some iterations before pages are mapped for it again.
-pages::Care Engine::care() const noexcept {
-  const std::uint64_t asked = here_.counters.requested_bytes - asked_before_;
-  if (departed_ > 0 || departs()) return pages::Care::kNoCalls;
-  const std::uint64_t shrunk = here_.counters.shrunk_bytes - shrunk_before_;
-  return is_much(shrunk, asked) ? pages::Care::kNoWaste : pages::Care::kNone;
+// A plan that is followed fills its pages. In an iteration that departs from it slots lie apart
+// from each other, each with the rest of two pages to itself, and pages that are mapped for them
+// serve nobody the next time: a plan has to be followed for some iterations before that is done
+// again.
+bool Engine::frugal() const noexcept {
+  return departed_ > 0 || departs();
 }
 
 bool Engine::departs() const noexcept {
@@ -96,13 +93,12 @@ void Engine::judge_iteration() noexcept {
   departed_ = departs() ? tuning::kFollowed : std::max(0, departed_ - 1);
   asked_before_ = here_.counters.requested_bytes;
   matched_before_ = here_.counters.matched_bytes();
-  shrunk_before_ = here_.counters.shrunk_bytes;
 }
 
 // False: no page can be had, or it would be wasted, and the slot is free again.
 bool Engine::occupy(std::uintptr_t address, Bytes bytes, pages::PlannedRange& range,
-                    std::uint64_t generation, pages::Care care) noexcept {
-  if (space_.load()->occupy(range, {address, bytes}, generation, care)) return true;
+                    std::uint64_t generation, bool frugal) noexcept {
+  if (space_.load()->occupy(range, {address, bytes}, generation, frugal)) return true;
   Vacated unused;
   {
     const Guard guard(lock_);

@@ -210,8 +210,6 @@ Offset Replayer::serve_at(SlotIndex request, RequestKey key) noexcept {
     ++counters_.hits;
     counters_.requested_bytes += static_cast<std::uint64_t>(bytes);
     counters_.hit_bytes += static_cast<std::uint64_t>(bytes);
-    counters_.shrunk_bytes +=
-        static_cast<std::uint64_t>(key_bytes(plan_.slot(request).key) - bytes);
     return place.offset;
   }
   return miss(reason, key);
