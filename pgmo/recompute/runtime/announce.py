@@ -6,6 +6,7 @@ from torch import fx
 
 from pgmo.profiler.tagging import origin
 from pgmo.recompute.capture.compat import Runner, boxed, mark_boxed
+from pgmo.recompute.runtime.interpreter import Interpreter
 
 ORIGIN = "pgmo_origin"
 """Key of a node's `meta`: path of its module, and phase."""
@@ -23,7 +24,7 @@ def announced(module: fx.GraphModule) -> Runner:
     return mark_boxed(announced_run)
 
 
-class _Announcing(fx.Interpreter):
+class _Announcing(Interpreter):
     def __init__(self, module: fx.GraphModule) -> None:
         super().__init__(module)
         self.extra_traceback = False  # errors say the same whether somebody records or not

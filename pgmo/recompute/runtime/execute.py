@@ -24,6 +24,7 @@ from pgmo.recompute.capture.meter import Meter, Section, meter
 from pgmo.recompute.planners.schedule import simulate
 from pgmo.recompute.runtime.announce import announced
 from pgmo.recompute.runtime.decide import PlannedStep, Settings, capture_step, plan_step
+from pgmo.recompute.runtime.interpreter import Interpreter
 from pgmo.recompute.runtime.rewrite import split
 
 Names = frozenset[str]
@@ -209,7 +210,7 @@ def _own_gradients(module: fx.GraphModule, arguments: list[Any]) -> list[Any]:
     return [before[index] for index in given]
 
 
-class _Metered(fx.Interpreter):
+class _Metered(Interpreter):
     """Runs a graph operator by operator, each in a section of a meter."""
 
     def __init__(self, module: fx.GraphModule, measuring: Meter) -> None:

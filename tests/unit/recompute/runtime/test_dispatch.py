@@ -7,6 +7,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
+from torch.fx import traceback as fx_traceback  # noqa: E402
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 import pgmo  # noqa: E402
 from pgmo.recompute.capture import workspaces  # noqa: E402
@@ -241,6 +243,22 @@ def test_threads_capture_and_measure_in_turn():
         one.join()
     assert failed == []
     assert len(set(made.values())) == 1
+
+
+def test_a_first_step_leaves_alone_what_a_capture_notes_beside_it():
+    model, plan = pgmo.recompute(Net(), torch.ones(64, 64))
+    seen = []
+
+    class Watches(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            seen.append(fx_traceback.current_meta)
+            return func(*args, **(kwargs or {}))
+
+    with fx_traceback.preserve_node_meta(), Watches():
+        noted = fx_traceback.current_meta
+        model(torch.ones(64, 64)).backward()
+    assert plan.measured_peak is not None
+    assert seen and all(one is noted for one in seen)
 
 
 def test_the_line_of_what_cannot_be_captured():
