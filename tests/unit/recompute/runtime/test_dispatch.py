@@ -258,7 +258,8 @@ def test_a_first_step_leaves_alone_what_a_capture_notes_beside_it():
         noted = fx_traceback.current_meta
         model(torch.ones(64, 64)).backward()
     assert plan.measured_peak is not None
-    assert seen and all(one is noted for one in seen)
+    assert seen
+    assert all(one is noted for one in seen)
 
 
 def test_the_line_of_what_cannot_be_captured():
