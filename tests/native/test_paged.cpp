@@ -1,0 +1,128 @@
+// An engine whose arenas lie over pages, one rule at a time; see fuzz_paged.cpp for all at once.
+
+#include <vector>
+
+#include "check.hpp"
+#include "engine_fixture.hpp"
+#include "fake_device.hpp"
+#include "pages/space.hpp"
+
+using namespace pgmo;
+using namespace pgmo::test;
+using pages::Space;
+
+namespace {
+
+constexpr pages::Stream kPagesStream = 0;
+
+pages::Tuning tuning_for(const FakeDevice& device) {
+  pages::Tuning tuning;
+  tuning.page = device.page();
+  tuning.small = device.page() / 2;
+  tuning.span = device.page() * 4000;
+  tuning.slack = 0;
+  return tuning;
+}
+
+// One stream; each slot is as large as a page.
+struct Paged {
+  explicit Paged(std::size_t card)
+      : device(card), space(device, tuning_for(device)), page(device.page()) {}
+  ~Paged() { engine.detach_arena(); }
+
+  void serve(Bytes slots) {
+    std::vector<PlannedRequest> rows;
+    for (Bytes at = 0; at < slots; ++at) {
+      rows.push_back(slot(page, static_cast<Tick>(slots), at * page));
+    }
+    const pgmo_arena arena = engine.reserve_arena(space, slots * page, kPagesStream);
+    engine.add_arena(kStream, 0, arena);
+    static constexpr std::uint64_t kStreamNumbers[] = {kStream};
+    engine.add_plan(rows, {kStreamNumbers, 1}, slots * page, 1);
+    engine.start_serving();
+  }
+  // As an adapter asks: where there is no slot, a window or the framework serves.
+  void* request(Bytes bytes) {
+    void* served = engine.allocate(static_cast<std::size_t>(bytes), kStream);
+    if (served != nullptr) return served;
+    const pages::Address window = space.allocate(bytes, kPagesStream);
+    if (window == 0) return nullptr;
+    served = reinterpret_cast<void*>(window);
+    (void)engine.adopt(served, static_cast<std::size_t>(bytes), kStream);
+    return served;
+  }
+  void free(void* block) {
+    if (!engine.release(block)) {
+      CHECK(space.deallocate(reinterpret_cast<pages::Address>(block)));
+    }
+  }
+
+  FakeDevice device;
+  Space space;
+  Engine engine;
+  Bytes page;
+};
+
+}  // namespace
+
+TEST(a_slot_that_finds_no_page_is_recorded_where_it_is_served_in_the_end) {
+  Paged f(2);
+  f.serve(3);
+  f.engine.start_recording();
+  void* const first = f.request(f.page);
+  f.device.refuse_create = true;
+  CHECK(f.engine.allocate(static_cast<std::size_t>(f.page), kStream) == nullptr);
+  f.device.refuse_create = false;
+  void* const second = f.request(f.page / 4);  // what the program asks for next
+  f.free(second);
+  f.free(first);
+  f.engine.stop_recording();
+  const std::vector<Event> events = f.engine.events(0);
+  const Event::Kind kinds[] = {Event::kRequest, Event::kRequest, Event::kFree, Event::kFree};
+  CHECK_EQ(events.size(), 4u);
+  for (std::size_t at = 0; at < 4; ++at) CHECK(events.at(at).kind == kinds[at]);
+  CHECK_EQ(events.at(0).bytes, f.page);
+  CHECK_EQ(events.at(1).bytes, f.page / 4);
+  CHECK_EQ(f.engine.statistics().slots.live, 0);
+}
+
+TEST(slots_that_were_refused_are_free_again) {
+  Paged f(3);
+  f.serve(3);
+  f.device.refuse_create = true;
+  for (int times = 0; times < 3; ++times) {
+    CHECK(f.engine.allocate(static_cast<std::size_t>(f.page), kStream) == nullptr);
+  }
+  f.engine.end_iteration();
+  f.device.refuse_create = false;
+  for (int times = 0; times < 3; ++times) {
+    void* const block = f.engine.allocate(static_cast<std::size_t>(f.page), kStream);
+    CHECK(block != nullptr);
+    f.free(block);
+  }
+  CHECK_EQ(f.engine.statistics().slots.live, 0);
+}
+
+TEST(who_departed_from_a_plan_gets_no_new_pages_for_its_slots_until_it_is_followed) {
+  Paged f(100);
+  f.serve(3);
+  const auto iterate = [&](Bytes between) {
+    std::vector<void*> held;
+    for (int times = 0; times < 3; ++times) {
+      if (between > 0) held.push_back(f.request(between));
+      held.push_back(f.request(f.page));
+    }
+    for (void* block : held) f.free(block);
+    f.engine.end_iteration();
+  };
+  iterate(10 * f.page);  // much more than the plan knows
+  const std::uint64_t slots = f.engine.statistics().counters.hits;
+  iterate(0);  // no slot has a page, and none is mapped
+  CHECK_EQ(f.engine.statistics().counters.hits, slots);
+  for (int times = 0; times < 3; ++times) iterate(0);
+  CHECK(f.engine.statistics().counters.hits > slots);
+}
+
+int main(int argc, char** argv) {
+  return pgmo::test::run_all(argc, argv);
+}
