@@ -113,11 +113,13 @@ class Pool {
   };
 
   void note_peak() noexcept;
-  std::size_t target() const noexcept;
   bool adopt(Place& place) noexcept;
   void drop(Place& place) noexcept;
+  void become_idle(Page& page) noexcept;
   void undo(Place& place) noexcept;
 
+  // supply.cpp
+  std::size_t target() const noexcept;
   bool find_pages(Stream stream) noexcept;
   std::size_t missing() const noexcept { return needs_.size() - found_; }
   void use_free() noexcept;
@@ -126,19 +128,18 @@ class Pool {
   void use(Page& page, Stream stream) noexcept;
   bool create() noexcept;
   bool surrender() noexcept;
-
-  void clear_places() noexcept;
   Page* idle_and_completed() noexcept;
   void release(Page& page) noexcept;
+
+  // mapping.cpp
+  void clear_places() noexcept;
   bool map() noexcept;
   void commit(Places places, Stream stream) noexcept;
   void roll_back(Places places) noexcept;
   void sweep() noexcept;
-
   void unmap(std::span<Place* const> places) noexcept;
   void link(Place& place, Page& page) noexcept;
   void unlink(Place& place) noexcept;
-  void become_idle(Page& page) noexcept;
 
   // Far more than the blocks that touch a place.
   static constexpr std::uint32_t kHold = 1u << 20;

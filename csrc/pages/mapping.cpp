@@ -1,0 +1,154 @@
+// Where pages are mapped: addresses are cleared and pages mapped there, without the lock; with it,
+// what has come of that is noted. Nothing is linked before all calls of the device have succeeded.
+
+#include <array>
+
+#include "pages/pool.hpp"
+
+namespace pgmo::pages {
+namespace {
+
+using State = Page::State;
+using Step = Place::Step;
+
+}  // namespace
+
+void Pool::clear_places() noexcept {
+  unmap(places_);
+  const std::lock_guard guard(state_);
+  for (Place* place : places_) {
+    unlink(*place);
+    if (place->step == Step::kLosesPage) place->step = Step::kNone;
+  }
+}
+
+// The lock is not held.
+void Pool::unmap(std::span<Place* const> places) noexcept {
+  std::uint64_t calls = 0;
+  for (std::size_t first = 0, last = 0; first < places.size(); first = last, ++calls) {
+    const Address begin = places[first]->address;
+    Address end = begin;
+    for (; last < places.size() && places[last]->address == end; ++last) {
+      end += static_cast<Address>(tuning_.page);
+    }
+    device_.unmap(begin, static_cast<Bytes>(end - begin));
+  }
+  const std::lock_guard guard(state_);
+  numbers_.unmaps += calls;
+}
+
+bool Pool::map() noexcept {
+  std::uint64_t maps = 0;
+  std::uint64_t grants = 0;
+  bool all = true;
+  for (Need& need : needs_) {
+    need.mapped = device_.map(need.place->address, need.page->handle);
+    if (!need.mapped) all = false;
+    if (!all) break;
+    ++maps;
+  }
+  for (std::size_t first = 0, last = 0; all && first < needs_.size(); first = last, ++grants) {
+    const Address begin = needs_[first].place->address;
+    Address end = begin;
+    for (; last < needs_.size() && needs_[last].place->address == end; ++last) {
+      end += static_cast<Address>(tuning_.page);
+    }
+    all = device_.grant(begin, static_cast<Bytes>(end - begin));
+  }
+  const std::lock_guard guard(state_);
+  numbers_.maps += maps;
+  numbers_.grants += grants;
+  return all;
+}
+
+void Pool::link(Place& place, Page& page) noexcept {
+  place.page = &page;
+  place.another = page.places;
+  page.places = &place;
+  place.marks = {};
+}
+
+void Pool::unlink(Place& place) noexcept {
+  Page& page = *place.page;
+  if (page.home == &place) {
+    page.home = nullptr;
+  } else {
+    stale_.remove(place);
+  }
+  Place** at = &page.places;
+  while (*at != &place) at = &(*at)->another;
+  *at = place.another;
+  place.another = nullptr;
+  place.page = nullptr;
+}
+
+void Pool::commit(Places places, Stream stream) noexcept {
+  const std::lock_guard guard(state_);
+  for (const Need& need : needs_) {
+    Page& page = *need.page;
+    if (page.home != nullptr) stale_.push_back(*page.home);
+    link(*need.place, page);
+    page.home = need.place;
+    page.state = State::kUsed;
+    page.marks = page.marks.on(stream);
+    need.place->step = Step::kNone;
+  }
+  for (std::size_t at = 0; at < places.size(); ++at) {
+    Place& place = places[at];
+    if (place.step != Step::kAwaitsOthers) continue;
+    place.step = Step::kNone;
+    place.marks = place.marks.on(stream);
+    place.page->marks = place.page->marks.on(stream);
+  }
+  note_peak();
+}
+
+void Pool::roll_back(Places places) noexcept {
+  // Nothing has used what has just been mapped.
+  for (const Need& need : needs_) {
+    if (need.mapped) device_.unmap(need.place->address, tuning_.page);
+  }
+  const std::lock_guard guard(state_);
+  for (Place* place : places_) {
+    if (place->step == Step::kLosesPage) place->step = Step::kNone;
+  }
+  occupied_ -= needs_.size();
+  for (const Need& need : needs_) {
+    if (need.page == nullptr) continue;
+    if (need.page->home == nullptr) {
+      need.page->state = State::kFree;
+      free_.push_back(*need.page);
+    } else {
+      become_idle(*need.page);
+    }
+  }
+  dismiss(places);
+}
+
+// Mappings that are in nobody's way go when there are too many.
+void Pool::sweep() noexcept {
+  std::array<Place*, kMostSwept> swept{};
+  std::size_t count = 0;
+  {
+    const std::lock_guard guard(state_);
+    std::size_t looks = 0;
+    for (Place* place = stale_.first(); place != nullptr && looks < 4 * kMostSwept; ++looks) {
+      if (count == kMostSwept || stale_.size() <= tuning_.most_stale + count) break;
+      Place& one = *place;
+      place = place->next;
+      if (!clocks_.completed(one.marks)) continue;
+      one.step = Step::kLosesPage;
+      swept[count++] = &one;
+    }
+  }
+  if (count == 0) return;
+  const std::span<Place* const> places(swept.data(), count);
+  unmap(places);
+  const std::lock_guard guard(state_);
+  for (Place* place : places) {
+    unlink(*place);
+    place->step = Step::kNone;
+  }
+}
+
+}  // namespace pgmo::pages

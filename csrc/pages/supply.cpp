@@ -1,0 +1,186 @@
+// Which pages a request gets: free ones; beyond the pool's target those that idle; new ones; and
+// when there are no more of these, whatever idles. And which pages go back to the device.
+
+#include <algorithm>
+#include <new>
+
+#include "pages/pool.hpp"
+
+namespace pgmo::pages {
+namespace {
+
+using State = Page::State;
+using Step = Place::Step;
+
+}  // namespace
+
+// --- whose pages ---------------------------------------------------------------------------------
+
+std::size_t Pool::target() const noexcept {
+  const std::size_t most = exact_ ? std::max(highest_, occupied_) : highest_;
+  return most + (most * tuning_.slack + 999) / 1000;
+}
+
+bool Pool::find_pages(Stream stream) noexcept {
+  const auto from_idle = [&] {
+    const std::size_t wanted = target();
+    const std::size_t rest = wanted > held_ ? wanted - held_ : 0;
+    return missing() > rest ? missing() - rest : 0;
+  };
+  bool too_few = false;
+  {
+    const std::lock_guard guard(state_);
+    use_free();
+    too_few = from_idle() > idle_.size();
+  }
+  if (too_few) surrender();
+  {
+    const std::lock_guard guard(state_);
+    use_idle(stream, from_idle());
+  }
+  while (missing() > 0 && create()) {
+  }
+  if (missing() == 0) return true;
+  surrender();
+  const std::lock_guard guard(state_);
+  use_idle(stream, missing());
+  return missing() == 0;
+}
+
+bool Pool::surrender() noexcept {
+  return uncounted_ != nullptr && !exact_ && uncounted_->surrender();
+}
+
+void Pool::use_free() noexcept {
+  while (missing() > 0 && !free_.empty()) {
+    Page& page = *free_.first();
+    free_.remove(page);
+    page.state = State::kMoving;
+    needs_[found_++].page = &page;
+  }
+}
+
+// Those that have idled longest first: their last use is over, and they are missed last.
+void Pool::use_idle(Stream stream, std::size_t most) noexcept {
+  for (const bool behind_events : {false, true}) {
+    std::size_t looks = 0;
+    for (Page* page = idle_.first(); page != nullptr && most > 0 && looks < kMostLooks; ++looks) {
+      Page& one = *page;
+      page = page->next;
+      if (!may_use(one, stream, behind_events)) continue;
+      use(one, stream);
+      --most;
+    }
+  }
+}
+
+bool Pool::may_use(const Page& page, Stream stream, bool behind_events) const noexcept {
+  if (!tuning_.aliases) return clocks_.completed(page.marks);
+  return behind_events || clocks_.completed(page.marks.elsewhere(stream));
+}
+
+void Pool::use(Page& page, Stream stream) noexcept {
+  idle_.remove(page);
+  page.state = State::kMoving;
+  const Marks others = page.marks.elsewhere(stream);
+  if (!clocks_.completed(others)) waits_.add(others);
+  ++numbers_.taken;
+  numbers_.lends += !clocks_.completed(page.marks);
+  if (!tuning_.aliases) {
+    page.home->step = Step::kLosesPage;
+    places_.push_back(page.home);
+  }
+  needs_[found_++].page = &page;
+}
+
+bool Pool::create() noexcept {
+  Page* page = nullptr;
+  {
+    const std::lock_guard guard(state_);
+    if (held_ >= limit_ || held_ >= tuning_.most_pages) return false;
+    try {
+      if (gone_.empty()) gone_.push_back(pages_.emplace_back());
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
+    page = gone_.first();
+    gone_.remove(*page);
+  }
+  const bool created = device_.create(page->handle);
+  const std::lock_guard guard(state_);
+  if (!created) {
+    gone_.push_back(*page);
+    return false;
+  }
+  ++held_;
+  ++numbers_.creates;
+  numbers_.peak_held = std::max(numbers_.peak_held, static_cast<Bytes>(held_) * tuning_.page);
+  page->state = State::kMoving;
+  needs_[found_++].page = page;
+  return true;
+}
+
+// --- back to the device --------------------------------------------------------------------------
+
+Bytes Pool::give_back(Bytes bytes) noexcept {
+  Bytes released = 0;
+  for (bool asked = false; released < bytes;) {
+    Page* page = nullptr;
+    {
+      const std::lock_guard guard(state_);
+      page = free_.empty() ? idle_and_completed() : free_.first();
+      if (page != nullptr) {
+        (page->state == State::kFree ? free_ : idle_).remove(*page);
+        page->state = State::kMoving;
+      }
+    }
+    if (page == nullptr) {
+      if (asked || !surrender()) break;
+      asked = true;
+      clocks_.catch_up();
+      continue;
+    }
+    release(*page);
+    released += tuning_.page;
+  }
+  return released;
+}
+
+// The last uses of a page are behind those through each of its mappings: whoever took it came after
+// them in the order of a stream, or has waited.
+Page* Pool::idle_and_completed() noexcept {
+  std::size_t looks = 0;
+  for (Page* page = idle_.first(); page != nullptr && looks < kMostLooks; page = page->next) {
+    if (clocks_.completed(page->marks)) return page;
+    ++looks;
+  }
+  return nullptr;
+}
+
+// A moving page, whose mappings are nobody else's business.
+void Pool::release(Page& page) noexcept {
+  std::uint64_t unmaps = 0;
+  for (const Place* place = page.places; place != nullptr; place = place->another, ++unmaps) {
+    device_.unmap(place->address, tuning_.page);
+  }
+  {
+    const std::lock_guard guard(state_);
+    while (page.places != nullptr) unlink(*page.places);
+    numbers_.unmaps += unmaps;
+  }
+  device_.release(page.handle);
+  const std::lock_guard guard(state_);
+  page.marks = {};
+  page.state = State::kFree;
+  gone_.push_back(page);
+  --held_;
+  ++numbers_.releases;
+}
+
+Bytes Pool::limit(Bytes bytes) noexcept {
+  const std::lock_guard guard(state_);
+  limit_ = static_cast<std::size_t>(std::max<Bytes>(bytes, 0) / tuning_.page);
+  return held_ > limit_ ? static_cast<Bytes>(held_ - limit_) * tuning_.page : 0;
+}
+
+}  // namespace pgmo::pages
