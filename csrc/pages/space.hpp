@@ -142,26 +142,27 @@ class Space final : private Uncounted {
   static constexpr Bytes kMostBytes = Bytes{1} << 46;
 
   Bytes rounded(Bytes bytes, Bytes unit) const noexcept { return (bytes + unit - 1) / unit * unit; }
-  std::unique_ptr<Addresses>& addresses_of(Stream stream, Bytes bytes) noexcept;
+  bool grow(Addresses& addresses, Bytes bytes);
+  Places places_under(Extent range);
+  Reservation* reservation_at(Address address) noexcept;
 
+  // blocks.cpp
   Address allocate_here(Bytes bytes, Stream stream);
   Address allocate_anywhere(Bytes bytes, Stream stream);
+  std::unique_ptr<Addresses>& addresses_of(Stream stream, Bytes bytes) noexcept;
   Address choose(const Addresses& addresses, Bytes bytes, int tries,
                  const std::vector<Extent>& blocked) const noexcept;
   bool born(Addresses& addresses, Extent block, Stream stream) noexcept;
   void died(Address address) noexcept;
   bool deallocate(Address address, std::optional<Stream> stream) noexcept;
 
-  bool grow(Addresses& addresses, Bytes bytes);
-  Places places_under(Extent range);
-  Reservation* reservation_at(Address address) noexcept;
-
-  bool surrender() noexcept override;
-  bool surrender(PlannedRange& range) noexcept;
+  // ranges.cpp
   static std::size_t unused(Places places, std::uint32_t blocks) noexcept;
   bool wasteful(const PlannedRange& range, Extent slot, std::size_t more) const noexcept;
-  void widen_to_pages(std::vector<Extent>& extents) const;
   bool occupy_with_pages(PlannedRange& range, Extent slot, std::uint64_t generation);
+  void widen_to_pages(std::vector<Extent>& extents) const;
+  bool surrender() noexcept override;
+  bool surrender(PlannedRange& range) noexcept;
 
   Device& device_;
   const Tuning tuning_;

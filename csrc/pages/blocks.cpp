@@ -1,0 +1,170 @@
+// Blocks of windows.
+//
+//     allocate       where it fits best, if all pages are there; the usual case, one lock
+//                    else pages for that place, or for one beside what is blocked, or for addresses
+//                    that nothing was ever mapped at; more addresses are reserved where none fit
+//     deallocate     the pages idle behind the uses so far; an event once enough has been freed
+
+#include <algorithm>
+#include <memory>
+#include <new>
+#include <optional>
+#include <vector>
+
+#include "pages/space.hpp"
+
+namespace pgmo::pages {
+
+Address Space::allocate(Bytes bytes, Stream stream) noexcept {
+  if (bytes < 0 || bytes > kMostBytes || stream >= kMostStreams || gone_) return 0;
+  const Bytes size = rounded(std::max<Bytes>(bytes, 1), tuning_.granularity);
+  try {
+    const Address address = allocate_here(size, stream);
+    return address != 0 ? address : allocate_anywhere(size, stream);
+  } catch (const std::bad_alloc&) {
+    return 0;
+  }
+}
+
+// Where it fits best, if all pages are there.
+Address Space::allocate_here(Bytes bytes, Stream stream) {
+  const std::lock_guard guard(pool_.state());
+  Addresses* addresses = addresses_of(stream, bytes).get();
+  if (addresses == nullptr) return 0;
+  const Extent block{addresses->window.find(bytes), bytes};
+  if (block.address == 0) return 0;
+  const Places places = places_under(block);
+  if (!pool_.enter(places, stream)) return 0;
+  if (born(*addresses, block, stream)) return block.address;
+  pool_.leave(places, {});
+  return 0;
+}
+
+Address Space::allocate_anywhere(Bytes bytes, Stream stream) {
+  const std::lock_guard working(pool_.work());
+  if (device_.capturing()) return 0;
+  pool_.clocks().catch_up();
+  Addresses* addresses = nullptr;
+  {
+    const std::lock_guard guard(pool_.state());
+    auto& here = addresses_of(stream, bytes);
+    if (here == nullptr) here = std::make_unique<Addresses>();
+    addresses = here.get();
+  }
+  std::vector<Extent> blocked;
+  for (int tries = 0;; ++tries) {
+    Extent block{0, bytes};
+    std::optional<Places> places;
+    {
+      const std::lock_guard guard(pool_.state());
+      block.address = choose(*addresses, bytes, tries, blocked);
+      if (block.address != 0) {
+        const Places under = places_under(block);
+        if (pool_.admit(under, stream, blocked)) {
+          if (!born(*addresses, block, stream)) {
+            pool_.dismiss(under);
+            return 0;
+          }
+          places = under;
+        }
+      }
+    }
+    if (places) {
+      if (pool_.provide(*places, stream)) return block.address;
+      const std::lock_guard guard(pool_.state());
+      died(block.address);
+      return 0;
+    }
+    if (block.address == 0) {
+      if (!grow(*addresses, bytes)) return 0;
+      continue;
+    }
+    std::sort(blocked.begin(), blocked.end(),
+              [](const Extent& a, const Extent& b) { return a.address < b.address; });
+  }
+}
+
+std::unique_ptr<Space::Addresses>& Space::addresses_of(Stream stream, Bytes bytes) noexcept {
+  return windows_[stream][bytes < tuning_.small ? 0 : 1];
+}
+
+// Best fit, then best fit beside what is blocked, then addresses that nothing was ever mapped at.
+Address Space::choose(const Addresses& addresses, Bytes bytes, int tries,
+                      const std::vector<Extent>& blocked) const noexcept {
+  if (tries < kMostTries) return addresses.window.find_outside(bytes, blocked);
+  const Reservation* newest = addresses.newest;
+  if (newest == nullptr) return 0;
+  const Address untouched =
+      newest->base + newest->places.size() * static_cast<std::size_t>(tuning_.page);
+  return addresses.window.find_within(bytes, untouched,
+                                      newest->base + static_cast<Address>(newest->bytes));
+}
+
+bool Space::born(Addresses& addresses, Extent block, Stream stream) noexcept {
+  try {
+    blocks_.emplace(block.address,
+                    Block{block.bytes, &addresses.window, Marks::bit(stream), stream});
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  try {
+    addresses.window.take(block);
+  } catch (const std::bad_alloc&) {
+    blocks_.erase(block.address);
+    return false;
+  }
+  meter_.windows_have(meter_.windows() + block.bytes);
+  ++allocations_;
+  allocated_bytes_ += static_cast<std::uint64_t>(block.bytes);
+  return true;
+}
+
+void Space::died(Address address) noexcept {
+  const auto block = blocks_.find(address);
+  meter_.windows_have(meter_.windows() - block->second.bytes);
+  block->second.window->give({address, block->second.bytes});
+  blocks_.erase(block);
+}
+
+bool Space::deallocate(Address address, Stream stream) noexcept {
+  return stream < kMostStreams && deallocate(address, std::optional<Stream>(stream));
+}
+
+bool Space::deallocate(Address address) noexcept {
+  return deallocate(address, std::optional<Stream>());
+}
+
+bool Space::deallocate(Address address, std::optional<Stream> freed_on) noexcept {
+  if (gone_) return owns(address);
+  bool record = false;
+  Stream stream = 0;
+  {
+    const std::lock_guard guard(pool_.state());
+    const auto found = blocks_.find(address);
+    if (found == blocks_.end()) return false;
+    const Block& block = found->second;
+    stream = freed_on.value_or(block.stream);
+    const Marks marks = pool_.clocks().now(block.users | Marks::bit(stream));
+    pool_.leave(places_under({address, block.bytes}), marks);
+    record = pool_.clocks().freed(stream, block.bytes) >= tuning_.freed_per_event;
+    died(address);
+  }
+  if (record && !device_.capturing()) (void)pool_.clocks().record(stream);
+  return true;
+}
+
+bool Space::use_block(Address address, Stream stream) noexcept {
+  const std::lock_guard guard(pool_.state());
+  const auto found = blocks_.find(address);
+  if (found == blocks_.end() || stream >= kMostStreams) return false;
+  found->second.users |= Marks::bit(stream);
+  return true;
+}
+
+Bytes Space::bytes_of(Address address) noexcept {
+  const std::lock_guard guard(pool_.state());
+  const auto found = blocks_.find(address);
+  return found == blocks_.end() ? 0 : found->second.bytes;
+}
+
+}  // namespace pgmo::pages

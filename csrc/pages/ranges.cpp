@@ -1,0 +1,229 @@
+// Planned ranges: slots are counted one by one, or, while a range is settled, not at all.
+//
+//     occupy, vacate      a slot's pages, as those of a block
+//     settle              all pages are there: held as a whole, nobody counts
+//     surrender           others need pages: the owner lists what lives, the rest idles
+
+#include <algorithm>
+#include <memory>
+#include <new>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "pages/space.hpp"
+
+namespace pgmo::pages {
+
+PlannedRange* Space::reserve_range(Bytes bytes, Stream stream, RangeOwner& owner) noexcept {
+  if (bytes <= 0 || bytes > kMostBytes || stream >= kMostStreams) return nullptr;
+  const Bytes size = rounded(bytes, tuning_.page);
+  try {
+    const std::lock_guard working(pool_.work());
+    Extent where{0, size};
+    for (;;) {
+      {
+        const std::lock_guard guard(pool_.state());
+        where.address = planned_.window.find(size);
+        if (where.address != 0) {
+          (void)places_under(where);
+          auto range = std::make_unique<PlannedRange>(where, stream, owner);
+          const auto added = ranges_.emplace(where.address, std::move(range)).first;
+          try {
+            planned_.window.take(where);
+          } catch (const std::bad_alloc&) {
+            ranges_.erase(added);
+            throw;
+          }
+          return added->second.get();
+        }
+      }
+      if (device_.capturing() || !grow(planned_, size)) return nullptr;
+    }
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+
+bool Space::occupy(PlannedRange& range, Extent slot, std::uint64_t generation,
+                   bool frugal) noexcept {
+  try {
+    {
+      const std::lock_guard guard(pool_.state());
+      if (range.generation() != generation || PlannedRange::fully_mapped(generation)) return true;
+      const Places places = places_under(slot);
+      const std::size_t more = unused(places, 0);
+      if (frugal && wasteful(range, slot, more)) return false;
+      if (pool_.enter(places, range.stream())) {
+        range.used_pages_ += more;
+        range.used_bytes_ += slot.bytes;
+        return true;
+      }
+      if (frugal) return false;
+    }
+    return occupy_with_pages(range, slot, generation);
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+}
+
+// Places that so many blocks touch.
+std::size_t Space::unused(Places places, std::uint32_t blocks) noexcept {
+  std::size_t count = 0;
+  for (std::size_t at = 0; at < places.size(); ++at) count += places[at].blocks == blocks;
+  return count;
+}
+
+// Whether a slot would occupy more pages than its bytes need, in a range whose slots do so already:
+// in a window such a block shares the pages at its ends with its neighbours.
+bool Space::wasteful(const PlannedRange& range, Extent slot, std::size_t more) const noexcept {
+  if (more <= static_cast<std::size_t>(slot.bytes / tuning_.page)) return false;
+  const Bytes bytes = range.used_bytes_ + slot.bytes;
+  const auto pages = static_cast<Bytes>(range.used_pages_ + more);
+  return pages * tuning_.page > bytes + bytes / tuning_.waste + 4 * tuning_.page;
+}
+
+bool Space::occupy_with_pages(PlannedRange& range, Extent slot, std::uint64_t generation) {
+  const std::lock_guard working(pool_.work());
+  if (device_.capturing()) return false;
+  pool_.clocks().catch_up();
+  std::vector<Extent> blocked;
+  std::optional<Places> places;
+  std::size_t more = 0;
+  {
+    const std::lock_guard guard(pool_.state());
+    if (range.generation() != generation) return true;
+    places = places_under(slot);
+    more = unused(*places, 0);
+    if (!pool_.admit(*places, range.stream(), blocked)) return false;
+    range.used_pages_ += more;
+    range.used_bytes_ += slot.bytes;
+  }
+  if (pool_.provide(*places, range.stream())) return true;
+  const std::lock_guard guard(pool_.state());
+  range.used_pages_ -= std::min(range.used_pages_, more);
+  range.used_bytes_ -= slot.bytes;
+  return false;
+}
+
+void Space::vacate(PlannedRange& range, Extent slot, std::uint64_t generation,
+                   std::uint64_t users) noexcept {
+  const std::lock_guard guard(pool_.state());
+  if (range.generation() != generation || PlannedRange::fully_mapped(generation)) return;
+  const Marks marks = pool_.clocks().now(users | Marks::bit(range.stream()));
+  const Places places = places_under(slot);
+  range.used_pages_ -= std::min(range.used_pages_, unused(places, 1));
+  range.used_bytes_ -= slot.bytes;
+  pool_.leave(places, marks);
+}
+
+bool Space::settle(PlannedRange& range, std::vector<Extent> covered) noexcept {
+  try {
+    const std::lock_guard working(pool_.work());
+    if (range.fully_mapped()) return true;
+    if (device_.capturing()) return false;
+    pool_.clocks().catch_up();
+    widen_to_pages(covered);
+    std::vector<Extent> blocked;
+    std::size_t held = 0;
+    for (; held < covered.size(); ++held) {
+      const Places places = [&] {
+        const std::lock_guard guard(pool_.state());
+        return places_under(covered[held]);
+      }();
+      bool complete = false;
+      {
+        const std::lock_guard guard(pool_.state());
+        if (!pool_.admit(places, range.stream(), blocked)) break;
+        complete = !pool_.needs_pages();
+        if (!complete) pool_.dismiss(places);
+      }
+      if (!complete || !pool_.provide(places, range.stream())) break;
+    }
+    const std::lock_guard guard(pool_.state());
+    if (held < covered.size()) {
+      const Marks now = pool_.clocks().now(Marks::bit(range.stream()));
+      for (std::size_t at = 0; at < held; ++at) pool_.leave(places_under(covered[at]), now);
+      return false;
+    }
+    for (const Extent& extent : covered) pool_.hold(places_under(extent));
+    pool_.began_to_hold();
+    range.settled_ = std::move(covered);
+    range.settled();
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+}
+
+// Whole pages, each in one extent only.
+void Space::widen_to_pages(std::vector<Extent>& extents) const {
+  const auto page = static_cast<Address>(tuning_.page);
+  std::size_t kept = 0;
+  for (const Extent& one : extents) {
+    const Address begin = one.address / page * page;
+    const Address end = (one.address + static_cast<Address>(one.bytes) + page - 1) / page * page;
+    if (kept > 0) {
+      Extent& last = extents[kept - 1];
+      const Address last_end = last.address + static_cast<Address>(last.bytes);
+      if (begin <= last_end) {
+        last.bytes = static_cast<Bytes>(std::max(end, last_end) - last.address);
+        continue;
+      }
+    }
+    extents[kept++] = {begin, static_cast<Bytes>(end - begin)};
+  }
+  extents.resize(kept);
+}
+
+bool Space::unsettle(PlannedRange& range) noexcept {
+  const std::lock_guard working(pool_.work());
+  return !range.fully_mapped() || surrender(range);
+}
+
+bool Space::close_range(PlannedRange& range) noexcept {
+  const std::lock_guard working(pool_.work());
+  if (range.fully_mapped() && !surrender(range)) return false;
+  const std::lock_guard guard(pool_.state());
+  const Extent where = range.where();
+  const Places places = places_under(where);
+  for (std::size_t at = 0; at < places.size(); ++at) {
+    if (places[at].blocks > places[at].pinned) return false;
+  }
+  planned_.window.give(where);
+  ranges_.erase(where.address);
+  return true;
+}
+
+bool Space::surrender() noexcept {
+  bool any = false;
+  for (const auto& [address, range] : ranges_) {
+    if (range->fully_mapped()) any = surrender(*range) || any;
+  }
+  return any;
+}
+
+bool Space::surrender(PlannedRange& range) noexcept {
+  living_.clear();
+  try {
+    range.owner().list_living(range, living_);
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  const std::lock_guard guard(pool_.state());
+  for (const Extent& slot : living_) pool_.count(places_under(slot));
+  const Marks now = pool_.clocks().now(Marks::bit(range.stream()));
+  for (const Extent& extent : range.settled_) pool_.let_go(places_under(extent), now);
+  pool_.ceased_to_hold();
+  range.used_pages_ = 0;
+  for (const Extent& extent : range.settled_) {
+    const Places places = places_under(extent);
+    range.used_pages_ += places.size() - unused(places, 0);
+  }
+  range.used_bytes_ = 0;
+  for (const Extent& slot : living_) range.used_bytes_ += slot.bytes;
+  range.settled_.clear();
+  return true;
+}
+
+}  // namespace pgmo::pages
