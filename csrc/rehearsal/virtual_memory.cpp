@@ -7,58 +7,21 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstdlib>
-#include <map>
-#include <vector>
 
+#include "mappings.hpp"
 #include "state.hpp"
 
 namespace fakecuda {
 namespace {
-
-// Charged to its card until nobody has the handle any more and it is mapped nowhere.
-struct Physical {
-  FileRange range;
-  size_t charged;  // nothing where another process has created it
-  CUmemAllocationProp properties;
-  size_t references = 1;
-  size_t mappings = 0;
-};
-
-using Handle = CUmemGenericAllocationHandle;
-
-struct Mapping {
-  Handle handle;
-  size_t bytes;
-  uint64_t number;  // later mappings have higher ones
-  std::map<int, CUmemAccess_flags> access;
-};
-
-using Mappings = std::map<CUdeviceptr, Mapping>;
 
 enum Call { kCreate, kMap, kUnmap, kSetAccess, kReserve, kRelease, kCalls };
 std::array<size_t, kCalls> calls{};
 
 Handle next_handle = 0;
 uint64_t next_mapping = 0;
-
-std::map<CUdeviceptr, size_t>& reservations() {
-  static auto* all = new std::map<CUdeviceptr, size_t>;
-  return *all;
-}
-
-std::map<Handle, Physical>& physical() {
-  static auto* all = new std::map<Handle, Physical>;
-  return *all;
-}
-
-Mappings& mappings() {
-  static auto* all = new Mappings;
-  return *all;
-}
 
 bool supported() {
   static const bool is = [] {
@@ -68,76 +31,12 @@ bool supported() {
   return is;
 }
 
-void* pointer(CUdeviceptr address) {
-  return reinterpret_cast<void*>(address);
-}
-
 bool whole(size_t bytes) {
   return bytes > 0 && bytes % kGranularity == 0;
 }
 
 bool is_device(const CUmemLocation& location) {
   return location.id >= 0 && location.id < device_count();
-}
-
-// The memory of a handle that somebody still has, or null.
-Physical* find_held(Handle handle) {
-  const auto found = physical().find(handle);
-  return found == physical().end() || found->second.references == 0 ? nullptr : &found->second;
-}
-
-void drop_if_unused(Handle handle) {
-  const Physical& memory = physical().at(handle);
-  if (memory.references > 0 || memory.mappings > 0) return;
-  refund(memory.range.device, memory.charged);
-  give_back_range(memory.range);
-  physical().erase(handle);
-}
-
-// The mapping that has something of the range, or the one behind it.
-Mappings::iterator first_in(CUdeviceptr begin) {
-  auto at = mappings().upper_bound(begin);
-  if (at == mappings().begin()) return at;
-  const auto before = std::prev(at);
-  return before->first + before->second.bytes > begin ? before : at;
-}
-
-bool nothing_mapped(CUdeviceptr begin, size_t bytes) {
-  const auto at = first_in(begin);
-  return at == mappings().end() || at->first >= begin + bytes;
-}
-
-// Whether a range consists of mappings, without gaps and without parts of them.
-bool is_made_of_mappings(CUdeviceptr begin, size_t bytes) {
-  CUdeviceptr end = begin;
-  for (auto at = mappings().find(begin); at != mappings().end() && end < begin + bytes; ++at) {
-    if (at->first != end) return false;
-    end += at->second.bytes;
-  }
-  return bytes > 0 && end == begin + bytes;
-}
-
-bool is_reserved(CUdeviceptr begin, size_t bytes) {
-  const auto next = reservations().upper_bound(begin);
-  if (next == reservations().begin()) return false;
-  const auto& [start, length] = *std::prev(next);
-  return begin + bytes <= start + length;
-}
-
-int protection(const Mapping& mapping) {
-  int found = PROT_NONE;
-  for (const auto& [device, flags] : mapping.access) {
-    if (flags != CU_MEM_ACCESS_FLAGS_PROT_NONE) found |= PROT_READ;
-    if (flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE) found |= PROT_WRITE;
-  }
-  return found;
-}
-
-std::vector<int> devices_with_access(const Mapping& mapping) {
-  std::vector<int> devices;
-  for (const auto& [device, flags] : mapping.access)
-    if (flags != CU_MEM_ACCESS_FLAGS_PROT_NONE) devices.push_back(device);
-  return devices;
 }
 
 // A card on which a page at a second address is not what it is at the first.
@@ -149,30 +48,6 @@ bool has_stale_aliases() {
   return has;
 }
 
-bool show(const FileRange& range, CUdeviceptr address, size_t bytes, int protection,
-          int sharing = MAP_SHARED) {
-  return mmap(pointer(address), bytes, protection, sharing | MAP_FIXED | MAP_NORESERVE, range.file,
-              range.begin) != MAP_FAILED;
-}
-
-bool show_nothing(CUdeviceptr address, size_t bytes) {
-  constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
-  return mmap(pointer(address), bytes, PROT_NONE, kFlags, -1, 0) != MAP_FAILED;
-}
-
-// A descriptor has no room for an offset: what is exported moves into a file of its own, at all of
-// its addresses.
-bool move_to_own_file(Handle handle, Physical& memory) {
-  const FileRange own = own_file(memory.range);
-  if (own.file < 0) return false;
-  for (const auto& [address, mapping] : mappings())
-    if (mapping.handle == handle && !show(own, address, mapping.bytes, protection(mapping)))
-      return false;
-  give_back_range(memory.range);
-  memory.range = own;
-  return true;
-}
-
 constexpr auto kDescriptor = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 
 }  // namespace
@@ -181,24 +56,8 @@ bool supports_virtual_memory() {
   return supported();
 }
 
-bool is_mapped(const void* address) {
-  return !nothing_mapped(reinterpret_cast<CUdeviceptr>(address), 1);
-}
-
 uint64_t newest_map() {
   return next_mapping;
-}
-
-std::vector<MappedPart> mapped_parts(const void* begin, size_t bytes) {
-  std::vector<MappedPart> parts;
-  const auto from = reinterpret_cast<CUdeviceptr>(begin);
-  const CUdeviceptr to = from + bytes;
-  for (auto at = first_in(from); at != mappings().end() && at->first < to; ++at) {
-    const CUdeviceptr start = at->first;
-    parts.push_back({at->second.number, at->second.handle, std::max(from, start) - start,
-                     std::min(to, start + at->second.bytes) - start});
-  }
-  return parts;
 }
 
 }  // namespace fakecuda
