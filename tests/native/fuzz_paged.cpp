@@ -13,8 +13,6 @@
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -22,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "arguments.hpp"
 #include "engine/engine.hpp"
 #include "fake_device.hpp"
 #include "oracle.hpp"
@@ -452,12 +451,7 @@ int attack(std::uint64_t seed, std::uint64_t events) {
 }  // namespace pgmo::test
 
 int main(int argc, char** argv) {
-  std::uint64_t seed = 1;
-  std::uint64_t events = 2'000'000;
-  for (int at = 1; at + 1 < argc; at += 2) {
-    if (std::strcmp(argv[at], "--seed") == 0) seed = std::strtoull(argv[at + 1], nullptr, 10);
-    if (std::strcmp(argv[at], "--events") == 0) events = std::strtoull(argv[at + 1], nullptr, 10);
-  }
+  const auto [seed, events] = pgmo::test::read_arguments(argc, argv, 2'000'000);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they say more
   std::signal(SIGSEGV, [](int) { pgmo::test::violation("memory is used that is not there"); });
 #endif

@@ -11,11 +11,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <map>
 #include <vector>
 
+#include "arguments.hpp"
 #include "client.hpp"
 #include "coverage.hpp"
 #include "living_blocks.hpp"
@@ -280,11 +279,6 @@ int attack(std::uint64_t seed, std::uint64_t events) {
 }  // namespace pgmo::test
 
 int main(int argc, char** argv) {
-  std::uint64_t seed = 1;
-  std::uint64_t events = 12'000'000;
-  for (int at = 1; at + 1 < argc; at += 2) {
-    if (std::strcmp(argv[at], "--seed") == 0) seed = std::strtoull(argv[at + 1], nullptr, 10);
-    if (std::strcmp(argv[at], "--events") == 0) events = std::strtoull(argv[at + 1], nullptr, 10);
-  }
+  const auto [seed, events] = pgmo::test::read_arguments(argc, argv, 12'000'000);
   return pgmo::test::attack(seed, events);
 }

@@ -20,6 +20,7 @@
 #include <thread>
 #include <vector>
 
+#include "arguments.hpp"
 #include "engine/engine.hpp"
 #include "oracle.hpp"
 #include "random_plan.hpp"
@@ -306,12 +307,7 @@ class Attack {
 }  // namespace pgmo::test
 
 int main(int argc, char** argv) {
-  std::uint64_t seed = 1;
-  std::uint64_t events = 2'000'000;
-  for (int at = 1; at + 1 < argc; at += 2) {
-    if (std::strcmp(argv[at], "--seed") == 0) seed = std::strtoull(argv[at + 1], nullptr, 10);
-    if (std::strcmp(argv[at], "--events") == 0) events = std::strtoull(argv[at + 1], nullptr, 10);
-  }
+  const auto [seed, events] = pgmo::test::read_arguments(argc, argv, 2'000'000);
   constexpr std::uint64_t kRounds = 8;
   for (std::uint64_t round = 0; round < kRounds; ++round) {
     pgmo::test::whereabouts = {.seed = seed, .episode = round, .event = 0};
