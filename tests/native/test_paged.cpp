@@ -6,6 +6,7 @@
 #include "engine_fixture.hpp"
 #include "fake_device.hpp"
 #include "pages/space.hpp"
+#include "pages_fixture.hpp"
 
 using namespace pgmo;
 using namespace pgmo::test;
@@ -14,15 +15,6 @@ using pages::Space;
 namespace {
 
 constexpr pages::Stream kPagesStream = 0;
-
-pages::Tuning tuning_for(const FakeDevice& device) {
-  pages::Tuning tuning;
-  tuning.page = device.page();
-  tuning.small = device.page() / 2;
-  tuning.span = device.page() * 4000;
-  tuning.slack = 0;
-  return tuning;
-}
 
 // One stream; each slot is as large as a page.
 struct Paged {

@@ -1,138 +1,25 @@
-// Pages and addresses, one rule at a time; see fuzz_pages.cpp for all of them at once.
+// Pages under the blocks of windows, one rule at a time; see fuzz_pages.cpp for all of them at
+// once.
 
 #include <algorithm>
 #include <cstdint>
-#include <map>
 #include <vector>
 
 #include "check.hpp"
 #include "failing_new.hpp"
-#include "fake_device.hpp"
 #include "pages/space.hpp"
-#include "physical_oracle.hpp"
+#include "pages_fixture.hpp"
 #include "random.hpp"
 
 using namespace pgmo;
 using namespace pgmo::test;
 using pages::Address;
-using pages::Extent;
-using pages::PlannedRange;
 using pages::Space;
 using pages::Statistics;
 using pages::Tuning;
-using pages::Window;
-
-namespace {
-
-constexpr std::size_t kCard = 1000;  // pages
-
-Tuning tuning_for(const FakeDevice& device) {
-  Tuning tuning;
-  tuning.page = device.page();
-  tuning.small = device.page() / 2;
-  tuning.span = device.page() * 4000;
-  tuning.slack = 0;
-  return tuning;
-}
-
-struct Fixture {
-  explicit Fixture(std::size_t card = kCard) : device(card), tuning(tuning_for(device)) {}
-  Bytes pages(Bytes count) const { return count * device.page(); }
-
-  FakeDevice device;
-  Tuning tuning;
-};
-
-// A range of a plan in which what the test says is living.
-struct Owner final : pages::RangeOwner {
-  void list_living(PlannedRange& range, std::vector<Extent>& all) override {
-    all = living;
-    range.count_from_now_on();
-  }
-  std::vector<Extent> living;
-};
-
-// Hands out numbers, and needs no memory for it.
-struct Pretended final : pages::Device {
-  Address reserve(Bytes bytes) noexcept override {
-    next += Address{1} << 40;
-    return bytes < (Bytes{1} << 40) ? next : 0;
-  }
-  bool create(pages::Handle& page) noexcept override {
-    page = ++created;
-    return true;
-  }
-  void release(pages::Handle) noexcept override { ++released; }
-  bool map(Address, pages::Handle) noexcept override { return true; }
-  bool grant(Address, Bytes) noexcept override { return true; }
-  void unmap(Address, Bytes) noexcept override {}
-  pages::Event record(pages::Stream) noexcept override { return ++event; }
-  bool completed(pages::Event) noexcept override { return true; }
-  void discard(pages::Event) noexcept override {}
-  bool wait(pages::Stream, pages::Event) noexcept override { return true; }
-  bool capturing() noexcept override { return false; }
-
-  Address next = Address{1} << 40;
-  std::uint64_t created = 0;
-  std::uint64_t released = 0;
-  pages::Event event = 0;
-};
-
-}  // namespace
-
-TEST(a_window_finds_what_fits_best_and_joins_what_touches) {
-  Random random(1);
-  constexpr Bytes kWhole = 400;
-  for (int round = 0; round < 40; ++round) {
-    Window window;
-    window.add({1000, kWhole});
-    std::vector<bool> taken(kWhole);
-    std::map<Address, Bytes> living;
-    for (int step = 0; step < 400; ++step) {
-      const Bytes bytes = random.between(1, 40);
-      Address best = 0;
-      Bytes smallest = kWhole + 1;
-      for (Bytes run = 0, end = 0; run < kWhole; run = end + 1) {
-        for (end = run; end < kWhole && !taken[static_cast<std::size_t>(end)];) ++end;
-        if (end - run < bytes || end - run >= smallest) continue;
-        best = 1000 + static_cast<Address>(run);
-        smallest = end - run;
-      }
-      CHECK_EQ(window.find(bytes), best);
-      if (best != 0) {
-        // Anywhere in a gap, as beside what is blocked.
-        const Address at = best + static_cast<Address>(random.between(0, smallest - bytes));
-        window.take({at, bytes});
-        std::fill_n(taken.begin() + static_cast<std::ptrdiff_t>(at - 1000), bytes, true);
-        living.emplace(at, bytes);
-      }
-      while (!living.empty() && random.chance(0.5)) {
-        auto one = living.lower_bound(1000 + static_cast<Address>(random.between(0, kWhole)));
-        if (one == living.end()) one = living.begin();
-        window.give({one->first, one->second});
-        std::fill_n(taken.begin() + static_cast<std::ptrdiff_t>(one->first - 1000), one->second,
-                    false);
-        living.erase(one);
-      }
-    }
-    for (const auto& [address, bytes] : living) window.give({address, bytes});
-    CHECK_EQ(window.gaps(), 1u);
-  }
-}
-
-TEST(what_is_blocked_is_avoided) {
-  Window window;
-  window.add({1000, 100});
-  const std::vector<Extent> blocked = {{1000, 10}, {1030, 10}};
-  CHECK_EQ(window.find_outside(20, blocked), 1010u);
-  CHECK_EQ(window.find_outside(21, blocked), 1040u);
-  CHECK_EQ(window.find_outside(61, blocked), 0u);
-  CHECK_EQ(window.find_within(20, 1050, 1069), 0u);
-  CHECK_EQ(window.find_within(20, 1050, 1070), 1050u);
-}
 
 TEST(a_program_that_repeats_makes_no_calls) {
-  Fixture f;
+  PagesFixture f;
   Space space(f.device, f.tuning);
   for (int iteration = 0; iteration < 5; ++iteration) {
     std::vector<Address> blocks;
@@ -151,7 +38,7 @@ TEST(a_program_that_repeats_makes_no_calls) {
 
 TEST(a_program_that_repeats_keeps_its_aliases) {
   // Large blocks that do not fit where small ones were: pages change hands in every iteration.
-  Fixture f;
+  PagesFixture f;
   Space space(f.device, f.tuning);
   for (int iteration = 0; iteration < 6; ++iteration) {
     std::vector<Address> few;
@@ -168,7 +55,7 @@ TEST(a_program_that_repeats_keeps_its_aliases) {
 }
 
 TEST(idle_pages_are_taken_before_more_are_created) {
-  Fixture f;
+  PagesFixture f;
   Space space(f.device, f.tuning);
   const Address a = space.allocate(f.pages(4), 0);
   const Address b = space.allocate(f.pages(4), 0);
@@ -180,7 +67,7 @@ TEST(idle_pages_are_taken_before_more_are_created) {
 }
 
 TEST(below_the_highest_occupancy_and_slack_pages_are_created) {
-  Fixture f;
+  PagesFixture f;
   f.tuning.slack = 500;
   Space space(f.device, f.tuning);
   const Address a = space.allocate(f.pages(4), 0);
@@ -192,7 +79,7 @@ TEST(below_the_highest_occupancy_and_slack_pages_are_created) {
 }
 
 TEST(a_page_that_work_still_uses_is_lent_in_the_order_of_its_stream) {
-  Fixture f(4);
+  PagesFixture f(4);
   Space space(f.device, f.tuning);
   const Address a = space.allocate(f.pages(1), 0);
   const Address b = space.allocate(f.pages(1), 0);
@@ -214,7 +101,7 @@ TEST(a_page_that_work_still_uses_is_lent_in_the_order_of_its_stream) {
 }
 
 TEST(an_address_whose_mapping_is_in_the_way_is_not_handed_out) {
-  Fixture f(4);
+  PagesFixture f(4);
   Space space(f.device, f.tuning);
   const Address a = space.allocate(f.pages(1), 0);
   const Address b = space.allocate(f.pages(1), 0);
@@ -231,7 +118,7 @@ TEST(an_address_whose_mapping_is_in_the_way_is_not_handed_out) {
 }
 
 TEST(another_stream_waits_for_the_last_user) {
-  Fixture f(2);
+  PagesFixture f(2);
   Space space(f.device, f.tuning);
   const Address a = space.allocate(f.pages(2), 0);
   f.device.fill(0, {a, f.pages(2)}, 1);
@@ -247,7 +134,7 @@ TEST(another_stream_waits_for_the_last_user) {
 }
 
 TEST(who_follows_a_block_that_others_use_waits_for_them) {
-  Fixture f;
+  PagesFixture f;
   Space space(f.device, f.tuning);
   const Address a = space.allocate(100, 0);
   const Address beside = space.allocate(100, 0);
@@ -270,7 +157,7 @@ TEST(who_follows_a_block_that_others_use_waits_for_them) {
 }
 
 TEST(without_aliases_a_page_is_taken_once_its_last_use_is_completed) {
-  Fixture f(4);
+  PagesFixture f(4);
   f.tuning.aliases = false;
   Space space(f.device, f.tuning);
   const Address a = space.allocate(f.pages(2), 0);
@@ -284,7 +171,7 @@ TEST(without_aliases_a_page_is_taken_once_its_last_use_is_completed) {
 }
 
 TEST(a_full_card_takes_what_idles_and_refuses_the_rest) {
-  Fixture f(10);
+  PagesFixture f(10);
   f.tuning.slack = 1000;
   Space space(f.device, f.tuning);
   const Address a = space.allocate(f.pages(5), 0);
@@ -298,7 +185,7 @@ TEST(a_full_card_takes_what_idles_and_refuses_the_rest) {
 }
 
 TEST(a_device_that_refuses_leaves_nothing_behind) {
-  Fixture f;
+  PagesFixture f;
   Space space(f.device, f.tuning);
   f.device.refuse_reserve = true;
   CHECK_EQ(space.allocate(f.pages(3), 0), 0u);
@@ -315,7 +202,7 @@ TEST(a_device_that_refuses_leaves_nothing_behind) {
 }
 
 TEST(during_a_capture_what_is_there_is_served) {
-  Fixture f;
+  PagesFixture f;
   Space space(f.device, f.tuning);
   const Address a = space.allocate(f.pages(3), 0);
   space.deallocate(a, 0);
@@ -328,7 +215,7 @@ TEST(during_a_capture_what_is_there_is_served) {
 }
 
 TEST(idle_pages_go_back_when_nothing_uses_them) {
-  Fixture f;
+  PagesFixture f;
   Space space(f.device, f.tuning);
   const Address a = space.allocate(f.pages(4), 0);
   const Address b = space.allocate(f.pages(4), 0);
@@ -343,7 +230,7 @@ TEST(idle_pages_go_back_when_nothing_uses_them) {
 }
 
 TEST(beyond_its_limit_nothing_is_held) {
-  Fixture f;
+  PagesFixture f;
   Space space(f.device, f.tuning);
   const Address a = space.allocate(f.pages(6), 0);
   space.deallocate(a, 0);
@@ -356,7 +243,7 @@ TEST(beyond_its_limit_nothing_is_held) {
 }
 
 TEST(pinned_pages_stay) {
-  Fixture f(4);
+  PagesFixture f(4);
   Space space(f.device, f.tuning);
   const Address a = space.allocate(f.pages(2), 0);
   const auto page = f.device.page_at(a);
@@ -374,105 +261,17 @@ TEST(pinned_pages_stay) {
 TEST(pages_of_the_largest_card_are_not_too_many) {
   const Tuning tuning;
   CHECK(static_cast<Bytes>(tuning.most_pages) >= (Bytes{139} << 30) / tuning.page);
-  Fixture f;
+  PagesFixture f;
   f.tuning.most_pages = 7;
   Space space(f.device, f.tuning);
   CHECK(space.allocate(f.pages(7), 0) != 0);
   CHECK_EQ(space.allocate(f.pages(1), 0), 0u);
 }
 
-TEST(a_plan_asks_for_pages_where_slots_are_and_then_for_nothing) {
-  Fixture f;
-  Space space(f.device, f.tuning);
-  Owner owner;
-  PlannedRange* range = space.reserve_range(f.pages(8), 0, owner);
-  CHECK(range != nullptr);
-  CHECK_EQ(space.statistics().held, 0);
-  const Address base = range->where().address;
-  const Extent low{base, f.pages(5)};
-  const Extent high{base + static_cast<Address>(f.pages(5)), f.pages(3)};
-  CHECK(space.occupy(*range, low, 1));
-  CHECK_EQ(space.statistics().held, f.pages(5));
-  CHECK(!space.settle(*range, {range->where()}));
-  CHECK(space.occupy(*range, high, 1));
-  space.vacate(*range, low, 1);
-  CHECK(space.settle(*range, {range->where()}));
-  CHECK(range->fully_mapped());
-  CHECK_EQ(space.statistics().held, f.pages(8));
-  space.vacate(*range, high, 1);  // comes late
-  CHECK(space.occupy(*range, low, 1));
-  CHECK_EQ(space.statistics().occupied, f.pages(8));
-
-  // A window needs pages: five idle in the plan.
-  owner.living = {high};
-  const Address block = space.allocate(f.pages(5), 0);
-  CHECK(block != 0);
-  CHECK(!range->fully_mapped());
-  CHECK_EQ(space.statistics().held, f.pages(8));
-  CHECK_EQ(space.statistics().surrenders, 1u);
-  CHECK(!space.settle(*range, {range->where()}));
-  CHECK(!space.close_range(*range));
-  space.deallocate(block, 0);
-  CHECK(space.settle(*range, {range->where()}));  // its pages are still mapped there, too
-  owner.living.clear();
-  CHECK(space.close_range(*range));
-}
-
-TEST(a_slot_whose_page_is_lent_and_still_in_use_is_refused) {
-  Fixture f;
-  Space space(f.device, f.tuning);
-  Owner owner;
-  PlannedRange* range = space.reserve_range(f.pages(2), 0, owner);
-  const Extent slot{range->where().address, f.pages(2)};
-  CHECK(space.occupy(*range, slot, 1));
-  f.device.fill(0, slot, 1);
-  space.vacate(*range, slot, 1);
-  const Address block = space.allocate(f.pages(2), 0);
-  CHECK_EQ(space.statistics().held, f.pages(2));
-  CHECK(!space.occupy(*range, slot, 1));
-  f.device.synchronize();
-  CHECK(space.occupy(*range, slot, 1));  // other pages, mapped there
-  CHECK_EQ(space.statistics().held, f.pages(4));
-  space.deallocate(block, 0);
-}
-
-TEST(who_is_frugal_wastes_no_pages) {
-  Fixture f;
-  Space space(f.device, f.tuning);
-  Owner owner;
-  PlannedRange* range = space.reserve_range(f.pages(30), 0, owner);
-  const Address base = range->where().address;
-  const auto apart = [&](int number) {  // a quarter of a page on each of two
-    return Extent{base + static_cast<Address>(f.pages(2 * number) + f.pages(1) - f.pages(1) / 4),
-                  f.pages(1) / 2};
-  };
-  CHECK(space.occupy(*range, range->where(), 1));
-  space.vacate(*range, range->where(), 1);
-  CHECK(space.occupy(*range, apart(0), 1, /*frugal=*/true));  // a few may
-  CHECK(space.occupy(*range, apart(1), 1, /*frugal=*/true));
-  CHECK(!space.occupy(*range, apart(2), 1, /*frugal=*/true));
-  const Extent full{base + static_cast<Address>(f.pages(20)), f.pages(9)};
-  CHECK(space.occupy(*range, full, 1, /*frugal=*/true));
-  CHECK(space.occupy(*range, apart(2), 1));
-}
-
-TEST(who_is_frugal_makes_no_calls) {
-  Fixture f;
-  Space space(f.device, f.tuning);
-  Owner owner;
-  PlannedRange* range = space.reserve_range(f.pages(4), 0, owner);
-  const Extent slot{range->where().address, f.pages(2)};
-  CHECK(!space.occupy(*range, slot, 1, /*frugal=*/true));
-  CHECK_EQ(space.statistics().maps, 0u);
-  CHECK(space.occupy(*range, slot, 1));
-  space.vacate(*range, slot, 1);
-  CHECK(space.occupy(*range, slot, 1, /*frugal=*/true));
-}
-
 TEST(exhausted_host_memory_loses_nothing) {
   int after = 0;
   for (bool failed = true; failed; ++after) {  // until each allocation has failed once
-    Pretended device;
+    PretendedDevice device;
     Tuning tuning;
     tuning.slack = 0;
     Space space(device, tuning);
@@ -505,7 +304,7 @@ TEST(exhausted_host_memory_loses_nothing) {
 // as pages are. Weights, gradients and state live on; activations come and go.
 TEST(a_program_of_any_length_needs_three_percent_more_than_what_lives) {
   for (const std::uint64_t seed : {1u, 2u, 3u}) {
-    Fixture f(6000);
+    PagesFixture f(6000);
     f.tuning.slack = 20;
     Space space(f.device, f.tuning);
     Random random(seed);

@@ -1,0 +1,69 @@
+// A card of a thousand pages, a plan whose slots are what a test says, and a device without memory.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "fake_device.hpp"
+#include "pages/space.hpp"
+
+namespace pgmo::test {
+
+// Pages are created only where none idle.
+inline pages::Tuning tuning_for(const FakeDevice& device) {
+  pages::Tuning tuning;
+  tuning.page = device.page();
+  tuning.small = device.page() / 2;
+  tuning.span = device.page() * 4000;
+  tuning.slack = 0;
+  return tuning;
+}
+
+struct PagesFixture {
+  explicit PagesFixture(std::size_t card = 1000) : device(card), tuning(tuning_for(device)) {}
+  Bytes pages(Bytes count) const { return count * device.page(); }
+
+  FakeDevice device;
+  pages::Tuning tuning;
+};
+
+// A range of a plan in which what the test says is living.
+struct Owner final : pages::RangeOwner {
+  void list_living(pages::PlannedRange& range, std::vector<pages::Extent>& all) override {
+    all = living;
+    range.count_from_now_on();
+  }
+  std::vector<pages::Extent> living;
+};
+
+// Hands out numbers, and needs no memory for it.
+struct PretendedDevice final : pages::Device {
+  using Address = pages::Address;
+
+  Address reserve(Bytes bytes) noexcept override {
+    next += Address{1} << 40;
+    return bytes < (Bytes{1} << 40) ? next : 0;
+  }
+  bool create(pages::Handle& page) noexcept override {
+    page = ++created;
+    return true;
+  }
+  void release(pages::Handle) noexcept override { ++released; }
+  bool map(Address, pages::Handle) noexcept override { return true; }
+  bool grant(Address, Bytes) noexcept override { return true; }
+  void unmap(Address, Bytes) noexcept override {}
+  pages::Event record(pages::Stream) noexcept override { return ++event; }
+  bool completed(pages::Event) noexcept override { return true; }
+  void discard(pages::Event) noexcept override {}
+  bool wait(pages::Stream, pages::Event) noexcept override { return true; }
+  bool capturing() noexcept override { return false; }
+
+  Address next = Address{1} << 40;
+  std::uint64_t created = 0;
+  std::uint64_t released = 0;
+  pages::Event event = 0;
+};
+
+}  // namespace pgmo::test

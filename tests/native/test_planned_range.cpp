@@ -1,0 +1,104 @@
+// Slots of plans over pages, one rule at a time.
+
+#include "check.hpp"
+#include "pages/space.hpp"
+#include "pages_fixture.hpp"
+
+using namespace pgmo;
+using namespace pgmo::test;
+using pages::Address;
+using pages::Extent;
+using pages::PlannedRange;
+using pages::Space;
+
+TEST(a_plan_asks_for_pages_where_slots_are_and_then_for_nothing) {
+  PagesFixture f;
+  Space space(f.device, f.tuning);
+  Owner owner;
+  PlannedRange* range = space.reserve_range(f.pages(8), 0, owner);
+  CHECK(range != nullptr);
+  CHECK_EQ(space.statistics().held, 0);
+  const Address base = range->where().address;
+  const Extent low{base, f.pages(5)};
+  const Extent high{base + static_cast<Address>(f.pages(5)), f.pages(3)};
+  CHECK(space.occupy(*range, low, 1));
+  CHECK_EQ(space.statistics().held, f.pages(5));
+  CHECK(!space.settle(*range, {range->where()}));
+  CHECK(space.occupy(*range, high, 1));
+  space.vacate(*range, low, 1);
+  CHECK(space.settle(*range, {range->where()}));
+  CHECK(range->fully_mapped());
+  CHECK_EQ(space.statistics().held, f.pages(8));
+  space.vacate(*range, high, 1);  // comes late
+  CHECK(space.occupy(*range, low, 1));
+  CHECK_EQ(space.statistics().occupied, f.pages(8));
+
+  // A window needs pages: five idle in the plan.
+  owner.living = {high};
+  const Address block = space.allocate(f.pages(5), 0);
+  CHECK(block != 0);
+  CHECK(!range->fully_mapped());
+  CHECK_EQ(space.statistics().held, f.pages(8));
+  CHECK_EQ(space.statistics().surrenders, 1u);
+  CHECK(!space.settle(*range, {range->where()}));
+  CHECK(!space.close_range(*range));
+  space.deallocate(block, 0);
+  CHECK(space.settle(*range, {range->where()}));  // its pages are still mapped there, too
+  owner.living.clear();
+  CHECK(space.close_range(*range));
+}
+
+TEST(a_slot_whose_page_is_lent_and_still_in_use_is_refused) {
+  PagesFixture f;
+  Space space(f.device, f.tuning);
+  Owner owner;
+  PlannedRange* range = space.reserve_range(f.pages(2), 0, owner);
+  const Extent slot{range->where().address, f.pages(2)};
+  CHECK(space.occupy(*range, slot, 1));
+  f.device.fill(0, slot, 1);
+  space.vacate(*range, slot, 1);
+  const Address block = space.allocate(f.pages(2), 0);
+  CHECK_EQ(space.statistics().held, f.pages(2));
+  CHECK(!space.occupy(*range, slot, 1));
+  f.device.synchronize();
+  CHECK(space.occupy(*range, slot, 1));  // other pages, mapped there
+  CHECK_EQ(space.statistics().held, f.pages(4));
+  space.deallocate(block, 0);
+}
+
+TEST(who_is_frugal_wastes_no_pages) {
+  PagesFixture f;
+  Space space(f.device, f.tuning);
+  Owner owner;
+  PlannedRange* range = space.reserve_range(f.pages(30), 0, owner);
+  const Address base = range->where().address;
+  const auto apart = [&](int number) {  // a quarter of a page on each of two
+    return Extent{base + static_cast<Address>(f.pages(2 * number) + f.pages(1) - f.pages(1) / 4),
+                  f.pages(1) / 2};
+  };
+  CHECK(space.occupy(*range, range->where(), 1));
+  space.vacate(*range, range->where(), 1);
+  CHECK(space.occupy(*range, apart(0), 1, /*frugal=*/true));  // a few may
+  CHECK(space.occupy(*range, apart(1), 1, /*frugal=*/true));
+  CHECK(!space.occupy(*range, apart(2), 1, /*frugal=*/true));
+  const Extent full{base + static_cast<Address>(f.pages(20)), f.pages(9)};
+  CHECK(space.occupy(*range, full, 1, /*frugal=*/true));
+  CHECK(space.occupy(*range, apart(2), 1));
+}
+
+TEST(who_is_frugal_makes_no_calls) {
+  PagesFixture f;
+  Space space(f.device, f.tuning);
+  Owner owner;
+  PlannedRange* range = space.reserve_range(f.pages(4), 0, owner);
+  const Extent slot{range->where().address, f.pages(2)};
+  CHECK(!space.occupy(*range, slot, 1, /*frugal=*/true));
+  CHECK_EQ(space.statistics().maps, 0u);
+  CHECK(space.occupy(*range, slot, 1));
+  space.vacate(*range, slot, 1);
+  CHECK(space.occupy(*range, slot, 1, /*frugal=*/true));
+}
+
+int main(int argc, char** argv) {
+  return pgmo::test::run_all(argc, argv);
+}
