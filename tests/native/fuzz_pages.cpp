@@ -9,21 +9,21 @@
 // First from one thread, where everything follows from --seed, then from several.
 
 #include <algorithm>
-#include <atomic>
-#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "arguments.hpp"
 #include "fake_device.hpp"
 #include "oracle.hpp"
 #include "pages/space.hpp"
+#include "pages_attack.hpp"
 #include "physical_oracle.hpp"
+#include "pretended_plan.hpp"
 #include "random.hpp"
 
 namespace pgmo::test {
@@ -31,7 +31,6 @@ namespace {
 
 using pages::Address;
 using pages::Extent;
-using pages::PlannedRange;
 using pages::Space;
 using pages::Statistics;
 using pages::Stream;
@@ -43,16 +42,12 @@ struct Held {
   std::uint64_t users = 0;
 };
 
-pages::Tuning small_pages(Random& random, Bytes page) {
-  pages::Tuning tuning;
-  tuning.page = page;
-  tuning.small = page / 2;
-  tuning.granularity = random.chance(0.5) ? 512 : 64;
-  tuning.span = page * random.between(2, 4000);
-  tuning.slack = static_cast<std::size_t>(random.between(0, 1) * 20);
-  tuning.aliases = random.chance(0.8);
-  tuning.most_stale = static_cast<std::size_t>(random.chance(0.5) ? 0 : random.between(1, 400));
-  tuning.freed_per_event = page * random.between(1, 100);
+pages::Tuning any_tuning(Random& random, const FakeDevice& device) {
+  const Bytes granularity = random.chance(0.5) ? 512 : 64;
+  const Bytes span = device.page() * random.between(2, 4000);
+  pages::Tuning tuning = random_tuning(random, device);
+  tuning.granularity = granularity;
+  tuning.span = span;
   return tuning;
 }
 
@@ -61,100 +56,6 @@ Bytes any_size(Random& random, Bytes page) {
   if (random.chance(0.8)) return random.between(page / 2, page * 8);
   return random.between(page, page * 150);
 }
-
-// A plan whose slots come in any order, as long as no two that live overlap.
-class Plan final : public pages::RangeOwner {
- public:
-  Plan(Space& space, Bytes bytes, Stream stream) : space_(space), stream_(stream) {
-    range_ = space.reserve_range(bytes, stream, *this);
-  }
-
-  bool reserved() const { return range_ != nullptr; }
-  Stream stream() const { return stream_; }
-
-  // A slot that may be used; false: none.
-  bool take(Random& random, Bytes bytes, Extent& slot) {
-    const Bytes whole = range_->where().bytes;
-    bytes = std::min(bytes, whole);
-    std::uint64_t generation = 0;
-    {
-      const std::lock_guard guard(mutex_);
-      const Bytes offset = random.between(0, (whole - bytes) / 64) * 64;
-      slot = {range_->where().address + static_cast<Address>(offset), bytes};
-      if (overlaps(slot)) return false;
-      living_.emplace(slot.address, slot.bytes);
-      generation = range_->generation();
-    }
-    if (PlannedRange::fully_mapped(generation)) return true;
-    if (space_.occupy(*range_, slot, generation)) return true;
-    const std::lock_guard guard(mutex_);
-    living_.erase(slot.address);
-    return false;
-  }
-
-  // Late: as by a thread that is interrupted between its lock and its call.
-  void free(Extent slot, std::uint64_t users, bool late = false) {
-    std::uint64_t generation = 0;
-    {
-      const std::lock_guard guard(mutex_);
-      living_.erase(slot.address);
-      generation = range_->generation();
-    }
-    if (PlannedRange::fully_mapped(generation)) return;
-    if (late) {
-      late_.push_back({slot, generation, users});
-    } else {
-      space_.vacate(*range_, slot, generation, users);
-    }
-  }
-
-  void catch_up() {
-    for (const Late& one : late_) space_.vacate(*range_, one.slot, one.generation, one.users);
-    late_.clear();
-  }
-
-  bool settle() { return space_.settle(*range_, {range_->where()}); }
-  bool fully_mapped() const { return range_->fully_mapped(); }
-  bool close() {
-    const bool closed = space_.close_range(*range_);
-    if (closed) range_ = nullptr;
-    return closed;
-  }
-  std::size_t living() {
-    const std::lock_guard guard(mutex_);
-    return living_.size();
-  }
-
-  void list_living(PlannedRange& range, std::vector<Extent>& living) override {
-    const std::lock_guard guard(mutex_);
-    for (const auto& [address, bytes] : living_) living.push_back({address, bytes});
-    range.count_from_now_on();
-  }
-
- private:
-  struct Late {
-    Extent slot;
-    std::uint64_t generation;
-    std::uint64_t users;
-  };
-
-  bool overlaps(Extent slot) const {
-    const auto after = living_.lower_bound(slot.address);
-    if (after != living_.end() && after->first < slot.address + static_cast<Address>(slot.bytes)) {
-      return true;
-    }
-    if (after == living_.begin()) return false;
-    const auto before = std::prev(after);
-    return before->first + static_cast<Address>(before->second) > slot.address;
-  }
-
-  Space& space_;
-  Stream stream_;
-  PlannedRange* range_ = nullptr;
-  std::mutex mutex_;
-  std::map<Address, Bytes> living_;
-  std::vector<Late> late_;  // of one thread
-};
 
 // What has happened, so that an attack that misses something is noticed.
 struct Seen {
@@ -166,6 +67,35 @@ struct Seen {
   std::uint64_t given_back = 0;
   std::uint64_t pins = 0;
   int most_mappings = 0;
+
+  void add(const Statistics& more, int mappings) {
+    most_mappings = std::max(most_mappings, mappings);
+    sum.maps += more.maps;
+    sum.unmaps += more.unmaps;
+    sum.creates += more.creates;
+    sum.taken += more.taken;
+    sum.lends += more.lends;
+    sum.waits += more.waits;
+    sum.surrenders += more.surrenders;
+  }
+
+  void require_all() const {
+    require(blocks > 0 && slots > 0 && uncounted_slots > 0, "nothing was served");
+    require(refused > 0 && given_back > 0 && pins > 0, "nothing was refused");
+    require(sum.lends > 0 && sum.waits > 0 && most_mappings > 1, "nothing was lent");
+    require(sum.surrenders > 0, "no plan was surrendered");
+  }
+
+  void print(std::uint64_t seed, std::uint64_t events) const {
+    const auto number = [](std::uint64_t value) { return static_cast<unsigned long long>(value); };
+    std::printf(
+        "seed %llu: %llu events, no violation; %llu blocks, %llu slots (%llu uncounted), %llu "
+        "refused, "
+        "%llu maps, %llu taken, %llu lent, %llu waits, %llu surrenders, %d mappings of a page\n",
+        number(seed), number(events), number(blocks), number(slots), number(uncounted_slots),
+        number(refused), number(sum.maps), number(sum.taken), number(sum.lends), number(sum.waits),
+        number(sum.surrenders), most_mappings);
+  }
 };
 
 class Episode {
@@ -176,11 +106,10 @@ class Episode {
         most_events_(most_events),
         card_(static_cast<std::size_t>(random_.between(40, 600))),
         device_(card_),
-        tuning_(small_pages(random_, device_.page())),
+        tuning_(any_tuning(random_, device_)),
         space_(device_, tuning_),
         oracle_(device_),
-        streams_(static_cast<Stream>(random_.between(1, 4))),
-        speed_(random_.between(0, 6)) {
+        streams_(random_, device_, static_cast<Stream>(random_.between(1, 4))) {
     if (random_.chance(0.3))
       device_.fail_one_in = static_cast<std::uint64_t>(random_.between(20, 2000));
   }
@@ -190,7 +119,7 @@ class Episode {
     if (random_.chance(0.3)) add_plan();
     for (; whereabouts.event < most_events_; ++whereabouts.event) {
       act();
-      work();
+      streams_.work();
     }
     finish();
   }
@@ -211,7 +140,7 @@ class Episode {
       use_elsewhere();
     } else if (dice < 970) {
       if (plans_.empty()) return;
-      Plan& plan = *random_.pick(plans_);
+      PretendedPlan& plan = *random_.pick(plans_);
       if (random_.chance(0.3)) plan.catch_up();
       plan.settle();
       if (random_.chance(0.3)) plan.catch_up();
@@ -224,9 +153,9 @@ class Episode {
     } else if (dice < 990) {
       device_.refuse_create = !device_.refuse_create;
     } else if (dice < 992) {
-      held_stream_ = random_.between(-1, streams_ - 1);
+      streams_.hold_one_or_none();
     } else if (dice < 994) {
-      device_.captured_streams = random_.chance(0.5) ? 0 : 1u << random_.between(0, streams_ - 1);
+      device_.captured_streams = random_.chance(0.5) ? 0 : 1u << streams_.any();
     } else if (dice < 996) {
       device_.is_capturing = true;
       for (int times = 0; times < 5; ++times) {
@@ -245,7 +174,7 @@ class Episode {
 
   void request() {
     const Bytes bytes = any_size(random_, tuning_.page);
-    const Stream stream = any_stream();
+    const Stream stream = streams_.any();
     const Address address = space_.allocate(bytes, stream);
     if (address == 0) {
       ++seen_.refused;
@@ -258,7 +187,7 @@ class Episode {
   }
 
   void take_slot() {
-    Plan& plan = *random_.pick(plans_);
+    PretendedPlan& plan = *random_.pick(plans_);
     Extent slot{};
     const Bytes bytes = (any_size(random_, tuning_.page) + 63) / 64 * 64;
     if (!plan.take(random_, bytes, slot)) return;
@@ -267,7 +196,7 @@ class Episode {
     born({slot, plan.stream(), next_pattern_++}, &plan);
   }
 
-  void born(const Held& held, Plan* plan) {
+  void born(const Held& held, PretendedPlan* plan) {
     oracle_.lives(held.where);
     device_.fill(held.stream, held.where, held.pattern);
     living_.push_back({held, plan});
@@ -284,7 +213,7 @@ class Episode {
     oracle_.dies(held.where);
     if (plan != nullptr) {
       // An owner frees a slot that others use once they are done.
-      for (Stream stream = 0; stream < streams_; ++stream) {
+      for (Stream stream = 0; stream < streams_.count(); ++stream) {
         if (held.users >> stream & 1) device_.order(stream, held.stream);
       }
       plan->free(held.where, held.users, random_.chance(0.05));
@@ -297,7 +226,7 @@ class Episode {
     if (living_.empty()) return;
     auto& [held, plan] = living_[static_cast<std::size_t>(
         random_.between(0, static_cast<std::int64_t>(living_.size()) - 1))];
-    const Stream other = any_stream();
+    const Stream other = streams_.any();
     if (other == held.stream) return;
     device_.order(held.stream, other);
     device_.check(other, held.where, held.pattern);
@@ -340,24 +269,10 @@ class Episode {
   }
 
   void add_plan() {
-    auto plan =
-        std::make_shared<Plan>(space_, random_.between(1, 150) * tuning_.page, any_stream());
+    auto plan = std::make_shared<PretendedPlan>(space_, random_.between(1, 150) * tuning_.page,
+                                                streams_.any());
     if (plan->reserved()) plans_.push_back(std::move(plan));
   }
-
-  void work() {
-    for (std::int64_t steps = 0; steps < speed_; ++steps) {
-      const Stream stream = any_stream();
-      if (static_cast<std::int64_t>(stream) != held_stream_) device_.step(stream);
-    }
-    if (whereabouts.event % 64 == 0) {  // no program is far behind for ever
-      for (Stream stream = 0; stream < streams_; ++stream) {
-        if (device_.queued(stream) > 400) device_.synchronize();
-      }
-    }
-  }
-
-  Stream any_stream() { return static_cast<Stream>(random_.between(0, streams_ - 1)); }
 
   void finish() {
     device_.fail_one_in = 0;
@@ -366,25 +281,12 @@ class Episode {
     while (!living_.empty()) free_one();
     device_.synchronize();
     compare();
-    add(seen_.sum, space_.statistics());
-    seen_.most_mappings = std::max(seen_.most_mappings, device_.most_mappings);
+    seen_.add(space_.statistics(), device_.most_mappings);
     for (const auto& plan : plans_) require(plan->close(), "an empty plan cannot be closed");
-    space_.give_back(Bytes{1} << 40);  // records what has to be completed
-    device_.synchronize();
-    space_.give_back(Bytes{1} << 40);
+    give_all_back(space_, device_);
     if (pinned_.empty()) {
       require_equal(device_.pages_created(), 0, "pages left at the end");
     }
-  }
-
-  static void add(Statistics& sum, const Statistics& more) {
-    sum.maps += more.maps;
-    sum.unmaps += more.unmaps;
-    sum.creates += more.creates;
-    sum.taken += more.taken;
-    sum.lends += more.lends;
-    sum.waits += more.waits;
-    sum.surrenders += more.surrenders;
   }
 
   Random random_;
@@ -395,11 +297,9 @@ class Episode {
   pages::Tuning tuning_;
   Space space_;
   PhysicalOracle oracle_;
-  Stream streams_;
-  std::int64_t speed_;
-  std::int64_t held_stream_ = -1;
-  std::vector<std::shared_ptr<Plan>> plans_;
-  std::vector<std::pair<Held, Plan*>> living_;
+  RandomStreams streams_;
+  std::vector<std::shared_ptr<PretendedPlan>> plans_;
+  std::vector<std::pair<Held, PretendedPlan*>> living_;
   std::uint64_t next_pattern_ = 0x1234567;
   std::map<Address, pages::Handle> pinned_;  // those under the first byte of a block
 };
@@ -413,7 +313,7 @@ class Crowd {
       : random_(seed),
         events_(events),
         device_(600),
-        tuning_(small_pages(random_, device_.page())),
+        tuning_(any_tuning(random_, device_)),
         space_(device_, tuning_),
         oracle_(device_),
         plan_(space_, 60 * tuning_.page, 0) {}
@@ -426,9 +326,7 @@ class Crowd {
     for (std::thread& thread : threads) thread.join();
     device_.synchronize();
     require(plan_.close(), "an empty plan cannot be closed");
-    space_.give_back(Bytes{1} << 40);
-    device_.synchronize();
-    space_.give_back(Bytes{1} << 40);
+    give_all_back(space_, device_);
     require_equal(device_.pages_created(), 0, "pages left at the end");
   }
 
@@ -484,38 +382,17 @@ class Crowd {
   pages::Tuning tuning_;
   Space space_;
   PhysicalOracle oracle_;
-  Plan plan_;
+  PretendedPlan plan_;
 };
 
 int attack(std::uint64_t seed, std::uint64_t events) {
-  constexpr std::uint64_t kMostEvents = 6000;
   Seen seen;
-  whereabouts = {seed, 0, 0};
-  for (std::uint64_t done = 0; done < events; ++whereabouts.episode) {
-    whereabouts.event = 0;
-    const std::uint64_t most = std::min(kMostEvents, events - done);
-    Episode(seed * 1'000'003 + whereabouts.episode, most, seen).run();
-    done += most;
-  }
+  for_each_episode(seed, events, [&](std::uint64_t episode, std::uint64_t most_events) {
+    Episode(episode, most_events, seen).run();
+  });
   for (std::uint64_t round = 0; round < 4; ++round) Crowd(seed + round, events / 10).run();
-  if (events >= 100'000) {
-    require(seen.blocks > 0 && seen.slots > 0 && seen.uncounted_slots > 0, "nothing was served");
-    require(seen.refused > 0 && seen.given_back > 0 && seen.pins > 0, "nothing was refused");
-    require(seen.sum.lends > 0 && seen.sum.waits > 0 && seen.most_mappings > 1, "nothing was lent");
-    require(seen.sum.surrenders > 0, "no plan was surrendered");
-  }
-  std::printf(
-      "seed %llu: %llu events, no violation; %llu blocks, %llu slots (%llu uncounted), %llu "
-      "refused, "
-      "%llu maps, %llu taken, %llu lent, %llu waits, %llu surrenders, %d mappings of a page\n",
-      static_cast<unsigned long long>(seed), static_cast<unsigned long long>(events),
-      static_cast<unsigned long long>(seen.blocks), static_cast<unsigned long long>(seen.slots),
-      static_cast<unsigned long long>(seen.uncounted_slots),
-      static_cast<unsigned long long>(seen.refused), static_cast<unsigned long long>(seen.sum.maps),
-      static_cast<unsigned long long>(seen.sum.taken),
-      static_cast<unsigned long long>(seen.sum.lends),
-      static_cast<unsigned long long>(seen.sum.waits),
-      static_cast<unsigned long long>(seen.sum.surrenders), seen.most_mappings);
+  if (events >= 100'000) seen.require_all();
+  seen.print(seed, events);
   return 0;
 }
 
@@ -524,8 +401,6 @@ int attack(std::uint64_t seed, std::uint64_t events) {
 
 int main(int argc, char** argv) {
   const auto [seed, events] = pgmo::test::read_arguments(argc, argv, 3'000'000);
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they say more
-  std::signal(SIGSEGV, [](int) { pgmo::test::violation("memory is used that is not there"); });
-#endif
+  pgmo::test::notice_faults();
   return pgmo::test::attack(seed, events);
 }
