@@ -44,8 +44,7 @@ class Clocks {
   // The lock that guards what is known here, but never a call of the device.
   Clocks(Device& device, std::mutex& state) : device_(device), state_(state) {}
 
-  // --- the lock is held
-  // ---------------------------------------------------------------------------
+  // --- the lock is held --------------------------------------------------------------------------
 
   // Everything that these streams have been given so far.
   Marks now(std::uint64_t streams) noexcept;
@@ -56,8 +55,7 @@ class Clocks {
   // Adds to what has been freed since the stream's last event.
   Bytes freed(Stream stream, Bytes bytes) noexcept { return lines_[stream].freed += bytes; }
 
-  // --- it is not; of these, only record() may be called from several threads at once
-  // ---------------
+  // --- it is not; of these, only record() may be called from several threads at once -------------
 
   // Records an event behind all marks that were made on this stream.
   bool record(Stream stream) noexcept;

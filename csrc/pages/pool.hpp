@@ -55,8 +55,7 @@ class Pool {
   Clocks& clocks() noexcept { return clocks_; }
   void ask_before_growing(Uncounted& others) noexcept { uncounted_ = &others; }
 
-  // --- `state` is held
-  // -----------------------------------------------------------------------------
+  // --- `state` is held ---------------------------------------------------------------------------
 
   // A block begins to live here, if that needs no call of the device; all places or none.
   bool enter(Places places, Stream stream) noexcept;
@@ -81,8 +80,7 @@ class Pool {
   void reset_peaks() noexcept;
   void reset_statistics() noexcept;
 
-  // --- both are held
-  // -------------------------------------------------------------------------------
+  // --- both are held -----------------------------------------------------------------------------
 
   // Begins what `provide` ends. False, and nothing has changed: some places are blocked. Throws
   // std::bad_alloc, likewise. At most one request is in between.
@@ -92,8 +90,7 @@ class Pool {
   void dismiss(Places places) noexcept;
   bool needs_pages() const noexcept { return !needs_.empty(); }
 
-  // --- `work` is held, `state` is not
-  // --------------------------------------------------------------
+  // --- `work` is held, `state` is not ------------------------------------------------------------
 
   // Everything that is missing under the places that were admitted. False: the card is full, or the
   // device refuses; nobody lives there then.

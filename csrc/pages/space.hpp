@@ -39,8 +39,7 @@ class Space final : private Uncounted {
   Space(const Space&) = delete;
   Space& operator=(const Space&) = delete;
 
-  // --- blocks
-  // -------------------------------------------------------------------------------------
+  // --- blocks ------------------------------------------------------------------------------------
 
   // 0: the card is full, or this thread is capturing and a page is missing. Work that still runs
   // may keep pages from being taken where aliases are off: synchronize, and try again.
@@ -76,8 +75,7 @@ class Space final : private Uncounted {
   // The rounded size of a living block; 0: none.
   Bytes bytes_of(Address address) noexcept;
 
-  // --- planned ranges
-  // -----------------------------------------------------------------------------
+  // --- planned ranges ----------------------------------------------------------------------------
 
   // Addresses alone. nullptr: refused.
   PlannedRange* reserve_range(Bytes bytes, Stream stream, RangeOwner& owner) noexcept;
@@ -103,8 +101,7 @@ class Space final : private Uncounted {
   // The addresses go back, and the range is gone; nothing may live there. False: something does.
   bool close_range(PlannedRange& range) noexcept;
 
-  // --- the device
-  // ---------------------------------------------------------------------------------
+  // --- the device --------------------------------------------------------------------------------
 
   // Idle pages, for somebody else's growth. Returns what was released.
   Bytes give_back(Bytes bytes) noexcept;

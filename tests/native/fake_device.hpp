@@ -50,8 +50,7 @@ class FakeDevice final : public pages::Device {
 
   Bytes page() const { return static_cast<Bytes>(page_); }
 
-  // --- the driver
-  // ---------------------------------------------------------------------------------
+  // --- the driver --------------------------------------------------------------------------------
 
   Address reserve(Bytes bytes) noexcept override {
     const std::lock_guard guard(called());
@@ -160,8 +159,7 @@ class FakeDevice final : public pages::Device {
 
   bool capturing() noexcept override { return is_capturing; }
 
-  // --- the program's own work
-  // ---------------------------------------------------------------------
+  // --- the program's own work --------------------------------------------------------------------
 
   void fill(Stream stream, Extent where, std::uint64_t pattern) {
     const std::lock_guard guard(mutex_);
@@ -208,8 +206,7 @@ class FakeDevice final : public pages::Device {
     return streams_[stream].size();
   }
 
-  // --- for oracles
-  // --------------------------------------------------------------------------------
+  // --- for oracles -------------------------------------------------------------------------------
 
   // The page behind an address; 0: none that may be accessed.
   Handle page_at(Address address) {

@@ -304,8 +304,7 @@ class Episode {
   std::map<Address, pages::Handle> pinned_;  // those under the first byte of a block
 };
 
-// --- from several threads
-// -------------------------------------------------------------------------
+// --- from several threads ------------------------------------------------------------------------
 
 class Crowd {
  public:

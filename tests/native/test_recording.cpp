@@ -217,8 +217,7 @@ TEST(events_are_read_whole_while_another_thread_records) {
   CHECK_EQ(f.engine.events(0).size(), kBlocks);
 }
 
-// --- blocks whose end nobody told of
-// --------------------------------------------------------------
+// --- blocks whose end nobody told of -------------------------------------------------------------
 
 TEST(the_arena_s_stream_counts_not_that_of_a_block_that_was_there_before) {
   Fixture f;
