@@ -123,6 +123,7 @@ def measure_torch(repetitions: int) -> dict[str, Any]:
         end=starts + 1,
         offset=zeros,
         alternate=zeros - 1,
+        family=zeros.astype(np.uint32),
         streams=[0],
         arena_bytes=TORCH_BYTES,
         alignment=adapter.alignment,

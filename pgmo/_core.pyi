@@ -38,6 +38,7 @@ class Engine:
         end: numpy.typing.NDArray[numpy.int64],
         offset: numpy.typing.NDArray[numpy.int64],
         alternate: numpy.typing.NDArray[numpy.int64],
+        family: numpy.typing.NDArray[numpy.uint32],
         streams: collections.abc.Sequence[int],
         arena_bytes: int,
         alignment: int,

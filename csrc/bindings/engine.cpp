@@ -20,10 +20,11 @@ std::vector<PlannedRequest> read_requests(const Column<Bytes>& bytes,
                                           const Column<std::uint32_t>& stream_index,
                                           const Column<bool>& varying, const Column<Tick>& end,
                                           const Column<Offset>& offset,
-                                          const Column<Offset>& alternate) {
+                                          const Column<Offset>& alternate,
+                                          const Column<std::uint32_t>& family) {
   const py::ssize_t rows = bytes.size();
-  for (const py::ssize_t other :
-       {stream_index.size(), varying.size(), end.size(), offset.size(), alternate.size()}) {
+  for (const py::ssize_t other : {stream_index.size(), varying.size(), end.size(), offset.size(),
+                                  alternate.size(), family.size()}) {
     if (other != rows) throw py::value_error("the columns of a plan differ in length");
   }
   std::vector<PlannedRequest> requests(static_cast<std::size_t>(rows));
@@ -33,7 +34,8 @@ std::vector<PlannedRequest> read_requests(const Column<Bytes>& bytes,
                                                .varying = varying.data()[row],
                                                .end = end.data()[row],
                                                .offset = offset.data()[row],
-                                               .alternate = alternate.data()[row]};
+                                               .alternate = alternate.data()[row],
+                                               .family = family.data()[row]};
   }
   return requests;
 }
@@ -147,15 +149,15 @@ void bind_engine(py::module_& module) {
           "add_plan",
           [](Engine& engine, const Column<Bytes>& bytes, const Column<std::uint32_t>& stream_index,
              const Column<bool>& varying, const Column<Tick>& end, const Column<Offset>& offset,
-             const Column<Offset>& alternate, const std::vector<std::uint64_t>& streams,
-             Bytes arena_bytes, Bytes alignment) {
+             const Column<Offset>& alternate, const Column<std::uint32_t>& family,
+             const std::vector<std::uint64_t>& streams, Bytes arena_bytes, Bytes alignment) {
             return engine.add_plan(
-                read_requests(bytes, stream_index, varying, end, offset, alternate), streams,
-                arena_bytes, alignment);
+                read_requests(bytes, stream_index, varying, end, offset, alternate, family),
+                streams, arena_bytes, alignment);
           },
           py::arg("size"), py::arg("stream_index"), py::arg("varying"), py::arg("end"),
-          py::arg("offset"), py::arg("alternate"), py::arg("streams"), py::arg("arena_bytes"),
-          py::arg("alignment"),
+          py::arg("offset"), py::arg("alternate"), py::arg("family"), py::arg("streams"),
+          py::arg("arena_bytes"), py::arg("alignment"),
           "Adds a plan that the caller has validated; one row per request. Returns its number.\n\n"
           "Raises ValueError when a row is malformed or the arena is too small.")
       .def("select_plan", &Engine::select_plan, py::arg("plan"),

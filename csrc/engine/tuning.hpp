@@ -18,14 +18,12 @@ constexpr int kFullScore = 8;
 
 // --- a request that is not the expected one ---
 
-// Requests ahead in which one is looked for that some other thread may have overtaken.
-constexpr std::uint32_t kNearWindow = 8;
+// Requests ahead in which one is looked for that was not expected yet: some were left out, or some
+// other thread has overtaken this one.
+constexpr std::uint32_t kNearWindow = 16;
 
-// The same in plans in which many sizes vary, where near misses are common.
-constexpr std::uint32_t kVaryingWindow = 64;
-
-// Of a plan's requests, those that vary: from which share on they are many.
-constexpr double kVaryingShare = 1.0 / 16;
+// The same while the next request may be it, for all that is known of its size.
+constexpr std::uint32_t kOpenWindow = 4;
 
 // Requests ahead in which a branch of the program that was skipped is looked for.
 constexpr std::uint32_t kFarWindow = 1u << 16;
@@ -38,6 +36,10 @@ constexpr std::uint32_t kRare = 2;
 
 // By which the sizes of one iteration may differ from those planned by one factor: alignment.
 constexpr double kRatioTolerance = 1.0 / 64;
+
+// Varying requests in a row that contradict the sizes of before, from which on others are expected:
+// an iteration may consist of micro-batches, each of its own length.
+constexpr int kContradictions = 2;
 
 // Requests that were passed over and may still come, out of order.
 constexpr std::size_t kMostSkipped = 16;

@@ -38,25 +38,36 @@ LONG_WATCH = 256
 GROWTHS_WITHOUT_HEADROOM = 3
 """Times that a plan is made for just the sizes seen; later ones leave some more."""
 
+RISING_SHARE = 0.9
+"""Of an iteration's bytes: what the one before had at least, where lengths rise step by step. Only
+then some is left: a plan that is larger than its iterations costs memory."""
+
 HEADROOM = 1 / 16
 """By which later growths are planned larger, at most: twice what it was at the last one."""
 
-MOST_LESSONS = 64
+MOST_LESSONS = 32
 """Plans that may be made from single iterations, in a row: each keeps the loop waiting."""
 
 LESSON_EARNED = 0.5
 """Of such a plan: what a good iteration adds to those that may be made."""
 
+LESSON_EARNED_ANYWAY = 1 / 16
+"""The same of any other iteration: where sizes depend on data, there is always more to learn."""
+
 STRANGE_SHARE = 0.05
 """Of an iteration's requests, that no plan expects: from which on it is no other length of a known
 structure. Batches of experts have sizes that depend on data."""
 
-LARGER_SHARE = 0.005
-"""The same of requests that are too large, while most have slots."""
-
 MOST_DISORDER = 6
 """The highest score of such iterations; at half of it they are taken for the rule, until it is back
 at zero."""
+
+UNION_REQUESTS = 1.25
+"""Requests of a plan for several shapes, as a share of those of the smallest: beyond it they have
+too little in common."""
+
+UNION_LOAD = 1.02
+"""Its largest sum of live bytes, likewise: a union has blocks that are never alive together."""
 
 # --- giving up ---
 

@@ -228,6 +228,7 @@ def serve(adapter, slots: list[Slot], arena: int = 4096) -> dict[int, int]:
         end=np.array([slot.end for slot in slots]),
         offset=np.array([streams.index(slot.stream) * arena + slot.offset for slot in slots]),
         alternate=np.full(len(slots), -1),
+        family=np.zeros(len(slots), np.uint32),
         streams=streams,
         arena_bytes=arena * len(streams),
         alignment=512,

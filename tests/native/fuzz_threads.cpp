@@ -151,6 +151,19 @@ class Attack {
     }
   }
 
+  void exchange_plans(Random& random) {
+    for (;;) {
+      engine_.remove_plans();
+      if (!engine_.has_arena()) attach(random);
+      try {
+        return add_plans();
+      } catch (const std::invalid_argument&) {
+        // A worker has made it yield the arenas just now.
+        require(!engine_.has_arena(), "a plan is refused that has an arena");
+      }
+    }
+  }
+
   void serve() {
     try {
       engine_.start_serving();
@@ -277,9 +290,7 @@ class Attack {
       case 8:
         return engine_.detach_arena();
       default:
-        engine_.remove_plans();
-        if (!engine_.has_arena()) attach(random);
-        add_plans();
+        exchange_plans(random);
         serve();
         static_cast<void>(engine_.events(0));
     }

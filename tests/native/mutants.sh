@@ -17,7 +17,7 @@ csrc=$here/../../csrc
 action=$1 program=$2
 for kind in "$@"; do :; done
 case $kind in
-  engine) list=mutants.txt prefix=engine/ attack=fuzz_replay events=12000000 ;;
+  engine) list=mutants.txt prefix=engine/ attack=fuzz_replay events=24000000 ;;
   pages) list=mutants_pages.txt prefix=pages/ attack=fuzz_pages events=600000 ;;
   paged) list=mutants_paged.txt prefix= attack=fuzz_paged events=6000000 ;;
 esac

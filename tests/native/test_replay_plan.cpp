@@ -104,11 +104,17 @@ TEST(looks_requests_up_by_size) {
   CHECK_EQ(plan.occurrences(make_key(5, 1)), 0u);
   CHECK_EQ(plan.next_exact(make_key(5, 0), 1).value(), 2u);
   CHECK(!plan.next_exact(make_key(5, 0), 3));
-  CHECK_EQ(plan.next_varying(make_key(6, 0), 0, 5).value(), 4u);
-  CHECK_EQ(plan.next_varying(make_key(4, 0), 0, 5).value(), 1u);
-  CHECK(!plan.next_varying(make_key(6, 0), 0, 4));
-  CHECK(!plan.next_varying(make_key(10, 0), 0, 5));
-  CHECK(!plan.next_varying(make_key(6, 1), 0, 5));
+}
+
+TEST(requests_of_one_family_and_size_are_of_one_class) {
+  std::vector<PlannedRequest> rows = {varying(9, 1, 0),  varying(9, 2, 10), slot(9, 3, 20),
+                                      varying(9, 4, 30), varying(5, 5, 40), varying(9, 6, 50, 1)};
+  rows[3].family = 7;
+  const ReplayPlan plan = plan_of(rows);
+  CHECK_EQ(plan.size_classes(), 4u);
+  CHECK_EQ(plan.size_class(0), plan.size_class(1));
+  CHECK(!plan.varying(2));
+  for (const SlotIndex other : {3u, 4u, 5u}) CHECK(plan.size_class(other) != plan.size_class(0));
 }
 
 TEST(an_empty_plan_is_a_plan) {

@@ -78,9 +78,9 @@ pages::PlannedRange* Engine::range_at(const void* base) const noexcept {
 // A plan that is followed fills its pages. In an iteration that departs from it slots lie apart
 // from each other, each with the rest of two pages to itself, and pages that are mapped for them
 // serve nobody the next time: a plan has to be followed for some iterations before that is done
-// again.
+// again. Where one request was too large others will be, which need those pages.
 bool Engine::frugal() const noexcept {
-  return departed_ > 0 || departs();
+  return departed_ > 0 || replayer_->outgrown() || departs();
 }
 
 bool Engine::departs() const noexcept {

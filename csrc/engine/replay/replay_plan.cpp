@@ -54,7 +54,7 @@ ReplayPlan::ReplayPlan(std::span<const PlannedRequest> requests, Bytes arena_byt
   const std::size_t slots = requests.size() + kSentinels + seconds;
   make_places(requests);
   slots_.reserve(slots);
-  is_varying_.assign(slots, false);
+  class_of_.assign(slots, kFixed);
   ends_by_slot_.assign(slots, 0);
   std::vector<Slot> second_slots;
   second_slots.reserve(seconds);
@@ -69,14 +69,10 @@ ReplayPlan::ReplayPlan(std::span<const PlannedRequest> requests, Bytes arena_byt
       second_slots.push_back({.key = key, .place = add_place(request.alternate)});
     }
     slots_.push_back(slot);
-    is_varying_[row] = request.varying;
     ends_by_slot_[row] = request.end;
-    if (request.varying) {
-      varying_.push_back(static_cast<SlotIndex>(row));
-    } else {
-      fixed_.push_back({key, static_cast<SlotIndex>(row)});
-    }
+    if (!request.varying) fixed_.push_back({key, static_cast<SlotIndex>(row)});
   }
+  classify(requests);
   // A sentinel behind the last request matches nothing: no request has a key of all ones.
   slots_.insert(slots_.end(), kSentinels, {.key = ~RequestKey{0}, .place = kNowhere});
   slots_.insert(slots_.end(), second_slots.begin(), second_slots.end());
@@ -104,6 +100,25 @@ std::uint32_t ReplayPlan::add_place(Offset offset) {
   const std::uint32_t at = find_place(offset);
   places_[at].offset = offset;
   return at;
+}
+
+void ReplayPlan::classify(std::span<const PlannedRequest> requests) {
+  struct Member {
+    RequestKey key;
+    std::uint32_t family;
+    std::size_t row;
+    auto operator<=>(const Member&) const = default;
+  };
+  std::vector<Member> varying;
+  for (std::size_t row = 0; row < requests.size(); ++row) {
+    if (requests[row].varying) varying.push_back({slots_[row].key, requests[row].family, row});
+  }
+  std::sort(varying.begin(), varying.end());
+  for (std::size_t at = 0; at < varying.size(); ++at) {
+    classes_ += at == 0 || varying[at].key != varying[at - 1].key ||
+                varying[at].family != varying[at - 1].family;
+    class_of_[varying[at].row] = static_cast<SizeClass>(classes_ - 1);
+  }
 }
 
 void ReplayPlan::index_ends(std::span<const PlannedRequest> requests) {
@@ -150,16 +165,6 @@ std::optional<SlotIndex> ReplayPlan::next_exact(RequestKey key, SlotIndex from) 
   const auto found = std::lower_bound(fixed_.begin(), fixed_.end(), Occurrence{key, from});
   if (found == fixed_.end() || found->key != key) return std::nullopt;
   return found->request;
-}
-
-std::optional<SlotIndex> ReplayPlan::next_varying(RequestKey key, SlotIndex from,
-                                                  SlotIndex until) const noexcept {
-  for (auto at = std::lower_bound(varying_.begin(), varying_.end(), from);
-       at != varying_.end() && *at < until; ++at) {
-    const RequestKey own = slots_[*at].key;
-    if (key_stream(own) == key_stream(key) && key_bytes(own) >= key_bytes(key)) return *at;
-  }
-  return std::nullopt;
 }
 
 }  // namespace pgmo

@@ -46,6 +46,9 @@ constexpr std::uint32_t key_stream(RequestKey key) noexcept {
 using SlotIndex = std::uint32_t;
 constexpr SlotIndex kNoSlot = ~SlotIndex{0};
 
+using SizeClass = std::uint32_t;
+constexpr SizeClass kFixed = ~SizeClass{0};  // always of its own size
+
 // One request of the iteration as a plan has it.
 struct PlannedRequest {
   Bytes bytes;
@@ -55,6 +58,7 @@ struct PlannedRequest {
   Offset offset;  // kUnplanned: has no slot
   Offset
       alternate;  // the second slot of a block that outlives its successor's birth, or kUnplanned
+  std::uint32_t family = 0;  // of varying requests that change their sizes together
 };
 
 struct Slot {
@@ -84,12 +88,12 @@ class ReplayPlan {
 
   const Slot& slot(SlotIndex index) const noexcept { return slots_[index]; }
   bool planned(SlotIndex index) const noexcept { return slots_[index].place != kNowhere; }
-  bool varying(SlotIndex index) const noexcept { return is_varying_[index]; }
+  bool varying(SlotIndex index) const noexcept { return class_of_[index] != kFixed; }
 
-  // Whether it is of a program whose shapes vary, rather than one with a few odd requests.
-  bool varies_much() const noexcept {
-    return static_cast<double>(varying_.size()) >= tuning::kVaryingShare * requests();
-  }
+  // Requests of one family that are planned for the same size on the same stream: in most
+  // iterations they are alike, as all that a layer asks for is in the next one.
+  SizeClass size_class(SlotIndex index) const noexcept { return class_of_[index]; }
+  std::size_t size_classes() const noexcept { return classes_; }
 
   // The request that a slot, perhaps a second one, belongs to.
   SlotIndex request_of(SlotIndex index) const noexcept {
@@ -132,11 +136,9 @@ class ReplayPlan {
   // What all its slots cover, sorted and disjoint.
   std::span<const Range> covered() const noexcept { return covered_; }
 
-  // For resynchronisation: requests of a fixed size, and varying ones, after some ordinal.
+  // For resynchronisation: requests of a fixed size, after some ordinal.
   std::uint32_t occurrences(RequestKey key) const noexcept;
   std::optional<SlotIndex> next_exact(RequestKey key, SlotIndex from) const noexcept;
-  std::optional<SlotIndex> next_varying(RequestKey key, SlotIndex from,
-                                        SlotIndex until) const noexcept;
 
  private:
   static constexpr std::uint32_t kNowhere = ~std::uint32_t{0};
@@ -162,13 +164,15 @@ class ReplayPlan {
   std::uint32_t add_place(Offset offset);
   std::vector<Range> union_of_slots() const;
   void index_ends(std::span<const PlannedRequest> requests);
+  void classify(std::span<const PlannedRequest> requests);
 
   std::uint32_t requests_;
   Bytes arena_bytes_;
   Bytes alignment_;
   std::vector<Slot> slots_;          // one per request, then sentinels, then the second slots
   std::vector<SlotIndex> first_of_;  // of each second slot
-  std::vector<bool> is_varying_;
+  std::vector<SizeClass> class_of_;
+  std::size_t classes_ = 0;
   std::vector<Tick> ends_by_slot_;
   std::vector<End> ends_;
   std::vector<Place> places_;
@@ -176,7 +180,6 @@ class ReplayPlan {
   std::uint32_t place_mask_;
   std::vector<Occurrence> fixed_;  // sorted
   std::vector<Range> covered_;
-  std::vector<SlotIndex> varying_;
 };
 
 }  // namespace pgmo

@@ -14,6 +14,8 @@ Offset Replayer::serve(RequestKey key) {
     plan_.prefetch(request);
     pass(request);
     cursor_ = request + 1;
+    if (plan_.varying(request)) [[unlikely]]
+      note_size(request, key);
     return serve_at(request, key);
   }
   const Match match = resynchronise(key);
@@ -58,9 +60,8 @@ void Replayer::rewind() noexcept {
   now_ = -1;
   end_ = plan_.ends();
   skipped_count_ = 0;
+  forget_sizes();
   outgrown_ = false;
-  ratios_ = {};
-  next_ratio_ = 0;
   missed_ = kNoKey;
   answered_before_ = counters_.answered();
 }
@@ -88,65 +89,92 @@ bool Replayer::fits(SlotIndex request, RequestKey key) const noexcept {
 }
 
 Replayer::Match Replayer::resynchronise(RequestKey key) {
-  const bool at_varying = cursor_ < plan_.requests() && plan_.varying(cursor_);
-  if (at_varying && fits(cursor_, key)) {
-    // By ordinal, unless the very next request is a fixed one of exactly this size: then the
-    // varying one was left out. But sizes often are fixed ones by chance; one that is smaller than
-    // planned by as much as the requests before it is no chance.
-    const SlotIndex next = cursor_ + 1;
-    const bool left_out = next < plan_.requests() && !plan_.varying(next) &&
-                          plan_.slot(next).key == key && !shrunk_alike(key);
-    note_shrinkage(key);
-    outgrown_ = false;
-    return advance_to(left_out ? next : cursor_);
+  const bool varies = varies_for(cursor_, key);
+  if (varies && (is_known(cursor_, key) || (is_open(cursor_) && alike(cursor_, key)))) {
+    return take(cursor_, key);
   }
-  const bool larger = at_varying && key_stream(key) == key_stream(plan_.slot(cursor_).key) &&
-                      key_bytes(key) > key_bytes(plan_.slot(cursor_).key);
-  if (larger && outgrown_) return too_large(key);
   if (const SlotIndex request = find_skipped(key); request != kNoSlot) return {request};
-  const bool known = plan_.occurrences(key) > 0;
-  if (known) {
-    if (const SlotIndex request = find_near(key); request != kNoSlot) return advance_to(request);
-    if (const SlotIndex request = find_far(key, /*rare_is_proof=*/!larger); request != kNoSlot) {
-      const Match match = advance_to(request);
-      ++counters_.jumps;
-      return match;
-    }
+  // Where it may as well be the next one, of which nothing is known yet, only few were left out.
+  const bool open = varies && is_open(cursor_);
+  const SlotIndex window = open ? tuning::kOpenWindow : tuning::kNearWindow;
+  if (const SlotIndex request = find_known(key, window); request != kNoSlot) {
+    return take(request, key);
   }
-  if (larger) return too_large(key);
-  if (!known) {
-    // Where few vary, as in a plan that was predicted, one that is far away proves nothing.
-    const SlotIndex window = plan_.varies_much() ? tuning::kVaryingWindow : tuning::kNearWindow;
-    const SlotIndex until = std::min(plan_.requests(), cursor_ + window);
-    if (const auto request = plan_.next_varying(key, cursor_, until)) return advance_to(*request);
+  if (const SlotIndex request = find_alike(key, window); request != kNoSlot) {
+    return take(request, key);
   }
-  return {kNoSlot, Miss::kUnknown};
+  const bool larger = varies && !fits(cursor_, key);
+  const bool begins = open && ratio_count_ == 0;  // nothing is known of today's sizes: any may be
+  if (const SlotIndex request = find_far(key, !larger && !begins); request != kNoSlot) {
+    const Match match = advance_to(request);
+    ++counters_.jumps;
+    return match;
+  }
+  if (varies && (open || alike(cursor_, key))) return take(cursor_, key);
+  if (!varies) {
+    const SlotIndex request = find_open(key);
+    return request == kNoSlot ? Match{kNoSlot, Miss::kUnknown} : take(request, key);
+  }
+  if (++contradictions_ < tuning::kContradictions) return {kNoSlot, Miss::kUnknown};
+  forget_sizes();  // a micro-batch of another length has begun
+  return take(cursor_, key);
 }
 
-// Whether the request is to its slot as an earlier one of this iteration was to its own. There are
-// few ratios: of what grows with the sequence, with its square, in steps, or hardly at all.
-bool Replayer::shrunk_alike(RequestKey key) const noexcept {
-  const double ratio = ratio_to_slot(key);
-  return std::any_of(ratios_.begin(), ratios_.end(), [ratio](double one) {
-    return std::abs(ratio - one) <= tuning::kRatioTolerance * one;
-  });
+void Replayer::forget_sizes() noexcept {
+  std::fill(today_.begin(), today_.end(), 0);
+  ratio_count_ = 0;
+  contradictions_ = 0;
 }
 
-void Replayer::note_shrinkage(RequestKey key) noexcept {
-  if (shrunk_alike(key)) return;
-  ratios_[next_ratio_++ % ratios_.size()] = ratio_to_slot(key);
+// Whether a request may be this one at another size than planned.
+bool Replayer::varies_for(SlotIndex request, RequestKey key) const noexcept {
+  return request < plan_.requests() && plan_.varying(request) &&
+         key_stream(key) == key_stream(plan_.slot(request).key);
 }
 
-double Replayer::ratio_to_slot(RequestKey key) const noexcept {
+// Whether it is certain by now that a request has this size today.
+bool Replayer::is_known(SlotIndex request, RequestKey key) const noexcept {
+  if (!plan_.varying(request)) return plan_.slot(request).key == key;
+  return varies_for(request, key) && today_[plan_.size_class(request)] == key_bytes(key);
+}
+
+bool Replayer::is_open(SlotIndex request) const noexcept {
+  return today_[plan_.size_class(request)] == 0;
+}
+
+bool Replayer::alike(SlotIndex request, RequestKey key) const noexcept {
+  const double own = ratio(request, key);
+  return std::any_of(
+      ratios_.begin(), ratios_.begin() + static_cast<std::ptrdiff_t>(ratio_count_),
+      [own](double one) { return std::abs(own - one) <= tuning::kRatioTolerance * one; });
+}
+
+void Replayer::note_size(SlotIndex request, RequestKey key) noexcept {
+  Bytes& today = today_[plan_.size_class(request)];
+  if (today == key_bytes(key)) {
+    contradictions_ = 0;
+    return;
+  }
+  today = key_bytes(key);
+  if (ratio_count_ < ratios_.size() && !alike(request, key)) {
+    ratios_[ratio_count_++] = ratio(request, key);
+  }
+}
+
+double Replayer::ratio(SlotIndex request, RequestKey key) const noexcept {
   return static_cast<double>(key_bytes(key)) /
-         static_cast<double>(key_bytes(plan_.slot(cursor_).key));
+         static_cast<double>(key_bytes(plan_.slot(request).key));
 }
 
-// The right request at a size beyond the plan's. An iteration whose varying requests have outgrown
-// the plan goes on like that, so from then on a size that some fixed request happens to have, too,
-// proves nothing.
-Replayer::Match Replayer::too_large(RequestKey key) {
-  const SlotIndex request = cursor_;
+// It is this request; whether there is room for it is another question.
+Replayer::Match Replayer::take(SlotIndex request, RequestKey key) {
+  if (plan_.varying(request)) note_size(request, key);
+  if (!fits(request, key)) return too_large(request, key);
+  return advance_to(request);
+}
+
+// The right request at a size beyond the plan's.
+Replayer::Match Replayer::too_large(SlotIndex request, RequestKey key) {
   if (grown_.size() < tuning::kMostGrown) grown_.push_back({request, key_bytes(key)});
   advance_to(request);
   outgrown_ = true;
@@ -157,7 +185,7 @@ Replayer::Match Replayer::too_large(RequestKey key) {
 SlotIndex Replayer::find_skipped(RequestKey key) {
   for (std::size_t at = 0; at < skipped_count_; ++at) {
     const SlotIndex request = skipped_[at];
-    if (plan_.slot(request).key != key || plan_.end_of(request) <= now_) continue;
+    if (!is_known(request, key) || !fits(request, key) || plan_.end_of(request) <= now_) continue;
     std::copy(skipped_.begin() + at + 1, skipped_.begin() + skipped_count_, skipped_.begin() + at);
     --skipped_count_;
     return request;
@@ -165,10 +193,26 @@ SlotIndex Replayer::find_skipped(RequestKey key) {
   return kNoSlot;
 }
 
-SlotIndex Replayer::find_near(RequestKey key) const noexcept {
-  const SlotIndex until = std::min(plan_.requests(), cursor_ + tuning::kNearWindow);
+SlotIndex Replayer::find_known(RequestKey key, SlotIndex window) const noexcept {
+  const SlotIndex until = std::min(plan_.requests(), cursor_ + window);
   for (SlotIndex request = cursor_; request < until; ++request) {
-    if (plan_.slot(request).key == key) return request;
+    if (is_known(request, key)) return request;
+  }
+  return kNoSlot;
+}
+
+SlotIndex Replayer::find_alike(RequestKey key, SlotIndex window) const noexcept {
+  const SlotIndex until = std::min(plan_.requests(), cursor_ + window);
+  for (SlotIndex request = cursor_; request < until; ++request) {
+    if (varies_for(request, key) && is_open(request) && alike(request, key)) return request;
+  }
+  return kNoSlot;
+}
+
+SlotIndex Replayer::find_open(RequestKey key) const noexcept {
+  const SlotIndex until = std::min(plan_.requests(), cursor_ + tuning::kOpenWindow);
+  for (SlotIndex request = cursor_; request < until; ++request) {
+    if (varies_for(request, key) && is_open(request) && fits(request, key)) return request;
   }
   return kNoSlot;
 }

@@ -14,13 +14,23 @@
 //     where the cursor moves). Two slots whose lifetimes share a tick do not overlap: that is what
 //     the plan guarantees. Late blocks are compared one by one.
 //
-// Matching, when the request under the cursor is not the one that came, in this order:
-//   1. a request skipped shortly before that comes now (two threads changed places);
-//   2. the nearest of the same size within a few requests (some were left out);
-//   3. further ahead, if the previous miss fits the request before it, or if the plan has the size
+// Which size a request has is known for fixed ones, and for varying ones as soon as one of their
+// class has come in this iteration. Where neither is known, sizes have changed by few ratios: of
+// what grows with the sequence, with its square, in steps, or hardly at all.
+//
+//     planned    8   [100]   [400]   [100]   64   [400]
+//     came       8     30     120      30    64     ...     [100] is 30 today, so [400] is 120
+//
+// Matching, when the request under the cursor is not of its planned size, in this order:
+//   1. the one under the cursor, if it is known to have this size today, or may have it by a ratio
+//      that others have changed by;
+//   2. a request skipped shortly before that comes now (two threads changed places);
+//   3. the nearest that is known to have this size within some requests (some were left out);
+//   4. of those, the nearest that may have it by a known ratio;
+//   5. further ahead, if the previous miss fits the request before it, or if the plan has the size
 //      rarely: a single common size proves nothing, and a wrong long jump loses all in between;
-//   4. for requests of varying size, the next varying one that is large enough;
-//   5. else a miss; the cursor stays.
+//   6. the one under the cursor, if nothing is known of its size;
+//   7. else a miss; the cursor stays.
 
 #pragma once
 
@@ -61,7 +71,8 @@ class Replayer {
         late_(surroundings.late),
         counters_(surroundings.counters),
         surroundings_(surroundings),
-        end_(plan_.ends()) {}
+        end_(plan_.ends()),
+        today_(plan_.size_classes(), 0) {}
 
   // The offset to serve the request from, or kUnplanned. Counts. Throws std::bad_alloc only before
   // it has changed anything that the invariant needs.
@@ -111,6 +122,9 @@ class Replayer {
   // for each of exactly the planned size, less for smaller ones; -1 when one does not fit.
   int prefix_score(std::span<const RequestKey> keys) const noexcept;
 
+  // Whether a request of this iteration was larger than planned: others will be.
+  bool outgrown() const noexcept { return outgrown_; }
+
   // Varying requests that were larger than their slots, since the last call.
   std::vector<Grown> take_grown() { return std::exchange(grown_, {}); }
 
@@ -124,13 +138,20 @@ class Replayer {
 
   Match resynchronise(RequestKey key);
   SlotIndex find_skipped(RequestKey key);
-  SlotIndex find_near(RequestKey key) const noexcept;
+  SlotIndex find_known(RequestKey key, SlotIndex window) const noexcept;
+  SlotIndex find_alike(RequestKey key, SlotIndex window) const noexcept;
+  SlotIndex find_open(RequestKey key) const noexcept;
   SlotIndex find_far(RequestKey key, bool rare_is_proof) const noexcept;
-  Match too_large(RequestKey key);
+  Match too_large(SlotIndex request, RequestKey key);
+  Match take(SlotIndex request, RequestKey key);
   bool fits(SlotIndex request, RequestKey key) const noexcept;
-  bool shrunk_alike(RequestKey key) const noexcept;
-  void note_shrinkage(RequestKey key) noexcept;
-  double ratio_to_slot(RequestKey key) const noexcept;
+  bool varies_for(SlotIndex request, RequestKey key) const noexcept;
+  bool is_known(SlotIndex request, RequestKey key) const noexcept;
+  bool is_open(SlotIndex request) const noexcept;
+  bool alike(SlotIndex request, RequestKey key) const noexcept;
+  void forget_sizes() noexcept;
+  void note_size(SlotIndex request, RequestKey key) noexcept;
+  double ratio(SlotIndex request, RequestKey key) const noexcept;
 
   Offset serve_at(SlotIndex request, RequestKey key) noexcept;
   Offset miss(Miss reason, RequestKey key) noexcept;
@@ -150,9 +171,11 @@ class Replayer {
   RequestKey missed_ = kNoKey;  // the previous request's, if the plan did not know it
   std::array<SlotIndex, tuning::kMostSkipped> skipped_{};
   std::size_t skipped_count_ = 0;
-  bool outgrown_ = false;           // the last varying request was larger than its slot
-  std::array<double, 8> ratios_{};  // of varying requests to their slots, in this iteration
-  std::size_t next_ratio_ = 0;
+  std::vector<Bytes> today_;         // by size class: what it is in this iteration; 0: not known
+  std::array<double, 16> ratios_{};  // of varying requests to their slots, in this iteration
+  std::size_t ratio_count_ = 0;
+  bool outgrown_ = false;
+  int contradictions_ = 0;  // requests in a row that are not what their class is today
   std::uint64_t answered_before_ = 0;
   std::vector<Grown> grown_;
 };

@@ -8,8 +8,10 @@ plan of a program's very first iteration, is alone in the engine while it runs.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pgmo.allocator import tuning
 from pgmo.allocator.adapters.adapter import Adapter, Memory
@@ -17,6 +19,7 @@ from pgmo.allocator.plans.layout import Layout
 from pgmo.errors import AdapterError, PlanError
 from pgmo.packing.plan import Plan
 from pgmo.packing.validator import validate
+from pgmo.profiler.iterations.families import families
 from pgmo.profiler.profile import Profile
 
 _SPILL = -1
@@ -31,18 +34,31 @@ class PlannedProfile:
         plan: the plan.
         profile: the profile; None for a plan that was loaded.
         headroom: share by which requests that grew are planned larger than they were ever seen.
+        family: requests that change their sizes together have one number, shape (requests,); None
+            for those that are planned for one size.
+        load: bytes that the largest of the iterations it was made from had alive at once; 0 where
+            that is what the plan says.
     """
 
     plan: Plan
     profile: Profile | None
     headroom: float = 0.0
+    family: NDArray[np.uint32] | None = None
+    load: int = 0
+
+    @property
+    def families(self) -> NDArray[np.uint32]:
+        """Numbers of the families, shape (requests,): by size where nothing else is known."""
+        if self.family is not None:
+            return self.family
+        return families(self.plan.size, self.plan.stream)
 
     @property
     def provisional(self) -> bool:
         """Whether the recording left open how long some of the blocks live."""
         return self.profile is not None and not self.profile.steady
 
-    @property
+    @cached_property
     def key(self) -> tuple[int, int]:
         """Identifies the plan's structure, also when it is planned again at other sizes."""
         return len(self.plan), int(np.flatnonzero(self.plan.varying).sum())
@@ -108,7 +124,7 @@ class PlanSet:
             self._adapter.empty_cache()
             self._attach([planned.plan for planned in plans])
         for planned in plans:
-            self._add(planned.plan, *self._layout.place(planned.plan))
+            self._add(planned)
         self.all = plans
         # What all of it needed on the device while it was recorded is not needed within a budget;
         # gradients of before live in the first iteration still.
@@ -132,7 +148,7 @@ class PlanSet:
         self._adapter.empty_cache()
         self._attach([*openings, *(planned.plan for planned in steady)])
         for opening in openings:
-            self._add(opening, *self._layout.place(opening))
+            self._add(PlannedProfile(opening, None))
         self.all = []
         if self._engine.has_arena:
             self._engine.start_serving()
@@ -206,7 +222,9 @@ class PlanSet:
             else:
                 self._engine.add_arena(stream, begin, memory.base, memory.bytes, *memory.owner)
 
-    def _add(self, plan: Plan, offset: np.ndarray, alternate: np.ndarray) -> None:
+    def _add(self, planned: PlannedProfile) -> None:
+        plan = planned.plan
+        offset, alternate = self._layout.place(plan)
         streams, stream_index = np.unique(plan.stream, return_inverse=True)
         self._engine.add_plan(
             size=plan.size,
@@ -215,6 +233,7 @@ class PlanSet:
             end=plan.end,
             offset=offset,
             alternate=alternate,
+            family=planned.families,
             streams=[int(stream) for stream in streams],
             arena_bytes=self._layout.size,
             alignment=plan.alignment,

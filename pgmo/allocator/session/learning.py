@@ -1,17 +1,21 @@
 """From what was recorded to a list of plans: pure functions, no engine and no framework."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
+from pgmo.allocator import tuning
 from pgmo.allocator.plans.conversions import requests_of
 from pgmo.allocator.plans.loop_planning import make_plan
 from pgmo.allocator.plans.plan_set import PlannedProfile
-from pgmo.packing.plan import Plan
 from pgmo.packing.planning_options import PlanningOptions
-from pgmo.profiler.iterations.one_shot import profile_iteration, widen
+from pgmo.profiler.iterations.families import families, refine
+from pgmo.profiler.iterations.one_shot import profile_iteration
+from pgmo.profiler.iterations.request_pairs import UNPAIRED
 from pgmo.profiler.iterations.step_finder import Steady, compare
+from pgmo.profiler.iterations.union import unite, united_families
 from pgmo.profiler.profile import Profile
 from pgmo.profiler.recording import Iteration
 
@@ -21,12 +25,19 @@ def is_planned(plans: Sequence[PlannedProfile], reference: Iteration) -> bool:
 
     Not while another plan of that structure is provisional, for that one may serve it.
     """
-    return any(
-        len(planned.plan) == len(reference)
-        and bool(np.all(planned.plan.size >= reference.size))
-        and compare(requests_of(planned.plan), reference).kind != "none"
-        for planned in plans
-    ) and len(without_provisional(plans, [reference])) == len(plans)
+    return any(_covers(planned, reference) for planned in plans) and len(
+        without_provisional(plans, [reference])
+    ) == len(plans)
+
+
+def _covers(planned: PlannedProfile, iteration: Iteration) -> bool:
+    """Whether a plan has all requests of an iteration, at its sizes or larger ones."""
+    requests = requests_of(planned.plan)
+    match = compare(requests, iteration)
+    if match.kind == "none":
+        return False
+    rows = match.rows_in(requests)
+    return bool(np.all(rows != UNPAIRED) and np.all(requests.size[rows] >= iteration.size))
 
 
 def without_provisional(
@@ -46,30 +57,78 @@ def merge(
     profile: Profile,
     reference: Iteration,
     planning: PlanningOptions,
+    family: NDArray[np.uint32] | None = None,
 ) -> tuple[list[PlannedProfile], int]:
-    """Plans a profile, in the place of a plan of the same structure or behind the others.
+    """Plans a profile together with a plan of the same structure, or behind the others.
 
     Returns:
         The new list, and the number of the profile's plan in it.
     """
-    number = len(plans)
-    for at, planned in enumerate(plans):
-        same_length = len(planned.plan) == len(profile)
-        if same_length and compare(requests_of(planned.plan), reference).kind != "none":
-            number = at
-            both = envelope(profile, planned.plan)
-            profile = both if np.any(both.turns > 0) else profile
-            break
-    new = PlannedProfile(make_plan(profile, planning), profile)
-    return [*plans[:number], new, *plans[number + 1 :]], number
+    own = Together(profile, family)
+    for number, planned in enumerate(plans):
+        both = together(planned, profile, reference)
+        if both is not None:
+            new = both if np.any(both.profile.turns > 0) else own
+            return [*plans[:number], new.planned(planning), *plans[number + 1 :]], number
+    return [*plans, own.planned(planning)], len(plans)
 
 
-def envelope(profile: Profile, plan: Plan) -> Profile:
-    """Another shape of what is planned already: one profile for both, with the larger sizes."""
-    varying = profile.varying | plan.varying | (profile.size != plan.size)
-    shared = profile.shared | plan.shared
-    wide = profile.widened(np.maximum(plan.size, profile.size))
-    return replace(wide, varying=varying, shared=shared)
+@dataclass(frozen=True, eq=False)
+class Together:
+    """Several shapes as one profile, and which of its requests change together.
+
+    Args:
+        profile: of all of them.
+        family: see `PlannedProfile`.
+        headroom: likewise.
+        load: likewise.
+    """
+
+    profile: Profile
+    family: NDArray[np.uint32] | None
+    headroom: float = 0.0
+    load: int = 0
+
+    @property
+    def families(self) -> int:
+        """How many there are."""
+        return 0 if self.family is None else len(np.unique(self.family))
+
+    def planned(self, options: PlanningOptions) -> PlannedProfile:
+        """With a plan."""
+        plan = make_plan(self.profile, options)
+        return PlannedProfile(plan, self.profile, self.headroom, self.family, self.load)
+
+
+def together(
+    planned: PlannedProfile, profile: Profile, iteration: Iteration, headroom: float = 0.0
+) -> Together | None:
+    """One profile for a plan's structure and another of its shapes.
+
+    Args:
+        planned: the plan.
+        profile: of one iteration, or of several.
+        iteration: the requests of `profile`.
+        headroom: share by which requests that have grown are made larger still.
+
+    Returns:
+        None where they are different programs, or too much would have slots that is never alive
+        together.
+    """
+    requests = requests_of(planned.plan)
+    match = compare(requests, iteration)
+    if match.kind == "none":
+        return None
+    known = planned.profile or planned.plan.profile()
+    rows = match.rows_in(requests)
+    both = unite(known, profile, rows, headroom)
+    if len(both) > tuning.UNION_REQUESTS * min(len(known), len(profile)):
+        return None
+    load = max(planned.load or known.max_load(), profile.max_load())
+    if both.max_load() > tuning.UNION_LOAD * (1 + headroom) * load:
+        return None
+    family = united_families(planned.families, rows, iteration.size)
+    return Together(both, family, headroom, load)
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,35 +175,48 @@ def learn(
         return None
     order = sorted(range(len(plans)), key=lambda at: at != followed)
     for number in order:
-        plan = plans[number].plan
-        if len(plan) != len(iteration):
+        planned = plans[number]
+        requests = requests_of(planned.plan)
+        match = compare(requests, iteration)
+        if match.kind == "none":
             continue
-        if compare(requests_of(plan), iteration).kind == "none":
-            continue
-        growth = iteration.size / plan.size
-        if np.all(growth == 1):
-            return None
-        if np.all((growth == 1) | (plan.varying & (growth < 1))):
-            break  # it should have fit: sizes must have been confused
-        known = plans[number].profile or plan.profile()
+        rows = match.rows_in(requests)
+        paired = rows != UNPAIRED
+        growth = float(np.max(iteration.size[paired] / planned.plan.size[rows[paired]], initial=0))
         # Since it was seen last, that is, not by what it exceeds the headroom left then: that would
         # be little, and ever less would be left.
-        share, grown = plans[number].headroom, 0.0
-        if growth.max() > 1:
-            grown = float(growth.max()) * (1 + share) - 1
+        share, grown = planned.headroom, 0.0
+        if growth > 1:
+            grown = growth * (1 + share) - 1
             share = min(headroom, 2 * grown)
-        profile = widen(known, iteration, share)
+        known = planned.profile or planned.plan.profile()
+        own = profile_iteration(iteration, known, requests)
+        both = together(planned, own, iteration, share)
+        if both is None:
+            continue
+        profile = both.profile
         if not np.any(profile.turns > 0):
             return None  # all of it is used on several streams by now
-        new = PlannedProfile(make_plan(profile, planning), profile, share)
+        same = profile.fingerprint == known.fingerprint and np.array_equal(profile.end, known.end)
+        if same and both.families == len(np.unique(planned.families)):
+            return None  # it should have fit: its requests were taken for others
+        new = both.planned(planning)
         return Lesson([*plans[:number], new, *plans[number + 1 :]], number, grown)
     base = plans[max(0, followed)]
     known = base.profile or base.plan.profile()
     profile = profile_iteration(iteration, known, requests_of(base.plan))
     if not np.any(profile.turns > 0):
         return None
-    new = PlannedProfile(make_plan(profile, planning), profile)
-    return Lesson([*plans, new], len(plans), 0.0)
+    return Lesson([*plans, Together(profile, None).planned(planning)], len(plans), 0.0)
+
+
+def families_of(iterations: Sequence[Iteration], steady: Steady) -> NDArray[np.uint32]:
+    """The requests of a recorded structure that change their sizes together."""
+    reference = iterations[steady.reference]
+    family = families(reference.size, reference.stream)
+    for index in sorted(steady.rows.keys() - steady.shadows):
+        family = refine(family, steady.rows[index], iterations[index].size)
+    return family
 
 
 def relatives(
@@ -152,8 +224,8 @@ def relatives(
 ) -> list[tuple[Profile, Iteration]]:
     """Shorter members of a structure: other kernels were chosen, and some requests left out.
 
-    The profile has room for them, but at replay a request that is left out is easily confused with
-    one of the same size. So each of them gets a plan of its own, made from its largest iteration.
+    The profile has room for them, but not their workspaces. Each of them is united with it, or gets
+    a plan of its own where that would be much larger than either.
 
     Args:
         iterations: all that were recorded.

@@ -22,6 +22,7 @@ from pgmo.allocator.plans.store import prepare_directory
 from pgmo.allocator.session import advice
 from pgmo.allocator.session.first_iteration import FirstIteration
 from pgmo.allocator.session.learning import (
+    families_of,
     is_planned,
     merge,
     relatives,
@@ -275,18 +276,16 @@ class Lifecycle:
                 "no block of an iteration is ever freed, so nothing can be planned"
             )
             return
-        before = self._plans.all
-        plans, shown = before, 0
+        # What single iterations have taught of these structures is known better now.
+        references = [iterations[steady.reference] for _, steady in useful]
+        kept = without_provisional(self._plans.all, references)
+        plans, shown = [one for one in kept if one is not self._monitor.completing], 0
         for profile, steady in useful:
             own = (profile, iterations[steady.reference])
             for one, reference in (*relatives(iterations, steady, profile), own):
-                plans, shown = merge(plans, one, reference, self.state.planning)
-        last = plans[shown]
-        # What single iterations have taught of these structures is known better now.
-        kept = without_provisional(before, [iterations[one.reference] for _, one in useful])
-        kept = [one for one in kept if one is not self._monitor.completing]
-        plans = [one for one in plans if one in kept or one not in before]
-        if self._install(*self._installer.within_limit(plans, plans.index(last))):
+                family = families_of(iterations, steady) if one is profile else None
+                plans, shown = merge(plans, one, reference, self.state.planning, family)
+        if self._install(*self._installer.within_limit(plans, shown)):
             self._installer.save()
 
     def _install(self, plans: list[PlannedProfile], number: int) -> bool:

@@ -46,7 +46,9 @@ class ReplayMonitor:
         self._recent: deque[bool] = deque(maxlen=tuning.RECENT_ITERATIONS)
         self._good = 0  # successive iterations that were served well
         self._credit = float(tuning.MOST_LESSONS)  # plans that may be made at once
-        self._growths = 0
+        self._growths = 0  # each a little larger than the iteration before
+        self._requested = 0  # bytes, by the last iteration
+        self._rising = False
         self._disorder = 0  # grows with iterations whose requests no plan expects
         self._orderly = True
         self.completing: PlannedProfile | None = None
@@ -69,6 +71,9 @@ class ReplayMonitor:
 
     def judge(self, statistics: IterationStatistics, grown: bool) -> bool:
         """Whether an iteration was served well; good ones earn credit for lessons."""
+        requested = statistics.bytes_requested
+        self._rising = self._requested >= tuning.RISING_SHARE * requested
+        self._requested = requested
         if not statistics.misses["no_arena"]:  # without one nothing was wasted
             served = statistics.hit_bytes_rate >= tuning.WORTHWHILE_SHARE
             planned = statistics.hits + statistics.misses["persistent"]
@@ -79,8 +84,8 @@ class ReplayMonitor:
         if self._disorder in (0, tuning.MOST_DISORDER // 2):
             self._orderly = self._disorder == 0
         good = statistics.hit_bytes_rate >= tuning.GOOD_SHARE and not grown
-        if good:
-            self._credit = min(tuning.MOST_LESSONS, self._credit + tuning.LESSON_EARNED)
+        earned = tuning.LESSON_EARNED if good else tuning.LESSON_EARNED_ANYWAY
+        self._credit = min(tuning.MOST_LESSONS, self._credit + earned)
         return good
 
     @property
@@ -111,8 +116,6 @@ class ReplayMonitor:
         """Plans again from the iteration that has just ended, if it has something to teach."""
         if not self._watching or self._recognised(statistics) or self._credit < 1:
             return False
-        if not self._orderly:
-            return False  # what comes next will be as unlike this as this is unlike the plans
         iterations = [] if self._engine.recording_truncated else split(self._engine.events())
         if not iterations:
             return False
@@ -122,13 +125,13 @@ class ReplayMonitor:
             iterations[-1],
             statistics.plan,
             planning=self._state.planning,
-            headroom=tuning.HEADROOM if self._growths >= tuning.GROWTHS_WITHOUT_HEADROOM else 0.0,
+            headroom=tuning.HEADROOM if self._rises_steadily else 0.0,
         )
         if lesson is None or not installer.affordable(lesson.plans):
             return False
         self._credit -= 1
         self._state.replans += 1
-        self._growths += lesson.grown > 0
+        self._growths += lesson.grown > 0 and self._rising
         new = lesson.plans[lesson.number]
         profile = new.profile
         assert profile is not None
@@ -187,14 +190,19 @@ class ReplayMonitor:
         for ordinal, larger in grown:
             size[ordinal] = max(size[ordinal], larger)
         self._state.replans += 1
-        self._growths += 1
-        if self._growths > tuning.GROWTHS_WITHOUT_HEADROOM:
+        self._growths += self._rising
+        if self._rises_steadily:
             # Lengths that rise step by step would be planned again at every step.
             size = np.where(profile.varying, size + (size * tuning.HEADROOM).astype(np.int64), size)
         if not self._installer.replan(profile.widened(size), number):
             return False
         self.restart()
         return True
+
+    @property
+    def _rises_steadily(self) -> bool:
+        """Whether each length is a little longer than the one before."""
+        return self._rising and self._growths >= tuning.GROWTHS_WITHOUT_HEADROOM
 
     def _recognised(self, statistics: IterationStatistics) -> bool:
         """Whether the requests were those of the plan: then nothing can be learned from them."""
@@ -204,9 +212,5 @@ class ReplayMonitor:
 
 
 def _disorderly(statistics: IterationStatistics) -> bool:
-    """Whether sizes seem to depend on data: longer sequences make nearly all requests too large."""
-    misses, requests = statistics.misses, statistics.requests
-    some_larger = (
-        misses["too_large"] > tuning.LARGER_SHARE * requests and 2 * statistics.hits > requests
-    )
-    return misses["unknown"] > tuning.STRANGE_SHARE * requests or some_larger
+    """Whether the program has left its plans, and not only for larger sizes."""
+    return statistics.misses["unknown"] > tuning.STRANGE_SHARE * statistics.requests

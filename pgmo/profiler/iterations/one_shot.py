@@ -9,8 +9,6 @@ alive. Later, when a program comes to another sequence length and asks for other
 structures that are known already tell that, so it can be planned at once.
 """
 
-from dataclasses import replace
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -88,26 +86,6 @@ def profile_iteration(iteration: Iteration, known: Profile, requests: Iteration)
         tags=known.tags,
         meta=known.meta,
     )
-
-
-def widen(known: Profile, iteration: Iteration, headroom: float = 0.0) -> Profile:
-    """The same structure at the larger of both sizes of each request, and of both lifetimes.
-
-    Args:
-        known: the profile so far.
-        iteration: an iteration with as many requests.
-        headroom: share by which varying requests that have grown are made larger still.
-    """
-    varying = known.varying | (known.size != iteration.size)
-    size = np.maximum(known.size, iteration.size)
-    grown = iteration.size > known.size
-    size = np.where(grown, size + (size * headroom).astype(np.int64), size)
-    own = iteration.gone - iteration.first
-    inside = (iteration.gone != ALIVE) & (own <= len(iteration)) & (known.end != NEVER)
-    end = known.end.copy()
-    end[inside] = np.maximum(end[inside], own[inside])
-    shared = known.shared | iteration.shared
-    return replace(known, size=size, end=end, varying=varying, shared=shared)
 
 
 def _pair_by_size(

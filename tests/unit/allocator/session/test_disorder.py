@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pytest
 
+from pgmo.allocator import tuning
 from pgmo.allocator.session.session import Session
 from pgmo.allocator.session.statistics import Phase
 from tests.unit.allocator.simulated import LAYERS, Loop, SimulatedAdapter, open_session, run
@@ -42,26 +43,21 @@ def another_structure(adapter: SimulatedAdapter, session: Session, number: int) 
 
 def test_iterations_that_are_all_different_are_not_all_learned(adapter):
     loop = Loop(adapter, LAYERS)
-    with open_session(adapter, patience=100) as session:
+    with open_session(adapter, patience=1000) as session:
         run(loop, session, 6)
-        noise = Noise(adapter, 8)
-        run(loop, session, 2, extra=noise)
-        assert session.summary().replans == 2  # they might be two new structures
-        run(loop, session, 10, extra=noise)
-        assert session.summary().replans == 2
-        assert session.phase is Phase.REPLAY
+        noise = Noise(adapter, 8, 1 << 14)
+        run(loop, session, 120, extra=noise)
+        assert session.summary().replans <= tuning.MOST_LESSONS + 120 * tuning.LESSON_EARNED_ANYWAY
 
 
 def test_lessons_go_on_when_order_returns(adapter):
     loop = Loop(adapter, LAYERS)
-    with open_session(adapter, patience=100) as session:
+    with open_session(adapter, patience=1000) as session:
         run(loop, session, 6)
-        disorderly(loop, session, 12)
-        before = session.summary().replans
+        disorderly(loop, session, 50)
         loop.drop()
-        another_structure(adapter, session, 0)
-        assert session.summary().replans == before
         run(loop, session, 8)
+        before = session.summary().replans
         loop.drop()
         another_structure(adapter, session, 1)
         another_structure(adapter, session, 1)

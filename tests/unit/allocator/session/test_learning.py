@@ -6,7 +6,6 @@ import pytest
 from pgmo.allocator.plans.conversions import requests_of
 from pgmo.allocator.plans.plan_set import PlannedProfile
 from pgmo.allocator.session.learning import (
-    envelope,
     is_planned,
     learn,
     merge,
@@ -122,13 +121,27 @@ def test_the_plan_that_served_it_is_the_one_that_grows():
     assert teach([short, long], recorded(81), followed=0).number == 0
 
 
-def test_an_iteration_that_should_have_fitted_gets_a_plan_of_its_own():
-    """It was served badly: its requests were taken for others, as their own sizes will not be."""
-    first = planned(4, 8)
-    lesson = teach([first], recorded(6))
-    assert lesson.number == 1
-    assert lesson.plans[0] is first
-    assert lesson.plans[1].plan.size.tolist() == recorded(6).size.tolist()
+def test_an_iteration_that_fits_teaches_nothing():
+    assert teach([planned(4, 8)], recorded(6)) is None
+
+
+def test_an_iteration_that_fits_may_teach_which_sizes_change_together():
+    """At the longest length two of them are alike."""
+    known = planned(4, 8)
+    alike = PlannedProfile(known.plan, known.profile, 0.0, np.zeros(8, np.uint32))
+    lesson = teach([alike], recorded(6))
+    (one,) = lesson.plans
+    assert one.plan.size.tolist() == known.plan.size.tolist()
+    assert len(np.unique(one.families)) == len(np.unique(recorded(6).size))
+    assert lesson.grown == 0
+
+
+def test_a_request_that_comes_in_between_gets_a_row_in_the_plan():
+    lesson = teach([planned(4, 8)], recorded(8, more=(48,)))
+    (one,) = lesson.plans
+    assert one.plan.size.tolist() == recorded(8, more=(48,)).size.tolist()
+    validate(one.plan)
+    assert teach(lesson.plans, recorded(8)) is None
 
 
 @pytest.mark.parametrize("followed", [0, 1, -1])
@@ -217,12 +230,6 @@ def test_merging_another_structure_adds_a_plan():
     plans, number = merge([first], planned(5, more=more).profile, recorded(5, more=more), HOW)
     assert (number, len(plans)) == (1, 2)
     assert plans[0] is first
-
-
-def test_the_envelope_has_the_larger_sizes_and_says_which_vary():
-    wide = envelope(planned(4).profile, planned(6).plan)
-    assert wide.size.tolist() == recorded(6).size.tolist()
-    assert wide.varying.tolist() == VARYING
 
 
 def test_shorter_members_of_a_structure_get_plans_of_their_own():

@@ -136,10 +136,11 @@ def test_growth_belongs_to_the_plan_that_outgrew(adapter, longer_first):
                     one(loop, scale)
             assert {len(planned.plan) for planned in session._lifecycle._plans.all} >= {10, 19}
             assert all(one.hit_rate == 1 for one in session.history[-40:])
-            # The second structure is learned at once at each of three lengths, and recorded once
-            # because of its gradients; each grows once.
+            # The second structure is learned at once at each of three lengths, and grows once, as
+            # the first does. It is recorded because of its gradients; once more, because its
+            # first iteration, which makes the optimizer's state, was taken for another structure.
             assert session.summary().replans <= 6
-            assert session.summary().recorded <= 4 + 5
+            assert session.summary().recorded <= 4 + 4 + 3
 
 
 def test_lengths_that_rise_step_by_step_are_not_planned_at_every_step(adapter):
@@ -175,7 +176,7 @@ def test_more_structures_than_plans_are_recorded_ever_more_rarely(adapter):
             for number in range(400):
                 with session.iteration():
                     loops[number % 7]()
-            assert session.summary().recorded < 100
+            assert session.summary().recorded < 120
             assert len(session.summary().notes) <= 20
 
 

@@ -1,13 +1,12 @@
 """Profiles of single iterations, from what is known of another structure of the same program."""
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pgmo.packing.planner import plan
 from pgmo.packing.validator import validate
-from pgmo.profiler.iterations.one_shot import profile_iteration, widen
+from pgmo.profiler.iterations.one_shot import profile_iteration
 from pgmo.profiler.profile import NEVER, Profile
 from pgmo.profiler.recording import make_events, split
 from pgmo.profiler.tag import Tag
@@ -141,30 +140,6 @@ def test_sizes_that_differ_vary_and_tags_are_carried_over():
     assert made.varying[[0, 2, 3]].tolist() == [False, False, True]
     assert made.tags == KNOWN.tags
     assert made.tag[[0, 2, 3]].tolist() == [0, -1, 0]
-
-
-def test_widen_takes_the_larger_size_and_the_later_end():
-    known = Profile.from_columns(size=[100, 96, 32], start=[0, 1, 2], end=[2, 3, 4], ticks=3)
-    larger = one(50, 200, 32, ("free", 0), ("free", 1))
-    made = widen(known, larger)
-    assert made.size.tolist() == [100, 200, 32]
-    assert made.end.tolist() == [3, 3, 4]
-    assert made.varying.tolist() == [True, True, False]
-    assert widen(known, larger, 0.5).size.tolist() == [100, 300, 32]  # headroom where it has grown
-
-
-def test_widen_knows_persistent_blocks_and_shared_ones():
-    known = Profile.from_columns(size=[64, 96], start=[0, 1], end=[NEVER, 2], ticks=2)
-    made = widen(known, one(64, ("free", 0), 96, ("shared", 1), ("free", 1)))
-    assert made.end.tolist() == [NEVER, 2]
-    assert made.shared.tolist() == [False, True]
-
-
-@pytest.mark.parametrize("headroom", [0.0, 0.25])
-def test_widen_ignores_frees_in_later_iterations(headroom):
-    first, _ = iterations([64, 96, ("free", 0)], [64, 32, ("free", 1)])
-    known = Profile.from_columns(size=[64, 96], start=[0, 1], end=[2, 3], ticks=2)
-    assert widen(known, first, headroom).end.tolist() == [2, 3]
 
 
 ACTIONS = st.lists(
