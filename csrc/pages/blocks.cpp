@@ -60,7 +60,7 @@ Address Space::allocate_anywhere(Bytes bytes, Stream stream) {
       block.address = choose(*addresses, bytes, tries, blocked);
       if (block.address != 0) {
         const Places under = places_under(block);
-        if (pool_.admit(under, stream, blocked)) {
+        if (pool_.admit(under, stream, blocked, Pool::Waits::kRatherElsewhere)) {
           if (!born(*addresses, block, stream)) {
             pool_.dismiss(under);
             return 0;

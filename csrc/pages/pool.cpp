@@ -117,7 +117,7 @@ void Pool::note_peak() noexcept {
 
 // --- a request that finds something missing ------------------------------------------------------
 
-bool Pool::admit(Places places, Stream stream, std::vector<Extent>& blocked) {
+bool Pool::admit(Places places, Stream stream, std::vector<Extent>& blocked, Waits waits) {
   needs_.clear();
   needs_.reserve(places.size());
   places_.clear();
@@ -126,11 +126,20 @@ bool Pool::admit(Places places, Stream stream, std::vector<Extent>& blocked) {
   found_ = 0;
   waits_ = {};
   bool all = true;
+  const bool elsewhere = waits == Waits::kRatherElsewhere && would_wait(places, stream) &&
+                         spares(places.size(), stream);
   for (std::size_t at = 0; at < places.size(); ++at) {
     Place& place = places[at];
     if (adopt(place)) {
       const Marks others = place.page->marks.elsewhere(stream);
       if (others.empty()) continue;
+      if (elsewhere && !clocks_.completed(others)) {
+        drop(place);
+        place.step = Step::kBlocked;
+        blocked.push_back({place.address, tuning_.page});
+        all = false;
+        continue;
+      }
       place.step = Step::kAwaitsOthers;
       if (!clocks_.completed(others)) waits_.add(others);
     } else if (place.page == nullptr || clocks_.completed(place.marks)) {
@@ -146,6 +155,14 @@ bool Pool::admit(Places places, Stream stream, std::vector<Extent>& blocked) {
   }
   if (!all) dismiss(places);
   return all;
+}
+
+bool Pool::would_wait(Places places, Stream stream) const noexcept {
+  for (std::size_t at = 0; at < places.size(); ++at) {
+    const Page* page = places[at].page;
+    if (page != nullptr && !clocks_.completed(page->marks.elsewhere(stream))) return true;
+  }
+  return false;
 }
 
 void Pool::dismiss(Places places) noexcept {

@@ -83,8 +83,12 @@ class Pool {
   // --- both are held -----------------------------------------------------------------------------
 
   // Begins what `provide` ends. False, and nothing has changed: some places are blocked. Throws
-  // std::bad_alloc, likewise. At most one request is in between.
-  bool admit(Places places, Stream stream, std::vector<Extent>& blocked);
+  // std::bad_alloc, likewise. At most one request is in between. Where the request may have other
+  // addresses, places whose last users it would wait for are blocked, too, if there are other pages
+  // for it: to wait is as safe, but streams that run side by side would no longer do so.
+  enum class Waits { kHere, kRatherElsewhere };
+  bool admit(Places places, Stream stream, std::vector<Extent>& blocked,
+             Waits waits = Waits::kHere);
 
   // Ends it without pages.
   void dismiss(Places places) noexcept;
@@ -114,9 +118,11 @@ class Pool {
   void drop(Place& place) noexcept;
   void become_idle(Page& page) noexcept;
   void undo(Place& place) noexcept;
+  bool would_wait(Places places, Stream stream) const noexcept;
 
   // supply.cpp
   std::size_t target() const noexcept;
+  bool spares(std::size_t count, Stream stream) const noexcept;
   bool find_pages(Stream stream) noexcept;
   std::size_t missing() const noexcept { return needs_.size() - found_; }
   void use_free() noexcept;

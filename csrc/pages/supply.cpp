@@ -21,6 +21,20 @@ std::size_t Pool::target() const noexcept {
   return most + (most * tuning_.slack + 999) / 1000;
 }
 
+// Whether `find_pages` would find so many without a wait, and no more would be occupied than ever
+// were: a page whose rest is left alone for a while must not cost one for good.
+bool Pool::spares(std::size_t count, Stream stream) const noexcept {
+  if (exact_ && occupied_ + count > highest_) return false;
+  const std::size_t most = std::min({target(), limit_, tuning_.most_pages});
+  std::size_t found = free_.size() + (most > held_ ? most - held_ : 0);
+  std::size_t looks = 0;
+  for (const Page* page = idle_.first(); page != nullptr && found < count; page = page->next) {
+    if (++looks > kMostLooks) break;
+    found += may_use(*page, stream, false);
+  }
+  return found >= count;
+}
+
 bool Pool::find_pages(Stream stream) noexcept {
   const auto from_idle = [&] {
     const std::size_t wanted = target();

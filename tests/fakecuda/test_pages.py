@@ -190,6 +190,32 @@ tell(count)
     assert broken == [0]
 
 
+def test_a_stream_goes_on_beside_one_that_uses_its_block():
+    elsewhere, waited, again = run(
+        """
+side = torch.cuda.Stream()
+with torch.cuda.stream(side):
+    first = block(1 / 4)
+at = first.data_ptr()
+hold(torch.cuda.current_stream())
+first.fill_(1)
+first.record_stream(torch.cuda.current_stream())
+del first
+with torch.cuda.stream(side):
+    second = block(1 / 4)
+    at_once = side.query()
+torch.cuda.synchronize()
+release(torch.cuda.current_stream())
+with torch.cuda.stream(side):
+    third = block(1 / 4)
+tell(second.data_ptr() != at, not at_once, third.data_ptr() == at)
+"""
+    )
+    assert elsewhere
+    assert not waited
+    assert again
+
+
 def test_what_a_graph_uses_stays_where_it_is():
     same, value = run(
         """

@@ -133,6 +133,42 @@ TEST(another_stream_waits_for_the_last_user) {
   f.device.synchronize();
 }
 
+TEST(nobody_waits_for_others_where_there_are_other_pages) {
+  PagesFixture f;
+  f.tuning.slack = 1000;  // as many pages again as are used
+  Space space(f.device, f.tuning);
+  const Address a = space.allocate(100, 0);
+  f.device.fill(0, {a, 512}, 1);
+  f.device.order(0, 3);
+  f.device.check(3, {a, 512}, 1);
+  CHECK(space.use_block(a, 3));
+  space.deallocate(a, 0);
+  const Address b = space.allocate(100, 0);
+  CHECK(b != a);
+  CHECK(f.device.page_at(b) != f.device.page_at(a));
+  CHECK_EQ(space.statistics().waits, 0u);
+  f.device.synchronize();
+  CHECK_EQ(space.allocate(100, 0), a);  // stream 3 is done
+  CHECK_EQ(space.statistics().held, f.pages(2));
+}
+
+TEST(who_would_occupy_more_pages_than_ever_waits_for_others) {
+  PagesFixture f;
+  f.tuning.slack = 1000;
+  Space space(f.device, f.tuning);
+  for (int time = 0; time < 7; ++time) {  // eight blocks fill a page
+    const Address gone = space.allocate(100, 0);
+    CHECK(space.allocate(100, 0) != 0);  // keeps the page for good
+    f.device.fill(0, {gone, 512}, 1);
+    f.device.order(0, 3);
+    f.device.check(3, {gone, 512}, 1);
+    CHECK(space.use_block(gone, 3));
+    space.deallocate(gone, 0);
+  }
+  CHECK_EQ(space.statistics().occupied, f.pages(1));
+  f.device.synchronize();
+}
+
 TEST(who_follows_a_block_that_others_use_waits_for_them) {
   PagesFixture f;
   Space space(f.device, f.tuning);
