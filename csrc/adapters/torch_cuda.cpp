@@ -84,8 +84,10 @@ int pgmo_serve_pages(int device, int on) {
   }
   try {
     const OnDevice on_device(device);
-    if (!adapter::open_pages(one, adapter::current_adapter()->upstream())) return 0;
-    (void)adapter::drop_cache_beneath(one, adapter::current_adapter()->upstream());
+    auto* upstream = adapter::current_adapter()->upstream();
+    if (!adapter::open_pages(one, upstream)) return 0;
+    adapter::heed_caching(upstream->isEnabled());
+    (void)adapter::drop_cache_beneath(one, upstream);
   } catch (const std::exception&) {
     return 0;
   }

@@ -193,6 +193,13 @@ class TorchCudaAdapter final : public CUDAAllocator {
     if (device >= 0 && device < kMostDevices) limit_pages(devices()[device], fraction);
   }
 
+  // Whoever switches caching off wants each block from the driver, as tools do that look for
+  // accesses beyond its end.
+  void enable(bool value) override {
+    upstream_->enable(value);
+    heed_caching(value);
+  }
+
   void enablePeerAccess(c10::DeviceIndex device, c10::DeviceIndex peer) override {
     upstream_->enablePeerAccess(device, peer);
     // Either may hold the memory that the other one reads.
@@ -236,6 +243,8 @@ class TorchCudaAdapter final : public CUDAAllocator {
   // nullptr: no session has asked for it.
   static Device* known_device(int index) {
     if (index < 0 || index >= kMostDevices) return nullptr;
+    if (!caching.load(std::memory_order_relaxed)) [[unlikely]]
+      return nullptr;
     Device& device = devices()[index];
     if (pages_everywhere.load(std::memory_order_relaxed) && !device.paged()) [[unlikely]]
       begin_pages(device);

@@ -8,6 +8,7 @@
 
 #pragma once
 
+#include <cstdlib>
 #include <string>
 #include <utility>
 
@@ -19,6 +20,17 @@ namespace {
 // Devices are given pages when they are first asked, as under torch's own call, where no session
 // says which.
 std::atomic<bool> pages_everywhere{false};
+
+// False: each block is to come from the driver, and nothing is served here.
+bool wants_caching() {
+  return std::getenv("PYTORCH_NO_CUDA_MEMORY_CACHING") == nullptr;
+}
+std::atomic<bool> caching{wants_caching()};
+
+// As torch.cuda.caching_allocator_enable says.
+void heed_caching(bool enabled) {
+  caching.store(enabled && wants_caching());
+}
 
 template <typename Allocator>
 void empty_cache(Allocator* allocator) {
@@ -76,6 +88,7 @@ bool open_pages(Device& device, CUDAAllocator* upstream) {
   if (const double fraction = upstream->getMemoryFraction(index); fraction < 1.0) {
     limit_pages(device, fraction);
   }
+  heed_caching(upstream->isEnabled());
   return device.pages() != nullptr;
 }
 

@@ -58,6 +58,28 @@ tell(whole, torch.cuda.max_memory_allocated())
     assert (whole, after) == (64 * MIB, 4 * MIB)
 
 
+@pytest.mark.parametrize("environment", [{}, {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}])
+def test_whoever_switches_caching_off_is_served_by_the_driver(environment):
+    held, back, again = run(
+        f"""
+torch.cuda.init()
+if {not environment}:
+    torch.cuda.caching_allocator_enable(False)
+single = block(2)
+held = used()
+del single
+back = used()
+if {not environment}:
+    torch.cuda.caching_allocator_enable(True)
+kept = block(2)
+tell(held, back, torch.cuda.memory_allocated())
+""",
+        **environment,
+    )
+    assert (held, back) == (2 * MIB, 0)
+    assert again == (0 if environment else 2 * MIB)
+
+
 def test_emptying_the_cache_returns_what_idles():
     before, after, living = run(
         """

@@ -50,6 +50,7 @@ _HAND_WRITTEN = {
     "emptyCache()": "emptyCache_all",
     "emptyCache(MempoolId_t)": "emptyCache_pool",
     "setMemoryFraction(double, DeviceIndex)": "setMemoryFraction",
+    "enable(bool)": "enable",
     "enablePeerAccess(DeviceIndex, DeviceIndex)": "enablePeerAccess",
 }
 _HAND_WRITTEN_NAMES = frozenset(signature.partition("(")[0] for signature in _HAND_WRITTEN)
