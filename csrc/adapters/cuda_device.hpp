@@ -58,7 +58,8 @@ struct Device {
   // Of the pages, once they have been opened; see torch_cuda_pages.hpp.
   std::atomic<pgmo_space*> space{nullptr};
   std::atomic<bool> serves_pages{false};  // requests go there
-  std::atomic<bool> limited{false};       // by a memory fraction, or by a session
+  std::atomic<bool> limited{false};       // by a session
+  std::atomic<double> fraction{-1};       // of the card's memory, as torch was told; -1: not yet
   std::unique_ptr<PageDevice> page_device;
 
   bool active() const {
@@ -222,6 +223,8 @@ int upstream_of(c10::DeleterFnPtr deleter) {
 
 // --- running out --------------------------------------------------------------------------------
 
+void share_fraction(Device& device, CUDAAllocator* upstream);  // in torch_cuda_pages.hpp
+
 // What an arena that lies idle holds can serve a request all the same, be it from an evaluation
 // between two steps. Not while a graph is captured: its addresses must stay what they are.
 bool relieve(Device& device) {
@@ -230,7 +233,9 @@ bool relieve(Device& device) {
   const bool yielded = device.connected() && api->yield_idle(device.engine) != 0;
   if (device.pages() == nullptr) return yielded;
   synchronize(device);  // pages go back only when nothing runs that uses them
-  return pages_api->give_back(device.pages(), ~uint64_t{0}) != 0 || yielded;
+  const bool released = pages_api->give_back(device.pages(), ~uint64_t{0}) != 0;
+  if (released) share_fraction(device, upstreams[0]);
+  return released || yielded;
 }
 
 // Torch's own text comes first: programs that look for the largest batch size match on it.

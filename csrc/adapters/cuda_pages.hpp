@@ -22,12 +22,16 @@
 
 namespace {
 
+// What else takes of the card's memory. Either may throw.
+struct Room {
+  std::function<bool(uint64_t bytes)> may_hold;  // so many bytes more
+  std::function<bool()> make;                    // true: there may be more now
+};
+
 class PageDevice {
  public:
-  // `make_room` is called when the card is full; true: there may be room now.
-  PageDevice(int index, StreamNumbers& streams, const ActivePools& pools,
-             std::function<bool()> make_room)
-      : index_(index), streams_(streams), pools_(pools), make_room_(std::move(make_room)) {}
+  PageDevice(int index, StreamNumbers& streams, const ActivePools& pools, Room room)
+      : index_(index), streams_(streams), pools_(pools), room_(std::move(room)) {}
 
   // The size of a page; 0: the device, its driver or its system has no virtual memory.
   uint64_t prepare() {
@@ -171,6 +175,15 @@ class PageDevice {
   }
 
   int create(uint64_t* page) {
+    try {
+      if (!room_.may_hold(page_) && !(room_.make() && room_.may_hold(page_))) return 0;
+      return create_within(page);
+    } catch (const std::exception&) {
+      return 0;
+    }
+  }
+
+  int create_within(uint64_t* page) {
     CUmemGenericAllocationHandle handle = 0;
     CUresult result = driver_->create(&handle, page_, &kind_, 0);
     if (result == CUDA_ERROR_NOT_PERMITTED || result == CUDA_ERROR_NOT_SUPPORTED) {
@@ -179,7 +192,7 @@ class PageDevice {
       kind_.allocFlags.gpuDirectRDMACapable = 0;
       result = driver_->create(&handle, page_, &kind_, 0);
     }
-    if (result == CUDA_ERROR_OUT_OF_MEMORY && make_room_()) {
+    if (result == CUDA_ERROR_OUT_OF_MEMORY && room_.make()) {
       result = driver_->create(&handle, page_, &kind_, 0);
     }
     *page = handle;
@@ -261,7 +274,7 @@ class PageDevice {
   const int index_;
   StreamNumbers& streams_;
   const ActivePools& pools_;
-  const std::function<bool()> make_room_;
+  const Room room_;
   const CudaDriver* driver_ = nullptr;
   CUmemAllocationProp kind_{};
   size_t page_ = 0;

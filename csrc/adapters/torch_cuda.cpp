@@ -86,6 +86,7 @@ int pgmo_serve_pages(int device, int on) {
     const OnDevice on_device(device);
     auto* upstream = adapter::current_adapter()->upstream();
     if (!adapter::open_pages(one, upstream)) return 0;
+    one.fraction.store(adapter::fraction_of(one, upstream));
     adapter::heed_caching(upstream->isEnabled());
     (void)adapter::drop_cache_beneath(one, upstream);
   } catch (const std::exception&) {
@@ -105,11 +106,9 @@ int pgmo_limit_pages(int device, uint64_t bytes, char* message, size_t capacity)
   return guarded(message, capacity, [&] {
     adapter::Device& one = adapter::device_at(device);
     if (one.pages() == nullptr) return;
-    auto* upstream = adapter::current_adapter()->upstream();
-    adapter::limit_pages(one, upstream->getMemoryFraction(static_cast<c10::DeviceIndex>(device)));
-    if (bytes == 0) return;
-    one.limited.store(true);
-    adapter::pages_api->limit(one.pages(), bytes);
+    adapter::limit_pages(one, one.fraction.load());
+    one.limited.store(bytes != 0);
+    if (bytes != 0) adapter::pages_api->limit(one.pages(), bytes);
   });
 }
 
@@ -145,7 +144,10 @@ int pgmo_uninstall(char* message, size_t capacity) {
       const std::lock_guard guard(device.mutex);
       if (!device.raw_slots.empty()) return;
     }
-    for (adapter::Device& device : adapter::devices()) adapter::remember_windows(device);
+    for (adapter::Device& device : adapter::devices()) {
+      adapter::remember_windows(device);
+      adapter::unshare_fraction(device, ours->upstream());
+    }
     c10::cuda::CUDACachingAllocator::allocator.store(ours->upstream());
     adapter::stored = false;
     ++adapter::absences;

@@ -190,7 +190,14 @@ class TorchCudaAdapter final : public CUDAAllocator {
 
   void setMemoryFraction(double fraction, c10::DeviceIndex device) override {
     upstream_->setMemoryFraction(fraction, device);
-    if (device >= 0 && device < kMostDevices) limit_pages(devices()[device], fraction);
+    if (device < 0 || device >= kMostDevices) return;
+    devices()[device].fraction.store(fraction);
+    limit_pages(devices()[device], fraction);
+  }
+
+  double getMemoryFraction(c10::DeviceIndex device) override {
+    if (device < 0 || device >= kMostDevices) return upstream_->getMemoryFraction(device);
+    return fraction_of(devices()[device], upstream_);
   }
 
   // Whoever switches caching off wants each block from the driver, as tools do that look for
@@ -213,6 +220,7 @@ class TorchCudaAdapter final : public CUDAAllocator {
 
   void beginAllocateToPool(c10::DeviceIndex device, c10::cuda::MempoolId_t pool,
                            std::function<bool(cudaStream_t)> filter) override {
+    if (device < kMostDevices) share_fraction(devices()[device], upstream_);
     upstream_->beginAllocateToPool(device, pool, filter);
     if (device < kMostDevices) devices()[device].pools.begin(pool, std::move(filter));
   }
@@ -254,15 +262,16 @@ class TorchCudaAdapter final : public CUDAAllocator {
   static void begin_pages(Device& device);
 
   // A slot or a block of a window; nullptr: the allocator beneath is to be asked.
-  static void* own_block(Device& device, size_t bytes, uint32_t stream) {
+  void* own_block(Device& device, size_t bytes, uint32_t stream) const {
     const bool active = device.active();
     if (active || device.deferred.any_waiting()) [[likely]] {
       if (void* slot = slot_for(device, bytes, stream)) return slot;
     }
     if (!device.paged()) return nullptr;
     void* block = block_for(device, bytes, stream);
-    if (block == nullptr && device.limited.load(std::memory_order_relaxed)) {
-      throw_beyond_limit(device, bytes);
+    if (block == nullptr) {
+      if (device.limited.load(std::memory_order_relaxed)) throw_beyond_limit(device, bytes);
+      share_fraction(device, upstream_);
     }
     if (block != nullptr && active) (void)api->adopt(device.engine, block, bytes, stream);
     return block;

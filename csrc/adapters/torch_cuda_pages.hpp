@@ -55,15 +55,69 @@ bool drop_cache_beneath(Device& device, CUDAAllocator* upstream) {
   return unused() < before;
 }
 
-// No more pages than this share of the card, as torch.cuda.set_per_process_memory_fraction wants
-// it.
-void limit_pages(Device& device, double fraction) {
+uint64_t bytes_of_card(const Device& device) {
   size_t available = 0, total = 0;
   const OnDevice on(device.index);
-  if (device.pages() == nullptr || cudaMemGetInfo(&available, &total) != cudaSuccess) return;
+  if (cudaMemGetInfo(&available, &total) == cudaSuccess) return total;
+  (void)cudaGetLastError();
+  return 0;
+}
+
+// The share of the card's memory that torch.cuda.set_per_process_memory_fraction allows.
+double fraction_of(Device& device, CUDAAllocator* upstream) {
+  if (const double known = device.fraction.load(); known >= 0) return known;
+  return upstream->getMemoryFraction(static_cast<c10::DeviceIndex>(device.index));
+}
+
+uint64_t held_beneath(const Device& device, CUDAAllocator* upstream) {
+  const auto stats = upstream->getDeviceStats(static_cast<c10::DeviceIndex>(device.index));
+  return static_cast<uint64_t>(stats.reserved_bytes[0].current);
+}
+
+uint64_t held_in_pages(const Device& device) {
+  if (device.pages() == nullptr) return 0;
+  pgmo_pages_statistics now;
+  pages_api->statistics(device.pages(), &now);
+  return now.held_bytes;
+}
+
+bool limits(double fraction) {
+  return fraction >= 0 && fraction < 1.0;  // it may be unknown
+}
+
+void limit_pages(Device& device, double fraction) {
+  if (device.pages() == nullptr) return;
+  const uint64_t total = bytes_of_card(device);
+  if (total == 0) return;
   const auto share = static_cast<uint64_t>(fraction * static_cast<double>(total));
-  device.limited.store(fraction < 1.0, std::memory_order_relaxed);
-  pages_api->limit(device.pages(), fraction < 1.0 ? share : ~uint64_t{0});
+  pages_api->limit(device.pages(), limits(fraction) ? share : ~uint64_t{0});
+}
+
+// Whether so many bytes more are within the fraction, which is one for the pages and what lies
+// beneath.
+bool may_hold(Device& device, CUDAAllocator* upstream, uint64_t more) {
+  const double fraction = device.fraction.load();
+  if (!limits(fraction)) return true;
+  const auto share = static_cast<uint64_t>(fraction * static_cast<double>(bytes_of_card(device)));
+  return held_in_pages(device) + held_beneath(device, upstream) + more <= share;
+}
+
+// Leaves to the allocator beneath what the pages do not hold of the fraction. It says so itself,
+// then, when there is no more; and it may still find something, in a pool that others may use.
+void share_fraction(Device& device, CUDAAllocator* upstream) {
+  const double fraction = device.fraction.load();
+  if (device.pages() == nullptr || !limits(fraction)) return;
+  const auto total = static_cast<double>(bytes_of_card(device));
+  if (total == 0) return;
+  const double rest = fraction - static_cast<double>(held_in_pages(device)) / total;
+  upstream->setMemoryFraction(std::max(rest, 0.0), static_cast<c10::DeviceIndex>(device.index));
+}
+
+// The adapter is about to be taken away: the fraction is again that of the allocator beneath alone.
+void unshare_fraction(Device& device, CUDAAllocator* upstream) {
+  const double fraction = device.fraction.exchange(-1);
+  if (device.pages() == nullptr || !limits(fraction)) return;
+  upstream->setMemoryFraction(fraction, static_cast<c10::DeviceIndex>(device.index));
 }
 
 // False: this device has no virtual memory, or torch is to use the driver's own pool.
@@ -71,23 +125,17 @@ bool open_pages(Device& device, CUDAAllocator* upstream) {
   const std::lock_guard guard(device.mutex);
   if (device.page_device != nullptr) return device.pages() != nullptr;
   if (pages_api == nullptr || upstream->name() == "cudaMallocAsync") return false;
-  device.page_device =
-      std::make_unique<PageDevice>(device.index, device.streams, device.pools, [&device] {
-        try {
-          return drop_cache_beneath(device, upstreams[0]);
-        } catch (const std::exception&) {
-          return false;
-        }
-      });
+  device.page_device = std::make_unique<PageDevice>(
+      device.index, device.streams, device.pools,
+      Room{.may_hold = [&device](uint64_t bytes) { return may_hold(device, upstreams[0], bytes); },
+           .make = [&device] { return drop_cache_beneath(device, upstreams[0]); }});
   const uint64_t page = device.page_device->prepare();
   if (page == 0) return false;
   const pgmo_pages_device table = device.page_device->table();
   const bool aliases = device.page_device->aliases_hold();
   device.space.store(pages_api->open(&table, page, aliases), std::memory_order_release);
-  const auto index = static_cast<c10::DeviceIndex>(device.index);
-  if (const double fraction = upstream->getMemoryFraction(index); fraction < 1.0) {
-    limit_pages(device, fraction);
-  }
+  device.fraction.store(fraction_of(device, upstream));
+  limit_pages(device, device.fraction.load());
   heed_caching(upstream->isEnabled());
   return device.pages() != nullptr;
 }
@@ -131,8 +179,7 @@ void remember_windows(Device& device) {
     TORCH_CHECK_WITH(OutOfMemoryError, false, "CUDA out of memory. Tried to allocate ", size(bytes),
                      ". GPU ", device.index, " has a total capacity of ", size(total), " of which ",
                      size(available),
-                     " is free. This process may use no more: its "
-                     "memory fraction or its limit is reached.");
+                     " is free. The session may use no more: its limit is reached.");
   } catch (const c10::OutOfMemoryError& error) {
     throw_out_of_memory(device, error);
   }

@@ -116,6 +116,63 @@ tell(said, used())
     assert held <= 256 * MIB
 
 
+def test_a_fraction_is_one_for_pages_and_pools():
+    said, served, held, fraction = run(
+        """
+torch.cuda.set_per_process_memory_fraction(0.25)
+pool, spare = torch.cuda.MemPool(), torch.cuda.MemPool(use_on_oom=True)
+with torch.cuda.use_mem_pool(pool):
+    first = block(100)
+with torch.cuda.use_mem_pool(spare):
+    second = block(100)
+at = second.data_ptr()
+del second
+said = []
+for size in (100, 110):
+    try:
+        said.append(block(size).data_ptr() == at)
+    except torch.OutOfMemoryError as error:
+        said.append(str(error))
+kept = block(40)  # pages
+try:
+    with torch.cuda.use_mem_pool(pool):
+        block(60)
+except torch.OutOfMemoryError:
+    said.append("refused")
+tell(said[1], (said[0], said[2]), used(), torch.cuda.get_per_process_memory_fraction())
+""",
+        FAKECUDA_BYTES=str(1024 * MIB),
+    )
+    assert said.startswith("CUDA out of memory. Tried to allocate 110.00 MiB")
+    assert served == [True, "refused"]
+    assert held <= 256 * MIB
+    assert fraction == 0.25
+
+
+def test_a_fraction_outlasts_a_session():
+    fractions, served = run_program(
+        """
+import json, pgmo, torch
+before = torch.empty(1, device="cuda")
+torch.cuda.set_per_process_memory_fraction(0.5)
+with pgmo.optimize(device="cuda"):
+    kept = [torch.empty(100 << 20, dtype=torch.uint8, device="cuda") for _ in range(5)]
+    try:
+        torch.empty(100 << 20, device="cuda")
+    except torch.OutOfMemoryError:
+        pass
+    inside = torch.cuda.get_per_process_memory_fraction()
+del kept
+after = torch.empty(500 << 20, dtype=torch.uint8, device="cuda")
+print(json.dumps([(inside, torch.cuda.get_per_process_memory_fraction()), len(after) >> 20]))
+""",
+        PYTHONPATH=str(ROOT),
+        FAKECUDA_BYTES=str(1024 * MIB),
+    )
+    assert fractions == [0.5, 0.5]
+    assert served == 500
+
+
 def test_a_full_card_is_told_in_torchs_words():
     said, again = run(
         """

@@ -50,6 +50,7 @@ _HAND_WRITTEN = {
     "emptyCache()": "emptyCache_all",
     "emptyCache(MempoolId_t)": "emptyCache_pool",
     "setMemoryFraction(double, DeviceIndex)": "setMemoryFraction",
+    "getMemoryFraction(DeviceIndex)": "getMemoryFraction",
     "enable(bool)": "enable",
     "enablePeerAccess(DeviceIndex, DeviceIndex)": "enablePeerAccess",
 }
