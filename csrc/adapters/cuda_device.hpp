@@ -40,6 +40,13 @@ constexpr int kMostUpstreams = 4;
 const pgmo_engine_api* api = nullptr;
 const pgmo_pages_api* pages_api = nullptr;
 
+// Of what the pages have done, what came before the last reset of torch's statistics.
+struct Accumulated {
+  std::atomic<int64_t> bytes{0}, freed_bytes{0};
+  std::atomic<int64_t> blocks{0}, freed_blocks{0};
+  std::atomic<int64_t> creates{0}, releases{0};
+};
+
 // What is kept of one device. Never destroyed.
 struct Device {
   int index = 0;
@@ -60,6 +67,7 @@ struct Device {
   std::atomic<bool> serves_pages{false};  // requests go there
   std::atomic<bool> limited{false};       // by a session
   std::atomic<double> fraction{-1};       // of the card's memory, as torch was told; -1: not yet
+  Accumulated before_reset;
   std::unique_ptr<PageDevice> page_device;
 
   bool active() const {

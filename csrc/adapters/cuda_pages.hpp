@@ -33,6 +33,8 @@ class PageDevice {
   PageDevice(int index, StreamNumbers& streams, const ActivePools& pools, Room room)
       : index_(index), streams_(streams), pools_(pools), room_(std::move(room)) {}
 
+  uint64_t page() const { return page_; }
+
   // The size of a page; 0: the device, its driver or its system has no virtual memory.
   uint64_t prepare() {
     driver_ = CudaDriver::get();

@@ -124,6 +124,7 @@ int pgmo_install(char* message, size_t capacity) {
     adapter::TorchCudaAdapter* ours = adapter::current_adapter();
     if (c10::cuda::CUDACachingAllocator::get() == ours) return;
     c10::cuda::CUDACachingAllocator::allocator.store(ours);
+    c10::SetAllocator(c10::DeviceType::CUDA, ours);
     adapter::stored = true;
     adapter::left_beneath = false;
   });
@@ -149,6 +150,7 @@ int pgmo_uninstall(char* message, size_t capacity) {
       adapter::unshare_fraction(device, ours->upstream());
     }
     c10::cuda::CUDACachingAllocator::allocator.store(ours->upstream());
+    c10::SetAllocator(c10::DeviceType::CUDA, ours->upstream());
     adapter::stored = false;
     ++adapter::absences;
   });

@@ -188,6 +188,11 @@ class TorchCudaAdapter final : public CUDAAllocator {
   }
 #endif
 
+  void resetAccumulatedStats(c10::DeviceIndex device) override {
+    upstream_->resetAccumulatedStats(device);
+    if (device >= 0 && device < kMostDevices) reset_accumulated(devices()[device]);
+  }
+
   void setMemoryFraction(double fraction, c10::DeviceIndex device) override {
     upstream_->setMemoryFraction(fraction, device);
     if (device < 0 || device >= kMostDevices) return;
@@ -205,6 +210,12 @@ class TorchCudaAdapter final : public CUDAAllocator {
   void enable(bool value) override {
     upstream_->enable(value);
     heed_caching(value);
+  }
+
+  // Once it is known that this allocator is the one in use: torch.accelerator asks another table.
+  void init(int count) override {
+    upstream_->init(count);
+    c10::SetAllocator(c10::DeviceType::CUDA, this);
   }
 
   void enablePeerAccess(c10::DeviceIndex device, c10::DeviceIndex peer) override {

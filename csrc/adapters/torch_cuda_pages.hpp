@@ -189,32 +189,71 @@ void remember_windows(Device& device) {
 
 using Stats = c10::CachingDeviceAllocator::DeviceStats;
 
+// What torch counts from its start or from the last reset on.
+struct Counts {
+  int64_t bytes, freed_bytes, blocks, freed_blocks, creates, releases;
+};
+
+Counts counts(const pgmo_pages_statistics& now) {
+  const auto ever = static_cast<int64_t>(now.allocated_bytes + now.live_slot_bytes);
+  const auto blocks = static_cast<int64_t>(now.allocations);
+  return {ever,
+          ever - static_cast<int64_t>(now.live_bytes + now.live_slot_bytes),
+          blocks,
+          blocks - static_cast<int64_t>(now.live_blocks),
+          static_cast<int64_t>(now.creates),
+          static_cast<int64_t>(now.releases)};
+}
+
+void reset_accumulated(Device& device) {
+  if (device.pages() == nullptr) return;
+  pgmo_pages_statistics now;
+  pages_api->statistics(device.pages(), &now);
+  const Counts all = counts(now);
+  Accumulated& before = device.before_reset;
+  before.bytes = all.bytes;
+  before.freed_bytes = all.freed_bytes;
+  before.blocks = all.blocks;
+  before.freed_blocks = all.freed_blocks;
+  before.creates = all.creates;
+  before.releases = all.releases;
+}
+
 // Adds what the pages have to what the allocator beneath says of itself.
 void add_pages(const Device& device, Stats& stats) {
   if (device.pages() == nullptr) return;
   pgmo_pages_statistics now;
   pages_api->statistics(device.pages(), &now);
   const auto live = static_cast<int64_t>(now.live_bytes + now.live_slot_bytes);
-  const auto ever = static_cast<int64_t>(now.allocated_bytes + now.live_slot_bytes);
+  const Counts all = counts(now);
+  const Accumulated& before = device.before_reset;
+  // Slots are counted while they live, so that what was may be more than what is.
+  const auto since = [](int64_t count, int64_t earlier) {
+    return std::max<int64_t>(count - earlier, 0);
+  };
   const auto add = [](auto& levels, int64_t current, int64_t peak, int64_t in, int64_t out) {
-    auto& all = levels[0];  // of small and large blocks together
-    all.peak = std::max(all.peak, all.current + peak);
-    all.current += current;
-    all.allocated += in;
-    all.freed += out;
+    auto& sum = levels[0];  // of small and large blocks together
+    sum.peak = std::max(sum.peak, sum.current + peak);
+    sum.current += current;
+    sum.allocated += in;
+    sum.freed += out;
   };
   for (auto* levels : {&stats.allocated_bytes, &stats.active_bytes, &stats.requested_bytes}) {
-    add(*levels, live, static_cast<int64_t>(now.peak_live_bytes), ever, ever - live);
+    add(*levels, live, static_cast<int64_t>(now.peak_live_bytes), since(all.bytes, before.bytes),
+        since(all.freed_bytes, before.freed_bytes));
   }
-  for (auto* counts : {&stats.allocation, &stats.active}) {
+  for (auto* levels : {&stats.allocation, &stats.active}) {
     const auto blocks = static_cast<int64_t>(now.live_blocks);
-    const auto all = static_cast<int64_t>(now.allocations);
-    add(*counts, blocks, blocks, all, all - blocks);
+    add(*levels, blocks, blocks, since(all.blocks, before.blocks),
+        since(all.freed_blocks, before.freed_blocks));
   }
-  const auto held = static_cast<int64_t>(now.held_bytes);
-  add(stats.reserved_bytes, held, static_cast<int64_t>(now.peak_held_bytes), held, 0);
-  stats.num_device_alloc += static_cast<int64_t>(now.creates);
-  stats.num_device_free += static_cast<int64_t>(now.releases);
+  const int64_t created = since(all.creates, before.creates);
+  const int64_t released = since(all.releases, before.releases);
+  const auto page = static_cast<int64_t>(device.page_device->page());
+  add(stats.reserved_bytes, static_cast<int64_t>(now.held_bytes),
+      static_cast<int64_t>(now.peak_held_bytes), created * page, released * page);
+  stats.num_device_alloc += created;
+  stats.num_device_free += released;
 }
 
 }  // namespace

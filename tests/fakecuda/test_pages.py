@@ -58,6 +58,56 @@ tell(whole, torch.cuda.max_memory_allocated())
     assert (whole, after) == (64 * MIB, 4 * MIB)
 
 
+def test_sums_begin_anew_when_they_are_reset():
+    (counted,) = run(
+        """
+kept, gone = block(4), block(8)
+torch.cuda.reset_accumulated_memory_stats()
+def sums():
+    stats = torch.cuda.memory_stats()
+    return [stats[f"{name}.all.{what}"] for name in ("allocated_bytes", "allocation")
+            for what in ("current", "allocated", "freed")]
+counted = [sums()]
+del gone
+block(2)
+tell([*counted, sums()])
+"""
+    )
+    assert counted[0] == [12 * MIB, 0, 0, 2, 0, 0]
+    assert counted[1] == [4 * MIB, 2 * MIB, 10 * MIB, 1, 1, 2]
+
+
+@pytest.mark.parametrize("begin", ["", "pgmo.optimize(device='cuda').__enter__()"])
+def test_any_accelerators_functions_know_of_pages(begin):
+    before, after = run(
+        f"""
+{begin}
+kept, gone = block(6), block(50)
+del gone
+before = torch.accelerator.memory_allocated(), torch.accelerator.memory_reserved()
+torch.accelerator.empty_cache()
+tell(before, (torch.accelerator.memory_reserved(), used()))
+"""
+    )
+    assert before[0] == 6 * MIB
+    assert before[1] >= 56 * MIB
+    assert after == [6 * MIB, 6 * MIB]
+
+
+def test_after_a_session_an_accelerators_functions_are_torchs():
+    (allocated,) = run_program(
+        """
+import json, pgmo, torch
+with pgmo.optimize(device="cuda"):
+    inside = torch.empty(8 << 20, dtype=torch.uint8, device="cuda")
+after = torch.empty(4 << 20, dtype=torch.uint8, device="cuda")
+print(json.dumps([torch.accelerator.memory_allocated()]))
+""",
+        PYTHONPATH=str(ROOT),
+    )
+    assert allocated == 4 * MIB
+
+
 @pytest.mark.parametrize("environment", [{}, {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}])
 def test_whoever_switches_caching_off_is_served_by_the_driver(environment):
     held, back, again = run(

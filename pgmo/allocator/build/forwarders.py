@@ -49,9 +49,11 @@ _HAND_WRITTEN = {
     "resetPeakStats(DeviceIndex)": "resetPeakStats",
     "emptyCache()": "emptyCache_all",
     "emptyCache(MempoolId_t)": "emptyCache_pool",
+    "resetAccumulatedStats(DeviceIndex)": "resetAccumulatedStats",
     "setMemoryFraction(double, DeviceIndex)": "setMemoryFraction",
     "getMemoryFraction(DeviceIndex)": "getMemoryFraction",
     "enable(bool)": "enable",
+    "init(int)": "init",
     "enablePeerAccess(DeviceIndex, DeviceIndex)": "enablePeerAccess",
 }
 _HAND_WRITTEN_NAMES = frozenset(signature.partition("(")[0] for signature in _HAND_WRITTEN)
