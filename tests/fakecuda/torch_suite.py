@@ -1,0 +1,229 @@
+"""Runs PyTorch's own allocator tests on the stub, plainly and under pgmo, and compares.
+
+    build/fakecuda/run PYTHON tests/fakecuda/torch_suite.py test_cuda.py
+    build/fakecuda/run PYTHON tests/fakecuda/torch_suite.py test_cuda.py --mode session -k record
+
+The file is PyTorch's `test/test_cuda.py` of the version that is installed. It is not in its wheel,
+nor in this repository; its imports want `expecttest` and `psutil`. Each test has a process of its
+own, forked from one that has imported everything, so that a crash is one test's.
+
+    plain      PyTorch's own allocator. What fails here wants a GPU, and is not asked again
+    plugin     torch.cuda.memory.change_current_allocator(pgmo.torch_allocator())
+    session    pgmo.optimize() around the test
+    step       the same, and the test is an iteration
+
+Delays are real as far as order goes: `torch.cuda._sleep` holds the stream until it is waited for.
+Tests of optimizers are left out. Exit code 1: a test fails under pgmo that is not in `EXPECTED`.
+"""
+
+import argparse
+import ctypes
+import importlib.util
+import json
+import os
+import select
+import signal
+import sys
+import time
+import traceback
+import unittest
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+MODES = ("plain", "plugin", "session", "step")
+
+TIME_LIMIT = 120
+"""Seconds for one test: a deadlock is a failure like any other."""
+
+_HISTORY = "PyTorch's memory history and snapshots do not know what is served from pages"
+
+EXPECTED = {
+    **dict.fromkeys(
+        (
+            "test_cpp_memory_snapshot_pickle",
+            "test_cycles",
+            "test_memory_plots",
+            "test_memory_plots_free_segment_stack",
+            "test_memory_plots_free_stack",
+            "test_memory_plots_history_context",
+            "test_memory_snapshot",
+            "test_memory_snapshot_script",
+            "test_memory_snapshot_skip_actions",
+            "test_memory_snapshot_with_cpp",
+            "test_mempool_ctx_multithread",
+            "test_mempool_empty_cache",
+            "test_mempool_expandable",
+        ),
+        _HISTORY,
+    ),
+    "test_allocator_settings": "roundup_power2_divisions is for the blocks of PyTorch's allocator",
+}
+"""What fails under pgmo alone, and why."""
+
+Outcome = tuple[str, str]
+
+
+def main() -> None:
+    """Runs the tests in all modes."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("file", type=Path, help="PyTorch's test_cuda.py")
+    parser.add_argument("-k", dest="part", default="", help="only tests with this in their names")
+    parser.add_argument("--mode", choices=MODES[1:], action="append", help="only these, and plain")
+    parser.add_argument("--conf", default="", help="PYTORCH_CUDA_ALLOC_CONF, in all modes")
+    parser.add_argument("--out", type=Path, help="JSON: every test's outcome in every mode")
+    arguments = parser.parse_args()
+    if arguments.conf:
+        os.environ["PYTORCH_CUDA_ALLOC_CONF"] = arguments.conf
+    outcomes: dict[str, dict[str, Outcome]] = {}
+    wanted: list[str] | None = None
+    for mode in ("plain", *(arguments.mode or MODES[1:])):
+        found = in_child(partial(run_mode, arguments.file, mode, arguments.part, wanted))
+        if isinstance(found, str):
+            sys.exit(f"{mode}: {found}")
+        for name, outcome in found:
+            outcomes.setdefault(name, {})[mode] = outcome
+        if wanted is None:
+            wanted = [name for name, outcome in found if outcome[0] == "pass"]
+        print(f"{mode:8} {dict(Counter(outcome[0] for _, outcome in found))}", flush=True)
+    if arguments.out:
+        arguments.out.write_text(json.dumps(outcomes, indent=1))
+    sys.exit(tell_differences(outcomes))
+
+
+def tell_differences(outcomes: dict[str, dict[str, Outcome]]) -> bool:
+    """Prints what fails under pgmo alone; true where that was not expected."""
+    surprising = False
+    for name, of_modes in outcomes.items():
+        expected = EXPECTED.get(name.rpartition(".")[2])
+        for mode, (outcome, why) in of_modes.items():
+            if mode != "plain" and outcome != "pass":
+                surprising = surprising or expected is None
+                print(f"{mode:8} {outcome:5} {name}: {expected or why}")
+    return surprising
+
+
+def in_child(work: Callable[[Callable[[Any], None]], None], limit: float | None = None) -> Any:
+    """What the function sends, from a process of its own; a string says how that ended."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        try:
+            with os.fdopen(writer, "w") as answer:
+                work(partial(json.dump, fp=answer))
+        except BaseException:
+            traceback.print_exc()
+        sys.stdout.flush()
+        os._exit(0)
+    os.close(writer)
+    deadline = None if limit is None else time.monotonic() + limit
+    parts = []
+    while True:
+        rest = None if deadline is None else max(0.0, deadline - time.monotonic())
+        if not select.select([reader], [], [], rest)[0]:
+            os.kill(child, signal.SIGKILL)
+            break
+        if not (part := os.read(reader, 1 << 20)):
+            break
+        parts.append(part)
+    os.close(reader)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return json.loads(b"".join(parts)) if parts else f"it ended with {status}"
+
+
+def run_mode(
+    file: Path, mode: str, part: str, wanted: list[str] | None, send: Callable[[Any], None]
+) -> None:
+    """Sends the outcome of each test of the file."""
+    import torch
+
+    if mode == "plugin":
+        import pgmo
+
+        torch.cuda.memory.change_current_allocator(pgmo.torch_allocator())
+    prepare(torch)
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[file.stem] = module
+    spec.loader.exec_module(module)
+    assert torch.cuda.memory_reserved() == 0, "a child has no use for its parent's memory"
+    vars(module).pop("load_tests", None)
+    outcomes = []
+    for test in flat(unittest.TestLoader().loadTestsFromModule(module)):
+        name = test.id().partition(".")[2]
+        if part in name and (wanted is None or name in wanted):
+            found = in_child(partial(run_test, test, mode), TIME_LIMIT)
+            outcomes.append((name, ("crash", found) if isinstance(found, str) else found))
+    send(outcomes)
+
+
+def flat(suite: unittest.TestSuite) -> Iterator[unittest.TestCase]:
+    """The tests of a suite of suites."""
+    for one in suite:
+        if isinstance(one, unittest.TestSuite):
+            yield from flat(one)
+        else:
+            yield one
+
+
+def prepare(torch: Any) -> None:
+    """What the stub needs: no cuDNN, delays that hold, CUDA before a fork and nothing taken."""
+    import torch.testing._internal.common_cuda as common_cuda
+    import torch.testing._internal.common_device_type as common_device_type
+    import torch.testing._internal.common_utils as common
+
+    from pgmo.rehearsal import control
+
+    torch._C._set_cudnn_enabled(False)
+    torch.cuda._is_in_bad_fork = lambda: False
+    torch.cuda._sleep = lambda _: control.hold(torch.cuda.current_stream())
+    common.get_cycles_per_ms = lambda: 1000.0
+    # These would take memory while the file is imported.
+    torch.cuda.is_bf16_supported = lambda *_, **__: True
+    common_cuda.TEST_CUDNN = False
+    common_device_type.instantiate_device_type_tests = lambda *_, **__: None
+    torch.cuda.init()
+
+
+def run_test(test: unittest.TestCase, mode: str, send: Callable[[Outcome], None]) -> None:
+    """Sends how the test ended, and why."""
+    silence = os.open(os.devnull, os.O_WRONLY)
+    for stream in (1, 2):
+        os.dup2(silence, stream)
+    result = unittest.TestResult()
+    ctypes.CDLL(os.environ["PGMO_FAKECUDA"]).cudaGetLastError()  # what a refused call has left
+    try:
+        with ExitStack() as stack:
+            if mode in ("session", "step"):
+                import pgmo
+
+                session = stack.enter_context(pgmo.optimize())
+                if mode == "step":
+                    stack.enter_context(session.iteration())
+            test.run(result)
+    except Exception:
+        send(("error", reason(traceback.format_exc())))
+        return
+    wrong = [text for _, text in result.errors + result.failures]
+    if wrong:
+        send(("fail", reason(wrong[0])))
+    else:
+        send(("skip", result.skipped[0][1]) if result.skipped else ("pass", ""))
+
+
+def reason(text: str) -> str:
+    """Where a traceback ends, and what it says."""
+    lines = [line for line in text.partition("\nTo execute this test")[0].splitlines() if line]
+    places = [line.strip() for line in lines if line.startswith("  File")]
+    said = [line for line in lines if not line.startswith(" ")][1:]
+    return f"{places[-1].rpartition(', in ')[0]}: {' '.join(said)}" if places else text
+
+
+if __name__ == "__main__":
+    main()
