@@ -87,7 +87,6 @@ int pgmo_serve_pages(int device, int on) {
     auto* upstream = adapter::current_adapter()->upstream();
     if (!adapter::open_pages(one, upstream)) return 0;
     one.fraction.store(adapter::fraction_of(one, upstream));
-    adapter::heed_caching(upstream->isEnabled());
     (void)adapter::drop_cache_beneath(one, upstream);
   } catch (const std::exception&) {
     return 0;
@@ -123,6 +122,7 @@ int pgmo_install(char* message, size_t capacity) {
   return guarded(message, capacity, [&] {
     adapter::TorchCudaAdapter* ours = adapter::current_adapter();
     if (c10::cuda::CUDACachingAllocator::get() == ours) return;
+    adapter::heed_caching_of(ours->upstream());
     c10::cuda::CUDACachingAllocator::allocator.store(ours);
     c10::SetAllocator(c10::DeviceType::CUDA, ours);
     adapter::stored = true;

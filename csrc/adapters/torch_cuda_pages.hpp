@@ -27,9 +27,18 @@ bool wants_caching() {
 }
 std::atomic<bool> caching{wants_caching()};
 
-// As torch.cuda.caching_allocator_enable says.
+// As torch.cuda.caching_allocator_enable says, and has said to the allocator beneath.
 void heed_caching(bool enabled) {
   caching.store(enabled && wants_caching());
+}
+void heed_caching_of(CUDAAllocator* upstream) {
+  bool enabled = true;
+  try {
+    enabled = upstream->isEnabled();
+  } catch (const std::exception&) {
+    // An allocator that cannot be asked.
+  }
+  heed_caching(enabled);
 }
 
 template <typename Allocator>
@@ -136,7 +145,6 @@ bool open_pages(Device& device, CUDAAllocator* upstream) {
   device.space.store(pages_api->open(&table, page, aliases), std::memory_order_release);
   device.fraction.store(fraction_of(device, upstream));
   limit_pages(device, device.fraction.load());
-  heed_caching(upstream->isEnabled());
   return device.pages() != nullptr;
 }
 

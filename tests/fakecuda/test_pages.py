@@ -130,6 +130,26 @@ tell(held, back, torch.cuda.memory_allocated())
     assert again == (0 if environment else 2 * MIB)
 
 
+@pytest.mark.parametrize("pages", [True, False])
+def test_a_session_heeds_that_caching_was_off_before(pages):
+    (held,) = run_program(
+        f"""
+import json, pgmo, torch
+from pgmo.rehearsal import control
+torch.cuda.init()
+before = control.used()
+torch.cuda.caching_allocator_enable(False)
+with pgmo.optimize(device="cuda", pages={pages}) as session:
+    for _ in range(6):
+        with session.iteration():
+            torch.empty(8 << 20, dtype=torch.uint8, device="cuda")
+    print(json.dumps([control.used() - before]))
+""",
+        PYTHONPATH=str(ROOT),
+    )
+    assert held == 0
+
+
 def test_emptying_the_cache_returns_what_idles():
     before, after, living = run(
         """
