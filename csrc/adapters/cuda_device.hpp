@@ -47,6 +47,19 @@ struct Accumulated {
   std::atomic<int64_t> creates{0}, releases{0};
 };
 
+// The share of the card's memory that torch was told to keep to, which is one for the pages and
+// what lies beneath.
+struct Fraction {
+  bool limits() const {
+    const double now = whole.load();
+    return now >= 0 && now < 1.0;
+  }
+
+  std::atomic<double> whole{-1};  // -1: not known
+  std::mutex mutex;               // of what follows, and while either is set
+  double beneath = -1;            // what the allocator beneath was told
+};
+
 // What is kept of one device. Never destroyed.
 struct Device {
   int index = 0;
@@ -64,9 +77,10 @@ struct Device {
 
   // Of the pages, once they have been opened; see torch_cuda_pages.hpp.
   std::atomic<pgmo_space*> space{nullptr};
-  std::atomic<bool> serves_pages{false};  // requests go there
-  std::atomic<bool> limited{false};       // by a session
-  std::atomic<double> fraction{-1};       // of the card's memory, as torch was told; -1: not yet
+  std::atomic<bool> serves_pages{false};      // requests go there
+  uint64_t card = 0;                          // bytes; 0: not known
+  std::atomic<uint64_t> limit{~uint64_t{0}};  // bytes that a session may have in pages
+  Fraction fraction;
   Accumulated before_reset;
   std::unique_ptr<PageDevice> page_device;
 
@@ -231,7 +245,7 @@ int upstream_of(c10::DeleterFnPtr deleter) {
 
 // --- running out --------------------------------------------------------------------------------
 
-void share_fraction(Device& device, CUDAAllocator* upstream);  // in torch_cuda_pages.hpp
+bool share_fraction(Device& device, CUDAAllocator* upstream);  // in torch_cuda_pages.hpp
 
 // What an arena that lies idle holds can serve a request all the same, be it from an evaluation
 // between two steps. Not while a graph is captured: its addresses must stay what they are.
@@ -242,8 +256,7 @@ bool relieve(Device& device) {
   if (device.pages() == nullptr) return yielded;
   synchronize(device);  // pages go back only when nothing runs that uses them
   const bool released = pages_api->give_back(device.pages(), ~uint64_t{0}) != 0;
-  if (released) share_fraction(device, upstreams[0]);
-  return released || yielded;
+  return share_fraction(device, upstreams[0]) || released || yielded;
 }
 
 // Torch's own text comes first: programs that look for the largest batch size match on it.

@@ -86,7 +86,7 @@ int pgmo_serve_pages(int device, int on) {
     const OnDevice on_device(device);
     auto* upstream = adapter::current_adapter()->upstream();
     if (!adapter::open_pages(one, upstream)) return 0;
-    one.fraction.store(adapter::fraction_of(one, upstream));
+    adapter::learn_fraction(one, upstream);
     (void)adapter::drop_cache_beneath(one, upstream);
   } catch (const std::exception&) {
     return 0;
@@ -105,9 +105,8 @@ int pgmo_limit_pages(int device, uint64_t bytes, char* message, size_t capacity)
   return guarded(message, capacity, [&] {
     adapter::Device& one = adapter::device_at(device);
     if (one.pages() == nullptr) return;
-    adapter::limit_pages(one, one.fraction.load());
-    one.limited.store(bytes != 0);
-    if (bytes != 0) adapter::pages_api->limit(one.pages(), bytes);
+    one.limit.store(bytes != 0 ? bytes : ~uint64_t{0});
+    adapter::limit_pages(one);
   });
 }
 

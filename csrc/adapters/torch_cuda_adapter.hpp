@@ -194,15 +194,17 @@ class TorchCudaAdapter final : public CUDAAllocator {
   }
 
   void setMemoryFraction(double fraction, c10::DeviceIndex device) override {
-    upstream_->setMemoryFraction(fraction, device);
-    if (device < 0 || device >= kMostDevices) return;
-    devices()[device].fraction.store(fraction);
-    limit_pages(devices()[device], fraction);
+    if (device < 0 || device >= kMostDevices) {
+      upstream_->setMemoryFraction(fraction, device);
+    } else {
+      set_fraction(devices()[device], upstream_, fraction);
+    }
   }
 
   double getMemoryFraction(c10::DeviceIndex device) override {
-    if (device < 0 || device >= kMostDevices) return upstream_->getMemoryFraction(device);
-    return fraction_of(devices()[device], upstream_);
+    const bool known = device >= 0 && device < kMostDevices;
+    const double whole = known ? devices()[device].fraction.whole.load() : -1;
+    return whole >= 0 ? whole : upstream_->getMemoryFraction(device);
   }
 
   // Whoever switches caching off wants each block from the driver, as tools do that look for
@@ -232,9 +234,10 @@ class TorchCudaAdapter final : public CUDAAllocator {
 
   void beginAllocateToPool(c10::DeviceIndex device, c10::cuda::MempoolId_t pool,
                            std::function<bool(cudaStream_t)> filter) override {
-    if (device < kMostDevices) share_fraction(devices()[device], upstream_);
     upstream_->beginAllocateToPool(device, pool, filter);
-    if (device < kMostDevices) devices()[device].pools.begin(pool, std::move(filter));
+    if (device >= kMostDevices) return;
+    devices()[device].pools.begin(pool, std::move(filter));
+    (void)share_fraction(devices()[device], upstream_);  // no pages are made while a pool is active
   }
 
   void endAllocateToPool(c10::DeviceIndex device, c10::cuda::MempoolId_t pool) override {
@@ -282,8 +285,10 @@ class TorchCudaAdapter final : public CUDAAllocator {
     if (!device.paged()) return nullptr;
     void* block = block_for(device, bytes, stream);
     if (block == nullptr) {
-      if (device.limited.load(std::memory_order_relaxed)) throw_beyond_limit(device, bytes);
-      share_fraction(device, upstream_);
+      if (device.limit.load(std::memory_order_relaxed) != ~uint64_t{0}) {
+        throw_beyond_limit(device, bytes);
+      }
+      (void)share_fraction(device, upstream_);
     }
     if (block != nullptr && active) (void)api->adopt(device.engine, block, bytes, stream);
     return block;

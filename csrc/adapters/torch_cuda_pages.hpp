@@ -64,19 +64,14 @@ bool drop_cache_beneath(Device& device, CUDAAllocator* upstream) {
   return unused() < before;
 }
 
-uint64_t bytes_of_card(const Device& device) {
+uint64_t bytes_of_card() {
   size_t available = 0, total = 0;
-  const OnDevice on(device.index);
   if (cudaMemGetInfo(&available, &total) == cudaSuccess) return total;
   (void)cudaGetLastError();
   return 0;
 }
 
-// The share of the card's memory that torch.cuda.set_per_process_memory_fraction allows.
-double fraction_of(Device& device, CUDAAllocator* upstream) {
-  if (const double known = device.fraction.load(); known >= 0) return known;
-  return upstream->getMemoryFraction(static_cast<c10::DeviceIndex>(device.index));
-}
+// --- the memory fraction ------------------------------------------------------------------------
 
 uint64_t held_beneath(const Device& device, CUDAAllocator* upstream) {
   const auto stats = upstream->getDeviceStats(static_cast<c10::DeviceIndex>(device.index));
@@ -84,50 +79,82 @@ uint64_t held_beneath(const Device& device, CUDAAllocator* upstream) {
 }
 
 uint64_t held_in_pages(const Device& device) {
-  if (device.pages() == nullptr) return 0;
   pgmo_pages_statistics now;
   pages_api->statistics(device.pages(), &now);
   return now.held_bytes;
 }
 
-bool limits(double fraction) {
-  return fraction >= 0 && fraction < 1.0;  // it may be unknown
+// Bytes that the fraction allows the pages and what lies beneath together.
+uint64_t allowed(const Device& device) {
+  if (!device.fraction.limits() || device.card == 0) return ~uint64_t{0};
+  return static_cast<uint64_t>(device.fraction.whole.load() * static_cast<double>(device.card));
 }
 
-void limit_pages(Device& device, double fraction) {
+bool may_hold(const Device& device, CUDAAllocator* upstream, uint64_t more) {
+  const uint64_t most = allowed(device);
+  if (most == ~uint64_t{0}) return true;
+  return held_in_pages(device) + held_beneath(device, upstream) + more <= most;
+}
+
+// No more pages than the fraction and a session allow.
+void limit_pages(const Device& device) {
   if (device.pages() == nullptr) return;
-  const uint64_t total = bytes_of_card(device);
-  if (total == 0) return;
-  const auto share = static_cast<uint64_t>(fraction * static_cast<double>(total));
-  pages_api->limit(device.pages(), limits(fraction) ? share : ~uint64_t{0});
+  pages_api->limit(device.pages(), std::min(allowed(device), device.limit.load()));
 }
 
-// Whether so many bytes more are within the fraction, which is one for the pages and what lies
-// beneath.
-bool may_hold(Device& device, CUDAAllocator* upstream, uint64_t more) {
-  const double fraction = device.fraction.load();
-  if (!limits(fraction)) return true;
-  const auto share = static_cast<uint64_t>(fraction * static_cast<double>(bytes_of_card(device)));
-  return held_in_pages(device) + held_beneath(device, upstream) + more <= share;
+// The fraction that torch was told before the adapter was there.
+void learn_fraction(Device& device, CUDAAllocator* upstream) {
+  Fraction& fraction = device.fraction;
+  const std::lock_guard guard(fraction.mutex);
+  if (fraction.whole.load() >= 0) return;
+  fraction.beneath = upstream->getMemoryFraction(static_cast<c10::DeviceIndex>(device.index));
+  fraction.whole.store(fraction.beneath);
+}
+
+// As torch is told now. Throws where it is no fraction, and nothing has changed.
+void set_fraction(Device& device, CUDAAllocator* upstream, double whole) {
+  Fraction& fraction = device.fraction;
+  {
+    const std::lock_guard guard(fraction.mutex);
+    upstream->setMemoryFraction(whole, static_cast<c10::DeviceIndex>(device.index));
+    fraction.beneath = whole;
+    fraction.whole.store(whole);
+  }
+  limit_pages(device);
+}
+
+// Torch's own allocator makes the device the current one.
+void tell_beneath(Device& device, CUDAAllocator* upstream, double rest) {
+  const OnDevice on(device.index);
+  upstream->setMemoryFraction(rest, static_cast<c10::DeviceIndex>(device.index));
+  device.fraction.beneath = rest;
 }
 
 // Leaves to the allocator beneath what the pages do not hold of the fraction. It says so itself,
 // then, when there is no more; and it may still find something, in a pool that others may use.
-void share_fraction(Device& device, CUDAAllocator* upstream) {
-  const double fraction = device.fraction.load();
-  if (device.pages() == nullptr || !limits(fraction)) return;
-  const auto total = static_cast<double>(bytes_of_card(device));
-  if (total == 0) return;
-  const double rest = fraction - static_cast<double>(held_in_pages(device)) / total;
-  upstream->setMemoryFraction(std::max(rest, 0.0), static_cast<c10::DeviceIndex>(device.index));
+// True: it may have more than before.
+bool share_fraction(Device& device, CUDAAllocator* upstream) {
+  Fraction& fraction = device.fraction;
+  if (device.pages() == nullptr || device.card == 0 || !fraction.limits()) return false;
+  const std::lock_guard guard(fraction.mutex);
+  if (!fraction.limits()) return false;
+  const double before = fraction.beneath;
+  const auto held = static_cast<double>(held_in_pages(device));
+  const double rest =
+      std::max(fraction.whole.load() - held / static_cast<double>(device.card), 0.0);
+  if (rest != before) tell_beneath(device, upstream, rest);
+  return rest > before;
 }
 
 // The adapter is about to be taken away: the fraction is again that of the allocator beneath alone.
 void unshare_fraction(Device& device, CUDAAllocator* upstream) {
-  const double fraction = device.fraction.exchange(-1);
-  if (device.pages() == nullptr || !limits(fraction)) return;
-  upstream->setMemoryFraction(fraction, static_cast<c10::DeviceIndex>(device.index));
+  Fraction& fraction = device.fraction;
+  const std::lock_guard guard(fraction.mutex);
+  const double whole = fraction.whole.exchange(-1);
+  if (whole >= 0 && fraction.beneath != whole) tell_beneath(device, upstream, whole);
 }
+
+// --- blocks of pages ----------------------------------------------------------------------------
 
 // False: this device has no virtual memory, or torch is to use the driver's own pool.
 bool open_pages(Device& device, CUDAAllocator* upstream) {
@@ -142,9 +169,10 @@ bool open_pages(Device& device, CUDAAllocator* upstream) {
   if (page == 0) return false;
   const pgmo_pages_device table = device.page_device->table();
   const bool aliases = device.page_device->aliases_hold();
+  device.card = bytes_of_card();
   device.space.store(pages_api->open(&table, page, aliases), std::memory_order_release);
-  device.fraction.store(fraction_of(device, upstream));
-  limit_pages(device, device.fraction.load());
+  learn_fraction(device, upstream);
+  limit_pages(device);
   return device.pages() != nullptr;
 }
 

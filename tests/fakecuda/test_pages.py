@@ -243,6 +243,75 @@ print(json.dumps([(inside, torch.cuda.get_per_process_memory_fraction()), len(af
     assert served == 500
 
 
+def test_a_fraction_does_not_outlast_the_pages_that_used_it_up():
+    served, fraction = run_program(
+        """
+import json, pgmo, torch
+torch.cuda.set_per_process_memory_fraction(0.5)
+def block():
+    return torch.empty(50 << 20, dtype=torch.uint8, device="cuda")
+with pgmo.optimize(device="cuda"):
+    raw = torch.cuda.caching_allocator_alloc(1 << 20)  # so that the adapter stays
+    kept = []
+    try:
+        while True:
+            kept.append(block())
+    except torch.OutOfMemoryError:
+        pass
+    kept.clear()
+kept = [block() for _ in range(9)]
+print(json.dumps([len(kept), torch.cuda.get_per_process_memory_fraction()]))
+""",
+        PYTHONPATH=str(ROOT),
+        FAKECUDA_BYTES=str(1024 * MIB),
+    )
+    assert served == 9
+    assert fraction == 0.5
+
+
+def test_a_fraction_leaves_the_current_device_alone():
+    (devices,) = run_program(
+        """
+import json, pgmo, torch
+torch.cuda.set_per_process_memory_fraction(0.5, 0)
+torch.cuda.set_device(1)
+devices = []
+with pgmo.optimize(device="cuda:0"):
+    kept = torch.empty(50 << 20, dtype=torch.uint8, device="cuda:0")
+    pool = torch.cuda.MemPool()
+    torch._C._cuda_beginAllocateCurrentThreadToPool(0, pool.id)
+    devices.append(torch.cuda.current_device())
+    torch._C._cuda_endAllocateToPool(0, pool.id)
+devices.append(torch.cuda.current_device())
+print(json.dumps([devices]))
+""",
+        PYTHONPATH=str(ROOT),
+        FAKECUDA_DEVICES="2",
+    )
+    assert devices == [1, 1]
+
+
+def test_a_fraction_does_not_lift_the_limit_of_a_session():
+    (held,) = run_program(
+        """
+import json, pgmo, torch
+torch.cuda.init()
+with pgmo.optimize(device="cuda", limit="100 MiB"):
+    torch.cuda.set_per_process_memory_fraction(0.5)
+    kept = []
+    try:
+        while len(kept) < 30:
+            kept.append(torch.empty(10 << 20, dtype=torch.uint8, device="cuda"))
+    except torch.OutOfMemoryError:
+        pass
+    print(json.dumps([len(kept)]))
+""",
+        PYTHONPATH=str(ROOT),
+        FAKECUDA_BYTES=str(1024 * MIB),
+    )
+    assert held == 10
+
+
 def test_a_full_card_is_told_in_torchs_words():
     said, again = run(
         """
