@@ -277,7 +277,8 @@ def _wrapper() -> Any:
             "install them (Debian, Ubuntu: apt install python3-dev), or use pgmo.optimize(), which "
             "does without"
         )
-    source = _source(_MODULE, "-isystem", include, "-lc10", "-lc10_cuda")
+    abi = pybind_abi(_torch()._C)
+    source = _source(_MODULE, *abi, "-isystem", include, "-lc10", "-lc10_cuda")
     with compiled_adapter(source) as path:
         loader = ExtensionFileLoader(_MODULE, str(path))
         spec = importlib.util.spec_from_file_location(_MODULE, str(path), loader=loader)
@@ -285,6 +286,19 @@ def _wrapper() -> Any:
         module = importlib.util.module_from_spec(spec)
         loader.exec_module(module)
     return module
+
+
+def pybind_abi(torch_c: Any) -> list[str]:
+    """What torch's own module was compiled with: pybind11 shares no types with any other.
+
+    Newer versions of torch no longer say, as pybind11 finds the same by itself.
+
+    Args:
+        torch_c: `torch._C`.
+    """
+    names = ("COMPILER_TYPE", "STDLIB", "BUILD_ABI")
+    said = {name: getattr(torch_c, f"_PYBIND11_{name}", None) for name in names}
+    return [f'-DPYBIND11_{name}="{value}"' for name, value in said.items() if value is not None]
 
 
 def _source(name: str, *flags: str) -> AdapterSource:
