@@ -63,6 +63,7 @@ def adapter_of(world) -> Callable[[int], torch_cuda.TorchCuda]:
         made = torch_cuda.TorchCuda(index)
         torch_cuda._adapters[index] = made
         made.install()
+        world.log()  # what the allocator beneath was asked for that
         return made
 
     return make

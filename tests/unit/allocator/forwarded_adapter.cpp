@@ -16,6 +16,29 @@ class Adapter final : public c10::cuda::CUDACachingAllocator::CUDAAllocator {
 
 #include "torch_cuda_forwarders.inc"
 
+  void init(int count) override { upstream_->init(count); }
+  void enable(bool value) override { upstream_->enable(value); }
+  double getMemoryFraction(DeviceIndex device) override {
+    return upstream_->getMemoryFraction(device);
+  }
+  void setMemoryFraction(double fraction, DeviceIndex device) override {
+    upstream_->setMemoryFraction(fraction, device);
+  }
+  c10::CachingDeviceAllocator::DeviceStats getDeviceStats(DeviceIndex device) override {
+    return upstream_->getDeviceStats(device);
+  }
+  void resetAccumulatedStats(DeviceIndex device) override {
+    upstream_->resetAccumulatedStats(device);
+  }
+  void resetPeakStats(DeviceIndex device) override { upstream_->resetPeakStats(device); }
+#ifdef PGMO_HAS_emptyCache_pool
+  void emptyCache(MempoolId_t pool) override { upstream_->emptyCache(pool); }
+#else
+  void emptyCache() override { upstream_->emptyCache(); }
+#endif
+  void enablePeerAccess(DeviceIndex device, DeviceIndex peer) override {
+    upstream_->enablePeerAccess(device, peer);
+  }
   DataPtr allocate(size_t bytes) override { return upstream_->allocate(bytes); }
   DeleterFnPtr raw_deleter() const override { return upstream_->raw_deleter(); }
   void copy_data(void* to, const void* from, size_t bytes) const override {
