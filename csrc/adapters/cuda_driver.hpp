@@ -22,6 +22,7 @@ struct CudaDriver {
   decltype(&cuMemMap) map = nullptr;
   decltype(&cuMemUnmap) unmap = nullptr;
   decltype(&cuMemSetAccess) set_access = nullptr;
+  decltype(&cuMemExportToShareableHandle) share = nullptr;
 
   // nullptr: there is no driver, or one without virtual memory.
   static const CudaDriver* get() {
@@ -48,6 +49,7 @@ struct CudaDriver {
     find(driver.map, "cuMemMap");
     find(driver.unmap, "cuMemUnmap");
     find(driver.set_access, "cuMemSetAccess");
+    find(driver.share, "cuMemExportToShareableHandle");
     return all ? &driver : nullptr;
   }
 };

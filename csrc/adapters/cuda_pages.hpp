@@ -10,6 +10,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <type_traits>
 #include <vector>
@@ -92,6 +93,18 @@ class PageDevice {
     } catch (const std::exception&) {
       return false;
     }
+  }
+
+  // By which another process may have a page, which is never released; -1: it cannot be had.
+  int descriptor_of(uint64_t page) {
+    const std::lock_guard guard(mutex_);
+    const auto known = shared_.find(page);
+    if (known != shared_.end()) return known->second;
+    int descriptor = -1;
+    constexpr auto kKind = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    if (driver_->share(&descriptor, page, kKind, 0) != CUDA_SUCCESS) return -1;
+    shared_.emplace(page, descriptor);
+    return descriptor;
   }
 
   pgmo_pages_device table() {
@@ -282,6 +295,7 @@ class PageDevice {
   size_t page_ = 0;
   std::mutex mutex_;  // of what follows
   std::vector<CUmemAccessDesc> access_;
+  std::map<uint64_t, int> shared_;  // pages: their descriptors
   std::array<cudaEvent_t, 64> spare_{};
   size_t spare_count_ = 0;
 };

@@ -28,7 +28,7 @@
 
 #include "adapters/cuda_device.hpp"
 #include "adapters/torch_common.hpp"
-#include "adapters/torch_cuda_pages.hpp"
+#include "adapters/torch_cuda_sharing.hpp"
 #include "engine/pgmo_engine.h"
 
 // The generated methods name torch's types as torch's own class does.
@@ -155,11 +155,18 @@ class TorchCudaAdapter final : public CUDAAllocator {
 #endif
 
   void* getBaseAllocation(void* block, size_t* size) override {
+    if (const Device* const device = device_of_pages(block)) {
+      if (size != nullptr) *size = bytes_of(*device, block);
+      return block;
+    }
     refuse_slot(block);
     return upstream_->getBaseAllocation(block, size);
   }
 
   ShareableHandle shareIpcHandle(void* block) override {
+    if (Device* const device = device_of_pages(block)) {
+      return share_pages(*device, upstream_, block);
+    }
     refuse_slot(block);
     return upstream_->shareIpcHandle(block);
   }
@@ -330,10 +337,6 @@ class TorchCudaAdapter final : public CUDAAllocator {
 
   static void refuse_slot(const void* block) {
     for (const Device& device : devices()) {
-      TORCH_CHECK(device.pages() == nullptr || !pages_api->owns(device.pages(), block),
-                  "this tensor lies in pgmo's pages, which other processes cannot share. For a "
-                  "program that shares CUDA tensors switch them off: PGMO_PAGES=0, or "
-                  "pgmo.optimize(pages=False)");
       TORCH_CHECK(!is_own(device, block),
                   "this tensor lies in pgmo's arena, which other processes cannot share; share a "
                   "copy made inside `with session.pause():`, as in tensor.clone()");

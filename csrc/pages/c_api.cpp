@@ -119,6 +119,19 @@ void fill_statistics(pgmo_space* handle, pgmo_pages_statistics* out) {
           .requests_that_map = now.requests_that_map};
 }
 
+std::uintptr_t share(pgmo_space* space, const void* block, std::uint64_t bytes,
+                     void (*visit)(void*, std::uint64_t), void* context) {
+  try {
+    std::vector<Handle> pages;
+    const Extent range{address_of(block), static_cast<Bytes>(bytes)};
+    const Address begin = space_of(space)->share(range, pages);
+    for (const Handle page : pages) visit(context, page);
+    return begin;
+  } catch (const std::bad_alloc&) {
+    return 0;
+  }
+}
+
 constexpr pgmo_pages_api kApi = {
     .version = PGMO_PAGES_API_VERSION,
     .size = sizeof(pgmo_pages_api),
@@ -147,6 +160,7 @@ constexpr pgmo_pages_api kApi = {
           });
         },
     .pin_living = [](pgmo_space* space) { space_of(space)->pin_living(); },
+    .share = share,
     .grant_again = [](pgmo_space* space) { space_of(space)->grant_again(); },
     .give_back = [](pgmo_space* space, std::uint64_t bytes) -> std::uint64_t {
       constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<Bytes>::max());

@@ -47,14 +47,31 @@ Reservation* Space::reservation_at(Address address) noexcept {
   return behind < static_cast<Address>(at->second.bytes) ? &at->second : nullptr;
 }
 
-bool Space::pin(Extent range) noexcept {
-  const std::lock_guard guard(pool_.state());
+// Nothing: no block has ever been there. `state` is held.
+std::optional<Places> Space::known_places(Extent range) noexcept {
   Reservation* reservation = reservation_at(range.address);
-  if (reservation == nullptr || range.bytes <= 0) return false;
+  if (reservation == nullptr || range.bytes <= 0) return std::nullopt;
   const auto page = static_cast<Address>(tuning_.page);
   const Address last = range.address + static_cast<Address>(range.bytes) - 1;
-  if ((last - reservation->base) / page >= reservation->places.size()) return false;
-  return pool_.pin(places_under(range));
+  if ((last - reservation->base) / page >= reservation->places.size()) return std::nullopt;
+  return places_under(range);
+}
+
+bool Space::pin(Extent range) noexcept {
+  const std::lock_guard guard(pool_.state());
+  const auto places = known_places(range);
+  return places && pool_.pin(*places);
+}
+
+Address Space::share(Extent range, std::vector<Handle>& pages) {
+  const std::lock_guard working(pool_.work());  // no page is on its way
+  const std::lock_guard guard(pool_.state());
+  const auto places = known_places(range);
+  if (!places) return 0;
+  pages.reserve(places->size());
+  if (!pool_.pin(*places)) return 0;
+  for (std::size_t at = 0; at < places->size(); ++at) pages.push_back((*places)[at].page->handle);
+  return (*places)[0].address;
 }
 
 void Space::pin_living() noexcept {

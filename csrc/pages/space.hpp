@@ -59,6 +59,10 @@ class Space final : private Uncounted {
   // addresses, as a communication library, a graph or another process does. False: not mapped.
   bool pin(Extent range) noexcept;
 
+  // The same, and the pages in their order; 0: nothing lives there. Returns where the first one
+  // begins. Throws std::bad_alloc.
+  Address share(Extent range, std::vector<Handle>& pages);
+
   // The same for all that lives, in windows and planned ranges.
   void pin_living() noexcept;
 
@@ -141,6 +145,7 @@ class Space final : private Uncounted {
   Bytes rounded(Bytes bytes, Bytes unit) const noexcept { return (bytes + unit - 1) / unit * unit; }
   bool grow(Addresses& addresses, Bytes bytes);
   Places places_under(Extent range);
+  std::optional<Places> known_places(Extent range) noexcept;
   Reservation* reservation_at(Address address) noexcept;
 
   // blocks.cpp

@@ -117,6 +117,40 @@ TEST(an_address_whose_mapping_is_in_the_way_is_not_handed_out) {
   CHECK_EQ(space.allocate(f.pages(1), 0), a);  // now it may be mapped anew
 }
 
+TEST(what_another_process_has_stays_where_it_is) {
+  PagesFixture f(4);
+  Space space(f.device, f.tuning);
+  const Address a = space.allocate(f.pages(1), 0);
+  const Address b = space.allocate(f.pages(2), 0);
+  std::vector<pages::Handle> pages;
+  CHECK_EQ(space.share({b + 512, f.pages(1)}, pages), b);  // not from the beginning of a page
+  CHECK_EQ(pages.size(), 2u);
+  f.device.fill(0, {b, f.pages(2)}, 7);
+  f.device.synchronize();
+  space.deallocate(a, 0);
+  space.deallocate(b, 0);
+  CHECK_EQ(space.give_back(f.pages(4)), f.pages(1));
+  CHECK_EQ(space.allocate(f.pages(3), 0), 0u);  // two of the four are not to be had
+  f.device.check(0, {b, f.pages(2)}, 7);
+  f.device.synchronize();
+  CHECK_EQ(space.allocate(f.pages(2), 0), b);  // but at their own addresses they are
+  std::vector<pages::Handle> again;
+  CHECK_EQ(space.share({b, f.pages(2)}, again), b);
+  CHECK(again == pages);
+}
+
+TEST(where_nothing_lives_nothing_is_shared) {
+  PagesFixture f(4);
+  Space space(f.device, f.tuning);
+  std::vector<pages::Handle> pages;
+  CHECK_EQ(space.share({Address{1} << 20, 512}, pages), 0u);
+  const Address a = space.allocate(f.pages(1), 0);
+  CHECK_EQ(space.share({a, f.pages(2)}, pages), 0u);
+  space.deallocate(a, 0);
+  CHECK_EQ(space.share({a, 512}, pages), 0u);
+  CHECK(pages.empty());
+}
+
 TEST(another_stream_waits_for_the_last_user) {
   PagesFixture f(2);
   Space space(f.device, f.tuning);

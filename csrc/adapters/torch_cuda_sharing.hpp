@@ -1,0 +1,97 @@
+// Blocks of pages in other processes, by handles that PyTorch's own allocator opens there.
+//
+//     version 'e'   process, page size, pages   descriptor of each page
+//     └─ from the allocator beneath             └─ fetched by the other process (pidfd_getfd)
+//
+// It is the form in which that allocator shares an expandable segment, so that the other process
+// needs no pgmo. What is shared stays where it is for good: nobody says when the other process has
+// let go of it.
+//
+// Included by torch_cuda_adapter.hpp alone.
+
+#pragma once
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <string>
+#include <vector>
+
+#include "adapters/torch_cuda_pages.hpp"
+
+namespace c10::cuda::CUDACachingAllocator::pgmo {
+namespace {
+
+// Versions differ in what surrounds it, not in this.
+constexpr char kExpandableSegment = 'e';
+struct SegmentHeader {
+  pid_t process;
+  size_t page;
+  size_t pages;
+};
+
+// A process may have a thousand descriptors, as a rule, and that many more if it asks for them;
+// 2 GiB are a thousand pages.
+bool allow_more_descriptors() {
+  rlimit most{};
+  if (getrlimit(RLIMIT_NOFILE, &most) != 0 || most.rlim_cur >= most.rlim_max) return false;
+  most.rlim_cur = most.rlim_max;
+  return setrlimit(RLIMIT_NOFILE, &most) == 0;
+}
+
+int descriptor_of(Device& device, uint64_t page) {
+  const int descriptor = device.page_device->descriptor_of(page);
+  if (descriptor >= 0 || !allow_more_descriptors()) return descriptor;
+  return device.page_device->descriptor_of(page);
+}
+
+// By which the allocator beneath begins its handles.
+char version_of_handles(CUDAAllocator* upstream) {
+  const c10::DataPtr block = upstream->allocate(1);
+  return upstream->shareIpcHandle(block.get()).handle.at(0);
+}
+
+uint64_t bytes_of(const Device& device, const void* block) {
+  if (const uint64_t bytes = pages_api->size_of(device.pages(), block)) return bytes;
+  return device.connected() ? api->size_of(device.engine, block) : 0;
+}
+
+// nullptr: the block lies in no device's pages.
+Device* device_of_pages(const void* block) {
+  for (Device& device : devices()) {
+    if (device.pages() != nullptr && pages_api->owns(device.pages(), block)) return &device;
+  }
+  return nullptr;
+}
+
+ShareableHandle share_pages(Device& device, CUDAAllocator* upstream, void* block) {
+  const OnDevice on(device.index);
+  static const char version = version_of_handles(upstream);
+  std::vector<uint64_t> pages;
+  const uintptr_t begin = pages_api->share(
+      device.pages(), block, bytes_of(device, block),
+      [](void* context, uint64_t page) {
+        static_cast<std::vector<uint64_t>*>(context)->push_back(page);
+      },
+      &pages);
+  TORCH_CHECK(begin != 0, "pgmo: no tensor lives there");
+  SegmentHeader header{};  // zeroes between its members, too: handles are compared as texts
+  header.process = getpid();
+  header.page = device.page_device->page();
+  header.pages = pages.size();
+  std::string handle{version, kExpandableSegment};
+  handle.append(reinterpret_cast<const char*>(&header), sizeof header);
+  for (const uint64_t page : pages) {
+    const int descriptor = descriptor_of(device, page);
+    TORCH_CHECK(descriptor >= 0,
+                "this tensor lies in pgmo's pages, which the driver does not share with other "
+                "processes here. For a program that shares CUDA tensors switch them off: "
+                "PGMO_PAGES=0, or pgmo.optimize(pages=False)");
+    handle.append(reinterpret_cast<const char*>(&descriptor), sizeof descriptor);
+  }
+  const auto address = reinterpret_cast<uintptr_t>(block);
+  return {static_cast<ptrdiff_t>(address - begin), std::move(handle)};
+}
+
+}  // namespace
+}  // namespace c10::cuda::CUDACachingAllocator::pgmo
