@@ -1,7 +1,7 @@
 // Blocks of pages in other processes, by handles that PyTorch's own allocator opens there.
 //
-//     version 'e'   process, page size, pages   descriptor of each page
-//     └─ from the allocator beneath             └─ fetched by the other process (pidfd_getfd)
+//     version 'e'   process, page size, pages, kind   descriptor of each page
+//     └─ from the allocator beneath     └─ since 3    └─ fetched by the other process (pidfd_getfd)
 //
 // It is the form in which that allocator shares an expandable segment, so that the other process
 // needs no pgmo. What is shared stays where it is for good: nobody says when the other process has
@@ -14,7 +14,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "adapters/torch_cuda_pages.hpp"
@@ -22,13 +24,20 @@
 namespace c10::cuda::CUDACachingAllocator::pgmo {
 namespace {
 
-// Versions differ in what surrounds it, not in this.
 constexpr char kExpandableSegment = 'e';
+constexpr char kNewestVersion = 3;
 struct SegmentHeader {
   pid_t process;
   size_t page;
   size_t pages;
 };
+struct SegmentHeader3 {
+  pid_t process;
+  size_t page;
+  size_t pages;
+  int kind;
+};
+constexpr int kDescriptors = 1;  // and not fabric handles
 
 // A process may have a thousand descriptors, as a rule, and that many more if it asks for them;
 // 2 GiB are a thousand pages.
@@ -51,6 +60,18 @@ char version_of_handles(CUDAAllocator* upstream) {
   return upstream->shareIpcHandle(block.get()).handle.at(0);
 }
 
+template <typename Header>
+std::string header_of(const Device& device, size_t pages) {
+  Header header;
+  std::memset(&header, 0,
+              sizeof header);  // between its members, too: handles are compared as texts
+  header.process = getpid();
+  header.page = device.page_device->page();
+  header.pages = pages;
+  if constexpr (std::is_same_v<Header, SegmentHeader3>) header.kind = kDescriptors;
+  return {reinterpret_cast<const char*>(&header), sizeof header};
+}
+
 uint64_t bytes_of(const Device& device, const void* block) {
   if (const uint64_t bytes = pages_api->size_of(device.pages(), block)) return bytes;
   return device.connected() ? api->size_of(device.engine, block) : 0;
@@ -67,6 +88,9 @@ Device* device_of_pages(const void* block) {
 ShareableHandle share_pages(Device& device, CUDAAllocator* upstream, void* block) {
   const OnDevice on(device.index);
   static const char version = version_of_handles(upstream);
+  TORCH_CHECK(version >= 1 && version <= kNewestVersion,
+              "pgmo does not know how this PyTorch shares tensors with other processes: switch its "
+              "pages off there, by PGMO_PAGES=0 or pgmo.optimize(pages=False)");
   std::vector<uint64_t> pages;
   const uintptr_t begin = pages_api->share(
       device.pages(), block, bytes_of(device, block),
@@ -75,12 +99,9 @@ ShareableHandle share_pages(Device& device, CUDAAllocator* upstream, void* block
       },
       &pages);
   TORCH_CHECK(begin != 0, "pgmo: no tensor lives there");
-  SegmentHeader header{};  // zeroes between its members, too: handles are compared as texts
-  header.process = getpid();
-  header.page = device.page_device->page();
-  header.pages = pages.size();
   std::string handle{version, kExpandableSegment};
-  handle.append(reinterpret_cast<const char*>(&header), sizeof header);
+  handle += version < 3 ? header_of<SegmentHeader>(device, pages.size())
+                        : header_of<SegmentHeader3>(device, pages.size());
   for (const uint64_t page : pages) {
     const int descriptor = descriptor_of(device, page);
     TORCH_CHECK(descriptor >= 0,

@@ -16,9 +16,10 @@ import torch
 import torch.multiprocessing as multiprocessing
 import pgmo
 
+if __name__ == "__mp_main__" and {pgmo_there}:
+    torch.cuda.memory.change_current_allocator(pgmo.torch_allocator())
+
 def look(tensors, answers, seen):
-    if {pgmo_there}:
-        torch.cuda.memory.change_current_allocator(pgmo.torch_allocator())
     here = [tensor.cpu() for tensor in tensors]
     tensors[0].copy_(torch.full(tensors[0].shape, 5.0))
     answers.put([[len(one), float(one.min()), float(one.max())] for one in here])
@@ -86,7 +87,9 @@ def run(path, program, *, pgmo_there=False):
     """What the program prints, in a file of its own: other processes import it."""
     path = path / "program.py"
     path.write_text(
-        COMMON.format(pgmo_there=pgmo_there) + program + "\nif __name__ == '__main__':\n    main()\n"
+        COMMON.format(pgmo_there=pgmo_there)
+        + program
+        + "\nif __name__ == '__main__':\n    main()\n"
     )
     done = subprocess.run(
         [sys.executable, str(path)],

@@ -157,7 +157,28 @@ def test_a_tensor_of_the_fallback_is_shared_with_another_process(session):
         process.join(timeout=30)
 
 
-def test_a_tensor_in_a_slot_is_not_shared(session):
+@pytest.mark.skipif(STUB, reason="a test of its own: tests/fakecuda/test_sharing.py")
+def test_a_tensor_in_pages_is_shared_with_another_process():
+    import torch.multiprocessing as multiprocessing
+
+    context = multiprocessing.get_context("spawn")
+    queue = context.Queue()
+    with pgmo.optimize(device="cuda") as session:
+        for _ in range(8):
+            torch.ones(ELEMENTS, device="cuda")
+            session.step()
+        tensor = torch.ones(ELEMENTS, device="cuda")
+        assert session.statistics["live_slot_bytes"] > 0
+        process = context.Process(target=send_sum, args=(queue, tensor))
+        process.start()
+        try:
+            assert queue.get(timeout=60) == ELEMENTS
+        finally:
+            process.join(timeout=30)
+        del tensor
+
+
+def test_a_tensor_in_a_slot_without_pages_is_not_shared(session):
     tensor = from_slot(session)
     with pytest.raises(RuntimeError, match="pgmo"):
         tensor.untyped_storage()._share_cuda_()

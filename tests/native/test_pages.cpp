@@ -126,17 +126,21 @@ TEST(what_another_process_has_stays_where_it_is) {
   CHECK_EQ(space.share({b + 512, f.pages(1)}, pages), b);  // not from the beginning of a page
   CHECK_EQ(pages.size(), 2u);
   f.device.fill(0, {b, f.pages(2)}, 7);
-  f.device.synchronize();
   space.deallocate(a, 0);
   space.deallocate(b, 0);
-  CHECK_EQ(space.give_back(f.pages(4)), f.pages(1));
-  CHECK_EQ(space.allocate(f.pages(3), 0), 0u);  // two of the four are not to be had
+  CHECK_EQ(space.give_back(f.pages(4)), 0);
+  f.device.synchronize();
+  CHECK_EQ(space.give_back(f.pages(4)), f.pages(1));  // that of a
+  CHECK_EQ(space.allocate(f.pages(3), 1), 0u);        // two of four are not to be had
+  const Address other = space.allocate(f.pages(2), 1);
+  CHECK(other != 0);
   f.device.check(0, {b, f.pages(2)}, 7);
   f.device.synchronize();
-  CHECK_EQ(space.allocate(f.pages(2), 0), b);  // but at their own addresses they are
-  std::vector<pages::Handle> again;
-  CHECK_EQ(space.share({b, f.pages(2)}, again), b);
-  CHECK(again == pages);
+  space.deallocate(other, 1);
+  CHECK_EQ(space.allocate(f.pages(3), 0), a);  // at their own addresses they are
+  std::vector<pages::Handle> same;
+  CHECK_EQ(space.share({b, f.pages(2)}, same), b);
+  CHECK(same == pages);
 }
 
 TEST(where_nothing_lives_nothing_is_shared) {
