@@ -1,7 +1,8 @@
 // Blocks of pages in other processes, by handles that PyTorch's own allocator opens there.
 //
 //     version 'e'   process, page size, pages, kind   descriptor of each page
-//     └─ from the allocator beneath     └─ since 3    └─ fetched by the other process (pidfd_getfd)
+//     └─ from the allocator beneath            └─ since 3
+//                                                     └─ fetched by the other process
 //
 // It is the form in which that allocator shares an expandable segment, so that the other process
 // needs no pgmo. What is shared stays where it is for good: nobody says when the other process has
