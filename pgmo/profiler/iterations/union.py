@@ -35,7 +35,7 @@ def unite(known: Profile, new: Profile, rows: NDArray[np.int64], headroom: float
         >>> two = Profile.from_columns(size=[8, 2], start=[0, 1], end=[1, 2], ticks=2)
         >>> both = unite(one, two, np.array([0, -1]))
         >>> both.size.tolist(), both.end.tolist()
-        ([8, 2, 4], [1, 2, 3])
+        ([8, 4, 2], [2, 3, 3])
     """
     paired = rows != UNPAIRED
     pairs = rows[paired]
