@@ -28,6 +28,7 @@
 #include "adapters/cuda_pools.hpp"
 #include "adapters/cuda_streams.hpp"
 #include "adapters/torch_common.hpp"
+#include "adapters/torch_cuda_history.hpp"
 #include "engine/pgmo_engine.h"
 #include "pages/pgmo_pages.h"
 
@@ -140,21 +141,40 @@ void report(const Device& device, void* block, int64_t bytes, int64_t gone = 0) 
                                    c10::Device(c10::DeviceType::CUDA, device.index));
 }
 
-void tell_profiler_of_birth(const Device& device, void* block, size_t bytes) {
+void tell_of_birth(Device& device, void* block, size_t bytes, uint32_t stream) {
+  if (history().enabled()) [[unlikely]]
+    history().begins(device.index, block, bytes, device.streams.handle(stream));
   if (c10::memoryProfilingEnabled()) [[unlikely]]
     report(device, block, static_cast<int64_t>(bytes));
 }
 
-// Before it is released: afterwards another thread may have it, and report that first.
-void tell_profiler_of_end(const Device& device, void* block) {
-  if (!c10::memoryProfilingEnabled()) [[likely]]
+// Of a slot or a block of a window; 0: it is neither.
+uint64_t bytes_of(const Device& device, const void* block) {
+  uint64_t bytes = 0;
+  if (device.connected()) bytes = api->size_of(device.engine, block);
+  if (bytes == 0 && device.pages() != nullptr) bytes = pages_api->size_of(device.pages(), block);
+  return bytes;
+}
+
+// It is freed; other streams may use it still.
+void tell_of_free(const Device& device, void* block) {
+  if (!history().enabled()) [[likely]]
     return;
-  int64_t bytes = 0;
-  if (device.connected()) bytes = static_cast<int64_t>(api->size_of(device.engine, block));
-  if (bytes == 0 && device.pages() != nullptr) {
-    bytes = static_cast<int64_t>(pages_api->size_of(device.pages(), block));
+  if (const uint64_t bytes = bytes_of(device, block)) {
+    history().is_freed(device.index, block, bytes, nullptr);
   }
-  if (bytes != 0) report(device, block, -bytes, bytes);
+}
+
+// Before it is released: afterwards another thread may have it, and report that first.
+void tell_of_end(const Device& device, void* block) {
+  const bool profiled = c10::memoryProfilingEnabled();
+  const bool noted = history().enabled();
+  if (!profiled && !noted) [[likely]]
+    return;
+  const auto bytes = static_cast<int64_t>(bytes_of(device, block));
+  if (bytes == 0) return;
+  if (profiled) report(device, block, -bytes, bytes);
+  if (noted) history().ends(device.index, block, static_cast<size_t>(bytes), nullptr);
 }
 
 // True: it was a slot, or a block of a window, and is free now. False: it is of the allocator
@@ -166,7 +186,7 @@ bool release_own(const Device& device, void* block) {
 
 void release_all(const Device& device, const std::vector<void*>& blocks) {
   for (void* block : blocks) {
-    tell_profiler_of_end(device, block);
+    tell_of_end(device, block);
     (void)release_own(device, block);
   }
 }
@@ -206,6 +226,7 @@ void mind_absence(Device& device, void* block) {
 }
 
 void release(Device& device, CUDAAllocator* upstream, void* block) {
+  tell_of_free(device, block);
   if (device.deferred.defer(block)) {
     try {
       if (!device.attended.load(std::memory_order_relaxed)) settle(device);
@@ -214,7 +235,7 @@ void release(Device& device, CUDAAllocator* upstream, void* block) {
     }
     return;
   }
-  tell_profiler_of_end(device, block);
+  tell_of_end(device, block);
   mind_absence(device, block);
   if (!release_own(device, block)) upstream->raw_delete(block);
 }

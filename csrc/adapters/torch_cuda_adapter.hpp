@@ -29,6 +29,7 @@
 #include "adapters/cuda_device.hpp"
 #include "adapters/torch_common.hpp"
 #include "adapters/torch_cuda_sharing.hpp"
+#include "adapters/torch_cuda_snapshot.hpp"
 #include "engine/pgmo_engine.h"
 
 // The generated methods name torch's types as torch's own class does.
@@ -325,7 +326,7 @@ class TorchCudaAdapter final : public CUDAAllocator {
       finish_deferred(device);
     if (!device.active()) return nullptr;
     void* slot = api->allocate(device.engine, bytes, stream);
-    if (slot != nullptr) tell_profiler_of_birth(device, slot, bytes);
+    if (slot != nullptr) tell_of_birth(device, slot, bytes, stream);
     return slot;
   }
 

@@ -184,7 +184,7 @@ void* block_for(Device& device, size_t bytes, uint32_t stream) {
     settle(device);
     block = pages_api->allocate(space, bytes, stream);
   }
-  if (block != nullptr) tell_profiler_of_birth(device, block, bytes);
+  if (block != nullptr) tell_of_birth(device, block, bytes, stream);
   return block;
 }
 

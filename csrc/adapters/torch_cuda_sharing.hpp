@@ -73,11 +73,6 @@ std::string header_of(const Device& device, size_t pages) {
   return {reinterpret_cast<const char*>(&header), sizeof header};
 }
 
-uint64_t bytes_of(const Device& device, const void* block) {
-  if (const uint64_t bytes = pages_api->size_of(device.pages(), block)) return bytes;
-  return device.connected() ? api->size_of(device.engine, block) : 0;
-}
-
 // nullptr: the block lies in no device's pages.
 Device* device_of_pages(const void* block) {
   for (Device& device : devices()) {

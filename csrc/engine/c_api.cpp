@@ -49,6 +49,13 @@ constexpr pgmo_engine_api kApi = {
     .size_of = [](pgmo_engine* handle, const void* pointer) -> std::uint64_t {
       return static_cast<std::uint64_t>(engine_of(handle)->size_of(pointer));
     },
+    .for_each_slot =
+        [](pgmo_engine* handle, void (*visit)(void*, std::uintptr_t, std::uint64_t),
+           void* context) {
+          engine_of(handle)->for_each_slot([&](std::uintptr_t address, Bytes bytes) {
+            visit(context, address, static_cast<std::uint64_t>(bytes));
+          });
+        },
     .yield_idle = [](pgmo_engine* handle) -> int { return engine_of(handle)->yield_idle(); },
     .statistics = fill_statistics,
 };

@@ -19,6 +19,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -77,6 +78,11 @@ class Engine final : private pages::RangeOwner {
   bool owns(const void* pointer) noexcept;
   bool shared(void* pointer, std::uint64_t stream) noexcept;
   Bytes size_of(const void* pointer) noexcept;
+
+  // Calls `visit` with the address and the bytes of each living slot, late ones included. The lock
+  // is held.
+  void for_each_slot(const std::function<void(std::uintptr_t, Bytes)>& visit);
+
   bool yield_idle() noexcept;
   Statistics statistics() noexcept;
 
@@ -189,6 +195,8 @@ class Engine final : private pages::RangeOwner {
   bool departs() const noexcept;
   bool frugal() const noexcept;
   void judge_iteration() noexcept;
+  template <typename Visit>
+  void visit_slots(Visit&& visit);
   void list_living(pages::PlannedRange& range, std::vector<pages::Extent>& living) override;
   void close_range(pages::PlannedRange& range) noexcept;
   pages::PlannedRange* range_at(const void* base) const noexcept;

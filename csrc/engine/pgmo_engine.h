@@ -78,6 +78,12 @@ typedef struct pgmo_engine_api {
    * than the rest: for profilers. */
   uint64_t (*size_of)(pgmo_engine*, const void* pointer);
 
+  /* Calls `visit` with each living block in memory of the engine's, for snapshots. It may not call
+   * anything of this table. */
+  void (*for_each_slot)(pgmo_engine*,
+                        void (*visit)(void* context, uintptr_t address, uint64_t bytes),
+                        void* context);
+
   /* To be called when the framework has no memory left: gives back arenas in which nothing is
    * alive, until the session takes new ones. Non-zero: there were some, so ask the framework again.
    */

@@ -48,7 +48,10 @@ Address Space::allocate_anywhere(Bytes bytes, Stream stream) {
   {
     const std::lock_guard guard(pool_.state());
     auto& here = addresses_of(stream, bytes);
-    if (here == nullptr) here = std::make_unique<Addresses>();
+    if (here == nullptr) {
+      here = std::make_unique<Addresses>();
+      here->stream = stream;
+    }
     addresses = here.get();
   }
   std::vector<Extent> blocked;

@@ -159,6 +159,13 @@ constexpr pgmo_pages_api kApi = {
             visit(context, block.address, static_cast<std::uint64_t>(block.bytes), stream);
           });
         },
+    .for_each_run =
+        [](pgmo_space* space, void (*visit)(void*, std::uintptr_t, std::uint64_t, std::uint32_t),
+           void* context) {
+          space_of(space)->for_each_run([&](Extent run, Stream stream) {
+            visit(context, run.address, static_cast<std::uint64_t>(run.bytes), stream);
+          });
+        },
     .pin_living = [](pgmo_space* space) { space_of(space)->pin_living(); },
     .share = share,
     .grant_again = [](pgmo_space* space) { space_of(space)->grant_again(); },

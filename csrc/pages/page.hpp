@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <optional>
 
 #include "pages/clocks.hpp"
 #include "pages/device.hpp"
@@ -70,6 +71,7 @@ struct Reservation {
   Address base;
   Bytes bytes;
   std::deque<Place> places;
+  std::optional<Stream> stream = std::nullopt;  // of a window
 };
 
 // The places under a range of addresses.

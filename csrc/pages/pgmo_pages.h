@@ -89,6 +89,13 @@ typedef struct pgmo_pages_api {
                    void (*visit)(void* context, uintptr_t address, uint64_t bytes, uint32_t stream),
                    void* context);
 
+  /* The same for each run of pages that follow each other: a segment, as torch's snapshots have
+   * them. */
+  void (*for_each_run)(pgmo_space*,
+                       void (*visit)(void* context, uintptr_t address, uint64_t bytes,
+                                     uint32_t stream),
+                       void* context);
+
   /* Keeps the pages under all that lives where they are for good, for a graph that was captured. */
   void (*pin_living)(pgmo_space*);
 

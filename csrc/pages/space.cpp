@@ -20,7 +20,8 @@ bool Space::grow(Addresses& addresses, Bytes bytes) {
   const Address base = device_.reserve(size);
   if (base == 0) return false;
   const std::lock_guard guard(pool_.state());
-  const auto [added, is_new] = reservations_.emplace(base, Reservation{base, size, {}});
+  const auto [added, is_new] =
+      reservations_.emplace(base, Reservation{base, size, {}, addresses.stream});
   addresses.window.add({base, size - tuning_.page});
   addresses.newest = &added->second;
   return is_new;

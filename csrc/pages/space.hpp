@@ -76,6 +76,22 @@ class Space final : private Uncounted {
     for (const auto& [address, block] : blocks_) visit(Extent{address, block.bytes}, block.stream);
   }
 
+  // Calls `visit` with each run of pages, where blocks lie on them or did last, and its stream. The
+  // lock is held.
+  template <typename Visit>
+  void for_each_run(Visit&& visit) {
+    const std::lock_guard guard(pool_.state());
+    for (const auto& [base, reservation] : reservations_) {
+      if (reservation.stream)
+        runs_in(reservation, {base, reservation.bytes},
+                [&](Extent run) { visit(run, *reservation.stream); });
+    }
+    for (const auto& [address, range] : ranges_) {
+      runs_in(*reservation_at(address), range->where(),
+              [&](Extent run) { visit(run, range->stream()); });
+    }
+  }
+
   // The rounded size of a living block; 0: none.
   Bytes bytes_of(Address address) noexcept;
 
@@ -137,6 +153,7 @@ class Space final : private Uncounted {
   struct Addresses {
     Window window;
     Reservation* newest = nullptr;
+    std::optional<Stream> stream = std::nullopt;  // of a window
   };
 
   static constexpr int kMostTries = 4;
@@ -144,6 +161,23 @@ class Space final : private Uncounted {
 
   Bytes rounded(Bytes bytes, Bytes unit) const noexcept { return (bytes + unit - 1) / unit * unit; }
   bool grow(Addresses& addresses, Bytes bytes);
+  template <typename Visit>
+  void runs_in(const Reservation& reservation, Extent range, Visit&& visit) const {
+    const auto page = static_cast<Address>(tuning_.page);
+    const Address end = range.address + static_cast<Address>(range.bytes);
+    Extent run{};
+    for (std::size_t at = (range.address - reservation.base) / page;
+         at < reservation.places.size() && reservation.places[at].address < end; ++at) {
+      const Place& place = reservation.places[at];
+      const bool here = place.page != nullptr && place.page->home == &place;
+      if (!here || run.bytes == 0) {
+        if (run.bytes != 0) visit(run);
+        run = {place.address, 0};
+      }
+      if (here) run.bytes += tuning_.page;
+    }
+    if (run.bytes != 0) visit(run);
+  }
   Places places_under(Extent range);
   std::optional<Places> known_places(Extent range) noexcept;
   Reservation* reservation_at(Address address) noexcept;

@@ -62,6 +62,13 @@ _IN_SOME_VERSIONS = frozenset(
     | {"emptyCache_all", "emptyCache_pool"}
 )
 
+# Handed on, and then, or before, something of the adapter's is done; the arguments differ between
+# versions, and templates take them as they come.
+_SEEN_ON_THE_WAY = {
+    "snapshot": "with_pages({all})",
+    "recordHistory": "note_history({arguments}), {call}",
+}
+
 # Methods that take addresses and may have them handed on: only those parameters are written.
 _REVIEWED = frozenset(
     {
@@ -228,17 +235,22 @@ def _refuse_unknown_addresses(method: Method, version: str) -> None:
 
 
 def _definition(owner: ClassText, method: Method) -> str:
-    declared = []
-    passed = []
+    names, declared, passed = [], [], []
     for number, each in enumerate(method.parameters, start=1):
         name = each.name or f"argument{number}"
+        names.append(name)
         declared.append(f"{each.type} {name}")
         reference = each.type.endswith("&") and not each.type.endswith("&&")
         passed.append(name if reference else f"std::move({name})")
     qualifiers = "".join(f"{each} " for each in method.qualifiers)
     # A base's method by way of the base: a nearer class may hide its name with an overload.
     upstream = "upstream_" if owner.name == _ROOT else f"static_cast<{owner.name}*>(upstream_)"
+    result = f"{upstream}->{method.name}({', '.join(passed)})"
+    if method.name in _SEEN_ON_THE_WAY:
+        call = f"{upstream}->{method.name}({', '.join(names)})"
+        form = _SEEN_ON_THE_WAY[method.name]
+        result = form.format(call=call, arguments=", ".join(names), all=", ".join([call, *names]))
     return (
         f"{method.returns} {method.name}({', '.join(declared)}) {qualifiers}override "
-        f"{{ return {upstream}->{method.name}({', '.join(passed)}); }}"
+        f"{{ return {result}; }}"
     )

@@ -100,6 +100,7 @@ def test_hands_on_what_is_not_written_by_hand(include):
       virtual bool isEnabled() const = 0;
       virtual int count(c10::DeviceIndex /*device*/, Id /*id*/) { return 0; }
       virtual Snapshot snapshot(Id id = {0, 0}, bool traces = true) = 0;
+      virtual void recordHistory(bool enabled, const std::string& left_out) = 0;
       virtual void annotate(const std::string& text, std::string& out) {}
       void fine() {}
     """
@@ -110,7 +111,9 @@ def test_hands_on_what_is_not_written_by_hand(include):
         "int count(c10::DeviceIndex argument1, Id argument2) override "
         "{ return upstream_->count(std::move(argument1), std::move(argument2)); }",
         "Snapshot snapshot(Id id, bool traces) override "
-        "{ return upstream_->snapshot(std::move(id), std::move(traces)); }",
+        "{ return with_pages(upstream_->snapshot(id, traces), id, traces); }",
+        "void recordHistory(bool enabled, const std::string& left_out) override "
+        "{ return note_history(enabled, left_out), upstream_->recordHistory(enabled, left_out); }",
         "void annotate(const std::string& text, std::string& out) override "
         "{ return upstream_->annotate(text, out); }",
         "int hidden(long wide) override "

@@ -1,0 +1,174 @@
+// Torch's memory history: who asked for what lives in pages or slots, and what came and went.
+//
+//     recordHistory ──▶ here, and the allocator beneath     births and ends ──▶ here
+//     snapshot      ◀── both, in the order of their times
+//
+// Included by cuda_device.hpp alone.
+
+#pragma once
+
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/util/ApproximateClock.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace c10::cuda::CUDACachingAllocator::pgmo {
+namespace {
+
+class History {
+ public:
+  using Action = TraceEntry::Action;
+  using Context = std::invoke_result_t<CreateContextFn>;
+
+  bool enabled() const { return enabled_.load(std::memory_order_relaxed); }
+
+  void set(bool enabled, CreateContextFn recorder, size_t most, RecordContext when, bool clear,
+           const std::vector<std::string>& left_out) {
+    const std::lock_guard guard(mutex_);
+    enabled_.store(enabled);
+    recorder_.store(enabled ? recorder : nullptr);
+    when_.store(enabled ? when : RecordContext::NEVER);
+    most_ = std::max<size_t>(most, 1);
+    left_out_ = left_out;
+    if (enabled && !clear) return;
+    for (auto& trace : traces_) trace.clear();
+    if (!enabled) known_.clear();
+  }
+
+  // No lock is held: stacks are gathered, for which Python may be waited for.
+  void begins(int device, void* block, size_t bytes, cudaStream_t stream) {
+    const CreateContextFn recorder = recorder_.load();
+    const RecordContext when = when_.load();
+    Context context;
+    if (recorder != nullptr && when >= RecordContext::STATE) context = recorder();
+    const std::lock_guard guard(mutex_);
+    if (!enabled()) return;
+    known_[block] = {context, bytes};
+    if (when < RecordContext::ALLOC) context = nullptr;
+    add("alloc", Action::ALLOC, device, block, bytes, stream, std::move(context));
+  }
+
+  // Freed, though other streams may use it still.
+  void is_freed(int device, void* block, size_t bytes, cudaStream_t stream) {
+    const CreateContextFn recorder = recorder_.load();
+    Context context;
+    if (recorder != nullptr && when_.load() >= RecordContext::ALL) context = recorder();
+    const std::lock_guard guard(mutex_);
+    add("free_requested", Action::FREE_REQUESTED, device, block, bytes, stream,
+        context ? std::move(context) : of_birth(block));
+  }
+
+  void ends(int device, void* block, size_t bytes, cudaStream_t stream) {
+    const std::lock_guard guard(mutex_);
+    add("free_completed", Action::FREE_COMPLETED, device, block, bytes, stream, of_birth(block));
+    known_.erase(block);
+  }
+
+  // Who asked for a living block, and for how much.
+  struct Known {
+    Context context;
+    size_t bytes = 0;  // 0: that was not recorded
+  };
+  Known known(void* block) {
+    const std::lock_guard guard(mutex_);
+    const auto found = known_.find(block);
+    return found == known_.end() ? Known{} : found->second;
+  }
+
+  // Adds what happened on a device to what the allocator beneath says of it.
+  void add_to(int device, std::vector<TraceEntry>& all) {
+    const std::lock_guard guard(mutex_);
+    const auto to_nanoseconds = converter_.makeConverter();
+    const auto beneath = static_cast<std::ptrdiff_t>(all.size());
+    for (TraceEntry entry : traces_[static_cast<size_t>(device)]) {
+      entry.time_.t_ = to_nanoseconds(entry.time_.approx_t_) / 1000;
+      all.push_back(std::move(entry));
+    }
+    std::inplace_merge(all.begin(), all.begin() + beneath, all.end(),
+                       [](const TraceEntry& one, const TraceEntry& other) {
+                         return one.time_.t_ < other.time_.t_;
+                       });
+    if (all.size() > most_) all.erase(all.begin(), all.end() - static_cast<std::ptrdiff_t>(most_));
+  }
+
+ private:
+  static constexpr size_t kMostDevices = 16;
+
+  Context of_birth(void* block) const {
+    const auto found = known_.find(block);
+    const bool wanted = when_.load() >= RecordContext::ALLOC && found != known_.end();
+    return wanted ? found->second.context : nullptr;
+  }
+
+  // Later versions know of which pool it was.
+  template <typename Entry>
+  static Entry made(Action action, int device, void* block, size_t bytes, cudaStream_t stream,
+                    Context context) {
+    using Pool = c10::cuda::MempoolId_t;
+    const auto index = static_cast<c10::DeviceIndex>(device);
+    const auto address = reinterpret_cast<size_t>(block);
+    const auto now = c10::getApproximateTime();
+    if constexpr (std::is_constructible_v<Entry, Action, c10::DeviceIndex, size_t, size_t,
+                                          cudaStream_t, Pool, c10::approx_time_t, Context>) {
+      return {action, index, address, bytes, stream, Pool{0, 0}, now, std::move(context)};
+    } else {
+      return {action, index, address, bytes, stream, now, std::move(context)};
+    }
+  }
+
+  void add(const char* name, Action action, int device, void* block, size_t bytes,
+           cudaStream_t stream, Context context) {
+    if (!enabled() || std::find(left_out_.begin(), left_out_.end(), name) != left_out_.end()) {
+      return;
+    }
+    auto& trace = traces_[static_cast<size_t>(device)];
+    if (trace.size() >= most_) trace.pop_front();
+    trace.push_back(made<TraceEntry>(action, device, block, bytes, stream, std::move(context)));
+  }
+
+  std::atomic<bool> enabled_{false};
+  std::atomic<CreateContextFn> recorder_{nullptr};
+  std::atomic<RecordContext> when_{RecordContext::NEVER};
+  std::mutex mutex_;  // of what follows
+  size_t most_ = 1;
+  std::vector<std::string> left_out_;
+  std::unordered_map<void*, Known> known_;
+  std::array<std::deque<TraceEntry>, kMostDevices> traces_;
+  c10::ApproximateClockToUnixTimeConverter converter_;
+};
+
+History& history() {
+  static auto* const one = new History;  // stacks may belong to a Python that is gone by the end
+  return *one;
+}
+
+// What torch hands over, more of it in later versions: whether to clear, and what is left out.
+template <typename... More>
+void note_history(bool enabled, CreateContextFn recorder, size_t most, RecordContext when,
+                  const More&... more) {
+  bool clear = false;
+  std::vector<std::string> left_out;
+  const auto take = [&](const auto& one) {
+    if constexpr (std::is_same_v<std::decay_t<decltype(one)>, bool>) {
+      clear = one;
+    } else {
+      left_out = one;
+    }
+  };
+  (take(more), ...);
+  history().set(enabled, recorder, most, when, clear, left_out);
+}
+
+}  // namespace
+}  // namespace c10::cuda::CUDACachingAllocator::pgmo

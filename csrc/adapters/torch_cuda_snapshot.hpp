@@ -1,0 +1,134 @@
+// Torch's snapshots with the pages in them: a run of pages is a segment.
+//
+//     pages     # # # # #        # #
+//     living    ▓▓▓  ▓▓▓         ▓▓      blocks of windows, and slots
+//     segments  [   ][ ][   ]    [ ][ ]  their blocks, and what is idle in between
+//
+// Included by torch_cuda_adapter.hpp alone.
+
+#pragma once
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "adapters/cuda_device.hpp"
+
+namespace c10::cuda::CUDACachingAllocator::pgmo {
+namespace {
+
+struct Run {
+  uintptr_t address;
+  uint64_t bytes;
+  uint32_t stream;
+};
+
+// Of all streams, in the order of addresses.
+std::vector<Run> living_blocks(const Device& device) {
+  std::vector<Run> all;
+  pages_api->for_each(
+      device.pages(),
+      [](void* context, uintptr_t address, uint64_t bytes, uint32_t stream) {
+        static_cast<std::vector<Run>*>(context)->push_back({address, bytes, stream});
+      },
+      &all);
+  if (device.connected()) {
+    api->for_each_slot(
+        device.engine,
+        [](void* context, uintptr_t address, uint64_t bytes) {
+          static_cast<std::vector<Run>*>(context)->push_back({address, bytes, 0});
+        },
+        &all);
+  }
+  std::sort(all.begin(), all.end(),
+            [](const Run& one, const Run& other) { return one.address < other.address; });
+  return all;
+}
+
+std::vector<Run> runs_of_pages(const Device& device) {
+  std::vector<Run> all;
+  pages_api->for_each_run(
+      device.pages(),
+      [](void* context, uintptr_t address, uint64_t bytes, uint32_t stream) {
+        static_cast<std::vector<Run>*>(context)->push_back({address, bytes, stream});
+      },
+      &all);
+  return all;
+}
+
+void add_idle(SegmentInfo& segment, uint64_t bytes) {
+  segment.blocks.emplace_back().size = bytes;
+}
+
+// Of a window's block it is only known how much was asked for where history is recorded.
+void add_block(SegmentInfo& segment, uintptr_t address, uint64_t bytes, uint64_t requested) {
+  History::Known known = history().known(reinterpret_cast<void*>(address));
+  if (known.bytes != 0) requested = known.bytes;
+  auto& block = segment.blocks.emplace_back();
+  block.size = bytes;
+  block.requested_size = requested;
+  block.allocated = block.active = true;
+  block.context_when_allocated = std::move(known.context);
+  segment.requested_size += requested;
+  segment.allocated_size += bytes;
+  segment.active_size += bytes;
+}
+
+SegmentInfo segment_of(Device& device, const Run& run, const std::vector<Run>& living) {
+  constexpr uint64_t kAlignment = 512;
+  constexpr uint64_t kLarge = uint64_t{1} << 20;
+  SegmentInfo segment;
+  segment.device = static_cast<c10::DeviceIndex>(device.index);
+  segment.address = run.address;
+  segment.total_size = run.bytes;
+  segment.stream = device.streams.handle(run.stream);
+  segment.is_expandable = true;
+  uintptr_t at = run.address;
+  const uintptr_t end = run.address + run.bytes;
+  auto next =
+      std::lower_bound(living.begin(), living.end(), run.address,
+                       [](const Run& one, uintptr_t address) { return one.address < address; });
+  for (; next != living.end() && next->address < end; ++next) {
+    const uint64_t bytes = (next->bytes + kAlignment - 1) / kAlignment * kAlignment;
+    if (next->address < at || end - next->address < bytes) continue;  // came in the meantime
+    if (next->address > at) add_idle(segment, next->address - at);
+    add_block(segment, next->address, bytes, next->bytes);
+    segment.is_large = segment.is_large || bytes >= kLarge;
+    at = next->address + bytes;
+  }
+  if (at < end) add_idle(segment, end - at);
+  return segment;
+}
+
+// What a pool's snapshot has is the allocator beneath's alone.
+template <typename... More>
+SnapshotInfo with_pages(SnapshotInfo info, const More&... more) {
+  bool all = true;
+  bool traces = true;
+  const auto take = [&](const auto& one) {
+    if constexpr (std::is_same_v<std::decay_t<decltype(one)>, bool>) {
+      traces = one;
+    } else {
+      all = one.first == 0 && one.second == 0;
+    }
+  };
+  (take(more), ...);
+  if (!all) return info;
+  for (Device& device : devices()) {
+    if (device.pages() == nullptr && !device.connected()) continue;
+    if (device.pages() != nullptr) {
+      const std::vector<Run> living = living_blocks(device);
+      for (const Run& run : runs_of_pages(device)) {
+        info.segments.push_back(segment_of(device, run, living));
+      }
+    }
+    const auto index = static_cast<size_t>(device.index);
+    if (traces && history().enabled() && index < info.device_traces.size()) {
+      history().add_to(device.index, info.device_traces[index]);
+    }
+  }
+  return info;
+}
+
+}  // namespace
+}  // namespace c10::cuda::CUDACachingAllocator::pgmo
