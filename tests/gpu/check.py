@@ -17,8 +17,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -54,6 +54,9 @@ PACKAGES = (
     "rich",
     "platformdirs",
 )
+BOTH_WAYS = ("test_sessions", "test_streams", "test_torch_tools", "test_training")
+"""Tests that run over arenas without pages as well, as on systems that have no virtual memory."""
+
 CUPYS = ("build", "test_adapters", "test_cupy", "cupy_loops")
 """Steps that need no PyTorch."""
 
@@ -62,11 +65,12 @@ TAIL = 40
 
 @dataclass(frozen=True)
 class Step:
-    """A command and the seconds that it may take."""
+    """A command, the seconds that it may take, and what it finds in its environment."""
 
     name: str
     command: Sequence[str]
     seconds: float
+    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -96,7 +100,7 @@ class Running:
             self._process = subprocess.Popen(
                 [part.replace(SHARE, f"{step.seconds - GRACE:.0f}") for part in step.command],
                 cwd=ROOT,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(path)},
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(path), **step.environment},
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
@@ -126,6 +130,11 @@ def plan(results: Path) -> list[list[Step]]:
         )
         for path in sorted(TESTS.glob("test_*.py"))
         if path.stem != "test_bench"  # what it runs for moments is run below
+    ]
+    tests += [
+        replace(step, name=f"{step.name}_without_pages", environment={"PGMO_PAGES": "0"})
+        for step in tests
+        if step.name in BOTH_WAYS
     ]
     groups = [[Step("build", build, BUILD_SECONDS)], tests]
     names = [path.stem for path in BENCHES.glob("[!_]*.py")]

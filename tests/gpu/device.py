@@ -9,6 +9,9 @@ import os
 
 STUB = bool(os.environ.get("PGMO_FAKECUDA"))
 
+# Whether what pgmo serves lies in pages; `make gpu-check` runs some tests both ways.
+PAGES = os.environ.get("PGMO_PAGES", "1") != "0"
+
 # cuBLAS is deterministic only with a workspace of its own per stream, chosen before it starts.
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 

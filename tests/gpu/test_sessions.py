@@ -7,7 +7,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import pgmo  # noqa: E402
-from tests.gpu.device import STUB  # noqa: E402
+from tests.gpu.device import PAGES, STUB  # noqa: E402
 from tests.gpu.processes import result_of, run_module  # noqa: E402
 from tests.gpu.programs import GPT, Perceptron  # noqa: E402
 from tests.gpu.replaying import from_fallback, from_slot, replaying  # noqa: E402
@@ -37,6 +37,7 @@ def test_tensors_live_on_across_both_ends():
         assert all((tensor == -1).all() for tensor in after)
 
 
+@pytest.mark.skipif(PAGES, reason="an arena is addresses alone: PGMO_PAGES=0")
 def test_the_arena_goes_back_when_its_last_tensor_dies():
     gc.collect()
     torch.cuda.empty_cache()
@@ -58,7 +59,9 @@ def test_blocks_from_before_are_freed_inside_and_the_other_way_round():
     torch.cuda.synchronize()
     start = torch.cuda.memory_allocated()
     inside.clear()
-    assert start - torch.cuda.memory_allocated() == 4 * (4 << 20)
+    # After a session PyTorch counts no more what lies in pages.
+    expected = 0 if PAGES else 4 * (4 << 20)
+    assert start - torch.cuda.memory_allocated() == expected
 
 
 def test_training_goes_on_when_a_session_opens_and_closes_in_the_middle():
