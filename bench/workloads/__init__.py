@@ -51,21 +51,20 @@ class Lengths:
     fixed: int
     shortest: int
     longest: int
-    grain: int
     buckets: tuple[int, ...]
 
     def draw(self, kind: str, iterations: int, seed: int = 0) -> list[int]:
         """One length per iteration.
 
         Args:
-            kind: `fixed`; `bucket`, one of a few; `any` multiple of the grain; `grow`, from the
-                shortest to the longest. Of the second and third, the longest comes in the middle.
+            kind: `fixed`; `bucket`, one of a few; `any`; `grow`, from the shortest to the longest.
+                Of the second and third, the longest comes in the middle.
             iterations: how many.
             seed: of the order.
         """
         if kind == "fixed":
             return [self.fixed] * iterations
-        every = range(self.shortest, self.longest + 1, self.grain)
+        every = range(self.shortest, self.longest + 1)
         if kind == "grow":
             last = max(iterations - 1, 1)
             return [every[(len(every) - 1) * k // last] for k in range(iterations)]
@@ -78,8 +77,8 @@ class Lengths:
 
 
 LENGTHS = {
-    "gpt": Lengths(512, 64, 1024, 8, (128, 256, 384, 512, 768, 1024)),
-    "seq2seq": Lengths(50, 8, 64, 1, (16, 24, 32, 40, 48, 64)),
+    "gpt": Lengths(512, 64, 1024, (128, 256, 384, 512, 768, 1024)),
+    "seq2seq": Lengths(50, 8, 64, (16, 24, 32, 40, 48, 64)),
 }
 """Networks without an entry have no length: images are always of the same size."""
 

@@ -5,12 +5,15 @@ from typing import Any
 
 from workloads import LENGTHS, Lengths, Shape
 
-CONTENDERS = ("default", "expandable", "pgmo", "pgmo_saved_plan")
+CONTENDERS = ("default", "expandable", "pgmo", "pgmo_run", "pgmo_saved_plan")
+"""PyTorch's allocator; the same with expandable segments; a session opened around the loop; pages
+from the start and a session around the loop, as `pgmo run` has it; a session with a saved plan."""
+
 EXTRAPOLATED = "pgmo_extrapolated"
 """Records at small batches on the same card, and begins at the batch of the job from what those
 predict."""
 
-SMALL_GPT = Lengths(64, 16, 128, 8, (16, 32, 48, 64, 96, 128))
+SMALL_GPT = Lengths(64, 16, 128, (16, 32, 48, 64, 96, 128))
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,7 @@ class Job:
         recompute: whether blocks recompute their activations in the backward pass.
         batch: samples per iteration.
         iterations: how many are trained.
+        seed: of the lengths that are drawn.
         contender: one of `CONTENDERS`, or `EXTRAPOLATED`.
         card: bytes of device memory.
         plan: the saved plan's file, for `pgmo_saved_plan`; for `EXTRAPOLATED` the folder of the
@@ -38,6 +42,7 @@ class Job:
     recompute: bool = False
     batch: int = 8
     iterations: int = 40
+    seed: int = 0
     contender: str = "default"
     card: int = 141 << 30
     plan: str = ""
@@ -61,7 +66,7 @@ class Job:
             return [0] * self.iterations
         if self.small and self.network == "gpt":
             lengths = SMALL_GPT
-        drawn = lengths.draw(self.lengths, self.iterations)
+        drawn = lengths.draw(self.lengths, self.iterations, self.seed)
         return [*drawn, *drawn] if self.save else drawn
 
     @property
@@ -88,30 +93,29 @@ class Outcome:
     """What a run reports; sizes in bytes.
 
     Args:
-        allocated: the largest sum of blocks that PyTorch counts as allocated, as it rounds them.
-        requested: the same without the rounding.
-        reserved: the largest amount taken from the card.
-        reserved_replaying: the same from the first iteration on that a plan served (pgmo only).
-        replaying_from: number of that iteration, from 0.
+        requested: the largest sum of bytes that the program asked for, by PyTorch's count.
+        reserved: the largest amount taken from the card, by whomever.
+        replaying_from: number of the first iteration that a plan served, from 0 (pgmo only).
         out_of_memory: whether it ran out, and then
         error: what it said, and
         trained: the iterations before that.
         hit_bytes_rate: bytes served from slots, from the second replayed iteration on.
         first_hit_bytes_rate: the same of the program's first iteration.
         replans: how many plans took the place of another.
+        driver_calls: of the driver's virtual memory, per iteration in the last third; None when
+            that was not reached.
         gap: how far the arena is above the largest sum of planned blocks.
         notes: what the session has to say.
         torch: version.
     """
 
-    allocated: int
     requested: int
     reserved: int
     out_of_memory: bool
     trained: int
     torch: str
     error: str = ""
-    reserved_replaying: int | None = None
+    driver_calls: float | None = None
     replaying_from: int | None = None
     hit_bytes_rate: float | None = None
     first_hit_bytes_rate: float | None = None

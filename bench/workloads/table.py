@@ -7,6 +7,7 @@ TITLES = {
     "default": "default",
     "expandable": "expandable segments",
     "pgmo": "**pgmo**",
+    "pgmo_run": "**pgmo run**",
     "pgmo_saved_plan": "**pgmo, saved plan**",
     "bound": "bound",
 }
@@ -68,15 +69,9 @@ def _live(row: Row) -> str:
 
 
 def _efficiency(row: Row) -> str:
-    """Of the whole run; for pgmo, and from the first replayed iteration on where that differs."""
     if "failed" in row:
         return "failed"
-    if row["out_of_memory"]:
-        return "out of memory"
-    whole, replaying = row["efficiency"], row.get("efficiency_replaying")
-    if replaying is None or f"{replaying:.3f}" == f"{whole:.3f}":
-        return f"{whole:.3f}"
-    return f"{replaying:.3f} ({whole:.3f})"
+    return "out of memory" if row["out_of_memory"] else f"{row['efficiency']:.3f}"
 
 
 def _batch(row: Row) -> str:

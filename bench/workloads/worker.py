@@ -92,61 +92,46 @@ def skipped(error: ModuleNotFoundError) -> dict[str, Any]:
     return {"skipped": f"{error.name} is not installed"}
 
 
-class Peaks:
-    """The largest amounts of memory, of the whole run and since a plan is in use; bytes."""
-
-    def __init__(self) -> None:
-        self.allocated = self.requested = self.reserved = 0
-        self.reserved_replaying: int | None = None
-        self.replaying_from: int | None = None
-
-    def begins_to_replay(self, iteration: int) -> None:
-        """Counts anew from here, for `reserved_replaying`."""
-        self.look()
-        torch.cuda.reset_peak_memory_stats()
-        self.replaying_from = iteration
-
-    def look(self) -> None:
-        """Takes in what PyTorch has counted since it was last told to count anew."""
-        counted = torch.cuda.memory_stats()
-        reserved = counted["reserved_bytes.all.peak"]
-        self.allocated = max(self.allocated, counted["allocated_bytes.all.peak"])
-        self.requested = max(self.requested, counted["requested_bytes.all.peak"])
-        self.reserved = max(self.reserved, reserved)
-        if self.replaying_from is not None:
-            self.reserved_replaying = reserved
-
-
 def run(job: Job) -> Outcome:
     """Trains until done, or out of memory."""
-    peaks, trained, error = Peaks(), 0, ""
+    from pgmo.rehearsal import control
+
+    trained, error, replaying_from, late_calls = 0, "", None, None
+    lengths = job.drawn_lengths
+    late_from = len(lengths) * 2 // 3
     session = None
+    if job.contender == "pgmo_run":
+        import pgmo
+
+        torch.cuda.memory.change_current_allocator(pgmo.torch_allocator())
     try:
         workload = create(job.network, job.shape)
         with open_session(job) as session:
-            for iteration, length in enumerate(job.drawn_lengths):
-                if session and peaks.replaying_from is None and session.phase.value == "replay":
-                    peaks.begins_to_replay(iteration)
+            for iteration, length in enumerate(lengths):
+                if session and replaying_from is None and session.phase.value == "replay":
+                    replaying_from = iteration
+                if iteration == late_from:
+                    control.driver_calls(reset=True)
                 workload.step(length)
                 if session:
                     session.step()
                 trained += 1
-            peaks.look()
+            if late_from < len(lengths):
+                calls = sum(control.driver_calls().values())
+                late_calls = calls / (len(lengths) - late_from)
         if job.contender == EXTRAPOLATED and job.save:
             save_profiles(session, job)
     except torch.OutOfMemoryError as problem:
         error = str(problem)
-        peaks.look()
     return Outcome(
-        allocated=peaks.allocated,
-        requested=peaks.requested,
-        reserved=peaks.reserved,
+        requested=torch.cuda.memory_stats()["requested_bytes.all.peak"],
+        reserved=control.peak(0),
         out_of_memory=bool(error),
         trained=trained,
         torch=str(torch.__version__),
         error=error,
-        reserved_replaying=peaks.reserved_replaying,
-        replaying_from=peaks.replaying_from,
+        replaying_from=replaying_from,
+        driver_calls=late_calls,
         **(about(session) if session else {}),
     )
 

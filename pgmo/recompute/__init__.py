@@ -5,11 +5,12 @@
 The package itself is the function, and has `forget`, which marks a region of a forward pass,
 `backend` for `torch.compile`, and `segments`, which needs no more than public names of PyTorch.
 
-    a model's call     apply, twin, dispatch, pending, flat, budget, outcome, explain, curve,
-                       step_profile; what it must not freeze: the package frozen
-    its graph          capture, grouping, region, dropout, costs, workspaces, meter
-    what to forget     decide, divide; of `graph` alone and without PyTorch: schedule, evaluator,
-                       planning, chen, lower_sets, kusumoto, min_cut
+    a model's call     apply, twin, dispatch, call, pending, randomness, flat, objects, budget,
+                       outcome, explain, curve, step_profile
+    what it freezes    the package frozen; rehearse, for values of tensors
+    its graph          capture, eager, grouping, region, dropout, costs, workspaces, meter
+    what to forget     decide, divide, in_place; of `graph` alone and without PyTorch: schedule,
+                       evaluator, planning, floor, chen, lower_sets, kusumoto, min_cut
     running it         rewrite, execute, absent, announce; compiled for `torch.compile`
     without a graph    fallback (`segments`), tape (`forget` by itself)
     PyTorch's insides  compat

@@ -18,10 +18,13 @@ from pgmo.recompute.runtime.twin import original, twin
 
 M = TypeVar("M", bound=nn.Module)
 
+_NONE = object()
+"""Stands for example inputs that are not given; None is an argument like others."""
+
 
 def recompute(
     model: M,
-    example_inputs: object,
+    example_inputs: object = _NONE,
     budget: int | float | str | None = "min",
     *,
     counts: Literal["step", "all"] = "step",
@@ -50,7 +53,7 @@ def recompute(
             `eval()`, is done to both, and either may be given to an optimizer.
         example_inputs: what the model is called with: a tuple of positional arguments, a
             dictionary of keyword arguments, or one argument. Other shapes, types and modes are
-            captured and planned when they first come.
+            captured and planned when they first come. Without them, so is the first call.
         budget: bytes, such as `"8 GiB"`; a share of the peak without recomputation, such as
             `"60%"` or 0.6; `"min"` for the least peak that is found; None to recompute only what
             lies in `with pgmo.recompute.forget():`.
@@ -88,7 +91,7 @@ def recompute(
     if counts not in ("step", "all"):
         raise OptionError(f'counts is {counts!r}; give "step" or "all"')
     refuse_lazy(original(model))
-    arguments, keywords = _call(example_inputs)
+    arguments, keywords = ((), {}) if example_inputs is _NONE else _call(example_inputs)
     resident = _resident(model, (arguments, keywords))
     limit = parse_budget(budget, resident if counts == "all" else 0)
     settings = Settings(
@@ -97,9 +100,10 @@ def recompute(
     model = original(model)  # planned anew
     refuse_wrappers(model)
     recomputing = Recomputing(model, settings)
-    with torch.enable_grad():
-        call = recomputing.capture(*arguments, **keywords)
-    return _twin(recomputing, settings, model), RecomputePlan(call, resident)
+    if example_inputs is not _NONE:
+        with torch.enable_grad():
+            recomputing.capture(*arguments, **keywords)
+    return _twin(recomputing, settings, model), RecomputePlan(recomputing, resident)
 
 
 def _twin(recomputing: Recomputing, settings: Settings, model: M) -> M:

@@ -4,11 +4,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from pgmo.errors import GraphError
 from pgmo.recompute.curve import Curve
 from pgmo.recompute.explain import explain
 from pgmo.recompute.planners import planning
+from pgmo.recompute.runtime.call import CapturedCall
 from pgmo.recompute.runtime.decide import PlannedStep
-from pgmo.recompute.runtime.dispatch import CapturedCall
 from pgmo.recompute.step_profile import step_profile
 from pgmo.units import format_bytes
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from pgmo.recompute.capture.joint_graph import Captured
     from pgmo.recompute.planners.graph import Graph
     from pgmo.recompute.planners.schedule import Schedule
+    from pgmo.recompute.runtime.dispatch import Recomputing
 
 
 class RecomputePlan:
@@ -25,14 +27,26 @@ class RecomputePlan:
     All sizes count what the step allocates: activations, gradients (those of parameters, too),
     results and workspaces. Parameters, buffers and inputs are there before it: `resident`.
 
+    It tells of the first kind of call that was planned. Where `pgmo.recompute` got no example
+    inputs, that is the first call, and before it all but `resident` raise a `GraphError`.
+
     Example:
         >>> model, plan = pgmo.recompute(model, batch, budget="8 GiB")  # doctest: +SKIP
         >>> print(plan.explain())  # doctest: +SKIP
         >>> plan.curve().plot("curve.png")  # doctest: +SKIP
     """
 
-    def __init__(self, call: CapturedCall, resident: int) -> None:
-        self._call, self.resident = call, resident
+    def __init__(self, recomputing: "Recomputing", resident: int) -> None:
+        self._recomputing, self.resident = recomputing, resident
+
+    @property
+    def _call(self) -> CapturedCall:
+        if self._recomputing.first is None:
+            raise GraphError(
+                "nothing is planned yet: the model was given without example inputs, and is "
+                "planned for when it is first called with gradients"
+            )
+        return self._recomputing.first
 
     @property
     def _planned(self) -> PlannedStep:
@@ -136,6 +150,8 @@ class RecomputePlan:
         }
 
     def __repr__(self) -> str:
+        if self._recomputing.first is None:
+            return "RecomputePlan(not planned before the first call)"
         return (
             f"RecomputePlan(peak {format_bytes(self.peak)} instead of "
             f"{format_bytes(self.default_peak)}, overhead {100 * self.overhead:.1f} %)"

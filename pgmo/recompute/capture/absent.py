@@ -26,12 +26,11 @@ from pgmo.recompute.capture.compat import (
     traced_graph,
 )
 from pgmo.recompute.capture.costs import example_arguments
+from pgmo.recompute.capture.in_place import ADD, ADD_IN_PLACE
 
 CUSTOM = "pgmo_custom"
 """Key of a node's `meta`: number of the custom function's call that made it in the backward pass,
 and the names of the nodes that are the gradients which it was given."""
-
-_ADD = torch.ops.aten.add.Tensor
 
 
 def tangents(module: fx.GraphModule) -> list[fx.Node]:
@@ -121,6 +120,7 @@ class _Narrowing:
         self._copies: dict[fx.Node, fx.Node | None] = {}  # None for what is absent
         self._zeros: dict[fx.Node, fx.Node] = {}
         self._moved: set[int] = set()  # storages of sums that are a summand now
+        self._laid_out: set[fx.Node] = set()  # elsewhere than in the whole graph
         self._after: set[fx.Node] = set()  # depends on the gradient of an output
         self._customs: dict[int, bool] = {}  # whether any gradient comes
         names = {node.name: node for node in module.graph.nodes}
@@ -155,12 +155,14 @@ class _Narrowing:
 
     def _is_sum_of_one(self, node: fx.Node) -> bool:
         """Takes a summand for the sum if the other one is absent."""
-        if node.target is not _ADD or node.kwargs or len(node.all_input_nodes) != 2:
+        if node.target not in (ADD, ADD_IN_PLACE) or node.kwargs or len(node.all_input_nodes) != 2:
             return False
         there = [one for one in node.all_input_nodes if self._copies[one] is not None]
-        if len(there) != 1 or _look(there[0]) != _look(node):
-            return False
+        if len(there) != 1 or there[0].meta["val"].shape != node.meta["val"].shape:
+            return False  # the other one is broadcast
         self._copies[node] = self._copies[there[0]]
+        if there[0] in self._laid_out or _look(there[0]) != _look(node):
+            self._laid_out.add(node)
         self._moved.update(storage_key(one) for one in fakes(node.meta["val"]))
         return True
 
@@ -170,10 +172,24 @@ class _Narrowing:
             self._graph.output(results[0]).meta.update(node.meta)
         else:
             copy = self._copies[node] = self._graph.node_copy(node, self._present)
-            if any(storage_key(one) in self._moved for one in fakes(node.meta.get("val"))):
-                arguments, keywords = example_arguments(copy)
-                assert callable(copy.target)
-                copy.meta["val"] = copy.target(*arguments, **keywords)
+            moved = any(storage_key(one) in self._moved for one in fakes(node.meta.get("val")))
+            if moved or not self._laid_out.isdisjoint(node.all_input_nodes):
+                self._look_again(node, copy)
+
+    def _look_again(self, node: fx.Node, copy: fx.Node) -> None:
+        """What a node gives now that something that it reads lies elsewhere, or otherwise."""
+        arguments, keywords = example_arguments(copy)
+        assert callable(copy.target)
+        try:
+            copy.meta["val"] = copy.target(*arguments, **keywords)
+        except (RuntimeError, ValueError):
+            if copy.target is not torch.ops.aten.view.default:
+                raise
+            copy.target = (
+                torch.ops.aten.reshape.default
+            )  # as autograd does where no view is possible
+            copy.meta["val"] = copy.target(*arguments, **keywords)
+        self._laid_out.add(node)  # what reads it is looked at again, views for their storage
 
     def _present(self, node: fx.Node) -> fx.Node:
         """A copy, or zeros for what is absent and is read beside something that comes."""

@@ -4,7 +4,7 @@ While it is traced it also writes into each node which submodule made it.
 """
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import Enum
 from types import BuiltinFunctionType, FunctionType
@@ -17,9 +17,12 @@ from pgmo.errors import GraphError
 from pgmo.recompute.capture.absent import note_customs
 from pgmo.recompute.capture.compat import Spec, flatten, hook_numbers, traced_graph, unflatten
 from pgmo.recompute.capture.joint_graph import MODULE
+from pgmo.recompute.capture.objects import opened
+from pgmo.recompute.capture.rehearse import rehearse
 from pgmo.recompute.frozen.guard import Guard
 from pgmo.recompute.frozen.modes import modes
 from pgmo.recompute.frozen.reads import OPTIONS, is_of_torch
+from pgmo.recompute.frozen.values import Answering, Observation, reading_lists
 
 Forward = Callable[..., Any]
 
@@ -58,6 +61,23 @@ class FlatModule(nn.Module):
         self._places = _places(leaves)
         self.result: tuple[list[Any], Spec] | None = None
         self.guard = Guard(module)
+        self._ties = _ties(module)
+        self.observed: list[Observation] = []
+
+    def observe(self, tensors: list[Tensor]) -> None:
+        """Runs once as it is, to see which values of tensors are read: a capture assumes them.
+
+        Raises:
+            GraphError: that cannot be.
+        """
+        self.observed = rehearse(self.module, self._called, tensors)
+
+    def _called(self, tensors: Sequence[Tensor]) -> Any:
+        leaves = list(self._fixed)
+        for place, number in self._places.items():
+            leaves[place] = tensors[number]
+        arguments, keywords = unflatten(leaves, self._spec)
+        return self._forward(*arguments, **keywords)
 
     def named_modules(
         self, memo: set[nn.Module] | None = None, prefix: str = "", remove_duplicate: bool = True
@@ -70,33 +90,42 @@ class FlatModule(nn.Module):
         yield from super().named_modules(memo, prefix, remove_duplicate=True)
 
     def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
-        """The tensors in what the module's forward returns."""
-        leaves = list(self._fixed)
-        for place, number in self._places.items():
-            leaves[place] = tensors[number]
-        arguments, keywords = unflatten(leaves, self._spec)
+        """The tensors in what the module's forward returns, then those with observed values."""
+        kept: list[Tensor] = []
+        _tie(self._ties)
         registered = _registered(self.module)
         traced = traced_graph() is not None
-        with _noting_modules(self.module), self.guard.watching(traced):
-            returned = self._forward(*arguments, **keywords)
+        with _noting_modules(self.module), self.guard.watching(traced), self._answering(kept):
+            returned = self._called(tensors)
         for name, tensor in _registered(self.module).items():
             if tensor is not registered.get(name):
                 raise GraphError(
                     f"the forward pass puts another tensor in the place of {name}, which a "
                     "captured one cannot; write into it, as in self.mean.copy_(mean)"
                 )
-        found, spec = flatten(returned)
+        found, spec = flatten(opened(returned, _PLAIN))
         _refuse_opaque(found, "returns")
         self.result = ([None if isinstance(one, Tensor) else one for one in found], spec)
         note_customs([one for one in found if isinstance(one, Tensor)], mark_nodes)
         self._tensor_places = [place for place, one in enumerate(found) if isinstance(one, Tensor)]
-        return tuple(one for one in found if isinstance(one, Tensor))
+        return (*(one for one in found if isinstance(one, Tensor)), *kept)
+
+    @contextmanager
+    def _answering(self, kept: list[Tensor]) -> Iterator[None]:
+        """Inside, what is read of tensors is what was observed."""
+        if not self.observed:
+            yield
+            return
+        with reading_lists(), Answering(self.observed) as answering:
+            yield
+        kept += answering.kept
 
     def nested(self, tensors: Any) -> Any:
         """What the module's forward returns, made of its tensors again."""
         assert self.result is not None
         leaves = list(self.result[0])
-        for place, tensor in zip(self._tensor_places, tensors, strict=True):
+        results = tensors[: len(self._tensor_places)]
+        for place, tensor in zip(self._tensor_places, results, strict=True):
             leaves[place] = tensor
         return unflatten(leaves, self.result[1])
 
@@ -114,6 +143,30 @@ def _places(leaves: list[Any]) -> dict[int, int]:
         for place, leaf in enumerate(leaves)
         if isinstance(leaf, Tensor)
     }
+
+
+def _ties(module: nn.Module) -> list[tuple[nn.Module, str, nn.Module, str]]:
+    """The second and further names of parameters, each with the first one."""
+    first: dict[int, tuple[nn.Module, str]] = {}
+    found = []
+    for one in module.modules():
+        for name, parameter in one._parameters.items():
+            if parameter is None:
+                continue
+            owner = first.setdefault(id(parameter), (one, name))
+            if owner != (one, name):
+                found.append((one, name, *owner))
+    return found
+
+
+def _tie(ties: list[tuple[nn.Module, str, nn.Module, str]]) -> None:
+    """Makes all names of a parameter mean the same tensor while it is traced.
+
+    AOTAutograd has an input for each name. A parameter's gradient is a sum that autograd begins
+    with what comes first; in two parts it would have other bits.
+    """
+    for module, name, owner, first in ties:
+        module._parameters[name] = owner._parameters[first]
 
 
 def _registered(module: nn.Module) -> dict[str, Tensor]:

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from pgmo.recompute.frozen.reads import FUNCTIONS, Read, Reads
 from pgmo.recompute.frozen.remembered import MISSING, is_generator, is_plain, remember
 
+_TRACER = torch.fx._symbolic_trace.__file__
 _ATTRIBUTE = ("LOAD_ATTR", "LOAD_METHOD")
 
 _STEPS = ("forward", "setup_context", "backward", "vjp", "jvp")
@@ -89,12 +90,18 @@ def _mentions(code: CodeType, names: dict[str, Any]) -> Iterator[Mention]:
             lambda one: one.opname in _ATTRIBUTE, instructions[index + 1 :]
         )
         attributes = tuple(str(one.argval) for one in following)
-        yield Mention(one.argval, attributes, names[one.argval], (code.co_filename, line), words)
+        yield Mention(
+            one.argval, attributes, of_names(names, one.argval), (code.co_filename, line), words
+        )
 
 
 def of_names(owner: dict[str, Any], name: str) -> object:
-    """What a dictionary of global names has."""
-    return owner.get(name, MISSING)
+    """What a dictionary of global names has; not what PyTorch puts around it while it traces."""
+    found = owner.get(name, MISSING)
+    code = getattr(found, "__code__", None)
+    if isinstance(code, CodeType) and code.co_filename == _TRACER:
+        return getattr(found, "__wrapped__", found)
+    return found
 
 
 def of_path(_owner: Any, _name: str, names: dict[str, Any], path: tuple[str, ...]) -> object:
@@ -112,7 +119,8 @@ def of_entries(
     found = find(owner, name)
     if not isinstance(found, dict):
         return found
-    return {key: found[key] for key in keys if key in found}
+    # Registries may make something when they are asked, such as an activation of a name.
+    return {key: dict.__getitem__(found, key) for key in keys if key in found}
 
 
 def settled(owner: Any, name: str) -> object:

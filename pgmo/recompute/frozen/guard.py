@@ -48,7 +48,7 @@ class Attributes:
                 del vars(module)[name]
                 continue
             value = vars(module)[name] = self._values[name]
-            if name in self._contents:
+            if name in self._contents and remember(value) != self._contents[name][1]:
                 contents = self._contents[name][0]
                 value.clear()
                 value.extend(contents) if isinstance(value, list) else value.update(contents)
@@ -126,11 +126,10 @@ class Guard:
         was = "of other contents" if now is read.value else _show(read.value, "another one")
         raise GraphError(
             f"{name} is {_show(now)} and was {was} when the step was captured. The forward pass "
-            f"reads it at {line(*read.where)}. A captured step runs no Python code, and "
-            "would go on with what it was. Keep a number that changes in a "
+            f"reads it at {line(*read.where)}. A captured step runs no Python code, and is good "
+            "for one value alone. Keep a number that changes often in a "
             f'buffer (self.register_buffer("{read.name}", torch.tensor(...)), then '
-            f"model.{read.name}.fill_(...)) or give it as a tensor to the call; after a rare "
-            "change, call pgmo.recompute again with the model"
+            f"model.{read.name}.fill_(...)) or give it as a tensor to the call"
         )
 
     def _refuse_kept(self, before: list[Attributes]) -> None:

@@ -16,7 +16,10 @@ _KINDS = {
     "_backward_hooks": "backward hook",
 }
 
-_HARMLESS = ("torch.nn.utils.", "transformers.utils.output_capturing", "pgmo.")
+_HARMLESS = (
+    *("torch.nn.utils.", "transformers.utils.output_capturing", "pgmo."),
+    "transformers.modeling_utils",  # makes the embedding's result require gradients
+)
 """Modules whose hooks compute with parameters, or collect what forward returns: both are captured;
 our own watch what runs."""
 

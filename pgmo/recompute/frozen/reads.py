@@ -14,6 +14,7 @@ import logging
 import os
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -45,6 +46,8 @@ _WITHOUT = (
 )
 """Have attributes that are no settings."""
 
+_TRACING = ("torch._", "torch.utils._", "torch.fx.")
+"""Modules whose objects are made by the thousand while a step is traced, and never change."""
 
 FUNCTIONS = (FunctionType, BuiltinFunctionType)
 """Types of functions that others may be put in the place of."""
@@ -131,6 +134,7 @@ class Reads:
         self.codes: dict[CodeType, dict[str, Any]] = {}  # and its globals
         self.functions: dict[int, FunctionType] = {}  # those that attributes are, with closures
         self._thread = threading.get_ident()
+        self._owners: dict[tuple[int, str], weakref.ref[Any]] = {}
         self._patched: dict[type, object] = {}
 
     @contextmanager
@@ -146,6 +150,19 @@ class Reads:
                     del kind.__getattribute__
                 else:
                     kind.__getattribute__ = own  # type: ignore[method-assign,assignment]
+            self._leave_out_the_dead()
+
+    def _leave_out_the_dead(self) -> None:
+        """Objects that were made and gone while code ran are no settings, such as copies of one."""
+        before = -1
+        while len(self.found) != before:  # what one has held may be gone now, too
+            before = len(self.found)
+            for key, owner in list(self._owners.items()):
+                if owner() is None:
+                    del self._owners[key], self.found[key]
+        for key, owner in self._owners.items():
+            self.found[key].owner = owner()
+        self._owners.clear()
 
     def _patch(self, kind: type) -> None:
         own = vars(kind).get("__getattribute__", MISSING)
@@ -228,16 +245,25 @@ class Reads:
             self._look_into(value.func, depth)
         elif isinstance(value, (FunctionType, MethodType)):
             self.see(value)
-        elif not is_plain(value) and not isinstance(value, (nn.Module, *_WITHOUT)):
+        elif is_plain(value) or isinstance(value, (nn.Module, *_WITHOUT)):
+            return
+        elif not type(value).__module__.startswith(_TRACING):
             self._patch(type(value))
 
     def _add(
         self, owner: Any, name: str, value: object, frame: FrameType, find: Callable[..., object]
     ) -> None:
         key = (id(owner), name)
-        if key not in self.found:
+        known = self._owners.get(key)
+        if key not in self.found or (known is not None and known() is not owner):
             where = (frame.f_code.co_filename, frame.f_lineno)
-            self.found[key] = Read(owner, name, value, remember(value), where, find)
+            before = remember(value)
+            if isinstance(value, MethodType):
+                value = value.__func__  # without what it is bound to
+            self.found[key] = Read(owner, name, value, before, where, find)
+            with suppress(TypeError):
+                self._owners[key] = weakref.ref(owner)
+                self.found[key].owner = None
             self._look_into(value)
 
     def see(self, value: object) -> None:

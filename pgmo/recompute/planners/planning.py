@@ -1,5 +1,6 @@
 """From a budget of bytes to a choice: what to forget so that the step fits, at the least cost."""
 
+import math
 import operator
 import time
 from collections.abc import Collection, Iterator, Sequence
@@ -9,6 +10,7 @@ from typing import Literal, SupportsIndex, TypedDict, Unpack
 from pgmo.errors import BudgetError, OptionError
 from pgmo.recompute.planners import chen, kusumoto, min_cut
 from pgmo.recompute.planners.evaluator import Choice, Evaluator, Found
+from pgmo.recompute.planners.floor import floor
 from pgmo.recompute.planners.graph import Graph
 from pgmo.recompute.planners.lower_sets import Dag, ancestor_sets
 from pgmo.recompute.planners.schedule import simulate
@@ -20,6 +22,9 @@ PLANNERS = ("min-cut", "chen", "kusumoto")
 EVALUATIONS = 200_000
 """Choices that a search tries; a second or two for a thousand operations."""
 
+_LARGE = 4000  # operations of a step from which on it tries fewer: each takes as many looks
+_LEAST = 20_000
+
 _MOST = 2**62  # bytes, which is any number of them
 _FACTORS = (1.0, 1.1, 1.25, 1.5, 2.0, 3.0)  # of the least budget of the dynamic program
 _TIME_UNITS = 1500  # of its time axis: what it proposes is evaluated anyway
@@ -28,7 +33,7 @@ _TIME_UNITS = 1500  # of its time axis: what it proposes is evaluated anyway
 class SearchFields(TypedDict, total=False):
     """The keywords of a search; `plan_choice` says what they mean."""
 
-    evaluations: int
+    evaluations: int | None
     time_limit: float
     seed: int
 
@@ -37,8 +42,8 @@ def plan_choice(
     graph: Graph,
     budget: SupportsIndex | Literal["min"],
     *,
-    evaluations: int = EVALUATIONS,
-    time_limit: float = 10.0,
+    evaluations: int | None = None,
+    time_limit: float = math.inf,
     seed: int = 0,
     candidates: Sequence[Choice] | None = None,
 ) -> Choice:
@@ -52,8 +57,10 @@ def plan_choice(
         graph: the step.
         budget: bytes that the peak shall not exceed, or "min" for the least peak that is found.
         evaluations: choices that the search tries, twice as many where the least peak has to be
-            found first; the same answer for the same number and seed.
-        time_limit: seconds after which all searching ends all the same, with the best so far.
+            found first; the same answer for the same number and seed. By default `EVALUATIONS`,
+            and fewer in steps of more than 4,000 operations.
+        time_limit: seconds after which all searching ends all the same, with the best so far: the
+            answer then depends on the machine. By default there is none.
         seed: of the search, from 0.
         candidates: of an earlier `propose` on the same graph, to save the time.
 
@@ -79,6 +86,7 @@ def plan_choice(
         frozenset()
     """
     limit = _check(budget, evaluations, time_limit, seed)
+    effort = _effort(graph) if evaluations is None else evaluations
     evaluator = Evaluator(graph)
     default = evaluator.candidate((), "default")
     # Evaluated again, which costs next to nothing, so that nothing depends on who made them.
@@ -92,7 +100,7 @@ def plan_choice(
         improved, found = evaluator.search(
             start,
             aim,
-            evaluations=evaluations,
+            evaluations=effort,
             time_limit=share * (end - time.monotonic()),
             seed=seed,
         )
@@ -104,7 +112,7 @@ def plan_choice(
         if limit is None:
             limit = best.peak
         elif best.peak > limit:
-            raise _cannot(limit, best, default)
+            raise _cannot(graph, limit, best, default)
     if best.overhead > 0:
         best = search(best, limit, 1)
     return _needed(graph, replace(best, trace=tuple(trace)))
@@ -224,6 +232,11 @@ def _dynamic_programs(dag: Dag) -> Iterator[tuple[frozenset[int], str]]:
                 yield sequence.forgotten(last=last), f"kusumoto-{strategy}"
 
 
+def _effort(graph: Graph) -> int:
+    """Evaluations of a search: counted, and not timed, so that plans are the same everywhere."""
+    return max(_LEAST, min(EVALUATIONS, EVALUATIONS * _LARGE // max(1, len(graph.operations))))
+
+
 def _needed(graph: Graph, choice: Choice) -> Choice:
     # Without what is chosen and never needed, such as what only a pinned value was needed of.
     return replace(choice, recomputed=simulate(graph, choice.recomputed).recomputed)
@@ -245,23 +258,23 @@ def rank(one: Choice, budget: int | None) -> tuple[float, float, float]:
     return (1, one.peak, one.overhead)
 
 
-def _cannot(budget: int, least: Choice, default: Choice) -> BudgetError:
+def _cannot(graph: Graph, budget: int, least: Choice, default: Choice) -> BudgetError:
     return BudgetError(
         f"no recomputation was found that keeps the step within {format_bytes(budget)}: the least "
         f"peak found is {format_bytes(least.peak)}, for {least.overhead:.0%} of the forward pass "
         f"run again; without recomputation it is {format_bytes(default.peak)}. Give a budget of "
-        f"{least.peak} bytes or more, or a smaller batch"
+        f"{least.peak} bytes or more, or a smaller batch. {floor(graph, least.recomputed)}"
     )
 
 
 def _check(
     budget: SupportsIndex | str,
-    evaluations: int = EVALUATIONS,
-    time_limit: float = 10.0,
+    evaluations: int | None = None,
+    time_limit: float = math.inf,
     seed: int = 0,
 ) -> int | None:
     """The budget in bytes; None for the least peak."""
-    if evaluations < 1:
+    if evaluations is not None and evaluations < 1:
         raise OptionError(f"evaluations is {evaluations}; give 1 or more")
     if not time_limit > 0:
         raise OptionError(f"the time limit is {time_limit} seconds; give more than 0")

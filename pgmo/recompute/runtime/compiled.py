@@ -48,7 +48,14 @@ def backend(
         >>> backend = pgmo.recompute.backend("2 GiB")  # doctest: +SKIP
         >>> model = torch.compile(model, backend=backend, dynamic=False)  # doctest: +SKIP
     """
-    settings = Settings(parse_budget(budget), find_planner(planner), costs, measure, check=False)
+    settings = Settings(
+        parse_budget(budget),
+        find_planner(planner),
+        costs,
+        measure,
+        check=False,
+        in_place=kernels == "torch",
+    )
 
     def partition(joint: fx.GraphModule, inputs: object, **options: Any) -> Any:
         return StepCompiler(settings).partition(joint, inputs, **options)

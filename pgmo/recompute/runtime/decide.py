@@ -15,6 +15,7 @@ from pgmo.errors import BudgetError, OptionError
 from pgmo.recompute.capture import workspaces
 from pgmo.recompute.capture.costs import modelled
 from pgmo.recompute.capture.divide import CONVOLUTION_BACKWARD, dividable, divide, helpful, needed
+from pgmo.recompute.capture.in_place import sum_in_place
 from pgmo.recompute.capture.joint_graph import Captured, capture, refuse_unplannable
 from pgmo.recompute.planners.budget import Budget, Share
 from pgmo.recompute.planners.evaluator import Choice
@@ -63,6 +64,7 @@ class Settings:
         costs: "model" or "measured".
         measure: run operators on the device to learn their workspaces.
         check: measure the first step.
+        in_place: sum gradients in place; not for compilers, which want graphs without mutations.
     """
 
     budget: Budget = None
@@ -70,6 +72,7 @@ class Settings:
     costs: Literal["model", "measured"] = "model"
     measure: bool = True
     check: bool = True
+    in_place: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +103,8 @@ def plan_step(joint: fx.GraphModule, outputs: int, settings: Settings) -> Planne
         BudgetError: the budget cannot be met.
         GraphError: the graph cannot be planned for.
     """
+    if settings.in_place:
+        sum_in_place(joint)
     whole = capture_step(joint, outputs, settings)
     default = simulate(whole.graph)
     budget = settings.budget

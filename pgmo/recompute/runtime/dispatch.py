@@ -1,215 +1,50 @@
-"""The forward method of a model that recomputes: one captured step for each kind of call."""
+"""The forward method of a model that recomputes: captured steps for each kind of call.
+
+kind of call      shapes, types, modes: `signature`
+variants of one   other attributes, other values that Python code reads of tensors
+no variant fits   one more is captured; of too many, the model runs as it is
+"""
 
 import inspect
-import threading
 import warnings
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
-from weakref import ref
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from pgmo.errors import BudgetError, GraphError, PgmoError
-from pgmo.recompute.capture.compat import compile_joint, compiled_context, flatten, is_capturing
-from pgmo.recompute.capture.flat import FlatModule, Forward, distinct, signature
+from pgmo.errors import GraphError
+from pgmo.recompute.capture.compat import flatten, is_capturing
+from pgmo.recompute.capture.flat import Forward, distinct, signature
 from pgmo.recompute.frozen.hooks import refuse_global_hooks, refuse_hooks
-from pgmo.recompute.frozen.places import of_error
-from pgmo.recompute.runtime.decide import PlannedStep, Settings
-from pgmo.recompute.runtime.execute import StepCompiler
-from pgmo.recompute.runtime.pending import Call, Pending
-from pgmo.units import format_bytes
+from pgmo.recompute.frozen.values import DiffersError
+from pgmo.recompute.runtime.call import CAPTURING, NOTHING, CapturedCall, NothingToPlanError
+from pgmo.recompute.runtime.decide import Settings
+from pgmo.recompute.runtime.pending import Pending
+from pgmo.recompute.runtime.randomness import Randomness
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-TOLERANCE = 0.02
-"""Share by which the measured peak may differ from the predicted one."""
-
-_LIMITS = (
-    "A step is captured by running the forward pass on tensors without contents: it cannot depend "
-    "on values of tensors (.item(), `if x.sum() > 0`), and the model's own tensors must be "
-    "parameters or buffers. Compile the model with "
-    "torch.compile(model, backend=pgmo.recompute.backend(budget)), which captures what lies "
-    "between such places, or use pgmo.recompute.segments"
-)
-
-_NOTHING = (
-    "nothing in the model needs gradients: there is no backward pass to plan for. Set "
-    "requires_grad on the parameters that are trained"
-)
-
-_capturing = threading.RLock()
-"""PyTorch captures in one thread at a time."""
-
-
-class NothingToPlanError(GraphError):
-    """Nothing that a call computes can be differentiated."""
-
-
-class CapturedCall:
-    """A call of a model, compiled: forward and backward pass as planned.
-
-    Args:
-        module: the model.
-        forward: its forward method.
-        arguments: positional and keyword arguments of the call.
-        settings: how it is planned.
-        pending: the model's calls that wait for their backward pass.
-    """
-
-    def __init__(
-        self,
-        module: nn.Module,
-        forward: Forward,
-        arguments: tuple[tuple[Any, ...], dict[str, Any]],
-        settings: Settings,
-        pending: Pending,
-    ) -> None:
-        self._flat = FlatModule(module, forward, arguments)
-        self._tensors = distinct(flatten(arguments)[0])
-        self._settings, self._pending = settings, pending
-        self._beside = 0  # bytes that other calls held during the first step
-        self._came: frozenset[str] | None = None
-        self._measured: Callable[[], Call | None] = lambda: None
-        self.reported = False
-        self._compile(StepCompiler(settings))
-
-    def _compile(self, step: StepCompiler) -> None:
-        try:
-            with _capturing:
-                self._run = compile_joint(
-                    self._flat,
-                    self._tensors,
-                    step.partition,
-                    step.compile_forward,
-                    step.compile_backward,
-                )
-        except PgmoError as error:
-            # The message says all: dozens of frames of PyTorch's add nothing.
-            raise error.with_traceback(None) from error.__cause__
-        except Exception as error:
-            where = of_error(error)
-            at = f", at {where}" if where else ""
-            raise GraphError(f"the step cannot be captured: {error}{at}. {_LIMITS}") from error
-        if step.planned is None:
-            raise NothingToPlanError(_NOTHING)
-        self.step = step
-        self.planned: PlannedStep = step.planned
-
-    @property
-    def model(self) -> str:
-        """Name of the model's class."""
-        return type(self._flat.module).__name__
-
-    @property
-    def device(self) -> str:
-        """Where the model's parameters are, such as "cuda:0"."""
-        first = next(self._flat.module.parameters(), None)
-        return "cpu" if first is None else str(first.device)
-
-    @property
-    def measured(self) -> int | None:
-        """Bytes that the first step took, with what other calls held during it."""
-        alone = self.step.measured
-        return None if alone is None else alone + self._beside
-
-    def release(self) -> None:
-        """Lets go of the example: what is captured needs its looks only."""
-        self._tensors = []
-
-    def __call__(self, tensors: list[Tensor]) -> Any:
-        """Runs the forward pass; the second call looks at what the first one took."""
-        self._flat.guard.check()
-        self._follow(tensors)
-        alone = self.step.measured
-        if alone is not None and not self.reported:
-            self.reported = True
-            self._compare(alone, tensors)
-        if self._pending:
-            self._note_others()
-        step = self.step
-        if step.backward is None and self._measured() is None:
-            step.forward = None  # its results are gone without a backward pass: measure another one
-        first = step.forward is None
-        results = self._run(*tensors)
-        context = compiled_context([one for one in results if isinstance(one, Tensor)])
-        if context is not None:
-            context.set_materialize_grads(False)  # what nobody differentiates stays None
-            held = step.forward.net if step.forward else 0
-            # The backward pass of another call frees what was not seen to come.
-            call = self._pending.add(context, held, lambda: setattr(step, "is_measured", first))
-            if first:
-                self._measured = ref(call)
-        return self._flat.nested(results)
-
-    def _follow(self, tensors: list[Tensor]) -> None:
-        """Plans again when other outputs are differentiated than was expected."""
-        came = self.step.came
-        if came is None or came == self._came:
-            return
-        first, self._came = self._came is None, came | (self._came or frozenset())
-        expected = self.step.expected or frozenset()
-        if self._came == expected or (not first and self._came <= expected):
-            return
-        self._again(StepCompiler(self._settings, expected=self._came), tensors)
-
-    def _note_others(self) -> None:
-        """Other calls wait for their backward pass, and all hold what they have saved."""
-        if self.step.forward is None or self.step.backward is not None:
-            return
-        self._beside = max(self._beside, self._pending.held)
-        if self._pending.told:
-            return
-        self._pending.told = True
-        warnings.warn(
-            f"the model is called again before the backward pass of an earlier call, which holds "
-            f"{format_bytes(self._pending.held)} until then. The budget is that of one call with "
-            "its backward pass: each call that waits takes so much more. Give the inputs to one "
-            "call (torch.cat), call backward() before the next call, or give a smaller budget",
-            stacklevel=6,
-        )
-
-    def _compare(self, measured: int, tensors: list[Tensor]) -> None:
-        predicted = self.planned.schedule.peak
-        if abs(measured - predicted) <= TOLERANCE * max(predicted, 1):
-            return
-        again = self.step.news and self._settings.measure
-        if again:
-            advice = "It is planned again with what its operators took"
-        elif measured > predicted:
-            advice = "Give a smaller budget if that is too much"
-        else:
-            advice = "A plan for a larger budget may recompute less, and fit as well"
-        warnings.warn(
-            f"a step took {format_bytes(measured)} at its peak; {format_bytes(predicted)} were "
-            f"predicted. {advice}",
-            stacklevel=6,
-        )
-        if again:
-            self._again(StepCompiler(self._settings, expected=self.step.expected), tensors)
-
-    def _again(self, step: StepCompiler, tensors: list[Tensor]) -> None:
-        """Captures and plans again; what there was stays if that cannot be."""
-        self._tensors = [tensor.detach().requires_grad_(tensor.requires_grad) for tensor in tensors]
-        try:
-            self._compile(step)
-        except BudgetError as error:
-            warnings.warn(f"the first plan stays: {error}", stacklevel=7)
-        self.release()
+VARIANTS = 8
+"""Captures of one kind of call, for different attributes and values."""
 
 
 class Recomputing:
     """Stands in the place of a model's forward method.
 
     Calls without gradients, and calls inside another capture, go to the model as it is. Each kind
-    of other call (shapes, types, modes) is captured and planned when it first comes.
+    of other call (shapes, types, modes) is captured and planned when it first comes, and again
+    where attributes or values that it depends on are others.
+
+    Attributes:
+        calls: by their signatures; None where there is nothing to plan.
+        first: the one that was captured first; None before.
     """
 
     def __init__(self, module: nn.Module, settings: Settings) -> None:
         self._module, self._settings = module, settings
         self._pending = Pending()
-        self.calls: dict[tuple[object, ...], CapturedCall | None] = {}
+        self.calls: dict[tuple[object, ...], list[CapturedCall] | None] = {}
+        self.first: CapturedCall | None = None
+        self._told: set[str] = set()
         with suppress(TypeError, ValueError):
             self.__signature__ = inspect.signature(module.forward)
 
@@ -224,31 +59,41 @@ class Recomputing:
         Raises:
             GraphError: it cannot be captured.
         """
-        key = signature(self._module, (arguments, keywords))
-        with _capturing:
-            if key not in self.calls:
-                refuse_hooks(self._module)
-                made = self._captured(arguments, keywords)
-                refuse_hooks(self._module)
-                # PyTorch settles things when they are first used, such as the order of kernels.
-                key = signature(self._module, (arguments, keywords))
-                self.calls[key] = made
-        found = self.calls[key]
-        if found is None:
-            raise NothingToPlanError(_NOTHING)
-        return found
+        with CAPTURING:
+            for call in self._variants(arguments, keywords):
+                if _objection(call) is None:
+                    return call
+            return self._capture(arguments, keywords)
 
-    def _captured(
-        self, arguments: tuple[Any, ...], keywords: dict[str, Any]
-    ) -> CapturedCall | None:
-        """None if there is nothing to plan."""
-        whole = (arguments, keywords)
-        try:
-            made = CapturedCall(self._module, self.plain, whole, self._settings, self._pending)
-        except NothingToPlanError:
-            return None
-        made.release()
-        return made
+    def _variants(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> list[CapturedCall]:
+        """The last one that ran comes first.
+
+        Raises:
+            NothingToPlanError: there is nothing to plan in such a call.
+        """
+        found = self.calls.get(signature(self._module, (arguments, keywords)), ())
+        if found is None:
+            raise NothingToPlanError(NOTHING)
+        return list(found)
+
+    def _capture(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> CapturedCall:
+        with CAPTURING:
+            refuse_hooks(self._module)
+            made = None
+            with suppress(NothingToPlanError):
+                made = CapturedCall(
+                    self._module, self.plain, (arguments, keywords), self._settings, self._pending
+                )
+            refuse_hooks(self._module)
+            # PyTorch settles things when they are first used, such as the order of kernels.
+            key = signature(self._module, (arguments, keywords))
+            if made is None:
+                self.calls[key] = None
+                raise NothingToPlanError(NOTHING)
+            made.release()
+            self.first = self.first or made
+            self.calls[key] = [made, *(self.calls.get(key) or ())]
+            return made
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Calls the model."""
@@ -260,11 +105,75 @@ class Recomputing:
             return plain(*arguments, **keywords)
         refuse_global_hooks()
         try:
-            call = self.capture(*arguments, **keywords)
+            return self._run(arguments, keywords, tensors)
         except NothingToPlanError:
             return plain(*arguments, **keywords)
-        return call(tensors)
+
+    def _run(
+        self, arguments: tuple[Any, ...], keywords: dict[str, Any], tensors: list[Tensor]
+    ) -> Any:
+        """Runs the variant that fits, or one that is captured now."""
+        variants = self._variants(arguments, keywords)
+        objection: Exception | None = None
+        for call in variants:
+            found = _objection(call)
+            if found is None:
+                try:
+                    result = self._attempt(call, tensors)
+                except DiffersError as error:
+                    found = error
+            if found is not None:
+                objection = objection or found
+                continue
+            self._to_front(call)
+            return result
+        if len(variants) >= VARIANTS:
+            self._tell(
+                "the model runs without recomputation from now on wherever it would have to be "
+                f"captured for the {VARIANTS + 1}th time: {objection}"
+            )
+            return self.plain(*arguments, **keywords)
+        if isinstance(objection, GraphError):
+            self._tell(f"the step is captured again: {objection}")
+        made = self._capture(arguments, keywords)
+        try:
+            return self._attempt(made, tensors)
+        except DiffersError as error:  # such as a sum that is another one each time
+            self._tell(f"the model runs without recomputation this time: {error}")
+            return self.plain(*arguments, **keywords)
+
+    @staticmethod
+    def _attempt(call: CapturedCall, tensors: list[Tensor]) -> Any:
+        """Runs a variant; where it does not fit, it has drawn no random numbers."""
+        if not call.has_checks:
+            return call(tensors)
+        before = Randomness(call.devices)
+        try:
+            return call(tensors)
+        except DiffersError:
+            before.put_back()
+            raise
+
+    def _to_front(self, call: CapturedCall) -> None:
+        for variants in self.calls.values():
+            if variants and variants[0] is not call and call in variants:
+                variants.remove(call)
+                variants.insert(0, call)
+
+    def _tell(self, message: str) -> None:
+        if message not in self._told:
+            self._told.add(message)
+            warnings.warn(message, stacklevel=6)
 
     def _is_trained(self, tensors: list[Tensor]) -> bool:
         given = (*tensors, *self._module.parameters(), *self._module.buffers())
         return any(one.requires_grad for one in given)
+
+
+def _objection(call: CapturedCall) -> Exception | None:
+    """Why a variant does not fit, as far as attributes tell."""
+    try:
+        call.check()
+    except GraphError as error:
+        return error
+    return None

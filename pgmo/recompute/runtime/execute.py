@@ -21,6 +21,7 @@ from pgmo.recompute.capture import workspaces
 from pgmo.recompute.capture.absent import hold, lost, release, tangents, unlikely, without
 from pgmo.recompute.capture.compat import Runner, fakes, is_tangent, mark_boxed
 from pgmo.recompute.capture.meter import Meter, Section, meter
+from pgmo.recompute.frozen.values import add_checks
 from pgmo.recompute.planners.schedule import simulate
 from pgmo.recompute.runtime.announce import announced
 from pgmo.recompute.runtime.decide import PlannedStep, Settings, capture_step, plan_step
@@ -42,6 +43,7 @@ class StepCompiler:
         came: gradients of outputs that have come; None before the first backward pass.
         is_measured: whether the backward pass that runs is that of the call that was measured.
         news: whether operators took more than the plan was made with.
+        checks: number of values that the forward pass compares.
     """
 
     settings: Settings
@@ -52,6 +54,7 @@ class StepCompiler:
     came: Names | None = None
     is_measured: bool = False
     news: bool = False
+    checks: int = 0
     _narrow: fx.GraphModule | None = None
 
     def partition(
@@ -74,7 +77,12 @@ class StepCompiler:
         return split(whole, simulate(whole.graph, chosen))
 
     def compile_forward(self, module: fx.GraphModule, _inputs: Sequence[Any]) -> Runner:
-        """Runs operators as they are, the first time under a meter."""
+        """Runs operators as they are, the first time under a meter.
+
+        It ends with a `DiffersError` where a value is not what the capture assumes, before
+        anything is written.
+        """
+        self.checks = add_checks(module)
         half = _Half(module, None)
 
         def watched(arguments: list[Any]) -> Any:

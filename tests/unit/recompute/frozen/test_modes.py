@@ -22,7 +22,7 @@ class Attention(nn.Module):
 
 
 def operators(model):
-    call = list(model.forward.calls.values())[-1]
+    call = list(model.forward.calls.values())[-1][0]
     return [one.name for one in call.planned.captured.graph.operations]
 
 

@@ -124,7 +124,7 @@ def test_models_that_recompute_can_be_parts_and_can_be_planned_anew():
     outer, _ = pgmo.recompute(nn.Sequential(nn.Linear(64, 64), inner), x, measure=False)
     for one in (again, outer):
         one(x).backward()
-    assert not inner.forward.calls[next(iter(inner.forward.calls))].step.measured
+    assert not inner.forward.calls[next(iter(inner.forward.calls))][0].step.measured
 
 
 def test_a_plan_that_was_too_careful_is_said_to_be_so(monkeypatch):
@@ -265,11 +265,9 @@ def test_a_first_step_leaves_alone_what_a_capture_notes_beside_it():
 def test_the_line_of_what_cannot_be_captured():
     class Looks(nn.Linear):
         def forward(self, x):
-            return super().forward(x) if x.sum() > 0 else x
+            return super().forward(x[: len(x.unique())])
 
-    with pytest.raises(
-        pgmo.GraphError, match=r"test_dispatch\.py:\d+: return .* if x\.sum\(\) > 0"
-    ):
+    with pytest.raises(pgmo.GraphError, match=r"test_dispatch\.py:\d+: return .*x\.unique\(\)"):
         pgmo.recompute(Looks(8, 8), torch.ones(4, 8))
 
 

@@ -1,0 +1,157 @@
+"""Steps of somebody else's model: how one is run, measured, changed and compared.
+
+for title, change in changes(made):     # other batches, sizes, numbers, modes
+    batch = change(model)
+    compare(run_step(plain, batch, 0), run_step(model, batch, 0))
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from functorch.compile import min_cut_rematerialization_partition
+from torch import Tensor, nn
+from torch._functorch import config as functorch_config
+from torch.profiler import ProfilerActivity, profile
+from workloads.zoo import Batch, Made
+
+from pgmo.recompute.capture.compat import Runner, boxed, compile_joint, flatten
+from pgmo.recompute.capture.flat import FlatModule, distinct
+from pgmo.recompute.capture.joint_graph import capture
+
+Bits = dict[str, list[Any]]
+
+
+def run_step(model: nn.Module, batch: Batch, seed: int) -> Bits:
+    """One step without the optimizer; what it computes, bit by bit."""
+    model.zero_grad(set_to_none=True)
+    torch.manual_seed(seed)
+    _backward(model, batch)
+    return {
+        "loss": [_last[0]],
+        "gradients": [one.grad for one in model.parameters()],
+        "buffers": [one.clone() for one in model.buffers()],
+        "random numbers": [torch.rand(2)],
+    }
+
+
+_last: list[Tensor] = [torch.zeros(())]
+
+
+def _backward(model: nn.Module, batch: Batch) -> None:
+    """Results stay until the backward pass is over, as in most programs."""
+    result = model(**batch) if isinstance(batch, dict) else model(*batch)
+    loss = result if isinstance(result, Tensor) else result["loss"]
+    loss.backward()
+    _last[0] = loss.detach()
+
+
+def compare(one: Bits, other: Bits) -> dict[str, bool]:
+    """Whether each part is the same bits; a gradient that is None has to be None in both."""
+    return {part: all(map(_equal, one[part], other[part])) for part in one}
+
+
+def _equal(one: Tensor | None, other: Tensor | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return torch.equal(one, other)
+
+
+def peak(model: nn.Module, batch: Batch) -> int:
+    """Most bytes that a step holds at once, above what is there before it: allocator events."""
+    model.zero_grad(set_to_none=True)
+    torch.manual_seed(0)
+    return _peak(lambda: _backward(model, batch))
+
+
+def _peak(step: Callable[[], object]) -> int:
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as recorded:
+        step()
+    assert recorded.profiler is not None
+    events = [
+        (event.start_ns(), event.nbytes())
+        for event in recorded.profiler.kineto_results.events()
+        if event.name() == "[memory]"
+    ]
+    level = highest = 0
+    for _, change in sorted(events, key=lambda event: event[0]):
+        level += change
+        highest = max(highest, level)
+    return highest
+
+
+def changes(made: Made) -> Iterator[tuple[str, Callable[[nn.Module], Batch]]]:
+    """Five steps: what is another one in each, and a function that changes a model so."""
+    usual, other = made.batch(made.samples), made.batch(made.samples)
+    smaller = made.batch(max(2, made.samples // 2))
+    yield "the first batch", lambda _: usual
+    yield "another batch", lambda _: other
+    yield "another size", lambda _: smaller
+    yield "other numbers", lambda model: _other_numbers(model) or usual
+    yield "evaluation mode", lambda model: model.eval() and usual
+
+
+def _other_numbers(model: nn.Module) -> None:
+    """Rates of dropouts and epsilons of norms, PyTorch's and the library's own."""
+    for module in model.modules():
+        for name in ("eps", "variance_epsilon", "p"):
+            value = vars(module).get(name)
+            if isinstance(value, float):
+                setattr(module, name, 0.5 * value)
+
+
+class LibraryBudget:
+    """PyTorch's `activation_memory_budget`: operators run as they are, the partitioner is its own.
+
+    Args:
+        model: the module.
+        batch: of a step.
+        budget: from 0, recompute everything, to 1, what a compiled step saves by itself.
+    """
+
+    def __init__(self, model: nn.Module, batch: Batch, budget: float) -> None:
+        self.share = 0.0
+        arguments = ((), batch) if isinstance(batch, dict) else (batch, {})
+        self._model, self._tensors = model, distinct(flatten(arguments)[0])
+        self._flat = FlatModule(model, model.forward, arguments)
+        self._flat.observe(self._tensors)
+        with functorch_config.patch(activation_memory_budget=budget):
+            self._run = compile_joint(
+                self._flat, self._tensors, self._partition, self._as_it_is, self._as_it_is
+            )
+            self.step()
+
+    def step(self) -> None:
+        """One step without the optimizer."""
+        self._model.zero_grad(set_to_none=True)
+        torch.manual_seed(0)
+        self._backward()
+
+    def _backward(self) -> None:
+        result = self._flat.nested(self._run(*self._tensors))
+        (result if isinstance(result, Tensor) else result["loss"]).backward()
+
+    def peak(self) -> int:
+        """As `peak` of a model."""
+        self._model.zero_grad(set_to_none=True)
+        torch.manual_seed(0)
+        return _peak(self._backward)
+
+    def _partition(self, joint: Any, inputs: Any, **options: Any) -> Any:
+        graph = (captured := capture(joint, options["num_fwd_outputs"])).graph
+        costs = {
+            nodes[0].name: operation.cost
+            for operation, nodes in zip(
+                graph.operations[: graph.forward], captured.nodes, strict=False
+            )
+        }
+        parts = min_cut_rematerialization_partition(joint, inputs, **options)
+        again = sum(
+            costs.get(node.name, 0.0) for node in parts[1].graph.nodes if node.op == "call_function"
+        )
+        self.share = again / graph.forward_cost
+        return parts
+
+    @staticmethod
+    def _as_it_is(module: Any, _inputs: object) -> Runner:
+        return boxed(module)

@@ -1,0 +1,251 @@
+"""Models of transformers, timm, torchvision and diffusers under `pgmo.recompute`, unchanged.
+
+    python bench/recompute_zoo.py
+    python bench/recompute_zoo.py --quick                 # two models, to see that it works
+    python bench/recompute_zoo.py --models "GPT-2" ViT    # some of them
+    python bench/recompute_zoo.py --table                 # the table of the README
+
+Small models with random weights on the CPU, one thread, each in a process of its own. For each:
+whether five steps with another batch, another batch size, other rates and epsilons, and in
+evaluation mode have the bits of the plain model (losses, gradients, buffers, random numbers); the
+least peak; and what 0.7, 0.5 and the least cost. Peers: the checkpointing that the library has,
+and `activation_memory_budget` of PyTorch with the same capture. It needs
+`pip install transformers timm torchvision diffusers`.
+"""
+
+import argparse
+import copy
+import json
+import os
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # else each profile is announced
+
+import torch
+from _machine import Seconds, add_common_options, result_path, write_result
+from _zoo_steps import LibraryBudget, changes, compare, peak, run_step
+from workloads.zoo import NAMES, ZOO, create
+
+import pgmo
+
+SETTINGS = (0.7, 0.5, "min")
+BUDGETS = (0.5, 0.2, 0.0)
+"""Values of `activation_memory_budget`."""
+
+QUICK = ("GPT-2", "ViT")
+
+
+def measure(name: str, repetitions: int) -> dict[str, Any]:
+    """The row of one model."""
+    row: dict[str, Any] = {"model": name, "library": ZOO[name].library}
+    made = create(name)
+    batch = made.batch(made.samples)
+    plain_peak = peak(made.model, batch)
+    row |= {"peak": plain_peak, "ways": []}
+    plain = copy.deepcopy(made.model)
+    ways: list[tuple[dict[str, Any], Callable[[], object]]] = []
+    for setting in SETTINGS:
+        way: dict[str, Any] = {"way": "pgmo", "setting": setting}
+        row["ways"].append(way)
+        begin = time.perf_counter()
+        try:
+            model, plan = pgmo.recompute(copy.deepcopy(made.model), batch, budget=setting)
+        except pgmo.PgmoError as error:
+            way["failed"] = f"{type(error).__name__}: {error}"
+            continue
+        run_step(model, batch, 0)
+        way |= {
+            "planning_seconds": time.perf_counter() - begin,
+            "peak_share": peak(model, batch) / plain_peak,
+            "predicted_share": plan.peak / plain_peak,
+            "default_share": plan.default_peak / plain_peak,
+            "overhead": plan.overhead,
+        }
+        ways.append((way, lambda model=model: run_step(model, batch, 0)))
+    row["same"] = _same_bits(name)
+    if made.checkpoint is not None:
+        _add_checkpointing(name, row, ways, batch)
+    for budget in BUDGETS:
+        way = {"way": "activation_memory_budget", "setting": budget}
+        row["ways"].append(way)
+        try:
+            theirs = LibraryBudget(copy.deepcopy(made.model), batch, budget)
+        except Exception as error:
+            way["failed"] = f"{type(error).__name__}: {error}"[:300]
+            continue
+        way |= {"peak_share": theirs.peak() / plain_peak, "overhead": theirs.share}
+        ways.append((way, theirs.step))
+    _add_times(ways, lambda: run_step(plain, batch, 0), repetitions)
+    return row
+
+
+def _add_times(
+    ways: list[tuple[dict[str, Any], Callable[[], object]]],
+    plain: Callable[[], object],
+    repetitions: int,
+) -> None:
+    """Times all ways in turns, against the plain model."""
+    if not repetitions:
+        return
+    samples: list[list[float]] = [[] for _ in range(len(ways) + 1)]
+    for _ in range(repetitions):
+        for seconds, step in zip(samples, [plain, *(step for _, step in ways)], strict=True):
+            begin = time.perf_counter()
+            step()
+            seconds.append(time.perf_counter() - begin)
+    base = Seconds.of(samples[0]).median
+    for (way, _), seconds in zip(ways, samples[1:], strict=True):
+        way["time_against_plain"] = Seconds.of(seconds).median / base
+
+
+def _same_bits(name: str) -> dict[str, Any]:
+    """Five steps of the plain model and of the one that recomputes most, compared."""
+    made = create(name)
+    plain = copy.deepcopy(made.model)
+    found: dict[str, Any] = {}
+    try:
+        model, _ = pgmo.recompute(made.model, budget="min")
+        for number, (title, change) in enumerate(changes(made)):
+            batch = change(plain)
+            change(model)
+            found[title] = compare(run_step(plain, batch, number), run_step(model, batch, number))
+    except pgmo.PgmoError as error:
+        found["failed"] = f"{type(error).__name__}: {error}"
+    return found
+
+
+def _add_checkpointing(
+    name: str,
+    row: dict[str, Any],
+    ways: list[tuple[dict[str, Any], Callable[[], object]]],
+    batch: Any,
+) -> None:
+    made = create(name)
+    way: dict[str, Any] = {"way": "checkpoint", "setting": "each block"}
+    row["ways"].append(way)
+    try:
+        assert made.checkpoint is not None
+        made.checkpoint()
+        run_step(made.model, batch, 0)
+        way["peak_share"] = peak(made.model, batch) / row["peak"]
+        ways.append((way, lambda: run_step(made.model, batch, 0)))
+    except Exception as error:
+        way["failed"] = f"{type(error).__name__}: {error}"[:300]
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """One table in Markdown: works, bits, the least peak, and what each share costs."""
+    head = [
+        "model",
+        "library",
+        "same bits",
+        "default predicted",
+        *(f"at {one}" for one in (0.7, 0.5)),
+    ]
+    head += ["least", "checkpointing", "activation_memory_budget, least"]
+    lines = [head, ["---"] * len(head)]
+    for row in rows:
+        ways = {(way["way"], way["setting"]): way for way in row["ways"]}
+        if not ways:
+            lines.append(
+                [row["model"], row["library"], _bits(row["same"]), *[""] * (len(head) - 3)]
+            )
+            continue
+        least = ways["pgmo", "min"]
+        theirs = [way for way in row["ways"] if way["way"] == "activation_memory_budget"]
+        done = [way for way in theirs if "peak_share" in way]
+        best = min(done, key=lambda way: way["peak_share"], default={"failed": ""})
+        predicted = f"{least['default_share']:.3f}" if "default_share" in least else ""
+        lines.append(
+            [
+                *(row["model"], row["library"], _bits(row["same"]), predicted),
+                *(_cost(ways["pgmo", one]) for one in (0.7, 0.5)),
+                *(_peak_and_cost(least), _peak_and_cost(ways.get(("checkpoint", "each block")))),
+                _peak_and_cost(best),
+            ]
+        )
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _bits(same: dict[str, Any]) -> str:
+    if "failed" in same:
+        return "cannot"
+    other = [title for title, parts in same.items() if not all(parts.values())]
+    return f"not with {', '.join(other)}" if other else "yes"
+
+
+def _cost(way: dict[str, Any]) -> str:
+    if "failed" in way:
+        return "cannot"
+    return ", ".join([f"{100 * way['overhead']:.0f} %", *_time(way)])
+
+
+def _peak_and_cost(way: dict[str, Any] | None) -> str:
+    if way is None:
+        return ""
+    if "failed" in way:
+        return "cannot"
+    share = [f"{100 * way['overhead']:.0f} %"] if "overhead" in way else []
+    return ", ".join([f"{way['peak_share']:.2f}", *share, *_time(way)])
+
+
+def _time(way: dict[str, Any]) -> list[str]:
+    return [f"{way['time_against_plain']:.2f}x"] if "time_against_plain" in way else []
+
+
+def main() -> None:
+    """Measures the models and writes the result."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--models", nargs="+", choices=NAMES)
+    parser.add_argument("--repetitions", type=int, default=5, help="of timed steps; 0 times none")
+    parser.add_argument("--table", action="store_true", help="print the table of the results")
+    add_common_options(parser)
+    arguments = parser.parse_args()
+    if arguments.table:
+        text = result_path("recompute_zoo", arguments.output).read_text(encoding="utf-8")
+        print(table(json.loads(text)["rows"]))
+        return
+    torch.set_num_threads(1)
+    names = arguments.models or (QUICK if arguments.quick else NAMES)
+    if len(names) == 1:
+        warnings.simplefilter("ignore")  # a plan that was made again: the second one is measured
+        rows = [measure(names[0], 2 if arguments.quick else arguments.repetitions)]
+    else:
+        rows = []
+        for name in names:
+            rows += _in_process(name, arguments)
+            _write(rows, arguments)  # what there is, should one of them take too long
+    _write(rows, arguments)
+    print(table(rows))
+
+
+def _write(rows: list[dict[str, Any]], arguments: argparse.Namespace) -> None:
+    result = {"torch": torch.__version__, "threads": torch.get_num_threads(), "rows": rows}
+    write_result("recompute_zoo", result, arguments.output, quick=arguments.quick)
+
+
+def _in_process(name: str, arguments: argparse.Namespace) -> list[dict[str, Any]]:
+    """The row of a model that a process of its own measures; none if that ends with an error."""
+    with TemporaryDirectory() as folder:
+        output = Path(folder) / "row.json"
+        command = [sys.executable, __file__, "--models", name, "--output", str(output)]
+        command += ["--repetitions", str(arguments.repetitions)]
+        command += ["--quick"] if arguments.quick else []
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+        print(*done.stdout.splitlines()[2:], sep="\n", file=sys.stderr, flush=True)
+        if done.returncode:
+            same = {"failed": f"the process ended with {done.returncode}"}
+            return [{"model": name, "library": ZOO[name].library, "ways": [], "same": same}]
+        rows: list[dict[str, Any]] = json.loads(output.read_text(encoding="utf-8"))["rows"]
+        return rows
+
+
+if __name__ == "__main__":
+    main()

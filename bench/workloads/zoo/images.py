@@ -1,0 +1,184 @@
+"""Models of timm, torchvision and diffusers."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from workloads.zoo.model import Batch, Made, add, import_torchvision
+
+CLASSES = 10
+
+
+class Classified(nn.Module):
+    """An image model and its loss."""
+
+    def __init__(self, body: nn.Module, channels_last: bool) -> None:
+        super().__init__()
+        self.body, self.channels_last = body, channels_last
+        if channels_last:
+            self.to(memory_format=torch.channels_last)
+
+    def forward(self, images: Tensor, labels: Tensor) -> Tensor:
+        """The scalar loss; a segmentation is averaged over its pixels."""
+        scores = self.body(images)
+        if isinstance(scores, dict):
+            scores = scores["out"].mean((2, 3))
+        if isinstance(scores, tuple):  # GoogLeNet's two heads on the way
+            scores = scores[0] + 0.3 * scores[1] + 0.3 * scores[2]
+        return functional.cross_entropy(scores, labels)
+
+
+def _images(side: int, channels_last: bool) -> Callable[[int], Batch]:
+    def batch(samples: int) -> Batch:
+        images = torch.randn(samples, 3, side, side)
+        if channels_last:
+            images = images.to(memory_format=torch.channels_last)
+        return images, torch.randint(CLASSES, (samples,))
+
+    return batch
+
+
+def _timm(
+    title: str,
+    name: str,
+    side: int = 64,
+    samples: int = 16,
+    channels_last: bool = False,
+    **options: Any,
+) -> None:
+    def build() -> Made:
+        import_torchvision()
+        import timm
+
+        body = timm.create_model(name, num_classes=CLASSES, **options)
+        model = Classified(body, channels_last)
+        return Made(model, _images(side, channels_last), samples, body.set_grad_checkpointing)
+
+    add(title, "timm", build)
+
+
+_timm("ConvNeXt", "convnext_atto", 64, 16)
+_timm("ResNet-18", "resnet18", 64, 32)
+_timm("ResNet-18, channels last", "resnet18", 64, 32, channels_last=True)
+_timm("DenseNet", "densenet121", 64, 16, block_config=(2, 4, 4, 2))
+_timm("EfficientNet", "efficientnet_b0", 64, 8)
+_timm("MobileNetV3", "mobilenetv3_small_100", 64, 16)
+_timm("RegNet", "regnety_002", 64, 16)
+_small = {"embed_dim": 24, "depths": (2, 2, 2, 2), "num_heads": (1, 2, 4, 8)}
+_timm("Swin", "swin_tiny_patch4_window7_224", 56, 16, img_size=56, **_small)
+_timm("ViT of timm", "vit_tiny_patch16_224", 64, 16, img_size=64, patch_size=8, depth=3)
+_timm("MaxViT", "maxvit_pico_rw_256", 64, 4, img_size=64)
+
+
+def _torchvision(title: str, name: str, side: int, samples: int, **options: Any) -> None:
+    def build() -> Made:
+        import_torchvision()
+        from torchvision import models
+
+        make = getattr(models, name, None) or getattr(models.segmentation, name)
+        model = Classified(make(weights=None, num_classes=CLASSES, **options), False)
+        return Made(model, _images(side, False), samples)
+
+    add(title, "torchvision", build)
+
+
+_torchvision("GoogLeNet", "googlenet", 64, 16, init_weights=False)
+_torchvision("LR-ASPP", "lraspp_mobilenet_v3_large", 64, 8, weights_backbone=None)
+_torchvision("ShuffleNet", "shufflenet_v2_x0_5", 64, 16)
+
+
+class Denoised(nn.Module):
+    """A diffusion model and its loss."""
+
+    def __init__(self, body: nn.Module, *names: str) -> None:
+        super().__init__()
+        self.body, self.names = body, names
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        """The mean square of what it gives, less the first input."""
+        arguments = dict(zip(self.names, inputs[1:], strict=True))
+        found = self.body(inputs[0], **arguments).sample
+        return functional.mse_loss(found[:, : inputs[0].shape[1]], inputs[0])
+
+
+class Encoded(nn.Module):
+    """A variational autoencoder and its loss."""
+
+    def __init__(self, body: Any) -> None:
+        super().__init__()
+        self.body = body
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Reconstruction and divergence."""
+        found = self.body.encode(images).latent_dist
+        made = self.body.decode(found.sample()).sample
+        return functional.mse_loss(made, images) + 1e-6 * found.kl().mean()
+
+
+def _unet() -> Made:
+    from diffusers import UNet2DModel
+
+    body = UNet2DModel(
+        sample_size=32,
+        block_out_channels=(16, 32),
+        norm_num_groups=8,
+        layers_per_block=1,
+        down_block_types=("DownBlock2D", "AttnDownBlock2D"),
+        up_block_types=("AttnUpBlock2D", "UpBlock2D"),
+        attention_head_dim=8,
+    )
+
+    def batch(samples: int) -> Batch:
+        return torch.randn(samples, 3, 32, 32), torch.randint(1000, (samples,))
+
+    return Made(Denoised(body, "timestep"), batch, 8, body.enable_gradient_checkpointing)
+
+
+def _vae() -> Made:
+    from diffusers import AutoencoderKL
+
+    body = AutoencoderKL(
+        block_out_channels=(16, 32),
+        norm_num_groups=8,
+        down_block_types=("DownEncoderBlock2D",) * 2,
+        up_block_types=("UpDecoderBlock2D",) * 2,
+        sample_size=32,
+    )
+
+    def batch(samples: int) -> Batch:
+        return (torch.randn(samples, 3, 32, 32),)
+
+    return Made(Encoded(body), batch, 8, body.enable_gradient_checkpointing)
+
+
+def _dit() -> Made:
+    from diffusers import DiTTransformer2DModel
+
+    body = DiTTransformer2DModel(
+        num_attention_heads=4,
+        attention_head_dim=16,
+        in_channels=4,
+        num_layers=3,
+        sample_size=16,
+        patch_size=2,
+        num_embeds_ada_norm=CLASSES,
+    )
+
+    def batch(samples: int) -> Batch:
+        times, labels = torch.randint(1000, (samples,)), torch.randint(CLASSES, (samples,))
+        return torch.randn(samples, 4, 16, 16), times, labels
+
+    model = Denoised(body, "timestep", "class_labels")
+    return Made(model, batch, 8, body.enable_gradient_checkpointing)
+
+
+for _name, _build in (("U-Net", _unet), ("VAE", _vae), ("DiT", _dit)):
+
+    def _loaded(build: Callable[[], Made] = _build) -> Made:
+        import_torchvision()
+        return build()
+
+    add(_name, "diffusers", _loaded)

@@ -1,0 +1,98 @@
+"""Has operators captured as eager mode runs them: what differs there differs in the last bits.
+
+    eager mode      upsample_bilinear2d       its kernel, and that of its derivative
+    while captured  index, mul, sub, add      written in Python, unless it is put aside as here
+
+PyTorch has some operators written out in Python for compilers that want few kinds of operators. A
+gather and a sum are not the kernel: other layouts follow from it, and other sums. What has no
+derivative otherwise, or reads values, stays written out.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._C import DispatchKey
+
+_WRITTEN_OUT = (
+    *("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d"),
+    *("_upsample_nearest_exact1d", "_upsample_nearest_exact2d", "_upsample_nearest_exact3d"),
+    *("upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d", "upsample_bicubic2d"),
+    *("_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa", "_upsample_lanczos2d_aa"),
+    *("hardshrink", "softshrink", "multi_margin_loss", "multilabel_margin_loss_forward", "matmul"),
+)
+"""Operators of `aten` with kernels and derivatives of their own."""
+
+_KEYS = (DispatchKey.Autograd, DispatchKey.CompositeImplicitAutograd)
+
+
+@contextmanager
+def as_in_eager_mode() -> Iterator[None]:
+    """Inside, these operators are captured as what they are; one thread at a time."""
+    aside: list[tuple[Any, Any, Any]] = []
+    for operator in _overloads(_WRITTEN_OUT):
+        for key in _KEYS:
+            if key in operator.py_kernels:
+                aside.append((operator, key, operator.py_kernels[key]))
+                _put(operator, key, None)
+    for name, keys, replace in _REPLACED:
+        for operator in _overloads((name,)):
+            for key in keys:
+                kernel = operator.py_kernels.get(key)
+                if kernel is not None:
+                    aside.append((operator, key, kernel))
+                    _put(operator, key, replace(kernel))
+    try:
+        yield
+    finally:
+        for operator, key, kernel in aside:
+            _put(operator, key, kernel)
+
+
+def _overloads(names: tuple[str, ...]) -> Iterator[Any]:
+    for name in names:
+        packet = getattr(torch.ops.aten, name, None)
+        if packet is not None:
+            yield from (getattr(packet, overload) for overload in packet.overloads())
+
+
+def _put(operator: Any, key: DispatchKey, kernel: Callable[..., Any] | None) -> None:
+    if kernel is None:
+        del operator.py_kernels[key]
+    else:
+        operator.py_kernels[key] = kernel
+    operator._dispatch_cache.clear()
+
+
+def _of_any_type(looks: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """The shape of grouped products, which PyTorch gives for bfloat16 alone.
+
+    Its kernels take other types, too. Rows are padded to 16 bytes: where that makes a difference
+    between the types it is left to PyTorch to refuse them.
+    """
+
+    def grouped(a: Tensor, b: Tensor, *more: Any, **options: Any) -> Tensor:
+        plain = a.dtype == torch.bfloat16 or b.shape[-1] % 8 != 0
+        if plain or more[2:] or options.get("out_dtype") is not None:
+            return looks(a, b, *more, **options)
+        made = looks(a.to(torch.bfloat16), b.to(torch.bfloat16), *more, **options)
+        return torch.empty_strided(made.shape, made.stride(), dtype=a.dtype, device=a.device)
+
+    return grouped
+
+
+def _of_nothing(drop: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Dropout that drops nothing is its input, where it is written out a copy."""
+
+    def dropout(x: Tensor, p: float, train: bool) -> Tensor:
+        return x if p == 0 or not train or x.numel() == 0 else drop(x, p, train)
+
+    return dropout
+
+
+_REPLACED = (
+    ("_grouped_mm", (DispatchKey.Meta,), _of_any_type),
+    ("dropout", _KEYS, _of_nothing),
+)

@@ -1,0 +1,115 @@
+"""Sums of gradients into one of the summands, as autograd has them outside of a capture.
+
+    captured   s = a + b     three gradients at once
+    autograd   a += b        two: nobody else reads a, and the sum lies where it lay
+
+The bits are the same, and so is the layout of the sum. A backward pass runs in one order, and
+nothing of it runs twice: what is read for the last time may be overwritten.
+"""
+
+import torch
+from torch import Tensor, fx
+
+from pgmo.recompute.capture.compat import fakes, is_backward, storage_key
+from pgmo.recompute.capture.costs import example_arguments
+
+ADD, ADD_IN_PLACE = torch.ops.aten.add.Tensor, torch.ops.aten.add_.Tensor
+
+
+def sum_in_place(joint: fx.GraphModule) -> int:
+    """Turns additions of the backward pass into such that overwrite a summand.
+
+    Args:
+        joint: the graph; it is changed.
+
+    Returns:
+        The number of them.
+    """
+    place = {node: index for index, node in enumerate(joint.graph.nodes)}
+    owners: dict[int, list[fx.Node]] = {}  # of each storage, the nodes that lie in it
+    for node in joint.graph.nodes:
+        for key in {storage_key(one) for one in fakes(node.meta.get("val"))}:
+            owners.setdefault(key, []).append(node)
+    count = 0
+    moved: set[int] = set()
+    before: list[object] = []  # alive, so that no new storage has the key of one of theirs
+    for node in joint.graph.nodes:
+        if node.op != "call_function":
+            continue
+        if any(storage_key(one) in moved for one in fakes(node.meta.get("val"))):
+            before.append(node.meta["val"])
+            _look_again(node)
+            for key in {storage_key(one) for one in fakes(node.meta.get("val"))}:
+                owners.setdefault(key, []).append(node)
+        if node.target is not ADD or node.kwargs or not is_backward(node):
+            continue
+        for first, second in (node.args, reversed(node.args)):
+            if _may_overwrite(node, first, second, owners, place):
+                before.append(node.meta["val"])
+                moved.add(storage_key(node.meta["val"]))
+                _overwrite(node, first, second, owners)
+                count += 1
+                break
+    return count
+
+
+def _overwrite(
+    node: fx.Node, first: fx.Node, second: fx.Node, owners: dict[int, list[fx.Node]]
+) -> None:
+    here, there = storage_key(node.meta["val"]), storage_key(first.meta["val"])
+    owners.setdefault(there, []).extend(owners.pop(here, []))
+    node.target, node.args = ADD_IN_PLACE, (first, second)
+    node.meta["val"] = first.meta["val"]
+
+
+def _look_again(node: fx.Node) -> None:
+    """A view of what lies elsewhere now."""
+    arguments, keywords = example_arguments(node)
+    assert callable(node.target)
+    node.meta["val"] = node.target(*arguments, **keywords)
+
+
+def _may_overwrite(
+    node: fx.Node,
+    first: object,
+    second: object,
+    owners: dict[int, list[fx.Node]],
+    place: dict[fx.Node, int],
+) -> bool:
+    if not isinstance(first, fx.Node) or not isinstance(second, fx.Node) or first is second:
+        return False
+    mine, its, made = (one.meta.get("val") for one in (first, second, node))
+    if not (isinstance(mine, Tensor) and isinstance(its, Tensor) and isinstance(made, Tensor)):
+        return False
+    alike = _look(mine) == _look(made) and mine.dtype == its.dtype
+    key = storage_key(mine)
+    if not alike or key in (storage_key(its), storage_key(made)) or not _is_whole(mine):
+        return False
+    if not all(_is_view(one, node, place) for one in owners[storage_key(made)] if one is not node):
+        return False
+    return all(
+        one.op == "call_function"
+        and is_backward(one)
+        and all(place[user] <= place[node] and user.op != "output" for user in one.users)
+        for one in owners[key]
+        if place[one] < place[node]
+    ) and all(place[one] < place[node] for one in owners[key])
+
+
+def _is_view(one: fx.Node, node: fx.Node, place: dict[fx.Node, int]) -> bool:
+    """Whether what lies in the storage of a sum was made of it, and is one tensor."""
+    return place[one] > place[node] and isinstance(one.meta.get("val"), Tensor)
+
+
+def _look(tensor: Tensor) -> tuple[object, ...]:
+    return (tensor.shape, tensor.stride(), tensor.dtype, tensor.device)
+
+
+def _is_whole(tensor: Tensor) -> bool:
+    """Whether a tensor fills its storage, each place once."""
+    step = 1
+    for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+        if size != 1 and stride != step:
+            return False
+        step *= size
+    return tensor.untyped_storage().nbytes() == tensor.numel() * tensor.element_size()

@@ -1,0 +1,82 @@
+"""Objects that a forward pass returns with tensors inside, such as a cache of keys and values.
+
+DynamicCache(layers=[Layer(keys, values), ...])    taken apart when captured: its attributes
+                                                   made anew at each call, of the new tensors
+"""
+
+from typing import Any
+
+from torch import nn
+from torch.utils._pytree import register_pytree_node
+
+from pgmo.recompute.capture.compat import flatten, unflatten
+
+_DEPTH = 8  # objects in objects; more than that is a chain, or a circle
+
+
+class Opened:
+    """An object taken apart.
+
+    Args:
+        kind: its class.
+        attributes: all that it has.
+    """
+
+    def __init__(self, kind: type, attributes: dict[str, Any]) -> None:
+        self.kind, self.attributes = kind, attributes
+
+    def closed(self) -> Any:
+        """An object like it."""
+        made: Any = object.__new__(self.kind)
+        vars(made).update(self.attributes)
+        return made
+
+
+def _flatten(one: Opened) -> tuple[list[Any], Any]:
+    return list(one.attributes.values()), (one.kind, tuple(one.attributes))
+
+
+def _unflatten(values: Any, context: Any) -> Any:
+    kind, names = context
+    return Opened(kind, dict(zip(names, values, strict=True))).closed()
+
+
+register_pytree_node(Opened, _flatten, _unflatten)
+
+
+def opened(tree: object, plain: tuple[type, ...], depth: int = _DEPTH) -> Any:
+    """A tree in which objects written in Python are taken apart.
+
+    Args:
+        tree: what a forward pass returns.
+        plain: types of what stays as it is.
+        depth: of objects in each other; what lies deeper stays.
+    """
+    leaves, spec = flatten(tree)
+    if all(isinstance(leaf, plain) for leaf in leaves):
+        return tree
+    return unflatten([_opened(leaf, plain, depth) for leaf in leaves], spec)
+
+
+def _opened(leaf: Any, plain: tuple[type, ...], depth: int) -> Any:
+    if isinstance(leaf, plain) or depth == 0 or not _is_open(leaf):
+        return leaf
+    inside = {name: opened(value, plain, depth - 1) for name, value in vars(leaf).items()}
+    return Opened(type(leaf), inside)
+
+
+def _is_open(leaf: Any) -> bool:
+    """Whether an object is its attributes, and nothing beside them."""
+    kind = type(leaf)
+    if isinstance(leaf, nn.Module) or not hasattr(leaf, "__dict__"):
+        return False
+    own = (one for one in kind.__mro__ if one is not object)
+    return all(one.__flags__ & _WRITTEN_IN_PYTHON and not _slots(one) for one in own)
+
+
+_WRITTEN_IN_PYTHON = 1 << 9
+"""The bit of a type's flags that CPython calls Py_TPFLAGS_HEAPTYPE."""
+
+
+def _slots(kind: type) -> bool:
+    return bool(vars(kind).get("__slots__"))

@@ -1,0 +1,68 @@
+"""What the least peak of a step consists of: why a budget cannot be met."""
+
+from collections import Counter
+from collections.abc import Collection
+
+from pgmo.recompute.planners.graph import Graph
+from pgmo.recompute.planners.schedule import Schedule, simulate
+from pgmo.units import format_bytes
+
+_LEAST = 0.01
+"""Share of the peak from which on a part is named."""
+
+
+def parts(graph: Graph, schedule: Schedule) -> list[tuple[str, int]]:
+    """What is alive at the peak of a schedule, by kind: words and bytes, the most first.
+
+    A block counts once, as the first of: what the operator at the peak works on, gradients that the
+    step returns, other results, what may not run again, and what waits for the backward pass.
+    """
+    found: Counter[str] = Counter()
+    operation = graph.operations[schedule.peak_operation] if len(schedule.operations) else None
+    for block in schedule.alive(schedule.peak_step):
+        value = int(schedule.value[block])
+        found[_kind(graph, value, operation)] += int(schedule.size[block])
+    return found.most_common()
+
+
+def _kind(graph: Graph, value: int, operation: object) -> str:
+    if value < 0:
+        return "workspace of this operator"
+    one = graph.values[value]
+    if one.result and one.producer >= graph.forward:
+        return "gradients of parameters and inputs"
+    if value in (*getattr(operation, "reads", ()), *getattr(operation, "writes", ())):
+        return "what this operator reads and writes"
+    if one.result:
+        return "results of the forward pass"
+    if one.producer >= graph.forward:
+        return "gradients on their way"
+    if graph.operations[one.producer].pinned or one.pinned:
+        return "what may not be computed twice, such as random numbers"
+    return "activations that are kept"
+
+
+def floor(graph: Graph, choice: Collection[int]) -> str:
+    """A sentence or two about the peak of a choice.
+
+    Args:
+        graph: the step.
+        choice: forward operations that are forgotten.
+    """
+    schedule = simulate(graph, choice)
+    whole = max(1, schedule.peak)
+    named = [(words, size) for words, size in parts(graph, schedule) if size >= _LEAST * whole]
+    if not named:
+        return "There is nothing at its peak"
+    operation = graph.operations[schedule.peak_operation]
+    place = operation.name + (f" of {operation.module}" if operation.module else "")
+    shares = "; ".join(
+        f"{words} {format_bytes(size)} ({size / whole:.0%})" for words, size in named
+    )
+    advice = ""
+    if named[0][0].startswith("gradients of parameters"):
+        advice = (
+            ". Gradients of parameters are there until the optimizer's step and cannot be "
+            "forgotten: a larger batch has more to forget beside them"
+        )
+    return f"At its peak, in {place}, there are: {shares}{advice}"

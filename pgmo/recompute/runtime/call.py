@@ -1,0 +1,224 @@
+"""One captured step: a call of a model, compiled, with what its capture assumes."""
+
+import threading
+import warnings
+from collections.abc import Callable
+from typing import Any
+from weakref import ref
+
+from torch import Tensor, nn
+
+from pgmo.errors import BudgetError, GraphError, PgmoError
+from pgmo.recompute.capture.compat import compile_joint, compiled_context, flatten, reads_values
+from pgmo.recompute.capture.eager import as_in_eager_mode
+from pgmo.recompute.capture.flat import FlatModule, Forward, distinct
+from pgmo.recompute.frozen.places import of_error
+from pgmo.recompute.runtime.decide import PlannedStep, Settings
+from pgmo.recompute.runtime.execute import StepCompiler
+from pgmo.recompute.runtime.pending import Call, Pending
+from pgmo.units import format_bytes
+
+TOLERANCE = 0.02
+"""Share by which the measured peak may differ from the predicted one."""
+
+_LIMITS = (
+    "A step is captured by running the forward pass on tensors without contents: not all operators "
+    "can have sizes that depend on values (unique(), bincount()), and the model's own tensors must "
+    "be parameters or buffers. Compile the model with "
+    "torch.compile(model, backend=pgmo.recompute.backend(budget)), which captures what lies "
+    "between such places, or use pgmo.recompute.segments"
+)
+
+NOTHING = (
+    "nothing in the model needs gradients: there is no backward pass to plan for. Set "
+    "requires_grad on the parameters that are trained"
+)
+
+CAPTURING = threading.RLock()
+"""PyTorch captures in one thread at a time."""
+
+
+class NothingToPlanError(GraphError):
+    """Nothing that a call computes can be differentiated."""
+
+
+class CapturedCall:
+    """A call of a model, compiled: forward and backward pass as planned.
+
+    Args:
+        module: the model.
+        forward: its forward method.
+        arguments: positional and keyword arguments of the call.
+        settings: how it is planned.
+        pending: the model's calls that wait for their backward pass.
+
+    Attributes:
+        devices: of what is given, and of the model.
+        reported: whether the first step was compared with the prediction.
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        forward: Forward,
+        arguments: tuple[tuple[Any, ...], dict[str, Any]],
+        settings: Settings,
+        pending: Pending,
+    ) -> None:
+        self._flat = FlatModule(module, forward, arguments)
+        self._tensors = distinct(flatten(arguments)[0])
+        self._settings, self._pending = settings, pending
+        given = (*self._tensors, *module.parameters(), *module.buffers())
+        self.devices = frozenset(one.device for one in given)
+        self._beside = 0  # bytes that other calls held during the first step
+        self._came: frozenset[str] | None = None
+        self._measured: Callable[[], Call | None] = lambda: None
+        self.reported = False
+        self._compile(StepCompiler(settings))
+
+    def _compile(self, step: StepCompiler) -> None:
+        try:
+            with CAPTURING, as_in_eager_mode():
+                self._run = self._captured(step)
+        except PgmoError as error:
+            # The message says all: dozens of frames of PyTorch's add nothing.
+            raise error.with_traceback(None) from error.__cause__
+        except Exception as error:
+            where = of_error(error)
+            at = f", at {where}" if where else ""
+            raise GraphError(f"the step cannot be captured: {error}{at}. {_LIMITS}") from error
+        if step.planned is None:
+            raise NothingToPlanError(NOTHING)
+        self.step = step
+        self.planned: PlannedStep = step.planned
+
+    def _captured(self, step: StepCompiler) -> Callable[..., Any]:
+        """Captures; where values are read, once more after they were looked at."""
+        compilers = (step.partition, step.compile_forward, step.compile_backward)
+        try:
+            return compile_joint(self._flat, self._tensors, *compilers)
+        except Exception as error:
+            if self._flat.observed or not reads_values(error):
+                raise
+            self._flat.observe(self._tensors)
+            if not self._flat.observed:
+                raise
+        return compile_joint(self._flat, self._tensors, *compilers)
+
+    @property
+    def model(self) -> str:
+        """Name of the model's class."""
+        return type(self._flat.module).__name__
+
+    @property
+    def device(self) -> str:
+        """Where the model's parameters are, such as "cuda:0"."""
+        first = next(self._flat.module.parameters(), None)
+        return "cpu" if first is None else str(first.device)
+
+    @property
+    def measured(self) -> int | None:
+        """Bytes that the first step took, with what other calls held during it."""
+        alone = self.step.measured
+        return None if alone is None else alone + self._beside
+
+    @property
+    def has_checks(self) -> bool:
+        """Whether the forward pass may end with a `DiffersError`."""
+        return self.step.checks > 0
+
+    def check(self) -> None:
+        """Looks whether what Python code has read is as it was.
+
+        Raises:
+            GraphError: something is not; says what, and the line that reads it.
+        """
+        self._flat.guard.check()
+
+    def release(self) -> None:
+        """Lets go of the example: what is captured needs its looks only."""
+        self._tensors = []
+
+    def __call__(self, tensors: list[Tensor]) -> Any:
+        """Runs the forward pass; the second call looks at what the first one took.
+
+        Raises:
+            DiffersError: a value of a tensor is not what was assumed. Nothing was written, but
+                random numbers may have been drawn.
+        """
+        self._follow(tensors)
+        alone = self.step.measured
+        if alone is not None and not self.reported:
+            self.reported = True
+            self._compare(alone, tensors)
+        if self._pending:
+            self._note_others()
+        step = self.step
+        if step.backward is None and self._measured() is None:
+            step.forward = None  # its results are gone without a backward pass: measure another one
+        first = step.forward is None
+        results = self._run(*tensors)
+        context = compiled_context([one for one in results if isinstance(one, Tensor)])
+        if context is not None:
+            context.set_materialize_grads(False)  # what nobody differentiates stays None
+            held = step.forward.net if step.forward else 0
+            # The backward pass of another call frees what was not seen to come.
+            call = self._pending.add(context, held, lambda: setattr(step, "is_measured", first))
+            if first:
+                self._measured = ref(call)
+        return self._flat.nested(results)
+
+    def _follow(self, tensors: list[Tensor]) -> None:
+        """Plans again when other outputs are differentiated than was expected."""
+        came = self.step.came
+        if came is None or came == self._came:
+            return
+        first, self._came = self._came is None, came | (self._came or frozenset())
+        expected = self.step.expected or frozenset()
+        if self._came == expected or (not first and self._came <= expected):
+            return
+        self._again(StepCompiler(self._settings, expected=self._came), tensors)
+
+    def _note_others(self) -> None:
+        """Other calls wait for their backward pass, and all hold what they have saved."""
+        if self.step.forward is None or self.step.backward is not None:
+            return
+        self._beside = max(self._beside, self._pending.held)
+        if self._pending.told:
+            return
+        self._pending.told = True
+        warnings.warn(
+            f"the model is called again before the backward pass of an earlier call, which holds "
+            f"{format_bytes(self._pending.held)} until then. The budget is that of one call with "
+            "its backward pass: each call that waits takes so much more. Give the inputs to one "
+            "call (torch.cat), call backward() before the next call, or give a smaller budget",
+            stacklevel=6,
+        )
+
+    def _compare(self, measured: int, tensors: list[Tensor]) -> None:
+        predicted = self.planned.schedule.peak
+        if abs(measured - predicted) <= TOLERANCE * max(predicted, 1):
+            return
+        again = self.step.news and self._settings.measure
+        if again:
+            advice = "It is planned again with what its operators took"
+        elif measured > predicted:
+            advice = "Give a smaller budget if that is too much"
+        else:
+            advice = "A plan for a larger budget may recompute less, and fit as well"
+        warnings.warn(
+            f"a step took {format_bytes(measured)} at its peak; {format_bytes(predicted)} were "
+            f"predicted. {advice}",
+            stacklevel=6,
+        )
+        if again:
+            self._again(StepCompiler(self._settings, expected=self.step.expected), tensors)
+
+    def _again(self, step: StepCompiler, tensors: list[Tensor]) -> None:
+        """Captures and plans again; what there was stays if that cannot be."""
+        self._tensors = [tensor.detach().requires_grad_(tensor.requires_grad) for tensor in tensors]
+        try:
+            self._compile(step)
+        except BudgetError as error:
+            warnings.warn(f"the first plan stays: {error}", stacklevel=7)
+        self.release()

@@ -1,0 +1,57 @@
+"""Models of transformers under `pgmo.recompute`, unchanged."""
+
+import copy
+
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+import pgmo  # noqa: E402
+
+SIZES = {
+    "vocab_size": 128,
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+}
+
+
+def step(model, batch, seed):
+    torch.manual_seed(seed)
+    model.zero_grad()
+    result = model(**batch)
+    result.loss.backward()
+    return [result.loss.detach(), *(one.grad for one in model.parameters()), torch.rand(1)]
+
+
+def same(one, other):
+    pairs = zip(one, other, strict=True)
+    return all(x is y if x is None or y is None else torch.equal(x, y) for x, y in pairs)
+
+
+@pytest.mark.parametrize("name", ["Llama", "Mixtral"])
+def test_masks_shapes_and_settings_that_change(name):
+    config = getattr(transformers, f"{name}Config")(**SIZES, num_key_value_heads=2)
+    plain = getattr(transformers, f"{name}ForCausalLM")(config).train()
+    other = copy.deepcopy(plain)
+    words = torch.randint(128, (4, 16))
+    mask = torch.ones_like(words)
+    short = mask.clone()
+    short[0, 8:] = 0
+    model, plan = pgmo.recompute(other, budget="min")
+    batches = [
+        {"input_ids": words, "labels": words, "attention_mask": mask},
+        {"input_ids": words, "labels": words, "attention_mask": short},
+        {"input_ids": words[:, :12], "labels": words[:, :12]},
+        {"input_ids": words, "labels": words, "attention_mask": mask},
+    ]
+    for seed, batch in enumerate(batches):
+        assert same(step(model, batch, seed), step(plain, batch, seed))
+    assert sum(map(len, model.forward.calls.values())) == 3
+    plain.config.use_cache = other.config.use_cache = False
+    with pytest.warns(UserWarning, match="use_cache is False and was True"):
+        found = step(model, batches[0], 0)
+    assert same(found, step(plain, batches[0], 0))
+    assert plan.measured_peak <= 1.02 * plan.peak

@@ -1,0 +1,102 @@
+"""Bits that a capture lost: operators written out in Python, layouts, and the order of sums."""
+
+import copy
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+from torch.nn import functional  # noqa: E402
+
+import pgmo  # noqa: E402
+from pgmo.recompute.capture.eager import as_in_eager_mode  # noqa: E402
+
+
+class Upsampled(nn.Module):
+    def __init__(self, mode):
+        super().__init__()
+        self.mode = mode
+        self.first, self.last = nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(8, 8, 1)
+
+    def forward(self, x):
+        x = self.first(x).to(memory_format=torch.channels_last)
+        x = functional.interpolate(x, scale_factor=2, mode=self.mode)
+        return self.last(x).tanh().square().mean()
+
+
+class Tied(nn.Module):
+    """A weight that is read three times: its gradient is a sum that has an order."""
+
+    def __init__(self):
+        super().__init__()
+        self.encode, self.decode = nn.Embedding(64, 32), nn.Embedding(64, 32)
+        self.head = nn.Linear(32, 64, bias=False)
+        self.decode.weight = self.head.weight = self.encode.weight
+
+    def forward(self, x):
+        hidden = self.encode(x).tanh().mean(1, keepdim=True) + self.decode(x)
+        return functional.cross_entropy(self.head(hidden.tanh()).flatten(0, 1), x.flatten())
+
+
+class Contrasts(nn.Module):
+    """Returns beside its loss what the loss is made of, in two layouts."""
+
+    def __init__(self):
+        super().__init__()
+        self.one, self.other = nn.Linear(16, 16), nn.Linear(16, 16)
+        self.scale = nn.Parameter(torch.tensor(1.3))
+
+    def forward(self, x):
+        logits = self.one(x) @ self.other(x).t() * self.scale.exp()
+        target = torch.arange(len(x))
+        loss = functional.cross_entropy(logits, target)
+        loss = loss + functional.cross_entropy(logits.t(), target)
+        return loss, logits, logits.t()
+
+
+@pytest.mark.parametrize(
+    ("build", "shape"),
+    [
+        (lambda: Upsampled("nearest"), (2, 3, 16, 16)),
+        (lambda: Upsampled("bilinear"), (2, 3, 16, 16)),
+        (lambda: Upsampled("bicubic"), (2, 3, 16, 16)),
+        (Tied, None),
+        (Contrasts, (24, 16)),
+    ],
+)
+def test_the_same_bits(build, shape):
+    torch.manual_seed(0)
+    plain = build()
+    other = copy.deepcopy(plain)
+    inputs = [torch.randint(64, (4, 16)) if shape is None else torch.randn(shape) for _ in range(6)]
+    model, _ = pgmo.recompute(other, inputs[0], budget="min", check=False)
+    for one in inputs:
+        for each in (plain, model):
+            each.zero_grad()
+            result = each(one)
+            (result[0] if isinstance(result, tuple) else result).backward()
+        for mine, its in zip(other.parameters(), plain.parameters(), strict=True):
+            assert torch.equal(mine.grad, its.grad)
+
+
+def test_names_of_one_parameter_stay_so():
+    plain = Tied()
+    pgmo.recompute(plain, torch.randint(64, (4, 16)), measure=False)
+    assert plain.head.weight is plain.encode.weight is plain.decode.weight
+    assert len(list(plain.parameters())) == 1
+
+
+def test_what_is_put_aside_is_put_back():
+    key = torch._C.DispatchKey.Autograd
+    operator = torch.ops.aten.upsample_bilinear2d.vec
+    before = dict(operator.py_kernels)
+    with as_in_eager_mode():
+        assert key not in operator.py_kernels
+    assert operator.py_kernels == before
+
+
+def test_dropout_of_nothing_copies_nothing():
+    layers = [nn.Linear(16, 16), nn.Dropout(0.0), nn.Tanh(), nn.Linear(16, 1)]
+    _, plan = pgmo.recompute(nn.Sequential(*layers), torch.ones(4, 16), measure=False)
+    assert not [one for one in plan.graph.operations if "clone" in one.name]

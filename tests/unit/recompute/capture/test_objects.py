@@ -1,0 +1,59 @@
+from dataclasses import dataclass
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+
+import pgmo  # noqa: E402
+
+
+@dataclass
+class Layer:
+    keys: torch.Tensor
+    names: list
+
+
+class Cache:
+    def __init__(self, layers):
+        self.layers, self.length = layers, len(layers)
+
+
+class Returns(nn.Linear):
+    """Its loss, and an object with tensors in objects."""
+
+    def forward(self, x):
+        keys = super().forward(x)
+        return {"loss": keys.tanh().sum(), "cache": Cache([Layer(keys, ["keys"])])}
+
+
+def test_an_object_that_is_returned_is_another_one_at_each_call():
+    x, plain = torch.randn(4, 8), Returns(8, 8)
+    model, _ = pgmo.recompute(plain, x, check=False)
+    first, second = model(x)["cache"], model(2 * x)["cache"]
+    assert type(first) is Cache
+    assert first.length == 1
+    assert first.layers[0].names == ["keys"]
+    assert first.layers is not second.layers
+    assert torch.equal(first.layers[0].keys, plain(x)["cache"].layers[0].keys)
+    assert torch.equal(second.layers[0].keys, plain(2 * x)["cache"].layers[0].keys)
+
+
+def test_its_tensors_can_be_differentiated():
+    x, plain = torch.randn(4, 8), Returns(8, 8)
+    model, _ = pgmo.recompute(plain, x, check=False)
+    (plain(x)["cache"].layers[0].keys.sum()).backward()
+    expected = plain.weight.grad.clone()
+    plain.zero_grad()
+    (model(x)["cache"].layers[0].keys.sum()).backward()
+    assert torch.equal(plain.weight.grad, expected)
+
+
+def test_a_module_that_is_returned_is_refused():
+    class Itself(nn.Linear):
+        def forward(self, x):
+            return super().forward(x), self
+
+    with pytest.raises(pgmo.GraphError, match="returns a Itself"):
+        pgmo.recompute(Itself(8, 8), torch.ones(4, 8))
