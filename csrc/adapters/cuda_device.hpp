@@ -29,6 +29,7 @@
 #include "adapters/cuda_streams.hpp"
 #include "adapters/torch_common.hpp"
 #include "adapters/torch_cuda_history.hpp"
+#include "adapters/torch_cuda_splits.hpp"
 #include "engine/pgmo_engine.h"
 #include "pages/pgmo_pages.h"
 
@@ -82,6 +83,7 @@ struct Device {
   uint64_t card = 0;                          // bytes; 0: not known
   std::atomic<uint64_t> limit{~uint64_t{0}};  // bytes that a session may have in pages
   Fraction fraction;
+  SplitBlocks splits;
   Accumulated before_reset;
   std::unique_ptr<PageDevice> page_device;
 
@@ -237,7 +239,10 @@ void release(Device& device, CUDAAllocator* upstream, void* block) {
   }
   tell_of_end(device, block);
   mind_absence(device, block);
-  if (!release_own(device, block)) upstream->raw_delete(block);
+  if (release_own(device, block)) return;
+  upstream->raw_delete(block);
+  if (device.splits.any()) [[unlikely]]
+    device.splits.freed(block);
 }
 
 // A deleter is a plain function and cannot carry what its block came from, so there is one for each
@@ -314,6 +319,7 @@ auto ask_upstream(Device& device, Ask&& ask) {
   try {
     return ask();
   } catch (const c10::OutOfMemoryError& error) {
+    device.splits.end();  // it has given back what it could: nobody knows what gaps are left
     if (!relieve(device)) {
       if (device.active() || device.paged()) throw_out_of_memory(device, error);
       throw;

@@ -76,6 +76,7 @@ int pgmo_serve_pages(int device, int on) {
   if (on == 0) {
     if (adapter::pages_everywhere.load()) return 0;  // they need no session
     one.serves_pages.store(false);
+    one.splits.are({});
     if (one.pages() != nullptr) {
       adapter::synchronize(one);
       (void)adapter::pages_api->give_back(one.pages(), ~uint64_t{0});
@@ -93,6 +94,20 @@ int pgmo_serve_pages(int device, int on) {
   }
   one.serves_pages.store(true);
   return 1;
+}
+
+// What is free in torch's segments of large blocks, four numbers each: address, bytes, the
+// segment's address, the stream's handle.
+void pgmo_use_splits(int device, const uint64_t* gaps, size_t count) {
+  adapter::Device& one = adapter::devices()[device];
+  std::vector<adapter::SplitBlocks::Gap> all;
+  for (size_t at = 0; at < count; ++at, gaps += 4) {
+    const auto handle = reinterpret_cast<cudaStream_t>(gaps[3]);  // NOLINT: as torch tells it
+    if (const auto stream = one.streams.number_of(handle)) {
+      all.push_back({gaps[0], gaps[1], gaps[2], *stream});
+    }
+  }
+  one.splits.are(std::move(all));
 }
 
 // The handle of a device's pages, or null.

@@ -58,10 +58,12 @@ class TorchCudaAdapter final : public CUDAAllocator {
     const cudaStream_t stream = c10::cuda::getCurrentCUDAStream(current).stream();
     const auto number = stream_number(*device, stream);
     if (!number) return ask();
-    if (void* block = own_block(*device, bytes, *number)) return own(block, current);
+    const void* gap = nullptr;
+    if (void* block = own_block(*device, bytes, *number, gap)) return own(block, current);
     if (!device->active()) return ask_upstream(*device, ask);
 
     c10::DataPtr data = ask_upstream(*device, ask);
+    if (gap != nullptr) device->splits.served(gap, data.get());
     // Blocks with a context or a deleter of their own are left alone; they go unseen then.
     if (data.get() == data.get_context() && data.get_deleter() == upstream_deleter_ &&
         api->adopt(device->engine, data.get(), bytes, *number)) {
@@ -85,13 +87,15 @@ class TorchCudaAdapter final : public CUDAAllocator {
     if (!device->active() && !device->paged()) return ask_upstream(*device, ask);
     const auto number = stream_number(*device, stream);
     if (!number) return ask();
-    if (void* block = own_block(*device, bytes, *number)) {
+    const void* gap = nullptr;
+    if (void* block = own_block(*device, bytes, *number, gap)) {
       const std::lock_guard guard(device->mutex);
       device->raw_slots.insert(block);
       return block;
     }
     if (!device->active()) return ask_upstream(*device, ask);
     void* block = ask_upstream(*device, ask);
+    if (gap != nullptr) device->splits.served(gap, block);
     (void)api->adopt(device->engine, block, bytes, *number);  // `raw_delete` tells of its end
     return block;
   }
@@ -109,6 +113,7 @@ class TorchCudaAdapter final : public CUDAAllocator {
       }
       if (device.connected()) (void)api->release(device.engine, block);  // if it was adopted
       mind_absence(device, block);
+      if (device.splits.any()) device.splits.lose(block);
     }
     upstream_->raw_delete(block);
   }
@@ -138,6 +143,7 @@ class TorchCudaAdapter final : public CUDAAllocator {
       const bool a_window = pages_api->size_of(device.pages(), data.get()) != 0;
       if (!noted && a_window) defer();
     } else if (!is_own(device, data.get())) {
+      if (device.splits.any()) device.splits.lose(data.get());
       // Torch's allocator ignores blocks whose deleter it does not know.
       c10::DataPtr view(data.get(), data.get(), upstreams[index]->raw_deleter(), data.device());
       try {
@@ -284,13 +290,18 @@ class TorchCudaAdapter final : public CUDAAllocator {
 
   static void begin_pages(Device& device);
 
-  // A slot or a block of a window; nullptr: the allocator beneath is to be asked.
-  void* own_block(Device& device, size_t bytes, uint32_t stream) const {
+  // A slot or a block of a window; nullptr: the allocator beneath is to be asked, which is expected
+  // to serve it at `gap` if that is not null.
+  void* own_block(Device& device, size_t bytes, uint32_t stream, const void*& gap) const {
     const bool active = device.active();
     if (active || device.deferred.any_waiting()) [[likely]] {
       if (void* slot = slot_for(device, bytes, stream)) return slot;
     }
     if (!device.paged()) return nullptr;
+    if (active && device.splits.any()) {
+      gap = device.splits.expected(bytes, stream);
+      if (gap != nullptr) return nullptr;
+    }
     void* block = block_for(device, bytes, stream);
     if (block == nullptr) {
       if (device.limit.load(std::memory_order_relaxed) != ~uint64_t{0}) {

@@ -242,6 +242,7 @@ void bind_engine(py::module_& module) {
           "Tells that the block is used on this stream. True: its release has to be put off.")
       .def("detach_arena", &Engine::detach_arena,
            "Stops serving; the arena is given back when its last block has died.")
+      .def("trust_plans", &Engine::trust_plans)
       .def("start_serving", &Engine::start_serving)
       .def("stop_serving", &Engine::stop_serving)
       .def("pause", &Engine::pause, "Delegates everything until `resume`.")

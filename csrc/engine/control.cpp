@@ -20,14 +20,14 @@ constexpr std::size_t kSpareEvents = 1024;
 
 void Engine::start_recording() {
   const Guard guard(lock_);
-  recorder_.start();
+  blocks_.recorder.start();
   set(PGMO_RECORDING, true);
 }
 
 void Engine::stop_recording() {
   const Guard guard(lock_);
   set(PGMO_RECORDING, false);
-  recorder_.stop();
+  blocks_.recorder.stop();
 }
 
 std::vector<Event> Engine::events(std::size_t from) {
@@ -36,7 +36,7 @@ std::vector<Event> Engine::events(std::size_t from) {
   std::vector<Event> copy;
   for (std::size_t room = 0;; copy.reserve(room)) {
     const Guard guard(lock_);
-    const std::vector<Event>& all = recorder_.events();
+    const std::vector<Event>& all = blocks_.recorder.events();
     const std::size_t first = std::min(from, all.size());
     if (all.size() - first <= copy.capacity()) {
       copy.assign(all.begin() + static_cast<std::ptrdiff_t>(first), all.end());
@@ -49,17 +49,17 @@ std::vector<Event> Engine::events(std::size_t from) {
 void Engine::forget_recording() {
   std::vector<Event> events;  // destroyed after the guard
   const Guard guard(lock_);
-  events = recorder_.take();
+  events = blocks_.recorder.take();
 }
 
 bool Engine::recording_truncated() {
   const Guard guard(lock_);
-  return recorder_.truncated();
+  return blocks_.recorder.truncated();
 }
 
 void Engine::expect_tags(TagGeneration generation) {
   const Guard guard(lock_);
-  recorder_.expect_tags(generation);
+  blocks_.recorder.expect_tags(generation);
 }
 
 Engine::PlanId Engine::add_plan(std::vector<PlannedRequest> requests,
@@ -158,7 +158,7 @@ void Engine::attach_arena(const pgmo_arena& arena) {
     if (replayer_ != nullptr) replayer_->rest();
     arenas_.add(segment);
     here_.without_arena = arenas_.without();
-    forget_unseen_in(arena);
+    blocks_.forget_within(address_of(arena.base), arena.bytes);
   }
   for (const pgmo_arena& one : empty) give_back(one);
 }
@@ -182,7 +182,7 @@ void Engine::add_segment(Arenas::Segment segment) {
   check_plans(checked);
   arenas_.add(segment);
   here_.without_arena = arenas_.without();
-  forget_unseen_in(segment.arena);
+  blocks_.forget_within(address_of(segment.arena.base), segment.arena.bytes);
 }
 
 bool Engine::has_arena() {
@@ -279,7 +279,7 @@ void Engine::end_iteration() {
   settle_ranges();
   const Guard guard(lock_);
   threads_.end_iteration();
-  if (recorder_.active()) recorder_.step();
+  if (blocks_.recorder.active()) blocks_.recorder.step();
   requests_so_far_ = 0;
   if (replayer_ == nullptr) return;
   replayer_->end_iteration();
@@ -294,7 +294,7 @@ void Engine::end_iteration() {
 void Engine::reset_peaks() {
   const Guard guard(lock_);
   slots_.peak = slots_.live;
-  fallback_.peak = fallback_.live;
+  blocks_.foreign.peak = blocks_.foreign.live;
 }
 
 void Engine::after_fork(bool child) noexcept {

@@ -1,8 +1,5 @@
 #include "engine/engine.hpp"
 
-#include <algorithm>
-#include <cstdlib>
-#include <cstring>
 #include <new>
 #include <utility>
 
@@ -10,19 +7,10 @@
 #include "engine/registry.hpp"
 
 namespace pgmo {
-namespace {
 
 using Guard = std::lock_guard<Spinlock>;
 
-bool check_requested() {
-  const char* value = std::getenv("PGMO_CHECK");
-  return value != nullptr && std::strcmp(value, "") != 0 && std::strcmp(value, "0") != 0;
-}
-
-}  // namespace
-
 Engine::Engine() {
-  if (check_requested()) check_ = std::make_unique<LiveCheck>();
   register_engine(this);
 }
 
@@ -88,16 +76,15 @@ void* Engine::allocate(std::size_t bytes, std::uint64_t stream) noexcept {
     if (address != 0) {
       count_slots();
       if (has(PGMO_RECORDING) && range == nullptr) [[unlikely]] {
-        track(address, size, stream, /*foreign=*/false);
+        blocks_.served(address, size, stream);
       }
-      if (check_) [[unlikely]]
-        check_->allocated(address, bytes, "slot");
+      blocks_.chosen(address, size);
     }
   }
   if (range != nullptr) {
     if (!occupy(address, static_cast<Bytes>(bytes), *range, generation, sparing)) return nullptr;
     const Guard guard(lock_);  // recorded once it is certain: a refused one is requested again
-    if (has(PGMO_RECORDING)) track(address, static_cast<Bytes>(bytes), stream, /*foreign=*/false);
+    if (has(PGMO_RECORDING)) blocks_.served(address, static_cast<Bytes>(bytes), stream);
   }
   return reinterpret_cast<void*>(address);
 }
@@ -110,13 +97,7 @@ bool Engine::adopt(void* pointer, std::size_t bytes, std::uint64_t stream) noexc
   if (threads_.is_delegated(thread)) [[unlikely]]
     return false;
   if (!has(PGMO_SERVING)) threads_.note(thread);  // else `allocate` has
-  const Bytes size = static_cast<Bytes>(bytes);
-  if (!track(address_of(pointer), size, stream, /*foreign=*/true)) return false;
-  fallback_.add(size);
-  fallback_bytes_ += bytes;
-  if (check_) [[unlikely]]
-    check_->allocated(address_of(pointer), bytes, "framework");
-  return true;
+  return blocks_.adopt(address_of(pointer), static_cast<Bytes>(bytes), stream);
 }
 
 bool Engine::release(void* pointer) noexcept {
@@ -125,13 +106,9 @@ bool Engine::release(void* pointer) noexcept {
   bool ours = false;
   {
     const Guard guard(lock_);
-    const bool recorded = recorder_.active();
-    if (recorded) [[unlikely]]
-      record_free(address);
-    if (check_) [[unlikely]]
-      check_->freed(address);
+    blocks_.freeing(address);
     ours = release_slot(address, vacated);
-    if (!ours || recorded || tracked_slots_ > 0) untrack(address);
+    blocks_.freed(address, ours);
   }
   vacate(address, vacated);
   return ours;
@@ -148,16 +125,11 @@ bool Engine::shared(void* pointer, std::uint64_t stream) noexcept {
   const Guard guard(lock_);
   const std::optional<std::uint32_t> own = arenas_.stream_at(address);
   const bool ours = own || arenas_.owns(address);
-  const Tracked* block = tracked_.find(address);
-  // What the framework had there before it became ours says nothing about the block of now.
-  if (block != nullptr && block->foreign == ours) block = nullptr;
-  bool elsewhere = block == nullptr || block->stream != stream;
-  if (own && *own != Arenas::kEveryStream) elsewhere = streams_[*own] != stream;
+  const bool elsewhere = own && *own != Arenas::kEveryStream
+                             ? streams_[*own] != stream
+                             : blocks_.is_of_other_stream(address, stream, ours);
   if (!elsewhere) return false;
-  if (block != nullptr && recorder_.active() && block->epoch == recorder_.epoch() &&
-      block->block != Recorder::kNoBlock) {
-    recorder_.shared(block->block);
-  }
+  blocks_.shared(address, ours);
   return ours;
 }
 
@@ -182,8 +154,8 @@ Statistics Engine::statistics() noexcept {
   const Guard guard(lock_);
   return {.counters = here_.counters,
           .slots = slots_,
-          .fallback = fallback_,
-          .fallback_bytes = fallback_bytes_,
+          .fallback = blocks_.foreign,
+          .fallback_bytes = blocks_.foreign_bytes,
           .arena_bytes = arenas_.bytes(),
           .pages = of_pages,
           .arenas = arenas_.count(),
@@ -237,69 +209,6 @@ void Engine::switch_to(PlanId plan) {
   selected_ = plan;
   replayer_ = plans_[plan].get();
   replayer_->rest();
-}
-
-bool Engine::track(std::uintptr_t address, Bytes bytes, std::uint64_t stream,
-                   bool foreign) noexcept {
-  Tracked block{.bytes = bytes, .stream = stream, .foreign = foreign};
-  forget_unseen(address);
-  if (has(PGMO_RECORDING)) {
-    block.block = recorder_.request(bytes, stream);
-    block.epoch = recorder_.epoch();
-  }
-  try {
-    tracked_.insert(address, block);
-    if (!foreign) ++tracked_slots_;
-    return true;
-  } catch (const std::bad_alloc&) {
-    return false;  // the record will show a block that is never freed, which is not planned
-  }
-}
-
-void Engine::untrack(std::uintptr_t address) noexcept {
-  const Tracked* block = tracked_.find(address);
-  if (block == nullptr) return;
-  count_gone(*block);
-  tracked_.erase(address);
-}
-
-void Engine::count_gone(const Tracked& block) noexcept {
-  if (block.foreign) {
-    fallback_.remove(block.bytes);
-  } else {
-    --tracked_slots_;
-  }
-}
-
-// A new block lies there, so the one of before has been freed, while nobody told us of frees: raw
-// blocks of a framework have no deleter of ours.
-void Engine::forget_unseen(std::uintptr_t address) noexcept {
-  if (tracked_.find(address) == nullptr) return;
-  record_free(address);
-  if (check_) check_->freed(address);
-  untrack(address);
-}
-
-// The same for memory that the framework has just handed out as an arena.
-void Engine::forget_unseen_in(const pgmo_arena& memory) noexcept {
-  const std::uintptr_t begin = address_of(memory.base);
-  tracked_.erase_if([&](std::uintptr_t address, const Tracked& block) {
-    const std::uintptr_t end = address + static_cast<std::uintptr_t>(block.bytes);
-    if (!block.foreign || address >= begin + memory.bytes || end <= begin) return false;
-    record_free(address);
-    if (check_) check_->freed(address);
-    count_gone(block);
-    return true;
-  });
-}
-
-void Engine::record_free(std::uintptr_t address) noexcept {
-  Tracked* block = tracked_.find(address);
-  if (block == nullptr) return;
-  if (block->epoch == recorder_.epoch() && block->block != Recorder::kNoBlock) {
-    recorder_.free(block->block);
-  }
-  block->block = Recorder::kNoBlock;
 }
 
 bool Engine::release_slot(std::uintptr_t address, Vacated& vacated) noexcept {

@@ -26,11 +26,9 @@
 #include <span>
 #include <vector>
 
-#include "engine/memory/address_map.hpp"
 #include "engine/memory/arenas.hpp"
 #include "engine/pgmo_engine.h"
-#include "engine/recording/live_check.hpp"
-#include "engine/recording/recorder.hpp"
+#include "engine/recording/block_table.hpp"
 #include "engine/recording/threads.hpp"
 #include "engine/replay/late_set.hpp"
 #include "engine/replay/replayer.hpp"
@@ -136,6 +134,9 @@ class Engine final : private pages::RangeOwner {
   // What is alive, between two iterations. Throws std::bad_alloc.
   std::vector<Living> living();
 
+  // The plans are for what the last iterations were: they are followed at once, whatever was
+  // departed from.
+  void trust_plans();
   void start_serving();
   void stop_serving();
 
@@ -157,14 +158,6 @@ class Engine final : private pages::RangeOwner {
   void after_fork(bool child) noexcept;
 
  private:
-  struct Tracked {
-    Bytes bytes = 0;
-    std::uint32_t block = Recorder::kNoBlock;
-    std::uint32_t epoch = 0;
-    std::uint64_t stream = 0;
-    bool foreign = false;
-  };
-
   bool has(std::uint32_t bit) const noexcept {
     return (mode_.load(std::memory_order_relaxed) & bit) != 0;
   }
@@ -174,12 +167,6 @@ class Engine final : private pages::RangeOwner {
   std::vector<std::uint32_t> indices_of(std::span<const std::uint64_t> streams);
   void choose_plan(RequestKey key);
   void switch_to(PlanId plan);
-  bool track(std::uintptr_t address, Bytes bytes, std::uint64_t stream, bool foreign) noexcept;
-  void untrack(std::uintptr_t address) noexcept;
-  void count_gone(const Tracked& block) noexcept;
-  void forget_unseen(std::uintptr_t address) noexcept;
-  void forget_unseen_in(const pgmo_arena& memory) noexcept;
-  void record_free(std::uintptr_t address) noexcept;
   // What a slot has left behind that is to be told without the lock.
   struct Vacated {
     pages::PlannedRange* range = nullptr;
@@ -218,9 +205,7 @@ class Engine final : private pages::RangeOwner {
   Spinlock lock_;
 
   Threads threads_;
-  Recorder recorder_;
-  AddressMap<Tracked> tracked_;
-  std::size_t tracked_slots_ = 0;  // of them, those that were recorded in memory of the engine's
+  BlockTable blocks_;
   std::vector<std::uint64_t> streams_;
 
   std::vector<std::unique_ptr<Replayer>> plans_;
@@ -240,9 +225,6 @@ class Engine final : private pages::RangeOwner {
   Surroundings here_;
 
   Level slots_;
-  Level fallback_;
-  std::uint64_t fallback_bytes_ = 0;
-  std::unique_ptr<LiveCheck> check_;
 };
 
 // The table that adapters get.

@@ -6,6 +6,7 @@
 //     deallocate     the pages idle behind the uses so far; an event once enough has been freed
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <new>
 #include <optional>
@@ -31,13 +32,36 @@ Address Space::allocate_here(Bytes bytes, Stream stream) {
   const std::lock_guard guard(pool_.state());
   Addresses* addresses = addresses_of(stream, bytes).get();
   if (addresses == nullptr) return 0;
-  const Extent block{addresses->window.find(bytes), bytes};
+  Extent block{addresses->window.find(bytes), bytes};
   if (block.address == 0) return 0;
-  const Places places = places_under(block);
-  if (!pool_.enter(places, stream)) return 0;
+  std::optional<Places> places = places_under(block);
+  if (!pool_.enter(*places, stream)) places = place_without_maps(*addresses, block, stream);
+  if (!places) return 0;
   if (born(*addresses, block, stream)) return block.address;
-  pool_.leave(places, {});
+  pool_.leave(*places, {});
   return 0;
+}
+
+// Where it fits best pages are missing. Of the next gaps the first whose pages are all there, if it
+// occupies no more of them anew.
+std::optional<Places> Space::place_without_maps(const Addresses& addresses, Extent& block,
+                                                Stream stream) {
+  const Places best = places_under(block);
+  bool missing = false;
+  for (std::size_t at = 0; at < best.size(); ++at)
+    missing |= best[at].page == nullptr || best[at].stale();
+  if (!missing) return std::nullopt;  // another stream uses them
+  std::array<Address, kMostPlaces> others;
+  const std::size_t anew = unused(best, 0);
+  const std::size_t count = addresses.window.find_others(block.bytes, others);
+  for (std::size_t at = 0; at < count; ++at) {
+    const Extent other{others[at], block.bytes};
+    const auto places = known_places(other);
+    if (!places || unused(*places, 0) > anew || !pool_.enter(*places, stream)) continue;
+    block = other;
+    return places;
+  }
+  return std::nullopt;
 }
 
 Address Space::allocate_anywhere(Bytes bytes, Stream stream) {

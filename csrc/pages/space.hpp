@@ -157,6 +157,7 @@ class Space final : private Uncounted {
   };
 
   static constexpr int kMostTries = 4;
+  static constexpr std::size_t kMostPlaces = 32;
   static constexpr Bytes kMostBytes = Bytes{1} << 46;
 
   Bytes rounded(Bytes bytes, Bytes unit) const noexcept { return (bytes + unit - 1) / unit * unit; }
@@ -184,6 +185,8 @@ class Space final : private Uncounted {
 
   // blocks.cpp
   Address allocate_here(Bytes bytes, Stream stream);
+  std::optional<Places> place_without_maps(const Addresses& addresses, Extent& block,
+                                           Stream stream);
   Address allocate_anywhere(Bytes bytes, Stream stream);
   std::unique_ptr<Addresses>& addresses_of(Stream stream, Bytes bytes) noexcept;
   Address choose(const Addresses& addresses, Bytes bytes, int tries,

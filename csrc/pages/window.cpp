@@ -22,6 +22,14 @@ Address Window::find(Bytes bytes) const noexcept {
   return best == by_size_.end() ? 0 : best->second;
 }
 
+std::size_t Window::find_others(Bytes bytes, std::span<Address> found) const noexcept {
+  auto gap = by_size_.lower_bound({bytes, 0});
+  if (gap != by_size_.end()) ++gap;
+  std::size_t count = 0;
+  for (; gap != by_size_.end() && count < found.size(); ++gap) found[count++] = gap->second;
+  return count;
+}
+
 Address Window::find_outside(Bytes bytes, std::span<const Extent> ranges) const noexcept {
   auto gap = by_size_.lower_bound({bytes, 0});
   for (int looks = 0; gap != by_size_.end() && looks < kMostLooks; ++gap, ++looks) {

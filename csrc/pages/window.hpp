@@ -28,6 +28,9 @@ class Window {
   // Where a block fits best; 0: nowhere. Takes nothing.
   Address find(Bytes bytes) const noexcept;
 
+  // Further places, from the next smallest gap on; how many there are.
+  std::size_t find_others(Bytes bytes, std::span<Address> found) const noexcept;
+
   // The same, where no byte lies in ranges that are sorted and disjoint. Looks into a few gaps
   // only.
   Address find_outside(Bytes bytes, std::span<const Extent> ranges) const noexcept;

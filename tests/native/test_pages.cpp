@@ -113,8 +113,25 @@ TEST(an_address_whose_mapping_is_in_the_way_is_not_handed_out) {
   CHECK(c != a);
   CHECK(c != 0);
   f.device.synchronize();
+  space.deallocate(b, 0);
   space.deallocate(c, 0);
-  CHECK_EQ(space.allocate(f.pages(1), 0), a);  // now it may be mapped anew
+  CHECK_EQ(space.allocate(f.pages(2), 0), a);  // now it may be mapped anew
+}
+
+TEST(a_gap_whose_pages_are_there_is_taken_before_a_better_fit) {
+  PagesFixture f(8);
+  Space space(f.device, f.tuning);
+  const Address a = space.allocate(f.pages(1), 0);
+  const Address b = space.allocate(f.pages(1), 0);
+  const Address c = space.allocate(f.pages(2), 0);
+  const Address d = space.allocate(f.pages(1), 0);
+  space.deallocate(a, 0);
+  CHECK(space.allocate(f.pages(3), 0) > d);  // with a's page
+  space.deallocate(c, 0);
+  const auto maps = space.statistics().maps;
+  CHECK_EQ(space.allocate(f.pages(1), 0), c);
+  CHECK_EQ(space.statistics().maps, maps);
+  CHECK(b != 0);
 }
 
 TEST(what_another_process_has_stays_where_it_is) {

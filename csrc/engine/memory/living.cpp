@@ -15,9 +15,8 @@ std::vector<Living> Engine::living() {
     all.push_back({.address = address, .bytes = bytes, .kind = kind});
   };
   // What the framework provides: only that is tracked in every mode.
-  tracked_.for_each([&](std::uintptr_t address, const Tracked& block) {
-    if (block.foreign) add(address, block.bytes, Living::kForeign);
-  });
+  blocks_.for_each_foreign(
+      [&](std::uintptr_t address, Bytes bytes) { add(address, bytes, Living::kForeign); });
   if (replayer_ != nullptr && arenas_.attached()) {
     replayer_->for_each_living([&](SlotIndex request, Offset offset, Bytes bytes) {
       const std::uint32_t stream = key_stream(replayer_->plan().slot(request).key);

@@ -95,6 +95,11 @@ void Engine::judge_iteration() noexcept {
   matched_before_ = here_.counters.matched_bytes();
 }
 
+void Engine::trust_plans() {
+  const Guard guard(lock_);
+  departed_ = 0;
+}
+
 // False: no page can be had, or it would be wasted, and the slot is free again.
 bool Engine::occupy(std::uintptr_t address, Bytes bytes, pages::PlannedRange& range,
                     std::uint64_t generation, bool frugal) noexcept {
@@ -102,7 +107,7 @@ bool Engine::occupy(std::uintptr_t address, Bytes bytes, pages::PlannedRange& ra
   Vacated unused;
   {
     const Guard guard(lock_);
-    if (check_) check_->freed(address);
+    blocks_.refused(address);
     (void)release_slot(address, unused);
     here_.counters.retract(bytes);
   }
