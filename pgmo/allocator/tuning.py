@@ -6,6 +6,9 @@ patience against haste. The engine's own are in csrc/engine/tuning.hpp.
 
 # --- recording ---
 
+EARLY_SHARE = 0.95
+"""Of the second iteration's bytes, from the plan of the first: below it, it is planned itself."""
+
 FOLLOWERS = 2
 """Complete iterations after the reference before it is planned: they show what is freed later."""
 
@@ -48,6 +51,10 @@ HEADROOM = 1 / 16
 MOST_LESSONS = 32
 """Plans that may be made from single iterations, in a row: each keeps the loop waiting."""
 
+LESSON_REQUESTS = 4096
+"""Of an iteration, from which on such a plan counts as several: decoding makes tens of thousands of
+requests in each, and a plan for them takes seconds."""
+
 LESSON_EARNED = 0.5
 """Of such a plan: what a good iteration adds to those that may be made."""
 
@@ -68,6 +75,10 @@ too little in common."""
 
 UNION_LOAD = 1.02
 """Its largest sum of live bytes, likewise: a union has blocks that are never alive together."""
+
+LEARN_BEFORE = 0.5
+"""Of what a plan has to pay, before it serves: from which on iterations are learned from, which
+takes milliseconds each."""
 
 # --- giving up ---
 

@@ -15,9 +15,12 @@ STUB = (
 )
 """Run by tests/fakecuda."""
 
+LIBRARIES = ("recompute_zoo",)
+"""Need libraries of models; run by tests of their own where those are installed."""
+
 
 def test_every_benchmark_is_run_by_a_test():
-    assert all_scripts() == sorted((*CPU, *STUB))
+    assert all_scripts() == sorted((*CPU, *STUB, *LIBRARIES))
     fakecuda = (BENCH.parent / "tests/fakecuda/test_bench.py").read_text()
     assert [name for name in STUB if f'"{name}.py"' not in fakecuda] == []
     for path in BENCH.rglob("[!_]*.py"):
@@ -32,11 +35,15 @@ def test_make_bench_runs_all_that_a_cpu_can():
 
 def test_engine(tmp_path):
     result = quick_result(tmp_path, "engine")
-    pairs = {(row["what"], row["blocks"]): row["median_ns"] for row in result["pairs"]}
-    assert {what for what, _ in pairs} == {"replay", "empty", "malloc", "record", "adopt"}
+    keys = ("what", "blocks", "bytes")
+    pairs = {tuple(row[key] for key in keys): row["median_ns"] for row in result["pairs"]}
+    ways = {"replay", "paged", "window", "empty", "malloc", "record", "adopt"}
+    assert {what for what, *_ in pairs} == ways
     assert all(nanoseconds > 0 for nanoseconds in pairs.values())
     claims = result["claims"]
-    assert claims["replay_pair_ns"]["figure"] == pairs["replay", 100]
+    assert claims["replay_pair_ns"]["figure"] == pairs["replay", 100, 0]
+    over = [pairs["paged", *key] / pairs["replay", *key] for what, *key in pairs if what == "paged"]
+    assert claims["with_pages_over_without"]["figure"] == pytest.approx(max(over), abs=0.01)
     assert claims["malloc_over_replay"].keys() == {"100", "1000"}
     pytest.importorskip("torch")
     found = result["through_torch"]
@@ -45,6 +52,8 @@ def test_engine(tmp_path):
     assert min(found[name] for name in ("default_ns", "bypass_ns", "replay_ns")) > 0
     ratio = found["replay_over_default"]["figure"]
     assert ratio == pytest.approx(found["replay_ns"] / found["default_ns"], rel=0.05)
+    assert result["session_step"]["hit_rate"] == 1
+    assert result["session_step"]["step_us"] > 0
 
 
 @pytest.mark.slow  # what it runs, the demo's networks both ways, tests/integration runs, too

@@ -369,6 +369,26 @@ tell(peak(), torch.cuda.max_memory_allocated())
     assert card <= 1.03 * live + 4 * MIB
 
 
+def test_a_whole_card_is_mapped_once():
+    created, again, released, left = run(
+        """
+blocks = [block(1024) for _ in range(139)]
+created = driver_calls(reset=True)["create"]
+del blocks
+blocks = [block(1536) for _ in range(92)]
+again = sum(driver_calls(reset=True).values())
+del blocks
+torch.cuda.empty_cache()
+tell(created, again, driver_calls()["release"], used())
+""",
+        FAKECUDA_BYTES=str(141 << 30),
+    )
+    assert 139 * 512 <= created <= 139 * 512 + 1  # and a page for the trial of a second address
+    assert again == 0
+    assert released == 139 * 512
+    assert left == 0
+
+
 def test_memory_that_is_still_in_use_is_not_unmapped_or_handed_over():
     broken, lent = run(
         """

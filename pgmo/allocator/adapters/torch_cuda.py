@@ -79,6 +79,13 @@ class TorchCuda:
         self.library.ask("pgmo_serve_pages", self.index, int(self.pages))
         if self.pages:
             self.engine.use_pages(self.library.pointer("pgmo_space_of", self.index))
+            gaps = np.array(split_blocks(self.index), np.uint64)
+            self.library.ask(
+                "pgmo_use_splits",
+                self.index,
+                gaps.ctypes.data_as(ctypes.c_void_p),
+                ctypes.c_size_t(len(gaps)),
+            )
             self.library.call("pgmo_limit_pages", self.index, ctypes.c_uint64(self._limit))
         _open.add(self.index)
 
@@ -245,6 +252,32 @@ def adapter_library() -> AdapterLibrary:
 def pages_wanted() -> bool:
     """Whether memory is served from pages: not where `PGMO_PAGES=0` forbids it."""
     return os.environ.get("PGMO_PAGES", "1") != "0"
+
+
+def split_blocks(index: int) -> list[tuple[int, int, int, int]]:
+    """What is free between living tensors in PyTorch's segments of large blocks.
+
+    Segments that can be unmapped in part are left out: they keep no whole page.
+
+    Args:
+        index: of the device.
+
+    Returns:
+        Address, bytes, the segment's address and the handle of its stream, for each.
+    """
+    import torch
+
+    statistics = torch.cuda.memory_stats(index)
+    if not statistics.get("inactive_split_bytes.large_pool.current"):
+        return []
+    return [
+        (block["address"], block["size"], segment["address"], segment["stream"])
+        for segment in torch.cuda.memory_snapshot()  # type: ignore[no-untyped-call]
+        if segment["device"] == index and segment["segment_type"] == "large"
+        if not segment["is_expandable"] and tuple(segment["segment_pool_id"]) == (0, 0)
+        for block in segment["blocks"]
+        if block["state"] == "inactive"
+    ]
 
 
 def adapter_source() -> AdapterSource:

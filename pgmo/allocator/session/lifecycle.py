@@ -1,8 +1,8 @@
 """What a session does at the end of each iteration: record on, plan, replay, record again.
 
-    state             where it stands           recorder          recording, tags
-    installer         plans into the engine     replay_monitor    lessons of replayed iterations
-    first_iteration   the opening               lifecycle         which of them comes next
+    state             where it stands           recorder     recording, tags
+    installer         plans into the engine     learning     lessons, plans that do not pay yet
+    first_iteration   the opening               lifecycle    which of them comes next
 
 Kept apart from `session.py`, which is about how a program uses it, and from the frameworks.
 """
@@ -20,21 +20,25 @@ from pgmo.allocator.plans.installer import Installer
 from pgmo.allocator.plans.plan_set import PlannedProfile
 from pgmo.allocator.plans.store import prepare_directory
 from pgmo.allocator.session import advice
+from pgmo.allocator.session.boundary import uninterrupted
 from pgmo.allocator.session.first_iteration import FirstIteration
-from pgmo.allocator.session.learning import (
+from pgmo.allocator.session.learning.credit import LessonCredit
+from pgmo.allocator.session.learning.early_plan import from_single
+from pgmo.allocator.session.learning.lessons import (
     families_of,
     is_planned,
     merge,
     relatives,
     without_provisional,
 )
+from pgmo.allocator.session.learning.replay_monitor import ReplayMonitor
+from pgmo.allocator.session.learning.waiting import Waiting
 from pgmo.allocator.session.options import Options
 from pgmo.allocator.session.recorder import Recorder
-from pgmo.allocator.session.replay_monitor import ReplayMonitor
 from pgmo.allocator.session.state import SessionState
 from pgmo.allocator.session.statistics import IterationStatistics, Phase, Summary
 from pgmo.allocator.session.statistics_collector import StatisticsCollector
-from pgmo.errors import PgmoError
+from pgmo.errors import AdapterError, PgmoError
 from pgmo.profiler.iterations.lifetimes import build_profile
 from pgmo.profiler.iterations.linear_profile import linear_profile
 from pgmo.profiler.iterations.step_finder import Steady, best_effort, compare, find_all
@@ -61,7 +65,10 @@ class Lifecycle:
         self._installer = Installer(self.state, self._recorder)
         self._monitor = ReplayMonitor(self.state, self._installer, self._recorder)
         self._first = FirstIteration(self.state, self._installer)
+        self._waiting = Waiting(self.state, self._installer, self._recorder, self.collector)
         self._plans = self._installer.plans
+        self._early: PlannedProfile | None = None  # from the first iteration, while recording
+        self._early_credit = LessonCredit()
         self._poor = 0  # grows with replayed iterations that do not follow their plan
         self._patience = options.patience
         self._process = os.getpid()
@@ -106,6 +113,9 @@ class Lifecycle:
         except BaseException:
             # Ctrl-C, most of all while planning. Plans are not exchanged by halves, so they may go
             # on serving; but a recording may have ended that nobody has learned from.
+            if self._still(Phase.WAIT):
+                self._waiting.end()
+                self.state.phase = Phase.RECORD
             if self.state.phase in (Phase.RECORD, Phase.VERIFY):
                 self._start_recording()
             raise
@@ -128,14 +138,21 @@ class Lifecycle:
                 self._after_replay(statistics, grown)
             if not self._engine.has_arena and self._still(Phase.REPLAY):
                 self._install(self._plans.all, plan)  # it was given back, as memory had run out
+        elif state.phase is Phase.WAIT:
+            self._waiting.costs.without_plan(statistics.driver_calls)
+            if complete and self._waiting.learn(statistics):
+                self._install(*self._waiting.end())
         elif not complete:
             self._start_recording()
         else:
+            # In the first iteration all is new, and much of it comes only once.
+            if not len(self._plans) and self.collector.iterations > 1:
+                self._waiting.costs.without_plan(statistics.driver_calls)
             self._recorder.next()
             if state.phase is Phase.VERIFY:
-                self._after_verify()
+                self._after_verify(statistics)
             else:
-                self._after_record()
+                self._after_record(statistics)
 
     # --- after each phase -----------------------------------------------------------------------
 
@@ -147,14 +164,15 @@ class Lifecycle:
         self.state.phase = Phase.VERIFY
         self._start_recording()
 
-    def _after_record(self) -> None:
+    def _after_record(self, statistics: IterationStatistics) -> None:
         if self._engine.recording_truncated:
             self._installer.give_up("an iteration has more requests than can be recorded")
             return
         iterations = split(self._engine.events())
         last = self._recorder.iterations >= self._options.max_record_iterations
         steady = [one for one in find_all(iterations) if last or one.followers >= tuning.FOLLOWERS]
-        new = [one for one in steady if not is_planned(self._plans.all, iterations[one.reference])]
+        plans = self._recorded_plans
+        new = [one for one in steady if not is_planned(plans, iterations[one.reference])]
         completing = self._monitor.completing
         if new:
             self._learn(iterations, new)
@@ -162,14 +180,62 @@ class Lifecycle:
             self._recorder.stop()  # nothing here that the plans do not cover
             self.state.phase = Phase.REPLAY
             self._poor = 0
-            kept = [one for one in self._plans.all if one is not completing]
+            kept = [one for one in plans if one is not completing]
             if completing and kept:
                 self._install(kept, -1)
             self._monitor.completing = None
         elif last:
             self._learn_anyway(iterations)
+        else:
+            self._plan_early(iterations[-1], statistics)
 
-    def _after_verify(self) -> None:
+    def _plan_early(self, latest: Iteration, statistics: IterationStatistics) -> None:
+        """Serves the next iteration from a plan of the first two, while they are recorded.
+
+        The first is like none that follows, and none need be like the second: the plan that is made
+        of either need not be right. Only where there are pages: an arena in one block would come on
+        top of what the framework's cache holds from that iteration. Not within a budget: what is to
+        be spilled is known when the whole lives of all blocks are.
+        """
+        options = self._options
+        recorded_only = options.record_only or options.save_directory is not None
+        if recorded_only or options.budget is not None:
+            return
+        if not self._adapter.pages or self._recorded_plans:
+            return
+        rate = statistics.hit_bytes_rate
+        if self._recorder.iterations > 2:
+            if self._early and rate < tuning.WORTHWHILE_SHARE:
+                self._plans.clear()
+                self._early = None
+            return
+        if self._early and rate >= tuning.EARLY_SHARE:
+            return
+        # Bounded, also where iterations are cut short again and again, and never for one so long
+        # that other threads would fill the next one while it is planned.
+        if not self._early_credit.spend(len(latest)):
+            return
+        meta = self._meta({"found": "a single iteration"})
+        tags = self._recorder.tags if self._recorder.iterations == 1 else None
+        early = from_single(latest, tags, meta, self.state.planning)
+        if early is None:
+            return
+        with uninterrupted():  # else a plan would be there that counts as one of a recording
+            try:
+                self._plans.install([early])
+            except AdapterError:
+                self._plans.clear()
+                self._early = None
+                return
+            self._early = early
+        self._engine.select_plan(0)
+        self._engine.trust_plans()
+
+    @property
+    def _recorded_plans(self) -> list[PlannedProfile]:
+        return [one for one in self._plans.all if one is not self._early]
+
+    def _after_verify(self, statistics: IterationStatistics) -> None:
         """Serves from the plan given as soon as an iteration has followed it.
 
         Not before: the first iteration's extra requests (optimizer state) would be taken for
@@ -192,10 +258,12 @@ class Lifecycle:
             )
             self.state.plan = None
             self.state.phase = Phase.RECORD
-            self._after_record()
+            self._after_record(statistics)
 
     def _after_replay(self, statistics: IterationStatistics, grown: list[tuple[int, int]]) -> None:
         state, monitor = self.state, self._monitor
+        if self._waiting.gives_way(statistics):
+            return
         good = monitor.judge(statistics, bool(grown))
         if monitor.objection:
             self._installer.give_up(monitor.objection)
@@ -246,11 +314,13 @@ class Lifecycle:
             self._installer.give_up("the iterations allocate nothing on this device")
             return
         self.state.unsteady += 1
-        self.state.warn(
-            f"{self._recorder.iterations} iterations were recorded and no two agree "
-            f"({steady.explanation}), so the plan will serve only part of the requests"
-        )
+        recorded = self._recorder.iterations
         self._learn(iterations, [steady])
+        if self._still(Phase.REPLAY):
+            self.state.warn(
+                f"{recorded} iterations were recorded and no two agree "
+                f"({steady.explanation}), so the plan will serve only part of the requests"
+            )
 
     def _learn(self, iterations: list[Iteration], found: list[Steady]) -> None:
         """Plans from a recording, and replays."""
@@ -276,21 +346,30 @@ class Lifecycle:
                 "no block of an iteration is ever freed, so nothing can be planned"
             )
             return
+        same = _repeats(useful[-1][1], len(iterations))
+        if same and not self._recorded_plans:
+            useful = useful[-1:]  # what came before was the beginning, which does not come again
         # What single iterations have taught of these structures is known better now.
         references = [iterations[steady.reference] for _, steady in useful]
-        kept = without_provisional(self._plans.all, references)
+        kept = without_provisional(self._recorded_plans, references)
         plans, shown = [one for one in kept if one is not self._monitor.completing], 0
         for profile, steady in useful:
             own = (profile, iterations[steady.reference])
             for one, reference in (*relatives(iterations, steady, profile), own):
                 family = families_of(iterations, steady) if one is profile else None
                 plans, shown = merge(plans, one, reference, self.state.planning, family)
-        if self._install(*self._installer.within_limit(plans, shown)):
+        plans, shown = self._installer.within_limit(plans, shown)
+        again, self._early = bool(self._recorded_plans), None
+        if not same and not again and self._waiting.begins(plans, shown):
+            return
+        if self._install(plans, shown):
             self._installer.save()
 
     def _install(self, plans: list[PlannedProfile], number: int) -> bool:
         installed = self._installer.install(plans, number)
         if self._still(Phase.REPLAY):
+            self._waiting.costs.serve()
+            self._engine.trust_plans()
             self._poor = 0
             self._monitor.restart()
         return installed
@@ -315,7 +394,8 @@ class Lifecycle:
         """What has been done so far."""
         state = self.state
         notes = tuple(state.notes)
-        return self.collector.summary(state.plan, len(self._plans), state.replans, notes)
+        waits = self._waiting.explanation
+        return self.collector.summary(state.plan, len(self._plans), state.replans, notes, waits)
 
     def recording(self) -> Profile | None:
         """What has been recorded since recording began, up to this moment, as a line."""
@@ -349,3 +429,10 @@ class Lifecycle:
             date=datetime.now(UTC).isoformat(timespec="seconds"),
             notes=notes,
         )
+
+
+def _repeats(newest: Steady, recorded: int) -> bool:
+    """Whether all iterations since the first of a structure have made exactly its requests."""
+    return newest.kind == "exact" and all(
+        index in newest.rows for index in range(newest.reference, recorded)
+    )

@@ -27,6 +27,7 @@ class Phase(StrEnum):
 
     RECORD = "record"
     VERIFY = "verify"
+    WAIT = "wait"
     REPLAY = "replay"
     BYPASS = "bypass"
     CLOSED = "closed"
@@ -43,7 +44,9 @@ class IterationStatistics:
 
     Args:
         phase: what the session did; requests are served from slots in `REPLAY`, and in `RECORD`
-            while a diverged program is recorded again.
+            while a diverged program is recorded again, or from a plan of a single iteration. In
+            `WAIT` pages serve, as a plan that is
+            there would move more of them than it saves.
         requests: how many blocks were asked for.
         hits: how many of them were served from their slots.
         bytes_requested: sum of the sizes asked for.
@@ -104,7 +107,8 @@ class Summary:
     `spilled` are the bytes of the arena that are in unified memory, on the host; `managed` the most
     bytes of unified memory that were held, `card_room` those that the card had free before. `pages`
     are the most bytes of pages that were held, `driver_calls` how often the driver's virtual memory
-    was called in one of the last iterations (medians), by kind.
+    was called in one of the last iterations (medians), by kind. `waited` iterations were served
+    by pages alone, while a plan was there; `waits` says why, as long as it does.
 
     Example:
         >>> print(Summary(iterations=0, recorded=0, replayed=0))
@@ -132,6 +136,8 @@ class Summary:
     card_room: int = 0
     pages: int = 0
     driver_calls: Mapping[str, float] = field(default_factory=dict)
+    waited: int = 0
+    waits: str = ""
     notes: tuple[str, ...] = ()
 
     @property
@@ -159,8 +165,10 @@ class Summary:
             return "pgmo: no iteration was seen; call session.step() at the end of each."
         lines = [
             f"pgmo: {self.iterations} iterations, {self.recorded} recorded, "
-            f"{self.replayed} replayed"
+            f"{self.replayed} replayed{f', {self.waited} from pages alone' if self.waited else ''}"
         ]
+        if self.waits:
+            lines.append(f"  plan       waits: {self.waits}")
         if self.plans:
             plans = "one plan" if self.plans == 1 else f"{self.plans} plans"
             lines.append(

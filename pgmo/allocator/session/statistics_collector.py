@@ -63,7 +63,7 @@ class StatisticsCollector:
         self._before = now
         change = {name: now[name] - before[name] for name in now}
         requests, requested_bytes = change["requests"], change["requested_bytes"]
-        if phase in (Phase.RECORD, Phase.VERIFY):
+        if phase in (Phase.RECORD, Phase.VERIFY, Phase.WAIT):
             # Replay counts only while it serves; the recorder sees every request.
             events = self._engine.events(self._events)
             self._events += len(events)
@@ -85,6 +85,7 @@ class StatisticsCollector:
         self.history.append(statistics)
         self._totals["iterations"] += 1
         self._totals["recorded"] += phase in (Phase.RECORD, Phase.VERIFY)
+        self._totals["waited"] += phase is Phase.WAIT
         if phase is Phase.REPLAY:
             self._totals["replayed"] += 1
             for name, bytes_ in self._peaks.items():
@@ -107,7 +108,7 @@ class StatisticsCollector:
         }
 
     def summary(
-        self, plan: Plan | None, plans: int, replans: int, notes: tuple[str, ...]
+        self, plan: Plan | None, plans: int, replans: int, notes: tuple[str, ...], waits: str = ""
     ) -> Summary:
         """What has been done so far."""
         now = self._engine.statistics()
@@ -132,5 +133,7 @@ class StatisticsCollector:
             peak_fallback_bytes=max(now["peak_fallback_bytes"], self._peaks["peak_fallback_bytes"]),
             driver_calls=self._driver_calls(),
             pages=now["peak_pages_held"],
+            waited=totals["waited"],
+            waits=waits,
             notes=notes,
         )

@@ -100,7 +100,7 @@ def describe(supervision: "Supervision") -> list[str]:
         last = session.history[-1]
         if last.phase == "replay":
             parts.append(f"hits [bold]{last.hit_rate:.1%}[/bold]")
-        if summary.arena:
+        if summary.arena and not summary.waits:
             parts.append(f"arena {format_bytes(summary.arena)}")
         peak = summary.peak_slot_bytes + summary.peak_fallback_bytes
         if peak:

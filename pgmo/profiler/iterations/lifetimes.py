@@ -212,15 +212,15 @@ def _tags(
     born = source.gone == ALIVE
     if tags_from == 0 and len(source) != len(reference) and born.any() and (end != NEVER).all():
         # Optimizer state is born there, beside temporaries of the same sizes, which go on.
-        source, rows = _only(source, ~born), None
+        source, rows = only(source, ~born), None
     rows = align(reference, source) if rows is None else rows
     paired = rows != UNPAIRED
     tag[rows[paired]] = source.tag[paired]
     return _lend_tags(tag)
 
 
-def _only(iteration: Iteration, wanted: NDArray[np.bool_]) -> Iteration:
-    """Some of the requests of an iteration."""
+def only(iteration: Iteration, wanted: NDArray[np.bool_]) -> Iteration:
+    """Some of the requests of an iteration, whose frees keep the numbers that they have."""
     names = ("size", "stream", "thread", "tag", "gone", "shared")
     return replace(iteration, **{name: getattr(iteration, name)[wanted] for name in names})
 

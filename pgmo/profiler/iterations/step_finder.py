@@ -106,17 +106,26 @@ def _fit_reference(iterations: list[Iteration]) -> Iteration | None:
 
 
 def _is_warm_up(match: Match) -> bool:
-    """Whether one of them is the very first, with requests of its own that never come again.
+    """Whether one of them is of the program's beginning, with requests that never come again.
 
-    Optimizer state is born in it, and libraries warm up. It need not be longer for that: where the
-    first step of SGD copies a gradient, to keep the copy as momentum, later ones have temporaries.
+    Optimizer state is born in the first iteration, and libraries warm up. It need not be longer for
+    that: where the first step of SGD copies a gradient, to keep the copy as momentum, later ones
+    have temporaries. State is born later where a scaler of gradients has skipped the first steps.
     """
     base, other, rows = match.base, match.other, match.rows
-    if match.kind != "fit" or 0 not in (base.index, other.index):
+    if match.kind != "fit":
+        return False
+    paired = rows != UNPAIRED
+    only_in_base = np.ones(len(base), np.bool_)
+    only_in_base[rows[paired]] = False
+    older, own = (base, only_in_base) if base.index < other.index else (other, ~paired)
+    lives_on = older.gone == ALIVE
+    if np.any(own) and lives_on[own].mean() > lives_on.mean():
+        return True
+    if 0 not in (base.index, other.index):
         return False
     if base.index == 0 and len(base) > len(other):
         return True
-    paired = rows != UNPAIRED
     dies_in_base = np.ones(len(base), np.bool_)
     dies_in_base[rows[paired]] = other.gone[paired] != ALIVE
     dies_in_other = np.ones(len(other), np.bool_)

@@ -113,6 +113,26 @@ def test_the_longest_of_a_structure_is_the_reference():
     assert sorted(steady.rows) == [0, 1, 2]
 
 
+def test_an_iteration_in_which_state_is_born_is_of_the_beginning_wherever_it_comes():
+    """A scaler of gradients skips the first steps, so the optimizer's first one comes later."""
+    rows, block = [], 0
+    for turn in range(5):
+        for size in _network(1):
+            rows += [("request", size), ("free", block)]
+            block += 1
+        for _ in range(12 if turn == 1 else 0):
+            rows.append(("request", 64))
+            block += 1
+        for _ in range(6 if turn >= 1 else 0):  # the optimizer's temporaries
+            rows += [("request", 32), ("free", block)]
+            block += 1
+        rows.append(("step",))
+    iterations = split(make_events(rows))
+    assert compare(iterations[1], iterations[2]).kind == "fit"
+    steady = find_steady(iterations)
+    assert (steady.reference, sorted(steady.rows)) == (2, [0, 2, 3, 4])
+
+
 def test_empty_iterations_are_no_structure():
     assert find_steady(_iterations([], [], [])) is None
     assert best_effort(_iterations([], [])) is None

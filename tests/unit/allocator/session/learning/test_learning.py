@@ -5,7 +5,7 @@ import pytest
 
 from pgmo.allocator.plans.conversions import requests_of
 from pgmo.allocator.plans.plan_set import PlannedProfile
-from pgmo.allocator.session.learning import (
+from pgmo.allocator.session.learning.lessons import (
     is_planned,
     learn,
     merge,

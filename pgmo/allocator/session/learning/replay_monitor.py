@@ -13,7 +13,8 @@ import numpy as np
 
 from pgmo.allocator import tuning
 from pgmo.allocator.plans.installer import Installer
-from pgmo.allocator.session.learning import learn
+from pgmo.allocator.session.learning.credit import LessonCredit
+from pgmo.allocator.session.learning.lessons import learn
 from pgmo.allocator.session.recorder import Recorder
 from pgmo.allocator.session.state import SessionState
 from pgmo.allocator.session.statistics import IterationStatistics, Phase
@@ -45,7 +46,7 @@ class ReplayMonitor:
         # Whether iterations were worthwhile.
         self._recent: deque[bool] = deque(maxlen=tuning.RECENT_ITERATIONS)
         self._good = 0  # successive iterations that were served well
-        self._credit = float(tuning.MOST_LESSONS)  # plans that may be made at once
+        self._credit = LessonCredit()
         self._growths = 0  # each a little larger than the iteration before
         self._requested = 0  # bytes, by the last iteration
         self._rising = False
@@ -84,8 +85,7 @@ class ReplayMonitor:
         if self._disorder in (0, tuning.MOST_DISORDER // 2):
             self._orderly = self._disorder == 0
         good = statistics.hit_bytes_rate >= tuning.GOOD_SHARE and not grown
-        earned = tuning.LESSON_EARNED if good else tuning.LESSON_EARNED_ANYWAY
-        self._credit = min(tuning.MOST_LESSONS, self._credit + earned)
+        self._credit.earn(good)
         return good
 
     @property
@@ -114,7 +114,8 @@ class ReplayMonitor:
 
     def learn(self, statistics: IterationStatistics) -> bool:
         """Plans again from the iteration that has just ended, if it has something to teach."""
-        if not self._watching or self._recognised(statistics) or self._credit < 1:
+        requests = statistics.requests
+        if not self._watching or self._recognised(statistics) or not self._credit.allows(requests):
             return False
         iterations = [] if self._engine.recording_truncated else split(self._engine.events())
         if not iterations:
@@ -129,7 +130,7 @@ class ReplayMonitor:
         )
         if lesson is None or not installer.affordable(lesson.plans):
             return False
-        self._credit -= 1
+        self._credit.spend(requests)
         self._state.replans += 1
         self._growths += lesson.grown > 0 and self._rising
         new = lesson.plans[lesson.number]
@@ -137,6 +138,8 @@ class ReplayMonitor:
         assert profile is not None
         before = installer.plans.all[lesson.number : lesson.number + 1]  # none: a new structure
         if installer.install(*installer.within_limit(lesson.plans, lesson.number)):
+            if lesson.grown > 0:  # the same requests, a little larger
+                self._engine.trust_plans()
             for old in before:
                 installer.seen.follow(old, new)
             installer.seen.note(new, iterations[-1], statistics.bytes_requested)
@@ -167,9 +170,8 @@ class ReplayMonitor:
         planned = self._installer.plans.all[statistics.plan]
         if not planned.provisional or not statistics.misses["persistent"]:
             return False
-        if self._state.unsteady or self._credit < 1:
+        if self._state.unsteady or not self._credit.spend(statistics.requests):
             return False
-        self._credit -= 1
         self.completing = planned
         return True
 

@@ -1,0 +1,1 @@
+"""What single iterations teach, and when that is worth a plan."""

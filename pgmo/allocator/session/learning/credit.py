@@ -1,0 +1,35 @@
+"""How many lessons a program may still take: each keeps its loop waiting."""
+
+from pgmo.allocator import tuning
+
+
+class LessonCredit:
+    """Plans that may still be made from single iterations: each keeps the loop waiting.
+
+    Example:
+        >>> credit = LessonCredit()
+        >>> [credit.spend(3_000) for _ in range(40)].count(True) == tuning.MOST_LESSONS
+        True
+    """
+
+    def __init__(self) -> None:
+        self._left = float(tuning.MOST_LESSONS)
+
+    def earn(self, good: bool) -> None:
+        """An iteration has passed."""
+        earned = tuning.LESSON_EARNED if good else tuning.LESSON_EARNED_ANYWAY
+        self._left = min(tuning.MOST_LESSONS, self._left + earned)
+
+    def allows(self, requests: int) -> bool:
+        """Whether there is enough for an iteration of so many requests."""
+        return self._left >= self._price(requests)
+
+    def spend(self, requests: int) -> bool:
+        """Takes what it costs, if there is enough."""
+        allowed = self.allows(requests)
+        self._left -= self._price(requests) * allowed
+        return allowed
+
+    @staticmethod
+    def _price(requests: int) -> float:
+        return max(1.0, requests / tuning.LESSON_REQUESTS)

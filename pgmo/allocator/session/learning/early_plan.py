@@ -1,0 +1,84 @@
+"""A plan from one of a program's first iterations, which serves while recording goes on."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pgmo.allocator.plans.plan_set import PlannedProfile
+from pgmo.allocator.session.learning.lessons import Together
+from pgmo.packing.planning_options import PlanningOptions
+from pgmo.profiler.iterations.lifetimes import build_profile, only
+from pgmo.profiler.iterations.step_finder import best_effort
+from pgmo.profiler.profile import ProfileMeta
+from pgmo.profiler.recording import ALIVE, Iteration
+from pgmo.profiler.tag import Tag
+
+
+def from_single(
+    iteration: Iteration, tags: Sequence[Tag] | None, meta: ProfileMeta, planning: PlanningOptions
+) -> PlannedProfile | None:
+    """A plan from one of a program's first iterations, for the next, while recording goes on.
+
+    What the iteration leaves alive has no slot. In the very first, gradients come again, and are
+    expected where tags tell them; optimizer state does not. All else has shown its whole life.
+
+    Args:
+        iteration: the first, or one of those that follow.
+        tags: what the tags of the first stand for; None for others, of which all comes again.
+        meta: of the profile.
+        planning: how to plan.
+
+    Returns:
+        None where nothing is freed in the iteration.
+    """
+    alive, kept = iteration.gone == ALIVE, np.ones(len(iteration), np.bool_)
+    if tags is not None:
+        iteration, summed = _summed_in_place(iteration, tags)
+        alive = iteration.gone == ALIVE
+        backward = [at for at, tag in enumerate(tags) if tag.phase == "backward"]
+        kept = ~summed & (~alive | np.isin(iteration.tag, backward))
+    if not np.any(kept & ~alive):
+        return None
+    before = np.concatenate(([0], np.cumsum(kept)))  # requests that are kept, before each
+    own = only(iteration, kept)
+    ends = np.clip(own.gone - iteration.first, 0, len(iteration))
+    gone = np.where(own.gone == ALIVE, ALIVE, before[ends])
+    own = replace(own, index=0, first=0, gone=gone, tag=np.full_like(own.tag, -1))
+    steady = best_effort([own])
+    if steady is None:
+        return None
+    profile = build_profile([own], steady, (), meta)
+    if not np.any(profile.turns > 0):
+        return None
+    return Together(profile, None).planned(planning)
+
+
+def _summed_in_place(
+    iteration: Iteration, tags: Sequence[Tag]
+) -> tuple[Iteration, NDArray[np.bool_]]:
+    """Undoes what tagging has changed in the sums of gradients.
+
+    Where two meet, autograd adds one to the other in place, but not while a dispatch mode watches.
+
+    Returns:
+        The iteration, in which the summand lives as long as its sum, and which requests are sums.
+    """
+    summed, gone = np.zeros(len(iteration), np.bool_), iteration.gone.copy()
+    dying: dict[int, list[int]] = defaultdict(list)  # rows, by when they are freed
+    for row, end in enumerate(gone.tolist()):
+        dying[end].append(row)
+    adds = [at for at, tag in enumerate(tags) if tag.op == "aten.add" and tag.phase == "backward"]
+    for row in np.flatnonzero(np.isin(iteration.tag, adds)).tolist():
+        at_once = dying[iteration.first + row + 1]  # freed before the next request
+        size = iteration.size[row]
+        summands = [one for one in at_once if one < row and iteration.size[one] == size]
+        if summands:
+            oldest, end = min(summands), int(gone[row])  # it has summed up all so far
+            gone[oldest] = end
+            at_once.remove(oldest)
+            dying[end].append(oldest)
+            summed[row] = True
+    return replace(iteration, gone=gone), summed

@@ -1,0 +1,142 @@
+"""Plans that wait until they pay, while pages alone serve and are watched.
+
+record ──iterations differ──▶ wait ──windows have moved as many pages──▶ replay
+▲                                          │
+└────── it moves more than windows did ────┘
+"""
+
+from pgmo.allocator import tuning
+from pgmo.allocator.plans.installer import Installer
+from pgmo.allocator.plans.page_costs import PAGE, PageCosts
+from pgmo.allocator.plans.plan_set import PlannedProfile
+from pgmo.allocator.session.learning.credit import LessonCredit
+from pgmo.allocator.session.learning.lessons import learn
+from pgmo.allocator.session.recorder import Recorder
+from pgmo.allocator.session.state import SessionState
+from pgmo.allocator.session.statistics import IterationStatistics, Phase
+from pgmo.allocator.session.statistics_collector import StatisticsCollector
+from pgmo.profiler.recording import split
+
+
+class Waiting:
+    """The plans that serve nothing yet, or no more for a while.
+
+    Args:
+        state: where the session stands.
+        installer: has the plans that serve.
+        recorder: is stopped while plans wait.
+        collector: counts the iterations that are watched by their events.
+
+    Attributes:
+        costs: of pages, with a plan and without.
+    """
+
+    def __init__(
+        self,
+        state: SessionState,
+        installer: Installer,
+        recorder: Recorder,
+        collector: StatisticsCollector,
+    ) -> None:
+        self._state = state
+        self._installer = installer
+        self._recorder = recorder
+        self._collector = collector
+        self._engine = state.adapter.engine
+        self._plans: list[PlannedProfile] = []
+        self._number = 0
+        self._credit = LessonCredit()
+        self.costs = PageCosts()
+
+    @property
+    def explanation(self) -> str:
+        """Why plans wait, in plain words; "" when none does."""
+        if not self._plans:
+            return ""
+        pages = PlannedProfile.largest(self._plans) // PAGE
+        return (
+            f"its arena has {pages:,} pages, and without it only {self.costs.moved:,} were mapped "
+            f"anew in {self.costs.iterations} iterations"
+        )
+
+    def begins(self, plans: list[PlannedProfile], number: int) -> bool:
+        """Has a program's first plans wait, unless they are wanted at once, or pay already.
+
+        Args:
+            plans: all of them.
+            number: the one that the last iteration would have followed.
+        """
+        if self._serve_at_once or len(self._installer.plans) or self.costs.pays(plans):
+            return False
+        self._recorder.stop()
+        self._wait(plans, number)
+        return True
+
+    def gives_way(self, statistics: IterationStatistics) -> bool:
+        """Has the plans that serve wait again, if they move too many pages.
+
+        Args:
+            statistics: of the iteration that they have just served.
+        """
+        plans = self._installer.plans.all
+        self.costs.with_plan(statistics.driver_calls)
+        if self._serve_at_once or not plans or not self.costs.overspent(plans):
+            return False
+        self.costs.give_way()
+        self._recorder.stop()
+        self._installer.plans.clear()
+        self._wait(plans, max(0, statistics.plan))
+        return True
+
+    def learn(self, statistics: IterationStatistics) -> bool:
+        """Looks at an iteration that windows have served.
+
+        Returns:
+            Whether the plans pay now. Else the next iteration is watched, too.
+        """
+        soon = self.costs.pays(self._plans, tuning.LEARN_BEFORE)
+        self._credit.earn(good=False)
+        allowed = self._credit.allows(statistics.requests)
+        if soon and allowed and not self._engine.recording_truncated:
+            iterations = split(self._engine.events())
+            lesson = learn(
+                self._plans,
+                iterations[-1],
+                self._number,
+                planning=self._state.planning,
+                headroom=0.0,
+            )
+            if lesson is not None:
+                self._credit.spend(statistics.requests)
+                self._state.replans += 1
+                self._plans, self._number = self._installer.within_limit(
+                    lesson.plans, lesson.number
+                )
+        if self.costs.pays(self._plans):
+            return True
+        self._watch()
+        return False
+
+    def end(self) -> tuple[list[PlannedProfile], int]:
+        """The plans, and the one that the last iteration would have followed; none waits now."""
+        self._recorder.stop()
+        plans, self._plans = self._plans, []
+        return plans, self._number
+
+    @property
+    def _serve_at_once(self) -> bool:
+        """Whether nothing but a plan will do: only plans spill, and what is learned is saved."""
+        options = self._state.options
+        special = options.budget is not None or options.save_directory is not None
+        return special or not self._state.adapter.pages
+
+    def _wait(self, plans: list[PlannedProfile], number: int) -> None:
+        self._plans, self._number = plans, number
+        shown = plans[number]
+        self._state.profile, self._state.plan = shown.profile, shown.plan
+        self._state.phase = Phase.WAIT
+        self._watch()
+
+    def _watch(self) -> None:
+        self._engine.start_recording()
+        self._collector.recording_begins()
