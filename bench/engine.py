@@ -7,10 +7,11 @@
 Builds bench/engine_bench.cpp, which drives the engine through its C table along sequences shaped
 like training steps. A *pair* is one request and one free. Times are the processor time of the one
 thread that runs. The loop that drives the engine is part of every figure; what it costs alone is
-the row `empty`.
+the row `empty`. The rows `paged` and `window` are those of a device with pages, whose calls cost
+nothing here: slots whose pages are there, and requests that no plan knows.
 
 With torch installed, also one pair of 4 KiB through the PyTorch CPU adapter against torch's own CPU
-allocator, in turns.
+allocator, in turns, and what `session.step()` costs at the end of such an iteration.
 """
 
 import argparse
@@ -31,11 +32,20 @@ from _machine import Seconds, add_common_options, write_result
 ROOT = Path(__file__).resolve().parent.parent
 BLOCKS = (1_000, 10_000, 100_000, 1_000_000)
 QUICK_BLOCKS = (100, 1_000)
+PAIRS, QUICK_PAIRS = 1_000_000, 10_000
+"""Of a repetition."""
+LARGE = ((1_000, 64 << 20), (100, 1 << 30))
+"""Blocks, and the bytes of each: fewer where all together would be more than a card has."""
 TORCH_BYTES = 4096
+STEP_BLOCKS = 1_000
 
 MOST_NANOSECONDS = 60.0
 MOST_RECORDING_NANOSECONDS = 100.0
 MOST_GROWTH = 1.5
+MOST_FOR_PAGES = 1.1
+
+Key = tuple[str, int, int]
+"""What, how many blocks, and the bytes of each; 0: those of a network."""
 
 
 def build_driver(folder: Path, *, quick: bool) -> Path:
@@ -55,37 +65,45 @@ def build_driver(folder: Path, *, quick: bool) -> Path:
 
 
 def measure(
-    driver: Path, blocks: Sequence[int], repetitions: int
-) -> dict[tuple[str, int], Seconds]:
-    """Runs everything in turns, in one process; seconds per pair of (what, blocks)."""
-    names = [f"{what}:{count}" for count in blocks for what in ("replay", "empty", "malloc")]
-    names += [f"{what}:{blocks[-2]}" for what in ("record", "adopt")]
+    driver: Path, blocks: Sequence[int], repetitions: int, pairs: int
+) -> dict[Key, Seconds]:
+    """Runs everything in turns, in one process; seconds per pair."""
+    names = [
+        f"{what}:{count}" for count in blocks for what in ("replay", "paged", "empty", "malloc")
+    ]
+    names += [f"{what}:{blocks[-2]}" for what in ("record", "adopt", "window")]
+    for count, size in LARGE:
+        names += [f"{what}:{count}:{size}" for what in ("replay", "paged", "window")]
     output = subprocess.run(
-        [driver, str(repetitions), *names], check=True, capture_output=True, text=True
+        [driver, str(repetitions), str(pairs), *names], check=True, capture_output=True, text=True
     ).stdout
     samples = defaultdict(list)
     for line in output.splitlines():
-        what, count, nanoseconds = line.split()
-        samples[what, int(count)].append(1e-9 * float(nanoseconds))
+        what, count, size, nanoseconds = line.split()
+        samples[what, int(count), int(size)].append(1e-9 * float(nanoseconds))
     return {key: Seconds.of(values) for key, values in samples.items()}
 
 
-def summary(pairs: dict[tuple[str, int], Seconds], blocks: Sequence[int]) -> dict[str, Any]:
+def summary(pairs: dict[Key, Seconds], blocks: Sequence[int]) -> dict[str, Any]:
     """The claims, each with its figure, its limit and whether it holds."""
     nanoseconds = {key: 1e9 * seconds.median for key, seconds in pairs.items()}
-    replay = {count: nanoseconds["replay", count] for count in blocks}
+    replay = {count: nanoseconds["replay", count, 0] for count in blocks}
     # An unrecorded block of the adapter's costs the engine nothing, so `record` less the loop is
     # what recording adds.
     usual = blocks[-2]
-    added = nanoseconds["record", usual] - nanoseconds["empty", usual]
+    added = nanoseconds["record", usual, 0] - nanoseconds["empty", usual, 0]
     growth = max(replay.values()) / replay[blocks[0]]
+    paged = {key[1:]: pairs[key].median for key in pairs if key[0] == "paged"}
+    over = {key: seconds / pairs["replay", *key].median for key, seconds in paged.items()}
     return {
         "replay_pair_ns": claim(replay[usual], MOST_NANOSECONDS),
         "recording_adds_ns": claim(added, MOST_RECORDING_NANOSECONDS),
         "growth_from_fewest_blocks": claim(growth, MOST_GROWTH),
         "malloc_over_replay": {
-            str(count): round(nanoseconds["malloc", count] / replay[count], 2) for count in blocks
+            str(count): round(nanoseconds["malloc", count, 0] / replay[count], 2)
+            for count in blocks
         },
+        "with_pages_over_without": claim(max(over.values()), MOST_FOR_PAGES),
     }
 
 
@@ -162,6 +180,44 @@ def measure_torch(repetitions: int) -> dict[str, Any]:
     }
 
 
+def measure_step(repetitions: int) -> dict[str, Any]:
+    """`session.step()` at the end of an iteration of 1,000 blocks that is served from its plan."""
+    try:
+        import torch
+
+        import pgmo
+    except ImportError as error:
+        return {"skipped": str(error)}
+    blocks = [torch.empty(0)] * 16
+
+    def iterate() -> None:
+        empty, elements = torch.empty, TORCH_BYTES // 4
+        for at in range(STEP_BLOCKS):
+            blocks[at % len(blocks)] = empty(elements * (1 + at % 7))
+        blocks[:] = [torch.empty(0)] * len(blocks)
+
+    iterations, steps = [], []
+    with pgmo.optimize(device="cpu") as session:
+        for at in range(30 + 10 * repetitions):
+            begin = time.thread_time()
+            iterate()
+            middle = time.thread_time()
+            session.step()
+            end = time.thread_time()
+            if at >= 30:
+                iterations.append(middle - begin)
+                steps.append(end - middle)
+        rate = session.history[-1].hit_rate
+    whole, step = Seconds.of(iterations), Seconds.of(steps)
+    return {
+        "blocks": STEP_BLOCKS,
+        "hit_rate": rate,
+        "step_us": round(1e6 * step.median, 1),
+        "iteration_us": round(1e6 * whole.median, 1),
+        "share": round(step.median / whole.median, 4),
+    }
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--repetitions", type=int, default=9, help="of each measurement (9)")
@@ -172,7 +228,8 @@ def main() -> int:
     repetitions = 1 if quick else arguments.repetitions
     counts = QUICK_BLOCKS if quick else BLOCKS
     with tempfile.TemporaryDirectory() as folder:
-        pairs = measure(build_driver(Path(folder), quick=quick), counts, repetitions)
+        driver = build_driver(Path(folder), quick=quick)
+        pairs = measure(driver, counts, repetitions, QUICK_PAIRS if quick else PAIRS)
     result: dict[str, Any] = {
         "repetitions": repetitions,
         "claims": summary(pairs, counts),
@@ -180,21 +237,26 @@ def main() -> int:
             {
                 "what": what,
                 "blocks": count,
+                "bytes": size,
                 "median_ns": round(1e9 * seconds.median, 2),
                 "fastest_ns": round(1e9 * seconds.fastest, 2),
                 "slowest_ns": round(1e9 * seconds.slowest, 2),
             }
-            for (what, count), seconds in sorted(pairs.items())
+            for (what, count, size), seconds in sorted(pairs.items())
         ],
     }
     if not arguments.no_torch:
         result["through_torch"] = measure_torch(repetitions)
+        result["session_step"] = measure_step(repetitions)
     for row in result["pairs"]:
-        print(f"{row['what']:>7} {row['blocks']:>9,} blocks {row['median_ns']:8.1f} ns a pair")
+        each = f" of {row['bytes'] >> 20:,} MiB" if row["bytes"] else ""
+        blocks = f"{row['blocks']:,} blocks{each}"
+        print(f"{row['what']:>7} {blocks:>24} {row['median_ns']:8.1f} ns a pair")
     for name, figures in result["claims"].items():
         print(f"{name}: {figures}")
     if "through_torch" in result:
         print(f"through torch: {result['through_torch']}")
+        print(f"session.step(): {result['session_step']}")
     write_result("engine", result, arguments.output, quick=quick)
     return 0
 

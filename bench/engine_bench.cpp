@@ -1,7 +1,9 @@
 // Drives the engine through its C table, and glibc's malloc in the same way; see engine.py.
 //
-//     engine_bench REPETITIONS WHAT:BLOCKS ...      prints WHAT BLOCKS NANOSECONDS, one a
-//     repetition
+//     engine_bench REPETITIONS PAIRS WHAT:BLOCKS[:BYTES] ...
+//
+// Prints WHAT BLOCKS BYTES NANOSECONDS, one a repetition of about so many pairs. All blocks have
+// these bytes, 0: those of a network.
 //
 //     forward    a₀ t t a₁ t t t a₂ t ...       activations stay, temporaries die young
 //     backward   ... t g t a₂ t g a₁ t a₀       activations die in reverse order
@@ -10,6 +12,8 @@
 // WHAT: replay   one iteration after another, every request from its slot
 //       record   the framework's blocks, adopted and released while recording, for the first time
 //       adopt    the same while serving, not recorded: misses
+//       paged    like replay, and the arena has pages of a device under it, all of which are there
+//       window   requests that no plan knows, from pages: best fit
 //       malloc   malloc and free of the same sizes
 //       empty    the loop alone, calling functions that do nothing
 
@@ -27,6 +31,7 @@
 #include <vector>
 
 #include "engine/engine.hpp"
+#include "pages/space.hpp"
 
 namespace pgmo {
 namespace {
@@ -42,7 +47,7 @@ struct Sequence {
 
 // A network of layers. Its activations alive at the peak: a few hundred in a short step, a few
 // thousand in a long one.
-Sequence training_step(std::uint32_t blocks) {
+Sequence training_step(std::uint32_t blocks, std::uint32_t bytes) {
   std::mt19937 engine(1);
   const auto random = [&engine] { return static_cast<std::uint32_t>(engine()); };
   const auto live = static_cast<Tick>(8 * std::sqrt(blocks));
@@ -57,7 +62,8 @@ Sequence training_step(std::uint32_t blocks) {
   for (Tick tick = 0; tick < ticks; ++tick) {
     const auto row = static_cast<std::size_t>(tick);
     // The same layer has the same sizes in every repetition of the network's block.
-    sequence.bytes[row] = sizes[static_cast<std::size_t>(tick % 240) * 7 % sizes.size()];
+    const std::uint32_t own = sizes[static_cast<std::size_t>(tick % 240) * 7 % sizes.size()];
+    sequence.bytes[row] = bytes != 0 ? bytes : own;
     sequence.end[row] = tick + 1 + static_cast<Tick>(random() % 4);
     if (tick % stride == 0) {
       if (tick < half) sequence.end[row] = std::min<Tick>(ticks, ticks - tick + random() % 3);
@@ -66,6 +72,33 @@ Sequence training_step(std::uint32_t blocks) {
   }
   return sequence;
 }
+
+// A device whose calls cost nothing and always succeed: addresses and pages are numbers.
+class FreeDevice final : public pages::Device {
+ public:
+  pages::Address reserve(Bytes bytes) noexcept override {
+    const pages::Address address = next_address_;
+    next_address_ += static_cast<pages::Address>(bytes);
+    return address;
+  }
+  bool create(pages::Handle& page) noexcept override {
+    page = ++pages_;
+    return true;
+  }
+  void release(pages::Handle) noexcept override {}
+  bool map(pages::Address, pages::Handle) noexcept override { return true; }
+  bool grant(pages::Address, Bytes) noexcept override { return true; }
+  void unmap(pages::Address, Bytes) noexcept override {}
+  pages::Event record(pages::Stream) noexcept override { return 1; }
+  bool completed(pages::Event) noexcept override { return true; }
+  void discard(pages::Event) noexcept override {}
+  bool wait(pages::Stream, pages::Event) noexcept override { return true; }
+  bool capturing() noexcept override { return false; }
+
+ private:
+  pages::Address next_address_ = pages::Address{1} << 45;
+  pages::Handle pages_ = 0;
+};
 
 // First fit along time in the order of requests: linear but for the search in the list of gaps.
 struct Packed {
@@ -154,12 +187,19 @@ Packed pack(const Sequence& sequence, const Frees& frees) {
   return packed;
 }
 
+// The arena is packed simply, above what lives at once: a page for each of its places.
+pages::Tuning roomy() {
+  return {.slack = 1000};
+}
+
 struct Replay {
+  FreeDevice device;
+  pages::Space space{device, roomy()};
   Engine engine;
   const pgmo_engine_api* api = engine_api();
   pgmo_engine* handle = reinterpret_cast<pgmo_engine*>(&engine);
 
-  Replay(const Sequence& sequence, const Packed& packed) {
+  Replay(const Sequence& sequence, const Packed& packed, bool paged) {
     std::vector<PlannedRequest> rows(packed.offset.size());
     for (std::size_t row = 0; row < rows.size(); ++row) {
       rows[row] = {.bytes = sequence.bytes[row],
@@ -170,8 +210,10 @@ struct Replay {
                    .alternate = kUnplanned};
     }
     // Nobody writes to the blocks, so the arena needs no memory behind it.
-    engine.attach_arena({reinterpret_cast<void*>(std::uintptr_t{1} << 44),
-                         static_cast<std::size_t>(packed.arena), nullptr, nullptr});
+    engine.attach_arena(paged
+                            ? engine.reserve_arena(space, packed.arena, kStream)
+                            : pgmo_arena{reinterpret_cast<void*>(std::uintptr_t{1} << 44),
+                                         static_cast<std::size_t>(packed.arena), nullptr, nullptr});
     engine.add_plan(rows, {&kStream, 1}, packed.arena, kAlignment);
     engine.start_serving();
   }
@@ -199,6 +241,15 @@ void* adopt_allocate(void* self, std::size_t bytes, std::uint32_t block) {
   void* const memory = reinterpret_cast<void*>((std::uintptr_t{1} << 40) + 4096ull * block);
   replay->api->adopt(replay->handle, memory, bytes, kStream);
   return memory;
+}
+
+void* window_allocate(void* self, std::size_t bytes, std::uint32_t) {
+  auto* replay = static_cast<Replay*>(self);
+  return reinterpret_cast<void*>(replay->space.allocate(static_cast<Bytes>(bytes), kStream));
+}
+void window_release(void* self, void* memory) {
+  auto* replay = static_cast<Replay*>(self);
+  replay->space.deallocate(reinterpret_cast<std::uintptr_t>(memory));
 }
 
 void* malloc_allocate(void*, std::size_t bytes, std::uint32_t) {
@@ -235,19 +286,20 @@ double seconds_now() {
 
 class Measurement {
  public:
-  Measurement(std::string what, std::uint32_t blocks)
+  Measurement(std::string what, std::uint32_t blocks, std::uint32_t bytes)
       : what_(std::move(what)),
-        sequence_(training_step(blocks)),
+        bytes_(bytes),
+        sequence_(training_step(blocks, bytes)),
         frees_(frees_of(sequence_)),
         packed_(pack(sequence_, frees_)),
         memory_(blocks, nullptr) {
-    if (what_ != "record") replay_ = std::make_unique<Replay>(sequence_, packed_);
+    if (what_ != "record") replay_ = std::make_unique<Replay>(sequence_, packed_, is_paged());
   }
 
-  // Nanoseconds per pair, of about a million pairs.
-  double repeat() {
+  // Nanoseconds per pair.
+  double repeat(std::uint32_t pairs) {
     const auto blocks = static_cast<std::uint32_t>(memory_.size());
-    const std::uint32_t iterations = std::max(1u, 1'000'000 / blocks);
+    const std::uint32_t iterations = std::max(1u, pairs / blocks);
     double seconds = 0;
     for (std::uint32_t iteration = 0; iteration < iterations; ++iteration) {
       if (what_ == "record") start_recording();
@@ -257,18 +309,19 @@ class Measurement {
       seconds += seconds_now() - begin;
       if (replay_) replay_->engine.end_iteration();
     }
-    if (what_ == "replay") require_all_hits();
+    if (what_ == "replay" || is_paged()) require_all_hits();
     return 1e9 * seconds / iterations / blocks;
   }
 
   const std::string& what() const { return what_; }
+  std::uint32_t bytes() const { return bytes_; }
   std::size_t blocks() const { return memory_.size(); }
 
  private:
   // In an engine of its own each time, since the first recording is the one that counts: its
   // buffers have yet to grow.
   void start_recording() {
-    replay_ = std::make_unique<Replay>(sequence_, packed_);
+    replay_ = std::make_unique<Replay>(sequence_, packed_, false);
     replay_->engine.stop_serving();
     replay_->engine.start_recording();
     std::fill(memory_.begin(), memory_.end(), nullptr);
@@ -277,8 +330,12 @@ class Measurement {
   Way way() {
     if (what_ == "malloc") return {malloc_allocate, malloc_release, nullptr};
     if (what_ == "empty") return {empty_allocate, empty_release, nullptr};
-    return {what_ == "replay" ? replay_allocate : adopt_allocate, replay_release, replay_.get()};
+    if (what_ == "window") return {window_allocate, window_release, replay_.get()};
+    const bool planned = what_ == "replay" || is_paged();
+    return {planned ? replay_allocate : adopt_allocate, replay_release, replay_.get()};
   }
+
+  bool is_paged() const { return what_ == "paged"; }
 
   void require_all_hits() {
     const Counters counters = replay_->engine.statistics().counters;
@@ -290,6 +347,7 @@ class Measurement {
   }
 
   std::string what_;
+  std::uint32_t bytes_;
   Sequence sequence_;
   Frees frees_;
   Packed packed_;
@@ -298,19 +356,24 @@ class Measurement {
 };
 
 // Repetitions take turns, so that a busy moment of the machine hits everything alike.
-int run(int repetitions, int count, char** names) {
+int run(int repetitions, std::uint32_t pairs, int count, char** names) {
   std::vector<std::unique_ptr<Measurement>> all;
   for (int at = 0; at < count; ++at) {
     const std::string name = names[at];
     const std::size_t colon = name.find(':');
-    const auto blocks = static_cast<std::uint32_t>(std::stoul(name.substr(colon + 1)));
-    all.push_back(std::make_unique<Measurement>(name.substr(0, colon), blocks));
+    const std::size_t second = name.find(':', colon + 1);
+    const auto number = [&](std::size_t from) {
+      return static_cast<std::uint32_t>(std::stoul(name.substr(from)));
+    };
+    const std::uint32_t bytes = second == std::string::npos ? 0 : number(second + 1);
+    all.push_back(std::make_unique<Measurement>(name.substr(0, colon), number(colon + 1), bytes));
   }
   for (int repetition = -1; repetition < repetitions; ++repetition) {  // the first warms up
     for (const auto& one : all) {
-      const double nanoseconds = one->repeat();
+      const double nanoseconds = one->repeat(pairs);
       if (repetition < 0) continue;
-      std::printf("%s %zu %.3f\n", one->what().c_str(), one->blocks(), nanoseconds);
+      std::printf("%s %zu %u %.3f\n", one->what().c_str(), one->blocks(), one->bytes(),
+                  nanoseconds);
     }
   }
   return 0;
@@ -320,9 +383,10 @@ int run(int repetitions, int count, char** names) {
 }  // namespace pgmo
 
 int main(int argc, char** argv) {
-  if (argc < 3) {
-    std::fprintf(stderr, "engine_bench REPETITIONS WHAT:BLOCKS ...\n");
+  if (argc < 4) {
+    std::fprintf(stderr, "engine_bench REPETITIONS PAIRS WHAT:BLOCKS ...\n");
     return 2;
   }
-  return pgmo::run(std::atoi(argv[1]), argc - 2, argv + 2);
+  const auto pairs = static_cast<std::uint32_t>(std::atoi(argv[2]));
+  return pgmo::run(std::atoi(argv[1]), pairs, argc - 3, argv + 3);
 }

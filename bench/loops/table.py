@@ -20,7 +20,9 @@ Row = Mapping[str, Any]
 
 def peaks(rows: Iterable[Row]) -> str:
     """Efficiencies, one line a loop; of several seeds the worst of each figure."""
-    lines = [["loop", "live MiB", *HEADS.values(), "over expandable", "from slots", "driver calls"]]
+    lines = [
+        ["loop", "live MiB", *HEADS.values(), "over expandable", "calls, pages", "calls, pgmo"]
+    ]
     for loop, found in by_loop(rows).items():
         every = [row for of_one in found.values() for row in of_one]
         live = [row["live"] for row in every if "live" in row]
@@ -38,8 +40,10 @@ def peaks(rows: Iterable[Row]) -> str:
                 else "",
                 *(efficiency(found.get(contender, [])) for contender in CONTENDERS),
                 worst(ours, "over_expandable", max, ".3f"),
-                worst(session, "from_slots", min, ".2f"),
-                worst([{"calls": calls(row)} for row in ours], "calls", max, ".0f"),
+                *(
+                    worst([{"calls": calls(row)} for row in some], "calls", max, ".0f")
+                    for some in (found.get("pages", []), session)
+                ),
             ]
         )
     return markdown(lines)
