@@ -62,8 +62,11 @@ def _execute(program: str) -> None:
 
 
 def _run_command(folder: Path, command: tuple[str, ...], environment: dict[str, str]) -> None:
+    import torch
+
     os.environ.clear()
     os.environ.update(environment)
+    torch.set_num_threads(1)  # it was loaded before the environment was there
     os.chdir(folder)
     is_module = command[0] == "-m"
     target, *arguments = command[is_module:]

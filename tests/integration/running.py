@@ -29,7 +29,8 @@ for _ in range(9):
 def run(folder, *command, check=True, fresh=False, environment=None):
     """Runs Python; it has torch already unless it is to be `fresh`, as on the command line."""
     root = str(Path(pgmo.__file__).parents[1])
-    own = {"CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": root}
+    # The last bits of a matrix product depend on how many threads a process has got.
+    own = {"CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": root, "OMP_NUM_THREADS": "1"}
     environment = {**os.environ, **own, **(environment or {})}
     command = list(map(str, command))
     if fresh:
@@ -55,7 +56,8 @@ def plainly_and_under_pgmo(folder, script, *arguments, options=(), fresh=False):
     command = ("-m", "pgmo", "run", "--json", "run.json", *options, SCRIPTS / script, *arguments)
     served = run(folder, *command, fresh=fresh)
     assert len(results(plain)) > 1
-    assert results(served) == results(plain)
+    expected, got = results(plain), results(served)
+    assert got == expected, f"expected {expected}, got {got}\n{served.stderr}"
     fields = json.loads((folder / "run.json").read_text())
     assert fields["exit_code"] == 0
     assert fields["notes"] == []
