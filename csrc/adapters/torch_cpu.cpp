@@ -95,7 +95,7 @@ class TorchCpuAdapter final : public c10::Allocator {
     // An upstream whose blocks carry a context of their own is left alone; they go unseen then.
     if (upstream_deleter_ != nullptr && data.get() == data.get_context() &&
         data.compare_exchange_deleter(upstream_deleter_, deleter_) &&
-        !api->adopt(engine, data.get(), bytes, kStream)) {
+        !api->adopt(engine, data.get(), bytes, kStream, 0)) {
       (void)data.compare_exchange_deleter(deleter_, upstream_deleter_);
     }
     return data;

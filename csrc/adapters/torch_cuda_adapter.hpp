@@ -66,7 +66,7 @@ class TorchCudaAdapter final : public CUDAAllocator {
     if (gap != nullptr) device->splits.served(gap, data.get());
     // Blocks with a context or a deleter of their own are left alone; they go unseen then.
     if (data.get() == data.get_context() && data.get_deleter() == upstream_deleter_ &&
-        api->adopt(device->engine, data.get(), bytes, *number)) {
+        api->adopt(device->engine, data.get(), bytes, *number, gap == data.get())) {
       (void)data.compare_exchange_deleter(upstream_deleter_, deleter(current));
     }
     return data;
@@ -96,7 +96,8 @@ class TorchCudaAdapter final : public CUDAAllocator {
     if (!device->active()) return ask_upstream(*device, ask);
     void* block = ask_upstream(*device, ask);
     if (gap != nullptr) device->splits.served(gap, block);
-    (void)api->adopt(device->engine, block, bytes, *number);  // `raw_delete` tells of its end
+    // `raw_delete` tells of its end.
+    (void)api->adopt(device->engine, block, bytes, *number, gap == block);
     return block;
   }
 
@@ -309,7 +310,7 @@ class TorchCudaAdapter final : public CUDAAllocator {
       }
       (void)share_fraction(device, upstream_);
     }
-    if (block != nullptr && active) (void)api->adopt(device.engine, block, bytes, stream);
+    if (block != nullptr && active) (void)api->adopt(device.engine, block, bytes, stream, 0);
     return block;
   }
 

@@ -107,7 +107,7 @@ void keep_forever(const std::shared_ptr<Engine>& engine) {
 }  // namespace
 
 void bind_engine(py::module_& module) {
-  PYBIND11_NUMPY_DTYPE_EX(Event, kind, "kind", padding, "pad", thread, "thread", tag, "tag", block,
+  PYBIND11_NUMPY_DTYPE_EX(Event, kind, "kind", in_gap, "in_gap", thread, "thread", tag, "tag", block,
                           "block", reserved, "reserved", bytes, "bytes", stream, "stream");
 
   PYBIND11_NUMPY_DTYPE(Living, address, bytes, kind);
@@ -196,6 +196,8 @@ void bind_engine(py::module_& module) {
             engine.use_pages(*pages::space_of(reinterpret_cast<pgmo_space*>(space)));
           },
           py::arg("space"), "The pages that its arenas will be of.")
+      .def("spare_pages", &Engine::spare_pages, py::arg("on"),
+           "Whether idle pages are used before a single one is made.")
       .def(
           "reserve_arena",
           [](Engine& engine, std::uintptr_t space, Bytes bytes, std::uint32_t stream) {
@@ -274,10 +276,11 @@ void bind_engine(py::module_& module) {
           py::arg("bytes"), py::arg("stream") = 0, "A slot's address, or 0: ask the framework.")
       .def(
           "adopt",
-          [](Engine& engine, std::uintptr_t pointer, std::size_t bytes, std::uint64_t stream) {
-            return engine.adopt(reinterpret_cast<void*>(pointer), bytes, stream);
+          [](Engine& engine, std::uintptr_t pointer, std::size_t bytes, std::uint64_t stream,
+             bool in_gap) {
+            return engine.adopt(reinterpret_cast<void*>(pointer), bytes, stream, in_gap);
           },
-          py::arg("pointer"), py::arg("bytes"), py::arg("stream") = 0,
+          py::arg("pointer"), py::arg("bytes"), py::arg("stream") = 0, py::arg("in_gap") = false,
           "Tells of a block that the framework provided. True: release it through the engine.")
       .def(
           "release",

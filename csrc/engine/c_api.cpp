@@ -35,8 +35,10 @@ constexpr pgmo_engine_api kApi = {
     .mode = [](pgmo_engine* handle) { return engine_of(handle)->mode(); },
     .allocate = [](pgmo_engine* handle, std::size_t bytes,
                    std::uint64_t stream) { return engine_of(handle)->allocate(bytes, stream); },
-    .adopt = [](pgmo_engine* handle, void* pointer, std::size_t bytes, std::uint64_t stream)
-        -> int { return engine_of(handle)->adopt(pointer, bytes, stream); },
+    .adopt = [](pgmo_engine* handle, void* pointer, std::size_t bytes, std::uint64_t stream,
+                int in_gap) -> int {
+      return engine_of(handle)->adopt(pointer, bytes, stream, in_gap != 0);
+    },
     .release = [](pgmo_engine* handle, void* pointer) -> int {
       return engine_of(handle)->release(pointer) ? PGMO_SLOT : PGMO_FOREIGN;
     },

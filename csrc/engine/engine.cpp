@@ -89,7 +89,7 @@ void* Engine::allocate(std::size_t bytes, std::uint64_t stream) noexcept {
   return reinterpret_cast<void*>(address);
 }
 
-bool Engine::adopt(void* pointer, std::size_t bytes, std::uint64_t stream) noexcept {
+bool Engine::adopt(void* pointer, std::size_t bytes, std::uint64_t stream, bool in_gap) noexcept {
   if (pointer == nullptr || bytes == 0) return false;
   const Guard guard(lock_);
   if (!has(PGMO_RECORDING | PGMO_SERVING)) return false;
@@ -97,7 +97,7 @@ bool Engine::adopt(void* pointer, std::size_t bytes, std::uint64_t stream) noexc
   if (threads_.is_delegated(thread)) [[unlikely]]
     return false;
   if (!has(PGMO_SERVING)) threads_.note(thread);  // else `allocate` has
-  return blocks_.adopt(address_of(pointer), static_cast<Bytes>(bytes), stream);
+  return blocks_.adopt(address_of(pointer), static_cast<Bytes>(bytes), stream, in_gap);
 }
 
 bool Engine::release(void* pointer) noexcept {

@@ -71,7 +71,8 @@ class Engine final : private pages::RangeOwner {
   // What adapters call; see pgmo_engine.h.
   const std::uint32_t* mode() const noexcept;
   void* allocate(std::size_t bytes, std::uint64_t stream) noexcept;
-  bool adopt(void* pointer, std::size_t bytes, std::uint64_t stream) noexcept;
+  bool adopt(void* pointer, std::size_t bytes, std::uint64_t stream,
+             bool in_gap = false) noexcept;
   bool release(void* pointer) noexcept;
   bool owns(const void* pointer) noexcept;
   bool shared(void* pointer, std::uint64_t stream) noexcept;
@@ -115,6 +116,9 @@ class Engine final : private pages::RangeOwner {
 
   // The pages that arenas and windows of the session are of, before any of them is reserved.
   void use_pages(pages::Space& space);
+
+  // Whether idle pages are used before a single one is made. Nothing happens where there are none.
+  void spare_pages(bool on) noexcept;
 
   // An arena of addresses alone, on a stream of these pages; to be given back by its own function,
   // also when it was never attached. Its base is null where no addresses can be had.

@@ -26,7 +26,7 @@
 extern "C" {
 #endif
 
-#define PGMO_ENGINE_API_VERSION 5
+#define PGMO_ENGINE_API_VERSION 6
 
 typedef struct pgmo_engine pgmo_engine;
 
@@ -59,8 +59,9 @@ typedef struct pgmo_engine_api {
   void* (*allocate)(pgmo_engine*, size_t bytes, uint64_t stream);
 
   /* Tells of a block that the framework provided instead. Non-zero: call `release` when it is
-   * freed, before its memory goes back to the framework. */
-  int (*adopt)(pgmo_engine*, void* pointer, size_t bytes, uint64_t stream);
+   * freed, before its memory goes back to the framework. `in_gap`: it lies in memory of the
+   * framework's that would be idle without it, so it needs no slot. */
+  int (*adopt)(pgmo_engine*, void* pointer, size_t bytes, uint64_t stream, int in_gap);
 
   /* PGMO_SLOT: it was a slot and is free now. PGMO_FOREIGN: hand it to the framework.
    * Works in every mode, also long after serving has stopped. */

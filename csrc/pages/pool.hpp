@@ -21,6 +21,7 @@
 
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <deque>
 #include <mutex>
@@ -106,6 +107,9 @@ class Pool {
   // Pages are not created beyond it. Returns what is held beyond it now.
   Bytes limit(Bytes bytes) noexcept;
 
+  // Whether to go without Tuning::slack.
+  void spare(bool on) noexcept { slack_ = on ? 0 : tuning_.slack; }
+
  private:
   struct Need {
     Place* place;
@@ -166,6 +170,7 @@ class Pool {
   std::size_t occupied_ = 0;
   std::size_t highest_ = 0;  // of `occupied_`, ever
   std::size_t limit_ = ~std::size_t{0};
+  std::atomic<std::size_t> slack_{tuning_.slack};
   std::size_t held_ranges_ = 0;
   bool exact_ = true;  // no range is held
   Statistics numbers_;

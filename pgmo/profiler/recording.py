@@ -18,7 +18,7 @@ from pgmo.errors import ProfileError
 EVENT = np.dtype(
     [
         ("kind", "u1"),
-        ("pad", "u1"),
+        ("in_gap", "u1"),
         ("thread", "u2"),
         ("tag", "i4"),
         ("block", "u4"),
@@ -51,6 +51,7 @@ class Iteration:
         gone: number, since recording began, of the request before which the block was freed;
             `ALIVE` when the last step came first.
         shared: whether the block was used on another stream than its own before the last step.
+        in_gap: whether the framework had memory for it that is idle otherwise.
 
     Example:
         >>> events = make_events([("request", 64), ("free", 0), ("step",)])
@@ -66,6 +67,7 @@ class Iteration:
     tag: NDArray[np.int32]
     gone: NDArray[np.int64]
     shared: NDArray[np.bool_]
+    in_gap: NDArray[np.bool_]
 
     def __len__(self) -> int:
         return len(self.size)
@@ -119,6 +121,7 @@ def split(events: NDArray[np.void]) -> list[Iteration]:
             tag=requests["tag"][low:high].copy(),
             gone=gone[low:high],
             shared=shared[low:high],
+            in_gap=requests["in_gap"][low:high] != 0,
         )
         for index, (low, high) in enumerate(pairwise(edges.tolist()))
     ]

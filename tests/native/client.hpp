@@ -145,7 +145,7 @@ class Client : public Session {
   bool adopt(Block& block) {
     const FailingAllocation failing(failure());
     void* const pointer = reinterpret_cast<void*>(block.address);
-    block.adopted = api_->adopt(handle_, pointer, block.bytes, kStreams[block.stream]) != 0;
+    block.adopted = api_->adopt(handle_, pointer, block.bytes, kStreams[block.stream], 0) != 0;
     require(failing.happened() || block.adopted == ((serving_ || record_.active()) && !paused_),
             "a block of the framework's is not adopted, or in bypass");
     if (block.adopted) {

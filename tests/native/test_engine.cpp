@@ -20,7 +20,7 @@ TEST(the_table_of_functions_reaches_the_engine) {
   void* const served = api.allocate(handle, 100, kStream);
   CHECK_EQ(reinterpret_cast<std::uintptr_t>(served), Fixture::base(0));
   int elsewhere = 0;
-  CHECK(api.adopt(handle, &elsewhere, 30, kStream) != 0);
+  CHECK(api.adopt(handle, &elsewhere, 30, kStream, 0) != 0);
   pgmo_engine_statistics statistics;
   api.statistics(handle, &statistics);
   CHECK_EQ(statistics.requests, 1u);

@@ -18,8 +18,10 @@ BlockTable::BlockTable() {
   if (check_requested()) check_ = std::make_unique<LiveCheck>();
 }
 
-bool BlockTable::adopt(std::uintptr_t address, Bytes bytes, std::uint64_t stream) noexcept {
-  if (!insert(address, {.bytes = bytes, .stream = stream, .foreign = true})) return false;
+bool BlockTable::adopt(std::uintptr_t address, Bytes bytes, std::uint64_t stream,
+                       bool in_gap) noexcept {
+  const Block block{.bytes = bytes, .stream = stream, .foreign = true};
+  if (!insert(address, block, in_gap)) return false;
   foreign.add(bytes);
   foreign_bytes += static_cast<std::uint64_t>(bytes);
   if (check_) [[unlikely]]
@@ -38,7 +40,7 @@ void BlockTable::freeing(std::uintptr_t address) noexcept {
   block->number = Recorder::kNoBlock;
 }
 
-bool BlockTable::insert(std::uintptr_t address, Block block) noexcept {
+bool BlockTable::insert(std::uintptr_t address, Block block, bool in_gap) noexcept {
   // Where one lies there already it has been freed, while nobody told us of frees: raw blocks of a
   // framework have no deleter of ours.
   if (blocks_.find(address) != nullptr) [[unlikely]] {
@@ -46,7 +48,7 @@ bool BlockTable::insert(std::uintptr_t address, Block block) noexcept {
     erase(address);
   }
   if (recorder.active()) {
-    block.number = recorder.request(block.bytes, block.stream);
+    block.number = recorder.request(block.bytes, block.stream, in_gap);
     block.epoch = recorder.epoch();
   }
   try {

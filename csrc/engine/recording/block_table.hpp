@@ -43,8 +43,8 @@ class BlockTable {
     (void)insert(address, {.bytes = bytes, .stream = stream});
   }
 
-  // The framework provides it. False: there is no memory to note it in.
-  bool adopt(std::uintptr_t address, Bytes bytes, std::uint64_t stream) noexcept;
+  // The framework provides it, perhaps in a gap of its own. False: there is no memory to note it in.
+  bool adopt(std::uintptr_t address, Bytes bytes, std::uint64_t stream, bool in_gap) noexcept;
 
   // A block is freed: first it is noted, while its memory is still its own; then, when whoever owns
   // the memory has let go, it is forgotten. `ours`: it was a slot.
@@ -84,7 +84,7 @@ class BlockTable {
     bool foreign = false;
   };
 
-  bool insert(std::uintptr_t address, Block block) noexcept;
+  bool insert(std::uintptr_t address, Block block, bool in_gap = false) noexcept;
   const Block* find(std::uintptr_t address, bool ours) noexcept;
   bool is_recorded(const Block& block) const noexcept {
     return recorder.active() && block.epoch == recorder.epoch() &&

@@ -48,8 +48,9 @@ std::vector<Event> Recorder::take() noexcept {
   return events;
 }
 
-std::uint32_t Recorder::request(Bytes bytes, std::uint64_t stream) noexcept {
+std::uint32_t Recorder::request(Bytes bytes, std::uint64_t stream, bool in_gap) noexcept {
   const Event event{.kind = Event::kRequest,
+                    .in_gap = in_gap,
                     .thread = thread_number(),
                     .tag = current_tag.generation == generation_ ? current_tag.number : -1,
                     .block = blocks_,

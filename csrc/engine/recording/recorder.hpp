@@ -19,7 +19,7 @@ struct Event {
   enum Kind : std::uint8_t { kRequest = 0, kFree = 1, kStep = 2, kShared = 3 };
 
   Kind kind;
-  std::uint8_t padding = 0;
+  std::uint8_t in_gap = 0;  // of a request: the framework had idle memory for it
   std::uint16_t thread;
   std::int32_t tag;
   std::uint32_t block;
@@ -62,7 +62,7 @@ class Recorder {
   std::vector<Event> take() noexcept;
 
   // The number of the new block; kNoBlock when the memory for recording has run out.
-  std::uint32_t request(Bytes bytes, std::uint64_t stream) noexcept;
+  std::uint32_t request(Bytes bytes, std::uint64_t stream, bool in_gap = false) noexcept;
   void free(std::uint32_t block) noexcept;
   void step() noexcept;
 

@@ -26,4 +26,5 @@ def requests_of(plan: Plan) -> Iteration:
         tag=np.full(rows, -1, np.int32),
         gone=np.full(rows, ALIVE, np.int64),
         shared=plan.shared,
+        in_gap=np.zeros(rows, np.bool_),
     )

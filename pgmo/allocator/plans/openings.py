@@ -99,5 +99,5 @@ def _with_births(recorded: Plan, steady: Plan) -> Plan | None:
 
 def _part(iteration: Iteration, rows: np.ndarray) -> Iteration:
     """Some of an iteration's requests."""
-    columns = ("size", "stream", "thread", "tag", "gone", "shared")
+    columns = ("size", "stream", "thread", "tag", "gone", "shared", "in_gap")
     return replace(iteration, **{name: getattr(iteration, name)[rows] for name in columns})

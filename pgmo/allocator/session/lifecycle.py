@@ -91,6 +91,7 @@ class Lifecycle:
             if plan.opening is not None and self._first.begin(plan.opening, self._given()):
                 return
             self.state.phase = Phase.VERIFY
+        self._engine.spare_pages(True)  # what is mapped before there is a plan comes only once
         self._start_recording()
 
     def stop(self) -> None:
@@ -100,6 +101,7 @@ class Lifecycle:
         if here and self._monitor.unsaved and self._still(Phase.REPLAY):
             self._installer.save()
         self._plans.clear()
+        self._engine.spare_pages(False)
         self.state.phase = Phase.CLOSED
 
     def end_iteration(self, complete: bool) -> None:
@@ -232,6 +234,11 @@ class Lifecycle:
         self._engine.trust_plans()
 
     @property
+    def _keeps_gaps(self) -> bool:
+        """Whether plans leave out what the framework has idle memory for: only this process has it."""
+        return self._options.save_directory is None and self._options.budget is None
+
+    @property
     def _recorded_plans(self) -> list[PlannedProfile]:
         return [one for one in self._plans.all if one is not self._early]
 
@@ -265,6 +272,8 @@ class Lifecycle:
         if self._waiting.gives_way(statistics):
             return
         good = monitor.judge(statistics, bool(grown))
+        if not good:
+            self._engine.spare_pages(False)  # some slack saves maps where iterations differ
         if monitor.objection:
             self._installer.give_up(monitor.objection)
             return
@@ -357,9 +366,12 @@ class Lifecycle:
             own = (profile, iterations[steady.reference])
             for one, reference in (*relatives(iterations, steady, profile), own):
                 family = families_of(iterations, steady) if one is profile else None
-                plans, shown = merge(plans, one, reference, self.state.planning, family)
+                in_gap = reference.in_gap if same and self._keeps_gaps else None
+                plans, shown = merge(plans, one, reference, self.state.planning, family, in_gap)
         plans, shown = self._installer.within_limit(plans, shown)
         again, self._early = bool(self._recorded_plans), None
+        if not same:
+            self._engine.spare_pages(False)
         if not same and not again and self._waiting.begins(plans, shown):
             return
         if self._install(plans, shown):

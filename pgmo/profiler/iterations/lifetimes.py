@@ -221,7 +221,7 @@ def _tags(
 
 def only(iteration: Iteration, wanted: NDArray[np.bool_]) -> Iteration:
     """Some of the requests of an iteration, whose frees keep the numbers that they have."""
-    names = ("size", "stream", "thread", "tag", "gone", "shared")
+    names = ("size", "stream", "thread", "tag", "gone", "shared", "in_gap")
     return replace(iteration, **{name: getattr(iteration, name)[wanted] for name in names})
 
 

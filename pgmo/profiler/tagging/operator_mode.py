@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager
 from functools import cache
 from typing import Any
 
-Around = Callable[[Any, Callable[[], Any]], Any]
+Around = Callable[[Any, tuple[Any, ...], Callable[[], Any]], Any]
 
 # Modes that are done, but lie on the stack of a thread that did not leave them: only that thread
 # can take them out. Until it does they pass every operator on.
@@ -48,10 +48,11 @@ class OperatorMode(AbstractContextManager["OperatorMode"]):
     without effect until the next one is entered or left on its own thread.
 
     Args:
-        around: called with each operator and a function that runs it; returns the result.
+        around: called with each operator, its positional arguments and a function that runs it;
+            returns the result.
 
     Example:
-        >>> with OperatorMode(lambda operator, run: run()):  # doctest: +SKIP
+        >>> with OperatorMode(lambda operator, arguments, run: run()):  # doctest: +SKIP
         ...     torch.ones(3)
     """
 
@@ -191,6 +192,6 @@ def _mode_class() -> Any:
             around = self.around
             if around is None:
                 return func(*args, **(kwargs or {}))
-            return around(func, lambda: func(*args, **(kwargs or {})))
+            return around(func, args, lambda: func(*args, **(kwargs or {})))
 
     return Mode

@@ -28,6 +28,8 @@ from pgmo.profiler.tagging.operator_mode import OperatorMode
 FORWARD, BACKWARD, OPTIMIZER, OTHER = "forward", "backward", "optimizer", "other"
 RECOMPUTE = "recompute"
 COMPILED = "torch.compile"
+ADD, ADD_IN_PLACE = "aten.add", "aten.add_"
+"""Of two gradients that meet. Autograd adds to the first in place, but not while a mode watches."""
 
 
 class _Thread(threading.local):
@@ -142,12 +144,14 @@ class Tagger(AbstractContextManager["Tagger"]):
 
     # --- operators ------------------------------------------------------------------------------
 
-    def _around(self, operator: Any, run: Callable[[], Any]) -> Any:
+    def _around(self, operator: Any, arguments: tuple[Any, ...], run: Callable[[], Any]) -> Any:
         module, phase = self._where()
         name = self._operators.get(operator)
         if name is None:
             packet = getattr(operator, "overloadpacket", operator)
             name = self._operators.setdefault(operator, str(packet))
+        if name == ADD and phase is BACKWARD and _has_storage_alone(arguments[0]):
+            name = ADD_IN_PLACE
         self._set_tag(self._number(Tag(module, name, phase)))
         try:
             return run()
@@ -213,6 +217,15 @@ class Tagger(AbstractContextManager["Tagger"]):
             return self._paths.owner(variable)
         sequence = getattr(node, "_sequence_nr", None)
         return self._of_node.get(sequence(), "") if callable(sequence) else ""
+
+
+def _has_storage_alone(tensor: Any) -> bool:
+    """Whether a tensor is all of its storage, as autograd demands of what it adds to in place."""
+    import torch
+
+    if not isinstance(tensor, torch.Tensor) or tensor.layout is not torch.strided:
+        return False
+    return tensor.untyped_storage().nbytes() == tensor.numel() * tensor.element_size()
 
 
 class _Private:

@@ -46,7 +46,14 @@ def from_single(
     own = only(iteration, kept)
     ends = np.clip(own.gone - iteration.first, 0, len(iteration))
     gone = np.where(own.gone == ALIVE, ALIVE, before[ends])
-    own = replace(own, index=0, first=0, gone=gone, tag=np.full_like(own.tag, -1))
+    own = replace(
+        own,
+        index=0,
+        first=0,
+        gone=gone,
+        tag=np.full_like(own.tag, -1),
+        shared=own.shared | own.in_gap,  # neither gets a slot
+    )
     steady = best_effort([own])
     if steady is None:
         return None
@@ -62,6 +69,7 @@ def _summed_in_place(
     """Undoes what tagging has changed in the sums of gradients.
 
     Where two meet, autograd adds one to the other in place, but not while a dispatch mode watches.
+    The tagger tells those by their operator.
 
     Returns:
         The iteration, in which the summand lives as long as its sum, and which requests are sums.
@@ -70,7 +78,7 @@ def _summed_in_place(
     dying: dict[int, list[int]] = defaultdict(list)  # rows, by when they are freed
     for row, end in enumerate(gone.tolist()):
         dying[end].append(row)
-    adds = [at for at, tag in enumerate(tags) if tag.op == "aten.add" and tag.phase == "backward"]
+    adds = [at for at, tag in enumerate(tags) if tag.op == "aten.add_" and tag.phase == "backward"]
     for row in np.flatnonzero(np.isin(iteration.tag, adds)).tolist():
         at_once = dying[iteration.first + row + 1]  # freed before the next request
         size = iteration.size[row]

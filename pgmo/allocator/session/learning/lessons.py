@@ -1,7 +1,7 @@
 """From what was recorded to a list of plans: pure functions, no engine and no framework."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,13 +58,22 @@ def merge(
     reference: Iteration,
     planning: PlanningOptions,
     family: NDArray[np.uint32] | None = None,
+    in_gap: NDArray[np.bool_] | None = None,
 ) -> tuple[list[PlannedProfile], int]:
     """Plans a profile together with a plan of the same structure, or behind the others.
+
+    Args:
+        plans: those that there are.
+        profile: what is to be planned.
+        reference: its requests.
+        planning: how to plan.
+        family: see `PlannedProfile`.
+        in_gap: see `Together`.
 
     Returns:
         The new list, and the number of the profile's plan in it.
     """
-    own = Together(profile, family)
+    own = Together(profile, family, in_gap=in_gap)
     for number, planned in enumerate(plans):
         both = together(planned, profile, reference)
         if both is not None:
@@ -82,12 +91,15 @@ class Together:
         family: see `PlannedProfile`.
         headroom: likewise.
         load: likewise.
+        in_gap: requests that get no slot, since the framework has memory for them that is idle
+            otherwise; shape (requests,), None for none.
     """
 
     profile: Profile
     family: NDArray[np.uint32] | None
     headroom: float = 0.0
     load: int = 0
+    in_gap: NDArray[np.bool_] | None = None
 
     @property
     def families(self) -> int:
@@ -96,7 +108,10 @@ class Together:
 
     def planned(self, options: PlanningOptions) -> PlannedProfile:
         """With a plan."""
-        plan = make_plan(self.profile, options)
+        planned = self.profile
+        if self.in_gap is not None:
+            planned = replace(planned, shared=planned.shared | self.in_gap)
+        plan = make_plan(planned, options)
         return PlannedProfile(plan, self.profile, self.headroom, self.family, self.load)
 
 

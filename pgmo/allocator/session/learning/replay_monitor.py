@@ -84,7 +84,7 @@ class ReplayMonitor:
         self._disorder = min(tuning.MOST_DISORDER, max(0, self._disorder + change))
         if self._disorder in (0, tuning.MOST_DISORDER // 2):
             self._orderly = self._disorder == 0
-        good = statistics.hit_bytes_rate >= tuning.GOOD_SHARE and not grown
+        good = self._expected_share(statistics) >= tuning.GOOD_SHARE and not grown
         self._credit.earn(good)
         return good
 
@@ -205,6 +205,13 @@ class ReplayMonitor:
     def _rises_steadily(self) -> bool:
         """Whether each length is a little longer than the one before."""
         return self._rising and self._growths >= tuning.GROWTHS_WITHOUT_HEADROOM
+
+    def _expected_share(self, statistics: IterationStatistics) -> float:
+        """Of the bytes: those from slots, and those that the plan leaves out."""
+        plans = self._installer.plans.all
+        if not 0 <= statistics.plan < len(plans) or plans[statistics.plan].provisional:
+            return statistics.hit_bytes_rate
+        return 1 - statistics.bytes_unexpected / max(1, statistics.bytes_requested)
 
     def _recognised(self, statistics: IterationStatistics) -> bool:
         """Whether the requests were those of the plan: then nothing can be learned from them."""

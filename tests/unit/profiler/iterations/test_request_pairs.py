@@ -18,6 +18,7 @@ def _iteration(size, stream=None):
         tag=np.full(n, -1, np.int32),
         gone=np.full(n, -1, np.int64),
         shared=np.zeros(n, np.bool_),
+        in_gap=np.zeros(n, np.bool_),
     )
 
 

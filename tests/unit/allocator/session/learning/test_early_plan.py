@@ -15,7 +15,7 @@ FORWARD, BACKWARD, ADD, OPTIMIZER = range(4)
 TAGS = [
     Tag("net", "aten.mm", "forward"),
     Tag("net", "aten.mm", "backward"),
-    Tag("net", "aten.add", "backward"),
+    Tag("net", "aten.add_", "backward"),
     Tag("", "aten.zeros", "optimizer"),
 ]
 
