@@ -239,7 +239,7 @@ void replay_release(void* self, void* memory) {
 void* adopt_allocate(void* self, std::size_t bytes, std::uint32_t block) {
   auto* replay = static_cast<Replay*>(self);
   void* const memory = reinterpret_cast<void*>((std::uintptr_t{1} << 40) + 4096ull * block);
-  replay->api->adopt(replay->handle, memory, bytes, kStream);
+  replay->api->adopt(replay->handle, memory, bytes, kStream, 0);
   return memory;
 }
 

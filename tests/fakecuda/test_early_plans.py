@@ -51,6 +51,16 @@ def step(at):
     optimizer.step()
     optimizer.zero_grad()
 """,
+    "gradients_meet_in_a_skip_connection": """
+down, up = nn.Linear(1024, 1024, device="cuda"), nn.Linear(2048, 64, device="cuda")
+optimizer.add_param_group({"params": [*down.parameters(), *up.parameters()]})
+def step(at):
+    batch = model(torch.zeros(512, 1024, device="cuda"))
+    wide = batch.relu()[:, :1024]
+    up(torch.cat((wide, down(wide)), 1)).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+""",
     "a_smaller_first_batch": """
 def step(at):
     batch = torch.zeros(64 if at == 0 else 512, 1024, device="cuda")
@@ -90,6 +100,13 @@ def test_any_first_iteration_ends_in_a_plan_that_moves_nothing(name):
 def test_the_second_iteration_is_served_and_the_third_moves_nothing():
     phases, hits, moved, _ = run(PROGRAMS["zero_grad_at_the_end"])
     assert phases[1] == "record"
+    assert all(rate >= 0.95 for rate in hits[1:])
+    assert moved[2:] == [0] * 10
+
+
+def test_gradients_that_cannot_meet_in_place_are_planned_apart():
+    """Autograd adds to a part of a concatenation's gradient out of place, watched or not."""
+    _, hits, moved, _ = run(PROGRAMS["gradients_meet_in_a_skip_connection"])
     assert all(rate >= 0.95 for rate in hits[1:])
     assert moved[2:] == [0] * 10
 

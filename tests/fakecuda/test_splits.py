@@ -118,3 +118,42 @@ tell(*sizes)
 """
     )
     assert first == second == 0
+
+
+LOOP = """
+def train(iterations):
+    for at in range(iterations):
+        first = [block(4) for _ in range(10)]
+        second = [block(30) for _ in range(2)]
+        del first
+        third = block(30)
+        del second, third
+        yield at
+"""
+
+
+def test_what_fits_the_gaps_gets_no_slot():
+    """Else the gaps would idle under the plan, and an iteration would need its memory twice."""
+    plain, hits, moved, outside, peak = run(
+        LOOP
+        + """
+from pgmo.rehearsal.control import driver_calls, peak
+for _ in train(2):
+    pass
+plain = peak()
+torch.cuda.empty_cache()
+peak(reset=True)
+with pgmo.optimize(device="cuda") as session:
+    for _ in train(8):
+        if len(session.history) == 6:
+            driver_calls(reset=True)
+        session.step()
+    moved = sum(driver_calls().values())
+    last = session.history[-1]
+    tell(plain, last.hits, moved, last.misses["persistent"], peak())
+"""
+    )
+    assert hits == 3
+    assert outside == 10
+    assert moved == 0
+    assert peak <= plain

@@ -200,7 +200,7 @@ class Attack {
       ++served_;
     } else {
       block.memory = static_cast<unsigned char*>(std::malloc(bytes));
-      block.adopted = api_->adopt(handle_, block.memory, bytes, stream) != 0;
+      block.adopted = api_->adopt(handle_, block.memory, bytes, stream, 0) != 0;
     }
     write(block);
     return block;

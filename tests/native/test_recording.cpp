@@ -57,6 +57,19 @@ TEST(a_recording_tells_requests_frees_and_steps_in_order) {
   CHECK(!f.engine.recording_truncated());
 }
 
+TEST(a_block_in_a_gap_of_the_frameworks_is_recorded_as_such) {
+  Fixture f;
+  f.engine.start_recording();
+  f.adopt(4096, 100);
+  CHECK(f.engine.adopt(reinterpret_cast<void*>(8192), 200, kStream, true));
+  f.adopt(12288, 300);
+  const std::vector<Event> events = f.engine.events(0);
+  CHECK_EQ(events.size(), 3u);
+  CHECK_EQ(events.at(0).in_gap, 0);
+  CHECK_EQ(events.at(1).in_gap, 1);
+  CHECK_EQ(events.at(2).in_gap, 0);
+}
+
 TEST(a_use_on_another_stream_is_recorded) {
   Fixture f;
   f.serve(kTwoSlots);

@@ -235,7 +235,7 @@ class Lifecycle:
 
     @property
     def _keeps_gaps(self) -> bool:
-        """Whether plans leave out what the framework has idle memory for: only this process has it."""
+        """Whether plans leave out what the framework has idle memory for, in this process alone."""
         return self._options.save_directory is None and self._options.budget is None
 
     @property
