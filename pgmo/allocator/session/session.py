@@ -27,12 +27,15 @@ from pgmo.allocator.session.boundary import exclusive, uninterrupted
 from pgmo.allocator.session.open_sessions import OpenSession
 from pgmo.allocator.session.options import Options
 from pgmo.allocator.session.statistics import IterationStatistics, Phase, Summary
+from pgmo.allocator.session.verdict.judge import Judge
+from pgmo.display import NotebookFrame, formatter
 from pgmo.errors import SessionError
 from pgmo.packing.plan import Plan
 from pgmo.profiler.profile import Profile
 
 if TYPE_CHECKING:
     from pgmo.allocator.session.lifecycle import Lifecycle
+    from pgmo.allocator.session.verdict.evidence import Evidence
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -70,6 +73,8 @@ class Session:
         self._lifecycle: Lifecycle | None = None
         self._opened: OpenSession | None = None
         self._summary: Summary | None = None
+        self._evidence: Evidence | None = None  # once it is closed
+        self._judge = Judge()
         self._open = False
         self._closed_by: threading.Thread | None = None
         self._busy = self._to_be_closed = False
@@ -135,12 +140,49 @@ class Session:
                     self._known.turns.resume(token)
 
     def summary(self) -> Summary:
-        """What has been done so far; printable."""
+        """What has been done so far, with a verdict on it; printable.
+
+        The verdict is found when this is called, and takes up to a second the first time: it runs a
+        model of PyTorch's allocator over what was planned. `counted()` leaves it out.
+        """
+        evidence = self._evidence
+        if evidence is None:
+            if self._lifecycle is None:
+                return Summary(iterations=0, recorded=0, replayed=0)
+            with exclusive():  # no boundary changes the plans meanwhile
+                evidence = self._evidence or self._lifecycle.evidence()
+        return replace(self.counted(), verdict=self._judge.judge(evidence))
+
+    def counted(self) -> Summary:
+        """The summary without a verdict: what has been counted so far, at once."""
         if self._summary is not None:
             return self._summary
         if self._lifecycle is None:
             return Summary(iterations=0, recorded=0, replayed=0)
         return self._with_memory(self._lifecycle.summary())
+
+    def report(self, *, height: int = 900) -> NotebookFrame:
+        """The report of the iteration that is replayed, as one page that begins with the verdict.
+
+        Notebooks show it; `save(path)` of what is returned writes it to a file.
+
+        Args:
+            height: in a notebook, in pixels.
+
+        Raises:
+            SessionError: when nothing was recorded that could be shown.
+        """
+        profile, plan = self.profile, self.plan
+        if profile is None and plan is not None:
+            profile = plan.profile()  # it was loaded, without the names of its blocks
+        if profile is None:
+            raise SessionError(
+                "this session has nothing to report on yet: it takes a few iterations, or a plan"
+            )
+        if plan is not None and plan.fingerprint != profile.fingerprint:
+            plan = None
+        text = str(self.summary())
+        return formatter().show(profile, plan, height=height, headline=text)
 
     @property
     def history(self) -> list[IterationStatistics]:
@@ -238,7 +280,8 @@ class Session:
             self._open = False
             self._closed_by = threading.current_thread()
             lifecycle = self._known.lifecycle
-            self._summary = self._with_memory(lifecycle.summary())
+            self._evidence = lifecycle.evidence()
+            self._summary = self._with_memory(self._evidence.summary)
             said = open_sessions.end(self._known)
         if said:
             warnings.warn(said, stacklevel=3)

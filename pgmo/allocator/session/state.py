@@ -32,6 +32,7 @@ class SessionState:
         replans: plans that took the place of others.
         unsteady: plans made although no two iterations agreed.
         notes: for the summary.
+        gave_up: why everything is delegated for the rest of the session; "" as long as it is not.
         turns: which thread's iterations are counted.
 
     Example:
@@ -47,6 +48,7 @@ class SessionState:
     replans: int = 0
     unsteady: int = 0
     notes: list[str] = field(default_factory=list)
+    gave_up: str = ""
     turns: Turns = field(init=False)
 
     def __post_init__(self) -> None:

@@ -93,7 +93,7 @@ def describe(supervision: "Supervision") -> list[str]:
     """What the line says of each device; text with rich's markup."""
     texts = []
     for session in supervision.sessions:
-        summary = session.summary()
+        summary = session.counted()
         if not summary.iterations:
             continue
         parts = [f"iteration {summary.iterations}", f"{session.phase}"]
