@@ -2,7 +2,6 @@
 
 import os
 import sys
-import warnings
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -12,6 +11,7 @@ from pgmo.allocator.optimize import optimize
 from pgmo.allocator.session.options import Options
 from pgmo.errors import OptionError, PgmoError
 from pgmo.runner.out_of_memory import is_out_of_memory, save_out_of_memory, tell
+from pgmo.user_warnings import warn_user
 
 if TYPE_CHECKING:
     from pgmo.allocator.session.session import Session
@@ -93,7 +93,7 @@ class TrainingHook:
         """Does nothing from now on, and says so once."""
         if not self._refused:
             self._refused = True
-            warnings.warn(f"pgmo does nothing here: {reason}", stacklevel=2)
+            warn_user(f"pgmo does nothing here: {reason}")
 
     def begin(self, device: object, rank: int = 0, ranks: int = 1) -> None:
         """Opens a session. Where that cannot be done, training goes on without.

@@ -35,7 +35,8 @@ def test_the_summary_and_the_next_commands_go_to_stderr(tmp_path):
     done = run(tmp_path, "-m", "pgmo", "run", "--save", "plans", SCRIPTS / "plain.py", 10)
     assert len(done.stdout.splitlines()) == len(results(done)) == 11
     lines = done.stderr.splitlines()
-    assert lines[0].startswith("pgmo: 10 iterations, ")
+    assert re.match("pgmo: an arena of .* has served .* of the whole run, from iteration", lines[0])
+    assert any("10 iterations, " in line for line in lines)
     assert "Wrote plans/plain.pgmoplan" in lines
     assert "Next: pgmo report plans/plain.pgmoprof --plan plans/plain.pgmoplan" in lines
     assert "      pgmo stats plans/plain.pgmoprof" in lines
@@ -108,7 +109,7 @@ def test_after_trouble_there_is_no_advice_to_run_it_again(tmp_path, case):
     (tmp_path / "train.py").write_text(f"{MOVING}{ending}\n")
     done = run(tmp_path, "-m", "pgmo", "run", "train.py", check=False)
     assert done.returncode == code
-    assert "pgmo: 9 iterations" in done.stderr
+    assert "9 iterations, " in done.stderr
     assert ("ran on without pgmo" in done.stderr) == (case == "a give-up")
     assert "Next:" not in done.stderr
     done = run(tmp_path, "-m", "pgmo", "run", "--save", "plans", "train.py", check=False)

@@ -11,7 +11,6 @@ a wrong plan costs memory and never correctness.
 
 import os
 import threading
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -32,6 +31,7 @@ from pgmo.display import NotebookFrame, formatter
 from pgmo.errors import SessionError
 from pgmo.packing.plan import Plan
 from pgmo.profiler.profile import Profile
+from pgmo.user_warnings import warn_user
 
 if TYPE_CHECKING:
     from pgmo.allocator.session.lifecycle import Lifecycle
@@ -284,12 +284,11 @@ class Session:
             self._summary = self._with_memory(self._evidence.summary)
             said = open_sessions.end(self._known)
         if said:
-            warnings.warn(said, stacklevel=3)
+            warn_user(said)
         if not lifecycle.collector.history:
-            warnings.warn(
+            warn_user(
                 "a pgmo session ended without a single iteration, so it has done nothing: call "
-                "session.step() at the end of each iteration, or wrap each in session.iteration()",
-                stacklevel=3,
+                "session.step() at the end of each iteration, or wrap each in session.iteration()"
             )
 
     # --- as a decorator -------------------------------------------------------------------------
@@ -329,9 +328,8 @@ class Session:
         if self._open:
             return not self._is_forked
         if self._closed_by not in (None, threading.current_thread()):
-            warnings.warn(
-                f"session.{call} does nothing any more: another thread has closed the session",
-                stacklevel=3 if call == "step()" else 4,
+            warn_user(
+                f"session.{call} does nothing any more: another thread has closed the session"
             )
             return False
         state = "has been closed" if self._lifecycle else "has not been opened"

@@ -1,7 +1,5 @@
 """What the parts of a session's life share: where it stands, and what it has to tell."""
 
-import sys
-import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,8 +10,8 @@ from pgmo.allocator.session.turns import Turns
 from pgmo.packing.plan import Plan
 from pgmo.packing.planning_options import PlanningOptions
 from pgmo.profiler.profile import Profile
+from pgmo.user_warnings import warn_user
 
-_PACKAGE = str(Path(__file__).parents[2])
 _MOST_NOTES = 20
 """Notes that a summary keeps."""
 
@@ -63,12 +61,4 @@ class SessionState:
         """Warns, and keeps the note for the summary."""
         if note not in self.notes:
             self.notes = [*self.notes, note][-_MOST_NOTES:]
-        warnings.warn(f"pgmo: {note}", stacklevel=_levels_to_the_program())
-
-
-def _levels_to_the_program() -> int:
-    """How far above `warn` the program's own line is, at which a warning points."""
-    levels, frame = 2, sys._getframe(2)
-    while frame.f_code.co_filename.startswith(_PACKAGE) and frame.f_back is not None:
-        levels, frame = levels + 1, frame.f_back
-    return levels
+        warn_user(f"pgmo: {note}")

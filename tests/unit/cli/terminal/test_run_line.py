@@ -27,7 +27,7 @@ class FakeSession:
             iterations=iterations, recorded=4, replayed=3, arena=2 << 20, peak_slot_bytes=3 << 20
         )
 
-    def summary(self):
+    def counted(self):
         return self._summary
 
 
