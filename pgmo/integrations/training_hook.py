@@ -3,6 +3,7 @@
 import os
 import sys
 from contextlib import ExitStack
+from html import escape
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -78,6 +79,13 @@ class TrainingHook:
         if saved:
             return str(saved[-1].absolute())
         return os.fspath(given) if isinstance(given, str | os.PathLike) else None
+
+    def html(self, name: str) -> str:
+        """What notebooks show of a callback."""
+        if self.session is not None:
+            return self.session._repr_html_()
+        state = "it does nothing here" if self._refused else "training has not begun"
+        return f"<div><b>{escape(name)}</b>: {state}</div>"
 
     def remember(self, path: str | None) -> None:
         """A checkpoint names a plan: begins with it, unless one was given or it is gone."""

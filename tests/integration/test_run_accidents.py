@@ -126,10 +126,10 @@ def test_warnings_point_to_the_line_of_the_script(tmp_path):
     script = tmp_path / "train.py"
     script.write_text(
         "import os, torch\n"
-        "os.rmdir('plans')  # so that no plan can be saved\n"
         "model = torch.nn.Linear(8, 8)\n"
         "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
-        "for _ in range(8):\n"
+        "for number in range(8):\n"
+        "    if number == 2: os.rmdir('plans')  # so that no plan can be saved\n"
         "    model(torch.randn(4, 8)).sum().backward()\n"
         "    optimizer.step()\n"
         "    optimizer.zero_grad()\n"

@@ -23,6 +23,7 @@ from pgmo.allocator.managed.unified import UnifiedAdapter
 from pgmo.allocator.optimized import Optimized
 from pgmo.allocator.session import open_sessions
 from pgmo.allocator.session.boundary import exclusive, uninterrupted
+from pgmo.allocator.session.notebook import summary_html
 from pgmo.allocator.session.open_sessions import OpenSession
 from pgmo.allocator.session.options import Options
 from pgmo.allocator.session.statistics import IterationStatistics, Phase, Summary
@@ -152,6 +153,12 @@ class Session:
             with exclusive():  # no boundary changes the plans meanwhile
                 evidence = self._evidence or self._lifecycle.evidence()
         return replace(self.counted(), verdict=self._judge.judge(evidence))
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        title = f"pgmo session on {self.device}" if self.device else "pgmo session"
+        state = str(self.phase) if self._lifecycle else "not opened"
+        return summary_html(self.summary(), title=title, state=state)
 
     def counted(self) -> Summary:
         """The summary without a verdict: what has been counted so far, at once."""

@@ -189,6 +189,12 @@ class Summary:
         """How far the arena is above the max load, which no plan can be below."""
         return self.arena / self.max_load - 1 if self.max_load else 0.0
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from pgmo.allocator.session.notebook import summary_html
+
+        return summary_html(self)
+
     def __str__(self) -> str:
         if not self.iterations:
             return "pgmo: no iteration was seen; call session.step() at the end of each."
