@@ -116,3 +116,21 @@ def test_after_trouble_there_is_no_advice_to_run_it_again(tmp_path, case):
     assert "Wrote plans/train.pgmoplan" in done.stderr
     assert "Next: pgmo report plans/train.pgmoprof" in done.stderr
     assert "pgmo run" not in done.stderr
+
+
+def test_a_running_program_tells_how_it_stands_and_leaves_nothing(tmp_path):
+    (tmp_path / "train.py").write_text(
+        MOVING.replace("for _ in range(9):", "for number in range(9):")
+        + "    if number == 7:\n"
+        + "        import json, time\n"
+        + "        from dataclasses import asdict\n"
+        + "        from pgmo.runner.status import read_running\n"
+        + "        print(json.dumps([asdict(one) for one in read_running()]))\n"
+    )
+    cache = tmp_path / "cache"
+    environment = {"PGMO_CACHE_DIR": str(cache)}
+    done = run(tmp_path, "-m", "pgmo", "run", "-q", "train.py", environment=environment)
+    (status,) = json.loads(done.stdout)
+    assert status["program"] == "train.py"
+    assert status["devices"][0]["iterations"] >= 1
+    assert list((cache / "running").iterdir()) == []

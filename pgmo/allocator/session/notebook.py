@@ -33,7 +33,7 @@ def summary_html(summary: Summary, *, title: str = "pgmo", state: str = "") -> s
     rows = "".join(_row(line) for line in lines[:_MOST])
     details = (
         '<details><summary style="cursor:pointer;opacity:.75">Details</summary>'
-        f'<table style="border-collapse:collapse;margin:.3em 0">{rows}</table></details>'
+        f'<table style="border-collapse:collapse;margin:.3em 0;color:inherit;font-size:inherit">{rows}</table></details>'
         if rows
         else ""
     )

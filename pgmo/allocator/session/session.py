@@ -197,6 +197,12 @@ class Session:
         return list(self._lifecycle.collector.history) if self._lifecycle else []
 
     @property
+    def history_end(self) -> IterationStatistics | None:
+        """Statistics of the last iteration, without copying the others; None before the first."""
+        history = self._lifecycle.collector.history if self._lifecycle else None
+        return history[-1] if history else None
+
+    @property
     def statistics(self) -> dict[str, int]:
         """The engine's counters for this session; sizes in bytes."""
         return self._lifecycle.collector.counters() if self._lifecycle else {}
