@@ -33,7 +33,9 @@ def summary_html(summary: Summary, *, title: str = "pgmo", state: str = "") -> s
     rows = "".join(_row(line) for line in lines[:_MOST])
     details = (
         '<details><summary style="cursor:pointer;opacity:.75">Details</summary>'
-        f'<table style="border-collapse:collapse;margin:.3em 0;color:inherit;font-size:inherit">{rows}</table></details>'
+        # Pages without a doctype give tables the colour and the size of the page, not of the text.
+        '<table style="border-collapse:collapse;margin:.3em 0;color:inherit;font-size:inherit">'
+        f"{rows}</table></details>"
         if rows
         else ""
     )
