@@ -6,6 +6,7 @@ import re
 import pytest
 
 import pgmo
+from pgmo.runner.status import status_folder
 from tests.integration.running import MOVING, SCRIPTS, plainly_and_under_pgmo, results, run
 
 pytest.importorskip("torch")
@@ -122,15 +123,14 @@ def test_a_running_program_tells_how_it_stands_and_leaves_nothing(tmp_path):
     (tmp_path / "train.py").write_text(
         MOVING.replace("for _ in range(9):", "for number in range(9):")
         + "    if number == 7:\n"
-        + "        import json, time\n"
+        + "        import json\n"
         + "        from dataclasses import asdict\n"
         + "        from pgmo.runner.status import read_running\n"
-        + "        print(json.dumps([asdict(one) for one in read_running()]))\n"
+        + "        own = [one for one in read_running() if one.pid == os.getpid()]\n"
+        + "        print(json.dumps([asdict(one) for one in own]))\n"
     )
-    cache = tmp_path / "cache"
-    environment = {"PGMO_CACHE_DIR": str(cache)}
-    done = run(tmp_path, "-m", "pgmo", "run", "-q", "train.py", environment=environment)
+    done = run(tmp_path, "-m", "pgmo", "run", "-q", "train.py")
     (status,) = json.loads(done.stdout)
     assert status["program"] == "train.py"
     assert status["devices"][0]["iterations"] >= 1
-    assert list((cache / "running").iterdir()) == []
+    assert not (status_folder() / f"{status['pid']}.json").exists()
