@@ -4,9 +4,13 @@ The report knows profiles and plans. They know its name alone, and ask for it wh
 """
 
 import importlib
+import os
 from dataclasses import dataclass
 from html import escape
+from pathlib import Path
 from typing import Any, Protocol, cast
+
+from pgmo.replacement import replace_file
 
 _FORMATTER = "pgmo.report.page.notebook"
 
@@ -30,6 +34,20 @@ class NotebookFrame:
     def __repr__(self) -> str:
         return f"NotebookFrame({len(self.page):,} characters of HTML; shown by notebooks)"
 
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Writes the page to a file, for any browser; what is there is replaced.
+
+        Raises:
+            FileError: when the file cannot be written.
+
+        Example:
+            >>> session.report().save("report.html")  # doctest: +SKIP
+            PosixPath('report.html')
+        """
+        # Names may hold halves of surrogate pairs, from file names that are no UTF-8.
+        replace_file(Path(path), self.page.encode(errors="replace"))
+        return Path(path)
+
     def _repr_html_(self) -> str:
         # In a sandbox: scripts run, but see nothing of the notebook.
         return (
@@ -52,7 +70,9 @@ class Formatter(Protocol):
     def plan_html(self, plan: Any) -> str:
         """A plan as a fragment of HTML."""
 
-    def show(self, profile: Any, plan: Any = None, *, height: int = 900) -> NotebookFrame:
+    def show(
+        self, profile: Any, plan: Any = None, *, height: int = 900, headline: str = ""
+    ) -> NotebookFrame:
         """The whole report of a profile."""
 
 

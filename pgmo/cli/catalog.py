@@ -37,6 +37,11 @@ STAGES = {
 # One line a command, in the order in which the help lists them.
 COMMANDS = {
     "run": Command("record", "Run a training script under pgmo, without changing it"),
+    "top": Command(
+        "record",
+        "Watch programs that run under pgmo run on this machine: arena, hits, peaks, and why not "
+        "more",
+    ),
     "import": Command(
         "record",
         "Make a profile of what another tool recorded: a memory snapshot, a trace, a log",

@@ -76,6 +76,10 @@ class PgmoCallback(_Callback):
         """The session, for its summary, profile and plan; None before training has begun."""
         return self._hook.session
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the session's summary."""
+        return self._hook.html(type(self).__name__)
+
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Opens the session."""
         strategy = type(trainer.strategy).__name__

@@ -2,8 +2,8 @@
 
 import os
 import sys
-import warnings
 from contextlib import ExitStack
+from html import escape
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ from pgmo.allocator.optimize import optimize
 from pgmo.allocator.session.options import Options
 from pgmo.errors import OptionError, PgmoError
 from pgmo.runner.out_of_memory import is_out_of_memory, save_out_of_memory, tell
+from pgmo.user_warnings import warn_user
 
 if TYPE_CHECKING:
     from pgmo.allocator.session.session import Session
@@ -79,6 +80,13 @@ class TrainingHook:
             return str(saved[-1].absolute())
         return os.fspath(given) if isinstance(given, str | os.PathLike) else None
 
+    def html(self, name: str) -> str:
+        """What notebooks show of a callback."""
+        if self.session is not None:
+            return self.session._repr_html_()
+        state = "it does nothing here" if self._refused else "training has not begun"
+        return f"<div><b>{escape(name)}</b>: {state}</div>"
+
     def remember(self, path: str | None) -> None:
         """A checkpoint names a plan: begins with it, unless one was given or it is gone."""
         if path and self._options["plan"] is None and Path(path).exists():
@@ -93,7 +101,7 @@ class TrainingHook:
         """Does nothing from now on, and says so once."""
         if not self._refused:
             self._refused = True
-            warnings.warn(f"pgmo does nothing here: {reason}", stacklevel=2)
+            warn_user(f"pgmo does nothing here: {reason}")
 
     def begin(self, device: object, rank: int = 0, ranks: int = 1) -> None:
         """Opens a session. Where that cannot be done, training goes on without.

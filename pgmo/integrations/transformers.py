@@ -69,6 +69,10 @@ class PgmoTrainerCallback(_Callback):
     def plan_path(self, path: str | None) -> None:
         self._hook.remember(path)  # a checkpoint's
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the session's summary."""
+        return self._hook.html(type(self).__name__)
+
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Opens the session."""
         reason = _unsupported(args)

@@ -120,3 +120,20 @@ def test_closed_streams_do_not_change_the_exit_code(tmp_path, closing):
     (tmp_path / "train.py").write_text(f"import os, sys\n{closing}\n")
     done = run(tmp_path, "-m", "pgmo", "run", "train.py", fresh=True)
     assert done.stderr.count("Traceback") == 0
+
+
+def test_warnings_point_to_the_line_of_the_script(tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import os, torch\n"
+        "model = torch.nn.Linear(8, 8)\n"
+        "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+        "for number in range(8):\n"
+        "    if number == 2: os.rmdir('plans')  # so that no plan can be saved\n"
+        "    model(torch.randn(4, 8)).sum().backward()\n"
+        "    optimizer.step()\n"
+        "    optimizer.zero_grad()\n"
+    )
+    done = run(tmp_path, "-m", "pgmo", "run", "--save", "plans", script)
+    (warned,) = [line for line in done.stderr.splitlines() if "Warning: pgmo: " in line]
+    assert warned.startswith(f"{script}:7: UserWarning: pgmo: the plan could not be saved")

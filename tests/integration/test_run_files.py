@@ -6,6 +6,7 @@ import re
 import pytest
 
 import pgmo
+from pgmo.runner.status import status_folder
 from tests.integration.running import MOVING, SCRIPTS, plainly_and_under_pgmo, results, run
 
 pytest.importorskip("torch")
@@ -35,7 +36,8 @@ def test_the_summary_and_the_next_commands_go_to_stderr(tmp_path):
     done = run(tmp_path, "-m", "pgmo", "run", "--save", "plans", SCRIPTS / "plain.py", 10)
     assert len(done.stdout.splitlines()) == len(results(done)) == 11
     lines = done.stderr.splitlines()
-    assert lines[0].startswith("pgmo: 10 iterations, ")
+    assert re.match("pgmo: an arena of .* has served .* of the whole run, from iteration", lines[0])
+    assert any("10 iterations, " in line for line in lines)
     assert "Wrote plans/plain.pgmoplan" in lines
     assert "Next: pgmo report plans/plain.pgmoprof --plan plans/plain.pgmoplan" in lines
     assert "      pgmo stats plans/plain.pgmoprof" in lines
@@ -108,10 +110,27 @@ def test_after_trouble_there_is_no_advice_to_run_it_again(tmp_path, case):
     (tmp_path / "train.py").write_text(f"{MOVING}{ending}\n")
     done = run(tmp_path, "-m", "pgmo", "run", "train.py", check=False)
     assert done.returncode == code
-    assert "pgmo: 9 iterations" in done.stderr
+    assert "9 iterations, " in done.stderr
     assert ("ran on without pgmo" in done.stderr) == (case == "a give-up")
     assert "Next:" not in done.stderr
     done = run(tmp_path, "-m", "pgmo", "run", "--save", "plans", "train.py", check=False)
     assert "Wrote plans/train.pgmoplan" in done.stderr
     assert "Next: pgmo report plans/train.pgmoprof" in done.stderr
     assert "pgmo run" not in done.stderr
+
+
+def test_a_running_program_tells_how_it_stands_and_leaves_nothing(tmp_path):
+    (tmp_path / "train.py").write_text(
+        MOVING.replace("for _ in range(9):", "for number in range(9):")
+        + "    if number == 7:\n"
+        + "        import json\n"
+        + "        from dataclasses import asdict\n"
+        + "        from pgmo.runner.status import read_running\n"
+        + "        own = [one for one in read_running() if one.pid == os.getpid()]\n"
+        + "        print(json.dumps([asdict(one) for one in own]))\n"
+    )
+    done = run(tmp_path, "-m", "pgmo", "run", "-q", "train.py")
+    (status,) = json.loads(done.stdout)
+    assert status["program"] == "train.py"
+    assert status["devices"][0]["iterations"] >= 1
+    assert not (status_folder() / f"{status['pid']}.json").exists()

@@ -149,7 +149,8 @@ def test_summary_reads_like_this():
         "  arena      101 MiB for 100 blocks, 1.00% above the lower bound of 100 MiB "
         "(best-fit; one plan)\n"
         "  replay     99.88% of 1600 requests and 100.000% of 16.0 GiB from slots\n"
-        "  misses     2 not in the plan\n"
+        "  misses     2 not in the plan; mark whole iterations; put evaluation and logging into "
+        "`session.pause()`\n"
         "  peak       100 MiB in slots, 4.00 KiB outside the plan\n"
         "  note       something to know"
     )

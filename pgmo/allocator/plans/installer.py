@@ -120,6 +120,7 @@ class Installer:
         self._recorder.stop()
         self.plans.clear()
         self._state.phase = Phase.BYPASS
+        self._state.gave_up = reason
         instead = "pages serve everything, without a plan"
         if not self._state.adapter.pages:
             instead = "the framework's own allocator serves everything"

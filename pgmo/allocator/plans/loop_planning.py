@@ -1,6 +1,5 @@
 """Planning inside of a training loop, which waits meanwhile."""
 
-import warnings
 from dataclasses import replace
 
 from pgmo.packing.plan import Plan
@@ -9,6 +8,7 @@ from pgmo.packing.planning_options import PlanningOptions
 from pgmo.packing.spill import least_budget
 from pgmo.profiler.profile import Profile
 from pgmo.units import format_bytes
+from pgmo.user_warnings import warn_user
 
 
 def for_opening(options: PlanningOptions, profile: Profile) -> PlanningOptions:
@@ -45,10 +45,9 @@ def make_plan(profile: Profile, options: PlanningOptions) -> Plan:
     if budget is not None:
         least = least_budget(profile, _alignment(options, profile))
         if budget < least:
-            warnings.warn(
+            warn_user(
                 f"pgmo: blocks without a slot need {format_bytes(least)}, more than the budget of "
-                f"{format_bytes(budget)}; all others are spilled",
-                stacklevel=2,
+                f"{format_bytes(budget)}; all others are spilled"
             )
             options = replace(options, budget=least)
     made = plan_profile(profile, options)

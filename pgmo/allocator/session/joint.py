@@ -20,6 +20,7 @@ from pgmo.allocator.adapters.adapter import Adapter
 from pgmo.allocator.adapters.cupy_through_torch import allocates_through_torch
 from pgmo.allocator.optimized import Optimized
 from pgmo.allocator.session.boundary import exclusive
+from pgmo.allocator.session.notebook import summary_html
 from pgmo.allocator.session.options import FRAMEWORKS, Options
 from pgmo.allocator.session.session import Session
 from pgmo.allocator.session.statistics import Phase, Summary
@@ -46,6 +47,11 @@ class JointSummary:
     """
 
     parts: Mapping[str, Summary]
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        shown = (summary_html(one, title=f"pgmo, {name}") for name, one in self.parts.items())
+        return "".join(shown)
 
     def __str__(self) -> str:
         texts = (str(one).replace("pgmo:", f"pgmo, {name}:", 1) for name, one in self.parts.items())
@@ -124,6 +130,10 @@ class JointSession:
     def summary(self) -> JointSummary:
         """What has been done so far; printable."""
         return JointSummary({name: one.summary() for name, one in self._sessions.items()})
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return "".join(one._repr_html_() for one in self._sessions.values())
 
     def __enter__(self) -> Self:
         self._require_allocators_of_their_own()

@@ -38,6 +38,7 @@ from pgmo.allocator.session.recorder import Recorder
 from pgmo.allocator.session.state import SessionState
 from pgmo.allocator.session.statistics import IterationStatistics, Phase, Summary
 from pgmo.allocator.session.statistics_collector import StatisticsCollector
+from pgmo.allocator.session.verdict.evidence import Beginning, Evidence
 from pgmo.errors import AdapterError, PgmoError
 from pgmo.profiler.iterations.lifetimes import build_profile
 from pgmo.profiler.iterations.linear_profile import linear_profile
@@ -71,6 +72,8 @@ class Lifecycle:
         self._early_credit = LessonCredit()
         self._poor = 0  # grows with replayed iterations that do not follow their plan
         self._patience = options.patience
+        self._beginning: Beginning | None = None
+        self._began_recording = False
         self._process = os.getpid()
 
     # --- start, stop, and each iteration --------------------------------------------------------
@@ -92,6 +95,7 @@ class Lifecycle:
                 return
             self.state.phase = Phase.VERIFY
         self._engine.spare_pages(True)  # what is mapped before there is a plan comes only once
+        self._began_recording = given is None
         self._start_recording()
 
     def stop(self) -> None:
@@ -344,6 +348,7 @@ class Lifecycle:
             self._recorder.stop()
             self.state.profile, self.state.phase = profiles[-1][0], Phase.BYPASS
             return
+        self._keep_beginning()
         useful = [(profile, steady) for profile, steady in profiles if np.any(profile.turns > 0)]
         if useful:
             steady = useful[-1][1]
@@ -377,6 +382,16 @@ class Lifecycle:
         if self._install(plans, shown):
             self._installer.save()
 
+    def _keep_beginning(self) -> None:
+        """Keeps the session's first recording, where there is an allocator to compare it with.
+
+        One copy, once, while the loop waits for the plan anyway.
+        """
+        if self._began_recording and self._beginning is None and not self._recorded_plans:
+            self._began_recording = False
+            if self._adapter.device.startswith("cuda") and self._adapter.name == "torch":
+                self._beginning = self.collector.beginning(self._recorder.iterations)
+
     def _install(self, plans: list[PlannedProfile], number: int) -> bool:
         installed = self._installer.install(plans, number)
         if self._still(Phase.REPLAY):
@@ -408,6 +423,22 @@ class Lifecycle:
         notes = tuple(state.notes)
         waits = self._waiting.explanation
         return self.collector.summary(state.plan, len(self._plans), state.replans, notes, waits)
+
+    def evidence(self) -> Evidence:
+        """What a verdict can be found from, as things stand; to be called before `stop`."""
+        state = self.state
+        plans = [*self._plans.all, *self._waiting.plans]
+        largest = max((one.plan for one in plans), key=lambda plan: plan.arena, default=state.plan)
+        return Evidence(
+            summary=self.summary(),
+            framework=self._adapter.name,
+            device=self._adapter.device,
+            plan=largest,
+            outside=self.collector.outside_of_plan(),
+            beginning=self._beginning,
+            gave_up=state.gave_up,
+            recorded_only=self._options.record_only,
+        )
 
     def recording(self) -> Profile | None:
         """What has been recorded since recording began, up to this moment, as a line."""

@@ -11,7 +11,6 @@ a wrong plan costs memory and never correctness.
 
 import os
 import threading
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -24,15 +23,20 @@ from pgmo.allocator.managed.unified import UnifiedAdapter
 from pgmo.allocator.optimized import Optimized
 from pgmo.allocator.session import open_sessions
 from pgmo.allocator.session.boundary import exclusive, uninterrupted
+from pgmo.allocator.session.notebook import summary_html
 from pgmo.allocator.session.open_sessions import OpenSession
 from pgmo.allocator.session.options import Options
 from pgmo.allocator.session.statistics import IterationStatistics, Phase, Summary
+from pgmo.allocator.session.verdict.judge import Judge
+from pgmo.display import NotebookFrame, formatter
 from pgmo.errors import SessionError
 from pgmo.packing.plan import Plan
 from pgmo.profiler.profile import Profile
+from pgmo.user_warnings import warn_user
 
 if TYPE_CHECKING:
     from pgmo.allocator.session.lifecycle import Lifecycle
+    from pgmo.allocator.session.verdict.evidence import Evidence
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -70,6 +74,8 @@ class Session:
         self._lifecycle: Lifecycle | None = None
         self._opened: OpenSession | None = None
         self._summary: Summary | None = None
+        self._evidence: Evidence | None = None  # once it is closed
+        self._judge = Judge()
         self._open = False
         self._closed_by: threading.Thread | None = None
         self._busy = self._to_be_closed = False
@@ -135,17 +141,66 @@ class Session:
                     self._known.turns.resume(token)
 
     def summary(self) -> Summary:
-        """What has been done so far; printable."""
+        """What has been done so far, with a verdict on it; printable.
+
+        The verdict is found when this is called, and takes up to a second the first time: it runs a
+        model of PyTorch's allocator over what was planned. `counted()` leaves it out.
+        """
+        evidence = self._evidence
+        if evidence is None:
+            if self._lifecycle is None:
+                return Summary(iterations=0, recorded=0, replayed=0)
+            with exclusive():  # no boundary changes the plans meanwhile
+                evidence = self._evidence or self._lifecycle.evidence()
+        return replace(self.counted(), verdict=self._judge.judge(evidence))
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        title = f"pgmo session on {self.device}" if self.device else "pgmo session"
+        state = str(self.phase) if self._lifecycle else "not opened"
+        return summary_html(self.summary(), title=title, state=state)
+
+    def counted(self) -> Summary:
+        """The summary without a verdict: what has been counted so far, at once."""
         if self._summary is not None:
             return self._summary
         if self._lifecycle is None:
             return Summary(iterations=0, recorded=0, replayed=0)
         return self._with_memory(self._lifecycle.summary())
 
+    def report(self, *, height: int = 900) -> NotebookFrame:
+        """The report of the iteration that is replayed, as one page that begins with the verdict.
+
+        Notebooks show it; `save(path)` of what is returned writes it to a file.
+
+        Args:
+            height: in a notebook, in pixels.
+
+        Raises:
+            SessionError: when nothing was recorded that could be shown.
+        """
+        profile, plan = self.profile, self.plan
+        if profile is None and plan is not None:
+            profile = plan.profile()  # it was loaded, without the names of its blocks
+        if profile is None:
+            raise SessionError(
+                "this session has nothing to report on yet: it takes a few iterations, or a plan"
+            )
+        if plan is not None and plan.fingerprint != profile.fingerprint:
+            plan = None
+        text = str(self.summary())
+        return formatter().show(profile, plan, height=height, headline=text)
+
     @property
     def history(self) -> list[IterationStatistics]:
         """Statistics of each iteration so far, in order; of the last 10,000 in a long session."""
         return list(self._lifecycle.collector.history) if self._lifecycle else []
+
+    @property
+    def history_end(self) -> IterationStatistics | None:
+        """Statistics of the last iteration, without copying the others; None before the first."""
+        history = self._lifecycle.collector.history if self._lifecycle else None
+        return history[-1] if history else None
 
     @property
     def statistics(self) -> dict[str, int]:
@@ -238,15 +293,15 @@ class Session:
             self._open = False
             self._closed_by = threading.current_thread()
             lifecycle = self._known.lifecycle
-            self._summary = self._with_memory(lifecycle.summary())
+            self._evidence = lifecycle.evidence()
+            self._summary = self._with_memory(self._evidence.summary)
             said = open_sessions.end(self._known)
         if said:
-            warnings.warn(said, stacklevel=3)
+            warn_user(said)
         if not lifecycle.collector.history:
-            warnings.warn(
+            warn_user(
                 "a pgmo session ended without a single iteration, so it has done nothing: call "
-                "session.step() at the end of each iteration, or wrap each in session.iteration()",
-                stacklevel=3,
+                "session.step() at the end of each iteration, or wrap each in session.iteration()"
             )
 
     # --- as a decorator -------------------------------------------------------------------------
@@ -286,9 +341,8 @@ class Session:
         if self._open:
             return not self._is_forked
         if self._closed_by not in (None, threading.current_thread()):
-            warnings.warn(
-                f"session.{call} does nothing any more: another thread has closed the session",
-                stacklevel=3 if call == "step()" else 4,
+            warn_user(
+                f"session.{call} does nothing any more: another thread has closed the session"
             )
             return False
         state = "has been closed" if self._lifecycle else "has not been opened"

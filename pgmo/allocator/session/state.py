@@ -1,7 +1,5 @@
 """What the parts of a session's life share: where it stands, and what it has to tell."""
 
-import sys
-import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,8 +10,8 @@ from pgmo.allocator.session.turns import Turns
 from pgmo.packing.plan import Plan
 from pgmo.packing.planning_options import PlanningOptions
 from pgmo.profiler.profile import Profile
+from pgmo.user_warnings import warn_user
 
-_PACKAGE = str(Path(__file__).parents[2])
 _MOST_NOTES = 20
 """Notes that a summary keeps."""
 
@@ -32,6 +30,7 @@ class SessionState:
         replans: plans that took the place of others.
         unsteady: plans made although no two iterations agreed.
         notes: for the summary.
+        gave_up: why everything is delegated for the rest of the session; "" as long as it is not.
         turns: which thread's iterations are counted.
 
     Example:
@@ -47,6 +46,7 @@ class SessionState:
     replans: int = 0
     unsteady: int = 0
     notes: list[str] = field(default_factory=list)
+    gave_up: str = ""
     turns: Turns = field(init=False)
 
     def __post_init__(self) -> None:
@@ -61,12 +61,4 @@ class SessionState:
         """Warns, and keeps the note for the summary."""
         if note not in self.notes:
             self.notes = [*self.notes, note][-_MOST_NOTES:]
-        warnings.warn(f"pgmo: {note}", stacklevel=_levels_to_the_program())
-
-
-def _levels_to_the_program() -> int:
-    """How far above `warn` the program's own line is, at which a warning points."""
-    levels, frame = 2, sys._getframe(2)
-    while frame.f_code.co_filename.startswith(_PACKAGE) and frame.f_back is not None:
-        levels, frame = levels + 1, frame.f_back
-    return levels
+        warn_user(f"pgmo: {note}")

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from pgmo.allocator.session.verdict.verdict import Verdict
 from pgmo.units import format_bytes
 
 MISS_REASONS: Mapping[str, str] = {
@@ -15,6 +16,16 @@ MISS_REASONS: Mapping[str, str] = {
     "no_arena": "there was no arena for it at the moment",
 }
 """Why a request was handed to the framework's own allocator, in plain words."""
+
+MISS_ADVICE: Mapping[str, str] = {
+    "persistent": "nothing to do: they are served from pages, or by the framework",
+    "unknown": "mark whole iterations; put evaluation and logging into `session.pause()`",
+    "too_large": "record the largest first; the plan grows after one iteration",
+    "occupied": "look for lists of losses and outputs; `loss.item()` instead of `loss`",
+    "late": "look for lists of losses and outputs; `loss.item()` instead of `loss`",
+    "no_arena": "nothing to do, unless it goes on",
+}
+"""What to do about each; a test compares it with the table of docs/guides/troubleshooting.md."""
 
 
 class Phase(StrEnum):
@@ -113,7 +124,10 @@ class Summary:
     bytes of unified memory that were held, `card_room` those that the card had free before. `pages`
     are the most bytes of pages that were held, `driver_calls` how often the driver's virtual memory
     was called in one of the last iterations (medians), by kind. `waited` iterations were served
-    by pages alone, while a plan was there; `waits` says why, as long as it does.
+    by pages alone, while a plan was there; `waits` says why, as long as it does. `run_bytes` are
+    the bytes asked for in all iterations but the `uncounted` ones, which ran without pgmo,
+    `run_bytes_hit` those from slots; `since` is the first iteration that slots served, counted
+    from 1, or 0. `verdict` says what it all was good for.
 
     Example:
         >>> print(Summary(iterations=0, recorded=0, replayed=0))
@@ -144,6 +158,16 @@ class Summary:
     waited: int = 0
     waits: str = ""
     notes: tuple[str, ...] = ()
+    run_bytes: int = 0
+    run_bytes_hit: int = 0
+    uncounted: int = 0
+    since: int = 0
+    verdict: Verdict | None = None
+
+    @property
+    def run_share(self) -> float:
+        """Share of the bytes of all iterations that were counted, which came from slots."""
+        return self.run_bytes_hit / self.run_bytes if self.run_bytes else 0.0
 
     @property
     def hit_rate(self) -> float:
@@ -165,13 +189,27 @@ class Summary:
         """How far the arena is above the max load, which no plan can be below."""
         return self.arena / self.max_load - 1 if self.max_load else 0.0
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from pgmo.allocator.session.notebook import summary_html
+
+        return summary_html(self)
+
     def __str__(self) -> str:
         if not self.iterations:
             return "pgmo: no iteration was seen; call session.step() at the end of each."
-        lines = [
-            f"pgmo: {self.iterations} iterations, {self.recorded} recorded, "
+        counted = (
+            f"{self.iterations} iterations, {self.recorded} recorded, "
             f"{self.replayed} replayed{f', {self.waited} from pages alone' if self.waited else ''}"
-        ]
+        )
+        if self.verdict is None:
+            lines = [f"pgmo: {counted}"]
+        else:
+            lines = [f"pgmo: {self.verdict}"]
+            if self.verdict.basis:
+                lines.append(f"  figures    {self.verdict.basis}")
+            lines.append(f"  run        {counted}")
+            lines.extend(f"  run        {one}" for one in self.verdict.whole_run)
         if self.waits:
             lines.append(f"  plan       waits: {self.waits}")
         if self.plans:
@@ -187,7 +225,7 @@ class Summary:
                 f"{self.hit_bytes_rate:.3%} of {format_bytes(self.bytes_requested)} from slots"
             )
             lines.extend(
-                f"  misses     {count} {MISS_REASONS[reason]}"
+                f"  misses     {count} {MISS_REASONS[reason]}; {MISS_ADVICE[reason]}"
                 for reason, count in self.misses.items()
                 if count
             )

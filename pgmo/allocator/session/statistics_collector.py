@@ -14,6 +14,8 @@ from pgmo.allocator.session.statistics import (
     Phase,
     Summary,
 )
+from pgmo.allocator.session.verdict.evidence import Beginning, outside_of_plan
+from pgmo.allocator.tuning import WORTHWHILE_SHARE
 from pgmo.packing.plan import Plan
 from pgmo.profiler.recording import REQUEST
 
@@ -22,6 +24,9 @@ _HISTORY = 10_000
 
 _LAST = 16
 """Iterations of which the driver calls are summed up."""
+
+_MOST_KEPT = 500_000
+"""Events of a recording that are kept for the verdict: 16 MB."""
 
 _LEVELS = ("live_", "peak_", "pages_", "arena", "late_now")
 """How the names of readings begin that are levels, not counters."""
@@ -46,6 +51,8 @@ class StatisticsCollector:
         self._misses: Counter[str] = Counter()
         # Of replayed iterations; the engine's begin anew with each plan.
         self._peaks = {"peak_slot_bytes": 0, "peak_fallback_bytes": 0}
+        self._least_fallback = -1  # at the end of one of them; -1 before the first
+        self._since = 0
         self.history: deque[IterationStatistics] = deque(maxlen=_HISTORY)
 
     @property
@@ -86,8 +93,16 @@ class StatisticsCollector:
         self._totals["iterations"] += 1
         self._totals["recorded"] += phase in (Phase.RECORD, Phase.VERIFY)
         self._totals["waited"] += phase is Phase.WAIT
+        self._totals["uncounted"] += phase is Phase.BYPASS
+        self._totals["run_bytes"] += requested_bytes
+        self._totals["run_bytes_hit"] += statistics.bytes_hit
+        if not self._since and statistics.bytes_hit > WORTHWHILE_SHARE * requested_bytes:
+            self._since = self._totals["iterations"]
         if phase is Phase.REPLAY:
             self._totals["replayed"] += 1
+            fallback = now["live_fallback_bytes"]
+            if self._least_fallback < 0 or fallback < self._least_fallback:
+                self._least_fallback = fallback
             for name, bytes_ in self._peaks.items():
                 self._peaks[name] = max(bytes_, now[name])
             for name in _SUMMED:
@@ -99,6 +114,23 @@ class StatisticsCollector:
         """Of the last iterations, in the middle, by kind."""
         last = [one.driver_calls for one in islice(reversed(self.history), _LAST)]
         return {call: median(calls[call] for calls in last) for call in DRIVER_CALLS if last}
+
+    def outside_of_plan(self) -> int:
+        """Bytes at once in the last replayed iterations that had no slot, at most."""
+        now = self._engine.statistics()["peak_fallback_bytes"]
+        peak = max(now, self._peaks["peak_fallback_bytes"])
+        return outside_of_plan(reversed(self.history), peak, max(0, self._least_fallback))
+
+    def beginning(self, iterations: int) -> Beginning | None:
+        """What was recorded from the first request on; None where that is too much to keep.
+
+        To be called while the recording is still there.
+        """
+        events = self._engine.events()
+        if len(events) > _MOST_KEPT:
+            return None
+        pages = self._engine.statistics()["peak_pages_held"]
+        return Beginning(events, iterations, pages, self._begin["pages_held"])
 
     def counters(self) -> dict[str, int]:
         """The engine's counters since the session began, and its levels now."""
@@ -136,4 +168,8 @@ class StatisticsCollector:
             waited=totals["waited"],
             waits=waits,
             notes=notes,
+            run_bytes=totals["run_bytes"],
+            run_bytes_hit=totals["run_bytes_hit"],
+            uncounted=totals["uncounted"],
+            since=self._since,
         )

@@ -61,6 +61,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-q", "--quiet", action="store_true", help="no line while it runs, no summary at the end"
     )
+    parser.add_argument(
+        "--live",
+        action="store_true",
+        help="the line while it runs also where stderr is no terminal: one every half a minute",
+    )
     parser.add_argument("script", metavar="SCRIPT", help="script, or module after -m")
     parser.add_argument(
         "arguments", metavar="...", nargs=argparse.REMAINDER, help="passed on to it"
@@ -79,6 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pgmo.runner.early_pages import serve_from_the_start
     from pgmo.runner.program import Program
     from pgmo.runner.ranks import of_rank, rank
+    from pgmo.runner.status import StatusFile
     from pgmo.runner.supervision import RunOptions, Supervision
     from pgmo.runner.watcher import Watcher
     from pgmo.units import parse_bytes
@@ -112,8 +118,14 @@ def run(arguments: argparse.Namespace) -> int:
         outputs = [f"{folder}/{options.name}{suffix}" for suffix in suffixes]
         # A plan that is read may be saved again, with what was added to it.
         check_targets(outputs, force=arguments.force, sources=script)
-    with RunLine(quiet=quiet) as line:
-        supervision = Supervision(options, line.update)
+    live = arguments.live and (rank() or 0) == 0
+    with RunLine(quiet=quiet, live=live) as line, StatusFile(program.target) as status:
+
+        def tell(supervision: Supervision) -> None:
+            line.update(supervision)
+            status.update(supervision)
+
+        supervision = Supervision(options, tell)
         if options.pages is not False and options.memory == "device":
             serve_from_the_start(supervision.notes.append)
         after_import("torch.optim.optimizer", Watcher(supervision).attach)

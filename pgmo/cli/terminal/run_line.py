@@ -7,7 +7,7 @@ import sys
 import time
 from typing import IO, TYPE_CHECKING, Any, Self
 
-from pgmo.terminal import plain, watched
+from pgmo.terminal import plain, say, watched
 from pgmo.units import format_bytes
 
 if TYPE_CHECKING:
@@ -16,16 +16,23 @@ if TYPE_CHECKING:
 _INTERVAL = 0.2
 """Seconds between two updates."""
 
+_LOG_FIRST, _LOG_INTERVAL = 5.0, 30.0
+"""Seconds until the first line, and between two, where stderr is no terminal."""
+
 _ERASE = "\r\x1b[2K"
 _PLAIN_WIDTH = 79
 """Columns of the line where it is erased with spaces: most terminals have one more."""
 
 
 class RunLine:
-    """Shows iteration, phase, hits, arena and peak; on terminals only.
+    """Shows iteration, phase, hits, arena and peak.
+
+    On terminals it is one line that is written again and again. Elsewhere, such as in the log of a
+    batch job, it is written now and then, and only where it was asked for.
 
     Args:
-        quiet: show nothing.
+        quiet: show nothing, unless `live`.
+        live: show it in any case.
 
     Example:
         >>> with RunLine(quiet=True) as line:
@@ -33,13 +40,16 @@ class RunLine:
         the script's own output
     """
 
-    def __init__(self, *, quiet: bool = False) -> None:
+    def __init__(self, *, quiet: bool = False, live: bool = False) -> None:
         self._shown = False
         self._erase = _ERASE
         self._at_line_start = True  # where the script has left the cursor
         self._next = 0.0
         self._streams = (sys.stdout, sys.stderr)
-        self._active = not quiet and watched()
+        self._active = (live or not quiet) and watched()
+        self._logs = live and not watched()
+        if self._logs:
+            self._next = time.monotonic() + _LOG_FIRST
 
     def __enter__(self) -> Self:
         if self._active:
@@ -64,6 +74,8 @@ class RunLine:
     def update(self, supervision: "Supervision") -> None:
         """Shows how things stand, unless that was shown just now or the script is in mid-line."""
         now = time.monotonic()
+        if self._logs and now >= self._next:
+            self._log(supervision, now)
         if not self._active or now < self._next or not self._at_line_start:
             return
         self._next = now + _INTERVAL
@@ -84,6 +96,12 @@ class RunLine:
         if text:
             self._at_line_start = text.endswith("\n")
 
+    def _log(self, supervision: "Supervision", now: float) -> None:
+        text = "  ".join(describe(supervision))
+        if text:
+            self._next = now + _LOG_INTERVAL
+            say(f"pgmo: {text.replace('[bold]', '').replace('[/bold]', '')}")
+
     def _write(self, text: str) -> None:
         self._streams[1].write(text)
         self._streams[1].flush()
@@ -93,12 +111,12 @@ def describe(supervision: "Supervision") -> list[str]:
     """What the line says of each device; text with rich's markup."""
     texts = []
     for session in supervision.sessions:
-        summary = session.summary()
+        summary = session.counted()
         if not summary.iterations:
             continue
         parts = [f"iteration {summary.iterations}", f"{session.phase}"]
-        last = session.history[-1]
-        if last.phase == "replay":
+        last = session.history_end
+        if last is not None and last.phase == "replay":
             parts.append(f"hits [bold]{last.hit_rate:.1%}[/bold]")
         if summary.arena and not summary.waits:
             parts.append(f"arena {format_bytes(summary.arena)}")

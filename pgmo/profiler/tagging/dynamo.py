@@ -17,12 +17,12 @@ is never compiled.
 
 import sys
 import threading
-import warnings
 from collections.abc import Callable
 from types import FrameType
 from typing import Any, Protocol
 
 from pgmo.imports import after_import
+from pgmo.user_warnings import warn_user
 
 _EVAL_FRAME = "torch._dynamo.eval_frame"
 _NEEDED = ("_maybe_set_eval_frame", "skip_code")
@@ -199,7 +199,7 @@ def _tell(call: Callable[[], None]) -> None:
     try:
         call()
     except Exception as error:
-        warnings.warn(f"pgmo: watching compiled code failed: {error!r}", stacklevel=2)
+        warn_user(f"pgmo: watching compiled code failed: {error!r}")
 
 
 def _await_compilation() -> None:

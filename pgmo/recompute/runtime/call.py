@@ -1,7 +1,6 @@
 """One captured step: a call of a model, compiled, with what its capture assumes."""
 
 import threading
-import warnings
 from collections.abc import Callable
 from typing import Any
 from weakref import ref
@@ -17,6 +16,7 @@ from pgmo.recompute.runtime.decide import PlannedStep, Settings
 from pgmo.recompute.runtime.execute import StepCompiler
 from pgmo.recompute.runtime.pending import Call, Pending
 from pgmo.units import format_bytes
+from pgmo.user_warnings import warn_user
 
 TOLERANCE = 0.02
 """Share by which the measured peak may differ from the predicted one."""
@@ -187,12 +187,11 @@ class CapturedCall:
         if self._pending.told:
             return
         self._pending.told = True
-        warnings.warn(
+        warn_user(
             f"the model is called again before the backward pass of an earlier call, which holds "
             f"{format_bytes(self._pending.held)} until then. The budget is that of one call with "
             "its backward pass: each call that waits takes so much more. Give the inputs to one "
-            "call (torch.cat), call backward() before the next call, or give a smaller budget",
-            stacklevel=6,
+            "call (torch.cat), call backward() before the next call, or give a smaller budget"
         )
 
     def _compare(self, measured: int, tensors: list[Tensor]) -> None:
@@ -206,10 +205,9 @@ class CapturedCall:
             advice = "Give a smaller budget if that is too much"
         else:
             advice = "A plan for a larger budget may recompute less, and fit as well"
-        warnings.warn(
+        warn_user(
             f"a step took {format_bytes(measured)} at its peak; {format_bytes(predicted)} were "
-            f"predicted. {advice}",
-            stacklevel=6,
+            f"predicted. {advice}"
         )
         if again:
             self._again(StepCompiler(self._settings, expected=self.step.expected), tensors)
@@ -220,5 +218,5 @@ class CapturedCall:
         try:
             self._compile(step)
         except BudgetError as error:
-            warnings.warn(f"the first plan stays: {error}", stacklevel=7)
+            warn_user(f"the first plan stays: {error}")
         self.release()

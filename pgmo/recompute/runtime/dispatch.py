@@ -6,7 +6,6 @@ no variant fits   one more is captured; of too many, the model runs as it is
 """
 
 import inspect
-import warnings
 from contextlib import suppress
 from typing import Any
 
@@ -22,6 +21,7 @@ from pgmo.recompute.runtime.call import CAPTURING, NOTHING, CapturedCall, Nothin
 from pgmo.recompute.runtime.decide import Settings
 from pgmo.recompute.runtime.pending import Pending
 from pgmo.recompute.runtime.randomness import Randomness
+from pgmo.user_warnings import warn_user
 
 VARIANTS = 8
 """Captures of one kind of call, for different attributes and values."""
@@ -163,7 +163,7 @@ class Recomputing:
     def _tell(self, message: str) -> None:
         if message not in self._told:
             self._told.add(message)
-            warnings.warn(message, stacklevel=6)
+            warn_user(message)
 
     def _is_trained(self, tensors: list[Tensor]) -> bool:
         given = (*tensors, *self._module.parameters(), *self._module.buffers())

@@ -57,13 +57,16 @@ def write_report(
     return target
 
 
-def render(profile: Profile, plan: Plan | None = None, *, title: str = "") -> str:
+def render(
+    profile: Profile, plan: Plan | None = None, *, title: str = "", headline: str = ""
+) -> str:
     """The report of a profile as the text of an HTML page.
 
     Args:
         profile: the profile.
         plan: its plan; a quick one is made if there is none.
         title: of the page; the model's name if left out.
+        headline: with what the page begins: a sentence, and lines of details below it.
 
     Raises:
         ProfileError: when the plan is one of another profile.
@@ -92,6 +95,7 @@ def render(profile: Profile, plan: Plan | None = None, *, title: str = "") -> st
         "policy": policy,
         "title": html.escape(name),
         "origin": html.escape(_origin(profile)),
+        "headline": _headline(headline),
         "cards": "\n".join(_card(card) for card in cards(profile, plan, told)),
         "style": looks,
         "script": code,
@@ -153,6 +157,17 @@ def _origin(profile: Profile) -> str:
     framework = f"{meta.framework} {meta.framework_version}".strip()
     known = [framework, meta.device, meta.date[:16].replace("T", " ")]
     return " · ".join(part for part in known if part) or "origin unknown"
+
+
+def _headline(text: str) -> str:
+    """The sentence, and what is below it, to be opened; nothing where there is none."""
+    if not text:
+        return ""
+    sentence, _, details = text.partition("\n")
+    shown = f"<p>{html.escape(sentence)}</p>"
+    if details:
+        shown += f"<details><summary>Details</summary><pre>{html.escape(details)}</pre></details>"
+    return f'<section class="headline" aria-label="Verdict">{shown}</section>'
 
 
 def _card(card: FigureCard) -> str:

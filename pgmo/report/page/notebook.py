@@ -95,13 +95,16 @@ def _row(name: str, value: str) -> str:
     return f"<tr><th {left}>{escape(name)}</th><td {left}>{escape(value)}</td></tr>"
 
 
-def show(profile: Profile, plan: Plan | None = None, *, height: int = 900) -> NotebookFrame:
+def show(
+    profile: Profile, plan: Plan | None = None, *, height: int = 900, headline: str = ""
+) -> NotebookFrame:
     """The whole report of a profile, for a notebook.
 
     Args:
         profile: the profile.
         plan: its plan; a quick one is made if there is none.
         height: in pixels.
+        headline: with what the page begins; see `render`.
 
     Raises:
         ProfileError: when the plan is one of another profile.
@@ -113,4 +116,4 @@ def show(profile: Profile, plan: Plan | None = None, *, height: int = 900) -> No
     """
     from pgmo.report.page.html import render
 
-    return NotebookFrame(render(profile, plan), height)
+    return NotebookFrame(render(profile, plan, headline=headline), height)

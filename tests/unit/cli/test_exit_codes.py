@@ -76,6 +76,7 @@ WRONG = {
         },
     ),
     "check": ([PLAN], {"--max-memory": SIZES}),
+    "top": ([], {"--interval": ("", "x", "0", "-1", "nan", "inf")}),
     "doctor": ([], {}),
     "demo": (
         [],

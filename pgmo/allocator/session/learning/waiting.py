@@ -49,6 +49,11 @@ class Waiting:
         self.costs = PageCosts()
 
     @property
+    def plans(self) -> list[PlannedProfile]:
+        """Those that wait."""
+        return list(self._plans)
+
+    @property
     def explanation(self) -> str:
         """Why plans wait, in plain words; "" when none does."""
         if not self._plans:

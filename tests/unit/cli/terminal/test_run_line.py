@@ -27,7 +27,11 @@ class FakeSession:
             iterations=iterations, recorded=4, replayed=3, arena=2 << 20, peak_slot_bytes=3 << 20
         )
 
-    def summary(self):
+    @property
+    def history_end(self):
+        return self.history[-1]
+
+    def counted(self):
         return self._summary
 
 
@@ -158,3 +162,21 @@ def test_a_stream_that_gives_way_is_still_the_stream(terminal):
         sys.stdout.writelines(["a\n", "b\n"])
         assert sys.stdout.write("c") == 1
     assert terminal.getvalue() == "a\nb\nc"
+
+
+def test_without_a_terminal_live_writes_a_line_now_and_then(monkeypatch):
+    stream, now = io.StringIO(), [100.0]
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setattr("pgmo.cli.terminal.run_line.time.monotonic", lambda: now[0])
+    with RunLine(live=True) as line:
+        assert sys.stderr is stream
+        for _ in range(70):
+            now[0] += 1
+            line.update(SUPERVISION)
+    assert stream.getvalue() == f"pgmo: {LINE}\n" * 3  # after 5, 35 and 65 seconds
+
+
+def test_live_shows_the_line_of_a_quiet_run(terminal):
+    with run_line(terminal, quiet=True, live=True) as line:
+        line.update(SUPERVISION)
+        assert LINE in screen(terminal.getvalue())[-1]

@@ -131,8 +131,9 @@ def test_a_plan_that_was_too_careful_is_said_to_be_so(monkeypatch):
     monkeypatch.setattr(workspaces, "workspace", lambda node: 1 << 20)
     model, _ = pgmo.recompute(Net(), torch.ones(64, 64), None)
     model(torch.ones(64, 64)).backward()
-    with pytest.warns(UserWarning, match="may recompute less"):
+    with pytest.warns(UserWarning, match="may recompute less") as said:
         model(torch.ones(64, 64)).backward()
+    assert said[0].filename == __file__
 
 
 def test_a_peak_that_was_not_predicted_leads_to_another_plan(monkeypatch):

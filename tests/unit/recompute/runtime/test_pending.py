@@ -55,6 +55,7 @@ def pending_words(model):
     with pytest.warns(UserWarning, match="is called again") as said:
         results = [again(X), again(X)]
     del results
+    assert said[0].filename == __file__
     return said[0].message
 
 

@@ -1,0 +1,88 @@
+"""Warnings that point to the line of the program that they are about.
+
+Between that line and ours lie frames that mean nothing to whoever reads a warning: this package,
+the framework that calls it back, `contextlib`. How many they are differs from call to call, so
+levels are not counted. Python 3.12 has `skip_file_prefixes` for that, but no prefix tells the
+standard library from packages that are installed inside of its folder, and 3.11 has nothing.
+"""
+
+import os
+import sys
+import warnings
+from types import FrameType
+
+_OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+_LIBRARY = os.path.dirname(os.__file__) + os.sep
+_INSTALLED = tuple(
+    os.path.join(_LIBRARY, name) + os.sep for name in ("site-packages", "dist-packages")
+)
+
+_FRAMEWORKS = (
+    "torch",
+    "lightning",
+    "lightning_fabric",
+    "pytorch_lightning",
+    "transformers",
+    "accelerate",
+    "cupy",
+    "cupyx",
+)
+"""Packages that call pgmo back, or whose functions it has wrapped."""
+
+_GENERATED = ("<frozen ", "<eval_with_key>", "<__array_function__")
+"""How the names of code begin that no file holds, and that no user has written."""
+
+
+def warn_user(text: str, category: type[Warning] = UserWarning) -> None:
+    """Warns at the innermost line that belongs neither to pgmo nor to a framework.
+
+    Where there is none, as on a thread of a framework's own, at the outermost line there is.
+
+    Args:
+        text: what happened, and what to do.
+        category: the kind of warning.
+
+    Example:
+        >>> with warnings.catch_warnings(record=True) as said:
+        ...     warn_user("pgmo: the plan could not be saved")
+        >>> os.path.basename(said[0].filename)
+        '<doctest pgmo.user_warnings.warn_user[0]>'
+    """
+    frame = _of_user(sys._getframe(1))
+    # As warnings.warn does of the frame at a level.
+    warnings.warn_explicit(
+        text,
+        category,
+        filename=frame.f_code.co_filename,
+        lineno=frame.f_lineno,
+        module=frame.f_globals.get("__name__") or "<unknown>",
+        registry=frame.f_globals.setdefault("__warningregistry__", {}),
+    )
+
+
+def _of_user(frame: FrameType) -> FrameType:
+    """The innermost frame of the user's own, from this one outwards."""
+    frameworks = tuple(_folders())
+    found: FrameType | None = frame
+    while found is not None:
+        if not _is_machinery(found.f_code.co_filename, frameworks):
+            return found
+        frame, found = found, found.f_back
+    return frame
+
+
+def _folders() -> list[str]:
+    """Where the frameworks lie that were imported."""
+    modules = [sys.modules.get(name) for name in _FRAMEWORKS]
+    return [
+        os.path.abspath(folder) + os.sep
+        for module in modules
+        for folder in getattr(module, "__path__", ())
+    ]
+
+
+def _is_machinery(file: str, frameworks: tuple[str, ...]) -> bool:
+    if file.startswith((_OURS, *_GENERATED, *frameworks)):
+        return True
+    return file.startswith(_LIBRARY) and not file.startswith(_INSTALLED)

@@ -1,0 +1,162 @@
+"""Verdicts of sessions, on a framework that exists only as addresses."""
+
+import re
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from pgmo.allocator.session import statistics
+from pgmo.allocator.session.statistics import MISS_ADVICE, MISS_REASONS, Summary
+from pgmo.errors import SessionError
+from pgmo.profiler.caching.model import AllocatorSettings, simulate_profile
+from tests.unit.allocator.simulated import Loop, open_session, run
+
+GUIDE = Path(__file__).parents[5] / "docs" / "guides" / "troubleshooting.md"
+LAYERS = [3 << 20, 11 << 20, 5 << 20, 13 << 20, 2 << 20, 12 << 20]
+
+
+@pytest.fixture
+def card(adapter, monkeypatch):
+    """The adapter as if its addresses were a card's and PyTorch's allocator were beneath."""
+    monkeypatch.delenv("PYTORCH_CUDA_ALLOC_CONF", raising=False)
+    monkeypatch.delenv("PYTORCH_ALLOC_CONF", raising=False)
+    adapter.device, adapter.name = "cuda:0", "torch"
+    return adapter
+
+
+def trained(adapter, times=12, **options):
+    loop = Loop(adapter, LAYERS)
+    with open_session(adapter, **options) as session:
+        run(loop, session, times)
+    loop.finish()
+    return session
+
+
+def test_the_summary_begins_with_the_verdict(card):
+    session = trained(card)
+    summary = session.summary()
+    first, *rest = str(summary).splitlines()
+    assert first == f"pgmo: {summary.verdict}"
+    assert any("12 iterations, 4 recorded, 8 replayed" in line for line in rest)
+    expected = simulate_profile(session.profile, AllocatorSettings()).peak_reserved
+    assert summary.verdict.plain == expected
+    assert summary.verdict.taken == session.plan.arena
+    assert summary.verdict.since == 5
+
+
+def test_the_share_is_of_the_whole_run_and_not_of_the_replayed_part(adapter):
+    session = trained(adapter)
+    summary = session.summary()
+    assert summary.hit_bytes_rate == 1
+    requested = sum(one.bytes_requested for one in session.history)
+    hit = sum(one.bytes_hit for one in session.history)
+    assert (summary.run_bytes, summary.run_bytes_hit) == (requested, hit)
+    assert 0.5 < summary.run_share < 8 / 12
+    assert f"has served {summary.run_share:.0%}".replace("%", " %") in str(summary)
+
+
+def test_on_the_cpu_there_is_no_figure_of_what_would_have_been(adapter):
+    verdict = trained(adapter).summary().verdict
+    assert verdict.plain == 0
+    assert "the CPU has no caching allocator" in str(verdict)
+
+
+def test_it_is_the_same_before_and_after_the_end(card):
+    loop = Loop(card, LAYERS)
+    with open_session(card) as session:
+        run(loop, session, 12)
+        before = session.summary()
+    assert session.summary() == before
+    loop.finish()
+
+
+def test_counting_alone_never_runs_the_model(card, monkeypatch):
+    def refuse(*_):
+        raise AssertionError("the model was run")
+
+    monkeypatch.setattr("pgmo.allocator.session.verdict.judge.of_plan", refuse)
+    monkeypatch.setattr("pgmo.allocator.session.verdict.judge.of_recording", refuse)
+    session = trained(card)
+    assert session.counted().verdict is None
+    assert session.counted().replayed == 8
+    with pytest.raises(AssertionError, match="the model was run"):
+        session.summary()
+
+
+def test_the_recording_is_kept_where_there_is_something_to_compare(card):
+    session = trained(card)
+    _, peak = session.summary().verdict.whole_run
+    assert peak.startswith("the first 4 iterations were served by PyTorch's own allocator")
+
+
+def test_misses_take_from_the_verdict(card):
+    # A block in each later iteration that no plan knows, as large as all that is saved.
+    loop = Loop(card, LAYERS)
+
+    def extra():
+        address = card.request(64 << 20)
+        card.free(address)
+
+    with open_session(card, patience=100) as session:
+        run(loop, session, 8)
+        clean = session.summary().verdict
+        with session.iteration():
+            loop(extra)
+        taken = session.summary().verdict.taken
+        # Learned from by now, or outside of the plan: it is counted either way.
+        assert taken >= clean.taken + (1 << 20)
+    loop.finish()
+
+
+def test_a_session_that_was_given_up_says_why(card):
+    with open_session(card) as session:
+        addresses = []
+        for _ in range(8):
+            with session.iteration():
+                addresses.append(card.request(1 << 20))
+    assert "no block of an iteration is ever freed" in str(session.summary().verdict)
+    for address in addresses:
+        card.free(address)
+
+
+def test_a_session_that_was_never_opened_has_nothing_to_judge(adapter):
+    assert open_session(adapter).summary() == Summary(0, 0, 0)
+
+
+def test_the_report_begins_with_the_verdict(card):
+    session = trained(card)
+    page = session.report().page
+    verdict = str(session.summary().verdict)
+    assert verdict in page
+    assert page.index(verdict) < page.index('class="card')
+
+
+def test_a_report_of_nothing_is_refused(card):
+    with open_session(card) as session:
+        with pytest.raises(SessionError, match="nothing to report on yet"):
+            session.report()
+        run(loop := Loop(card, LAYERS), session, 1)
+        loop.finish()
+
+
+def test_the_verdict_goes_into_json(card):
+    fields = asdict(trained(card).summary())
+    assert fields["verdict"]["sentence"].endswith("from iteration 5 on")
+
+
+def test_each_miss_comes_with_the_advice_of_the_guide():
+    rows = re.findall(r"^\| ([^|]+) \| [^|]+ \| ([^|]+) \|$", GUIDE.read_text(), re.MULTILINE)
+    told, last = {}, ""
+    for reason, advice in rows:
+        last = last if advice.startswith("the same") else advice
+        told[reason] = last
+    for reason, text in MISS_REASONS.items():
+        assert told[text] == MISS_ADVICE[reason], reason
+
+
+def test_misses_are_printed_with_their_advice():
+    summary = Summary(20, 4, 16, requests=100, hits=93, misses={"too_large": 7, "late": 0})
+    (line,) = [line for line in str(summary).splitlines() if "misses" in line]
+    assert "7 larger than when it was planned" in line
+    assert statistics.MISS_ADVICE["too_large"] in line
