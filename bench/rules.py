@@ -15,7 +15,8 @@ over that of expandable segments, and the driver's calls per iteration in the la
 Each row has them beside those of the same loop and seed with everything on.
 
 On most loops plans wait (`price`), so that no rule of matching has anything to do: `--without`
-takes rules from both sides, to see the others at work.
+takes rules from both sides, to see the others at work. The result is written loop by loop, and what
+it has of others stays.
 """
 
 import argparse
@@ -105,6 +106,12 @@ def progress(row: Row) -> str:
     )
 
 
+def identity(row: Row) -> tuple[Any, ...]:
+    """What a later run of the same takes the place of."""
+    names = ("loop", "seed", "contender", "rule", "iterations")
+    return *(row[name] for name in names), *row["without"]
+
+
 def numbers_off(rules: Iterable[str]) -> Mapping[str, float]:
     """All values that switch the rules off."""
     return {name: value for rule in rules for name, value in RULES[rule].off.items()}
@@ -154,15 +161,19 @@ def main() -> None:
         found = []
         for row in measure(stub, switched, case, asked):
             print(progress(row), file=sys.stderr, flush=True)
-            found.append(row)
+            found.append(row | {"iterations": iterations, "without": arguments.without})
         return found
 
-    with ThreadPoolExecutor(arguments.jobs) as pool:
-        rows = [row for part in pool.map(rows_of, cases) for row in part]
     sys.argv = [sys.argv[0], *without_paths(sys.argv[1:])]  # the result tells the command
-    result = {"iterations": iterations, "without": arguments.without, "rows": rows}
-    write_result("rules", result, arguments.output, quick=quick)
-    print(tables(result))
+    path = result_path("rules", arguments.output, quick=quick)
+    earlier = json.loads(path.read_text("utf-8"))["rows"] if path.exists() and not quick else []
+    rows: list[Row] = earlier
+    with ThreadPoolExecutor(arguments.jobs) as pool:
+        for part in pool.map(rows_of, cases):
+            measured = {identity(row) for row in part}
+            rows = [row for row in rows if identity(row) not in measured] + part
+            write_result("rules", {"rows": rows}, path, quick=quick)
+    print(tables({"rows": rows}))
     if any("failed" in row for row in rows):
         sys.exit("some runs failed")
 

@@ -14,15 +14,18 @@ beginning of the process, whoever took the memory. The reduction is what pgmo sa
 allocator's peak; the paper reports what it saves of its framework's. Both are of another decade:
 it is the same question, but not the same program. The bound is live bytes over the default's peak.
 
+The result is written network by network, and what it has of others stays.
+
 The largest batch is the largest that trains on a 16 GiB card; the bound is the largest whose live
-bytes alone fit on it.
+bytes alone fit on it; both to a few percent (`STEPS`).
 """
 
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +44,10 @@ BATCHES = (32, 64, 128, 256)
 QUICK_BATCHES = (8,)
 CARD = 16 * GIB
 QUICK_CARD = GIB // 4
-FIXED, VARYING = 12, 48
+STEPS = {"alexnet": 64, "googlenet": 8, "resnet": 4, "inception_resnet": 2, "seq2seq": 4}
+"""Between the batches that are tried: some percent of the largest."""
+
+FIXED, VARYING = 8, 16
 """Iterations: the session replays from the third on, where all are alike."""
 
 
@@ -58,12 +64,11 @@ def job(network: str, batch: int, *, train: bool, quick: bool) -> Job:
     )
 
 
-def cases(networks: Iterable[str], batches: Iterable[int], quick: bool) -> Iterator[Job]:
+def cases(network: str, batches: Iterable[int], quick: bool) -> Iterator[Job]:
     """The runs whose memory is measured."""
-    for network in networks:
-        for train in (True, False):
-            for batch in batches:
-                yield job(network, batch, train=train, quick=quick)
+    for train in (True, False):
+        for batch in batches:
+            yield job(network, batch, train=train, quick=quick)
 
 
 def parse() -> argparse.Namespace:
@@ -88,45 +93,61 @@ def main() -> None:
         print(tables(json.loads(path.read_text("utf-8"))))
         return
     stub = Stub.build(arguments.python, arguments.stub.resolve())
+    sys.argv = [sys.argv[0], *without_paths(sys.argv[1:])]  # the result tells the command
+    quick = arguments.quick
+    path = result_path("sekiyama", arguments.output, quick=quick)
+    result = json.loads(path.read_text("utf-8")) if path.exists() and not quick else {}
+    parts = {name: result.get(name, []) for name in ("rows", "largest_batch")}
+    failed = False
+    with ThreadPoolExecutor(arguments.jobs) as pool:
+        for network in arguments.network or (QUICK_NETWORKS if quick else NAMES):
+            for name, rows in measure(stub, network, arguments, pool).items():
+                others = [row for row in parts[name] if row["network"] != FOLDER + network]
+                parts[name] = sorted(others + rows, key=lambda row: NAMES.index(plain(row)))
+                failed |= any("failed" in row for row in rows)
+            found = {"torch": torch_of(stub), "reported_reduction": REPORTED_REDUCTION, **parts}
+            write_result("sekiyama", found, path, quick=quick)
+    print(tables(parts))
+    if failed:
+        sys.exit("some runs failed")
+
+
+def measure(
+    stub: Stub, network: str, arguments: argparse.Namespace, pool: ThreadPoolExecutor
+) -> dict[str, list[dict[str, Any]]]:
+    """What is asked for of one network: its rows, by their name in the result."""
     quick = arguments.quick
     allocators = arguments.allocator or ALLOCATORS
-    networks = arguments.network or (QUICK_NETWORKS if quick else NAMES)
-    sizes = arguments.batch or (QUICK_BATCHES if quick else BATCHES)
-    rows: list[dict[str, Any]] = []
-    batches: list[dict[str, Any]] = []
-    with ThreadPoolExecutor(arguments.jobs) as pool:
+    found: dict[str, list[dict[str, Any]]] = {}
+    if arguments.only != "batch":
+        sizes = arguments.batch or (QUICK_BATCHES if quick else BATCHES)
+        parts = pool.map(
+            lambda case: measure_case(
+                stub, case, allocators, arguments.seeds if case.lengths == "any" else 1
+            ),
+            cases(network, sizes, quick),
+        )
+        found["rows"] = [row for part in parts for row in part]
+    if arguments.only != "memory" and not (quick and network != QUICK_NETWORKS[0]):
+        case = replace(job(network, 1, train=True, quick=quick), iterations=FIXED)
+        found["largest_batch"] = largest_batches(
+            stub,
+            case,
+            allocators,
+            QUICK_CARD if quick else CARD,
+            step=1 if quick else STEPS.get(network, 1),
+        )
+    return found
 
-        def all_of(work: Callable[[Job], list[dict[str, Any]]], jobs: Iterable[Job]) -> Any:
-            return [row for part in pool.map(work, jobs) for row in part]
 
-        if arguments.only != "batch":
-            rows = all_of(
-                lambda case: measure_case(
-                    stub, case, allocators, arguments.seeds if case.lengths == "any" else 1
-                ),
-                cases(networks, sizes, quick),
-            )
-        if arguments.only != "memory":
-            card = QUICK_CARD if quick else CARD
-            batches = all_of(
-                lambda case: largest_batches(stub, case, allocators, card),
-                [
-                    job(name, 1, train=True, quick=quick)
-                    for name in networks[: 1 if quick else None]
-                ],
-            )
-    torch = stub.run(Job("gpt", small=True, batch=1, iterations=1)).torch
-    sys.argv = [sys.argv[0], *without_paths(sys.argv[1:])]  # the result tells the command
-    result = {
-        "torch": torch,
-        "reported_reduction": REPORTED_REDUCTION,
-        "rows": rows,
-        "largest_batch": batches,
-    }
-    write_result("sekiyama", result, arguments.output, quick=quick)
-    print(tables(result))
-    if any("failed" in row for row in rows + batches):
-        sys.exit("some runs failed")
+def plain(row: dict[str, Any]) -> str:
+    """The name of a row's network in `NAMES`."""
+    return str(row["network"]).removeprefix(FOLDER)
+
+
+def torch_of(stub: Stub) -> str:
+    """Its version."""
+    return stub.run(Job("gpt", small=True, batch=1, iterations=1)).torch
 
 
 if __name__ == "__main__":

@@ -15,16 +15,29 @@ FEW = 1.0
 
 
 def tables(result: Mapping[str, Any]) -> str:
+    """One table, and one for each set of rules that were off throughout."""
+    found: dict[tuple[str, ...], list[Row]] = {}
+    for row in result["rows"]:
+        found.setdefault(tuple(row["without"]), []).append(row)
+    parts = []
+    for without, rows in found.items():
+        head = [f"Without {', '.join(f'`{name}`' for name in without)}:"] if without else []
+        nothing = ", ".join(f"`{name}`" for name in worthless(rows)) or "none"
+        parts += [*head, _table(rows), f"Without these nothing gets worse: {nothing}."]
+    return "\n\n".join(parts)
+
+
+def _table(rows: Iterable[Row]) -> str:
     """A line for each rule: the worst and the best that becomes of a loop without it."""
     lines = [["rule", "what it does", "peak without it, worst", "best", "calls, worst", "best"]]
     by_rule: dict[str, list[Row]] = {}
-    for row in result["rows"]:
+    for row in rows:
         if "over_usual" in row and row["rule"] in RULES:
             by_rule.setdefault(row["rule"], []).append(row)
     for name in RULES:
-        rows = by_rule.get(name)
-        if rows:
-            lines.append([f"`{name}`", RULES[name].what, *_peaks(rows), *_calls(rows)])
+        own = by_rule.get(name)
+        if own:
+            lines.append([f"`{name}`", RULES[name].what, *_peaks(own), *_calls(own)])
     lines.insert(1, ["---"] * len(lines[0]))
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 

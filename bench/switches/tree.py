@@ -44,7 +44,7 @@ def build(python: str, root: Path, out: Path) -> Path:
     """
     out.mkdir(parents=True, exist_ok=True)
     for source in [root / "setup.py", root / BUILD, *(root / "csrc").rglob("*.[ch]*")]:
-        _write(out / source.relative_to(root), _switched(source, root))
+        _write(out / source.relative_to(root), switched(source, root))
     _write(out / _HEADER, _READ.encode())
     for source in (root / "pgmo").rglob("*"):
         if source.is_file() and source.suffix not in (".so", ".pyc"):
@@ -64,7 +64,8 @@ def numbers(root: Path) -> set[str]:
     }
 
 
-def _switched(source: Path, root: Path) -> bytes:
+def switched(source: Path, root: Path) -> bytes:
+    """A source as the copy has it."""
     text = source.read_text("utf-8")
     if source.relative_to(root).as_posix() in HEADERS:
         text = _CONSTANT.sub(

@@ -78,21 +78,29 @@ def progress(row: dict[str, Any]) -> str:
 
 
 def largest_batches(
-    stub: Stub, case: Job, contenders: Iterable[str], card: int
+    stub: Stub, case: Job, contenders: Iterable[str], card: int, step: int = 1
 ) -> list[dict[str, Any]]:
-    """One row per contender, and one for the bound: the largest whose live bytes alone fit."""
+    """One row per contender, and one for the bound: the largest whose live bytes alone fit.
 
-    def live_fits(batch: int) -> bool:
-        return stub.run(replace(case, batch=batch)).requested <= card
+    Args:
+        stub: runs them.
+        case: what is trained.
+        contenders: whose largest batches are looked for.
+        card: bytes of device memory.
+        step: only its multiples are tried.
+    """
+
+    def live_fits(steps: int) -> bool:
+        return stub.run(replace(case, batch=steps * step)).requested <= card
 
     bound = largest(live_fits, guess=16)
-    rows = [{**describe(case), "allocator": "bound", "batch": bound, "card": card}]
+    rows = [{**describe(case), "allocator": "bound", "batch": bound * step, "card": card}]
     for contender in contenders:
         said = ""
 
-        def trains(batch: int, contender: str = contender) -> bool:
+        def trains(steps: int, contender: str = contender) -> bool:
             nonlocal said
-            job = replace(case, batch=batch, card=card, contender=contender)
+            job = replace(case, batch=steps * step, card=card, contender=contender)
             outcome = stub.run(job)
             said = outcome.error or said
             return not outcome.out_of_memory
@@ -100,7 +108,7 @@ def largest_batches(
         row = {**describe(case), "allocator": contender, "card": card, "batch": None}
         try:
             # Nobody gets beyond the bound, and most end just below it.
-            row["batch"] = largest(trains, guess=bound + 1)
+            row["batch"] = step * largest(trains, guess=bound + 1)
             row["error_beyond"] = said.partition("\n")[0]
         except WorkerError as error:
             print(error, file=sys.stderr)
