@@ -102,8 +102,9 @@ def main() -> None:
     with ThreadPoolExecutor(arguments.jobs) as pool:
         for network in arguments.network or (QUICK_NETWORKS if quick else NAMES):
             for name, rows in measure(stub, network, arguments, pool).items():
-                others = [row for row in parts[name] if row["network"] != FOLDER + network]
-                parts[name] = sorted(others + rows, key=lambda row: NAMES.index(plain(row)))
+                measured = {identity(name, row) for row in rows}
+                others = [row for row in parts[name] if identity(name, row) not in measured]
+                parts[name] = sorted(others + rows, key=order)
                 failed |= any("failed" in row for row in rows)
             found = {"torch": torch_of(stub), "reported_reduction": REPORTED_REDUCTION, **parts}
             write_result("sekiyama", found, path, quick=quick)
@@ -140,9 +141,15 @@ def measure(
     return found
 
 
-def plain(row: dict[str, Any]) -> str:
-    """The name of a row's network in `NAMES`."""
-    return str(row["network"]).removeprefix(FOLDER)
+def identity(name: str, row: dict[str, Any]) -> tuple[Any, ...]:
+    """What a later run of the same takes the place of; the batch may be what was found."""
+    case = row["network"], row["train"], row["allocator"]
+    return (*case, row["batch"]) if name == "rows" else case
+
+
+def order(row: dict[str, Any]) -> tuple[int, bool]:
+    """Of a row in the result: by network, training first."""
+    return NAMES.index(str(row["network"]).removeprefix(FOLDER)), not row["train"]
 
 
 def torch_of(stub: Stub) -> str:

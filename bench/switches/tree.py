@@ -56,6 +56,11 @@ def build(python: str, root: Path, out: Path) -> Path:
     return out
 
 
+def is_copy(root: Path) -> bool:
+    """Whether a folder is such a copy, whose numbers can be switched."""
+    return (root / _HEADER).exists()
+
+
 def numbers(root: Path) -> set[str]:
     """The names of all native ones."""
     texts = [(root / header).read_text("utf-8") for header in HEADERS]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -114,8 +115,10 @@ class Stub:
     def _start(self, job: AnyJob, module: str) -> "subprocess.Popen[str]":
         """A worker ends when its standard input does, at the latest with this process."""
         paths = os.pathsep.join([str(ROOT / "bench"), str(self.package)])
+        python = os.path.abspath(shutil.which(self.python) or self.python)
         return subprocess.Popen(
-            [str(self.out / "run"), self.python, "-m", module],
+            [str(self.out / "run"), python, "-m", module],
+            cwd=self.package,  # it comes first on the path
             env={**os.environ, **job.environment, "PYTHONPATH": paths},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
