@@ -24,19 +24,17 @@ import json
 import sys
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from _machine import add_common_options, result_path, write_result
 from workloads.command import without_paths
-from workloads.job import CONTENDERS, Job, Outcome
-from workloads.launch import ROOT, Stub, WorkerError
-from workloads.search import largest
+from workloads.job import CONTENDERS, Job
+from workloads.launch import ROOT, Stub
+from workloads.measuring import GIB, largest_batches, measure_case
 from workloads.table import tables
 
 QUICK_CONTENDERS = ["default", "expandable", "pgmo", "pgmo_run"]
-GIB = 1 << 30
 CARD = 16 * GIB
 BATCHES = {"gpt": 8, "resnet": 128, "unet": 32, "seq2seq": 64}
 LENGTHS = {
@@ -71,107 +69,6 @@ def searches(quick: bool) -> Iterator[Job]:
     every = itertools.product(("fixed", "any"), (False, True))
     for lengths, recompute in [("fixed", False)] if quick else every:
         yield Job("gpt", lengths, recompute, iterations=20, small=quick)
-
-
-def measure_case(
-    stub: Stub, case: Job, contenders: Iterable[str], seeds: int
-) -> list[dict[str, Any]]:
-    """One row per contender; the default allocator always runs, as it tells the live bytes."""
-    cases = [replace(case, seed=seed) for seed in range(seeds)]
-    defaults = [stub.run(replace(one, contender="default")) for one in cases]
-    rows = []
-    for contender in contenders:
-        row: dict[str, Any] = describe(replace(case, contender=contender))
-        try:
-            outcomes = defaults
-            if contender != "default":
-                outcomes = [stub.run(replace(one, contender=contender)) for one in cases]
-        except WorkerError as error:
-            print(error, file=sys.stderr)
-            rows.append({**row, "failed": str(error).strip().splitlines()[-1]})
-            continue
-        row |= figures(outcomes, [default.requested for default in defaults])
-        row |= {"seeds": seeds, "identical": all(one == outcomes[0] for one in outcomes)}
-        rows.append(row)
-        print(progress(row), file=sys.stderr)
-    return rows
-
-
-def describe(job: Job) -> dict[str, Any]:
-    return {
-        "network": job.network,
-        "lengths": job.lengths,
-        "recompute": job.recompute,
-        "batch": job.batch,
-        "iterations": job.iterations,
-        "allocator": job.contender,
-    }
-
-
-def figures(outcomes: list[Outcome], live: list[int]) -> dict[str, Any]:
-    """Those of the seed with the worst efficiency, and the worst of the others."""
-    efficiencies = [bytes_ / one.reserved for bytes_, one in zip(live, outcomes, strict=True)]
-    at = min(range(len(outcomes)), key=efficiencies.__getitem__)
-    worst = outcomes[at]
-    row = {"live": live[at], "efficiency": efficiencies[at], **worst.as_dict()}
-    row["out_of_memory"] = any(one.out_of_memory for one in outcomes)
-    row["driver_calls"] = max((one.driver_calls or 0 for one in outcomes), default=0)
-    hits = [one.hit_bytes_rate for one in outcomes if one.hit_bytes_rate is not None]
-    row["hit_bytes_rate"] = min(hits, default=None)
-    del row["torch"]
-    return row
-
-
-def progress(row: dict[str, Any]) -> str:
-    ours = ""
-    if row["hit_bytes_rate"] is not None:
-        ours = f"  hits {row['hit_bytes_rate']:.2%}  replans {row['replans']}"
-        ours += f"  calls {row['driver_calls']:.0f}"
-    recompute = "recompute" if row["recompute"] else ""
-    full = "  OUT OF MEMORY" if row["out_of_memory"] else ""
-    return (
-        f"{row['network']:8}{row['lengths']:7}{recompute:10}{row['allocator']:16}"
-        f"{row['live'] / GIB:7.2f} GiB {row['efficiency']:6.3f}{ours}{full}"
-    )
-
-
-def largest_batches(
-    stub: Stub, case: Job, contenders: Iterable[str], card: int
-) -> list[dict[str, Any]]:
-    """One row per contender, and one for the bound."""
-
-    def live_fits(batch: int) -> bool:
-        return stub.run(replace(case, batch=batch)).requested <= card
-
-    bound = largest(live_fits, guess=16)
-    rows = [{**describe(case), "allocator": "bound", "batch": bound, "card": card}]
-    for contender in contenders:
-        said = ""
-
-        def trains(batch: int, contender: str = contender) -> bool:
-            nonlocal said
-            job = replace(case, batch=batch, card=card, contender=contender)
-            outcome = stub.run(job)
-            said = outcome.error or said
-            return not outcome.out_of_memory
-
-        row = {**describe(case), "allocator": contender, "card": card, "batch": None}
-        try:
-            # Nobody gets beyond the bound, and most end just below it.
-            row["batch"] = largest(trains, guess=bound + 1)
-            row["error_beyond"] = said.partition("\n")[0]
-        except WorkerError as error:
-            print(error, file=sys.stderr)
-            row["failed"] = str(error).strip().splitlines()[-1]
-        rows.append(row)
-    for row in rows:
-        recompute = "recompute" if row["recompute"] else ""
-        print(
-            f"{row['network']:8}{row['lengths']:7}{recompute:10}{row['allocator']:16}"
-            f"largest batch {row['batch']}",
-            file=sys.stderr,
-        )
-    return rows
 
 
 def parse() -> argparse.Namespace:

@@ -56,7 +56,8 @@ class Budget:
 
 def environment(allocator: str) -> dict[str, str]:
     """A worker's: this process's own, with the peer's setting and the checkout on the path."""
-    path = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    # The networks are in `workloads`, beside this folder.
+    path = [str(HERE.parent), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     chosen = {**os.environ, "PYTHONPATH": os.pathsep.join(path), "PYTHONWARNINGS": "ignore"}
     for name in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"):
         chosen.pop(name, None)

@@ -6,16 +6,16 @@
 Weights and batches are made on the device: a workload's iteration is all allocations and kernels.
 """
 
-import importlib.util
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from _language import GPT, LONGEST, VOCABULARY, Seq2Seq
-from _networks import alexnet, googlenet
 from torch import Tensor, nn
 from torch.nn import functional
 from workloads import Shape, resnet, unet
+from workloads.sekiyama import alexnet, googlenet, inception_resnet
 
 IMAGE, CLASSES = 224, 1000
 SEED = 0
@@ -55,10 +55,10 @@ class Program:
         torch.manual_seed(SEED * 1_000_003 + index)
         inputs, targets = self.batch(index)
         if not self.train:
-            with torch.inference_mode(), torch.autocast("cuda", self.dtype):
+            with torch.inference_mode(), self._autocast():
                 return self.model(inputs).float().mean()
         self.optimizer.zero_grad(set_to_none=True)
-        with torch.autocast("cuda", self.dtype):
+        with self._autocast():
             output = self.model(inputs)
             if output.dim() == 3:  # the last dimension are classes, or else the second
                 output, targets = output.flatten(0, 1), targets.flatten()
@@ -68,6 +68,9 @@ class Program:
         self.scaler.step(self.optimizer)
         self.scaler.update()
         return loss.detach()
+
+    def _autocast(self) -> torch.autocast:
+        return torch.autocast("cuda", self.dtype, enabled=self.dtype is not torch.float32)
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,7 @@ class Workload:
         varying: whether each iteration has a length of its own.
         vocabulary: of the tokens.
         dense: whether nothing but the lengths decides about sizes; False with experts.
-        needs: a package that has to be installed.
+        side: of images.
     """
 
     model: Callable[[], nn.Module]
@@ -96,12 +99,7 @@ class Workload:
     varying: bool = False
     vocabulary: int = VOCABULARY
     dense: bool = True
-    needs: str = ""
-
-    @property
-    def available(self) -> bool:
-        """Whether what it needs is installed."""
-        return not self.needs or importlib.util.find_spec(self.needs) is not None
+    side: int = IMAGE
 
     def create(self, samples: int = 0) -> Program:
         """Makes the program on the current device."""
@@ -132,9 +130,9 @@ class Workload:
             length = self.lengths(index + 1)[index]
             tokens = torch.randint(self.vocabulary, (samples, length + 1), device="cuda")
             return tokens[:, :-1], tokens[:, 1:]
-        images = torch.randn(samples, 3, IMAGE, IMAGE, device="cuda")
+        images = torch.randn(samples, 3, self.side, self.side, device="cuda")
         if self.kind == "mask":
-            return images, torch.randint(2, (samples, IMAGE, IMAGE), device="cuda")
+            return images, torch.randint(2, (samples, self.side, self.side), device="cuda")
         return images, torch.randint(CLASSES, (samples,), device="cuda")
 
 
@@ -162,13 +160,19 @@ def _experts() -> nn.Module:
     return GPT(768, 4, experts=True)
 
 
+def _alexnet() -> nn.Module:
+    return alexnet.network(Shape(batch=0))
+
+
+def _googlenet() -> nn.Module:
+    return googlenet.Network(auxiliary=False)
+
+
 def _inception_resnet() -> nn.Module:
-    import timm
-
-    return timm.create_model("inception_resnet_v2", pretrained=False)
+    return inception_resnet.network(Shape(batch=0))
 
 
-def _seq2seq(**options: bool) -> Workload:
+def _seq2seq(**options: Any) -> Workload:
     return Workload(Seq2Seq, "tokens", 32, length=128, vocabulary=16384, **options)
 
 
@@ -190,7 +194,7 @@ WORKLOADS: dict[str, Workload] = {
     "seq2seq_varying": _seq2seq(varying=True),
     "alexnet": Workload(alexnet, "image", 256, dtype=HALF),
     "googlenet": Workload(googlenet, "image", 64, dtype=HALF),
-    "inception_resnet": Workload(_inception_resnet, "image", 32, dtype=HALF, needs="timm"),
+    "inception_resnet": Workload(_inception_resnet, "image", 32, dtype=HALF, side=299),
     "gpt2_medium_inference": Workload(_medium(), "tokens", 8, train=False),
     "resnet50_inference": Workload(_resnet50, "image", 128, train=False, dtype=HALF),
     "unet_inference": Workload(_unet, "mask", 32, train=False, dtype=HALF),
@@ -199,7 +203,7 @@ WORKLOADS: dict[str, Workload] = {
     "alexnet_inference": Workload(alexnet, "image", 256, train=False, dtype=HALF),
     "googlenet_inference": Workload(googlenet, "image", 128, train=False, dtype=HALF),
     "inception_resnet_inference": Workload(
-        _inception_resnet, "image", 64, train=False, dtype=HALF, needs="timm"
+        _inception_resnet, "image", 64, train=False, dtype=HALF, side=299
     ),
 }
 """In order of interest: where the time is short, the last ones are left out."""
@@ -212,7 +216,14 @@ BATCHES: dict[str, Workload] = {
 }
 """Those whose largest batch is looked for."""
 
+SEKIYAMA: dict[str, Workload] = {
+    "resnet50_float32": Workload(_resnet50, "image", 64, dtype=torch.float32),
+    "seq2seq_float32": _seq2seq(dtype=torch.float32),
+}
+"""Of Sekiyama et al. 2018, in the precision of that year; whose speed at their largest batches is
+measured."""
+
 QUICK: dict[str, Workload] = {"tiny": Workload(lambda: GPT(64, 2), "tokens", 2, length=64)}
 """What runs that measure nothing train."""
 
-EVERY: dict[str, Workload] = WORKLOADS | BATCHES | QUICK
+EVERY: dict[str, Workload] = WORKLOADS | BATCHES | SEKIYAMA | QUICK

@@ -197,8 +197,21 @@ def show(name: str, one: Search, rate: float | None) -> None:
     print(f"{name:31}{one.contender:17}{one.fits:4} of {one.bound}{rest}", flush=True)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+def main(
+    result: str = "largest_batch",
+    workloads: str = "BATCHES",
+    contenders: Sequence[str] = tuple(FIRST_GUESSES),
+    what: str = str(__doc__),
+) -> None:
+    """Searches, and measures speed.
+
+    Args:
+        result: its name.
+        workloads: the name of those in `_workloads`.
+        contenders: where the command line names none.
+        what: the program's description.
+    """
+    parser = argparse.ArgumentParser(description=what.partition("\n")[0])
     parser.add_argument("--workload", action="append")
     parser.add_argument("--contender", action="append", choices=tuple(FIRST_GUESSES))
     parser.add_argument("--limit", type=float, default=16, help="GiB that torch may reserve")
@@ -208,30 +221,30 @@ def main() -> None:
     device_or_exit()
     import _workloads
 
-    workloads = _workloads.BATCHES
+    wanted: dict[str, _workloads.Workload] = getattr(_workloads, workloads)
     if arguments.quick:
-        workloads, arguments.limit = _workloads.QUICK, QUICK_LIMIT
+        wanted, arguments.limit = _workloads.QUICK, QUICK_LIMIT
         arguments.contender = arguments.contender or ["default", "pgmo"]
     limit = int(arguments.limit * 2**30)
-    contenders = arguments.contender or list(FIRST_GUESSES)
+    asked = arguments.contender or list(contenders)
     budget = budget_of(arguments)
     searching = Budget(budget.seconds * SEARCH_SHARE, budget.longest)
     entries: list[dict[str, Any]] = []
     failed = False
     found: dict[str, tuple[Job, list[Search]]] = {}
     with ThreadPoolExecutor(at_once(limit + (4 << 30))) as pool:
-        for name in arguments.workload or workloads:
-            iterations = 14 if workloads[name].varying else 8
+        for name in arguments.workload or wanted:
+            iterations = 14 if wanted[name].varying else 8
             job = Job(name, iterations=iterations, steady_from=iterations - 1, limit=limit)
             try:
-                bound = find_bound(job, workloads[name].samples, searching, pool)
+                bound = find_bound(job, wanted[name].samples, searching, pool)
             except (WorkerError, OutOfTimeError) as error:
                 print(f"{name:31}{error}")
                 failed |= isinstance(error, WorkerError)
                 continue
             found[name] = (
                 job,
-                measure(job, contenders, bound, searching, pool, quick=arguments.quick),
+                measure(job, asked, bound, searching, pool, quick=arguments.quick),
             )
     for name, (job, searches) in found.items():
         for one in searches:
@@ -240,8 +253,8 @@ def main() -> None:
             entries.append({**row, **measured})
             show(name, one, measured.get("samples_per_second"))
             failed |= bool(one.errors)
-    result = {"limit_bytes": limit, "entries": entries}
-    write_gpu_result("largest_batch", result, arguments.output, quick=arguments.quick)
+    figures = {"limit_bytes": limit, "entries": entries}
+    write_gpu_result(result, figures, arguments.output, quick=arguments.quick)
     if failed:
         sys.exit("a run failed otherwise than out of memory")
 

@@ -35,6 +35,7 @@ class Job:
             the one that is measured.
         small: a tiny network, for tests.
         recorded_at: the batches of `EXTRAPOLATED`.
+        train: whether it trains; else it infers.
     """
 
     network: str
@@ -49,11 +50,12 @@ class Job:
     save: str = ""
     small: bool = False
     recorded_at: tuple[int, ...] = (2, 4, 8)
+    train: bool = True
 
     @property
     def shape(self) -> Shape:
         """What to build."""
-        return Shape(self.batch, self.recompute, self.small)
+        return Shape(self.batch, self.recompute, self.small, train=self.train)
 
     @property
     def drawn_lengths(self) -> list[int]:

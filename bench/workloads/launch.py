@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -37,10 +38,17 @@ class WorkerError(RuntimeError):
 
 @dataclass(frozen=True)
 class Stub:
-    """A Python with the CUDA build of torch, and the stub runtime built for it."""
+    """A Python with the CUDA build of torch, and the stub runtime built for it.
+
+    Args:
+        python: its path.
+        out: where the stub runtime is.
+        package: the folder that has pgmo.
+    """
 
     python: str
     out: Path
+    package: Path = ROOT
     _workers: threading.local = field(default_factory=threading.local)
 
     @classmethod
@@ -106,9 +114,11 @@ class Stub:
 
     def _start(self, job: AnyJob, module: str) -> "subprocess.Popen[str]":
         """A worker ends when its standard input does, at the latest with this process."""
-        paths = os.pathsep.join([str(ROOT / "bench"), str(ROOT)])
+        paths = os.pathsep.join([str(ROOT / "bench"), str(self.package)])
+        python = os.path.abspath(shutil.which(self.python) or self.python)
         return subprocess.Popen(
-            [str(self.out / "run"), self.python, "-m", module],
+            [str(self.out / "run"), python, "-m", module],
+            cwd=self.package,  # it comes first on the path
             env={**os.environ, **job.environment, "PYTHONPATH": paths},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

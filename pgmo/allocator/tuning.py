@@ -9,6 +9,9 @@ patience against haste. The engine's own are in csrc/engine/tuning.hpp.
 EARLY_SHARE = 0.95
 """Of the second iteration's bytes, from the plan of the first: below it, it is planned itself."""
 
+EARLY_ITERATIONS = 2
+"""The first ones, each of which may be planned for the next while recording goes on."""
+
 FOLLOWERS = 2
 """Complete iterations after the reference before it is planned: they show what is freed later."""
 
@@ -75,6 +78,14 @@ too little in common."""
 
 UNION_LOAD = 1.02
 """Its largest sum of live bytes, likewise: a union has blocks that are never alive together."""
+
+# --- waiting ---
+
+WAIT_PRICE = 1.0
+"""Of a plan's pages: how many windows have to have moved before it serves."""
+
+WAIT_EXCESS = 2.0
+"""Of them: how many more than windows a plan may have moved until it gives way."""
 
 LEARN_BEFORE = 0.5
 """Of what a plan has to pay, before it serves: from which on iterations are learned from, which

@@ -40,6 +40,8 @@ bench-fakecuda: fakecuda  ## measure device memory on the CUDA build of PyTorch,
 	$(FAKECUDA_PYTHON) bench/never_worse.py --stub $(FAKECUDA_OUT)
 	$(FAKECUDA_PYTHON) bench/never_worse.py --stub $(FAKECUDA_OUT) --smallest
 	$(FAKECUDA_PYTHON) bench/never_worse.py --stub $(FAKECUDA_OUT) --adversary
+	$(FAKECUDA_PYTHON) bench/sekiyama.py --stub $(FAKECUDA_OUT)
+	$(FAKECUDA_PYTHON) bench/rules.py --stub $(FAKECUDA_OUT)
 
 .PHONY: check-model
 check-model: fakecuda  ## compare the model of PyTorch's allocator with the genuine one

@@ -107,6 +107,38 @@ def test_the_smallest_card_is_one_that_is_just_enough(tmp_path):
     assert below is None or 0 < row["enough"] - below <= row["step"]
 
 
+def test_networks_of_2018(tmp_path):
+    results, script = tmp_path / "results.json", "sekiyama.py"
+    found = quick(script, results, "--batch", "4")
+    rows = found["rows"]
+    contenders = ["default", "expandable", "pgmo", "pgmo_run"]
+    networks = ("alexnet", "googlenet")
+    cases = [(name, train) for name in networks for train in (True, False)]
+    assert [(row["network"], row["train"], row["allocator"]) for row in rows] == [
+        (f"sekiyama.{name}", train, one) for name, train in cases for one in contenders
+    ]
+    for row in rows:
+        assert row["trained"] == row["iterations"]
+        assert row["live"] <= row["reserved"]
+    batches = {row["allocator"]: row["batch"] for row in found["largest_batch"]}
+    assert all(0 < batches[name] <= batches["bound"] for name in contenders)
+    table = run(script, "--table", "-o", results)
+    assert f"| AlexNet | {batches['default']} | {batches['expandable']} |" in table
+
+
+@pytest.mark.slow  # builds the native module
+def test_rules_that_are_switched_off(tmp_path):
+    results, script = tmp_path / "results.json", "rules.py"
+    rows = quick(script, results, "--copy", tmp_path / "copy")["rows"]
+    rules = ["everything on", "slack", "far", "price"]
+    assert [row["rule"] for row in rows] == rules * 2
+    assert all(row["over_expandable"] > 0 for row in rows)
+    assert rows[0]["over_usual"] == 1
+    table = run(script, "--table", "-o", results)
+    lines = [line for line in table.splitlines() if line.startswith("| `")]
+    assert [line.split("`")[1] for line in lines] == ["slack", "far", "price"]
+
+
 def test_the_worst_requests_that_a_search_finds(tmp_path):
     results = tmp_path / "results.json"
     (found,) = quick("never_worse.py", results, "--adversary")["rows"]

@@ -56,6 +56,14 @@ def test_largest_batch(tmp_path):
         assert 0 < one["largest"] <= one["bound"]
 
 
+def test_sekiyama(tmp_path):
+    entries = quick("sekiyama", tmp_path)["entries"]
+    assert [one["contender"] for one in entries] == ["default", "pgmo"]
+    for one in entries:
+        assert not one["errors"]
+        assert 0 < one["largest"] <= one["bound"]
+
+
 def test_overhead(tmp_path):
     rows = quick("overhead", tmp_path)["rows"]
     measured = {(row["what"], row["allocator"]) for row in rows}

@@ -13,6 +13,7 @@ multiple of the better of the two (A. R. Karlin, M. S. Manasse, L. Rudolph and D
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from pgmo.allocator import tuning
 from pgmo.allocator.plans.plan_set import PlannedProfile
 
 PAGE = 2 << 20
@@ -57,12 +58,12 @@ class PageCosts:
 
     def pays(self, plans: list[PlannedProfile], share: float = 1.0) -> bool:
         """Whether windows have moved as many pages as the plans have, or that share of them."""
-        price = PlannedProfile.largest(plans) / PAGE * (1 << self.failures)
+        price = tuning.WAIT_PRICE * PlannedProfile.largest(plans) / PAGE * (1 << self.failures)
         return self.moved >= share * price
 
     def overspent(self, plans: list[PlannedProfile]) -> bool:
         """Whether the plans have moved twice their pages more than windows would have."""
-        return self.excess > 2 * PlannedProfile.largest(plans) / PAGE
+        return self.excess > tuning.WAIT_EXCESS * PlannedProfile.largest(plans) / PAGE
 
     def give_way(self) -> None:
         """The plans serve no more, for now."""

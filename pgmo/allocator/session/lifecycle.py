@@ -210,7 +210,7 @@ class Lifecycle:
         if not self._adapter.pages or self._recorded_plans:
             return
         rate = statistics.hit_bytes_rate
-        if self._recorder.iterations > 2:
+        if self._recorder.iterations > tuning.EARLY_ITERATIONS:
             if self._early and rate < tuning.WORTHWHILE_SHARE:
                 self._plans.clear()
                 self._early = None

@@ -1,0 +1,182 @@
+"""What each rule of matching, learning and planning is worth: without it, beside everything on.
+
+Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of pgmo/rehearsal, and
+the loops are those of `never_worse.py`.
+
+    python bench/rules.py --python .venv-fakecuda/bin/python
+    python bench/rules.py --python .venv-fakecuda/bin/python --loops t5 whisper --rules far price
+    python bench/rules.py --python .venv-fakecuda/bin/python --without price
+    python bench/rules.py --table
+
+One rule at a time is switched off, by a value of its number under which it does nothing
+(`switches/`), in a copy of pgmo whose native numbers are read from the environment. Every run is a
+process of its own, on a card of 141 GiB, without a saved plan. Figures are the peak of the card
+over that of expandable segments, and the driver's calls per iteration in the last third of them.
+Each row has them beside those of the same loop and seed with everything on.
+
+On most loops plans wait (`price`), so that no rule of matching has anything to do: `--without`
+takes rules from both sides, to see the others at work. The result is written loop by loop, and what
+it has of others stays.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from _machine import add_common_options, result_path, write_result
+from loops import NAMES
+from loops.job import OURS
+from loops.table import calls
+from switches import RULES, tree
+from switches.job import RuleJob
+from switches.table import tables
+from workloads.command import without_paths
+from workloads.launch import ROOT, Stub, WorkerError
+
+Row = dict[str, Any]
+
+MODULE = "switches.worker"
+LEFT_OUT = ("decoding", "rollouts", "trainer_callback")
+"""By default: two take minutes in each run, and one is the same as another."""
+
+QUICK_LOOPS = ("graph_batches",)
+QUICK_RULES = ("slack", "far", "price")
+EVERYTHING = "everything on"
+
+
+def measure(stub: Stub, switched: Stub, case: RuleJob, rules: Iterable[str]) -> Iterator[Row]:
+    """One row for everything on, then one per rule.
+
+    Args:
+        stub: for PyTorch's own allocator.
+        switched: with a pgmo whose rules can be switched.
+        case: a loop and a seed; what it switches off is off throughout.
+        rules: their names.
+    """
+    expandable = run(stub, replace(case, contender="expandable", off={}), "")
+    if "skipped" in expandable:
+        yield expandable
+        return
+    usual = run(switched, case, EVERYTHING)
+    compare(usual, usual, expandable)
+    yield usual
+    for rule in rules:
+        row = run(switched, replace(case, off=case.off | RULES[rule].off), rule)
+        compare(row, usual, expandable)
+        yield row
+
+
+def run(stub: Stub, job: RuleJob, rule: str) -> Row:
+    """What the job's process says, or that it failed."""
+    row: Row = {"rule": rule, "loop": job.loop, "seed": job.seed, "contender": job.contender}
+    try:
+        found = stub.ask(job, MODULE)
+    except WorkerError as error:
+        return row | {"failed": str(error)}
+    if "skipped" in found:
+        return row | found
+    kept = ("peak", "out_of_memory", "seconds", "from_slots", "replans", "torch")
+    row |= {name: found[name] for name in kept if name in found}
+    return row | {"calls": calls(found), "calls_before": found["driver_calls_before"]}
+
+
+def compare(row: Row, usual: Row, expandable: Row) -> None:
+    """Adds the figures that need the other runs."""
+    if "peak" in row and "peak" in usual and "peak" in expandable:
+        row["over_expandable"] = row["peak"] / expandable["peak"]
+        row["over_usual"] = row["peak"] / usual["peak"]
+        row["usual_calls"] = usual["calls"]
+        row["usual_calls_before"] = usual["calls_before"]
+
+
+def progress(row: Row) -> str:
+    """One line for the terminal."""
+    begin = f"{row['loop']:28}{row['seed']:2} {row['contender']:9}{row['rule']:16}"
+    if "over_expandable" not in row:
+        return f"{begin}{row.get('failed') or row.get('skipped') or 'nothing to compare with'}"
+    return (
+        f"{begin} over expandable {row['over_expandable']:.4f}  everything on "
+        f"{row['over_usual']:.4f}  calls {row['calls'] or 0:.0f}, not {row['usual_calls'] or 0:.0f}"
+        f"  {row['seconds']:.0f} s" + ("  OUT OF MEMORY" if row["out_of_memory"] else "")
+    )
+
+
+def identity(row: Row) -> tuple[Any, ...]:
+    """What a later run of the same takes the place of."""
+    names = ("loop", "seed", "contender", "rule", "iterations")
+    return *(row[name] for name in names), *row["without"]
+
+
+def numbers_off(rules: Iterable[str]) -> Mapping[str, float]:
+    """All values that switch the rules off."""
+    return {name: value for rule in rules for name, value in RULES[rule].off.items()}
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    parser.add_argument("--python", default=sys.executable, help="one with the CUDA torch")
+    parser.add_argument("--stub", type=Path, default=ROOT / "build/fakecuda")
+    parser.add_argument("--copy", type=Path, default=ROOT / "build/rules", help="of pgmo")
+    parser.add_argument("--loops", nargs="+", choices=NAMES)
+    parser.add_argument("--rules", nargs="+", choices=list(RULES))
+    parser.add_argument("--without", nargs="+", choices=list(RULES), default=[])
+    parser.add_argument("--contenders", nargs="+", choices=OURS, default=["pgmo", "pgmo_run"])
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0])
+    parser.add_argument("--iterations", type=int, default=24)
+    parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
+    parser.add_argument("--table", action="store_true", help="print the tables of an earlier run")
+    add_common_options(parser)
+    return parser.parse_args()
+
+
+def main() -> None:
+    arguments = parse()
+    if arguments.table:
+        path = result_path("rules", arguments.output)
+        print(tables(json.loads(path.read_text("utf-8"))))
+        return
+    quick = arguments.quick
+    stub = Stub.build(arguments.python, arguments.stub.resolve())
+    copy = tree.build(arguments.python, ROOT, arguments.copy.resolve())
+    switched = Stub(arguments.python, stub.out, copy)
+    usual_loops = [name for name in NAMES if name not in LEFT_OUT]
+    loops = arguments.loops or (QUICK_LOOPS if quick else usual_loops)
+    rules = arguments.rules or (QUICK_RULES if quick else list(RULES))
+    iterations = min(arguments.iterations, 6) if quick else arguments.iterations
+    off = dict(numbers_off(arguments.without))
+    cases = [
+        RuleJob(loop, seed, iterations, contender, small=quick, off=off)
+        for loop in loops
+        for seed in arguments.seeds
+        for contender in arguments.contenders
+    ]
+    asked = [rule for rule in rules if rule not in arguments.without]
+
+    def rows_of(case: RuleJob) -> list[Row]:
+        found = []
+        for row in measure(stub, switched, case, asked):
+            print(progress(row), file=sys.stderr, flush=True)
+            found.append(row | {"iterations": iterations, "without": arguments.without})
+        return found
+
+    sys.argv = [sys.argv[0], *without_paths(sys.argv[1:])]  # the result tells the command
+    path = result_path("rules", arguments.output, quick=quick)
+    earlier = json.loads(path.read_text("utf-8"))["rows"] if path.exists() and not quick else []
+    rows: list[Row] = earlier
+    with ThreadPoolExecutor(arguments.jobs) as pool:
+        for part in pool.map(rows_of, cases):
+            measured = {identity(row) for row in part}
+            rows = [row for row in rows if identity(row) not in measured] + part
+            write_result("rules", {"rows": rows}, path, quick=quick)
+    print(tables({"rows": rows}))
+    if any("failed" in row for row in rows):
+        sys.exit("some runs failed")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""The table of the README, in Markdown, from the results of `rules.py`."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from switches import RULES
+
+Row = Mapping[str, Any]
+
+ALIKE = 0.0005
+"""Of a peak: what counts as the same."""
+
+FEW = 1.0
+"""Driver calls per iteration, likewise."""
+
+
+def tables(result: Mapping[str, Any]) -> str:
+    """One table, and one for each set of rules that were off throughout."""
+    found: dict[tuple[str, ...], list[Row]] = {}
+    for row in result["rows"]:
+        found.setdefault(tuple(row["without"]), []).append(row)
+    parts = []
+    for without, rows in found.items():
+        head = [f"Without {', '.join(f'`{name}`' for name in without)}:"] if without else []
+        nothing = ", ".join(f"`{name}`" for name in worthless(rows)) or "none"
+        parts += [*head, _table(rows), f"Without these nothing gets worse: {nothing}."]
+    return "\n\n".join(parts)
+
+
+def _table(rows: Iterable[Row]) -> str:
+    """A line for each rule: the worst and the best that becomes of a loop without it."""
+    lines = [["rule", "what it does", "peak without it, worst", "best", "calls, worst", "best"]]
+    by_rule: dict[str, list[Row]] = {}
+    for row in rows:
+        if "over_usual" in row and row["rule"] in RULES:
+            by_rule.setdefault(row["rule"], []).append(row)
+    for name in RULES:
+        own = by_rule.get(name)
+        if own:
+            lines.append([f"`{name}`", RULES[name].what, *_peaks(own), *_calls(own)])
+    lines.insert(1, ["---"] * len(lines[0]))
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def worthless(rows: Iterable[Row]) -> list[str]:
+    """The rules without which nothing gets worse on any loop, whatever gets better."""
+    worse: dict[str, bool] = {}
+    for row in rows:
+        if "over_usual" in row and row["rule"] in RULES:
+            bad = row["over_usual"] > 1 + ALIKE or _more(row) > FEW or row["out_of_memory"]
+            worse[row["rule"]] = worse.get(row["rule"], False) or bad
+    return [name for name, is_worse in worse.items() if not is_worse]
+
+
+def _more(row: Row) -> float:
+    """Calls per iteration that the rule saves."""
+    return float((row["calls"] or 0) - (row["usual_calls"] or 0))
+
+
+def _peaks(rows: list[Row]) -> list[str]:
+    worst = max(rows, key=lambda row: row["over_usual"])
+    best = min(rows, key=lambda row: row["over_usual"])
+    return [
+        "=" if abs(row["over_usual"] - 1) < ALIKE else f"{row['over_usual'] - 1:+.1%} {row['loop']}"
+        for row in (worst, best)
+    ]
+
+
+def _calls(rows: list[Row]) -> list[str]:
+    worst, best = max(rows, key=_more), min(rows, key=_more)
+    return [
+        "="
+        if abs(_more(row)) < FEW
+        else f"{row['usual_calls'] or 0:.0f} to {row['calls'] or 0:.0f} {row['loop']}"
+        for row in (worst, best)
+    ]

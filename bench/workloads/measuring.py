@@ -1,0 +1,124 @@
+"""Measures workloads under several allocators: peaks, and the largest batches of a card."""
+
+import sys
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from workloads.job import Job, Outcome
+from workloads.launch import Stub, WorkerError
+from workloads.search import largest
+
+GIB = 1 << 30
+
+
+def measure_case(
+    stub: Stub, case: Job, contenders: Iterable[str], seeds: int
+) -> list[dict[str, Any]]:
+    """One row per contender; the default allocator always runs, as it tells the live bytes."""
+    cases = [replace(case, seed=seed) for seed in range(seeds)]
+    defaults = [stub.run(replace(one, contender="default")) for one in cases]
+    rows = []
+    for contender in contenders:
+        row: dict[str, Any] = describe(replace(case, contender=contender))
+        try:
+            outcomes = defaults
+            if contender != "default":
+                outcomes = [stub.run(replace(one, contender=contender)) for one in cases]
+        except WorkerError as error:
+            print(error, file=sys.stderr)
+            rows.append({**row, "failed": str(error).strip().splitlines()[-1]})
+            continue
+        row |= figures(outcomes, [default.requested for default in defaults])
+        row |= {"seeds": seeds, "identical": all(one == outcomes[0] for one in outcomes)}
+        rows.append(row)
+        print(progress(row), file=sys.stderr)
+    return rows
+
+
+def describe(job: Job) -> dict[str, Any]:
+    """What a row begins with."""
+    return {
+        "network": job.network,
+        "lengths": job.lengths,
+        "recompute": job.recompute,
+        "train": job.train,
+        "batch": job.batch,
+        "iterations": job.iterations,
+        "allocator": job.contender,
+    }
+
+
+def figures(outcomes: list[Outcome], live: list[int]) -> dict[str, Any]:
+    """Those of the seed with the worst efficiency, and the worst of the others."""
+    efficiencies = [bytes_ / one.reserved for bytes_, one in zip(live, outcomes, strict=True)]
+    at = min(range(len(outcomes)), key=efficiencies.__getitem__)
+    worst = outcomes[at]
+    row = {"live": live[at], "efficiency": efficiencies[at], **worst.as_dict()}
+    row["out_of_memory"] = any(one.out_of_memory for one in outcomes)
+    row["driver_calls"] = max((one.driver_calls or 0 for one in outcomes), default=0)
+    hits = [one.hit_bytes_rate for one in outcomes if one.hit_bytes_rate is not None]
+    row["hit_bytes_rate"] = min(hits, default=None)
+    del row["torch"]
+    return row
+
+
+def progress(row: dict[str, Any]) -> str:
+    """One line for the terminal."""
+    ours = ""
+    if row["hit_bytes_rate"] is not None:
+        ours = f"  hits {row['hit_bytes_rate']:.2%}  replans {row['replans']}"
+        ours += f"  calls {row['driver_calls']:.0f}"
+    recompute = "recompute" if row["recompute"] else "" if row["train"] else "inference"
+    full = "  OUT OF MEMORY" if row["out_of_memory"] else ""
+    return (
+        f"{row['network']:26}{row['lengths']:7}{recompute:10}{row['batch']:4} "
+        f"{row['allocator']:16}{row['live'] / GIB:7.2f} GiB {row['efficiency']:6.3f}{ours}{full}"
+    )
+
+
+def largest_batches(
+    stub: Stub, case: Job, contenders: Iterable[str], card: int, step: int = 1
+) -> list[dict[str, Any]]:
+    """One row per contender, and one for the bound: the largest whose live bytes alone fit.
+
+    Args:
+        stub: runs them.
+        case: what is trained.
+        contenders: whose largest batches are looked for.
+        card: bytes of device memory.
+        step: only its multiples are tried.
+    """
+
+    def live_fits(steps: int) -> bool:
+        return stub.run(replace(case, batch=steps * step)).requested <= card
+
+    bound = largest(live_fits, guess=16)
+    rows = [{**describe(case), "allocator": "bound", "batch": bound * step, "card": card}]
+    for contender in contenders:
+        said = ""
+
+        def trains(steps: int, contender: str = contender) -> bool:
+            nonlocal said
+            job = replace(case, batch=steps * step, card=card, contender=contender)
+            outcome = stub.run(job)
+            said = outcome.error or said
+            return not outcome.out_of_memory
+
+        row = {**describe(case), "allocator": contender, "card": card, "batch": None}
+        try:
+            # Nobody gets beyond the bound, and most end just below it.
+            row["batch"] = step * largest(trains, guess=bound + 1)
+            row["error_beyond"] = said.partition("\n")[0]
+        except WorkerError as error:
+            print(error, file=sys.stderr)
+            row["failed"] = str(error).strip().splitlines()[-1]
+        rows.append(row)
+    for row in rows:
+        recompute = "recompute" if row["recompute"] else ""
+        print(
+            f"{row['network']:26}{row['lengths']:7}{recompute:10}{row['allocator']:16}"
+            f"largest batch {row['batch']}",
+            file=sys.stderr,
+        )
+    return rows
