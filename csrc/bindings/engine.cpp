@@ -107,8 +107,8 @@ void keep_forever(const std::shared_ptr<Engine>& engine) {
 }  // namespace
 
 void bind_engine(py::module_& module) {
-  PYBIND11_NUMPY_DTYPE_EX(Event, kind, "kind", in_gap, "in_gap", thread, "thread", tag, "tag", block,
-                          "block", reserved, "reserved", bytes, "bytes", stream, "stream");
+  PYBIND11_NUMPY_DTYPE_EX(Event, kind, "kind", in_gap, "in_gap", thread, "thread", tag, "tag",
+                          block, "block", reserved, "reserved", bytes, "bytes", stream, "stream");
 
   PYBIND11_NUMPY_DTYPE(Living, address, bytes, kind);
 

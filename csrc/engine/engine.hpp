@@ -71,8 +71,7 @@ class Engine final : private pages::RangeOwner {
   // What adapters call; see pgmo_engine.h.
   const std::uint32_t* mode() const noexcept;
   void* allocate(std::size_t bytes, std::uint64_t stream) noexcept;
-  bool adopt(void* pointer, std::size_t bytes, std::uint64_t stream,
-             bool in_gap = false) noexcept;
+  bool adopt(void* pointer, std::size_t bytes, std::uint64_t stream, bool in_gap = false) noexcept;
   bool release(void* pointer) noexcept;
   bool owns(const void* pointer) noexcept;
   bool shared(void* pointer, std::uint64_t stream) noexcept;

@@ -43,7 +43,8 @@ class BlockTable {
     (void)insert(address, {.bytes = bytes, .stream = stream});
   }
 
-  // The framework provides it, perhaps in a gap of its own. False: there is no memory to note it in.
+  // The framework provides it, perhaps in a gap of its own. False: there is no memory to note it
+  // in.
   bool adopt(std::uintptr_t address, Bytes bytes, std::uint64_t stream, bool in_gap) noexcept;
 
   // A block is freed: first it is noted, while its memory is still its own; then, when whoever owns
