@@ -96,15 +96,17 @@ def worn(thing: object) -> Around | None:
 
 
 def _method(thing: object, name: str) -> Callable[..., Any]:
-    found = getattr(type(thing), name, None)
+    own = type(thing)
+    # Not by `getattr` alone: every class has the `__call__` with which objects are made.
+    found = getattr(own, name) if any(name in vars(base) for base in own.__mro__) else None
     if not callable(found):
         known = [
             one
-            for one in dir(type(thing))
-            if not one.startswith("_") and callable(getattr(type(thing), one, None))
+            for one in dir(own)
+            if not one.startswith("_") and callable(getattr(own, one, None))
         ]
         raise OptionError(
-            f"an object of type {type(thing).__name__} has no method {name!r}; "
+            f"an object of type {own.__name__} has no method {name!r}; "
             f"it has {', '.join(known) or 'none'}"
         )
     return found

@@ -1,11 +1,11 @@
 """`pgmo.wrap`: a model whose calls are iterations, for inference and for servers."""
 
+import inspect
 import sys
 import threading
 import warnings
 import weakref
 from collections.abc import Iterable
-from types import FunctionType, MethodType
 from typing import Any, TypeVar, Unpack
 
 from pgmo.allocator.optimize import CommonFields
@@ -18,9 +18,6 @@ from pgmo.serving.devices import Devices
 from pgmo.serving.service import Leave, Service
 
 T = TypeVar("T")
-
-USUAL = ("__call__",)
-"""Methods whose calls are iterations, where there are such."""
 
 _TRAINING = (
     "pgmo: a wrapped model is called in training mode with gradients. What such a call leaves alive "
@@ -105,13 +102,12 @@ class _Calls:
         return service
 
 
-def wrap(model: T, methods: str | Iterable[str] | None = None, **options: Unpack[WrapFields]) -> T:
+def wrap(model: T, methods: str | Iterable[str] = "__call__", **options: Unpack[WrapFields]) -> T:
     """Makes each call of a model an iteration, for inference: one plan for each structure of calls.
 
     The object stays the same: `isinstance`, `state_dict`, hooks, `.to()`, `.eval()`, `generate()`,
     saving and pickling are as before, and copies are not wrapped. Only its class is replaced by a
-    subclass of its own. What is called within a call is a part of it: all that `generate()` calls
-    is one iteration. Any thread may call. One call at a time is planned and served; one that
+    subclass of its own. What is called within a call is a part of it. Any thread may call. One call at a time is planned and served; one that
     overlaps it is served by the framework's allocator, or from pages, and waits for nothing.
 
     Calls in training mode with gradients are passed on and not planned: use `pgmo.optimize` there.
@@ -119,8 +115,8 @@ def wrap(model: T, methods: str | Iterable[str] | None = None, **options: Unpack
 
     Args:
         model: a module, or an object that has modules and is called, as a pipeline of diffusers.
-        methods: names of those whose calls are iterations (default: `__call__` and `generate`, as
-            far as there are such).
+        methods: names of those whose calls are iterations (default: the call of the object itself,
+            so each forward pass within `generate()`).
         options: those of `pgmo.optimize`, for the session that the first call opens on the model's
             devices. Models on one device share a session, which has the options of the first.
 
@@ -145,15 +141,12 @@ def wrap(model: T, methods: str | Iterable[str] | None = None, **options: Unpack
     Options(**options)
     if disguise.worn(model) is not None:
         raise OptionError("this object is wrapped already; call pgmo.unwrap() before that")
-    if methods is None:
-        names = [name for name in USUAL if callable(getattr(type(model), name, None))]
-    else:
-        names = [methods] if isinstance(methods, str) else list(methods)
-    if not names or isinstance(model, type | FunctionType | MethodType):
+    if inspect.isroutine(model) or isinstance(model, type) or not callable(model):
         raise OptionError(
             f"{model!r} is no object with calls that could be iterations; for functions there is "
             "@pgmo.optimize()"
         )
+    names = [methods] if isinstance(methods, str) else list(methods)
     calls = _Calls(dict(options))
     disguise.put_on(model, names, calls)
     finalizer = weakref.finalize(model, when_free, calls.end)
