@@ -61,7 +61,7 @@ TITLES = {
     "trainer_callback": "the same with pgmo's callback",
     "two_models": "two models in turn",
     "serving": "a server of embeddings, up to three requests at a time",
-    "generating": "a server of `generate()`, the same",
+    "generating": "a server that decodes, the same",
 }
 
 T = TypeVar("T")

@@ -14,7 +14,7 @@ from transformers import BertModel
 
 from loops import Setting
 from loops.bert import bert
-from loops.decoding import request
+from loops.decoding import decode, request
 from loops.llama import llama
 from loops.loop import Loop, longest_of_batch, zeros
 
@@ -137,7 +137,10 @@ class Embedding(Served):
 
 
 class Generating(Served):
-    """`generate()` of transformers on a Llama, sixteen answers to a request."""
+    """A Llama that gives sixteen answers to a request, with a growing cache: each token is a call.
+
+    Not by `generate()` of transformers, which asks the device when to stop: the stub never says so.
+    """
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
@@ -146,22 +149,9 @@ class Generating(Served):
         self.layers = self.model.model.layers
 
     def work(self) -> Callable[[], object]:
-        """Sixteen answers, none of which ends before the others."""
+        """Sixteen answers of any length."""
         prompt, answer = request(self.chance, self.setting)
-
-        @torch.inference_mode()
-        def answers() -> object:
-            tokens = zeros(16, prompt)
-            return self.model.generate(
-                tokens,
-                attention_mask=torch.ones_like(tokens),
-                max_new_tokens=answer,
-                min_new_tokens=answer,
-                do_sample=False,
-                pad_token_id=0,
-            ).cpu()
-
-        return answers
+        return lambda: decode(self.model, 16, prompt, answer).cpu()
 
 
 LOOPS = {"serving": Embedding, "generating": Generating}
