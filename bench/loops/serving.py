@@ -97,7 +97,7 @@ class Served(Loop):
             import pgmo
 
             pgmo.wrap(self.model, device="cuda")
-        for iteration in range(iterations):
+        for _ in range(iterations):
             works = [self.work() for _ in range(self.chance.choice(AT_ONCE))]
             baton.run(works)
             if session:

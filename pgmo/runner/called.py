@@ -2,11 +2,13 @@
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pgmo.allocator.session.call_turns import CallTurns
 from pgmo.runner.supervision import Supervision
 from pgmo.serving.devices import Devices
+
+if TYPE_CHECKING:
+    from pgmo.allocator.session.call_turns import CallTurns
 
 
 class Called:

@@ -1,7 +1,7 @@
 """`pgmo run --step-on`: each call of one function of the program is an iteration.
 
     server.app:predict                          a function of a module
-    train:predict                               of the script itself, train.py; also __main__:predict
+    train:predict                               of the script, train.py; also __main__:predict
     server.app:Model.answer                     a method
     transformers.GenerationMixin:generate       of a class, which the module only passes on
 

@@ -98,12 +98,10 @@ def worn(thing: object) -> Around | None:
 def _method(thing: object, name: str) -> Callable[..., Any]:
     own = type(thing)
     # Not by `getattr` alone: every class has the `__call__` with which objects are made.
-    found = getattr(own, name) if any(name in vars(base) for base in own.__mro__) else None
+    found: Any = getattr(own, name) if any(name in vars(base) for base in own.__mro__) else None
     if not callable(found):
         known = [
-            one
-            for one in dir(own)
-            if not one.startswith("_") and callable(getattr(own, one, None))
+            one for one in dir(own) if not one.startswith("_") and callable(getattr(own, one, None))
         ]
         raise OptionError(
             f"an object of type {own.__name__} has no method {name!r}; "

@@ -11,12 +11,14 @@ structure of calls has a plan of its own in it.
 import threading
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pgmo.allocator.optimize import adapter_of, optimize
-from pgmo.allocator.session.call_turns import CallTurns
 from pgmo.allocator.session.session import Session, active_session
 from pgmo.allocator.session.statistics import Phase
+
+if TYPE_CHECKING:
+    from pgmo.allocator.session.call_turns import CallTurns
 
 Leave = Callable[[bool], None]
 

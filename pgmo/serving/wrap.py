@@ -20,8 +20,8 @@ from pgmo.serving.service import Leave, Service
 T = TypeVar("T")
 
 _TRAINING = (
-    "pgmo: a wrapped model is called in training mode with gradients. What such a call leaves alive "
-    "belongs to the backward pass, so these calls are not planned: put pgmo.optimize() around the "
+    "pgmo: a wrapped model is called in training mode with gradients. What such a call leaves "
+    "alive belongs to the backward pass, so these calls are not planned: put pgmo.optimize() around the "
     "training loop, or call model.eval() and use torch.inference_mode()"
 )
 
@@ -107,8 +107,9 @@ def wrap(model: T, methods: str | Iterable[str] = "__call__", **options: Unpack[
 
     The object stays the same: `isinstance`, `state_dict`, hooks, `.to()`, `.eval()`, `generate()`,
     saving and pickling are as before, and copies are not wrapped. Only its class is replaced by a
-    subclass of its own. What is called within a call is a part of it. Any thread may call. One call at a time is planned and served; one that
-    overlaps it is served by the framework's allocator, or from pages, and waits for nothing.
+    subclass of its own. What is called within a call is a part of it. Any thread may call. One call
+    at a time is planned and served; one that overlaps it is served by the framework's allocator, or
+    from pages, and waits for nothing.
 
     Calls in training mode with gradients are passed on and not planned: use `pgmo.optimize` there.
     Inside a session of the program's own a call is a part of its iterations.

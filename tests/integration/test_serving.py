@@ -11,9 +11,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-torch = pytest.importorskip("torch")
-
 import pgmo
+
+torch = pytest.importorskip("torch")
 
 REQUESTS, CLIENTS = 1000, 4
 
@@ -162,11 +162,12 @@ def test_a_vision_model():
         patch_size=8,
     )
     model = transformers.ViTModel(config).eval()
-    asks = [
-        lambda model, pictures=torch.randn(1 + at % 4, 3, 32, 32): model(pictures).pooler_output
-        for at in range(12)
-    ]
-    history = check(model, asks)
+
+    def asking(count):
+        pictures = torch.randn(count, 3, 32, 32)
+        return lambda model: model(pictures).pooler_output
+
+    history = check(model, [asking(1 + at % 4) for at in range(12)])
     assert len(history) == 12
     assert any(one.hits for one in history)
 

@@ -2,9 +2,9 @@
 
 Everything after SCRIPT is the script's own; options of pgmo go before it. An iteration ends with
 the step of the optimizer (of several that take turns, with the last of them), and evaluation is
-left out. With --step-on, an iteration is a call of that function, for inference and for servers; any
-thread may call it. The exit code is the script's. Under torchrun, each process adds its rank to the names of
-its files, and only the first one reports.
+left out. With --step-on, an iteration is a call of that function, for inference and for servers;
+any thread may call it. The exit code is the script's. Under torchrun, each process adds its rank to
+the names of its files, and only the first one reports.
 
     pgmo run --save plans train.py --epochs 3
     pgmo run -m my_package.train --epochs 3

@@ -90,7 +90,7 @@ def test_calls_are_watched(package, target, call, expected, early):
         pytest.skip("what has been kept before is not seen")
     watching = Watching()
     if early:
-        import plain  # noqa: F401
+        import plain
     step_on = StepOn(target, "script", watching)
     step_on.attach()
     import plain
@@ -100,7 +100,9 @@ def test_calls_are_watched(package, target, call, expected, early):
     assert len(watching.calls) == 1
 
 
-@pytest.mark.parametrize("target", ["shop.app:predict", "shop.app.Model:answer", "shop:Model.answer"])
+@pytest.mark.parametrize(
+    "target", ["shop.app:predict", "shop.app.Model:answer", "shop:Model.answer"]
+)
 def test_modules_of_packages(package, target):
     watching = Watching()
     StepOn(target, "script", watching).attach()
@@ -153,7 +155,9 @@ def test_a_script_without_the_function_says_what_it_defines():
         step_on.compile_script(APP.encode(), "script.py")
 
 
-@pytest.mark.parametrize("target", ["predict", "a:b:c", ":predict", "app:", "app:predict()", "a-b:c"])
+@pytest.mark.parametrize(
+    "target", ["predict", "a:b:c", ":predict", "app:", "app:predict()", "a-b:c"]
+)
 def test_what_is_no_name_is_said(target):
     with pytest.raises(OptionError, match="MODULE:FUNCTION"):
         StepOn(target, "script", Watching())

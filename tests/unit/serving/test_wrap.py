@@ -8,12 +8,11 @@ import weakref
 
 import pytest
 
-torch = pytest.importorskip("torch")
-
 import pgmo
 from pgmo.errors import OptionError
 from pgmo.serving import disguise
 
+torch = pytest.importorskip("torch")
 nn = torch.nn
 
 
@@ -91,7 +90,11 @@ def test_it_stays_the_same_object(model):
 
 @pytest.mark.parametrize(
     "copied",
-    [copy.copy, copy.deepcopy, *(lambda m, p=p: pickle.loads(pickle.dumps(m, p)) for p in range(6))],
+    [
+        copy.copy,
+        copy.deepcopy,
+        *(lambda m, p=p: pickle.loads(pickle.dumps(m, p)) for p in range(6)),
+    ],
 )
 def test_copies_are_not_wrapped_and_need_no_pgmo(model, copied):
     pgmo.wrap(model)
