@@ -95,7 +95,7 @@ def worn(thing: object) -> Around | None:
     return None if found is None else found.__func__
 
 
-def _method(thing: object, name: str) -> Callable[..., Any]:
+def _method(thing: object, name: str) -> Any:
     own = type(thing)
     # Not by `getattr` alone: every class has the `__call__` with which objects are made.
     found: Any = getattr(own, name) if any(name in vars(base) for base in own.__mro__) else None

@@ -21,8 +21,8 @@ T = TypeVar("T")
 
 _TRAINING = (
     "pgmo: a wrapped model is called in training mode with gradients. What such a call leaves "
-    "alive belongs to the backward pass, so these calls are not planned: put pgmo.optimize() around the "
-    "training loop, or call model.eval() and use torch.inference_mode()"
+    "alive belongs to the backward pass, so these calls are not planned: put pgmo.optimize() "
+    "around the training loop, or call model.eval() and use torch.inference_mode()"
 )
 
 
