@@ -7,6 +7,7 @@ one from the other, or a `Packing` of a bare `Problem`, `extrapolate` tells the 
 batch from those of small ones, `recompute` makes a model's step fit in a budget, and every error is
 a `PgmoError`. `torch_allocator`, `cupy_allocator` and `cupy_torch_allocator` are for those who
 exchange a framework's allocator themselves, `memory_stats` for those who watch it.
+`wrap` makes the calls of a model iterations, `unwrap` undoes it, `session_of` has its figures.
 `managed` is for models that do not fit. `close` closes a session that is out of reach.
 
 Names are imported when they are first used (PEP 562): `import pgmo` and `pgmo --help` load neither
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from pgmo.profiler.extrapolation.learned import Extrapolation
     from pgmo.profiler.profile import Profile
     from pgmo.recompute.package import recompute
+    from pgmo.serving.wrap import session_of, unwrap, wrap
 
 __all__ = [
     "AdapterError",
@@ -77,7 +79,10 @@ __all__ = [
     "optimize",
     "plan",
     "recompute",
+    "session_of",
     "torch_allocator",
+    "unwrap",
+    "wrap",
 ]
 
 # Where each name comes from: the same as the imports above, which only type checkers read.
@@ -98,7 +103,10 @@ _HOMES = {
     "optimize": "pgmo.allocator.optimize",
     "plan": "pgmo.packing.planner",
     "recompute": "pgmo.recompute.package",
+    "session_of": "pgmo.serving.wrap",
     "torch_allocator": "pgmo.allocator.adapters.torch_cuda",
+    "unwrap": "pgmo.serving.wrap",
+    "wrap": "pgmo.serving.wrap",
 }
 
 

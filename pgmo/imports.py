@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 
@@ -30,12 +30,32 @@ def after_import(name: str, call: Callable[[], object]) -> None:
         sys.meta_path.insert(0, _Finder(name, call))
 
 
+def rewrite_import(
+    name: str,
+    compile_it: Callable[[bytes, str, ModuleType], CodeType | None],
+    call: Callable[[], object],
+) -> None:
+    """Runs other code than a module's own when it is imported, and calls `call` afterwards.
+
+    Args:
+        name: of a module that has not been imported yet.
+        compile_it: makes the code of the source, its path and the module; None for the module's
+            own. Not called for modules that have no source.
+        call: what it raises, the import raises.
+
+    Example:
+        >>> rewrite_import("antigravity", lambda source, path, module: None, print)
+    """
+    sys.meta_path.insert(0, _Finder(name, call, compile_it))
+
+
 class _Finder(MetaPathFinder):
     """Finds one module as the others would, and takes itself away."""
 
-    def __init__(self, name: str, call: Callable[[], object]) -> None:
+    def __init__(self, name: str, call: Callable[[], object], compile_it: Any = None) -> None:
         self._name = name
         self._call = call
+        self._compile = compile_it
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -45,16 +65,17 @@ class _Finder(MetaPathFinder):
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(fullname)
         if spec is not None and spec.loader is not None:
-            spec.loader = _CallingLoader(spec.loader, self._call)
+            spec.loader = _CallingLoader(spec.loader, self._call, self._compile)
         return spec
 
 
 class _CallingLoader(Loader):
     """Loads as another loader does, leaves that one in the module, and makes the call."""
 
-    def __init__(self, loader: Any, call: Callable[[], object]) -> None:
+    def __init__(self, loader: Any, call: Callable[[], object], compile_it: Any) -> None:
         self._loader = loader
         self._call = call
+        self._compile = compile_it
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._loader, name)
@@ -67,5 +88,18 @@ class _CallingLoader(Loader):
         if module.__spec__ is not None:
             module.__spec__.loader = self._loader
         module.__loader__ = self._loader
-        self._loader.exec_module(module)
+        code = self._other_code(module)
+        if code is None:
+            self._loader.exec_module(module)
+        else:
+            exec(code, module.__dict__)
         self._call()
+
+    def _other_code(self, module: ModuleType) -> CodeType | None:
+        path = getattr(module, "__file__", None)
+        if self._compile is None or path is None or not hasattr(self._loader, "get_data"):
+            return None
+        if not path.endswith(".py"):
+            return None
+        made: CodeType | None = self._compile(self._loader.get_data(path), path, module)
+        return made

@@ -22,6 +22,7 @@ def nobody_watches_any_more():
     yield
     dynamo = sys.modules.get("pgmo.profiler.tagging.dynamo")
     if dynamo is not None:
-        left = [*sys.modules["pgmo.profiler.tagging.origin"]._listeners, *dynamo._observers]
+        origin = sys.modules.get("pgmo.profiler.tagging.origin")
+        left = [*(origin._listeners if origin else ()), *dynamo._observers]
         assert not left, left
         assert not dynamo.inside()

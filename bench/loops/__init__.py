@@ -34,6 +34,8 @@ FAMILIES = {
     "trainer": "trainer",
     "trainer_callback": "trainer",
     "two_models": "two_models",
+    "serving": "serving",
+    "generating": "serving",
 }
 """The module of each loop; there `LOOPS` has its class by the same name."""
 
@@ -58,6 +60,8 @@ TITLES = {
     "trainer": "HF Trainer, BERT, padding, accumulation 2, evaluation",
     "trainer_callback": "the same with pgmo's callback",
     "two_models": "two models in turn",
+    "serving": "a server of embeddings, up to three requests at a time",
+    "generating": "a server that decodes, the same",
 }
 
 T = TypeVar("T")

@@ -9,9 +9,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, ModuleType, TracebackType
+from typing import Protocol
 
 from pgmo.errors import FileError
 from pgmo.terminal import say
+
+
+class Rewriter(Protocol):
+    """Whoever has other code run than the program's own."""
+
+    def compile_script(self, source: bytes, path: str) -> CodeType | None:
+        """What `__main__` is to run; None for its own code."""
+
+    def attach(self) -> None:
+        """`sys.path` is the program's, and its first line comes next."""
 
 
 @dataclass(frozen=True)
@@ -52,11 +63,14 @@ class Program:
                 hint = f"; for a module write: pgmo run -m {self.target}"
             raise FileError(f"there is no file {self.target}{hint}")
 
-    def run(self) -> "Ending":
+    def run(self, rewriter: Rewriter | None = None) -> "Ending":
         """Runs it to its end, in the place of this process's `__main__`.
 
         An exception of the program's is returned and not raised. What `sys` has been changed to
         stays: threads and exit handlers of the program may still need it.
+
+        Args:
+            rewriter: may have other code run than the program's own.
 
         Raises:
             FileError: when a module cannot be found.
@@ -64,7 +78,9 @@ class Program:
         sys.argv = [self.target, *self.arguments]
         try:
             # In here the program's own frames begin, even where compiling fails.
-            code = self._load()
+            code = self._load(rewriter)
+            if rewriter is not None:
+                rewriter.attach()
             exec(code, sys.modules["__main__"].__dict__)
             _await_threads()
         except SystemExit as ended:
@@ -75,24 +91,26 @@ class Program:
             return Ending(130 if isinstance(error, KeyboardInterrupt) else 1, error)
         return Ending(0, None)
 
-    def _load(self) -> CodeType:
+    def _load(self, rewriter: Rewriter | None) -> CodeType:
         """Makes `__main__`, and returns its code."""
         if self.is_module:
-            return self._load_module()
+            return self._load_module(rewriter)
         if os.path.isdir(self.target) or self.target.endswith((".zip", ".pyz")):
             _set_first_path(os.path.abspath(self.target))
             spec = importlib.machinery.PathFinder.find_spec("__main__", [self.target])
             if spec is None:
                 raise FileError(f"there is no __main__.py in {self.target}")
-            return _code_of(spec)
+            return _code_of(spec, rewriter)
         _set_first_path(os.path.dirname(os.path.realpath(self.target)))
         path = os.path.abspath(self.target)
         loader = importlib.machinery.SourceFileLoader("__main__", path)
         main = _new_main(path, loader)
         main.__dict__["__cached__"] = None
-        return compile(Path(self.target).read_bytes(), path, "exec", dont_inherit=True)
+        source = Path(self.target).read_bytes()
+        other = rewriter.compile_script(source, path) if rewriter is not None else None
+        return other or compile(source, path, "exec", dont_inherit=True)
 
-    def _load_module(self) -> CodeType:
+    def _load_module(self, rewriter: Rewriter | None) -> CodeType:
         _set_first_path(os.getcwd())
         try:
             spec = importlib.util.find_spec(self.target)
@@ -108,7 +126,7 @@ class Program:
                 "current directory and where Python's packages are"
             )
         sys.argv[0] = spec.origin or self.target
-        return _code_of(spec)
+        return _code_of(spec, rewriter)
 
 
 @dataclass(frozen=True)
@@ -158,7 +176,7 @@ def _set_first_path(path: str) -> None:
     sys.path[:1] = [path]
 
 
-def _code_of(spec: importlib.machinery.ModuleSpec) -> CodeType:
+def _code_of(spec: importlib.machinery.ModuleSpec, rewriter: Rewriter | None) -> CodeType:
     """Makes `__main__` from what was found, and returns its code."""
     loader = spec.loader
     get_code = getattr(loader, "get_code", None)
@@ -169,7 +187,11 @@ def _code_of(spec: importlib.machinery.ModuleSpec) -> CodeType:
     main.__spec__ = spec
     main.__package__ = spec.parent
     main.__dict__["__cached__"] = spec.cached
-    return code
+    get_source = getattr(loader, "get_source", None)
+    source = get_source(spec.name) if get_source and rewriter is not None else None
+    if rewriter is None or source is None:
+        return code
+    return rewriter.compile_script(source.encode(), spec.origin or spec.name) or code
 
 
 _replaced: list[ModuleType] = []

@@ -33,6 +33,7 @@ class RunOptions:
         budget: of device memory on CUDA devices, in bytes; None for any.
         pages: False for arenas that are single blocks; see `pgmo.optimize`.
         limit: of pages on CUDA devices, in bytes; None for any.
+        step_on: the function each call of which is an iteration; None for steps of optimizers.
 
     Example:
         >>> RunOptions("train").profile_only
@@ -49,6 +50,7 @@ class RunOptions:
     budget: int | None = None
     pages: bool | None = None
     limit: int | None = None
+    step_on: str | None = None
 
     def shown(self, path: Path) -> Path:
         """A path as seen from where the program was started.
@@ -100,7 +102,7 @@ class Supervision:
 
     def begin(self, devices: list[str]) -> None:
         """Opens a session for each of these devices that can be served."""
-        with self._harmless():
+        with self.harmless():
             wanted = [self.options.device] if self.options.device else devices
             served = [one for one in wanted if one.partition(":")[0] in _SERVED]
             if not served:
@@ -117,9 +119,16 @@ class Supervision:
         """Ends an iteration on each device."""
         if os.getpid() != self._process:
             return
-        with self._harmless():
+        with self.harmless():
             for session in self.sessions:
                 session.step()
+        self.tell()
+
+    def tell(self) -> None:
+        """An iteration has ended on each device: saves what is wanted, and tells who watches."""
+        if os.getpid() != self._process or self._broken:
+            return
+        with self.harmless():
             if self.options.profile_only:
                 self._save_profiles()
             if self.after_iteration is not None:
@@ -127,13 +136,13 @@ class Supervision:
 
     def pause(self) -> None:
         """An evaluation begins."""
-        with self._harmless():
+        with self.harmless():
             for session in self.sessions:
                 self._pauses.enter_context(session.pause())
 
     def resume(self) -> None:
         """The evaluation has ended."""
-        with self._harmless():
+        with self.harmless():
             self._pauses.close()
 
     # --- at the end -----------------------------------------------------------------------------
@@ -147,7 +156,7 @@ class Supervision:
 
     def _close(self) -> None:
         self.resume()
-        with self._harmless(), warnings.catch_warnings():
+        with self.harmless(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that there was no iteration is said in the summary
             for session in self.sessions:
                 session.close()
@@ -190,7 +199,7 @@ class Supervision:
         self.sessions.append(session)
 
     def _give_way(self) -> None:
-        with self._harmless(), warnings.catch_warnings():
+        with self.harmless(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             self.give_up(SessionError("the script opened a session of its own"))
 
@@ -206,7 +215,8 @@ class Supervision:
                 session.profile.save(path)
                 self.saved.append(path)
 
-    def _harmless(self) -> "_Harmless":
+    def harmless(self) -> "_Harmless":
+        """A block whose errors become notes, and end what is done here."""
         return _Harmless(self)
 
     def give_up(self, error: Exception) -> None:

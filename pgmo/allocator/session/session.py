@@ -23,6 +23,7 @@ from pgmo.allocator.managed.unified import UnifiedAdapter
 from pgmo.allocator.optimized import Optimized
 from pgmo.allocator.session import open_sessions
 from pgmo.allocator.session.boundary import exclusive, uninterrupted
+from pgmo.allocator.session.call_turns import CallTurns
 from pgmo.allocator.session.notebook import summary_html
 from pgmo.allocator.session.open_sessions import OpenSession
 from pgmo.allocator.session.options import Options
@@ -240,6 +241,18 @@ class Session:
     def give_way(self, call: Callable[[], object] | None) -> None:
         self._known.give_way = call
 
+    def count_calls(self) -> CallTurns:
+        """From now on its iterations are calls of something: for whoever is told of these.
+
+        Nothing is served but within a call.
+        """
+        with exclusive():
+            state = self._known.lifecycle.state
+            turns = CallTurns(state.adapter.engine, state.warn, self._end_call)
+            state.turns.close()
+            state.turns = turns
+        return turns
+
     @property
     def device(self) -> str:
         """Whose memory: "cpu", "cuda:0"; "" before the session was opened."""
@@ -364,6 +377,11 @@ class Session:
             self._busy = False
             if self._to_be_closed:
                 self.close()
+
+    def _end_call(self, complete: bool) -> None:
+        with exclusive():
+            if self._open and not self._is_forked:
+                self._end_iteration(complete)
 
     def _after_unified(self, adapter: UnifiedAdapter) -> None:
         """Prepares the next iteration's memory, where it is unified."""

@@ -2,11 +2,13 @@
 
 Everything after SCRIPT is the script's own; options of pgmo go before it. An iteration ends with
 the step of the optimizer (of several that take turns, with the last of them), and evaluation is
-left out. The exit code is the script's. Under torchrun, each process adds its rank to the names of
-its files, and only the first one reports.
+left out. With --step-on, an iteration is a call of that function, for inference and for servers;
+any thread may call it. The exit code is the script's. Under torchrun, each process adds its rank to
+the names of its files, and only the first one reports.
 
     pgmo run --save plans train.py --epochs 3
     pgmo run -m my_package.train --epochs 3
+    pgmo run --step-on server.app:predict serve.py
     torchrun --nproc-per-node 2 -m pgmo run train.py
 """
 
@@ -37,6 +39,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--plan", metavar="FILE", help="begin with a saved plan")
     parser.add_argument(
         "--device", help="cpu, cuda or cuda:N (default: where the optimizers' parameters are)"
+    )
+    parser.add_argument(
+        "--step-on",
+        metavar="MODULE:FUNCTION",
+        help="each call of the function, or of MODULE:CLASS.METHOD, is an iteration (default: each "
+        "step of the optimizers is)",
     )
     parser.add_argument(
         "--memory",
@@ -81,10 +89,12 @@ def run(arguments: argparse.Namespace) -> int:
     from pgmo.cli.terminal.run_line import RunLine
     from pgmo.cli.terminal.run_report import finish
     from pgmo.imports import after_import
+    from pgmo.runner.called import Called
     from pgmo.runner.early_pages import serve_from_the_start
     from pgmo.runner.program import Program
     from pgmo.runner.ranks import of_rank, rank
     from pgmo.runner.status import StatusFile
+    from pgmo.runner.step_on import StepOn
     from pgmo.runner.supervision import RunOptions, Supervision
     from pgmo.runner.watcher import Watcher
     from pgmo.units import parse_bytes
@@ -101,6 +111,7 @@ def run(arguments: argparse.Namespace) -> int:
         budget=None if arguments.budget is None else parse_bytes(arguments.budget),
         pages=False if arguments.no_pages else None,
         limit=None if arguments.limit is None else parse_bytes(arguments.limit),
+        step_on=arguments.step_on,
     )
     _check(options)
     program.check()
@@ -126,10 +137,16 @@ def run(arguments: argparse.Namespace) -> int:
             status.update(supervision)
 
         supervision = Supervision(options, tell)
+        own = program.target if program.is_module else program.name
+        step_on = StepOn(options.step_on, own, Called(supervision)) if options.step_on else None
         if options.pages is not False and options.memory == "device":
             serve_from_the_start(supervision.notes.append)
-        after_import("torch.optim.optimizer", Watcher(supervision).attach)
-        ending = program.run()
+        if step_on is None:
+            after_import("torch.optim.optimizer", Watcher(supervision).attach)
+        ending = program.run(step_on)
+    if step_on is not None and step_on.error is not None:
+        supervision.close()
+        raise step_on.error
     return finish(program, ending, supervision, json_path=json_path, quiet=quiet)
 
 

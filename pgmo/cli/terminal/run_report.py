@@ -82,12 +82,15 @@ def conclusions(supervision: Supervision) -> list[str]:
         >>> conclusions(Supervision(RunOptions("train")))[0].partition(";")[0]
         'pgmo: the script took no step of a torch optimizer'
     """
-    texts = []
+    texts: list[str] = []
+    step_on = supervision.options.step_on
     for session in supervision.sessions:
         summary = session.summary()
         several = len(supervision.sessions) > 1
         if summary.iterations:
             texts.append((f"{session.device}: " if several else "") + str(summary))
+        elif step_on:
+            texts.append(f"pgmo: not one call of {step_on} has ended")
         else:
             texts.append(
                 "pgmo: training began, but not one iteration was completed: the optimizer took no "
@@ -99,6 +102,11 @@ def conclusions(supervision: Supervision) -> list[str]:
                 "at least"
             )
     texts += [f"pgmo: {note}" for note in supervision.notes]
+    if not texts and step_on:
+        texts.append(
+            f"pgmo: {step_on} was never called by that name; whoever has it by another one, as "
+            "`from MODULE import` before it was imported there, is not seen"
+        )
     if not texts:
         torch = "torch" in sys.modules
         texts.append(

@@ -1,0 +1,153 @@
+"""Whose calls a session counts, when calls of something are its iterations.
+
+    thread A   ( call          ) boundary          ( call
+    thread B         ( beside )        ( beside )
+    engine     ...   serves A   ...   paused   ... serves A
+
+A call is an iteration from its beginning to its end, and what is requested between calls is in
+none. One call at a time is counted. One that begins while another is counted, or while that one's
+boundary plans, stands beside: the framework serves it, from pages where there are any.
+
+Nobody waits here, for a server's request must not wait for the plan of another one. So there is a
+lock of its own, which is held for a few instructions and never while another is waited for; the
+boundary itself is exclusive, as all are.
+"""
+
+import os
+import threading
+from collections.abc import Callable
+
+from pgmo import _core
+from pgmo.allocator.session.turns import Turns
+from pgmo.errors import SessionError
+
+BESIDE = (
+    "several threads call at the same time: one call at a time is planned and served, and the "
+    "framework's own allocator serves the others, from pages where it has some"
+)
+
+
+class CallTurns(Turns):
+    """Decides whose calls count. Any thread may enter at any time.
+
+    Args:
+        engine: is told which threads to delegate, and when to serve nobody.
+        warn: called once, when calls are found to overlap.
+        end: ends an iteration; it is told whether the call was complete.
+
+    Attributes:
+        beside: calls that stood beside so far.
+
+    Example:
+        >>> turns = CallTurns(_core.Engine(), print, lambda complete: print("ended"))
+        >>> leave = turns.enter()
+        >>> turns.enter() is None  # a call within a call is a part of it
+        True
+        >>> leave(True)
+        ended
+    """
+
+    def __init__(
+        self,
+        engine: _core.Engine,
+        warn: Callable[[str], object],
+        end: Callable[[bool], object],
+    ) -> None:
+        super().__init__(engine, warn)
+        self._end = end
+        self._lock = threading.Lock()
+        self._counted_thread: int | None = None
+        self._aside: dict[int, int | None] = {}  # threads in calls that stand beside
+        self._held = 0  # pauses
+        self._process = os.getpid()
+        self._closed = False
+        self.beside = 0
+        engine.pause()
+
+    def enter(self) -> Callable[[bool], None] | None:
+        """A call begins on this thread.
+
+        Returns:
+            What to call at its end, with whether it was complete. None where nobody needs to know:
+            inside another call, in a forked child, or when the session has been closed.
+        """
+        if os.getpid() != self._process:
+            return None  # whoever held the lock may not exist here
+        me = threading.get_ident()
+        with self._lock:
+            if self._closed or self._counted_thread == me or me in self._aside:
+                return None
+            if self._counted_thread is None and not self._held:
+                self._counted_thread = me
+                self._engine.resume()
+                return self._leave
+            first = self._held == 0 and self.beside == 0
+            self.beside += 1
+            self._aside[me] = native = threading.get_native_id()
+            self._engine.delegate_thread(native, True)
+        if first:
+            self._warn(BESIDE)
+        return self._leave_aside
+
+    def _leave(self, complete: bool) -> None:
+        if os.getpid() != self._process:
+            return
+        with self._lock:
+            if self._closed:
+                return
+            self._engine.pause()
+        try:
+            self._end(complete)  # meanwhile, others stand beside
+        finally:
+            with self._lock:
+                self._counted_thread = None
+
+    def _leave_aside(self, _complete: bool) -> None:
+        if os.getpid() != self._process:
+            return
+        with self._lock:
+            native = self._aside.pop(threading.get_ident(), None)
+            if native is not None:
+                self._engine.delegate_thread(native, False)
+
+    # --- what sessions ask for ------------------------------------------------------------------
+
+    def begin_iteration(self) -> None:
+        """Nobody marks iterations here.
+
+        Raises:
+            SessionError: always.
+        """
+        raise SessionError("this session's iterations are calls, which end by themselves")
+
+    def ends_iteration(self) -> bool:
+        """Nobody marks iterations here.
+
+        Raises:
+            SessionError: always.
+        """
+        self.begin_iteration()
+        return False
+
+    def pause(self) -> object:
+        """Calls that begin until `resume` stand beside."""
+        token = object()
+        with self._lock:
+            self._pauses[token] = threading.current_thread()
+            self._held = len(self._pauses)
+        return token
+
+    def resume(self, token: object) -> None:
+        """The pause has ended."""
+        with self._lock:
+            self._pauses.pop(token, None)
+            self._held = len(self._pauses)
+
+    def close(self) -> None:
+        """Leaves nothing behind in the engine; calls that run go on without."""
+        with self._lock:
+            self._closed = True
+            for native in filter(None, self._aside.values()):
+                self._engine.delegate_thread(native, False)
+            self._aside.clear()
+            self._engine.resume()

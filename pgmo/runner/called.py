@@ -1,0 +1,67 @@
+"""Sessions around each call of one function of a program, whichever thread calls it."""
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from pgmo.runner.supervision import Supervision
+from pgmo.serving.devices import Devices
+
+if TYPE_CHECKING:
+    from pgmo.allocator.session.call_turns import CallTurns
+
+
+class Called:
+    """Runs the function; the first call opens the sessions, and no call waits for another one's.
+
+    Args:
+        supervision: has the sessions. It is told as by `Watcher`.
+
+    Example:
+        >>> from pgmo.runner.supervision import RunOptions
+        >>> Called(Supervision(RunOptions("serve", device="tpu")))(lambda x: x + 1, 2)
+        3
+    """
+
+    def __init__(self, supervision: Supervision) -> None:
+        self._supervision = supervision
+        self._opening, self._telling = threading.Lock(), threading.Lock()
+        self._began = False
+        self._turns: list[CallTurns] = []
+
+    def __call__(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """Runs `function(*args, **kwargs)` as an iteration."""
+        if not self._began:
+            self._begin(args)
+        leaves = [leave for turns in self._turns if (leave := turns.enter()) is not None]
+        complete = False
+        try:
+            result = function(*args, **kwargs)
+            complete = True
+        finally:
+            for leave in leaves:
+                with self._supervision.harmless():
+                    leave(complete)
+            if leaves and self._telling.acquire(blocking=False):
+                try:
+                    self._supervision.tell()
+                finally:
+                    self._telling.release()
+        return result
+
+    def _begin(self, args: tuple[Any, ...]) -> None:
+        """Opens the sessions, unless another call is about it: an adapter may be compiled."""
+        if not self._opening.acquire(blocking=False):
+            return
+        try:
+            if self._began:
+                return
+            # Of a method, whose object has the parameters; else where the program has begun CUDA.
+            found = Devices().of(args[0] if args else None)
+            supervision = self._supervision
+            supervision.begin(list(found))
+            with supervision.harmless():
+                self._turns = [session.count_calls() for session in supervision.sessions]
+            self._began = True
+        finally:
+            self._opening.release()

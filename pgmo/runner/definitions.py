@@ -1,0 +1,63 @@
+"""Finds a function's definition in source code, and decorates it there."""
+
+import ast
+from collections.abc import Iterator
+from types import CodeType
+
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def decorate(source: bytes, path: str, name: str, decorator: str) -> CodeType | None:
+    """Compiles source code, with every definition of that name decorated innermost.
+
+    Lines and columns stay as they are.
+
+    Args:
+        source: of a module.
+        path: what tracebacks say.
+        name: of a function, or "Class.method".
+        decorator: the name of what decorates, which the module's namespace must have.
+
+    Returns:
+        None where nothing of that name is defined.
+
+    Raises:
+        SyntaxError: when it is no Python.
+
+    Example:
+        >>> code = decorate(b"def f(): return 1", "f.py", "f", "twice")
+        >>> space = {"twice": lambda function: lambda: 2 * function()}
+        >>> exec(code, space); space["f"]()
+        2
+        >>> decorate(b"f = 1", "f.py", "f", "twice")
+    """
+    tree = ast.parse(source, path)
+    found = [one for known, one in _definitions(tree.body) if known == name]
+    for function in found:
+        place = ast.Name(decorator, ast.Load())
+        function.decorator_list.append(ast.copy_location(place, function))
+    return compile(tree, path, "exec", dont_inherit=True) if found else None
+
+
+def functions_of(source: bytes, path: str) -> list[str]:
+    """The names of all functions and methods that source code defines.
+
+    Example:
+        >>> functions_of(b"def c(): return 1", "a.py")
+        ['c']
+    """
+    return list(dict.fromkeys(name for name, _ in _definitions(ast.parse(source, path).body)))
+
+
+def _definitions(body: list[ast.stmt], within: str = "") -> Iterator[tuple[str, _Function]]:
+    """Those that a name can reach: also in `if` and `try`, but not within functions."""
+    for one in body:
+        if isinstance(one, _Function):
+            yield within + one.name, one
+        elif isinstance(one, ast.ClassDef):
+            yield from _definitions(one.body, f"{within}{one.name}.")
+        else:
+            for part in ("body", "orelse", "finalbody"):
+                yield from _definitions(getattr(one, part, []), within)
+            for handler in getattr(one, "handlers", []):
+                yield from _definitions(handler.body, within)

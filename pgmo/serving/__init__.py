@@ -1,0 +1,1 @@
+"""Inference: calls of a model are the iterations of a session."""

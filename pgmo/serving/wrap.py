@@ -1,0 +1,189 @@
+"""`pgmo.wrap`: a model whose calls are iterations, for inference and for servers."""
+
+import inspect
+import sys
+import threading
+import warnings
+import weakref
+from collections.abc import Iterable
+from typing import Any, TypeVar, Unpack
+
+from pgmo.allocator.optimize import CommonFields
+from pgmo.allocator.session.boundary import when_free
+from pgmo.allocator.session.options import Options
+from pgmo.allocator.session.session import Session
+from pgmo.errors import OptionError
+from pgmo.serving import disguise
+from pgmo.serving.devices import Devices
+from pgmo.serving.service import Leave, Service
+
+T = TypeVar("T")
+
+_TRAINING = (
+    "pgmo: a wrapped model is called in training mode with gradients. What such a call leaves "
+    "alive belongs to the backward pass, so these calls are not planned: put pgmo.optimize() "
+    "around the training loop, or call model.eval() and use torch.inference_mode()"
+)
+
+
+class WrapFields(CommonFields, total=False):
+    """The options of `wrap`, for type checkers."""
+
+    plan: Any
+    profile: Any
+
+
+_lock = threading.Lock()
+_services: dict[str, Service] = {}
+"""By device; those that an object uses which is wrapped."""
+
+
+class _Calls:
+    """The calls of one wrapped object, which is not kept alive by this."""
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        self.options = options
+        self.devices = Devices(options.get("device"))
+        self.services: dict[str, Service] = {}
+        self.ended = self._warned = False
+
+    def __call__(self, method: Any, called: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """Runs the method as an iteration on each device."""
+        if self.ended or not self._is_inference(called):
+            return method(called, *args, **kwargs)
+        leaves: list[Leave] = []
+        for device in self.devices.of(called):
+            service = self.services.get(device) or self._join(device)
+            leave = service.enter()
+            if leave is not None:
+                leaves.append(leave)
+        complete = False
+        try:
+            result = method(called, *args, **kwargs)
+            complete = True
+        finally:
+            for leave in leaves:
+                leave(complete)
+        return result
+
+    def end(self) -> None:
+        """The object is wrapped no more; sessions that nobody else uses are closed."""
+        self.ended = True
+        with _lock:
+            for service in self.services.values():
+                service.users.discard(self)
+            unused = [one for one in self.services.values() if not one.users]
+            for service in unused:
+                _services.pop(service.device, None)
+        for service in unused:
+            service.close()
+
+    def _is_inference(self, called: Any) -> bool:
+        torch: Any = sys.modules.get("torch")
+        if torch is None or not (torch.is_grad_enabled() and getattr(called, "training", False)):
+            return True
+        if not self._warned:
+            self._warned = True
+            warnings.warn(_TRAINING, stacklevel=4)
+        return False
+
+    def _join(self, device: str) -> Service:
+        with _lock:
+            service = _services.setdefault(device, Service(device, self.options))
+            if not self.ended:
+                service.users.add(self)
+            self.services[device] = service
+        if self.options and service.options != self.options:
+            warnings.warn(
+                f"pgmo: another wrapped model has chosen the session's options on {device}; "
+                "these are not used",
+                stacklevel=4,
+            )
+        return service
+
+
+def wrap(model: T, methods: str | Iterable[str] = "__call__", **options: Unpack[WrapFields]) -> T:
+    """Makes each call of a model an iteration, for inference: one plan for each structure of calls.
+
+    The object stays the same: `isinstance`, `state_dict`, hooks, `.to()`, `.eval()`, `generate()`,
+    saving and pickling are as before, and copies are not wrapped. Only its class is replaced by a
+    subclass of its own. What is called within a call is a part of it. Any thread may call. One call
+    at a time is planned and served; one that overlaps it is served by the framework's allocator, or
+    from pages, and waits for nothing.
+
+    Calls in training mode with gradients are passed on and not planned: use `pgmo.optimize` there.
+    Inside a session of the program's own a call is a part of its iterations.
+
+    Args:
+        model: a module, or an object that has modules and is called, as a pipeline of diffusers.
+        methods: names of those whose calls are iterations (default: the call of the object itself,
+            so each forward pass within `generate()`).
+        options: those of `pgmo.optimize`, for the session that the first call opens on the model's
+            devices. Models on one device share a session, which has the options of the first.
+
+    Returns:
+        The same object.
+
+    Raises:
+        OptionError: when an option cannot be used, or there is no such method.
+
+    Example:
+        >>> model = pgmo.wrap(model.eval())  # doctest: +SKIP
+        >>> with torch.inference_mode():  # doctest: +SKIP
+        ...     answer = model(question)
+        >>> print(pgmo.session_of(model).summary())  # doctest: +SKIP
+    """
+    unknown = options.keys() - WrapFields.__annotations__.keys()
+    if unknown:
+        raise OptionError(
+            f"there is no option {sorted(unknown)[0]!r}; pgmo.wrap() has methods, "
+            f"{', '.join(WrapFields.__annotations__)}"
+        )
+    Options(**options)
+    if disguise.worn(model) is not None:
+        raise OptionError("this object is wrapped already; call pgmo.unwrap() before that")
+    if inspect.isroutine(model) or isinstance(model, type) or not callable(model):
+        raise OptionError(
+            f"{model!r} is no object with calls that could be iterations; for functions there is "
+            "@pgmo.optimize()"
+        )
+    names = [methods] if isinstance(methods, str) else list(methods)
+    calls = _Calls(dict(options))
+    disguise.put_on(model, names, calls)
+    finalizer = weakref.finalize(model, when_free, calls.end)
+    finalizer.atexit = False  # the process ends anyway, and the driver may be gone
+    return model
+
+
+def unwrap(model: T) -> T:
+    """Gives a wrapped object back the class that it had; nothing happens to any other.
+
+    The session is closed if no other wrapped object uses it. Tensors stay valid, and calls that
+    still run go on.
+
+    Returns:
+        The same object.
+
+    Example:
+        >>> unwrap("never wrapped")
+        'never wrapped'
+    """
+    calls = disguise.worn(model)
+    disguise.take_off(model)
+    if isinstance(calls, _Calls):
+        calls.end()
+    return model
+
+
+def session_of(model: object) -> Session | None:
+    """The session around a wrapped object's calls: of its first device, if it has several.
+
+    It is there for its summary, its history, its plan and its pauses. None before the first call,
+    and for objects that are not wrapped.
+
+    Example:
+        >>> session_of("never wrapped")
+    """
+    calls = disguise.worn(model)
+    services = list(calls.services.values()) if isinstance(calls, _Calls) else []
+    return services[0].session if services else None
