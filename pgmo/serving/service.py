@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pgmo.allocator.optimize import adapter_of, optimize
 from pgmo.allocator.session.session import Session, active_session
 from pgmo.allocator.session.statistics import Phase
+from pgmo.user_warnings import warn_user
 
 if TYPE_CHECKING:
     from pgmo.allocator.session.call_turns import CallTurns
@@ -104,7 +105,6 @@ class Service:
         """Does nothing from now on, and says so."""
         self._refused = True
         self.close()
-        warnings.warn(
-            f"pgmo: {type(error).__name__}: {error}; calls on {self.device} go on as without pgmo",
-            stacklevel=2,
+        warn_user(
+            f"pgmo: {type(error).__name__}: {error}; calls on {self.device} go on as without pgmo"
         )

@@ -3,7 +3,6 @@
 import inspect
 import sys
 import threading
-import warnings
 import weakref
 from collections.abc import Iterable
 from typing import Any, TypeVar, Unpack
@@ -16,6 +15,7 @@ from pgmo.errors import OptionError
 from pgmo.serving import disguise
 from pgmo.serving.devices import Devices
 from pgmo.serving.service import Leave, Service
+from pgmo.user_warnings import warn_user
 
 T = TypeVar("T")
 
@@ -84,7 +84,7 @@ class _Calls:
             return True
         if not self._warned:
             self._warned = True
-            warnings.warn(_TRAINING, stacklevel=4)
+            warn_user(_TRAINING)
         return False
 
     def _join(self, device: str) -> Service:
@@ -94,10 +94,9 @@ class _Calls:
                 service.users.add(self)
             self.services[device] = service
         if self.options and service.options != self.options:
-            warnings.warn(
+            warn_user(
                 f"pgmo: another wrapped model has chosen the session's options on {device}; "
-                "these are not used",
-                stacklevel=4,
+                "these are not used"
             )
         return service
 
