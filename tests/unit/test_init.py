@@ -1,3 +1,4 @@
+import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -34,10 +35,12 @@ def test_every_public_name_is_there(name):
 
 def test_type_checkers_and_python_agree_on_where_names_come_from():
     told = {
-        name: module
-        for line in Path(pgmo.__file__).read_text(encoding="utf-8").splitlines()
-        if line.startswith("    from pgmo.")
-        for module, name in [line.split()[1::2]]
+        alias.name: statement.module
+        for branch in ast.parse(Path(pgmo.__file__).read_text(encoding="utf-8")).body
+        if isinstance(branch, ast.If) and ast.unparse(branch.test) == "TYPE_CHECKING"
+        for statement in branch.body
+        if isinstance(statement, ast.ImportFrom)
+        for alias in statement.names
     }
     assert told == pgmo._HOMES
     assert set(told) <= set(pgmo.__all__)

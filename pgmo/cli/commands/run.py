@@ -138,7 +138,9 @@ def run(arguments: argparse.Namespace) -> int:
 
         supervision = Supervision(options, tell)
         own = program.target if program.is_module else program.name
-        step_on = StepOn(options.step_on, own, Called(supervision)) if options.step_on else None
+        step_on = None
+        if options.step_on is not None:
+            step_on = StepOn(options.step_on, own, Called(supervision))
         if options.pages is not False and options.memory == "device":
             serve_from_the_start(supervision.notes.append)
         if step_on is None:

@@ -25,6 +25,7 @@ WRONG = {
             "--memory": ("", "host"),
             "--budget": SIZES,
             "--limit": (*SIZES, "0"),
+            "--step-on": ("", "predict", "app:", ":predict", "app:predict()", "no.module:predict"),
             "--json": ("script.py", "x.pgmoprof", "x.pgmoplan"),
         },
     ),
