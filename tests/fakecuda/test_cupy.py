@@ -44,7 +44,7 @@ with pgmo.optimize(device="cuda") as session:
     last, sizes = session.history[-1], session.profile.size.tolist()
     streams = sorted(set(session.profile.stream.tolist()))
 print(json.dumps({
-    "counted": counted, "freed": freed, "phase": last.phase, "hits": last.hit_bytes_rate,
+    "counted": counted, "freed": freed, "phase": last.phase, "hits": last.planned_bytes_rate,
     "has": [size in sizes for size in (3 << 20, 1 << 20, 5000, 1)], "streams": len(streams),
 }))
 """

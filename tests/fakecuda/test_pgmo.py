@@ -33,7 +33,7 @@ after = [t.data_ptr() for t in tensors()]
 print(json.dumps({
     "moved": sum(a != b for a, b in zip(before, after)),
     "lost": sum(not torch.equal(t.detach().cpu(), v) for t, v in zip(tensors(), kept)),
-    "hits": [one.hit_bytes_rate for one in session.history if one.phase == "replay"],
+    "hits": [one.planned_bytes_rate for one in session.history if one.phase == "replay"],
 }))
 """
 
@@ -83,7 +83,7 @@ with pgmo.optimize(device="cuda") as session:
             seen.append(target.cpu().tolist())
         workload.step(64)
         session.step()
-print(json.dumps({"seen": seen, "hits": session.history[-1].hit_bytes_rate}))
+print(json.dumps({"seen": seen, "hits": session.history[-1].planned_bytes_rate}))
 """
 
 
@@ -112,7 +112,7 @@ from pgmo.rehearsal.control import has_context, used
 
 with pgmo.optimize(device=device) as session:
     train(session)
-    found = [session.phase, session.history[-1].hit_bytes_rate]
+    found = [session.phase, session.history[-1].planned_bytes_rate]
 print(json.dumps([*found, used(0), has_context(0), torch.cuda.memory_reserved(0), has_context(1)]))
 """
 
@@ -186,7 +186,7 @@ with pgmo.optimize(device="cuda") as session:
     with session.pause():
         paused = evaluate() == size
     train(3)
-    hits = session.history[-1].hit_bytes_rate
+    hits = session.history[-1].planned_bytes_rate
     evaluated = evaluate() == size
 evaluated = evaluated and evaluate() == size  # after the loop
 try:
