@@ -23,9 +23,12 @@ class Ended:
     exit_code: int
 
 
-def run(program: str) -> Ended:
-    """Executes a program as `__main__`."""
-    return _ended(_execute, program)
+def run(program: str, **environment: str) -> Ended:
+    """Executes a program as `__main__`.
+
+    Variables of the environment that torch reads when it is imported come too late.
+    """
+    return _ended(_execute, program, environment)
 
 
 def run_command(folder: Path, *command: str, environment: Mapping[str, str]) -> Ended:
@@ -57,7 +60,9 @@ def _redirected(files: list[Path], work: Callable[..., None], *arguments: object
         atexit._run_exitfuncs()  # such a process leaves them out, and the hook as well
 
 
-def _execute(program: str) -> None:
+def _execute(program: str, environment: dict[str, str]) -> None:
+    os.environ.update(environment)
+    sys.path[:0] = environment.get("PYTHONPATH", "").split(os.pathsep)
     exec(compile(program, "program", "exec"), {"__name__": "__main__"})
 
 

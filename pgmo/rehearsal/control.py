@@ -1,14 +1,10 @@
-"""What a test can tell the stub CUDA runtime, and a way to run a program under other settings."""
+"""What a test can tell the stub CUDA runtime."""
 
 import ctypes
-import json
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
 
 import torch
 
@@ -136,15 +132,3 @@ def hints() -> list[tuple[int, int, int, int]]:
 def has_context(device: int) -> bool:
     """Whether anything has been done on the card, so that its context takes memory there."""
     return bool(_stub().fakecuda_has_context(device))
-
-
-def run_program(code: str, **environment: str) -> Any:
-    """Runs Python code on a stub of its own; returns what it printed last, read as JSON."""
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])

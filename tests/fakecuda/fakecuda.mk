@@ -8,8 +8,9 @@ FAKECUDA_OUT    ?= build/fakecuda
 FAKECUDA_VENV   ?= .venv-fakecuda
 FAKECUDA_PYTHON ?= $(FAKECUDA_VENV)/bin/python
 FAKECUDA_TORCH  ?= 2.11.0
-# Each worker holds the CUDA build of torch, and most tests wait for a process of their own.
-FAKECUDA_PARALLEL ?= --numprocesses logical --maxprocesses 4 --dist loadfile
+# Each worker holds the CUDA build of torch, and most tests wait for a process of their own. Which
+# test has which worker does not matter, but some take minutes.
+FAKECUDA_PARALLEL ?= --numprocesses logical --maxprocesses 4 --dist worksteal
 
 # PyPI's wheels of torch for Linux are CUDA builds. The environment keeps itself out of git.
 $(FAKECUDA_VENV)/bin/python:

@@ -127,7 +127,8 @@ def test_networks_of_2018(tmp_path):
 
 
 @pytest.mark.slow  # builds the native module
-def test_rules_that_are_switched_off(tmp_path):
+def test_rules_that_are_switched_off(tmp_path, monkeypatch):
+    monkeypatch.setenv("PGMO_DEBUG", "1")  # the copy of pgmo compiles faster
     results, script = tmp_path / "results.json", "rules.py"
     rows = quick(script, results, "--copy", tmp_path / "copy")["rows"]
     rules = ["everything on", "slack", "far", "price"]

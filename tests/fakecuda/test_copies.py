@@ -2,7 +2,7 @@
 
 import torch
 
-from pgmo.rehearsal.control import run_program
+from tests.fakecuda.programs import run_program
 
 
 def test_bytes_go_to_the_device_within_it_and_back():

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from pgmo.rehearsal.control import run_program
+from tests.fakecuda.programs import run_program
 
 ROOT = Path(__file__).parents[2]
 PATHS = os.pathsep.join([str(ROOT / "bench"), str(ROOT)])

@@ -5,7 +5,8 @@ import threading
 import pytest
 import torch
 
-from pgmo.rehearsal.control import run_program, used
+from pgmo.rehearsal.control import used
+from tests.fakecuda.programs import run_program
 
 MIB = 1 << 20
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from pgmo.rehearsal.control import run_program
+from tests.fakecuda.programs import run_program
 
 
 def test_a_replay_does_the_captured_copies_again():

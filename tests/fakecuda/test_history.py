@@ -5,7 +5,7 @@ import inspect
 import pytest
 import torch
 
-from pgmo.rehearsal.control import run_program
+from tests.fakecuda.programs import run_program
 
 COMMON = """
 import json, torch, pgmo

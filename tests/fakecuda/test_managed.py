@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pgmo.rehearsal.control import run_program
+from tests.fakecuda.programs import run_program
 
 ROOT = Path(__file__).parents[2]
 SETTINGS = {

@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from pgmo.rehearsal.control import held, hold, release, run_program, violations
+from pgmo.rehearsal.control import held, hold, release, violations
 from tests.fakecuda import driver
 from tests.fakecuda.driver import PAGE
+from tests.fakecuda.programs import run_program
 
 ROOT = Path(__file__).parents[2]
 

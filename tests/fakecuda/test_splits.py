@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from pgmo.rehearsal.control import run_program
+from tests.fakecuda.programs import run_program
 
 ROOT = Path(__file__).parents[2]
 MIB = 1 << 20

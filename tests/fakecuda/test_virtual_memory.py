@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pgmo.rehearsal.control import driver_calls, peak, run_program, used
+from pgmo.rehearsal.control import driver_calls, peak, used
 from tests.fakecuda import driver
 from tests.fakecuda.driver import (
     FABRIC,
@@ -24,6 +24,7 @@ from tests.fakecuda.driver import (
     READ_WRITE,
     DriverError,
 )
+from tests.fakecuda.programs import run_program
 
 MIB, GIB, TIB = 1 << 20, 1 << 30, 1 << 40
 ROOT = Path(__file__).parents[2]
