@@ -4,6 +4,8 @@
 #include <pybind11/stl.h>
 #include <pybind11/typing.h>
 
+#include <optional>
+
 #include "bindings/block.hpp"
 #include "bindings/module.hpp"
 #include "pages/c_api.hpp"
@@ -21,10 +23,12 @@ std::vector<PlannedRequest> read_requests(const Column<Bytes>& bytes,
                                           const Column<bool>& varying, const Column<Tick>& end,
                                           const Column<Offset>& offset,
                                           const Column<Offset>& alternate,
-                                          const Column<std::uint32_t>& family) {
+                                          const Column<std::uint32_t>& family,
+                                          const std::optional<Column<Bytes>>& shorter) {
   const py::ssize_t rows = bytes.size();
-  for (const py::ssize_t other : {stream_index.size(), varying.size(), end.size(), offset.size(),
-                                  alternate.size(), family.size()}) {
+  for (const py::ssize_t other :
+       {stream_index.size(), varying.size(), end.size(), offset.size(), alternate.size(),
+        family.size(), shorter ? shorter->size() : rows}) {
     if (other != rows) throw py::value_error("the columns of a plan differ in length");
   }
   std::vector<PlannedRequest> requests(static_cast<std::size_t>(rows));
@@ -35,7 +39,8 @@ std::vector<PlannedRequest> read_requests(const Column<Bytes>& bytes,
                                                .end = end.data()[row],
                                                .offset = offset.data()[row],
                                                .alternate = alternate.data()[row],
-                                               .family = family.data()[row]};
+                                               .family = family.data()[row],
+                                               .shorter = shorter ? shorter->data()[row] : 0};
   }
   return requests;
 }
@@ -150,15 +155,18 @@ void bind_engine(py::module_& module) {
           [](Engine& engine, const Column<Bytes>& bytes, const Column<std::uint32_t>& stream_index,
              const Column<bool>& varying, const Column<Tick>& end, const Column<Offset>& offset,
              const Column<Offset>& alternate, const Column<std::uint32_t>& family,
-             const std::vector<std::uint64_t>& streams, Bytes arena_bytes, Bytes alignment) {
-            return engine.add_plan(
-                read_requests(bytes, stream_index, varying, end, offset, alternate, family),
-                streams, arena_bytes, alignment);
+             const std::vector<std::uint64_t>& streams, Bytes arena_bytes, Bytes alignment,
+             const std::optional<Column<Bytes>>& shorter) {
+            return engine.add_plan(read_requests(bytes, stream_index, varying, end, offset,
+                                                 alternate, family, shorter),
+                                   streams, arena_bytes, alignment);
           },
           py::arg("size"), py::arg("stream_index"), py::arg("varying"), py::arg("end"),
           py::arg("offset"), py::arg("alternate"), py::arg("family"), py::arg("streams"),
-          py::arg("arena_bytes"), py::arg("alignment"),
-          "Adds a plan that the caller has validated; one row per request. Returns its number.\n\n"
+          py::arg("arena_bytes"), py::arg("alignment"), py::arg("shorter") = py::none(),
+          "Adds a plan that the caller has validated; one row per request. Returns its number.\n"
+          "`shorter` are the sizes in an iteration that was shorter, 0 for those that are not\n"
+          "known: with them the plan grows in the middle of an iteration, within the arena.\n\n"
           "Raises ValueError when a row is malformed or the arena is too small.")
       .def("select_plan", &Engine::select_plan, py::arg("plan"),
            "The next iteration starts with this plan.")
@@ -172,6 +180,8 @@ void bind_engine(py::module_& module) {
             return grown;
           },
           "(request, bytes) of varying requests larger than their slots, since the last call.")
+      .def("take_stretched", &Engine::take_stretched,
+           "How often a plan has grown in the middle of an iteration, since the last call.")
       .def(
           "attach_arena",
           [](Engine& engine, std::uintptr_t base, std::size_t bytes, std::uintptr_t give_back,

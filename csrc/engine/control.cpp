@@ -72,6 +72,8 @@ Engine::PlanId Engine::add_plan(std::vector<PlannedRequest> requests,
     request.stream_index = indices[request.stream_index];
   }
   auto replayer = std::make_unique<Replayer>(ReplayPlan(requests, arena_bytes, alignment), here_);
+  const auto is_known = [](const PlannedRequest& request) { return request.shorter > 0; };
+  if (std::any_of(requests.begin(), requests.end(), is_known)) replayer->keep(std::move(requests));
   unsettle_ranges();
   const Guard guard(lock_);
   check_slots(replayer->plan(), arenas_);
@@ -80,6 +82,7 @@ Engine::PlanId Engine::add_plan(std::vector<PlannedRequest> requests,
   successors_.reserve(plan + 1);
   plans_.push_back(std::move(replayer));
   successors_.push_back(plan);
+  ++plans_changed_;
   if (replayer_ == nullptr) switch_to(plan);
   return plan;
 }
@@ -112,6 +115,7 @@ void Engine::remove_plans() {
   set(PGMO_SERVING, false);
   if (replayer_ != nullptr) replayer_->retire_living();
   replayer_ = nullptr;
+  ++plans_changed_;
   selected_ = previous_ = 0;
   plans.swap(plans_);
   successors_.clear();
@@ -120,6 +124,11 @@ void Engine::remove_plans() {
 std::vector<Grown> Engine::take_grown() {
   const Guard guard(lock_);
   return replayer_ != nullptr ? replayer_->take_grown() : std::vector<Grown>{};
+}
+
+std::uint32_t Engine::take_stretched() {
+  const Guard guard(lock_);
+  return std::exchange(stretched_, 0);
 }
 
 void Engine::check_slots(const ReplayPlan& plan, const Arenas& arenas) const {
@@ -241,6 +250,7 @@ void Engine::start_serving() {
     throw std::logic_error("serving needs a plan and an arena");
   }
   requests_so_far_ = 0;
+  stretches_left_ = tuning::kMostStretches;
   set(PGMO_SERVING, true);
 }
 
@@ -281,6 +291,7 @@ void Engine::end_iteration() {
   threads_.end_iteration();
   if (blocks_.recorder.active()) blocks_.recorder.step();
   requests_so_far_ = 0;
+  stretches_left_ = tuning::kMostStretches;
   if (replayer_ == nullptr) return;
   replayer_->end_iteration();
   ++here_.counters.iterations;

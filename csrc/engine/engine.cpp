@@ -37,10 +37,10 @@ void Engine::set(std::uint32_t bit, bool on) noexcept {
 
 void* Engine::allocate(std::size_t bytes, std::uint64_t stream) noexcept {
   if (bytes == 0 || bytes > static_cast<std::size_t>(kLargestRequest)) return nullptr;
-  std::uintptr_t address = 0;
-  pages::PlannedRange* range = nullptr;  // where pages may be missing
-  std::uint64_t generation = 0;
-  bool sparing = false;
+  const Bytes size = static_cast<Bytes>(bytes);
+  Placed placed;
+  Outgrown outgrown;
+  RequestKey key = 0;
   {
     const Guard guard(lock_);
     if (!has(PGMO_SERVING)) return nullptr;
@@ -48,45 +48,33 @@ void* Engine::allocate(std::size_t bytes, std::uint64_t stream) noexcept {
     if (threads_.is_delegated(thread)) [[unlikely]]
       return nullptr;
     threads_.note(thread);
-    const Bytes size = static_cast<Bytes>(bytes);
     const std::optional<std::uint32_t> index = stream_index(stream);
     if (!index) {
       here_.counters.missed(Miss::kUnknown, size);
       return nullptr;
     }
     try {
-      const Offset offset = find_slot(make_key(size, *index));
+      key = make_key(size, *index);
+      const Offset offset = find_slot(key);
       if (offset != kUnplanned) [[likely]] {
-        address = arenas_.address(*index, offset);
-        slots_.add(size);
-        if (space_.load(std::memory_order_relaxed) != nullptr) {
-          const Arenas::Segment* const segment = arenas_.at(address);
-          if (segment->range != nullptr) {
-            generation = segment->range->generation();
-            if (!pages::PlannedRange::fully_mapped(generation)) {
-              range = segment->range;
-              sparing = frugal();
-            }
-          }
-        }
+        placed = place(key, offset);
+      } else {
+        outgrown = outgrown_by(key);
       }
     } catch (const std::bad_alloc&) {
       return nullptr;  // nothing has changed: see Replayer::serve
     }
-    if (address != 0) {
-      count_slots();
-      if (has(PGMO_RECORDING) && range == nullptr) [[unlikely]] {
-        blocks_.served(address, size, stream);
-      }
-      blocks_.chosen(address, size);
+  }
+  if (outgrown.rows) [[unlikely]]
+    placed = stretch(outgrown, key);
+  if (placed.range != nullptr) {
+    if (!occupy(placed.address, size, *placed.range, placed.generation, placed.sparing)) {
+      return nullptr;
     }
-  }
-  if (range != nullptr) {
-    if (!occupy(address, static_cast<Bytes>(bytes), *range, generation, sparing)) return nullptr;
     const Guard guard(lock_);  // recorded once it is certain: a refused one is requested again
-    if (has(PGMO_RECORDING)) blocks_.served(address, static_cast<Bytes>(bytes), stream);
+    if (has(PGMO_RECORDING)) blocks_.served(placed.address, size, stream);
   }
-  return reinterpret_cast<void*>(address);
+  return reinterpret_cast<void*>(placed.address);
 }
 
 bool Engine::adopt(void* pointer, std::size_t bytes, std::uint64_t stream, bool in_gap) noexcept {
@@ -169,6 +157,29 @@ std::optional<std::uint32_t> Engine::stream_index(std::uint64_t stream) noexcept
     if (streams_[at] == stream) return static_cast<std::uint32_t>(at);
   }
   return std::nullopt;
+}
+
+// The lock is held.
+Engine::Placed Engine::place(RequestKey key, Offset offset) {
+  const Bytes size = key_bytes(key);
+  Placed placed{.address = arenas_.address(key_stream(key), offset)};
+  slots_.add(size);
+  if (space_.load(std::memory_order_relaxed) != nullptr) {
+    const Arenas::Segment* const segment = arenas_.at(placed.address);
+    if (segment->range != nullptr) {
+      placed.generation = segment->range->generation();
+      if (!pages::PlannedRange::fully_mapped(placed.generation)) {
+        placed.range = segment->range;
+        placed.sparing = frugal();
+      }
+    }
+  }
+  count_slots();
+  if (has(PGMO_RECORDING) && placed.range == nullptr) [[unlikely]] {
+    blocks_.served(placed.address, size, streams_[key_stream(key)]);
+  }
+  blocks_.chosen(placed.address, size);
+  return placed;
 }
 
 Offset Engine::find_slot(RequestKey key) {

@@ -108,6 +108,9 @@ class Engine final : private pages::RangeOwner {
   void remove_plans();
   std::vector<Grown> take_grown();
 
+  // How often a plan was made larger in the middle of an iteration, since the last call.
+  std::uint32_t take_stretched();
+
   // The new arena serves from now on. The old one goes back when its last block has died. Throws
   // std::invalid_argument, and changes nothing, when it is too small for a plan that is still here.
   void attach_arena(const pgmo_arena& arena);
@@ -178,6 +181,27 @@ class Engine final : private pages::RangeOwner {
     pgmo_arena empty{};
   };
 
+  // Where a request lies.
+  struct Placed {
+    std::uintptr_t address = 0;
+    pages::PlannedRange* range = nullptr;  // where pages may be missing
+    std::uint64_t generation = 0;
+    bool sparing = false;
+  };
+
+  // A request that is larger than its slot, of a plan that can be made larger.
+  struct Outgrown {
+    std::shared_ptr<const std::vector<PlannedRequest>> rows;  // of the plan; none: there is nothing
+    const Replayer* replayer = nullptr;
+    std::uint64_t plans = 0;  // which ones there were
+    SlotIndex request = 0;
+    Bytes arena_bytes = 0;
+    Bytes alignment = 1;
+  };
+
+  Placed place(RequestKey key, Offset offset);
+  Outgrown outgrown_by(RequestKey key) noexcept;
+  Placed stretch(const Outgrown& outgrown, RequestKey key) noexcept;
   bool release_slot(std::uintptr_t address, Vacated& vacated) noexcept;
   void vacate(std::uintptr_t address, const Vacated& vacated) noexcept;
   bool occupy(std::uintptr_t address, Bytes bytes, pages::PlannedRange& range,
@@ -218,6 +242,11 @@ class Engine final : private pages::RangeOwner {
   PlanId previous_ = 0;
   std::array<RequestKey, tuning::kPrefix> prefix_{};
   std::uint32_t requests_so_far_ = 0;  // in this iteration; counted up to tuning::kPrefix
+  std::uint64_t plans_changed_ = 0;    // how often
+  bool stretching_ = false;            // a plan is being made larger, without the lock
+  int settling_ = 0;                   // ranges are being settled for the plans there are
+  int stretches_left_ = 0;             // in this iteration
+  std::uint32_t stretched_ = 0;        // since the session has asked
 
   Arenas arenas_;
   std::atomic<pages::Space*> space_{nullptr};  // of all ranges; also read without the lock

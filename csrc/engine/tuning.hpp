@@ -47,6 +47,9 @@ constexpr std::size_t kMostSkipped = 16;
 // Requests larger than planned that are remembered: the plan is made anew long before.
 constexpr std::size_t kMostGrown = std::size_t{1} << 20;
 
+// Of an iteration: times that its plan is made larger. More are for sizes that follow no law.
+constexpr int kMostStretches = 3;
+
 // --- pages ---
 
 // Of an iteration's bytes, those without a slot: from which on it departs from its plan.

@@ -176,9 +176,13 @@ void Space::widen_to_pages(std::vector<Extent>& extents) const {
   extents.resize(kept);
 }
 
-bool Space::unsettle(PlannedRange& range) noexcept {
+bool Space::unsettle(const RangeOwner& owner) noexcept {
   const std::lock_guard working(pool_.work());
-  return !range.fully_mapped() || surrender(range);
+  for (const auto& [address, range] : ranges_) {
+    const bool settled = &range->owner() == &owner && range->fully_mapped();
+    if (settled && !surrender(*range)) return false;
+  }
+  return true;
 }
 
 bool Space::close_range(PlannedRange& range) noexcept {

@@ -115,8 +115,8 @@ class Space final : private Uncounted {
   // already: all slots lie there until the range is counted again. Creates and takes none.
   bool settle(PlannedRange& range, std::vector<Extent> covered) noexcept;
 
-  // Counts the slots again. False: the host has no memory for it.
-  bool unsettle(PlannedRange& range) noexcept;
+  // Counts the slots of all ranges of this owner again. False: the host has no memory for it.
+  bool unsettle(const RangeOwner& owner) noexcept;
 
   // The addresses go back, and the range is gone; nothing may live there. False: something does.
   bool close_range(PlannedRange& range) noexcept;

@@ -56,7 +56,13 @@ Plans plans_for(Random& random, Bytes page, std::int64_t count) {
                   .two_turns = random.chance(0.4) ? 0.04 : 0.0};
   Plans plans;
   for (; count > 0; --count) plans.all.push_back(random_plan(random, style));
+  for (RandomPlan& plan : plans.all) {
+    for (PlannedRequest& row : plan.rows) {
+      if (row.varying && random.chance(0.6)) row.shorter = random.between(1, row.bytes);
+    }
+  }
   plans.layout = lay_out(random, plans.all, style);
+  if (random.chance(0.8)) give_room(plans.all, plans.layout, 3);
   plans.sizes = style.sizes;
   return plans;
 }
@@ -92,6 +98,7 @@ class Episode {
     ground_.device().fail_one_in = 0;
     while (!living_.empty()) free_first();
     seen_.surrenders += ground_.space().statistics().surrenders;
+    seen_.stretched += ground_.engine().take_stretched();
     seen_.retracted += ground_.engine().statistics().counters.retracted_bytes;
     ground_.finish();
   }
@@ -121,6 +128,7 @@ class Episode {
 
   void iterate(const RandomPlan& plan) {
     const auto ticks = static_cast<Tick>(plan.rows.size());
+    const Bytes longer = random_.chance(0.1) ? random_.between(17, 24) : 0;
     for (Tick tick = 0; tick < ticks && whereabouts.event < most_events_; ++tick) {
       const PlannedRequest& row = plan.rows[static_cast<std::size_t>(tick)];
       while (!living_.empty() && living_.begin()->first <= now_ + tick) free_first();
@@ -130,6 +138,7 @@ class Episode {
       Bytes bytes = row.bytes;
       if (row.varying && random_.chance(0.3)) bytes = random_.between(1, row.bytes);
       if (row.varying && random_.chance(wildness_ / 2)) bytes += 512;
+      if (row.varying && longer > 0) bytes = longer * row.bytes / 16;
       Tick end = row.end;
       if (row.offset == kUnplanned) end = tick + 10 * ticks;
       if (random_.chance(wildness_ / 3)) end = tick + random_.between(1, 3 * ticks);
@@ -239,6 +248,7 @@ class Crowd {
       threads.emplace_back([this, number] { work(number); });
     }
     for (std::thread& thread : threads) thread.join();
+    seen_.stretched += ground_.engine().take_stretched();
     ground_.finish();
   }
 
@@ -251,8 +261,9 @@ class Crowd {
     const auto page = ground_.device().page();
     for (std::uint64_t event = 0; event < events_ / kThreads; ++event) {
       if (random.chance(living.size() > 20 ? 0.3 : 0.55)) {
-        const Bytes bytes =
+        Bytes bytes =
             random.chance(0.8) ? random.pick(plans_.sizes) : random.between(1, 40 * page / 64) * 64;
+        if (random.chance(0.02)) bytes += bytes / 2 / 64 * 64;
         PagedBlock held;
         const auto stream = static_cast<Stream>(random.between(0, kPagedStreams - 1));
         if (ground_.request(bytes, stream, number << 48 | event, held, seen_)) {

@@ -35,20 +35,22 @@ struct PagedSeen {
   std::atomic<std::uint64_t> retracted{0};
   std::atomic<std::uint64_t> surrenders{0};
   std::atomic<std::uint64_t> retired{0};
+  std::atomic<std::uint64_t> stretched{0};
 
   void require_all() const {
     require(slots > 0 && settled > 0 && windows > 0, "nothing was served");
     require(refused > 0 && retracted > 0, "nothing was refused");
     require(surrenders > 0, "no plan was surrendered");
+    require(stretched > 0, "no plan was made larger");
   }
 
   void print(std::uint64_t seed, std::uint64_t events) const {
     const auto number = [](std::uint64_t value) { return static_cast<unsigned long long>(value); };
     std::printf(
         "seed %llu: %llu events, no violation; %llu slots (%llu settled), %llu in windows, %llu "
-        "refused, %llu bytes retracted, %llu surrenders, %llu arenas\n",
+        "refused, %llu bytes retracted, %llu surrenders, %llu arenas, %llu plans made larger\n",
         number(seed), number(events), number(slots), number(settled), number(windows),
-        number(refused), number(retracted), number(surrenders), number(retired));
+        number(refused), number(retracted), number(surrenders), number(retired), number(stretched));
   }
 };
 

@@ -174,6 +174,20 @@ inline Layout lay_out(Random& random, std::vector<RandomPlan>& plans, const Plan
   return layout;
 }
 
+// So many times the addresses that the streams' parts need, so that plans can grow.
+inline void give_room(std::vector<RandomPlan>& plans, Layout& layout, Bytes times) {
+  for (std::uint32_t stream = 0; stream < kMostStreams; ++stream) layout.bytes[stream] *= times;
+  for (RandomPlan& plan : plans) {
+    plan.arena *= times;
+    for (PlannedRequest& row : plan.rows) {
+      const Offset shift = (times - 1) * layout.begins[row.stream_index];
+      if (row.offset != kUnplanned) row.offset += shift;
+      if (row.alternate != kUnplanned) row.alternate += shift;
+    }
+  }
+  for (Offset& begin : layout.begins) begin *= times;
+}
+
 // Spills some rows: to where they lie, in a second range of offsets that is as large as the first.
 inline void spill(Random& random, std::vector<RandomPlan>& plans, Layout& layout) {
   layout.spill = plans.front().arena;

@@ -167,15 +167,18 @@ void Engine::settle_ranges() noexcept {
   std::vector<Settling> all;
   try {
     const Guard guard(lock_);
-    if (!has(PGMO_SERVING)) return;
+    if (!has(PGMO_SERVING) || stretching_) return;
     arenas_.for_each([&](const Arenas::Segment& segment) {
       if (segment.range == nullptr || segment.range->fully_mapped()) return;
       all.push_back({segment.range, covered_in(segment)});
     });
+    ++settling_;
   } catch (const std::bad_alloc&) {
     return;
   }
   for (Settling& one : all) (void)space->settle(*one.range, std::move(one.covered));
+  const Guard guard(lock_);
+  --settling_;
 }
 
 bool Engine::settled() noexcept {
@@ -209,14 +212,8 @@ std::vector<pages::Extent> Engine::covered_in(const Arenas::Segment& segment) co
 
 // Plans have come or gone: what was settled for those of before is counted.
 void Engine::unsettle_ranges() {
-  std::vector<pages::PlannedRange*> ranges;
-  {
-    const Guard guard(lock_);
-    ranges = ranges_;
-  }
-  for (pages::PlannedRange* range : ranges) {
-    if (!space_.load()->unsettle(*range)) throw std::bad_alloc();
-  }
+  pages::Space* const space = space_.load();
+  if (space != nullptr && !space->unsettle(*this)) throw std::bad_alloc();
 }
 
 }  // namespace pgmo

@@ -178,6 +178,7 @@ Replayer::Match Replayer::too_large(SlotIndex request, RequestKey key) {
   if (grown_.size() < tuning::kMostGrown) grown_.push_back({request, key_bytes(key)});
   advance_to(request);
   outgrown_ = true;
+  too_large_ = request;
   return {kNoSlot, Miss::kTooLarge};
 }
 
@@ -260,6 +261,7 @@ Offset Replayer::serve_at(SlotIndex request, RequestKey key) noexcept {
 }
 
 Offset Replayer::miss(Miss reason, RequestKey key) noexcept {
+  if (reason != Miss::kTooLarge) too_large_ = kNoSlot;
   if (reason == Miss::kUnknown) missed_ = key;
   counters_.missed(reason, key_bytes(key));
   return kUnplanned;

@@ -35,6 +35,7 @@
 #pragma once
 
 #include <array>
+#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
@@ -125,6 +126,15 @@ class Replayer {
   // Whether a request of this iteration was larger than planned: others will be.
   bool outgrown() const noexcept { return outgrown_; }
 
+  // Keeps the plan's rows, so that a larger plan can be made of them.
+  void keep(std::vector<PlannedRequest> rows) {
+    rows_ = std::make_shared<const std::vector<PlannedRequest>>(std::move(rows));
+  }
+  const std::shared_ptr<const std::vector<PlannedRequest>>& rows() const noexcept { return rows_; }
+
+  // The request that the last miss was for, if it was larger than its slot, or kNoSlot.
+  SlotIndex too_large() const noexcept { return too_large_; }
+
   // Varying requests that were larger than their slots, since the last call.
   std::vector<Grown> take_grown() { return std::exchange(grown_, {}); }
 
@@ -174,6 +184,8 @@ class Replayer {
   std::vector<Bytes> today_;         // by size class: what it is in this iteration; 0: not known
   std::array<double, 16> ratios_{};  // of varying requests to their slots, in this iteration
   std::size_t ratio_count_ = 0;
+  std::shared_ptr<const std::vector<PlannedRequest>> rows_;  // none: it stays as large as it is
+  SlotIndex too_large_ = kNoSlot;
   bool outgrown_ = false;
   int contradictions_ = 0;  // requests in a row that are not what their class is today
   std::uint64_t answered_before_ = 0;

@@ -70,7 +70,9 @@ class Installer:
             False when there was no memory for an arena of that size before.
         """
         plan = make_plan(profile, self._state.planning)
-        plans = self.plans.with_replaced(number, PlannedProfile(plan, profile))
+        old = self.plans.all[number]
+        new = PlannedProfile(plan, profile, family=old.family, shorter=old.shorter)
+        plans = self.plans.with_replaced(number, new)
         if not self.affordable(plans):
             return False
         if self.install(plans, number):

@@ -38,6 +38,9 @@ class PlannedProfile:
             for those that are planned for one size.
         load: bytes that the largest of the iterations it was made from had alive at once; 0 where
             that is what the plan says.
+        shorter: sizes of the same requests in an iteration that was shorter, in bytes and 0 where
+            they are not known, shape (requests,): both together tell the sizes in one that is
+            longer. None where all iterations are of one length.
     """
 
     plan: Plan
@@ -45,6 +48,7 @@ class PlannedProfile:
     headroom: float = 0.0
     family: NDArray[np.uint32] | None = None
     load: int = 0
+    shorter: NDArray[np.int64] | None = None
 
     @property
     def families(self) -> NDArray[np.uint32]:
@@ -237,6 +241,8 @@ class PlanSet:
             streams=[int(stream) for stream in streams],
             arena_bytes=self._layout.size,
             alignment=plan.alignment,
+            # Only addresses are there to grow into, and what is spilled stays where it is.
+            shorter=planned.shorter if self._adapter.pages and not plan.spilled else None,
         )
 
 

@@ -29,6 +29,7 @@ from pgmo.allocator.session.learning.lessons import (
     is_planned,
     merge,
     relatives,
+    shorter_of,
     without_provisional,
 )
 from pgmo.allocator.session.learning.replay_monitor import ReplayMonitor
@@ -130,7 +131,7 @@ class Lifecycle:
         state = self.state
         # Before the engine moves on to the plan that it expects next.
         plan = self._engine.selected_plan if self._first.running or len(self._plans) else -1
-        grown = self._engine.take_grown()
+        grown, stretched = self._engine.take_grown(), self._engine.take_stretched() > 0
         self._engine.end_iteration()
         statistics = self.collector.count(state.phase, plan)
         if state.phase is Phase.BYPASS:
@@ -141,7 +142,7 @@ class Lifecycle:
             self._after_first(statistics)
         elif state.phase is Phase.REPLAY:
             if complete:
-                self._after_replay(statistics, grown)
+                self._after_replay(statistics, grown, stretched)
             if not self._engine.has_arena and self._still(Phase.REPLAY):
                 self._install(self._plans.all, plan)  # it was given back, as memory had run out
         elif state.phase is Phase.WAIT:
@@ -271,7 +272,9 @@ class Lifecycle:
             self.state.phase = Phase.RECORD
             self._after_record(statistics)
 
-    def _after_replay(self, statistics: IterationStatistics, grown: list[tuple[int, int]]) -> None:
+    def _after_replay(
+        self, statistics: IterationStatistics, grown: list[tuple[int, int]], stretched: bool
+    ) -> None:
         state, monitor = self.state, self._monitor
         if self._waiting.gives_way(statistics):
             return
@@ -291,6 +294,9 @@ class Lifecycle:
             if monitor.wants_more(statistics):
                 self._record_again()
                 return
+        if good and stretched and monitor.learn(statistics, stretched=True):
+            self._poor = 0  # the engine's plan holds slots where it had them; this one is packed
+            return
         if good:
             monitor.look(statistics)
         monitor.go_on(good)
@@ -371,8 +377,10 @@ class Lifecycle:
             own = (profile, iterations[steady.reference])
             for one, reference in (*relatives(iterations, steady, profile), own):
                 family = families_of(iterations, steady) if one is profile else None
+                shorter = shorter_of(iterations, steady, profile) if one is profile else None
                 in_gap = reference.in_gap if same and self._keeps_gaps else None
-                plans, shown = merge(plans, one, reference, self.state.planning, family, in_gap)
+                planning = self.state.planning
+                plans, shown = merge(plans, one, reference, planning, family, in_gap, shorter)
         plans, shown = self._installer.within_limit(plans, shown)
         again, self._early = bool(self._recorded_plans), None
         if not same:

@@ -116,6 +116,46 @@ def united_families(
     return both
 
 
+def united_shorter(
+    shorter: NDArray[np.int64] | None,
+    known: NDArray[np.int64],
+    rows: NDArray[np.int64],
+    size: NDArray[np.int64],
+) -> NDArray[np.int64] | None:
+    """The sizes of a union's requests in the shortest iteration that is known.
+
+    All of them are of one iteration, so that they tell how sizes change with its length.
+
+    Args:
+        shorter: of the known structure's requests so far, 0 where they are not known.
+        known: the sizes of the known structure's requests.
+        rows: as for `unite`.
+        size: of the new iteration's requests.
+
+    Returns:
+        Sizes in bytes, 0 where they are not known, shape (requests,); None where no iteration was
+        shorter than the longest.
+
+    Example:
+        >>> united_shorter(None, np.array([8, 4]), np.array([0, 1]), np.array([6, 4])).tolist()
+        [6, 4]
+    """
+    paired = rows != UNPAIRED
+    pairs = rows[paired]
+    known_place, _ = _places(len(known), rows)
+    common = known_place[pairs]
+    column = np.zeros(len(known) + int(np.sum(~paired)), np.int64)
+    totals = [int(known[pairs].sum()), int(size[paired].sum())]
+    least = min(totals)
+    if shorter is not None and int(shorter[pairs].sum()) <= least:
+        column[known_place] = shorter
+    elif totals[0] == totals[1]:
+        return None
+    else:
+        column[common] = known[pairs] if totals[0] == least else size[paired]
+    return column
+
+
 def _places(known: int, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Where the requests of both are in the union; new ones come before the next that both have."""
     paired = rows != UNPAIRED

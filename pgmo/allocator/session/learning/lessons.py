@@ -15,7 +15,7 @@ from pgmo.profiler.iterations.families import families, refine
 from pgmo.profiler.iterations.one_shot import profile_iteration
 from pgmo.profiler.iterations.request_pairs import UNPAIRED
 from pgmo.profiler.iterations.step_finder import Steady, compare
-from pgmo.profiler.iterations.union import unite, united_families
+from pgmo.profiler.iterations.union import unite, united_families, united_shorter
 from pgmo.profiler.profile import Profile
 from pgmo.profiler.recording import Iteration
 
@@ -59,6 +59,7 @@ def merge(
     planning: PlanningOptions,
     family: NDArray[np.uint32] | None = None,
     in_gap: NDArray[np.bool_] | None = None,
+    shorter: NDArray[np.int64] | None = None,
 ) -> tuple[list[PlannedProfile], int]:
     """Plans a profile together with a plan of the same structure, or behind the others.
 
@@ -69,11 +70,12 @@ def merge(
         planning: how to plan.
         family: see `PlannedProfile`.
         in_gap: see `Together`.
+        shorter: see `PlannedProfile`.
 
     Returns:
         The new list, and the number of the profile's plan in it.
     """
-    own = Together(profile, family, in_gap=in_gap)
+    own = Together(profile, family, in_gap=in_gap, shorter=shorter)
     for number, planned in enumerate(plans):
         both = together(planned, profile, reference)
         if both is not None:
@@ -93,6 +95,7 @@ class Together:
         load: likewise.
         in_gap: requests that get no slot, since the framework has memory for them that is idle
             otherwise; shape (requests,), None for none.
+        shorter: see `PlannedProfile`.
     """
 
     profile: Profile
@@ -100,6 +103,7 @@ class Together:
     headroom: float = 0.0
     load: int = 0
     in_gap: NDArray[np.bool_] | None = None
+    shorter: NDArray[np.int64] | None = None
 
     @property
     def families(self) -> int:
@@ -112,7 +116,9 @@ class Together:
         if self.in_gap is not None:
             planned = replace(planned, shared=planned.shared | self.in_gap)
         plan = make_plan(planned, options)
-        return PlannedProfile(plan, self.profile, self.headroom, self.family, self.load)
+        return PlannedProfile(
+            plan, self.profile, self.headroom, self.family, self.load, self.shorter
+        )
 
 
 def together(
@@ -143,7 +149,8 @@ def together(
     if both.max_load() > tuning.UNION_LOAD * (1 + headroom) * load:
         return None
     family = united_families(planned.families, rows, iteration.size)
-    return Together(both, family, headroom, load)
+    shorter = united_shorter(planned.shorter, known.size, rows, iteration.size)
+    return Together(both, family, headroom, load, shorter=shorter)
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,6 +239,21 @@ def families_of(iterations: Sequence[Iteration], steady: Steady) -> NDArray[np.u
     for index in sorted(steady.rows.keys() - steady.shadows):
         family = refine(family, steady.rows[index], iterations[index].size)
     return family
+
+
+def shorter_of(
+    iterations: Sequence[Iteration], steady: Steady, profile: Profile
+) -> NDArray[np.int64] | None:
+    """The sizes of a recorded structure's requests in its shortest iteration: `PlannedProfile`."""
+    shorter, least = None, int(profile.size.sum())
+    for index in sorted(steady.rows.keys() - steady.shadows):
+        rows, size = steady.rows[index], iterations[index].size
+        paired = rows != UNPAIRED
+        total = int(size[paired].sum())
+        if total < min(least, int(profile.size[rows[paired]].sum())):
+            least, shorter = total, np.zeros(len(profile), np.int64)
+            shorter[rows[paired]] = size[paired]
+    return shorter
 
 
 def relatives(

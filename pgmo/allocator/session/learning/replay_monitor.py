@@ -112,10 +112,17 @@ class ReplayMonitor:
             f"{tuning.WORTHWHILE_SHARE:.0%} of their bytes in the arena ({why})"
         )
 
-    def learn(self, statistics: IterationStatistics) -> bool:
-        """Plans again from the iteration that has just ended, if it has something to teach."""
+    def learn(self, statistics: IterationStatistics, *, stretched: bool = False) -> bool:
+        """Plans again from the iteration that has just ended, if it has something to teach.
+
+        Args:
+            statistics: of that iteration.
+            stretched: whether the engine has made its plan larger for it.
+        """
         requests = statistics.requests
-        if not self._watching or self._recognised(statistics) or not self._credit.allows(requests):
+        if not self._watching or not self._credit.allows(requests):
+            return False
+        if self._recognised(statistics) and not stretched:
             return False
         iterations = [] if self._engine.recording_truncated else split(self._engine.events())
         if not iterations:
@@ -126,7 +133,7 @@ class ReplayMonitor:
             iterations[-1],
             statistics.plan,
             planning=self._state.planning,
-            headroom=tuning.HEADROOM if self._rises_steadily else 0.0,
+            headroom=self._headroom,
         )
         if lesson is None or not installer.affordable(lesson.plans):
             return False
@@ -193,18 +200,22 @@ class ReplayMonitor:
             size[ordinal] = max(size[ordinal], larger)
         self._state.replans += 1
         self._growths += self._rising
-        if self._rises_steadily:
+        if self._headroom:
             # Lengths that rise step by step would be planned again at every step.
-            size = np.where(profile.varying, size + (size * tuning.HEADROOM).astype(np.int64), size)
+            size = np.where(profile.varying, size + (size * self._headroom).astype(np.int64), size)
         if not self._installer.replan(profile.widened(size), number):
             return False
         self.restart()
         return True
 
     @property
-    def _rises_steadily(self) -> bool:
-        """Whether each length is a little longer than the one before."""
-        return self._rising and self._growths >= tuning.GROWTHS_WITHOUT_HEADROOM
+    def _headroom(self) -> float:
+        """By which plans are made larger: where each length is a little longer than the last.
+
+        None where there are pages: the engine's plans grow by themselves.
+        """
+        rises = self._rising and self._growths >= tuning.GROWTHS_WITHOUT_HEADROOM
+        return tuning.HEADROOM if rises and not self._state.adapter.pages else 0.0
 
     def _expected_share(self, statistics: IterationStatistics) -> float:
         """Of the bytes: those from slots, and those that the plan leaves out."""

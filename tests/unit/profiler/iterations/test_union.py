@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from pgmo.profiler.iterations.families import families, refine
 from pgmo.profiler.iterations.request_pairs import UNPAIRED
-from pgmo.profiler.iterations.union import unite, united_families
+from pgmo.profiler.iterations.union import unite, united_families, united_shorter
 from pgmo.profiler.profile import NEVER, Profile
 
 
@@ -138,3 +138,27 @@ def test_what_is_left_out_stays_with_most_of_its_family(size):
 def test_new_requests_are_families_of_their_own():
     family = united_families(np.zeros(2, np.uint32), rows(0, -1, 1, -1), np.array([6, 3, 6, 3]))
     assert family.tolist() == [0, 1, 0, 1]
+
+
+def test_the_shorter_iteration_is_the_new_one_or_the_one_before():
+    known, new = np.array([100, 96, 32]), np.array([50, 48, 32])
+    assert united_shorter(None, known, rows(0, 1, 2), new).tolist() == [50, 48, 32]
+    assert united_shorter(None, new, rows(0, 1, 2), known).tolist() == [50, 48, 32]
+
+
+def test_the_shortest_iteration_stays():
+    shorter, known = np.array([10, 12, 32]), np.array([100, 96, 32])
+    longer, shortest = np.array([150, 144, 32]), np.array([5, 6, 32])
+    assert united_shorter(shorter, known, rows(0, 1, 2), longer).tolist() == [10, 12, 32]
+    assert united_shorter(shorter, known, rows(0, 1, 2), shortest).tolist() == [5, 6, 32]
+
+
+def test_what_only_one_of_them_has_has_one_size():
+    known, new = np.array([100, 7, 96]), np.array([50, 9, 48])
+    assert united_shorter(None, known, rows(0, -1, 2), new).tolist() == [50, 0, 0, 48]
+    assert united_shorter(None, new, rows(0, -1, 2), known).tolist() == [50, 0, 0, 48]
+
+
+def test_iterations_of_one_length_tell_nothing():
+    sizes = np.array([100, 96])
+    assert united_shorter(None, sizes, rows(0, 1), sizes) is None
