@@ -1,12 +1,17 @@
 """What holds for all tests."""
 
 import contextlib
+import signal
 import sys
 
 import pytest
 
 # Before anybody imports them: what test files share, and assert with.
 pytest.register_assert_rewrite("tests.conformance.adapter_suite", "tests.conformance.subjects")
+
+# What a shell runs in the background ignores Ctrl-C, and so would every program that a test starts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Machines are shared and noisy: no test fails for being slow.
 with contextlib.suppress(ImportError):  # tests/gpu does without it

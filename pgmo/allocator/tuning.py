@@ -31,7 +31,8 @@ ALIKE_SHARE = 0.8
 to be of one program."""
 
 EQUAL_SHARE = 1 / 3
-"""Of those: the ones that must be of equal size, as gradients and temporaries of the optimizer."""
+"""Of those: the ones that must be of equal size, as gradients and temporaries of the optimizer, or
+of one between those of two lengths that are known."""
 
 # --- learning from replayed iterations ---
 

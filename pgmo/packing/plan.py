@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,6 +29,7 @@ COLUMNS: Mapping[str, np.dtype[Any]] = {
     "shared": np.dtype(np.bool_),
     "offset": np.dtype(np.int64),
     "alternate": np.dtype(np.int64),
+    "shorter": np.dtype(np.int64),
 }
 """The columns of a plan and their types; also the members of a `.pgmoplan` file."""
 
@@ -72,6 +73,9 @@ class Plan:
         interrupted: whether Ctrl-C ended the search early. Not kept in files.
         resident: bytes of the arena that are device memory. Slots that lie above are spilled: they
             are in unified memory, which stays on the host. If left out, all of the arena.
+        shorter: sizes of the same requests in an iteration that was shorter, in bytes, 0 where they
+            are not known: both together tell the sizes in one that is longer. If left out, nothing
+            is known.
 
     Raises:
         PlanError: when the columns differ in length or hold something else than whole numbers, or
@@ -109,8 +113,11 @@ class Plan:
     trace: tuple[Incumbent, ...] = ()
     interrupted: bool = False
     resident: int = -1
+    shorter: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def __post_init__(self) -> None:
+        if not len(self.shorter):
+            object.__setattr__(self, "shorter", np.zeros(len(self.size), np.int64))
         for name, dtype in COLUMNS.items():
             given = as_column(name, getattr(self, name), dtype, PlanError)
             object.__setattr__(self, name, given)

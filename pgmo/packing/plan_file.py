@@ -27,8 +27,8 @@ from pgmo.profiler.profile import MAX_TICKS
 from pgmo.profiler.profile_file import meta_from_json, meta_to_json
 
 FORMAT = "pgmoplan"
-FORMAT_VERSION = 4
-_SINCE = {"shared": 2}  # the format version that brought a column
+FORMAT_VERSION = 5
+_SINCE = {"shared": 2, "shorter": 5}  # the format version that brought a column
 _NESTS_SINCE = 2  # the one that brought plans inside of a plan
 _BOUND_SINCE = 3  # the one that brought the bound that is proved
 _RESIDENT_SINCE = 4  # the one that brought slots in unified memory

@@ -54,6 +54,8 @@ def _check_rows(plan: Plan) -> None:
         _fail(f"the arena has {arena} bytes and the iteration {plan.ticks} ticks")
     _need(size > 0, "size", size, "above 0")
     _need((start >= 0) & (start < plan.ticks), "start", start, f"from 0 to below {plan.ticks}")
+    grows = (plan.shorter >= 0) & (plan.shorter <= size)
+    _need(grows, "shorter", plan.shorter, "from 0 to the size")
     persistent = end == _NEVER
     last = start + 2 * plan.ticks if plan.circular else np.full_like(end, plan.ticks)
     _need(persistent | (end > start), "end", end, "above the start, or -1 if persistent")

@@ -1,5 +1,7 @@
 """Brings plans into the engine, and goes on without where it must."""
 
+from dataclasses import replace
+
 from pgmo.allocator.plans.loop_planning import make_plan
 from pgmo.allocator.plans.observed_sizes import ObservedSizes
 from pgmo.allocator.plans.plan_set import PlannedProfile, PlanSet
@@ -69,9 +71,9 @@ class Installer:
         Returns:
             False when there was no memory for an arena of that size before.
         """
-        plan = make_plan(profile, self._state.planning)
         old = self.plans.all[number]
-        new = PlannedProfile(plan, profile, family=old.family, shorter=old.shorter)
+        plan = replace(make_plan(profile, self._state.planning), shorter=old.plan.shorter)
+        new = PlannedProfile(plan, profile, family=old.family)
         plans = self.plans.with_replaced(number, new)
         if not self.affordable(plans):
             return False

@@ -76,4 +76,5 @@ class ObservedSizes:
         own = planned.profile.size
         size = np.where(planned.profile.varying, np.minimum(own, sizes), own)
         profile = replace(planned.profile, size=size)
-        return PlannedProfile(make_plan(profile, planning), profile)
+        shorter = np.minimum(planned.plan.shorter, size)
+        return PlannedProfile(replace(make_plan(profile, planning), shorter=shorter), profile)

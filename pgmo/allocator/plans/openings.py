@@ -50,10 +50,9 @@ def _with_births(recorded: Plan, steady: Plan) -> Plan | None:
     others = np.flatnonzero(~born)
     rows = align(requests_of(steady), _part(requests_of(recorded), others))
     paired = rows != UNPAIRED
-    equal = np.count_nonzero(steady.size[rows[paired]] == recorded.size[others[paired]])
-    # One may be a shorter sequence; what does not depend on that has the same size in both.
     few = np.count_nonzero(paired) < tuning.ALIKE_SHARE * min(len(others), len(steady))
-    if few or equal < tuning.EQUAL_SHARE * np.count_nonzero(paired):
+    alike = _alike(steady, rows[paired], recorded.size[others[paired]])
+    if few or alike < tuning.EQUAL_SHARE * np.count_nonzero(paired):
         return None
     # Each birth comes before the first request behind it that the steady plan has, too.
     before = np.full(len(recorded) + 1, len(steady))
@@ -91,10 +90,22 @@ def _with_births(recorded: Plan, steady: Plan) -> Plan | None:
         shared=merged("shared", recorded.shared[births] | ~born[births]),
         offset=merged("offset", UNPLANNED),
         alternate=merged("alternate", UNPLANNED),
+        shorter=merged("shorter", 0),
         ticks=ticks,
         opening=None,
         others=(),
     )
+
+
+def _alike(steady: Plan, rows: np.ndarray, size: np.ndarray) -> int:
+    """How many requests of the first iteration have sizes that a steady plan's requests may have.
+
+    One of them may be a shorter sequence; what does not depend on that has the same size in both,
+    and what does lies between those that are known.
+    """
+    planned, shorter = steady.size[rows], steady.shorter[rows]
+    between = (shorter > 0) & (shorter <= size) & (size <= planned)
+    return int(np.count_nonzero((size == planned) | between))
 
 
 def _part(iteration: Iteration, rows: np.ndarray) -> Iteration:

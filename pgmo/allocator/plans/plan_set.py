@@ -19,7 +19,7 @@ from pgmo.allocator.plans.layout import Layout
 from pgmo.errors import AdapterError, PlanError
 from pgmo.packing.plan import Plan
 from pgmo.packing.validator import validate
-from pgmo.profiler.iterations.families import families
+from pgmo.profiler.iterations.families import families, refine
 from pgmo.profiler.profile import Profile
 
 _SPILL = -1
@@ -38,9 +38,6 @@ class PlannedProfile:
             for those that are planned for one size.
         load: bytes that the largest of the iterations it was made from had alive at once; 0 where
             that is what the plan says.
-        shorter: sizes of the same requests in an iteration that was shorter, in bytes and 0 where
-            they are not known, shape (requests,): both together tell the sizes in one that is
-            longer. None where all iterations are of one length.
     """
 
     plan: Plan
@@ -48,14 +45,15 @@ class PlannedProfile:
     headroom: float = 0.0
     family: NDArray[np.uint32] | None = None
     load: int = 0
-    shorter: NDArray[np.int64] | None = None
 
     @property
     def families(self) -> NDArray[np.uint32]:
-        """Numbers of the families, shape (requests,): by size where nothing else is known."""
+        """Numbers of the families, shape (requests,): by the sizes of the plan at least."""
         if self.family is not None:
             return self.family
-        return families(self.plan.size, self.plan.stream)
+        family = families(self.plan.size, self.plan.stream)
+        known = np.flatnonzero(self.plan.shorter)
+        return refine(family, known, self.plan.shorter[known]) if len(known) else family
 
     @property
     def provisional(self) -> bool:
@@ -242,7 +240,7 @@ class PlanSet:
             arena_bytes=self._layout.size,
             alignment=plan.alignment,
             # Only addresses are there to grow into, and what is spilled stays where it is.
-            shorter=planned.shorter if self._adapter.pages and not plan.spilled else None,
+            shorter=plan.shorter if self._adapter.pages and not plan.spilled else None,
         )
 
 

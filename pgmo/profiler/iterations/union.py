@@ -117,7 +117,7 @@ def united_families(
 
 
 def united_shorter(
-    shorter: NDArray[np.int64] | None,
+    shorter: NDArray[np.int64],
     known: NDArray[np.int64],
     rows: NDArray[np.int64],
     size: NDArray[np.int64],
@@ -137,7 +137,8 @@ def united_shorter(
         shorter than the longest.
 
     Example:
-        >>> united_shorter(None, np.array([8, 4]), np.array([0, 1]), np.array([6, 4])).tolist()
+        >>> known, rows = np.array([8, 4]), np.array([0, 1])
+        >>> united_shorter(np.zeros(2, int), known, rows, np.array([6, 4])).tolist()
         [6, 4]
     """
     paired = rows != UNPAIRED
@@ -147,7 +148,7 @@ def united_shorter(
     column = np.zeros(len(known) + int(np.sum(~paired)), np.int64)
     totals = [int(known[pairs].sum()), int(size[paired].sum())]
     least = min(totals)
-    if shorter is not None and int(shorter[pairs].sum()) <= least:
+    if np.any(shorter) and int(shorter[pairs].sum()) <= least:
         column[known_place] = shorter
     elif totals[0] == totals[1]:
         return None

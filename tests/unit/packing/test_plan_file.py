@@ -36,6 +36,10 @@ def _own_fields(path):
     return {name: value for name, value in meta.items() if name not in container}
 
 
+def _columns(plan, *without):
+    return {name: getattr(plan, name) for name in COLUMNS if name not in without}
+
+
 def _old_fields(path):
     fields = _own_fields(path)
     return {name: value for name, value in fields.items() if name not in ("bound", "resident")}
@@ -104,6 +108,8 @@ def test_every_flipped_byte_is_noticed(plan, tmp_path):
         ("varying", 0, True, "fingerprint"),
         ("shared", 0, True, "row 0: offset is .*, must be -1: this block has no such slot"),
         ("shared", 5, False, "row 5: offset is -1, must be within"),
+        ("shorter", 1, -1, "row 1: shorter is -1, must be from 0 to the size"),
+        ("shorter", 1, 2**40, "row 1: shorter is 1099511627776, must be"),
     ],
 )
 def test_columns_that_contradict_themselves(plan, fields, tmp_path, column, row, value, message):
@@ -150,7 +156,7 @@ def test_an_overlapping_plan_is_refused(plan, fields, tmp_path):
     ],
 )
 def test_fields_that_are_wrong(plan, fields, tmp_path, changes, message):
-    columns = {name: getattr(plan, name) for name in COLUMNS}
+    columns = _columns(plan)
     write(tmp_path / "bad", "pgmoplan", FORMAT_VERSION, columns, {**fields, **changes})
     with pytest.raises(FileError, match=message):
         Plan.load(tmp_path / "bad")
@@ -163,8 +169,23 @@ def test_what_is_spilled_is_kept(tmp_path):
     _assert_same(Plan.load(tmp_path / "plan"), spilling)
 
 
+def test_the_sizes_of_a_shorter_iteration_are_kept(plan, tmp_path):
+    known = replace(plan, shorter=plan.size // 2)
+    replace(known, others=(known,), opening=known).save(tmp_path / "plan")
+    loaded = Plan.load(tmp_path / "plan")
+    for one in (loaded, *loaded.inner):
+        _assert_same(one, known)
+
+
+def test_files_before_version_5_know_one_length(plan, tmp_path):
+    columns = _columns(plan, "shorter")
+    plan.save(tmp_path / "new")
+    write(tmp_path / "old", "pgmoplan", 4, columns, _own_fields(tmp_path / "new"))
+    assert Plan.load(tmp_path / "old").shorter.tolist() == [0] * len(plan)
+
+
 def test_files_before_version_4_spill_nothing(plan, tmp_path):
-    columns = {name: getattr(plan, name) for name in COLUMNS}
+    columns = _columns(plan, "shorter")
     plan.save(tmp_path / "new")
     fields = {k: v for k, v in _own_fields(tmp_path / "new").items() if k != "resident"}
     write(tmp_path / "old", "pgmoplan", 3, columns, fields)
@@ -173,7 +194,7 @@ def test_files_before_version_4_spill_nothing(plan, tmp_path):
 
 def test_files_of_version_1_have_no_shared_blocks(tmp_path):
     made = make_plan(replace(small_profile(), shared=np.zeros(6, bool)))
-    columns = {name: getattr(made, name) for name in COLUMNS if name != "shared"}
+    columns = _columns(made, "shared", "shorter")
     made.save(tmp_path / "new")
     write(tmp_path / "old", "pgmoplan", 1, columns, _old_fields(tmp_path / "new"))
     _assert_same(Plan.load(tmp_path / "old"), made)
@@ -183,7 +204,9 @@ def test_files_of_version_1_have_no_shared_blocks(tmp_path):
 def test_files_of_version_2_know_no_bound(plan, tmp_path, optimal):
     known = replace(plan, optimal=optimal, bound=plan.arena if optimal else plan.max_load)
     known.save(tmp_path / "new")
-    write(tmp_path / "old", "pgmoplan", 2, _columns(known), _old_fields(tmp_path / "new"))
+    write(
+        tmp_path / "old", "pgmoplan", 2, _columns(known, "shorter"), _old_fields(tmp_path / "new")
+    )
     loaded = Plan.load(tmp_path / "old")
     assert (loaded.bound, loaded.optimal) == (known.bound, optimal)
 
@@ -257,10 +280,6 @@ def test_each_plan_inside_is_checked(program, fields, tmp_path, name):
         Plan.load(path)
 
 
-def _columns(plan):
-    return {name: getattr(plan, name) for name in COLUMNS}
-
-
 @pytest.mark.parametrize(
     ("name", "message"),
     [
@@ -293,7 +312,7 @@ def test_files_of_version_1_have_no_plans_inside(fields, tmp_path):
     made = make_plan(replace(small_profile(), shared=np.zeros(6, bool)))
     made.save(tmp_path / "new")
     own = _old_fields(tmp_path / "new")
-    columns = {name: column for name, column in _columns(made).items() if name != "shared"}
+    columns = _columns(made, "shared", "shorter")
     inner = {"opening": pack("pgmoplan", 1, columns, own)}
     write(tmp_path / "bad", "pgmoplan", 1, columns, own, inner)
     with pytest.raises(FileError, match=r"member 'opening\.pgmoplan' is not part"):

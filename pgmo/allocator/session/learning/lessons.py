@@ -70,7 +70,7 @@ def merge(
         planning: how to plan.
         family: see `PlannedProfile`.
         in_gap: see `Together`.
-        shorter: see `PlannedProfile`.
+        shorter: see `Plan`; None where all iterations are of one length.
 
     Returns:
         The new list, and the number of the profile's plan in it.
@@ -95,7 +95,7 @@ class Together:
         load: likewise.
         in_gap: requests that get no slot, since the framework has memory for them that is idle
             otherwise; shape (requests,), None for none.
-        shorter: see `PlannedProfile`.
+        shorter: see `Plan`; None where all iterations are of one length.
     """
 
     profile: Profile
@@ -116,9 +116,10 @@ class Together:
         if self.in_gap is not None:
             planned = replace(planned, shared=planned.shared | self.in_gap)
         plan = make_plan(planned, options)
-        return PlannedProfile(
-            plan, self.profile, self.headroom, self.family, self.load, self.shorter
-        )
+        if self.shorter is not None:
+            # What is planned at less than it was somewhere tells nothing.
+            plan = replace(plan, shorter=np.minimum(self.shorter, plan.size))
+        return PlannedProfile(plan, self.profile, self.headroom, self.family, self.load)
 
 
 def together(
@@ -149,7 +150,7 @@ def together(
     if both.max_load() > tuning.UNION_LOAD * (1 + headroom) * load:
         return None
     family = united_families(planned.families, rows, iteration.size)
-    shorter = united_shorter(planned.shorter, known.size, rows, iteration.size)
+    shorter = united_shorter(planned.plan.shorter, known.size, rows, iteration.size)
     return Together(both, family, headroom, load, shorter=shorter)
 
 
@@ -244,7 +245,7 @@ def families_of(iterations: Sequence[Iteration], steady: Steady) -> NDArray[np.u
 def shorter_of(
     iterations: Sequence[Iteration], steady: Steady, profile: Profile
 ) -> NDArray[np.int64] | None:
-    """The sizes of a recorded structure's requests in its shortest iteration: `PlannedProfile`."""
+    """The sizes of a recorded structure's requests in its shortest iteration: see `Plan`."""
     shorter, least = None, int(profile.size.sum())
     for index in sorted(steady.rows.keys() - steady.shadows):
         rows, size = steady.rows[index], iterations[index].size

@@ -183,6 +183,13 @@ def test_whoever_loads_it_is_served_at_all_of_them_from_the_first_iteration_on(t
     assert len(fresh.arenas[0]) == 1
 
 
+def test_it_tells_the_sizes_at_another_length(trained, tmp_path):
+    plan = Plan.load(tmp_path / "loop.pgmoplan")
+    lengths = plan.shorter[plan.varying] // (plan.size[plan.varying] // max(RISING))
+    assert len(set(lengths.tolist())) == 1
+    assert lengths[0] in RISING[:3]
+
+
 def test_lengths_within_the_headroom_are_saved_at_the_end(adapter, tmp_path):
     """None of them costs a plan, and so none is saved before."""
     loop = Loop(adapter, LAYERS)

@@ -1,6 +1,9 @@
 """Plans of the first iteration, for every structure that it may begin with."""
 
+from dataclasses import replace
+
 import numpy as np
+import pytest
 
 from pgmo.allocator.plans.openings import openings
 from pgmo.packing.plan import UNPLANNED
@@ -50,6 +53,19 @@ def test_one_for_each_structure_that_is_like_it():
     ]
 
 
+@pytest.mark.parametrize(("length", "alike"), [(40, False), (60, True), (75, True), (100, True)])
+def test_one_that_began_at_a_length_between_two_known_ones_is_like_it(length, alike):
+    later = np.array([100, 300, 200, 32])
+    steady = plan(Profile.from_columns(size=later, start=range(4), end=[4] * 4, ticks=4))
+    sizes = [length, 3 * length, 2 * length, 32, 500]
+    first = plan(Profile.from_columns(size=sizes, start=range(5), end=[5, 5, 5, 5, NEVER], ticks=5))
+    (one,) = openings(first, [steady])
+    assert (one is first) == (length != 100)
+    (both,) = openings(first, [replace(steady, shorter=[50, 150, 100, 32])])
+    assert (both is not first) == alike
+    assert not alike or both.size.tolist() == [*later, 500]
+
+
 def test_the_recording_itself_where_nothing_is_like_it():
     other = plan(Profile.from_columns(size=[7] * 9, start=range(9), end=[9] * 9, ticks=9))
     assert openings(RECORDED, [other]) == [RECORDED]
@@ -84,3 +100,10 @@ def test_a_block_of_two_turns_keeps_both_its_slots():
     assert made.alternate[1] == steady.alternate[1] != UNPLANNED
     assert made.end[1] - made.start[1] > made.ticks
     validate(made)
+
+
+def test_what_a_shorter_iteration_has_is_known_of_the_first_one_too():
+    (made,) = openings(RECORDED, [replace(STEADY, shorter=STEADY.size // 2)])
+    born = ~np.isin(made.size, STEADY.size)
+    assert made.shorter.tolist() == np.where(born, 0, made.size // 2).tolist()
+    assert 0 < np.count_nonzero(born) < len(made)

@@ -142,8 +142,8 @@ def test_new_requests_are_families_of_their_own():
 
 def test_the_shorter_iteration_is_the_new_one_or_the_one_before():
     known, new = np.array([100, 96, 32]), np.array([50, 48, 32])
-    assert united_shorter(None, known, rows(0, 1, 2), new).tolist() == [50, 48, 32]
-    assert united_shorter(None, new, rows(0, 1, 2), known).tolist() == [50, 48, 32]
+    assert united_shorter(np.zeros_like(known), known, rows(0, 1, 2), new).tolist() == [50, 48, 32]
+    assert united_shorter(np.zeros_like(new), new, rows(0, 1, 2), known).tolist() == [50, 48, 32]
 
 
 def test_the_shortest_iteration_stays():
@@ -155,10 +155,15 @@ def test_the_shortest_iteration_stays():
 
 def test_what_only_one_of_them_has_has_one_size():
     known, new = np.array([100, 7, 96]), np.array([50, 9, 48])
-    assert united_shorter(None, known, rows(0, -1, 2), new).tolist() == [50, 0, 0, 48]
-    assert united_shorter(None, new, rows(0, -1, 2), known).tolist() == [50, 0, 0, 48]
+    assert united_shorter(np.zeros_like(known), known, rows(0, -1, 2), new).tolist() == [
+        50,
+        0,
+        0,
+        48,
+    ]
+    assert united_shorter(np.zeros_like(new), new, rows(0, -1, 2), known).tolist() == [50, 0, 0, 48]
 
 
 def test_iterations_of_one_length_tell_nothing():
     sizes = np.array([100, 96])
-    assert united_shorter(None, sizes, rows(0, 1), sizes) is None
+    assert united_shorter(np.zeros_like(sizes), sizes, rows(0, 1), sizes) is None

@@ -45,19 +45,19 @@ def test_iterations_of_one_length_tell_nothing():
 def test_a_longer_iteration_keeps_the_length_before():
     (new,) = teach([planned(20)], recorded(40)).plans
     assert new.plan.size.tolist() == recorded(40).size.tolist()
-    assert new.shorter.tolist() == recorded(20).size.tolist()
+    assert new.plan.shorter.tolist() == recorded(20).size.tolist()
 
 
 def test_the_shortest_stays_when_a_still_longer_one_comes():
     plans = teach([planned(20)], recorded(40)).plans
     (new,) = teach(plans, recorded(60)).plans
     assert new.plan.size.tolist() == recorded(60).size.tolist()
-    assert new.shorter.tolist() == recorded(20).size.tolist()
+    assert new.plan.shorter.tolist() == recorded(20).size.tolist()
 
 
 def test_a_new_request_has_no_size_at_the_length_before():
     plans = teach([planned(20)], recorded(40, more=(7_777_777,))).plans
     new = next(one for one in plans if 7_777_777 in one.plan.size)
-    shorter = new.shorter.tolist()
+    shorter = new.plan.shorter.tolist()
     assert shorter.count(0) == 1
     assert [size for size in shorter if size] == recorded(20).size.tolist()
