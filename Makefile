@@ -5,9 +5,12 @@ VENV   ?= .venv
 RUN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 NATIVE := $(shell find csrc -name '*.cpp' -o -name '*.hpp' -o -name '*.h')
-# Many tests wait for processes of their own. Each worker may hold torch, hence no more than four;
-# the tests of one file share what they build.
-PARALLEL ?= --numprocesses logical --maxprocesses 4 --dist loadfile
+# Many tests wait for processes of their own, so there is one worker more than processors. Each may
+# hold torch, hence no more than four; the tests of one file share what they build.
+WORKERS  := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+PARALLEL ?= --numprocesses $(WORKERS) --maxprocesses 4 --dist loadfile
+# Threads that wait for work leave the processor to others.
+test test-all: export OMP_WAIT_POLICY = PASSIVE
 FUZZ_INPUTS ?= 1000000
 # Further C++ that is kept in style.
 ASIDE  := $(shell find tests bench -name '*.cpp' -o -name '*.hpp')

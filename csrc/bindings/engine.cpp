@@ -171,6 +171,8 @@ void bind_engine(py::module_& module) {
       .def("select_plan", &Engine::select_plan, py::arg("plan"),
            "The next iteration starts with this plan.")
       .def_property_readonly("selected_plan", &Engine::selected_plan)
+      .def_property_readonly("ended_plan", &Engine::ended_plan,
+                             "The plan that the last iteration followed to its end.")
       .def("remove_plans", &Engine::remove_plans, "Stops serving and forgets all plans.")
       .def(
           "take_grown",
@@ -179,7 +181,9 @@ void bind_engine(py::module_& module) {
             for (const Grown& one : engine.take_grown()) grown.push_back({one.request, one.bytes});
             return grown;
           },
-          "(request, bytes) of varying requests larger than their slots, since the last call.")
+          "(request, bytes) of that plan's varying requests larger than their slots, since the "
+          "last "
+          "call.")
       .def("take_stretched", &Engine::take_stretched,
            "How often a plan has grown in the middle of an iteration, since the last call.")
       .def(
@@ -272,7 +276,9 @@ void bind_engine(py::module_& module) {
           },
           "Of each thread that has requested something in this iteration: its native id, ordinals "
           "of\nits first and last request, and how many there were. Without delegated ones.")
-      .def("end_iteration", &Engine::end_iteration)
+      .def("end_iteration", &Engine::end_iteration,
+           "Whether it was the one before over again: all that is counted changed by as much, and "
+           "as\nmuch is left alive.")
       .def("reset_peaks", &Engine::reset_peaks)
       .def("yield_idle", &Engine::yield_idle,
            "Gives back arenas in which nothing is alive. True: there were some, so ask the\n"

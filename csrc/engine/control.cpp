@@ -121,9 +121,14 @@ void Engine::remove_plans() {
   successors_.clear();
 }
 
+Engine::PlanId Engine::ended_plan() {
+  const Guard guard(lock_);
+  return previous_;
+}
+
 std::vector<Grown> Engine::take_grown() {
   const Guard guard(lock_);
-  return replayer_ != nullptr ? replayer_->take_grown() : std::vector<Grown>{};
+  return replayer_ != nullptr ? plans_[previous_]->take_grown() : std::vector<Grown>{};
 }
 
 std::uint32_t Engine::take_stretched() {
@@ -281,25 +286,28 @@ std::vector<Threads::Activity> Engine::threads() {
   return {active.begin(), active.end()};
 }
 
-void Engine::end_iteration() {
+bool Engine::end_iteration() {
   {
     const Guard guard(lock_);
     judge_iteration();
   }
   settle_ranges();
-  const Guard guard(lock_);
-  threads_.end_iteration();
-  if (blocks_.recorder.active()) blocks_.recorder.step();
-  requests_so_far_ = 0;
-  stretches_left_ = tuning::kMostStretches;
-  if (replayer_ == nullptr) return;
-  replayer_->end_iteration();
-  ++here_.counters.iterations;
-  if (plans_.size() > 1) {
-    successors_[previous_] = selected_;
-    previous_ = selected_;
-    if (successors_[selected_] != selected_) switch_to(successors_[selected_]);
+  {
+    const Guard guard(lock_);
+    threads_.end_iteration();
+    if (blocks_.recorder.active()) blocks_.recorder.step();
+    requests_so_far_ = 0;
+    stretches_left_ = tuning::kMostStretches;
+    if (replayer_ == nullptr) return false;
+    replayer_->end_iteration();
+    ++here_.counters.iterations;
+    if (plans_.size() > 1) {
+      successors_[previous_] = selected_;
+      previous_ = selected_;
+      if (successors_[selected_] != selected_) switch_to(successors_[selected_]);
+    }
   }
+  return repetition_.ends(statistics());
 }
 
 void Engine::reset_peaks() {

@@ -30,6 +30,7 @@
 #include "engine/pgmo_engine.h"
 #include "engine/recording/block_table.hpp"
 #include "engine/recording/threads.hpp"
+#include "engine/repetition.hpp"
 #include "engine/replay/late_set.hpp"
 #include "engine/replay/replayer.hpp"
 #include "engine/spinlock.hpp"
@@ -37,17 +38,6 @@
 #include "pages/space.hpp"
 
 namespace pgmo {
-
-struct Statistics {
-  Counters counters;
-  Level slots;
-  Level fallback;
-  std::uint64_t fallback_bytes = 0;  // summed over requests
-  Bytes arena_bytes = 0;
-  pages::Statistics pages;  // all zero where there are none
-  std::size_t arenas = 0;
-  std::size_t late_now = 0;
-};
 
 // A block that is alive between two iterations.
 struct Living {
@@ -105,6 +95,10 @@ class Engine final : private pages::RangeOwner {
                   Bytes arena_bytes, Bytes alignment);
   void select_plan(PlanId plan);
   PlanId selected_plan();
+
+  // The plan that the last iteration followed to its end, and what has outgrown it since the last
+  // call.
+  PlanId ended_plan();
   void remove_plans();
   std::vector<Grown> take_grown();
 
@@ -156,7 +150,8 @@ class Engine final : private pages::RangeOwner {
   // What each thread has requested in this iteration, those that are delegated left out.
   std::vector<Threads::Activity> threads();
 
-  void end_iteration();
+  // Returns whether the iteration was the one before over again: see repetition.hpp.
+  bool end_iteration();
   void reset_peaks();
 
   // Around fork(): the child delegates everything, and no lock stays held by a thread it lacks.
@@ -239,7 +234,7 @@ class Engine final : private pages::RangeOwner {
   Replayer* replayer_ = nullptr;  // of the selected plan
   PlanId selected_ = 0;
   std::vector<PlanId> successors_;  // the plan that followed each plan the last time
-  PlanId previous_ = 0;
+  PlanId previous_ = 0;             // that the last iteration has followed to its end
   std::array<RequestKey, tuning::kPrefix> prefix_{};
   std::uint32_t requests_so_far_ = 0;  // in this iteration; counted up to tuning::kPrefix
   std::uint64_t plans_changed_ = 0;    // how often
@@ -255,6 +250,7 @@ class Engine final : private pages::RangeOwner {
   std::uint64_t asked_before_ = 0;             // bytes, before this iteration
   std::uint64_t matched_before_ = 0;           // of these, those that came as planned
   Surroundings here_;
+  Repetition repetition_;
 
   Level slots_;
 };

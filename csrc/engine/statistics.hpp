@@ -2,8 +2,10 @@
 
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
+#include "pages/statistics.hpp"
 #include "types.hpp"
 
 namespace pgmo {
@@ -76,6 +78,18 @@ struct Level {
     if (live > peak) peak = live;
   }
   void remove(Bytes bytes) noexcept { live -= bytes; }
+};
+
+// One reading.
+struct Statistics {
+  Counters counters;
+  Level slots;
+  Level fallback;
+  std::uint64_t fallback_bytes = 0;  // summed over requests
+  Bytes arena_bytes = 0;
+  pages::Statistics pages;  // all zero where there are none
+  std::size_t arenas = 0;
+  std::size_t late_now = 0;
 };
 
 }  // namespace pgmo

@@ -47,6 +47,11 @@ class PageCosts:
         """Pages that windows alone move in an iteration."""
         return self.moved / self.iterations if self.iterations else 0.0
 
+    @property
+    def calm(self) -> bool:
+        """Whether an iteration without driver calls changes nothing here."""
+        return not self.excess
+
     def without_plan(self, calls: Mapping[str, int]) -> None:
         """An iteration was served by windows alone; its driver calls, by kind."""
         self.moved += _moved(calls)

@@ -96,6 +96,11 @@ class PlanSet:
         """Bytes of the arenas in use."""
         return self._arena
 
+    @property
+    def calm(self) -> bool:
+        """Whether the end of an iteration has nothing to do here."""
+        return not self._trims and not self._missing
+
     def with_replaced(self, number: int, new: PlannedProfile) -> list[PlannedProfile]:
         """The plans with a new one in the place of another."""
         return [new if at == number else old for at, old in enumerate(self.all)]

@@ -72,6 +72,7 @@ class Lifecycle:
         self._early: PlannedProfile | None = None  # from the first iteration, while recording
         self._early_credit = LessonCredit()
         self._poor = 0  # grows with replayed iterations that do not follow their plan
+        self._calm = False  # whether the same iteration over again would change nothing here
         self._patience = options.patience
         self._beginning: Beginning | None = None
         self._began_recording = False
@@ -110,9 +111,10 @@ class Lifecycle:
         self.state.phase = Phase.CLOSED
 
     def end_iteration(self, complete: bool) -> None:
-        """Ends an iteration; one that an exception cut short is not learned from."""
-        if os.getpid() != self._process:
-            return  # a forked child, for which the engine is in bypass
+        """Ends an iteration; one that an exception cut short is not learned from.
+
+        Not to be called in a forked child, for which the engine is in bypass.
+        """
         try:
             self._after_iteration(complete)
         except PgmoError:
@@ -129,10 +131,13 @@ class Lifecycle:
 
     def _after_iteration(self, complete: bool) -> None:
         state = self.state
-        # Before the engine moves on to the plan that it expects next.
-        plan = self._engine.selected_plan if self._first.running or len(self._plans) else -1
+        again = self._engine.end_iteration()
+        if self._calm and again and complete:
+            self.collector.count_again()
+            return
+        self._calm = False
+        plan = self._engine.ended_plan if self._first.running or len(self._plans) else -1
         grown, stretched = self._engine.take_grown(), self._engine.take_stretched() > 0
-        self._engine.end_iteration()
         statistics = self.collector.count(state.phase, plan)
         if state.phase is Phase.BYPASS:
             return
@@ -145,6 +150,14 @@ class Lifecycle:
                 self._after_replay(statistics, grown, stretched)
             if not self._engine.has_arena and self._still(Phase.REPLAY):
                 self._install(self._plans.all, plan)  # it was given back, as memory had run out
+            self._calm = (
+                self._still(Phase.REPLAY)
+                and not self._poor
+                and self._monitor.calm
+                and self._plans.calm
+                and self._waiting.costs.calm
+                and not any(statistics.driver_calls.values())
+            )
         elif state.phase is Phase.WAIT:
             self._waiting.costs.without_plan(statistics.driver_calls)
             if complete and self._waiting.learn(statistics):

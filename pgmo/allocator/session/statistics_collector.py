@@ -46,6 +46,8 @@ class StatisticsCollector:
     def __init__(self, engine: _core.Engine) -> None:
         self._engine = engine
         self._begin = self._before = engine.statistics()
+        self._change: dict[str, int] = {}  # of the last iteration that was counted
+        self._again = 0  # how often it has come again since
         self._events = 0
         self._totals: Counter[str] = Counter()
         self._misses: Counter[str] = Counter()
@@ -58,17 +60,41 @@ class StatisticsCollector:
     @property
     def iterations(self) -> int:
         """Iterations so far."""
-        return self._totals["iterations"]
+        return self._totals["iterations"] + self._again
 
     def recording_begins(self) -> None:
         """To be called when the engine has forgotten its earlier events."""
         self._events = 0
 
+    def count_again(self) -> None:
+        """Adds a replayed iteration that was the last one over again; costs next to nothing."""
+        self._again += 1
+        self.history.append(self.history[-1])
+
+    def _settle(self) -> None:
+        """Counts what has come again."""
+        again, self._again = self._again, 0
+        if not again:
+            return
+        last, totals = self.history[-1], self._totals
+        for name in _SUMMED:
+            totals[name] += again * getattr(last, name)
+        for name in ("iterations", "replayed"):
+            totals[name] += again
+        totals["run_bytes"] += again * last.bytes_requested
+        totals["run_bytes_hit"] += again * last.bytes_hit
+        for reason, missed in last.misses.items():
+            self._misses[reason] += again * missed
+        for name, change in self._change.items():
+            if not name.startswith(_LEVELS):
+                self._before[name] += again * change
+
     def count(self, phase: Phase, plan: int) -> IterationStatistics:
         """Adds the iteration that has just ended to the history, and returns it."""
+        self._settle()
         now, before = self._engine.statistics(), self._before
         self._before = now
-        change = {name: now[name] - before[name] for name in now}
+        change = self._change = {name: now[name] - before[name] for name in now}
         requests, requested_bytes = change["requests"], change["requested_bytes"]
         if phase in (Phase.RECORD, Phase.VERIFY, Phase.WAIT):
             # Replay counts only while it serves; the recorder sees every request.
@@ -143,6 +169,7 @@ class StatisticsCollector:
         self, plan: Plan | None, plans: int, replans: int, notes: tuple[str, ...], waits: str = ""
     ) -> Summary:
         """What has been done so far."""
+        self._settle()
         now = self._engine.statistics()
         totals = self._totals
         return Summary(

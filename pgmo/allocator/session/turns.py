@@ -87,6 +87,9 @@ class Turns:
         Raises:
             SessionError: when the thread is inside of `iteration()` or a pause.
         """
+        me = threading.current_thread()
+        if me is self._owner and self._is_alone:
+            return self._counted()
         me = self._caller("end")
         if me in self._inside:
             raise SessionError(
@@ -102,6 +105,12 @@ class Turns:
         elif not self._takes_over(self._owner, me):
             return False
         return self._counted()
+
+    @property
+    def _is_alone(self) -> bool:
+        """Whether no other thread has ended an iteration lately, and none is delegated."""
+        others = self._calls or self._inside or self._beside
+        return not (others or self._pauses or self._delegated)
 
     @property
     def threads(self) -> int:
@@ -143,8 +152,7 @@ class Turns:
             self._beside.discard(me)
             self._update(me)
             self._whole = False  # it was delegated up to now
-        others = {token for token in self._of_all if self._pauses[token] is not me}
-        if others:
+        if others := {token for token in self._of_all if self._pauses[token] is not me}:
             self._apart = True
             self._serve_again(others)
             self._whole = False
@@ -177,7 +185,7 @@ class Turns:
     def _caller(self, what: str) -> threading.Thread:
         self._forget_ended()
         me = threading.current_thread()
-        if me in self._pauses.values():
+        if self._pauses and me in self._pauses.values():
             raise SessionError(
                 f"an iteration cannot {what} inside session.pause(); leave the pause before"
             )
@@ -188,6 +196,8 @@ class Turns:
         if self._owner is not None and not self._owner.is_alive():
             self._owner = None
             self._apart = False
+        if not self._delegated and not self._inside:
+            return
         for ended in [one for one in (*self._delegated, *self._inside) if not one.is_alive()]:
             self._inside.discard(ended)
             self._beside.discard(ended)

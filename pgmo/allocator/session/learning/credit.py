@@ -15,6 +15,11 @@ class LessonCredit:
     def __init__(self) -> None:
         self._left = float(tuning.MOST_LESSONS)
 
+    @property
+    def full(self) -> bool:
+        """Whether there is no more to earn."""
+        return self._left >= tuning.MOST_LESSONS
+
     def earn(self, good: bool) -> None:
         """An iteration has passed."""
         earned = tuning.LESSON_EARNED if good else tuning.LESSON_EARNED_ANYWAY

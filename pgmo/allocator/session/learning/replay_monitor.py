@@ -94,6 +94,16 @@ class ReplayMonitor:
         return self._orderly
 
     @property
+    def calm(self) -> bool:
+        """Whether one more iteration like the last one would change nothing of what is known here.
+
+        Such iterations need not be judged.
+        """
+        if self._watching or self._watched or not self._good or not self._rising:
+            return False
+        return not self._disorder and self._credit.full and False not in self._recent
+
+    @property
     def objection(self) -> str:
         """Why an arena does not pay, in plain words; "" as long as it does."""
         if self._recent.count(False) <= tuning.MOST_POOR:

@@ -283,3 +283,43 @@ def test_decorated_function_is_one_iteration_a_call(adapter):
     assert not adapter.installed
     with pytest.raises(SessionError, match="has been closed"):
         train_step()
+
+
+def test_iterations_that_come_again_are_counted_like_all_others(adapter):
+    """They are not looked at one by one: neither sums nor the history may tell."""
+    loop = Loop(adapter, LAYERS)
+    with open_session(adapter) as session:
+        run(loop, session, 400)
+        first, again = session.summary(), session.history
+        assert first.iterations == len(again) == 400
+        assert again[-1] == again[-100] == again[-50]
+        run(loop, session, 50)
+        loop.scale = 2
+        run(loop, session, 3)
+        loop.scale = 1
+        run(loop, session, 50)
+        summary, history = session.summary(), session.history
+        loop.finish()
+    assert summary.iterations == len(history) == 503
+    replayed = [one for one in history if one.phase is Phase.REPLAY]
+    assert summary.replayed == len(replayed)
+    for name in ("requests", "hits", "bytes_requested", "bytes_hit"):
+        assert getattr(summary, name) == sum(getattr(one, name) for one in replayed)
+    assert summary.run_bytes == sum(one.bytes_requested for one in history)
+    assert summary.run_bytes_hit == sum(one.bytes_hit for one in history)
+    assert summary.misses == {
+        reason: sum(one.misses[reason] for one in replayed) for reason in summary.misses
+    }
+    assert [one.requests for one in history[-50:]] == [again[-1].requests] * 50
+
+
+def test_one_that_differs_is_looked_at_after_any_number_of_the_same(adapter):
+    loop = Loop(adapter, LAYERS)
+    with open_session(adapter) as session:
+        run(loop, session, 400)
+        replans = session.summary().replans
+        loop.scale = 3
+        run(loop, session, 5)
+        assert session.summary().replans > replans
+        assert session.history[-1].hit_rate == 1
+        loop.finish()
