@@ -49,12 +49,15 @@ class Counts:
         self.late_from = iterations * 2 // 3
         self.ended = self.early = 0
         self.late: dict[str, int] = {}
+        self.mapping: list[int] = []  # requests so far that have mapped a page, at each end
 
-    def end(self) -> None:
+    def end(self, session: Any = None) -> None:
         """An iteration has ended."""
         from pgmo.rehearsal import control
 
         self.ended += 1
+        if session:
+            self.mapping.append(session.statistics.get("page_requests", 0))
         if self.ended == self.late_from:
             self.early = sum(control.driver_calls(reset=True).values())
         self.late = control.driver_calls()  # without what closing a session takes
@@ -111,7 +114,7 @@ class Ended:
         """The program's step function has returned."""
         if self.session:
             self.session.step()
-        self.counts.end()
+        self.counts.end(self.session)
 
 
 def open_session(wanted: bool) -> Any:
@@ -129,10 +132,16 @@ def about(session: Any, counts: Counts) -> dict[str, Any]:
     asked = sum(one.bytes_requested for one in late)
     return {
         "from_slots": sum(one.bytes_hit for one in late) / asked if asked else None,
+        "requests_that_map": per_iteration(counts.mapping[counts.late_from - 1 :]),
         "replans": session.summary().replans,
         "notes": list(session.summary().notes),
         "replayed": sum(one.phase.value == "replay" for one in session.history),
     }
+
+
+def per_iteration(readings: list[int]) -> float | None:
+    """What a counter has grown by between the first and the last of its readings."""
+    return (readings[-1] - readings[0]) / (len(readings) - 1) if len(readings) > 1 else None
 
 
 def prepare(job: LoopJob | ProgramJob) -> None:

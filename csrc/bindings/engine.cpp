@@ -88,6 +88,7 @@ py::typing::Dict<py::str, py::int_> read_statistics(Engine& engine) {
   out["page_unmaps"] = all.pages.unmaps;
   out["page_events"] = all.pages.events;
   out["page_waits"] = all.pages.waits;
+  out["page_requests"] = all.pages.requests_that_map;
   out["arenas"] = all.arenas;
   out["late_now"] = all.late_now;
   return out;
