@@ -20,9 +20,8 @@ Row = Mapping[str, Any]
 
 def peaks(rows: Iterable[Row]) -> str:
     """Efficiencies, one line a loop; of several seeds the worst of each figure."""
-    lines = [
-        ["loop", "live MiB", *HEADS.values(), "over expandable", "calls, pages", "calls, pgmo"]
-    ]
+    ends = ["over expandable", "calls, pages", "calls, pgmo", "requests that map"]
+    lines = [["loop", "live MiB", *HEADS.values(), *ends]]
     for loop, found in by_loop(rows).items():
         every = [row for of_one in found.values() for row in of_one]
         live = [row["live"] for row in every if "live" in row]
@@ -44,6 +43,7 @@ def peaks(rows: Iterable[Row]) -> str:
                     worst([{"calls": calls(row)} for row in some], "calls", max, ".0f")
                     for some in (found.get("pages", []), session)
                 ),
+                worst(session, "requests_that_map", max, ".0f"),
             ]
         )
     return markdown(lines)
