@@ -24,9 +24,9 @@ struct Tuning {
 
   // Above the highest occupancy seen, in thousandths, the pool takes idle pages before it asks for
   // more: some slack saves maps. With twenty thousandths a program maps half as many pages anew, or
-  // none, but needs more memory than expandable segments where these are at their best. A mixture of
-  // experts makes 24 calls in an iteration then instead of 394, for 1.5 % more memory; four requests
-  // wait for them in either case.
+  // none, but needs more memory than expandable segments where these are at their best. A mixture
+  // of experts makes 24 calls in an iteration then instead of 394, for 1.5 % more memory; four
+  // requests wait for them in either case.
   std::size_t slack = 5;
 
   // Of the bytes in a planned range's slots, what may be wasted at their ends while a program
