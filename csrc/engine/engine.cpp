@@ -68,7 +68,7 @@ void* Engine::allocate(std::size_t bytes, std::uint64_t stream) noexcept {
   if (outgrown.rows) [[unlikely]]
     placed = stretch(outgrown, key);
   if (placed.range != nullptr) {
-    if (!occupy(placed.address, size, *placed.range, placed.generation, placed.sparing)) {
+    if (!occupy(placed.address, size, *placed.range, placed.generation, placed.thrift)) {
       return nullptr;
     }
     const Guard guard(lock_);  // recorded once it is certain: a refused one is requested again
@@ -170,7 +170,7 @@ Engine::Placed Engine::place(RequestKey key, Offset offset) {
       placed.generation = segment->range->generation();
       if (!pages::PlannedRange::fully_mapped(placed.generation)) {
         placed.range = segment->range;
-        placed.sparing = frugal();
+        placed.thrift = thrift();
       }
     }
   }

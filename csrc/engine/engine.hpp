@@ -181,7 +181,7 @@ class Engine final : private pages::RangeOwner {
     std::uintptr_t address = 0;
     pages::PlannedRange* range = nullptr;  // where pages may be missing
     std::uint64_t generation = 0;
-    bool sparing = false;
+    pages::Thrift thrift = pages::Thrift::kNone;
   };
 
   // A request that is larger than its slot, of a plan that can be made larger.
@@ -200,9 +200,9 @@ class Engine final : private pages::RangeOwner {
   bool release_slot(std::uintptr_t address, Vacated& vacated) noexcept;
   void vacate(std::uintptr_t address, const Vacated& vacated) noexcept;
   bool occupy(std::uintptr_t address, Bytes bytes, pages::PlannedRange& range,
-              std::uint64_t generation, bool frugal) noexcept;
+              std::uint64_t generation, pages::Thrift thrift) noexcept;
   bool departs() const noexcept;
-  bool frugal() const noexcept;
+  pages::Thrift thrift() const noexcept;
   void judge_iteration() noexcept;
   template <typename Visit>
   void visit_slots(Visit&& visit);

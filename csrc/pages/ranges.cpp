@@ -46,20 +46,20 @@ PlannedRange* Space::reserve_range(Bytes bytes, Stream stream, RangeOwner& owner
 }
 
 bool Space::occupy(PlannedRange& range, Extent slot, std::uint64_t generation,
-                   bool frugal) noexcept {
+                   Thrift thrift) noexcept {
   try {
     {
       const std::lock_guard guard(pool_.state());
       if (range.generation() != generation || PlannedRange::fully_mapped(generation)) return true;
       const Places places = places_under(slot);
       const std::size_t more = unused(places, 0);
-      if (frugal && wasteful(range, slot, more)) return false;
+      if (thrift != Thrift::kNone && wasteful(range, slot, more)) return false;
       if (pool_.enter(places, range.stream())) {
         range.used_pages_ += more;
         range.used_bytes_ += slot.bytes;
         return true;
       }
-      if (frugal) return false;
+      if (thrift == Thrift::kCalls) return false;
     }
     return occupy_with_pages(range, slot, generation);
   } catch (const std::bad_alloc&) {

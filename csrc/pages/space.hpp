@@ -103,11 +103,9 @@ class Space final : private Uncounted {
   // A slot is about to be used, or no longer is. Generations are those that the owner read when it
   // took or freed the slot; nothing happens for one in which slots are not counted. `occupy` is
   // false when pages are missing and cannot be had: the slot may not be used, and is not counted.
-  // `users` are other streams that used the slot, one bit each. `frugal`: false, too, where the
-  // slot would need a call of the device, or more pages than it has bytes for, since its neighbours
-  // do not live.
+  // `users` are other streams that used the slot, one bit each. `thrift`: what it may not cost.
   bool occupy(PlannedRange& range, Extent slot, std::uint64_t generation,
-              bool frugal = false) noexcept;
+              Thrift thrift = Thrift::kNone) noexcept;
   void vacate(PlannedRange& range, Extent slot, std::uint64_t generation,
               std::uint64_t users = 0) noexcept;
 

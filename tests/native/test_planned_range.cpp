@@ -78,11 +78,11 @@ TEST(who_is_frugal_wastes_no_pages) {
   };
   CHECK(space.occupy(*range, range->where(), 1));
   space.vacate(*range, range->where(), 1);
-  CHECK(space.occupy(*range, apart(0), 1, /*frugal=*/true));  // a few may
-  CHECK(space.occupy(*range, apart(1), 1, /*frugal=*/true));
-  CHECK(!space.occupy(*range, apart(2), 1, /*frugal=*/true));
+  CHECK(space.occupy(*range, apart(0), 1, Thrift::kCalls));  // a few may
+  CHECK(space.occupy(*range, apart(1), 1, Thrift::kCalls));
+  CHECK(!space.occupy(*range, apart(2), 1, Thrift::kCalls));
   const Extent full{base + static_cast<Address>(f.pages(20)), f.pages(9)};
-  CHECK(space.occupy(*range, full, 1, /*frugal=*/true));
+  CHECK(space.occupy(*range, full, 1, Thrift::kCalls));
   CHECK(space.occupy(*range, apart(2), 1));
 }
 
@@ -92,11 +92,11 @@ TEST(who_is_frugal_makes_no_calls) {
   Owner owner;
   PlannedRange* range = space.reserve_range(f.pages(4), 0, owner);
   const Extent slot{range->where().address, f.pages(2)};
-  CHECK(!space.occupy(*range, slot, 1, /*frugal=*/true));
+  CHECK(!space.occupy(*range, slot, 1, Thrift::kCalls));
   CHECK_EQ(space.statistics().maps, 0u);
   CHECK(space.occupy(*range, slot, 1));
   space.vacate(*range, slot, 1);
-  CHECK(space.occupy(*range, slot, 1, /*frugal=*/true));
+  CHECK(space.occupy(*range, slot, 1, Thrift::kCalls));
 }
 
 int main(int argc, char** argv) {
