@@ -10,6 +10,7 @@ using pages::Address;
 using pages::Extent;
 using pages::PlannedRange;
 using pages::Space;
+using pages::Thrift;
 
 TEST(a_plan_asks_for_pages_where_slots_are_and_then_for_nothing) {
   PagesFixture f;
