@@ -45,7 +45,7 @@ LEFT_OUT = ("decoding", "rollouts", "trainer_callback")
 """By default: two take minutes in each run, and one is the same as another."""
 
 QUICK_LOOPS = ("graph_batches",)
-QUICK_RULES = ("slack", "far", "price")
+QUICK_RULES = ("stale", "far", "price")
 EVERYTHING = "everything on"
 
 

@@ -31,7 +31,6 @@ class Rule:
 RULES = {
     # csrc/pages/tuning.hpp
     "small_window": Rule("pages", "small blocks have a window of their own", {"small": 0}),
-    "slack": Rule("pages", "half a percent more pages before idle ones are taken", {"slack": 0}),
     "waste": Rule("pages", "slots that waste pages are refused after a departure", {"waste": 1}),
     "stale": Rule("pages", "mappings stay when their page is used elsewhere", {"most_stale": 0}),
     # csrc/engine/tuning.hpp

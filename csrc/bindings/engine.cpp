@@ -211,8 +211,6 @@ void bind_engine(py::module_& module) {
             engine.use_pages(*pages::space_of(reinterpret_cast<pgmo_space*>(space)));
           },
           py::arg("space"), "The pages that its arenas will be of.")
-      .def("spare_pages", &Engine::spare_pages, py::arg("on"),
-           "Whether idle pages are used before a single one is made.")
       .def(
           "reserve_arena",
           [](Engine& engine, std::uintptr_t space, Bytes bytes, std::uint32_t stream) {

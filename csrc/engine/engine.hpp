@@ -113,9 +113,6 @@ class Engine final : private pages::RangeOwner {
   // The pages that arenas and windows of the session are of, before any of them is reserved.
   void use_pages(pages::Space& space);
 
-  // Whether idle pages are used before a single one is made. Nothing happens where there are none.
-  void spare_pages(bool on) noexcept;
-
   // An arena of addresses alone, on a stream of these pages; to be given back by its own function,
   // also when it was never attached. Its base is null where no addresses can be had.
   pgmo_arena reserve_arena(pages::Space& space, Bytes bytes, pages::Stream stream);

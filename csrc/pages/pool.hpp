@@ -2,7 +2,7 @@
 //
 //     request    v4 v5 v6 v7                      on stream 1
 //                │  │  ┊  ┊
-//                #  #  ┊  └┄▶ created, while the pool holds less than the highest occupancy + 2 %,
+//                #  #  ┊  └┄▶ created, while the pool holds less than the highest occupancy,
 //                      ┊      or when nothing idles
 //                      └┄┄┄┄▶ taken: a free page, or one that idles elsewhere (it stays mapped
 //                      there)
@@ -21,7 +21,6 @@
 
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <deque>
 #include <mutex>
@@ -107,9 +106,6 @@ class Pool {
   // Pages are not created beyond it. Returns what is held beyond it now.
   Bytes limit(Bytes bytes) noexcept;
 
-  // Whether to go without Tuning::slack.
-  void spare(bool on) noexcept { slack_ = on ? 0 : tuning_.slack; }
-
  private:
   struct Need {
     Place* place;
@@ -170,7 +166,6 @@ class Pool {
   std::size_t occupied_ = 0;
   std::size_t highest_ = 0;  // of `occupied_`, ever
   std::size_t limit_ = ~std::size_t{0};
-  std::atomic<std::size_t> slack_{tuning_.slack};
   std::size_t held_ranges_ = 0;
   bool exact_ = true;  // no range is held
   Statistics numbers_;

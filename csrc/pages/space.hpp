@@ -130,10 +130,6 @@ class Space final : private Uncounted {
   // No more pages than that; what idles beyond it goes back.
   void limit(Bytes bytes) noexcept;
 
-  // Whether idle pages are taken as soon as the highest occupancy so far has been reached, and not
-  // only a little above it: more maps, and less memory.
-  void spare(bool on) noexcept { pool_.spare(on); }
-
   Statistics statistics() noexcept;
   void reset_peaks() noexcept;
   void reset_statistics() noexcept;  // peaks and calls of the device

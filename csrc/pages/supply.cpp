@@ -18,7 +18,7 @@ using Step = Place::Step;
 
 std::size_t Pool::target() const noexcept {
   const std::size_t most = exact_ ? std::max(highest_, occupied_) : highest_;
-  return most + (most * slack_ + 999) / 1000;
+  return most + (most * tuning_.slack + 999) / 1000;
 }
 
 // Whether `find_pages` would find so many without a wait, and no more would be occupied than ever

@@ -22,12 +22,10 @@ struct Tuning {
   // Addresses that a window reserves at a time, more than any card has.
   Bytes span = Bytes{256} << 30;
 
-  // Above the highest occupancy seen, in thousandths, the pool takes idle pages before it asks for
-  // more: some slack saves maps. With twenty thousandths a program maps half as many pages anew, or
-  // none, but needs more memory than expandable segments where these are at their best. A mixture
-  // of experts makes 24 calls in an iteration then instead of 394, for 1.5 % more memory; four
-  // requests wait for them in either case.
-  std::size_t slack = 5;
+  // How far above the highest occupancy so far, in thousandths, pages are created before idle ones
+  // are taken. Five save no requests that map on twenty loops, and cost what they say. Twenty save
+  // a third to a half of the calls, but hardly a request, for 1.5 % more memory.
+  std::size_t slack = 0;
 
   // Of the bytes in a planned range's slots, what may be wasted at their ends while a program
   // departs from its plan, as a divisor. The waste of windows is about as much.

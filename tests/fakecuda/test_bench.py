@@ -131,13 +131,13 @@ def test_rules_that_are_switched_off(tmp_path, monkeypatch):
     monkeypatch.setenv("PGMO_DEBUG", "1")  # the copy of pgmo compiles faster
     results, script = tmp_path / "results.json", "rules.py"
     rows = quick(script, results, "--copy", tmp_path / "copy")["rows"]
-    rules = ["everything on", "slack", "far", "price"]
+    rules = ["everything on", "stale", "far", "price"]
     assert [row["rule"] for row in rows] == rules * 2
     assert all(row["over_expandable"] > 0 for row in rows)
     assert rows[0]["over_usual"] == 1
     table = run(script, "--table", "-o", results)
     lines = [line for line in table.splitlines() if line.startswith("| `")]
-    assert [line.split("`")[1] for line in lines] == ["slack", "far", "price"]
+    assert [line.split("`")[1] for line in lines] == ["stale", "far", "price"]
 
 
 def test_the_worst_requests_that_a_search_finds(tmp_path):

@@ -17,7 +17,6 @@ inline pages::Tuning tuning_for(const FakeDevice& device) {
   tuning.page = device.page();
   tuning.small = device.page() / 2;
   tuning.span = device.page() * 4000;
-  tuning.slack = 0;
   return tuning;
 }
 

@@ -78,24 +78,6 @@ TEST(below_the_highest_occupancy_and_slack_pages_are_created) {
   CHECK_EQ(space.statistics().held, f.pages(13));
 }
 
-TEST(who_spares_pages_goes_without_slack) {
-  PagesFixture f;
-  f.tuning.slack = 500;
-  Space space(f.device, f.tuning);
-  space.spare(true);
-  const Address a = space.allocate(f.pages(4), 0);
-  const Address b = space.allocate(f.pages(4), 0);
-  space.deallocate(a, 0);
-  space.allocate(f.pages(5), 0);
-  CHECK_EQ(space.statistics().taken, 4u);
-  CHECK_EQ(space.statistics().held, f.pages(9));
-  space.spare(false);
-  space.deallocate(b, 0);
-  space.allocate(f.pages(5), 0);  // 10 occupied, up to 14 held
-  CHECK_EQ(space.statistics().taken, 4u);
-  CHECK_EQ(space.statistics().held, f.pages(14));
-}
-
 TEST(a_page_that_work_still_uses_is_lent_in_the_order_of_its_stream) {
   PagesFixture f(4);
   Space space(f.device, f.tuning);

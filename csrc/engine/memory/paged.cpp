@@ -32,10 +32,6 @@ void Engine::use_pages(pages::Space& space) {
   space_.store(&space);
 }
 
-void Engine::spare_pages(bool on) noexcept {
-  if (pages::Space* const space = space_.load()) space->spare(on);
-}
-
 pgmo_arena Engine::reserve_arena(pages::Space& space, Bytes bytes, pages::Stream stream) {
   struct Reserved {
     Engine* engine;

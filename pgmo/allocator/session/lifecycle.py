@@ -96,7 +96,6 @@ class Lifecycle:
             if plan.opening is not None and self._first.begin(plan.opening, self._given()):
                 return
             self.state.phase = Phase.VERIFY
-        self._engine.spare_pages(True)  # what is mapped before there is a plan comes only once
         self._began_recording = given is None
         self._start_recording()
 
@@ -107,7 +106,6 @@ class Lifecycle:
         if here and self._monitor.unsaved and self._still(Phase.REPLAY):
             self._installer.save()
         self._plans.clear()
-        self._engine.spare_pages(False)
         self.state.phase = Phase.CLOSED
 
     def end_iteration(self, complete: bool) -> None:
@@ -292,8 +290,6 @@ class Lifecycle:
         if self._waiting.gives_way(statistics):
             return
         good = monitor.judge(statistics, bool(grown))
-        if not good:
-            self._engine.spare_pages(False)  # some slack saves maps where iterations differ
         if monitor.objection:
             self._installer.give_up(monitor.objection)
             return
@@ -396,8 +392,6 @@ class Lifecycle:
                 plans, shown = merge(plans, one, reference, planning, family, in_gap, shorter)
         plans, shown = self._installer.within_limit(plans, shown)
         again, self._early = bool(self._recorded_plans), None
-        if not same:
-            self._engine.spare_pages(False)
         if not same and not again and self._waiting.begins(plans, shown):
             return
         if self._install(plans, shown):
