@@ -129,15 +129,18 @@ class FakeDevice final : public pages::Device {
   // One piece of work of a stream. False: none, or it has to wait.
   bool step(Stream stream) {
     const std::lock_guard guard(mutex_);
-    std::deque<Work>& line = streams_[stream];
-    if (line.empty()) return false;
-    const Work work = line.front();
-    if (work.kind == Work::kWait && events_.pending(work.value)) return false;
-    line.pop_front();
-    if (work.kind == Work::kRecord) events_.complete(work.value);
-    if (work.kind == Work::kFill) touch<Work::kFill>(work);
-    if (work.kind == Work::kCheck) touch<Work::kCheck>(work);
-    return true;
+    return proceed(stream);
+  }
+
+  // So many steps of the streams that `choose` names, one after the other.
+  static constexpr Stream kNoStream = pages::kMostStreams;
+  template <typename Choose>
+  void run(std::int64_t steps, Choose&& choose) {
+    const std::lock_guard guard(mutex_);
+    for (; steps > 0; --steps) {
+      const Stream stream = choose();
+      if (stream != kNoStream) proceed(stream);
+    }
   }
 
   void synchronize() {
@@ -206,6 +209,18 @@ class FakeDevice final : public pages::Device {
     state_ ^= state_ >> 7;
     state_ ^= state_ << 17;
     return fail_one_in != 0 && state_ % fail_one_in == 0;
+  }
+
+  bool proceed(Stream stream) {
+    std::deque<Work>& line = streams_[stream];
+    if (line.empty()) return false;
+    const Work work = line.front();
+    if (work.kind == Work::kWait && events_.pending(work.value)) return false;
+    line.pop_front();
+    if (work.kind == Work::kRecord) events_.complete(work.value);
+    if (work.kind == Work::kFill) touch<Work::kFill>(work);
+    if (work.kind == Work::kCheck) touch<Work::kCheck>(work);
+    return true;
   }
 
   void give(Stream stream, const Work& work) {

@@ -1,7 +1,7 @@
 // The memory of a device whose addresses are translated in software.
 //
-//     addresses   ░░░░░░░░  ░░░░░░░░░░░░     reserved from the system and never accessible there: who
-//                   │  │       │             reads or writes them otherwise than through here faults
+//     addresses   ░░░░░░░░  ░░░░░░░░░░░░     reserved, and never accessible: who reads or writes
+//                   │  │       │             there otherwise than through this faults
 //     table       [ 3  7 ]   [ 7 ]           a page each; two entries with one page are aliases
 //     card        # # # # # # #              real words
 //
@@ -41,8 +41,8 @@ class FakeMemory {
 
   explicit FakeMemory(std::size_t card_pages)
       : words_(std::make_unique_for_overwrite<Word[]>(card_pages * kWords)), frames_(card_pages) {
-    void* const base = mmap(nullptr, kAddresses, PROT_NONE,
-                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* const base =
+        mmap(nullptr, kAddresses, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     require(base != MAP_FAILED && card_pages <= kFrames, "the test has no addresses");
     base_ = reinterpret_cast<Address>(base);
     for (std::size_t at = card_pages; at > 0; --at) unused_.push_back(at - 1);
@@ -73,7 +73,7 @@ class FakeMemory {
     unused_.push_back(frame_of(page));
   }
 
-  // Where the page of a handle lies on the card; no two that are there at once lie at the same place.
+  // Where a page lies on the card; no two lie at the same place at once.
   static std::size_t frame_of(Handle page) { return page % kFrames; }
   bool exists(Handle page) const {
     return frame_of(page) < frames_.size() && page != 0 && frames_[frame_of(page)].handle == page;
@@ -102,7 +102,7 @@ class FakeMemory {
   // Returns how many mappings of the page there are, then.
   int map(Address address, Handle page) {
     Entry& here = entry(address);
-    here.frame = static_cast<std::uint32_t>(frame_of(page));
+    here.frame = static_cast<std::uint32_t>(frame_of(page)) & (kFrames - 1);
     here.mapped = true;
     return ++frames_[frame_of(page)].mappings;
   }
@@ -167,11 +167,11 @@ class FakeMemory {
 
  private:
   struct Entry {
-    std::uint32_t frame = 0;
+    std::uint32_t frame : 29 = 0;
+    std::uint32_t reserved : 1 = false;
+    std::uint32_t mapped : 1 = false;
+    std::uint32_t granted : 1 = false;
     std::uint32_t pending = 0;  // pieces of work that are still to use it
-    bool reserved = false;
-    bool mapped = false;
-    bool granted = false;
   };
   struct Frame {
     Handle handle = 0;  // 0: there is no page
@@ -179,7 +179,7 @@ class FakeMemory {
   };
 
   static constexpr std::size_t kWords = kPage / sizeof(Word);
-  static constexpr std::size_t kFrames = std::size_t{1} << 20;
+  static constexpr std::uint32_t kFrames = 1u << 20;
   static constexpr std::size_t kAddresses = std::size_t{1} << 36;
 
   bool is_known(Address address) const {

@@ -1,7 +1,8 @@
 // Knows which bytes of which page each living block has, and believes nothing that the pages say.
 //
 //     blocks    [──── a ────]     [─ b ─]        at different addresses
-//     page 7    xxxx.xxxxxxxx.....               must not be the same bytes, and stay where they are
+//     page 7    xxxx.xxxxxxxx.....               must not be the same bytes, and stay where they
+//     are
 //
 // A page is one word, with a bit for each 64 bytes: blocks begin and end at multiples of these.
 
@@ -93,7 +94,7 @@ class PhysicalOracle {
 
   FakeDevice& device_;
   std::mutex mutex_;
-  std::vector<Address> addresses_;    // by their number in the device's table
+  std::vector<Address> addresses_;   // by their number in the device's table
   std::vector<std::uint64_t> used_;  // by the place of a page on the card
   Bytes occupied_ = 0;               // pages
   Bytes live_ = 0;
