@@ -81,11 +81,12 @@ class FakeMemory {
 
   // --- addresses ---------------------------------------------------------------------------------
 
-  // 0: there are none left. A page is left out behind them.
+  // 0: more than there are. A page is left out before them.
   Address reserve(Bytes bytes) {
     const std::size_t count = static_cast<std::size_t>(bytes) / kPage;
     const std::size_t first = table_.size() + 1;
-    if (first + count > kAddresses / kPage) return 0;
+    if (count > kAddresses / kPage) return 0;
+    require(first + count <= kAddresses / kPage, "the test has no addresses left");
     table_.resize(first);
     table_.resize(first + count, Entry{.reserved = true});
     return base_ + first * kPage;

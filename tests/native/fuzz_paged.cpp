@@ -308,7 +308,7 @@ int attack(std::uint64_t seed, std::uint64_t events) {
 }  // namespace pgmo::test
 
 int main(int argc, char** argv) {
-  const auto [seed, events] = pgmo::test::read_arguments(argc, argv, 2'000'000);
+  const auto [seed, events] = pgmo::test::read_arguments(argc, argv, 10'000'000);
   pgmo::test::notice_faults();
   return pgmo::test::attack(seed, events);
 }

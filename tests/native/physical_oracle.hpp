@@ -1,8 +1,7 @@
 // Knows which bytes of which page each living block has, and believes nothing that the pages say.
 //
 //     blocks    [──── a ────]     [─ b ─]        at different addresses
-//     page 7    xxxx.xxxxxxxx.....               must not be the same bytes, and stay where they
-//     are
+//     page 7    xxxx.xxxxxxxx.....               must not be the same bytes, and must stay there
 //
 // A page is one word, with a bit for each 64 bytes: blocks begin and end at multiples of these.
 
