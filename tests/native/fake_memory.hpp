@@ -181,7 +181,7 @@ class FakeMemory {
 
   static constexpr std::size_t kWords = kPage / sizeof(Word);
   static constexpr std::uint32_t kFrames = 1u << 20;
-  static constexpr std::size_t kAddresses = std::size_t{1} << 36;
+  static constexpr std::size_t kAddresses = std::size_t{1} << 34;
 
   bool is_known(Address address) const {
     return address >= base_ && (address - base_) / kPage < table_.size();
