@@ -237,7 +237,7 @@ class Episode {
 class Crowd {
  public:
   Crowd(std::uint64_t seed, std::uint64_t events, PagedSeen& seen)
-      : random_(seed), seen_(seen), events_(events), ground_(random_, 900) {
+      : random_(seed), seed_(seed), seen_(seen), events_(events), ground_(random_, 900) {
     plans_ = plans_for(random_, ground_.device().page(), 2);
     ground_.attach(plans_.all, plans_.layout, seen_);
   }
@@ -256,7 +256,7 @@ class Crowd {
   static constexpr std::uint64_t kThreads = 3;
 
   void work(std::uint64_t number) {
-    Random random(number * 7919 + 1);
+    Random random(seed_ * kThreads + number);
     std::vector<PagedBlock> living;
     const auto page = ground_.device().page();
     for (std::uint64_t event = 0; event < events_ / kThreads; ++event) {
@@ -276,9 +276,8 @@ class Crowd {
       if (number == 0 && random.chance(0.05)) ground_.engine().end_iteration();
       if (number == 0 && random.chance(0.001)) replan();
       if (random.chance(0.01)) ground_.space().give_back(random.between(1, 30) * page);
-      for (int steps = 0; steps < 3; ++steps) {
-        ground_.device().step(static_cast<Stream>(random.between(0, kPagedStreams - 1)));
-      }
+      ground_.device().run(
+          3, [&] { return static_cast<Stream>(random.between(0, kPagedStreams - 1)); });
     }
     for (const PagedBlock& one : living) ground_.free(one);
   }
@@ -286,6 +285,7 @@ class Crowd {
   void replan() { ground_.attach(plans_.all, plans_.layout, seen_); }
 
   Random random_;
+  std::uint64_t seed_;
   PagedSeen& seen_;
   std::uint64_t events_;
   PagedGround ground_;
@@ -297,7 +297,8 @@ int attack(std::uint64_t seed, std::uint64_t events) {
   for_each_episode(seed, events, [&](std::uint64_t episode, std::uint64_t most_events) {
     Episode(episode, most_events, seen).run();
   });
-  for (std::uint64_t round = 0; round < 4; ++round) Crowd(seed + round, events / 10, seen).run();
+  for_each_crowd(seed, events,
+                 [&](std::uint64_t crowd, std::uint64_t all) { Crowd(crowd, all, seen).run(); });
   if (events >= 100'000) seen.require_all();
   seen.print(seed, events);
   return 0;
@@ -307,7 +308,7 @@ int attack(std::uint64_t seed, std::uint64_t events) {
 }  // namespace pgmo::test
 
 int main(int argc, char** argv) {
-  const auto [seed, events] = pgmo::test::read_arguments(argc, argv, 2'000'000);
+  const auto [seed, events] = pgmo::test::read_arguments(argc, argv, 10'000'000);
   pgmo::test::notice_faults();
   return pgmo::test::attack(seed, events);
 }

@@ -310,6 +310,7 @@ class Crowd {
  public:
   Crowd(std::uint64_t seed, std::uint64_t events)
       : random_(seed),
+        seed_(seed),
         events_(events),
         device_(600),
         tuning_(any_tuning(random_, device_)),
@@ -334,7 +335,7 @@ class Crowd {
 
   // Two threads share a stream; all share the plan, which is ordered by its stream alone.
   void work(std::uint64_t number) {
-    Random random(number * 7919 + 1);
+    Random random(seed_ * kThreads + number);
     const auto stream = static_cast<Stream>(number / 2);
     std::vector<std::pair<Held, bool>> living;
     for (std::uint64_t event = 0; event < events_ / kThreads; ++event) {
@@ -358,8 +359,7 @@ class Crowd {
       }
       if (random.chance(0.02)) plan_.settle();
       if (random.chance(0.01)) space_.give_back(random.between(1, 30) * tuning_.page);
-      for (int steps = 0; steps < 3; ++steps)
-        device_.step(static_cast<Stream>(random.between(0, 1)));
+      device_.run(3, [&] { return static_cast<Stream>(random.between(0, 1)); });
     }
     for (const auto& one : living) free(one);
   }
@@ -376,6 +376,7 @@ class Crowd {
   }
 
   Random random_;
+  std::uint64_t seed_;
   std::uint64_t events_;
   FakeDevice device_;
   pages::Tuning tuning_;
@@ -389,7 +390,8 @@ int attack(std::uint64_t seed, std::uint64_t events) {
   for_each_episode(seed, events, [&](std::uint64_t episode, std::uint64_t most_events) {
     Episode(episode, most_events, seen).run();
   });
-  for (std::uint64_t round = 0; round < 4; ++round) Crowd(seed + round, events / 10).run();
+  for_each_crowd(seed, events,
+                 [](std::uint64_t crowd, std::uint64_t all) { Crowd(crowd, all).run(); });
   if (events >= 100'000) seen.require_all();
   seen.print(seed, events);
   return 0;
@@ -399,7 +401,7 @@ int attack(std::uint64_t seed, std::uint64_t events) {
 }  // namespace pgmo::test
 
 int main(int argc, char** argv) {
-  const auto [seed, events] = pgmo::test::read_arguments(argc, argv, 1'000'000);
+  const auto [seed, events] = pgmo::test::read_arguments(argc, argv, 10'000'000);
   pgmo::test::notice_faults();
   return pgmo::test::attack(seed, events);
 }

@@ -2,6 +2,8 @@
 #
 #   make native-test     build with -O2 and run everything, the attacks in full length included
 #   make sanitize        the same under AddressSanitizer + UBSan and under ThreadSanitizer
+#   make -j4 native-attack ATTACK_SEEDS="1 2 3 4" ATTACK_EVENTS=1000000000
+#                        the attacks on pages, a process for each seed
 #
 # Works from the top-level Makefile, and alone: make -f tests/native/native.mk native-test
 
@@ -91,6 +93,18 @@ native-test: native-release  ## the engine: every native test, the attacks in fu
 	@echo "== fuzz_replay with PGMO_CHECK=1"; \
 	  PGMO_CHECK=1 $(NATIVE_OUT)/release/fuzz_replay --seed 2 --events 2000000
 	@$(MAKE) --no-print-directory -f $(firstword $(MAKEFILE_LIST)) native-mutants
+
+ATTACKS ?= fuzz_pages fuzz_paged
+ATTACK_SEEDS ?= 1 2
+ATTACK_EVENTS ?= 100000000
+ATTACK_KIND ?= release
+
+.PHONY: native-attack $(ATTACK_SEEDS:%=native-attack-%)
+native-attack: $(ATTACK_SEEDS:%=native-attack-%)  ## the attacks on pages, as long as you like
+$(ATTACK_SEEDS:%=native-attack-%): native-attack-%: $(ATTACKS:%=$(NATIVE_OUT)/$(ATTACK_KIND)/%)
+	@for attack in $(ATTACKS); do \
+	  echo "== $$attack --seed $*"; \
+	  $(NATIVE_OUT)/$(ATTACK_KIND)/$$attack --seed $* --events $(ATTACK_EVENTS) || exit 1; done
 
 # fuzz_replay and test_engine replace operator new, which is fine with both sanitizers.
 .PHONY: sanitize

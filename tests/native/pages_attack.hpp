@@ -37,10 +37,12 @@ class RandomStreams {
 
   // After each event.
   void work() {
-    for (std::int64_t steps = 0; steps < speed_; ++steps) {
-      const pages::Stream stream = any();
-      if (static_cast<std::int64_t>(stream) != held_) device_.step(stream);
-    }
+    std::int64_t choices = random_.between(0, std::int64_t{1} << 60);  // ten bits each
+    device_.run(speed_, [&] {
+      const auto stream = static_cast<pages::Stream>(choices % 1024 % count_);
+      choices /= 1024;
+      return static_cast<std::int64_t>(stream) == held_ ? FakeDevice::kNoStream : stream;
+    });
     if (whereabouts.event % 64 == 0) {  // no program is far behind for ever
       for (pages::Stream stream = 0; stream < count_; ++stream) {
         if (device_.queued(stream) > 400) device_.synchronize();
@@ -52,7 +54,7 @@ class RandomStreams {
   Random& random_;
   FakeDevice& device_;
   pages::Stream count_;
-  std::int64_t speed_;
+  std::int64_t speed_;  // pieces of work for each event
   std::int64_t held_ = -1;
 };
 
@@ -74,6 +76,17 @@ void for_each_episode(std::uint64_t seed, std::uint64_t events, Run&& run) {
     run(seed * 1'000'003 + whereabouts.episode, most);
     done += most;
   }
+}
+
+// Calls `run` with the seed and the events of each of several crowds, which have four tenths of the
+// episodes' events in all: some more crowds rather than longer ones, since each differs.
+template <typename Run>
+void for_each_crowd(std::uint64_t seed, std::uint64_t events, Run&& run) {
+  constexpr std::uint64_t kMostEvents = 100'000;
+  const std::uint64_t all = events / 10 * 4;
+  const std::uint64_t crowds = std::max<std::uint64_t>(4, (all + kMostEvents - 1) / kMostEvents);
+  for (std::uint64_t crowd = 0; crowd < crowds; ++crowd)
+    run(seed * 1'000'003 + crowd, all / crowds);
 }
 
 // Memory that is used and not there is a violation like others.

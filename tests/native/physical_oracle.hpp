@@ -1,14 +1,14 @@
 // Knows which bytes of which page each living block has, and believes nothing that the pages say.
 //
 //     blocks    [──── a ────]     [─ b ─]        at different addresses
-//     page 7      [─ a ─]           [─ b ─]      must not be the same bytes, and stay where they
-//     are
+//     page 7    xxxx.xxxxxxxx.....               must not be the same bytes, and must stay there
+//
+// A page is one word, with a bit for each 64 bytes: blocks begin and end at multiples of these.
 
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
-#include <map>
 #include <mutex>
 #include <vector>
 
@@ -22,38 +22,42 @@ class PhysicalOracle {
   explicit PhysicalOracle(FakeDevice& device) : device_(device) {}
 
   void lives(pages::Extent block) {
+    require_whole_units(block);
     const std::lock_guard guard(mutex_);
-    const std::vector<Piece> pieces = pieces_of(block);
-    for (const Piece& piece : pieces) {
-      auto& page = pages_[piece.page];
-      const auto after = page.lower_bound(piece.begin);
-      require(after == page.end() || after->first >= piece.end, "two living blocks share memory");
-      require(after == page.begin() || std::prev(after)->second <= piece.begin,
-              "two living blocks share memory");
-      page.emplace(piece.begin, piece.end);
-    }
-    require(blocks_.emplace(block.address, pieces).second, "two living blocks share an address");
+    device_.for_each_piece(block, [&](const Piece& piece, pages::Handle page) {
+      require(page != 0, "a block lives where no page is");
+      Address& here = at(addresses_, piece.number);
+      if (here.blocks == 0) here.page = page;
+      require(here.page == page, "the pages of a living block have changed");
+      ++here.blocks;
+      std::uint64_t& used = at(used_, FakeMemory::frame_of(page));
+      require((used & bits(piece)) == 0, "two living blocks share memory");
+      occupied_ += used == 0;
+      used |= bits(piece);
+    });
     live_ += block.bytes;
   }
 
   void dies(pages::Extent block) {
+    require_whole_units(block);
     const std::lock_guard guard(mutex_);
-    const auto known = blocks_.find(block.address);
-    require(known != blocks_.end(), "a block dies that was not alive");
-    require(pieces_of(block) == known->second, "the pages of a living block have changed");
-    for (const Piece& piece : known->second) {
-      auto page = pages_.find(piece.page);
-      page->second.erase(piece.begin);
-      if (page->second.empty()) pages_.erase(page);
-    }
-    blocks_.erase(known);
+    device_.for_each_piece(block, [&](const Piece& piece, pages::Handle page) {
+      Address& here = at(addresses_, piece.number);
+      require(here.blocks > 0, "a block dies that was not alive");
+      require(here.page == page, "the pages of a living block have changed");
+      --here.blocks;
+      std::uint64_t& used = at(used_, FakeMemory::frame_of(page));
+      require((used & bits(piece)) == bits(piece), "a block dies that was not alive");
+      used &= ~bits(piece);
+      occupied_ -= used == 0;
+    });
     live_ -= block.bytes;
   }
 
   // Of whole pages.
   Bytes occupied() {
     const std::lock_guard guard(mutex_);
-    return static_cast<Bytes>(pages_.size()) * device_.page();
+    return occupied_ * FakeDevice::page();
   }
   Bytes live() {
     const std::lock_guard guard(mutex_);
@@ -61,31 +65,37 @@ class PhysicalOracle {
   }
 
  private:
-  struct Piece {
-    pages::Handle page;
-    std::uint64_t begin;
-    std::uint64_t end;
-    bool operator==(const Piece&) const = default;
+  using Piece = FakeMemory::Piece;
+
+  // Of a page's size: what lay behind it when the first of the blocks began to live there.
+  struct Address {
+    pages::Handle page = 0;
+    std::uint32_t blocks = 0;
   };
 
-  std::vector<Piece> pieces_of(pages::Extent block) {
-    std::vector<Piece> pieces;
-    const auto page = static_cast<std::uint64_t>(device_.page());
-    const std::uint64_t end = block.address + static_cast<std::uint64_t>(block.bytes);
-    for (std::uint64_t at = block.address; at < end;) {
-      const std::uint64_t until = std::min(end, (at / page + 1) * page);
-      const pages::Handle handle = device_.page_at(at);
-      require(handle != 0, "a block lives where no page is");
-      pieces.push_back({handle, at % page, at % page + (until - at)});
-      at = until;
-    }
-    return pieces;
+  static constexpr std::size_t kUnit = FakeMemory::kPage / 64;
+
+  static void require_whole_units(pages::Extent block) {
+    require(block.address % kUnit == 0 && static_cast<std::size_t>(block.bytes) % kUnit == 0,
+            "a block does not lie at a multiple of 64 bytes");
+  }
+
+  static std::uint64_t bits(const Piece& piece) {
+    const std::size_t count = (piece.end - piece.begin) / kUnit;
+    return ~std::uint64_t{0} >> (64 - count) << piece.begin / kUnit;
+  }
+
+  template <typename T>
+  static T& at(std::vector<T>& all, std::size_t number) {
+    if (number >= all.size()) all.resize(number + number / 2 + 64);
+    return all[number];
   }
 
   FakeDevice& device_;
   std::mutex mutex_;
-  std::map<pages::Handle, std::map<std::uint64_t, std::uint64_t>> pages_;
-  std::map<pages::Address, std::vector<Piece>> blocks_;
+  std::vector<Address> addresses_;   // by their number in the device's table
+  std::vector<std::uint64_t> used_;  // by the place of a page on the card
+  Bytes occupied_ = 0;               // pages
   Bytes live_ = 0;
 };
 
