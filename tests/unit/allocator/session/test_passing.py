@@ -123,8 +123,22 @@ def test_a_change_is_noticed_at_once_after_any_number_of_iterations(
             adapter.free(block)
 
 
+def known(session):
+    """What later decisions depend on, once what has passed was made up for."""
+    lifecycle = session._known.lifecycle
+    lifecycle._catch_up()
+    monitor, installer = lifecycle._monitor, lifecycle._installer
+    return (
+        *(lifecycle._poor, lifecycle._waiting.costs.excess, dict(installer._followed)),
+        *(monitor._good, monitor._requested, monitor._rising, list(monitor._recent)),
+        *(monitor._credit._left, monitor._disorder, monitor._orderly, monitor.unsaved),
+        dict(installer.seen._most),
+    )
+
+
 def random_program(seed, adapter, session):
     """Lengths and structures that repeat, return, grow, vary and differ for once."""
+    all_known = []
 
     def keep(blocks):
         blocks.append(adapter.request(777))
@@ -155,7 +169,9 @@ def random_program(seed, adapter, session):
             if chance.random() < 0.05:
                 _ = session.history_end, session.counted()
         loop.layers = list(LAYERS)
-    told = session.history, session.summary(), session.counted(), session.plan.arena
+        if session.phase is Phase.REPLAY:
+            all_known.append(known(session))
+    told = session.history, session.summary(), session.plan.arena, all_known
     loop.finish()
     return told
 
