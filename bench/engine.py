@@ -11,7 +11,9 @@ the row `empty`. The rows `paged` and `window` are those of a device with pages,
 nothing here: slots whose pages are there, and requests that no plan knows.
 
 With torch installed, also one pair of 4 KiB through the PyTorch CPU adapter against torch's own CPU
-allocator, in turns, and what `session.step()` costs at the end of such an iteration.
+allocator, in turns, and what `session.step()` costs at the end of iterations of 1,000 to 100,000
+blocks: soon after a plan serves, much later, and where lengths vary, beside sessions that are made
+to look at each iteration.
 """
 
 import argparse
@@ -37,14 +39,22 @@ PAIRS, QUICK_PAIRS = 1_000_000, 10_000
 LARGE = ((1_000, 64 << 20), (100, 1 << 30))
 """Blocks, and the bytes of each: fewer where all together would be more than a card has."""
 TORCH_BYTES = 4096
-STEP_BLOCKS = 1_000
-STEP_PLANNED, STEP_SETTLED = 30, 300
-"""Iterations after which a plan serves, and after which it is no longer watched."""
+STEP_BLOCKS = (1_000, 10_000, 100_000)
+STEP_EARLY, STEP_VARIED = slice(8, 28), slice(60, 100)
+"""Iterations soon after a plan serves, and when all lengths are known."""
+STEP_LATE = 300
+"""Iterations after which a plan is no longer watched."""
+STEP_LENGTHS = (1.0, 61 / 64, 57 / 64)
+"""At none of which one of the sizes is another one at another length."""
+MOST_VARIED = 10_000
+"""Blocks."""
 
 MOST_NANOSECONDS = 60.0
 MOST_RECORDING_NANOSECONDS = 100.0
 MOST_GROWTH = 1.5
 MOST_FOR_PAGES = 1.1
+MOST_STEP_US, MOST_LARGE_STEP_US = 22.0, 30.0
+MOST_OVER_LOOKED_AT = 0.15
 
 Key = tuple[str, int, int]
 """What, how many blocks, and the bytes of each; 0: those of a network."""
@@ -182,46 +192,85 @@ def measure_torch(repetitions: int) -> dict[str, Any]:
     }
 
 
-def measure_step(repetitions: int) -> dict[str, Any]:
-    """`session.step()` at the end of an iteration of 1,000 blocks that is served from its plan.
+def measure_step(blocks: Sequence[int], repetitions: int) -> dict[str, Any]:
+    """`session.step()` at the end of an iteration that is served from its plan, by blocks.
 
-    While a new plan is watched, and once iterations are the same over and over.
+    Early and late in a loop whose iterations are all alike, and where lengths vary within a plan;
+    beside the same sessions made to look at each iteration.
     """
     try:
-        import torch
+        import torch  # noqa: F401
 
-        import pgmo
+        from pgmo.allocator.session.learning.replay_monitor import ReplayMonitor
     except ImportError as error:
         return {"skipped": str(error)}
+    passing = ReplayMonitor.may_pass
+    looking = property(lambda _: 0)
+    rows = []
+    for count in blocks:
+        late = STEP_LATE + 10 * repetitions
+        alike, whole = run_steps(count, late, (1.0,))
+        row: dict[str, Any] = {
+            "blocks": count,
+            "iteration_us": microseconds(whole[STEP_EARLY]),
+            "early_us": microseconds(alike[STEP_EARLY]),
+            "late_us": microseconds(alike[STEP_LATE:]),
+        }
+        if count <= MOST_VARIED:  # planning takes longest
+            varied, _ = run_steps(count, STEP_VARIED.stop, STEP_LENGTHS)
+            row["varied_us"] = microseconds(varied[STEP_VARIED])
+        try:
+            ReplayMonitor.may_pass = looking  # type: ignore[assignment]
+            peer, _ = run_steps(count, STEP_EARLY.stop, (1.0,))
+        finally:
+            ReplayMonitor.may_pass = passing  # type: ignore[method-assign]
+        row["looked_at_us"] = microseconds(peer[STEP_EARLY])
+        row["over_looked_at"] = round(row["early_us"] / row["looked_at_us"], 3)
+        row["share_of_iteration"] = round(row["early_us"] / row["iteration_us"], 5)
+        rows.append(row)
+    worst = {
+        name: max(row[name] for row in rows if name in row)
+        for name in ("early_us", "late_us", "varied_us", "over_looked_at")
+    }
+    return {
+        "rows": rows,
+        "fewest_blocks_us": claim(rows[0]["early_us"], MOST_STEP_US),
+        "early_us": claim(worst["early_us"], MOST_LARGE_STEP_US),
+        "late_us": claim(worst["late_us"], MOST_LARGE_STEP_US),
+        "varied_us": claim(worst["varied_us"], MOST_LARGE_STEP_US),
+        "over_looked_at": claim(worst["over_looked_at"], MOST_OVER_LOOKED_AT),
+    }
+
+
+def run_steps(
+    count: int, iterations: int, lengths: Sequence[float]
+) -> tuple[list[float], list[float]]:
+    """Seconds of each step, and of the iteration before it, whose length is the next of these."""
+    import torch
+
+    import pgmo
+
     blocks = [torch.empty(0)] * 16
-
-    def iterate() -> None:
-        empty, elements = torch.empty, TORCH_BYTES // 4
-        for at in range(STEP_BLOCKS):
-            blocks[at % len(blocks)] = empty(elements * (1 + at % 7))
-        blocks[:] = [torch.empty(0)] * len(blocks)
-
-    iterations, steps = [], []
+    steps, whole = [], []
     with pgmo.optimize(device="cpu") as session:
-        for _ in range(STEP_SETTLED + 30 * repetitions):
+        for turn in range(iterations):
+            length = lengths[turn % len(lengths)]
+            empty, elements = torch.empty, int(TORCH_BYTES // 4 * length)
             begin = time.thread_time()
-            iterate()
+            for at in range(count):
+                blocks[at % len(blocks)] = empty(elements * (1 + at % 7))
+            blocks[:] = [torch.empty(0)] * len(blocks)
             middle = time.thread_time()
             session.step()
-            end = time.thread_time()
-            iterations.append(middle - begin)
-            steps.append(end - middle)
-        rate = session.history[-1].hit_rate
-    whole, step = Seconds.of(iterations[STEP_SETTLED:]), Seconds.of(steps[STEP_SETTLED:])
-    watched = Seconds.of(steps[STEP_PLANNED : STEP_SETTLED - 50])
-    return {
-        "blocks": STEP_BLOCKS,
-        "hit_rate": rate,
-        "step_us": round(1e6 * step.median, 1),
-        "watched_step_us": round(1e6 * watched.median, 1),
-        "iteration_us": round(1e6 * whole.median, 1),
-        "share": round(step.median / whole.median, 4),
-    }
+            steps.append(time.thread_time() - middle)
+            whole.append(middle - begin)
+        if session.history[-1].hit_rate != 1:
+            raise RuntimeError("the last iteration was not served from its plan")
+    return steps, whole
+
+
+def microseconds(seconds: Sequence[float]) -> float:
+    return round(1e6 * Seconds.of(list(seconds)).median, 1)
 
 
 def main() -> int:
@@ -253,7 +302,7 @@ def main() -> int:
     }
     if not arguments.no_torch:
         result["through_torch"] = measure_torch(repetitions)
-        result["session_step"] = measure_step(repetitions)
+        result["session_step"] = measure_step(counts if quick else STEP_BLOCKS, repetitions)
     for row in result["pairs"]:
         each = f" of {row['bytes'] >> 20:,} MiB" if row["bytes"] else ""
         blocks = f"{row['blocks']:,} blocks{each}"
@@ -262,7 +311,9 @@ def main() -> int:
         print(f"{name}: {figures}")
     if "through_torch" in result:
         print(f"through torch: {result['through_torch']}")
-        print(f"session.step(): {result['session_step']}")
+        for name, figures in result["session_step"].items():
+            for row in figures if name == "rows" else [figures]:
+                print(f"session.step(), {name}: {row}")
     write_result("engine", result, arguments.output, quick=quick)
     return 0
 

@@ -45,6 +45,14 @@ std::vector<PlannedRequest> read_requests(const Column<Bytes>& bytes,
   return requests;
 }
 
+// Of `Counted`, as in `read_statistics`.
+constexpr std::array<const char*, std::tuple_size_v<Counted>> kCountedNames{
+    "requests",         "hits",         "persistent",    "unknown",         "too_large",
+    "occupied",         "late",         "no_arena",      "requested_bytes", "hit_bytes",
+    "persistent_bytes", "skipped",      "jumps",         "late_blocks",     "takeovers",
+    "fallback_bytes",   "page_creates", "page_releases", "page_maps",       "page_grants",
+    "page_unmaps",      "page_events",  "page_waits"};
+
 py::array read_events(Engine& engine, std::size_t from) {
   auto* events = new std::vector<Event>(engine.events(from));
   const py::capsule owner(events,
@@ -52,8 +60,7 @@ py::array read_events(Engine& engine, std::size_t from) {
   return py::array_t<Event>(static_cast<py::ssize_t>(events->size()), events->data(), owner);
 }
 
-py::typing::Dict<py::str, py::int_> read_statistics(Engine& engine) {
-  const Statistics all = engine.statistics();
+py::typing::Dict<py::str, py::int_> read_statistics(const Statistics& all) {
   const Counters& counters = all.counters;
   const auto misses = [&](Miss reason) { return counters.misses[static_cast<int>(reason)]; };
   py::typing::Dict<py::str, py::int_> out;
@@ -89,9 +96,27 @@ py::typing::Dict<py::str, py::int_> read_statistics(Engine& engine) {
   out["page_events"] = all.pages.events;
   out["page_waits"] = all.pages.waits;
   out["page_requests"] = all.pages.requests_that_map;
+  out["recorded_requests"] = all.recorded_requests;
+  out["recorded_bytes"] = all.recorded_bytes;
   out["arenas"] = all.arenas;
   out["late_now"] = all.late_now;
   return out;
+}
+
+py::typing::Dict<py::str, py::int_> read_change(const Counted& change) {
+  py::typing::Dict<py::str, py::int_> out;
+  for (std::size_t at = 0; at < change.size(); ++at) out[kCountedNames[at]] = change[at];
+  return out;
+}
+
+py::tuple take_passed(Engine& engine) {
+  std::vector<Passed> passed;
+  const Statistics at_end = engine.take_passed(passed);
+  py::list runs;
+  for (const Passed& one : passed) {
+    runs.append(py::make_tuple(one.iterations, one.plan, one.fallback, read_change(one.change)));
+  }
+  return py::make_tuple(runs, read_statistics(at_end));
 }
 
 pgmo_arena read_arena(std::uintptr_t base, std::size_t bytes, std::uintptr_t give_back,
@@ -275,14 +300,34 @@ void bind_engine(py::module_& module) {
           },
           "Of each thread that has requested something in this iteration: its native id, ordinals "
           "of\nits first and last request, and how many there were. Without delegated ones.")
-      .def("end_iteration", &Engine::end_iteration,
-           "Whether it was the one before over again: all that is counted changed by as much, and "
-           "as\nmuch is left alive.")
+      .def("end_iteration", &Engine::end_iteration)
+      .def(
+          "let_pass",
+          [](Engine& engine, std::uint64_t most, bool again, std::vector<Bytes> most_bytes) {
+            engine.let_pass({most, again, std::move(most_bytes)});
+          },
+          py::arg("most"), py::arg("again"), py::arg("most_bytes"),
+          "So many iterations that come as planned need not be looked at from now on, until one "
+          "ends\nthat is: `again` those that are the one before over again, too, and not those "
+          "that "
+          "request\nmore than `most_bytes` of their plan.")
+      .def("let_steps_pass", &Engine::let_steps_pass, py::arg("thread"),
+           "This thread, by its native id, ends all iterations, by `pass_step`; 0: no longer.")
+      .def("pass_iteration", &Engine::pass_iteration,
+           "Ends the iteration if it need not be looked at; else nothing happens.")
+      .def("pass_step", &Engine::pass_step,
+           "The same for a call by the thread that ends all iterations; else nothing happens.")
+      .def("take_passed", &take_passed,
+           "What has passed since the last call: iterations, plan, bytes of the framework's that "
+           "were\nalive at the end, and what the counters of one of them say, for each run of "
+           "equal ones;\nand the statistics at the end of the last one.")
       .def("reset_peaks", &Engine::reset_peaks)
       .def("yield_idle", &Engine::yield_idle,
            "Gives back arenas in which nothing is alive. True: there were some, so ask the\n"
            "framework again.")
-      .def("statistics", &read_statistics, "Counters since the engine was made, and levels now.")
+      .def(
+          "statistics", [](Engine& engine) { return read_statistics(engine.statistics()); },
+          "Counters since the engine was made, and levels now.")
       .def(
           "allocate",
           [](Engine& engine, std::size_t bytes, std::uint64_t stream) {

@@ -113,6 +113,7 @@ void Engine::remove_plans() {
   std::vector<std::unique_ptr<Replayer>> plans;  // destroyed after the guard
   const Guard guard(lock_);
   set(PGMO_SERVING, false);
+  passing_.look();
   if (replayer_ != nullptr) replayer_->retire_living();
   replayer_ = nullptr;
   ++plans_changed_;
@@ -286,28 +287,91 @@ std::vector<Threads::Activity> Engine::threads() {
   return {active.begin(), active.end()};
 }
 
-bool Engine::end_iteration() {
+void Engine::end_iteration() {
   {
     const Guard guard(lock_);
     judge_iteration();
   }
   settle_ranges();
+  const pages::Statistics of_pages = pages_statistics();
+  const Guard guard(lock_);
+  if (blocks_.recorder.active()) blocks_.recorder.step();
+  close_iteration();
+  passing_.ends(reading(of_pages), previous_);
+}
+
+// The lock is held.
+void Engine::close_iteration() {
+  threads_.end_iteration();
+  requests_so_far_ = 0;
+  stretches_left_ = tuning::kMostStretches;
+  if (replayer_ == nullptr) return;
+  replayer_->end_iteration();
+  ++here_.counters.iterations;
+  if (plans_.size() > 1) {
+    successors_[previous_] = selected_;
+    previous_ = selected_;
+    if (successors_[selected_] != selected_) switch_to(successors_[selected_]);
+  }
+}
+
+void Engine::let_pass(Passing::Terms terms) {
+  const Guard guard(lock_);
+  passing_.set(std::move(terms));
+}
+
+void Engine::let_steps_pass(ThreadId thread) noexcept {
+  const Guard guard(lock_);
+  passing_thread_ = thread;
+}
+
+bool Engine::pass_step() {
   {
     const Guard guard(lock_);
-    threads_.end_iteration();
-    if (blocks_.recorder.active()) blocks_.recorder.step();
-    requests_so_far_ = 0;
-    stretches_left_ = tuning::kMostStretches;
-    if (replayer_ == nullptr) return false;
-    replayer_->end_iteration();
-    ++here_.counters.iterations;
-    if (plans_.size() > 1) {
-      successors_[previous_] = selected_;
-      previous_ = selected_;
-      if (successors_[selected_] != selected_) switch_to(successors_[selected_]);
-    }
+    if (passing_thread_ == 0 || passing_thread_ != Threads::own()) return false;
   }
-  return repetition_.ends(statistics());
+  return pass_iteration();
+}
+
+bool Engine::pass_iteration() {
+  {
+    const Guard guard(lock_);
+    if (!passing_.any()) return false;
+  }
+  const pages::Statistics of_pages = pages_statistics();
+  const Guard guard(lock_);
+  if (!may_pass()) return false;
+  Statistics then = reading(of_pages);
+  const Replayer::Ending ending = replayer_->ending();
+  then.counters.skipped += ending.skipped;
+  then.counters.late += ending.late;
+  then.late_now += ending.late;
+  ++then.counters.iterations;
+  if (!passing_.passes(then, selected_)) return false;
+  judge_iteration();
+  if (blocks_.recorder.active()) blocks_.recorder.start();  // what was to be seen in it is nothing
+  close_iteration();
+  return true;
+}
+
+// Whether nothing has happened that counters do not tell, and nothing has to be done at the end.
+bool Engine::may_pass() const noexcept {
+  if (replayer_ == nullptr || stretched_ > 0 || replayer_->has_grown()) return false;
+  if (!arenas_.attached()) return false;
+  bool settled = true;
+  if (has(PGMO_SERVING)) {
+    arenas_.for_each([&](const Arenas::Segment& segment) {
+      settled = settled && (segment.range == nullptr || segment.range->fully_mapped());
+    });
+  }
+  return settled;
+}
+
+Statistics Engine::take_passed(std::vector<Passed>& passed) {
+  passed.clear();
+  passed.reserve(Passing::kMost);
+  const Guard guard(lock_);
+  return passing_.take(passed);
 }
 
 void Engine::reset_peaks() {
@@ -320,6 +384,7 @@ void Engine::after_fork(bool child) noexcept {
   if (child) {
     mode_when_paused_.reset();
     mode_.store(0, std::memory_order_relaxed);
+    passing_.look();
     Threads::forget_own();
   }
   lock_.unlock();

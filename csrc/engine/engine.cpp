@@ -137,15 +137,27 @@ Bytes Engine::size_of(const void* pointer) noexcept {
 }
 
 Statistics Engine::statistics() noexcept {
-  pages::Statistics of_pages;
-  if (pages::Space* const space = space_.load()) of_pages = space->statistics();
+  const pages::Statistics of_pages = pages_statistics();
   const Guard guard(lock_);
+  return reading(of_pages);
+}
+
+// Without the lock.
+pages::Statistics Engine::pages_statistics() noexcept {
+  pages::Space* const space = space_.load();
+  return space != nullptr ? space->statistics() : pages::Statistics{};
+}
+
+// The lock is held.
+Statistics Engine::reading(const pages::Statistics& of_pages) const noexcept {
   return {.counters = here_.counters,
           .slots = slots_,
           .fallback = blocks_.foreign,
           .fallback_bytes = blocks_.foreign_bytes,
           .arena_bytes = arenas_.bytes(),
           .pages = of_pages,
+          .recorded_requests = blocks_.recorder.requests(),
+          .recorded_bytes = blocks_.recorder.bytes(),
           .arenas = arenas_.count(),
           .late_now = here_.late.size()};
 }

@@ -27,10 +27,10 @@
 #include <vector>
 
 #include "engine/memory/arenas.hpp"
+#include "engine/passing.hpp"
 #include "engine/pgmo_engine.h"
 #include "engine/recording/block_table.hpp"
 #include "engine/recording/threads.hpp"
-#include "engine/repetition.hpp"
 #include "engine/replay/late_set.hpp"
 #include "engine/replay/replayer.hpp"
 #include "engine/spinlock.hpp"
@@ -147,8 +147,23 @@ class Engine final : private pages::RangeOwner {
   // What each thread has requested in this iteration, those that are delegated left out.
   std::vector<Threads::Activity> threads();
 
-  // Returns whether the iteration was the one before over again: see repetition.hpp.
-  bool end_iteration();
+  void end_iteration();
+
+  // Iterations on these terms need not be looked at from now on, until one ends that is. Throws
+  // std::bad_alloc.
+  void let_pass(Passing::Terms terms);
+
+  // This thread ends each of its iterations in one way, and nobody else ends any; 0: that is over.
+  void let_steps_pass(ThreadId thread) noexcept;
+
+  // Ends an iteration if it passes; else nothing happens, and it has to be ended and looked at.
+  // `pass_step` is of the calling thread's iteration, and passes nobody else's.
+  bool pass_iteration();
+  bool pass_step();
+
+  // What has passed since the last call, and the readings when the last one ended. Throws
+  // std::bad_alloc.
+  Statistics take_passed(std::vector<Passed>& passed);
   void reset_peaks();
 
   // Around fork(): the child delegates everything, and no lock stays held by a thread it lacks.
@@ -165,6 +180,10 @@ class Engine final : private pages::RangeOwner {
   std::vector<std::uint32_t> indices_of(std::span<const std::uint64_t> streams);
   void choose_plan(RequestKey key);
   void switch_to(PlanId plan);
+  pages::Statistics pages_statistics() noexcept;
+  Statistics reading(const pages::Statistics& of_pages) const noexcept;
+  bool may_pass() const noexcept;
+  void close_iteration();
   // What a slot has left behind that is to be told without the lock.
   struct Vacated {
     pages::PlannedRange* range = nullptr;
@@ -247,7 +266,8 @@ class Engine final : private pages::RangeOwner {
   std::uint64_t asked_before_ = 0;             // bytes, before this iteration
   std::uint64_t matched_before_ = 0;           // of these, those that came as planned
   Surroundings here_;
-  Repetition repetition_;
+  Passing passing_;
+  ThreadId passing_thread_ = 0;
 
   Level slots_;
 };

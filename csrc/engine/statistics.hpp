@@ -88,6 +88,8 @@ struct Statistics {
   std::uint64_t fallback_bytes = 0;  // summed over requests
   Bytes arena_bytes = 0;
   pages::Statistics pages;  // all zero where there are none
+  std::uint64_t recorded_requests = 0;
+  std::uint64_t recorded_bytes = 0;  // summed over these
   std::size_t arenas = 0;
   std::size_t late_now = 0;
 };

@@ -55,8 +55,13 @@ def test_engine(tmp_path):
     assert min(found[name] for name in ("default_ns", "bypass_ns", "replay_ns")) > 0
     ratio = found["replay_over_default"]["figure"]
     assert ratio == pytest.approx(found["replay_ns"] / found["default_ns"], rel=0.05)
-    assert result["session_step"]["hit_rate"] == 1
-    assert result["session_step"]["step_us"] > 0
+    steps = result["session_step"]
+    assert [row["blocks"] for row in steps["rows"]] == [100, 1000]
+    assert all(figure > 0 for row in steps["rows"] for figure in row.values())
+    assert steps["early_us"]["figure"] == max(row["early_us"] for row in steps["rows"])
+    for row in steps["rows"]:
+        ratio = row["early_us"] / row["looked_at_us"]
+        assert row["over_looked_at"] == pytest.approx(ratio, abs=0.001)
 
 
 @pytest.mark.slow  # what it runs, the demo's networks both ways, tests/integration runs, too

@@ -256,7 +256,7 @@ class Attack {
       }
       if (random.chance(0.05)) interfere(random);
       if (random.chance(0.02)) engine_.resume();  // or hardly anything might be served
-      engine_.end_iteration();
+      end_iteration(random);
       if (!engine_.has_arena()) {
         ++detached_;
         attach(random);
@@ -266,6 +266,17 @@ class Attack {
       if (random.chance(0.3)) current_ = static_cast<std::size_t>(random.between(0, 2));
       tick_ = 0;
     }
+  }
+
+  void end_iteration(Random& random) {
+    if (engine_.pass_iteration()) return;
+    engine_.end_iteration();
+    constexpr Bytes kAny = Bytes{1} << 40;
+    engine_.let_pass({.most = random.chance(0.5) ? 10u : 0u,
+                      .again = random.chance(0.5),
+                      .most_bytes = {kAny, kAny, kAny}});
+    std::vector<Passed> passed;
+    if (random.chance(0.5)) static_cast<void>(engine_.take_passed(passed));
   }
 
   void interfere(Random& random) {

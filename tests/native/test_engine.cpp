@@ -182,32 +182,6 @@ TEST(blocks_outlive_their_plans) {
   CHECK_EQ(f.allocate(50), Fixture::base(0) + 80);
 }
 
-TEST(an_iteration_that_is_the_one_before_over_again_is_known) {
-  Fixture f;
-  f.serve({slot(100, 1, 0), slot(200, 2, 1000)});
-  const auto iterate = [&](std::initializer_list<Bytes> sizes) {
-    for (const Bytes bytes : sizes) {
-      const std::uintptr_t block = f.allocate(bytes);
-      if (block != 0) CHECK(f.release(block));
-    }
-    return f.engine.end_iteration();
-  };
-  CHECK(!iterate({100, 200}));
-  CHECK(iterate({100, 200}));
-  CHECK(iterate({100, 200}));
-  CHECK(!iterate({100, 300}));  // another size
-  CHECK(!iterate({100, 200}));
-  CHECK(iterate({100, 200}));
-  CHECK(!iterate({100}));  // one less
-  CHECK(iterate({100}));   // again
-  CHECK(!iterate({100, 200}));
-  const std::uintptr_t kept = f.allocate(100);
-  CHECK(!f.engine.end_iteration());
-  CHECK(!iterate({}));  // and it is still there
-  CHECK(f.release(kept));
-  CHECK(!iterate({}));
-}
-
 TEST(what_the_last_iteration_has_shown_is_told_after_it_has_ended) {
   Fixture f;
   f.serve({slot(100, 2, 0), varying(200, 2, 1000)});

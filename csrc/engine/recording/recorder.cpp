@@ -56,7 +56,10 @@ std::uint32_t Recorder::request(Bytes bytes, std::uint64_t stream, bool in_gap) 
                     .block = blocks_,
                     .bytes = bytes,
                     .stream = stream};
-  return append(event) ? blocks_++ : kNoBlock;
+  if (!append(event)) return kNoBlock;
+  ++requests_;
+  bytes_ += static_cast<std::uint64_t>(bytes);
+  return blocks_++;
 }
 
 void Recorder::free(std::uint32_t block) noexcept {

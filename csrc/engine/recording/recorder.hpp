@@ -52,6 +52,10 @@ class Recorder {
   std::uint32_t epoch() const noexcept { return epoch_; }
   const std::vector<Event>& events() const noexcept { return events_; }
 
+  // Of all recordings, also those that are forgotten.
+  std::uint64_t requests() const noexcept { return requests_; }
+  std::uint64_t bytes() const noexcept { return bytes_; }
+
   void expect_tags(TagGeneration generation) noexcept { generation_ = generation; }
 
   void start() noexcept;
@@ -74,6 +78,8 @@ class Recorder {
 
   std::vector<Event> events_;
   std::uint32_t blocks_ = 0;
+  std::uint64_t requests_ = 0;
+  std::uint64_t bytes_ = 0;  // summed over these
   std::uint32_t epoch_ = 0;
   TagGeneration generation_ = 0;
   bool active_ = false;

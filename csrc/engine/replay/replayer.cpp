@@ -37,6 +37,17 @@ void Replayer::end_iteration() {
   rewind();
 }
 
+Replayer::Ending Replayer::ending() noexcept {
+  Ending ending;
+  const std::uint64_t answered = counters_.answered() - answered_before_;
+  if (answered < plan_.requests()) ending.skipped = plan_.requests() - answered;
+  for (const ReplayPlan::End* end = end_; end->tick <= plan_.requests(); ++end) {
+    const Place& place = plan_.place_of(*end);
+    ending.late += place.living == end->slot && place.bytes > 0;
+  }
+  return ending;
+}
+
 void Replayer::begin_at(std::uint32_t requests_so_far) {
   const SlotIndex cursor = std::min(requests_so_far, plan_.requests());
   if (cursor > 0) pass(cursor - 1);

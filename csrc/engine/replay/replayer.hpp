@@ -90,6 +90,13 @@ class Replayer {
 
   void end_iteration();
 
+  // What the end of the iteration would count, were it now.
+  struct Ending {
+    std::uint64_t skipped = 0;
+    std::uint64_t late = 0;
+  };
+  Ending ending() noexcept;
+
   // Takes over in the middle of an iteration, after so many requests.
   void begin_at(std::uint32_t requests_so_far);
 
@@ -136,6 +143,7 @@ class Replayer {
   SlotIndex too_large() const noexcept { return too_large_; }
 
   // Varying requests that were larger than their slots, since the last call.
+  bool has_grown() const noexcept { return !grown_.empty(); }
   std::vector<Grown> take_grown() { return std::exchange(grown_, {}); }
 
  private:

@@ -50,7 +50,11 @@ class ObservedSizes:
             planned: the plan, of which nothing is to be known without headroom.
             requested: bytes that the iteration asked for in all.
         """
-        return planned.headroom > 0 and requested > self._most.get(planned.key, 0)
+        return planned.headroom > 0 and requested > self.known_up_to(planned)
+
+    def known_up_to(self, planned: PlannedProfile) -> int:
+        """Bytes that an iteration with a plan's requests has to ask for to tell something new."""
+        return self._most.get(planned.key, 0)
 
     def note(self, planned: PlannedProfile, iteration: "Iteration", requested: int) -> bool:
         """Takes in the sizes of an iteration that has a plan's requests.

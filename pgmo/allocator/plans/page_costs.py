@@ -47,11 +47,6 @@ class PageCosts:
         """Pages that windows alone move in an iteration."""
         return self.moved / self.iterations if self.iterations else 0.0
 
-    @property
-    def calm(self) -> bool:
-        """Whether an iteration without driver calls changes nothing here."""
-        return not self.excess
-
     def without_plan(self, calls: Mapping[str, int]) -> None:
         """An iteration was served by windows alone; its driver calls, by kind."""
         self.moved += _moved(calls)
@@ -60,6 +55,10 @@ class PageCosts:
     def with_plan(self, calls: Mapping[str, int]) -> None:
         """An iteration was served with a plan; its driver calls, by kind."""
         self.excess = max(0.0, self.excess + _moved(calls) - self.per_iteration)
+
+    def passed(self, iterations: int) -> None:
+        """So many iterations were served with a plan, without a driver call."""
+        self.excess = max(0.0, self.excess - iterations * self.per_iteration)
 
     def pays(self, plans: list[PlannedProfile], share: float = 1.0) -> bool:
         """Whether windows have moved as many pages as the plans have, or that share of them."""

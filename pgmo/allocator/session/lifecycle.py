@@ -63,16 +63,15 @@ class Lifecycle:
         self._adapter = adapter
         self._options = options
         self._engine = adapter.engine
-        self._recorder = Recorder(self.state, self.collector)
+        self._recorder = Recorder(self.state)
         self._installer = Installer(self.state, self._recorder)
         self._monitor = ReplayMonitor(self.state, self._installer, self._recorder)
         self._first = FirstIteration(self.state, self._installer)
-        self._waiting = Waiting(self.state, self._installer, self._recorder, self.collector)
+        self._waiting = Waiting(self.state, self._installer, self._recorder)
         self._plans = self._installer.plans
         self._early: PlannedProfile | None = None  # from the first iteration, while recording
         self._early_credit = LessonCredit()
         self._poor = 0  # grows with replayed iterations that do not follow their plan
-        self._calm = False  # whether the same iteration over again would change nothing here
         self._patience = options.patience
         self._beginning: Beginning | None = None
         self._began_recording = False
@@ -106,6 +105,7 @@ class Lifecycle:
         if here and self._monitor.unsaved and self._still(Phase.REPLAY):
             self._installer.save()
         self._plans.clear()
+        self.collector.close()
         self.state.phase = Phase.CLOSED
 
     def end_iteration(self, complete: bool) -> None:
@@ -128,12 +128,11 @@ class Lifecycle:
             raise
 
     def _after_iteration(self, complete: bool) -> None:
-        state = self.state
-        again = self._engine.end_iteration()
-        if self._calm and again and complete:
-            self.collector.count_again()
+        if complete and self._engine.pass_iteration():
             return
-        self._calm = False
+        state = self.state
+        self._catch_up()
+        self._engine.end_iteration()
         plan = self._engine.ended_plan if self._first.running or len(self._plans) else -1
         grown, stretched = self._engine.take_grown(), self._engine.take_stretched() > 0
         statistics = self.collector.count(state.phase, plan)
@@ -148,14 +147,8 @@ class Lifecycle:
                 self._after_replay(statistics, grown, stretched)
             if not self._engine.has_arena and self._still(Phase.REPLAY):
                 self._install(self._plans.all, plan)  # it was given back, as memory had run out
-            self._calm = (
-                self._still(Phase.REPLAY)
-                and not self._poor
-                and self._monitor.calm
-                and self._plans.calm
-                and self._waiting.costs.calm
-                and not any(statistics.driver_calls.values())
-            )
+            if complete and self._still(Phase.REPLAY):
+                self._let_pass(statistics)
         elif state.phase is Phase.WAIT:
             self._waiting.costs.without_plan(statistics.driver_calls)
             if complete and self._waiting.learn(statistics):
@@ -171,6 +164,29 @@ class Lifecycle:
                 self._after_verify(statistics)
             else:
                 self._after_record(statistics)
+
+    def _let_pass(self, statistics: IterationStatistics) -> None:
+        """Has iterations pass from which nothing can be learned, as far as what is known allows.
+
+        An iteration as it was planned passes, and one like the last one if that was all right.
+        """
+        most = self._monitor.may_pass if self._plans.calm else 0
+        if most <= 0:
+            return
+        expected = statistics.known_rate >= self._options.min_hit_rate
+        without = statistics.misses["no_arena"] or any(statistics.driver_calls.values())
+        self._engine.let_pass(most, expected and not without, self._monitor.most_bytes)
+
+    def _catch_up(self) -> None:
+        """Draws from iterations that have passed what would have been drawn from each."""
+        passed = self.collector.take_passed()
+        if not passed.iterations:
+            return
+        for plan, iteration in passed.followed.items():
+            self._installer.followed(plan, iteration)
+        self._waiting.costs.passed(passed.iterations)
+        self._monitor.passed(passed.iterations, passed.requested)
+        self._poor = max(0, self._poor - passed.iterations)
 
     # --- after each phase -----------------------------------------------------------------------
 

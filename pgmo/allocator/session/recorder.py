@@ -8,7 +8,6 @@ from pgmo.allocator import tuning
 from pgmo.allocator.session import advice
 from pgmo.allocator.session.state import SessionState
 from pgmo.allocator.session.statistics import Phase
-from pgmo.allocator.session.statistics_collector import StatisticsCollector
 from pgmo.profiler.tag import Tag
 from pgmo.profiler.tagging import dynamo
 from pgmo.profiler.tagging.tags import Tagger
@@ -19,15 +18,13 @@ class Recorder:
 
     Args:
         state: where the session stands.
-        collector: counts recorded iterations by their events.
 
     Attributes:
         iterations: recorded so far, in this phase.
     """
 
-    def __init__(self, state: SessionState, collector: StatisticsCollector) -> None:
+    def __init__(self, state: SessionState) -> None:
         self._state = state
-        self._collector = collector
         self._engine = state.adapter.engine
         self._tagging = ExitStack()
         self._tagger: Tagger | None = None
@@ -54,7 +51,6 @@ class Recorder:
                 self._state.adapter.spare_memory(True)
             self._state.adapter.advise(advice.while_recording())
         self._engine.start_recording()
-        self._collector.recording_begins()
 
     def next(self) -> None:
         """An iteration has been recorded."""

@@ -82,6 +82,7 @@ class Session:
         self._busy = self._to_be_closed = False
         self._process = 0
         self._unified: UnifiedAdapter | None = None
+        self._pass_step: Callable[[], bool] = _never  # ends an iteration that need not be looked at
 
     # --- for the loop ---------------------------------------------------------------------------
 
@@ -119,6 +120,8 @@ class Session:
             SessionError: when the session is not open, or the calling thread is in a pause or in
                 `iteration()`.
         """
+        if self._pass_step():
+            return
         with exclusive():
             if self._is_open("step()") and self._known.turns.ends_iteration():
                 self._end_iteration(complete=True)
@@ -195,13 +198,12 @@ class Session:
     @property
     def history(self) -> list[IterationStatistics]:
         """Statistics of each iteration so far, in order; of the last 10,000 in a long session."""
-        return list(self._lifecycle.collector.history) if self._lifecycle else []
+        return self._lifecycle.collector.history if self._lifecycle else []
 
     @property
     def history_end(self) -> IterationStatistics | None:
         """Statistics of the last iteration, without copying the others; None before the first."""
-        history = self._lifecycle.collector.history if self._lifecycle else None
-        return history[-1] if history else None
+        return self._lifecycle.collector.history_end if self._lifecycle else None
 
     @property
     def statistics(self) -> dict[str, int]:
@@ -282,6 +284,8 @@ class Session:
         self._opened, self._lifecycle = opened, opened.lifecycle
         self._process = os.getpid()
         self._open = True
+        if self._unified is None:  # which has to do something after each
+            self._pass_step = adapter.engine.pass_step
         return self
 
     def __exit__(
@@ -304,6 +308,7 @@ class Session:
                 self._to_be_closed = True  # by a signal's handler, in the midst of a boundary
                 return
             self._open = False
+            self._pass_step = _never
             self._closed_by = threading.current_thread()
             lifecycle = self._known.lifecycle
             self._evidence = lifecycle.evidence()
@@ -311,7 +316,7 @@ class Session:
             said = open_sessions.end(self._known)
         if said:
             warn_user(said)
-        if not lifecycle.collector.history:
+        if lifecycle.collector.history_end is None:
             warn_user(
                 "a pgmo session ended without a single iteration, so it has done nothing: call "
                 "session.step() at the end of each iteration, or wrap each in session.iteration()"
@@ -391,3 +396,8 @@ class Session:
             state.warn(text)
         if adapter.hints.note and adapter.hints.note not in state.notes:
             state.notes.append(adapter.hints.note)
+
+
+def _never() -> bool:
+    """No iteration ends without being looked at."""
+    return False

@@ -1,7 +1,10 @@
 """Turns the engine's counters into statistics per iteration and a summary."""
 
+import os
+import threading
 from collections import Counter, deque
-from itertools import islice
+from dataclasses import dataclass, field
+from itertools import islice, repeat
 from statistics import median
 
 import numpy as np
@@ -17,7 +20,6 @@ from pgmo.allocator.session.statistics import (
 from pgmo.allocator.session.verdict.evidence import Beginning, outside_of_plan
 from pgmo.allocator.tuning import WORTHWHILE_SHARE
 from pgmo.packing.plan import Plan
-from pgmo.profiler.recording import REQUEST
 
 _HISTORY = 10_000
 """Iterations of which the statistics are kept one by one; sums are kept of all."""
@@ -34,6 +36,28 @@ _LEVELS = ("live_", "peak_", "pages_", "arena", "late_now")
 _SUMMED = ("requests", "hits", "bytes_requested", "bytes_hit")
 
 
+@dataclass
+class Passed:
+    """Replayed iterations, in order, that nobody has looked at.
+
+    Args:
+        iterations: how many there were.
+        requested: bytes requested by the last one and the one before it, 0 for none.
+        followed: the number of the last iteration that has followed a plan, by plan.
+    """
+
+    iterations: int = 0
+    requested: tuple[int, int] = (0, 0)
+    followed: dict[int, int] = field(default_factory=dict)
+
+    def add(self, statistics: IterationStatistics, times: int, iteration: int) -> None:
+        """Some more, all alike; `iteration` is the number of the last one."""
+        last = statistics.bytes_requested
+        self.requested = (last, last if times > 1 else self.requested[0])
+        self.iterations += times
+        self.followed[statistics.plan] = iteration
+
+
 class StatisticsCollector:
     """Reads an engine's counters once an iteration.
 
@@ -46,99 +70,111 @@ class StatisticsCollector:
     def __init__(self, engine: _core.Engine) -> None:
         self._engine = engine
         self._begin = self._before = engine.statistics()
-        self._change: dict[str, int] = {}  # of the last iteration that was counted
-        self._again = 0  # how often it has come again since
-        self._events = 0
+        self._passed = Passed()
+        # Others than the session's threads read, and so do handlers of signals amid a count.
+        self._lock = threading.RLock()
+        self._process = os.getpid()
+        self._closed = False
         self._totals: Counter[str] = Counter()
         self._misses: Counter[str] = Counter()
         # Of replayed iterations; the engine's begin anew with each plan.
         self._peaks = {"peak_slot_bytes": 0, "peak_fallback_bytes": 0}
         self._least_fallback = -1  # at the end of one of them; -1 before the first
         self._since = 0
-        self.history: deque[IterationStatistics] = deque(maxlen=_HISTORY)
+        self._history: deque[IterationStatistics] = deque(maxlen=_HISTORY)
+
+    @property
+    def history(self) -> list[IterationStatistics]:
+        """Of each iteration, in order; of the last ones in a long session."""
+        with self._alone():
+            self._take_passed()
+            return list(self._history)
+
+    @property
+    def history_end(self) -> IterationStatistics | None:
+        """Of the last iteration; None before the first."""
+        with self._alone():
+            self._take_passed()
+            return self._history[-1] if self._history else None
 
     @property
     def iterations(self) -> int:
         """Iterations so far."""
-        return self._totals["iterations"] + self._again
+        with self._alone():
+            self._take_passed()
+            return self._totals["iterations"]
 
-    def recording_begins(self) -> None:
-        """To be called when the engine has forgotten its earlier events."""
-        self._events = 0
+    def take_passed(self) -> Passed:
+        """Replayed iterations that have passed since the last call without being looked at."""
+        with self._alone():
+            self._take_passed()
+            passed, self._passed = self._passed, Passed()
+            return passed
 
-    def count_again(self) -> None:
-        """Adds a replayed iteration that was the last one over again; costs next to nothing."""
-        self._again += 1
-        self.history.append(self.history[-1])
-
-    def _settle(self) -> None:
-        """Counts what has come again."""
-        again, self._again = self._again, 0
-        if not again:
-            return
-        last, totals = self.history[-1], self._totals
-        for name in _SUMMED:
-            totals[name] += again * getattr(last, name)
-        for name in ("iterations", "replayed"):
-            totals[name] += again
-        totals["run_bytes"] += again * last.bytes_requested
-        totals["run_bytes_hit"] += again * last.bytes_hit
-        for reason, missed in last.misses.items():
-            self._misses[reason] += again * missed
-        for name, change in self._change.items():
-            if not name.startswith(_LEVELS):
-                self._before[name] += again * change
+    def close(self) -> None:
+        """Counts what has passed, and nothing from now on: the engine may get another session."""
+        with self._alone():
+            self._take_passed()
+            self._closed = True
 
     def count(self, phase: Phase, plan: int) -> IterationStatistics:
         """Adds the iteration that has just ended to the history, and returns it."""
-        self._settle()
-        now, before = self._engine.statistics(), self._before
+        with self._alone():
+            self._take_passed()
+            now, before = self._engine.statistics(), self._before
+            change = {name: now[name] - before[name] for name in now}
+            if phase in (Phase.RECORD, Phase.VERIFY, Phase.WAIT):
+                # Replay counts only while it serves; the recorder sees every request.
+                change["requests"] = change["recorded_requests"]
+                change["requested_bytes"] = change["recorded_bytes"]
+            statistics = _statistics(phase, plan, change)
+            self._add(statistics, 1, now, now["live_fallback_bytes"])
+            return statistics
+
+    def _alone(self) -> threading.RLock:
+        if os.getpid() != self._process:  # forked: the thread that held the lock may not exist here
+            self._process, self._lock = os.getpid(), threading.RLock()
+        return self._lock
+
+    def _take_passed(self) -> None:
+        """Counts what has passed in the engine."""
+        if self._closed:
+            return
+        runs, at_end = self._engine.take_passed()
+        for iterations, plan, fallback, change in runs:
+            statistics = _statistics(Phase.REPLAY, plan, change)
+            self._add(statistics, iterations, at_end, fallback)
+            self._passed.add(statistics, iterations, self._totals["iterations"])
+
+    def _add(
+        self, statistics: IterationStatistics, times: int, now: dict[str, int], fallback: int
+    ) -> None:
+        """Adds iterations that are all alike: the readings at their end, and what was alive."""
         self._before = now
-        change = self._change = {name: now[name] - before[name] for name in now}
-        requests, requested_bytes = change["requests"], change["requested_bytes"]
-        if phase in (Phase.RECORD, Phase.VERIFY, Phase.WAIT):
-            # Replay counts only while it serves; the recorder sees every request.
-            events = self._engine.events(self._events)
-            self._events += len(events)
-            events = events[events["kind"] == REQUEST]
-            requests, requested_bytes = len(events), int(events["bytes"].sum())
-        statistics = IterationStatistics(
-            phase=phase,
-            requests=requests,
-            hits=change["hits"],
-            bytes_requested=requested_bytes,
-            bytes_hit=change["hit_bytes"],
-            misses={reason: change[reason] for reason in MISS_REASONS},
-            skipped=change["skipped"],
-            late=change["late_blocks"],
-            plan=plan,
-            bytes_unplanned=change["persistent_bytes"],
-            driver_calls={call: change[f"page_{call}"] for call in DRIVER_CALLS},
-        )
-        self.history.append(statistics)
-        self._totals["iterations"] += 1
-        self._totals["recorded"] += phase in (Phase.RECORD, Phase.VERIFY)
-        self._totals["waited"] += phase is Phase.WAIT
-        self._totals["uncounted"] += phase is Phase.BYPASS
-        self._totals["run_bytes"] += requested_bytes
-        self._totals["run_bytes_hit"] += statistics.bytes_hit
-        if not self._since and statistics.bytes_hit > WORTHWHILE_SHARE * requested_bytes:
-            self._since = self._totals["iterations"]
+        self._history.extend(repeat(statistics, min(times, _HISTORY)))
+        phase, totals = statistics.phase, self._totals
+        if not self._since and statistics.bytes_hit > WORTHWHILE_SHARE * statistics.bytes_requested:
+            self._since = totals["iterations"] + 1
+        totals["iterations"] += times
+        totals["recorded"] += times * (phase in (Phase.RECORD, Phase.VERIFY))
+        totals["waited"] += times * (phase is Phase.WAIT)
+        totals["uncounted"] += times * (phase is Phase.BYPASS)
+        totals["run_bytes"] += times * statistics.bytes_requested
+        totals["run_bytes_hit"] += times * statistics.bytes_hit
         if phase is Phase.REPLAY:
-            self._totals["replayed"] += 1
-            fallback = now["live_fallback_bytes"]
+            totals["replayed"] += times
             if self._least_fallback < 0 or fallback < self._least_fallback:
                 self._least_fallback = fallback
             for name, bytes_ in self._peaks.items():
                 self._peaks[name] = max(bytes_, now[name])
             for name in _SUMMED:
-                self._totals[name] += getattr(statistics, name)
-            self._misses.update(statistics.misses)
-        return statistics
+                totals[name] += times * getattr(statistics, name)
+            for reason, missed in statistics.misses.items():
+                self._misses[reason] += times * missed
 
     def _driver_calls(self) -> dict[str, float]:
         """Of the last iterations, in the middle, by kind."""
-        last = [one.driver_calls for one in islice(reversed(self.history), _LAST)]
+        last = [one.driver_calls for one in islice(reversed(self._history), _LAST)]
         return {call: median(calls[call] for calls in last) for call in DRIVER_CALLS if last}
 
     def outside_of_plan(self) -> int:
@@ -169,7 +205,13 @@ class StatisticsCollector:
         self, plan: Plan | None, plans: int, replans: int, notes: tuple[str, ...], waits: str = ""
     ) -> Summary:
         """What has been done so far."""
-        self._settle()
+        with self._alone():
+            self._take_passed()
+            return self._summary(plan, plans, replans, notes, waits)
+
+    def _summary(
+        self, plan: Plan | None, plans: int, replans: int, notes: tuple[str, ...], waits: str
+    ) -> Summary:
         now = self._engine.statistics()
         totals = self._totals
         return Summary(
@@ -200,3 +242,20 @@ class StatisticsCollector:
             uncounted=totals["uncounted"],
             since=self._since,
         )
+
+
+def _statistics(phase: Phase, plan: int, change: dict[str, int]) -> IterationStatistics:
+    """Of an iteration, in which the counters have changed by so much."""
+    return IterationStatistics(
+        phase=phase,
+        requests=change["requests"],
+        hits=change["hits"],
+        bytes_requested=change["requested_bytes"],
+        bytes_hit=change["hit_bytes"],
+        misses={reason: change[reason] for reason in MISS_REASONS},
+        skipped=change["skipped"],
+        late=change["late_blocks"],
+        plan=plan,
+        bytes_unplanned=change["persistent_bytes"],
+        driver_calls={call: change[f"page_{call}"] for call in DRIVER_CALLS},
+    )

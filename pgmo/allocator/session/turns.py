@@ -53,6 +53,7 @@ class Turns:
         self._whole = True
         self._train_together = False
         self._threads = 1  # of the last iteration
+        self._passing: threading.Thread | None = None  # whose steps the engine may end by itself
 
     # --- iterations -----------------------------------------------------------------------------
 
@@ -62,6 +63,7 @@ class Turns:
         Raises:
             SessionError: when it is inside of another one, or of a pause.
         """
+        self._look_at_steps()
         me = self._caller("begin")
         if me in self._inside:
             raise SessionError(
@@ -89,7 +91,11 @@ class Turns:
         """
         me = threading.current_thread()
         if me is self._owner and self._is_alone:
+            if self._passing is not me:
+                self._passing = me
+                self._engine.let_steps_pass(me.native_id or 0)
             return self._counted()
+        self._look_at_steps()
         me = self._caller("end")
         if me in self._inside:
             raise SessionError(
@@ -203,6 +209,11 @@ class Turns:
             self._beside.discard(ended)
             self._update(ended)
 
+    def _look_at_steps(self) -> None:
+        if self._passing is not None:
+            self._passing = None
+            self._engine.let_steps_pass(0)
+
     # --- pauses ---------------------------------------------------------------------------------
 
     def pause(self) -> object:
@@ -211,6 +222,7 @@ class Turns:
         In it nobody is served, for an evaluation may have threads of its own; but once another
         thread goes on with its iterations, only the one that paused.
         """
+        self._look_at_steps()
         self._forget_ended()
         me, token = threading.current_thread(), object()
         self._pauses[token] = me
@@ -246,6 +258,7 @@ class Turns:
 
     def close(self) -> None:
         """Leaves nothing behind in the engine."""
+        self._look_at_steps()
         self._beside.clear()
         self._pauses.clear()
         self._inside.clear()

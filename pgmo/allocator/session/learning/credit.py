@@ -15,15 +15,10 @@ class LessonCredit:
     def __init__(self) -> None:
         self._left = float(tuning.MOST_LESSONS)
 
-    @property
-    def full(self) -> bool:
-        """Whether there is no more to earn."""
-        return self._left >= tuning.MOST_LESSONS
-
-    def earn(self, good: bool) -> None:
-        """An iteration has passed."""
+    def earn(self, good: bool, iterations: int = 1) -> None:
+        """Iterations have passed."""
         earned = tuning.LESSON_EARNED if good else tuning.LESSON_EARNED_ANYWAY
-        self._left = min(tuning.MOST_LESSONS, self._left + earned)
+        self._left = min(tuning.MOST_LESSONS, self._left + iterations * earned)
 
     def allows(self, requests: int) -> bool:
         """Whether there is enough for an iteration of so many requests."""

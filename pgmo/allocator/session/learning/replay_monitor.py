@@ -18,10 +18,13 @@ from pgmo.allocator.session.learning.lessons import learn
 from pgmo.allocator.session.recorder import Recorder
 from pgmo.allocator.session.state import SessionState
 from pgmo.allocator.session.statistics import IterationStatistics, Phase
+from pgmo.profiler.profile import MAX_SIZE
 from pgmo.profiler.recording import split
 
 if TYPE_CHECKING:
     from pgmo.allocator.plans.plan_set import PlannedProfile
+
+_ANY = 1 << 62
 
 
 class ReplayMonitor:
@@ -94,14 +97,40 @@ class ReplayMonitor:
         return self._orderly
 
     @property
-    def calm(self) -> bool:
-        """Whether one more iteration like the last one would change nothing of what is known here.
+    def may_pass(self) -> int:
+        """Iterations as good as the last one that need not be judged one by one: see `passed`."""
+        if self._watching is not self._watched or self._disorder or not self._orderly:
+            return 0
+        if not self._good or not self._recent or not self._recent[-1]:
+            return 0
+        return tuning.LONG_WATCH - self._good - 1 if self._watching else _ANY
 
-        Such iterations need not be judged.
+    @property
+    def most_bytes(self) -> list[int]:
+        """By plan, the bytes that one of these may have requested without being looked at."""
+        seen = self._installer.seen
+        return [
+            -1
+            if planned.provisional  # what it leaves out may be wanted
+            else seen.known_up_to(planned)
+            if self._watching and planned.headroom
+            else MAX_SIZE
+            for planned in self._installer.plans.all
+        ]
+
+    def passed(self, iterations: int, requested: tuple[int, int]) -> None:
+        """Good iterations have passed that were not judged.
+
+        Args:
+            iterations: how many.
+            requested: bytes, by the last one and by the one before it.
         """
-        if self._watching or self._watched or not self._good or not self._rising:
-            return False
-        return not self._disorder and self._credit.full and False not in self._recent
+        last, before = requested
+        self._rising = (before if iterations > 1 else self._requested) >= tuning.RISING_SHARE * last
+        self._requested = last
+        self._recent.extend([True] * min(iterations, tuning.RECENT_ITERATIONS))
+        self._credit.earn(True, iterations)
+        self._good += iterations
 
     @property
     def objection(self) -> str:

@@ -14,7 +14,6 @@ from pgmo.allocator.session.learning.lessons import learn
 from pgmo.allocator.session.recorder import Recorder
 from pgmo.allocator.session.state import SessionState
 from pgmo.allocator.session.statistics import IterationStatistics, Phase
-from pgmo.allocator.session.statistics_collector import StatisticsCollector
 from pgmo.profiler.recording import split
 
 
@@ -25,7 +24,6 @@ class Waiting:
         state: where the session stands.
         installer: has the plans that serve.
         recorder: is stopped while plans wait.
-        collector: counts the iterations that are watched by their events.
 
     Attributes:
         costs: of pages, with a plan and without.
@@ -36,12 +34,10 @@ class Waiting:
         state: SessionState,
         installer: Installer,
         recorder: Recorder,
-        collector: StatisticsCollector,
     ) -> None:
         self._state = state
         self._installer = installer
         self._recorder = recorder
-        self._collector = collector
         self._engine = state.adapter.engine
         self._plans: list[PlannedProfile] = []
         self._number = 0
@@ -144,4 +140,3 @@ class Waiting:
 
     def _watch(self) -> None:
         self._engine.start_recording()
-        self._collector.recording_begins()

@@ -1,0 +1,174 @@
+// Iterations that pass without the session's looking at them.
+//
+//     session     looks, sets terms │                                  │ looks
+//     iteration   ...               │ as planned  as planned  as ...   │ a miss
+//                                   └─ noted here, taken when needed ──┘
+//
+// From an iteration in which each request came as planned there is nothing to learn, and neither is
+// there from one that is the one before over again. Looking at one takes Python as long as hundreds
+// of requests. So the session says how many of them may pass, and when it looks again it is told
+// what has passed, as far as anything is counted. No iteration passes that is another kind.
+
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "engine/statistics.hpp"
+
+namespace pgmo {
+
+// What counters have changed by in one iteration, in the order of `Passing::counted_in`.
+using Counted = std::array<std::uint64_t, 23>;
+
+// Successive iterations that have passed, all alike.
+struct Passed {
+  std::uint64_t iterations;
+  std::uint32_t plan;
+  Counted change;
+  Bytes fallback;  // alive at the end, of the framework's
+};
+
+class Passing {
+ public:
+  // What may pass.
+  struct Terms {
+    std::uint64_t most = 0;         // how many; 0: the next one is looked at
+    bool again = false;             // also one like that before, whatever happened in it
+    std::vector<Bytes> most_bytes;  // by plan: what may be requested in one that came as planned
+  };
+
+  // Throws std::bad_alloc.
+  void set(Terms terms) {
+    passed_.reserve(kMost);
+    terms_ = std::move(terms);
+  }
+  void look() noexcept { terms_.most = 0; }
+  bool any() const noexcept { return terms_.most > 0; }
+
+  // An iteration would end with these readings. Notes it and returns true if it passes, and changes
+  // nothing otherwise.
+  bool passes(const Statistics& now, std::uint32_t plan) noexcept {
+    if (!any()) return false;
+    const Counted counted = counted_in(now);
+    const Counted change = less(counted, counted_);
+    const Levels levels = levels_of(now);
+    const bool again = terms_.again && plan == plan_ && change == change_ && levels == levels_;
+    if (!again && !is_as_planned(change, plan)) return false;
+    const Passed one{1, plan, change, now.fallback.live};
+    if (!passed_.empty() && is_more_of(passed_.back(), one)) {
+      ++passed_.back().iterations;
+    } else if (passed_.size() < kMost) {
+      passed_.push_back(one);  // there is room: see `set`
+    } else {
+      return false;
+    }
+    --terms_.most;
+    note(counted, change, levels, plan);
+    at_end_ = now;
+    return true;
+  }
+
+  // An iteration has ended that is looked at.
+  void ends(const Statistics& now, std::uint32_t plan) noexcept {
+    look();
+    const Counted counted = counted_in(now);
+    note(counted, less(counted, counted_), levels_of(now), plan);
+  }
+
+  // What has passed since the last call, in `room`, and the readings when the last one ended.
+  Statistics take(std::vector<Passed>& room) noexcept {
+    room.swap(passed_);
+    return at_end_;
+  }
+
+  // Different kinds in a row that are kept: the session has to look when there are more.
+  static constexpr std::size_t kMost = 64;
+
+ private:
+  using Levels = std::array<std::uint64_t, 6>;
+
+  static constexpr std::size_t kMisses = 2, kPages = 16;  // where they begin
+
+  bool is_as_planned(const Counted& change, std::uint32_t plan) const noexcept {
+    const auto is_zero = [](std::uint64_t one) { return one == 0; };
+    static_assert(static_cast<int>(Miss::kPersistent) == 0);
+    const auto misses = change.begin() + kMisses + 1;  // what a plan leaves out is none
+    return plan < terms_.most_bytes.size() && change[0] > 0 &&
+           std::all_of(misses, misses + static_cast<int>(Miss::kCount) - 1, is_zero) &&
+           std::all_of(change.begin() + kPages, change.end(), is_zero) &&
+           static_cast<Bytes>(change[8]) <= terms_.most_bytes[plan];
+  }
+
+  static bool is_more_of(const Passed& before, const Passed& one) noexcept {
+    return before.plan == one.plan && before.fallback == one.fallback &&
+           before.change == one.change;
+  }
+
+  static Counted less(const Counted& now, const Counted& before) noexcept {
+    Counted change;
+    for (std::size_t at = 0; at < change.size(); ++at) change[at] = now[at] - before[at];
+    return change;
+  }
+
+  void note(const Counted& counted, const Counted& change, const Levels& levels,
+            std::uint32_t plan) noexcept {
+    counted_ = counted;
+    change_ = change;
+    levels_ = levels;
+    plan_ = plan;
+  }
+
+  static Counted counted_in(const Statistics& now) noexcept {
+    const Counters& own = now.counters;
+    const pages::Statistics& pages = now.pages;
+    const auto& misses = own.misses;
+    static_assert(static_cast<int>(Miss::kCount) == 6);
+    return {own.requests,
+            own.hits,
+            misses[0],
+            misses[1],
+            misses[2],
+            misses[3],
+            misses[4],
+            misses[5],
+            own.requested_bytes,
+            own.hit_bytes,
+            own.persistent_bytes,
+            own.skipped,
+            own.jumps,
+            own.late,
+            own.takeovers,
+            now.fallback_bytes,
+            pages.creates,
+            pages.releases,
+            pages.maps,
+            pages.grants,
+            pages.unmaps,
+            pages.events,
+            pages.waits};
+  }
+
+  static Levels levels_of(const Statistics& now) noexcept {
+    return {static_cast<std::uint64_t>(now.slots.live),
+            static_cast<std::uint64_t>(now.fallback.live),
+            static_cast<std::uint64_t>(now.arena_bytes),
+            static_cast<std::uint64_t>(now.pages.held),
+            now.arenas,
+            now.late_now};
+  }
+
+  Terms terms_;
+  Counted counted_{};
+  Counted change_{};
+  Levels levels_{};
+  std::uint32_t plan_ = 0;
+  std::vector<Passed> passed_;
+  Statistics at_end_;
+};
+
+}  // namespace pgmo

@@ -1,0 +1,163 @@
+#include <initializer_list>
+#include <thread>
+#include <vector>
+
+#include "check.hpp"
+#include "engine_fixture.hpp"
+
+using namespace pgmo;
+using namespace pgmo::test;
+
+namespace {
+
+// Whether an iteration of these requests passes on terms that were set when one was looked at.
+struct Passer {
+  Fixture& f;
+  Passing::Terms terms;
+
+  bool operator()(std::initializer_list<Bytes> sizes) {
+    for (const Bytes bytes : sizes) {
+      const std::uintptr_t block = f.allocate(bytes);
+      if (block != 0) CHECK(f.release(block));
+    }
+    if (f.engine.pass_iteration()) return true;
+    f.engine.end_iteration();
+    f.engine.let_pass(terms);
+    return false;
+  }
+};
+
+}  // namespace
+
+TEST(an_iteration_that_is_the_one_before_over_again_passes) {
+  Fixture f;
+  f.serve({slot(100, 1, 0), slot(200, 2, 1000)});
+  Passer passes{f, {.most = 1000, .again = true, .most_bytes = {}}};
+  CHECK(!passes({100, 200}));
+  CHECK(passes({100, 200}));
+  CHECK(passes({100, 200}));
+  CHECK(!passes({100, 300}));  // another size
+  CHECK(passes({100, 300}));   // again
+  CHECK(!passes({100, 200}));
+  CHECK(passes({100, 200}));
+  CHECK(!passes({100}));  // one less
+  CHECK(passes({100}));
+  CHECK(!passes({100, 200}));
+  const std::uintptr_t kept = f.allocate(100);
+  CHECK(!passes({}));
+  CHECK(!passes({}));  // and it is still there
+  CHECK(f.release(kept));
+  CHECK(!passes({}));
+}
+
+TEST(an_iteration_that_comes_as_planned_passes_whatever_came_before) {
+  Fixture f;
+  f.serve({varying(100, 1, 0), slot(200, 2, 1000)});
+  Passer passes{f, {.most = 1000, .again = false, .most_bytes = {280}}};
+  CHECK(!passes({80, 200}));
+  CHECK(passes({60, 200}));
+  CHECK(passes({40, 200}));
+  CHECK(passes({40, 200}));
+  CHECK(passes({80}));        // what is left out wastes no memory
+  CHECK(!passes({81, 200}));  // more bytes than need not be looked at
+  CHECK(passes({80, 200}));
+  CHECK(!passes({101, 200}));  // larger than planned
+  CHECK(!passes({101, 200}));  // and again
+  f.engine.take_grown();
+  CHECK(!passes({80, 200, 30}));  // one more than planned
+  CHECK(!passes({}));             // nothing came of what was planned
+}
+
+TEST(no_more_pass_than_may) {
+  Fixture f;
+  f.serve({slot(100, 1, 0), slot(200, 2, 1000)});
+  Passer passes{f, {.most = 2, .again = false, .most_bytes = {1000}}};
+  for (int round = 0; round < 3; ++round) {
+    CHECK(!passes({100, 200}));
+    CHECK(passes({100, 200}));
+    CHECK(passes({100, 200}));
+  }
+  f.engine.let_pass({.most = 1000, .again = false, .most_bytes = {1000}});
+  f.engine.remove_plans();
+  f.serve({slot(100, 1, 0), slot(200, 2, 1000)});
+  CHECK(!passes({100, 200}));  // these terms were for other plans
+}
+
+TEST(what_has_passed_is_told_once_and_alike_ones_together) {
+  Fixture f;
+  f.serve({varying(100, 1, 0), slot(200, 2, 1000)});
+  Passer passes{f, {.most = 1000, .again = false, .most_bytes = {300}}};
+  CHECK(!passes({100, 200}));
+  for (int times = 0; times < 3; ++times) CHECK(passes({50, 200}));
+  CHECK(passes({60, 200}));
+  std::vector<Passed> passed;
+  const Statistics at_end = f.engine.take_passed(passed);
+  CHECK_EQ(passed.size(), 2u);
+  CHECK_EQ(passed[0].iterations, 3u);
+  CHECK_EQ(passed[0].change[0], 2u);    // requests
+  CHECK_EQ(passed[0].change[8], 250u);  // their bytes
+  CHECK_EQ(passed[1].iterations, 1u);
+  CHECK_EQ(passed[1].change[8], 260u);
+  CHECK_EQ(at_end.counters.iterations, 5u);
+  CHECK_EQ(at_end.counters.requested_bytes, f.engine.statistics().counters.requested_bytes);
+  f.engine.take_passed(passed);
+  CHECK(passed.empty());
+  // Different ones are kept until there are too many.
+  for (std::size_t times = 0; times < Passing::kMost; ++times) {
+    CHECK(passes({static_cast<Bytes>(10 + times), 200}));
+  }
+  CHECK(!passes({90, 200}));
+  f.engine.take_passed(passed);
+  CHECK_EQ(passed.size(), Passing::kMost);
+  CHECK(passes({90, 200}));
+}
+
+TEST(an_iteration_whose_end_makes_blocks_late_passes_only_as_planned) {
+  Fixture f;
+  f.serve({slot(100, 1, 0), slot(200, 2, 1000)});
+  Passer passes{f, {.most = 1000, .again = false, .most_bytes = {1000}}};
+  CHECK(!passes({100, 200}));
+  const std::uintptr_t late = f.allocate(100);
+  CHECK(passes({}));  // cut short
+  CHECK_EQ(f.engine.statistics().late_now, 1u);
+  std::vector<Passed> passed;
+  CHECK_EQ(f.engine.take_passed(passed).late_now, 1u);
+  CHECK_EQ(passed[0].change[13], 1u);
+  CHECK(!passes({100, 200}));  // its slot is taken
+  CHECK(f.release(late));
+  CHECK(passes({100, 200}));
+}
+
+TEST(a_recording_of_what_passes_begins_anew) {
+  Fixture f;
+  f.serve({slot(100, 1, 0), slot(200, 2, 1000)});
+  Passer passes{f, {.most = 1000, .again = false, .most_bytes = {1000}}};
+  CHECK(!passes({100, 200}));
+  f.engine.start_recording();
+  CHECK(passes({100, 200}));
+  CHECK_EQ(f.engine.events(0).size(), 0u);
+  CHECK(f.release(f.allocate(100)));
+  CHECK_EQ(f.engine.events(0).size(), 2u);
+  CHECK_EQ(f.engine.statistics().recorded_requests, 3u);
+  CHECK_EQ(f.engine.statistics().recorded_bytes, 400u);
+}
+
+TEST(steps_pass_on_one_thread_alone) {
+  Fixture f;
+  f.serve({slot(100, 1, 0)});
+  Passer passes{f, {.most = 1000, .again = true, .most_bytes = {1000}}};
+  CHECK(!passes({100}));
+  CHECK(f.release(f.allocate(100)));
+  CHECK(!f.engine.pass_step());
+  f.engine.let_steps_pass(Threads::own());
+  std::thread([&] { CHECK(!f.engine.pass_step()); }).join();
+  CHECK(f.engine.pass_step());
+  CHECK(f.release(f.allocate(100)));
+  f.engine.let_steps_pass(0);
+  CHECK(!f.engine.pass_step());
+  CHECK(f.engine.pass_iteration());
+}
+
+int main(int argc, char** argv) {
+  return pgmo::test::run_all(argc, argv);
+}

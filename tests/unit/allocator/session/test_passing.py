@@ -1,0 +1,233 @@
+"""Iterations that pass without being looked at: nobody may be able to tell, but by the time."""
+
+import random
+import threading
+import warnings
+from functools import partial
+
+import pytest
+
+from pgmo.allocator.session.learning.replay_monitor import ReplayMonitor
+from pgmo.allocator.session.statistics import Phase
+from pgmo.errors import SessionError
+from tests.unit.allocator.simulated import LAYERS, Loop, SimulatedAdapter, open_session, run
+
+
+@pytest.fixture
+def looked_at(monkeypatch):
+    """Those that sessions look at, by their phases."""
+    phases = []
+
+    def watch(session):
+        collector = session._known.lifecycle.collector
+        count = collector.count
+
+        def counting(phase, plan):
+            phases.append(phase)
+            return count(phase, plan)
+
+        monkeypatch.setattr(collector, "count", counting)
+        return phases
+
+    return watch
+
+
+def steps(loop, session, times):
+    for _ in range(times):
+        loop()
+        session.step()
+
+
+def test_what_comes_as_planned_is_not_looked_at_from_the_second_replayed_iteration_on(
+    adapter, looked_at
+):
+    loop = Loop(adapter, LAYERS)
+    with open_session(adapter) as session:
+        phases = looked_at(session)
+        steps(loop, session, 50)
+        assert phases == [Phase.RECORD] * 4 + [Phase.REPLAY]
+        assert len(session.history) == session.summary().iterations == 50
+        loop.finish()
+
+
+def test_the_end_of_the_watch_is_looked_at(adapter, looked_at):
+    loop = Loop(adapter, LAYERS)
+    with open_session(adapter) as session:
+        phases = looked_at(session)
+        steps(loop, session, 250)
+        loop()
+        assert session.recording is not None
+        session.step()
+        assert len(phases) == 5
+        steps(loop, session, 250)
+        loop()
+        assert session.recording is None
+        session.step()
+        assert len(phases) == 7  # what is not recorded any more, and that nothing is recorded
+        loop.finish()
+
+
+def test_lengths_within_a_plan_pass_too(adapter, looked_at):
+    loop = Loop(adapter, LAYERS, scale=8)
+    with open_session(adapter) as session:
+        for scale in (8, 6, 7, 5, 8, 4):
+            loop.scale = scale
+            steps(loop, session, 1)
+        steps(loop, session, 10)
+        phases = looked_at(session)
+        for scale in range(40):
+            loop.scale = 1 + (7 * scale) % 8
+            steps(loop, session, 1)
+        assert phases == []
+        assert len({one.bytes_requested for one in session.history[-40:]}) == 8
+        assert all(one.hit_rate == 1 for one in session.history[-40:])
+        loop.finish()
+
+
+def test_iterations_as_contexts_and_calls_pass_too(adapter, looked_at):
+    loop = Loop(adapter, LAYERS)
+    with open_session(adapter) as session:
+        phases = looked_at(session)
+        run(loop, session, 50)
+        assert len(phases) == 5
+        loop.finish()
+
+
+@pytest.mark.parametrize("after", [10, 300])
+@pytest.mark.parametrize("change", ["larger", "more", "kept", "another structure"])
+def test_a_change_is_noticed_at_once_after_any_number_of_iterations(
+    adapter, looked_at, after, change
+):
+    loop, kept = Loop(adapter, LAYERS), []
+    with open_session(adapter) as session:
+        steps(loop, session, after)
+        phases = looked_at(session)
+        replans = session.summary().replans
+        if change == "larger":
+            loop.scale = 3
+        elif change == "another structure":
+            loop.layers = [3 * size for size in LAYERS[:-2]]
+        loop(
+            {
+                "more": lambda: kept.extend(adapter.request(1234) for _ in range(30)),
+                "kept": lambda: kept.append(adapter.request(1 << 20)),
+            }.get(change)
+        )
+        session.step()
+        assert phases == [Phase.REPLAY]
+        assert session.history[-1].hit_rate < 1
+        if change in ("larger", "another structure") and after < 256:
+            assert session.summary().replans > replans  # it was recorded, and learned from
+        loop.finish()
+        for block in kept:
+            adapter.free(block)
+
+
+def known(session):
+    """What later decisions depend on, once what has passed was made up for."""
+    lifecycle = session._known.lifecycle
+    lifecycle._catch_up()
+    monitor, installer = lifecycle._monitor, lifecycle._installer
+    return (
+        *(lifecycle._poor, lifecycle._waiting.costs.excess, dict(installer._followed)),
+        *(monitor._good, monitor._requested, monitor._rising, list(monitor._recent)),
+        *(monitor._credit._left, monitor._disorder, monitor._orderly, monitor.unsaved),
+        dict(installer.seen._most),
+    )
+
+
+def random_program(seed, adapter, session):
+    """Lengths and structures that repeat, return, grow, vary and differ for once."""
+    all_known = []
+
+    def keep(blocks):
+        blocks.append(adapter.request(777))
+
+    chance = random.Random(seed)
+    loop = Loop(adapter, LAYERS, scale=16)
+    long = chance.random() < 0.3
+    for _ in range(30):
+        way = chance.choice(["same", "same", "same", "varies", "grows", "other", "once", "cut"])
+        top = loop.scale
+        for turn in range(chance.randint(1, 300 if long else 12)):
+            if way == "varies":
+                loop.scale = max(1, top - chance.randint(0, 4))
+            elif way == "grows":
+                loop.scale = min(40, top + turn // 4)
+            elif way == "other":
+                loop.layers = LAYERS[: 4 + turn % 3]
+            blocks = []
+            extra = partial(keep, blocks) if way == "once" else None
+            if way == "cut" and turn == 0:
+                with pytest.raises(ValueError, match="cut"), session.iteration():
+                    loop.drop()
+                    raise ValueError("cut")
+            loop(extra)
+            session.step()
+            for block in blocks:
+                adapter.free(block)
+            if chance.random() < 0.05:
+                _ = session.history_end, session.counted()
+        loop.layers = list(LAYERS)
+        if session.phase is Phase.REPLAY:
+            all_known.append(known(session))
+    told = session.history, session.summary(), session.plan.arena, all_known
+    loop.finish()
+    return told
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_sessions_that_look_at_each_iteration_tell_the_same(seed, monkeypatch):
+    told = []
+    for looking in (False, True):
+        if looking:
+            monkeypatch.setattr(ReplayMonitor, "may_pass", property(lambda _: 0))
+        adapter = SimulatedAdapter()
+        with warnings.catch_warnings(), open_session(adapter) as session:
+            warnings.simplefilter("ignore")
+            told.append((*random_program(seed, adapter, session), session.statistics))
+    assert told[0] == told[1]
+
+
+def test_a_step_of_another_thread_does_not_pass_for_the_sessions(adapter):
+    loop = Loop(adapter, LAYERS)
+    with open_session(adapter) as session:
+        steps(loop, session, 20)
+        loop()
+        thread = threading.Thread(target=session.step)  # while the loop is amid its iteration
+        thread.start()
+        thread.join()
+        assert len(session.history) == 20
+        session.step()
+        assert len(session.history) == 21
+        loop.finish()
+
+
+def test_misuse_is_told_where_iterations_pass(adapter):
+    loop = Loop(adapter, LAYERS)
+    with open_session(adapter) as session:
+        steps(loop, session, 20)
+        with session.pause(), pytest.raises(SessionError, match="pause"):
+            session.step()
+        steps(loop, session, 2)
+        with session.iteration():
+            with pytest.raises(SessionError, match="inside"):
+                session.step()
+            loop()
+        assert len(session.history) == 23
+        loop.finish()
+    with pytest.raises(SessionError, match="closed"):
+        session.step()
+
+
+def test_what_has_passed_is_known_when_another_session_follows(adapter):
+    for _ in range(2):
+        loop = Loop(adapter, LAYERS)
+        with open_session(adapter) as session:
+            steps(loop, session, 30)
+            loop.finish()
+        with open_session(adapter) as other:
+            steps(loop, other, 20)
+            assert len(session.history) == session.summary().iterations == 30
+            assert len(other.history) == 20
+            loop.finish()
