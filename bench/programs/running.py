@@ -1,6 +1,6 @@
 """What the programs have in common: their arguments, and what they leave behind.
 
-None of them knows of pgmo. Each trains a model with random weights on data made up by itself, and at
+None of them knows of pgmo. Each trains a model with random weights on data made up by itself, and
 its end writes what it computed: the losses, and a digest of all weights.
 """
 

@@ -8,8 +8,8 @@ from transformers import PreTrainedTokenizerFast
 _SPECIAL = ("<pad>", "<unk>", "<s>", "</s>")
 
 _TEMPLATE = (
-    "{% for message in messages %}{{ '<s> ' + message['role'] + ' ' + message['content'] + ' </s> ' "
-    "}}{% endfor %}{% if add_generation_prompt %}{{ '<s> assistant ' }}{% endif %}"
+    "{% for message in messages %}{{ '<s> ' + message['role'] + ' ' + message['content'] "
+    "+ ' </s> ' }}{% endfor %}{% if add_generation_prompt %}{{ '<s> assistant ' }}{% endif %}"
 )
 
 

@@ -1,1 +1,1 @@
-"""Runs the programs of `bench/programs` from their first line to their last, without pgmo and with."""
+"""Runs the programs of `bench/programs` from first line to last, without pgmo and with."""
