@@ -84,7 +84,11 @@ class TorchCpu:
         raise AdapterError("the CPU's memory is the host's: there is nowhere to spill to")
 
     def empty_cache(self, *, pages: bool = False) -> None:
-        """Returns freed memory to the system, so that recording and replay never hold both."""
+        """Returns freed memory to the system, so that recording and replay never hold both.
+
+        That of arenas that serve no more, too, but for the blocks that still live there.
+        """
+        self.engine.return_idle()
         with contextlib.suppress(AttributeError):  # no such call outside of glibc
             ctypes.CDLL(None).malloc_trim(0)
 
@@ -103,6 +107,17 @@ class TorchCpu:
             limit = _SPARING_LIMIT if on else _GLIBC_LIMIT
             mallopt(_M_MMAP_THRESHOLD, limit)
             mallopt(_M_TRIM_THRESHOLD, 2 * limit)
+
+    def rest(self, on: bool) -> None:
+        """Returns what idles in the arena to the system, then what was freed meanwhile.
+
+        An evaluation takes memory of its own: beside an arena that stays resident, both are more
+        than PyTorch alone would need for either.
+        """
+        if on:
+            self.engine.return_idle()
+        else:
+            self.empty_cache()
 
     def advise(self, text: str) -> None:
         """Errors of the CPU's allocator say nothing besides."""
