@@ -18,8 +18,8 @@ from programs.running import arguments, finish
 from programs.texts import sentences, tokenizer
 
 given = arguments()
-words, median, longest = given.choose((1000, 40, 128), (50, 6, 12))
-batch, samples = given.choose((16, 300), (2, 12))
+words, median, longest = given.choose((1000, 32, 96), (50, 6, 12))
+batch, samples = given.choose((8, 200), (2, 12))
 tokens = tokenizer(words)
 
 
@@ -37,10 +37,10 @@ train_loader = DataLoader(
 eval_loader = DataLoader(samples_of(samples // 4, 1), collate_fn=collator, batch_size=2 * batch)
 config = BertConfig(
     vocab_size=len(tokens),
-    hidden_size=given.choose(192, 32),
-    num_hidden_layers=given.choose(4, 1),
-    num_attention_heads=given.choose(6, 2),
-    intermediate_size=given.choose(768, 64),
+    hidden_size=given.choose(128, 32),
+    num_hidden_layers=given.choose(3, 1),
+    num_attention_heads=given.choose(4, 2),
+    intermediate_size=given.choose(512, 64),
 )
 model = BertForSequenceClassification(config)
 optimizer = AdamW(params=model.parameters(), lr=2e-4)

@@ -11,7 +11,7 @@ from programs.running import arguments, cycle, device, finish
 
 given = arguments()
 where = device()
-batch, width, noise_size = given.choose((16, 16, 100), (2, 4, 8))
+batch, width, noise_size = given.choose((8, 16, 100), (2, 4, 8))
 
 
 def up(before: int, after: int) -> list[nn.Module]:

@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from programs.running import arguments, cycle, finish
 
 given = arguments()
-batch, side, width = given.choose((4, 32, 32), (2, 8, 32))
+batch, side, width = given.choose((2, 32, 32), (2, 8, 32))
 model = UNet2DModel(
     sample_size=side,
     layers_per_block=1,

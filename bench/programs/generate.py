@@ -11,22 +11,22 @@ from programs.texts import sentences, tokenizer
 
 given = arguments()
 where = device()
-words, median, longest = given.choose((1000, 40, 128), (50, 6, 12))
-batch, answer = given.choose((8, 32), (2, 4))
+words, median, longest = given.choose((1000, 32, 96), (50, 6, 12))
+batch, answer = given.choose((4, 16), (2, 4))
 tokens = tokenizer(words)
 tokens.padding_side = "left"
 config = LlamaConfig(
     vocab_size=len(tokens),
-    hidden_size=given.choose(256, 32),
-    intermediate_size=given.choose(688, 64),
+    hidden_size=given.choose(128, 32),
+    intermediate_size=given.choose(344, 64),
     num_hidden_layers=given.choose(4, 1),
-    num_attention_heads=given.choose(8, 2),
+    num_attention_heads=given.choose(4, 2),
     num_key_value_heads=given.choose(4, 2),
     pad_token_id=tokens.pad_token_id,
     eos_token_id=tokens.eos_token_id,
 )
 model = LlamaForCausalLM(config).to(where).eval()
-prompts = sentences(given.steps // 2 * batch, words, median, longest)
+prompts = sentences(given.steps // 4 * batch, words, median, longest)
 found = []
 for begin in range(0, len(prompts), batch):
     inputs = tokens(prompts[begin : begin + batch], return_tensors="pt", padding=True).to(where)

@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from programs.running import arguments, finish, folder
 
 given = arguments()
-batch, width, side = given.choose((32, 32, 32), (2, 4, 8))
+batch, width, side = given.choose((16, 24, 32), (2, 4, 8))
 losses = []
 
 

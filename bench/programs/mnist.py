@@ -13,7 +13,7 @@ from programs.running import arguments, device, finish
 
 given = arguments()
 where = device()
-batch, samples = given.choose((64, 700), (4, 30))
+batch, samples = given.choose((32, 350), (4, 30))
 
 
 class Net(nn.Module):

@@ -15,7 +15,7 @@ from programs.running import arguments, device, finish
 given = arguments()
 where = device()
 layers, heads, width = given.choose((4, 4, 128), (2, 2, 32))
-batch, length, vocabulary = given.choose((8, 128, 512), (2, 16, 64))
+batch, length, vocabulary = given.choose((6, 96, 512), (2, 16, 64))
 accumulation, evaluate_every, evaluated = 2, 20, 3
 rate, warmup = 1e-3, 10
 

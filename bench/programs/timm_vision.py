@@ -16,7 +16,7 @@ from programs.running import arguments, device, finish
 
 given = arguments()
 where = device()
-batch, side, classes = given.choose((8, 64, 10), (2, 32, 10))
+batch, side, classes = given.choose((4, 64, 10), (2, 32, 10))
 model = timm.create_model("convnext_atto", num_classes=classes, drop_path_rate=0.1).to(where)
 average = ModelEmaV3(model, decay=0.99)
 mixed = Mixup(mixup_alpha=0.8, cutmix_alpha=1.0, label_smoothing=0.1, num_classes=classes)

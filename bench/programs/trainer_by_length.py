@@ -16,16 +16,16 @@ from programs.running import arguments, device, finish, folder, trainer_losses
 from programs.texts import sentences, tokenizer
 
 given = arguments()
-words, median, longest = given.choose((1000, 48, 192), (50, 6, 12))
+words, median, longest = given.choose((1000, 32, 96), (50, 6, 12))
 tokens = tokenizer(words)
-encoded = tokens(sentences(given.choose(800, 40), words, median, longest))
+encoded = tokens(sentences(given.choose(400, 40), words, median, longest))
 data = Dataset.from_dict({name: encoded[name] for name in ("input_ids", "attention_mask")})
 config = GPT2Config(
     vocab_size=len(tokens),
     n_positions=256,
-    n_embd=given.choose(192, 32),
-    n_layer=given.choose(6, 2),
-    n_head=given.choose(6, 2),
+    n_embd=given.choose(128, 32),
+    n_layer=given.choose(4, 2),
+    n_head=given.choose(4, 2),
     bos_token_id=tokens.bos_token_id,
     eos_token_id=tokens.eos_token_id,
 )
@@ -35,7 +35,7 @@ with folder() as place:
         model,
         TrainingArguments(
             place,
-            per_device_train_batch_size=given.choose(16, 2),
+            per_device_train_batch_size=given.choose(8, 2),
             max_steps=given.steps,
             train_sampling_strategy="group_by_length",
             bf16=True,

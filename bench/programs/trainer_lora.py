@@ -17,16 +17,16 @@ from programs.running import arguments, finish, folder, trainer_losses
 from programs.texts import sentences, tokenizer
 
 given = arguments()
-words, median, longest = given.choose((1000, 64, 192), (50, 6, 12))
+words, median, longest = given.choose((1000, 32, 96), (50, 6, 12))
 tokens = tokenizer(words)
-encoded = tokens(sentences(given.choose(800, 40), words, median, longest))
+encoded = tokens(sentences(given.choose(400, 40), words, median, longest))
 data = Dataset.from_dict({name: encoded[name] for name in ("input_ids", "attention_mask")})
 config = LlamaConfig(
     vocab_size=len(tokens),
-    hidden_size=given.choose(256, 32),
-    intermediate_size=given.choose(688, 64),
+    hidden_size=given.choose(128, 32),
+    intermediate_size=given.choose(344, 64),
     num_hidden_layers=given.choose(4, 1),
-    num_attention_heads=given.choose(8, 2),
+    num_attention_heads=given.choose(4, 2),
     num_key_value_heads=given.choose(4, 2),
     pad_token_id=tokens.pad_token_id,
 )

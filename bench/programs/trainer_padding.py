@@ -16,7 +16,7 @@ from programs.running import arguments, finish, folder, trainer_losses
 from programs.texts import sentences, tokenizer
 
 given = arguments()
-words, median, longest = given.choose((1000, 48, 160), (50, 6, 12))
+words, median, longest = given.choose((1000, 32, 96), (50, 6, 12))
 tokens = tokenizer(words)
 
 
@@ -31,10 +31,10 @@ def classified(count: int, seed: int) -> Dataset:
 
 config = BertConfig(
     vocab_size=len(tokens),
-    hidden_size=given.choose(192, 32),
-    num_hidden_layers=given.choose(4, 1),
-    num_attention_heads=given.choose(6, 2),
-    intermediate_size=given.choose(768, 64),
+    hidden_size=given.choose(128, 32),
+    num_hidden_layers=given.choose(3, 1),
+    num_attention_heads=given.choose(4, 2),
+    intermediate_size=given.choose(512, 64),
 )
 model = BertForSequenceClassification(config)
 with folder() as place:
@@ -42,7 +42,7 @@ with folder() as place:
         model,
         TrainingArguments(
             place,
-            per_device_train_batch_size=given.choose(16, 2),
+            per_device_train_batch_size=given.choose(8, 2),
             gradient_accumulation_steps=2,
             max_steps=given.steps,
             eval_strategy="steps",
@@ -53,7 +53,7 @@ with folder() as place:
             report_to=[],
             disable_tqdm=True,
         ),
-        train_dataset=classified(given.choose(1200, 40), 0),
+        train_dataset=classified(given.choose(700, 40), 0),
         eval_dataset=classified(given.choose(64, 6), 1),
         data_collator=DataCollatorWithPadding(tokens),
     )

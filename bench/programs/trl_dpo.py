@@ -12,18 +12,18 @@ from programs.running import arguments, finish, folder, trainer_losses
 from programs.texts import sentences, tokenizer
 
 given = arguments()
-words, median, longest = given.choose((1000, 32, 96), (50, 6, 12))
+words, median, longest = given.choose((1000, 24, 64), (50, 6, 12))
 tokens = tokenizer(words)
-samples = given.choose(400, 40)
+samples = given.choose(200, 40)
 texts = [sentences(samples, words, median, longest, seed) for seed in range(3)]
 data = Dataset.from_dict(dict(zip(("prompt", "chosen", "rejected"), texts, strict=True)))
 config = LlamaConfig(
     vocab_size=len(tokens),
-    hidden_size=given.choose(192, 32),
-    intermediate_size=given.choose(512, 64),
-    num_hidden_layers=given.choose(4, 1),
-    num_attention_heads=given.choose(6, 2),
-    num_key_value_heads=given.choose(6, 2),
+    hidden_size=given.choose(128, 32),
+    intermediate_size=given.choose(344, 64),
+    num_hidden_layers=given.choose(3, 1),
+    num_attention_heads=given.choose(4, 2),
+    num_key_value_heads=given.choose(4, 2),
     pad_token_id=tokens.pad_token_id,
 )
 model = LlamaForCausalLM(config)

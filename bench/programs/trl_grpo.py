@@ -17,11 +17,11 @@ tokens.padding_side = "left"
 data = Dataset.from_dict({"prompt": sentences(given.choose(200, 40), words, median, longest)})
 config = LlamaConfig(
     vocab_size=len(tokens),
-    hidden_size=given.choose(192, 32),
-    intermediate_size=given.choose(512, 64),
-    num_hidden_layers=given.choose(4, 1),
-    num_attention_heads=given.choose(6, 2),
-    num_key_value_heads=given.choose(6, 2),
+    hidden_size=given.choose(128, 32),
+    intermediate_size=given.choose(344, 64),
+    num_hidden_layers=given.choose(3, 1),
+    num_attention_heads=given.choose(4, 2),
+    num_key_value_heads=given.choose(4, 2),
     pad_token_id=tokens.pad_token_id,
     eos_token_id=tokens.eos_token_id,
 )
@@ -41,7 +41,7 @@ with folder() as place:
             place,
             per_device_train_batch_size=8,
             num_generations=4,
-            max_completion_length=given.choose(24, 4),
+            max_completion_length=given.choose(12, 4),
             max_steps=given.steps,
             learning_rate=1e-3,
             bf16=False,

@@ -244,10 +244,11 @@ void bind_engine(py::module_& module) {
            "Blocks alive between two iterations, as a structured array: address, bytes, kind. The "
            "kind\nis 0 for the framework's, 1 for one in its slot, 2 for one in a slot past its "
            "end.")
-      .def("return_idle", &Engine::return_idle, py::call_guard<py::gil_scoped_release>(),
-           "Has the system take back the pages of arenas in which nothing lives, of current ones "
-           "only\nwhile nobody is served; returns their bytes. For arenas in this process's private "
-           "memory.")
+      .def(
+          "return_idle", &Engine::return_idle, py::call_guard<py::gil_scoped_release>(),
+          "Has the system take back the pages of arenas in which nothing lives, of current ones "
+          "only\nwhile nobody is served; returns their bytes. For arenas in this process's private "
+          "memory.")
       .def(
           "owns",
           [](Engine& engine, std::uintptr_t pointer) {

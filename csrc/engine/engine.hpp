@@ -134,9 +134,10 @@ class Engine final : private pages::RangeOwner {
   // What is alive, between two iterations. Throws std::bad_alloc.
   std::vector<Living> living();
 
-  // Has the system take back the pages of memory in which nothing lives: of arenas that are retired,
-  // and while nobody is served of the current ones, too. They read as zeros afterwards. Returns how
-  // many bytes they are. Only for arenas in the process's own private memory. Throws std::bad_alloc.
+  // Has the system take back the pages of memory in which nothing lives: of arenas that are
+  // retired, and while nobody is served of the current ones, too. They read as zeros afterwards.
+  // Returns how many bytes they are. Only for arenas in the process's own private memory. Throws
+  // std::bad_alloc.
   Bytes return_idle();
 
   // The plans are for what the last iterations were: they are followed at once, whatever was

@@ -23,9 +23,8 @@ const std::vector<PlannedRequest> kApart = {slot(2 * kPage, 3, 4 * kPage),
                                             slot(2 * kPage, 3, 8 * kPage), slot(100, 3, 0)};
 
 struct Mapped : Fixture {
-  std::uint8_t* memory = static_cast<std::uint8_t*>(::mmap(nullptr, kPages* kPage,
-                                                           PROT_READ | PROT_WRITE,
-                                                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  std::uint8_t* memory = static_cast<std::uint8_t*>(
+      ::mmap(nullptr, kPages* kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
 
   Mapped() {
     CHECK(memory != MAP_FAILED);
