@@ -71,6 +71,7 @@ class Cupy:
     name = "cupy"
     alignment = ALIGNMENT
     pages = False
+    lazy = False
 
     def __init__(self, index: int) -> None:
         cupy = imported_cupy()

@@ -33,6 +33,7 @@ class TorchCpu:
     device = "cpu"
     alignment = ALIGNMENT
     pages = False
+    lazy = True  # the system maps pages of what malloc returns when they are touched
 
     def __init__(self) -> None:
         source = adapter_source()
@@ -112,8 +113,9 @@ class TorchCpu:
         """Returns what idles in the arena to the system, then what was freed meanwhile.
 
         An evaluation takes memory of its own: beside an arena that stays resident, both are more
-        than PyTorch alone would need for either.
+        than PyTorch alone would need for either. Meanwhile malloc works as it does without pgmo.
         """
+        self.spare_memory(not on)
         if on:
             self.engine.return_idle()
         else:

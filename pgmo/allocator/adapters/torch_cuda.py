@@ -38,6 +38,7 @@ class TorchCuda:
     """
 
     name = "torch"
+    lazy = False
     alignment = ALIGNMENT
 
     def __init__(self, index: int) -> None:

@@ -27,6 +27,7 @@ class UnifiedAdapter:
     """
 
     pages = False
+    lazy = False
 
     def __init__(self, adapter: Adapter, managed: Managed) -> None:
         self._adapter = adapter

@@ -320,7 +320,8 @@ class Lifecycle:
             return
         if not monitor.orderly:
             return  # other iterations will not be more alike
-        strange = bool(grown) or statistics.known_rate < self._options.min_hit_rate
+        outgrown = bool(grown) and not monitor.expected(statistics)
+        strange = outgrown or statistics.known_rate < self._options.min_hit_rate
         # Leaking, for structures may take turns and one of them be strange each time; an evaluation
         # now and then is not worth a plan.
         self._poor = self._poor + 2 if strange else max(0, self._poor - 1)

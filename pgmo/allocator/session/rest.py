@@ -39,6 +39,8 @@ class Rest:
 
     def end(self) -> None:
         """It has ended."""
-        if self._rests and not self._state.turns.nobody_served:
-            self._rests = False
+        if not self._rests or self._state.turns.nobody_served:
+            return
+        self._rests = False
+        if self._state.phase not in (Phase.BYPASS, Phase.CLOSED):
             self._state.adapter.rest(False)
