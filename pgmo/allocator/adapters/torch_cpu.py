@@ -97,7 +97,8 @@ class TorchCpu:
         """Lets the allocator beneath return large blocks to the system as soon as they are freed.
 
         While nothing is served from slots, the peak of the whole process is that of the allocator
-        beneath, and glibc keeps freed blocks of up to 32 MiB in a heap that fragments. Its own
+        beneath, and glibc keeps freed blocks of up to 32 MiB in a heap that fragments. While slots
+        are served, what it keeps of an iteration that needed it comes on top of the arena. Its own
         adjustment of that limit cannot be switched on again, so afterwards the limits stay where
         it would have taken them.
         """
