@@ -44,6 +44,10 @@ RULES = {
     "far": Rule("matching", "a branch that was skipped is looked for far ahead", {"kFarWindow": 0}),
     "candidates": Rule("matching", "by several places there", {"kMostCandidates": 1}),
     "rare": Rule("matching", "where a rare size is proof enough", {"kRare": 0}),
+    "small_change": Rule(
+        "matching", "small requests do not tell that larger ones were left out", {"kSmallChange": 0}
+    ),
+    "numbers": Rule("matching", "a number is no tensor at another size", {"kNumber": 0}),
     "ratio": Rule("matching", "sizes of one iteration share a factor", {"kRatioTolerance": -1}),
     "any_ratio": Rule("matching", "any factor will do", {"kRatioTolerance": INFINITE}),
     "contradictions": Rule(

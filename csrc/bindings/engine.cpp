@@ -268,6 +268,11 @@ void bind_engine(py::module_& module) {
            "kind\nis 0 for the framework's, 1 for one in its slot, 2 for one in a slot past its "
            "end.")
       .def(
+          "return_idle", &Engine::return_idle, py::call_guard<py::gil_scoped_release>(),
+          "Has the system take back the pages of arenas in which nothing lives, of current ones "
+          "only\nwhile nobody is served; returns their bytes. For arenas in this process's private "
+          "memory.")
+      .def(
           "owns",
           [](Engine& engine, std::uintptr_t pointer) {
             return engine.owns(reinterpret_cast<void*>(pointer));

@@ -131,6 +131,12 @@ class Engine final : private pages::RangeOwner {
   // What is alive, between two iterations. Throws std::bad_alloc.
   std::vector<Living> living();
 
+  // Has the system take back the pages of memory in which nothing lives: of arenas that are
+  // retired, and while nobody is served of the current ones, too. They read as zeros afterwards.
+  // Returns how many bytes they are. Only for arenas in the process's own private memory. Throws
+  // std::bad_alloc.
+  Bytes return_idle();
+
   // The plans are for what the last iterations were: they are followed at once, whatever was
   // departed from.
   void trust_plans();
@@ -271,6 +277,18 @@ class Engine final : private pages::RangeOwner {
 
   Level slots_;
 };
+
+// The lock is held.
+template <typename Visit>
+void Engine::visit_slots(Visit&& visit) {
+  if (replayer_ != nullptr && arenas_.attached()) {
+    replayer_->for_each_living([&](SlotIndex request, Offset offset, Bytes bytes) {
+      const std::uint32_t stream = key_stream(replayer_->plan().slot(request).key);
+      visit(arenas_.address(stream, offset), bytes);
+    });
+  }
+  arenas_.for_each_late(here_.late, visit);
+}
 
 // The table that adapters get.
 const pgmo_engine_api* engine_api() noexcept;

@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "types.hpp"
+
 namespace pgmo::tuning {
 
 // --- which plan an iteration follows ---
@@ -30,6 +32,14 @@ constexpr std::uint32_t kFarWindow = 1u << 16;
 
 // Places there that are tried, each by the requests that would follow.
 constexpr int kMostCandidates = 32;
+
+// Of a plan's bytes: what its smallest requests have together. They are small change: to serve them
+// elsewhere costs nothing, and to be wrong about them costs all that they would have passed over.
+constexpr double kSmallChange = 1.0 / 128;
+
+// A request of so few bytes is a number, and not a tensor planned for some hundred times as many.
+constexpr Bytes kNumber = 16;
+constexpr Bytes kTensor = 4096;
 
 // Requests of this size in a whole plan, up to which one of them proves where the program is.
 constexpr std::uint32_t kRare = 2;

@@ -105,6 +105,10 @@ MOST_POOR = 7
 
 # --- arenas ---
 
+REST_ITERATIONS = 4
+"""Between two pauses in which pages of an arena go to others: they are touched anew afterwards,
+which costs less than a hundredth of so many iterations."""
+
 SHRINK_SHARE = 0.9
 """Of an arena: one is exchanged for a smaller one only if that needs less."""
 

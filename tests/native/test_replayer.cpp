@@ -120,6 +120,52 @@ TEST(two_requests_in_a_row_cause_a_far_jump) {
   CHECK_EQ(f.counters.jumps, 1u);
 }
 
+// Numbers that a program copies now and then are in its plans as well, among its tensors.
+TEST(small_change_does_not_tell_that_tensors_were_left_out) {
+  Fixture f(disjoint({50'000, 60'000, 8, 50'000, 8}));
+  CHECK_EQ(f.serve(8), kUnplanned);
+  CHECK_EQ(f.serve(50'000), 0);
+  CHECK_EQ(f.serve(60'000), 1000);
+  CHECK_EQ(f.serve(8), 2000);
+  CHECK_EQ(f.serve(8), kUnplanned);
+  CHECK_EQ(f.serve(50'000), 3000);
+  CHECK_EQ(f.counters.hits, 4u);
+}
+
+TEST(two_of_it_in_a_row_do_not_tell_that_either) {
+  std::vector<Bytes> sizes(40, 50'000);
+  sizes[30] = sizes[31] = 8;
+  Fixture f(disjoint(sizes));
+  CHECK_EQ(f.serve(8), kUnplanned);
+  CHECK_EQ(f.serve(8), kUnplanned);
+  CHECK_EQ(f.serve(50'000), 0);
+  CHECK_EQ(f.counters.jumps, 0u);
+}
+
+TEST(small_change_behind_a_tensor_that_came_finds_its_place) {
+  std::vector<Bytes> sizes(40, 50'000);
+  sizes[30] = 60'000;
+  sizes[31] = 8;
+  for (const std::size_t row : {33u, 36u}) sizes[row] = 60'000;  // so that one alone is no proof
+  Fixture f(disjoint(sizes));
+  CHECK_EQ(f.serve(60'000), kUnplanned);
+  CHECK_EQ(f.serve(8), 31'000);
+}
+
+TEST(small_change_among_its_like_is_looked_for_ahead) {
+  Fixture f(disjoint({50'000, 4, 8, 12, 50'000}));
+  CHECK_EQ(f.serve(50'000), 0);
+  CHECK_EQ(f.serve(12), 3000);
+  CHECK_EQ(f.serve(50'000), 4000);
+}
+
+TEST(a_number_is_no_tensor_at_another_size) {
+  Fixture f({varying(100'000, 2, 0), slot(30'000, 2, 200'000)});
+  CHECK_EQ(f.serve(8), kUnplanned);
+  CHECK_EQ(f.serve(50'000), 0);
+  CHECK_EQ(f.serve(30'000), 200'000);
+}
+
 TEST(a_varying_slot_serves_smaller_requests) {
   Fixture f({varying(100, 1, 0), slot(30, 2, 1000)});
   CHECK_EQ(f.serve(60), 0);

@@ -91,6 +91,12 @@ class Arenas {
     for (const Segment& segment : segments_) visit(segment);
   }
 
+  // The memory of those that serve no more.
+  template <typename Visit>
+  void for_each_retired(Visit&& visit) const {
+    for (const Retired& retired : retired_) visit(retired.arena);
+  }
+
   // Bytes that a plan may need; with arenas of single streams every slot has to be looked at.
   Bytes extent() const noexcept;
 

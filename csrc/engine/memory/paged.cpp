@@ -124,18 +124,6 @@ void Engine::vacate(std::uintptr_t address, const Vacated& vacated) noexcept {
   give_back(vacated.empty);
 }
 
-// The lock is held.
-template <typename Visit>
-void Engine::visit_slots(Visit&& visit) {
-  if (replayer_ != nullptr && arenas_.attached()) {
-    replayer_->for_each_living([&](SlotIndex request, Offset offset, Bytes bytes) {
-      const std::uint32_t stream = key_stream(replayer_->plan().slot(request).key);
-      visit(arenas_.address(stream, offset), bytes);
-    });
-  }
-  arenas_.for_each_late(here_.late, visit);
-}
-
 void Engine::for_each_slot(const std::function<void(std::uintptr_t, Bytes)>& visit) {
   const Guard guard(lock_);
   visit_slots(visit);

@@ -73,6 +73,7 @@ ReplayPlan::ReplayPlan(std::span<const PlannedRequest> requests, Bytes arena_byt
     if (!request.varying) fixed_.push_back({key, static_cast<SlotIndex>(row)});
   }
   classify(requests);
+  count_landmarks();
   // A sentinel behind the last request matches nothing: no request has a key of all ones.
   slots_.insert(slots_.end(), kSentinels, {.key = ~RequestKey{0}, .place = kNowhere});
   slots_.insert(slots_.end(), second_slots.begin(), second_slots.end());
@@ -118,6 +119,29 @@ void ReplayPlan::classify(std::span<const PlannedRequest> requests) {
     classes_ += at == 0 || varying[at].key != varying[at - 1].key ||
                 varying[at].family != varying[at - 1].family;
     class_of_[varying[at].row] = static_cast<SizeClass>(classes_ - 1);
+  }
+}
+
+// Called while there is a slot for each request and none besides.
+void ReplayPlan::count_landmarks() {
+  std::vector<Bytes> sizes;
+  sizes.reserve(slots_.size());
+  double sum = 0;
+  for (const Slot& slot : slots_) {
+    sizes.push_back(key_bytes(slot.key));
+    sum += static_cast<double>(sizes.back());
+  }
+  std::sort(sizes.begin(), sizes.end());
+  double small = 0;
+  std::size_t first = 0;  // that is no small change
+  while (first < sizes.size() &&
+         (small += static_cast<double>(sizes[first])) <= tuning::kSmallChange * sum) {
+    ++first;
+  }
+  landmarks_before_.reserve(slots_.size() + 1);
+  landmarks_before_.push_back(0);
+  for (const Slot& slot : slots_) {
+    landmarks_before_.push_back(landmarks_before_.back() + (key_bytes(slot.key) >= sizes[first]));
   }
 }
 

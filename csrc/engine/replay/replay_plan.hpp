@@ -141,6 +141,15 @@ class ReplayPlan {
   std::uint32_t occurrences(RequestKey key) const noexcept;
   std::optional<SlotIndex> next_exact(RequestKey key, SlotIndex from) const noexcept;
 
+  // Whether a request is more than small change, so that it tells where the program is.
+  bool landmark(SlotIndex request) const noexcept {
+    return landmarks_before_[request + 1] != landmarks_before_[request];
+  }
+  // Whether there is such a one from `from` on, before `until`.
+  bool landmark_within(SlotIndex from, SlotIndex until) const noexcept {
+    return landmarks_before_[until] != landmarks_before_[from];
+  }
+
  private:
   static constexpr std::uint32_t kNowhere = ~std::uint32_t{0};
   static constexpr Offset kNoOffset = -1;
@@ -166,6 +175,7 @@ class ReplayPlan {
   std::vector<Range> union_of_slots() const;
   void index_ends(std::span<const PlannedRequest> requests);
   void classify(std::span<const PlannedRequest> requests);
+  void count_landmarks();
 
   std::uint32_t requests_;
   Bytes arena_bytes_;
@@ -180,6 +190,7 @@ class ReplayPlan {
   int place_shift_;
   std::uint32_t place_mask_;
   std::vector<Occurrence> fixed_;  // sorted
+  std::vector<std::uint32_t> landmarks_before_;
   std::vector<Range> covered_;
 };
 

@@ -121,6 +121,7 @@ Replayer::Match Replayer::resynchronise(RequestKey key) {
     ++counters_.jumps;
     return match;
   }
+  if (varies && open && !plausible(cursor_, key)) return {kNoSlot, Miss::kUnknown};
   if (varies && (open || alike(cursor_, key))) return take(cursor_, key);
   if (!varies) {
     const SlotIndex request = find_open(key);
@@ -208,15 +209,27 @@ SlotIndex Replayer::find_skipped(RequestKey key) {
 SlotIndex Replayer::find_known(RequestKey key, SlotIndex window) const noexcept {
   const SlotIndex until = std::min(plan_.requests(), cursor_ + window);
   for (SlotIndex request = cursor_; request < until; ++request) {
-    if (is_known(request, key)) return request;
+    if (is_known(request, key) && tells(request)) return request;
   }
   return kNoSlot;
+}
+
+// Whether a request that comes tells that all before the planned one were left out. A number that
+// is copied for a log does not, though the plan has such a one among its tensors.
+bool Replayer::tells(SlotIndex request) const noexcept {
+  return plan_.landmark(request) || !plan_.landmark_within(cursor_, request);
+}
+
+// Whether a request may be this one at a size that is not known yet.
+bool Replayer::plausible(SlotIndex request, RequestKey key) const noexcept {
+  return key_bytes(key) > tuning::kNumber || key_bytes(plan_.slot(request).key) < tuning::kTensor;
 }
 
 SlotIndex Replayer::find_alike(RequestKey key, SlotIndex window) const noexcept {
   const SlotIndex until = std::min(plan_.requests(), cursor_ + window);
   for (SlotIndex request = cursor_; request < until; ++request) {
-    if (varies_for(request, key) && is_open(request) && alike(request, key)) return request;
+    if (!varies_for(request, key) || !is_open(request)) continue;
+    if (alike(request, key) && tells(request)) return request;
   }
   return kNoSlot;
 }
@@ -224,7 +237,8 @@ SlotIndex Replayer::find_alike(RequestKey key, SlotIndex window) const noexcept 
 SlotIndex Replayer::find_open(RequestKey key) const noexcept {
   const SlotIndex until = std::min(plan_.requests(), cursor_ + tuning::kOpenWindow);
   for (SlotIndex request = cursor_; request < until; ++request) {
-    if (varies_for(request, key) && is_open(request) && fits(request, key)) return request;
+    if (!varies_for(request, key) || !is_open(request)) continue;
+    if (fits(request, key) && plausible(request, key) && tells(request)) return request;
   }
   return kNoSlot;
 }
@@ -236,7 +250,9 @@ SlotIndex Replayer::find_far(RequestKey key, bool rare_is_proof) const noexcept 
   for (int candidates = 0; candidates < tuning::kMostCandidates; ++candidates) {
     const auto found = plan_.next_exact(key, from);
     if (!found || *found >= until) break;
-    if (rare || (*found > 0 && plan_.slot(*found - 1).key == missed_)) return *found;
+    const bool pair = *found > 0 && plan_.slot(*found - 1).key == missed_;
+    const bool told = tells(*found) || (pair && plan_.landmark(*found - 1));
+    if (told && (rare || pair)) return *found;
     from = *found + 1;
   }
   return kNoSlot;

@@ -47,6 +47,8 @@ class Adapter(Protocol):
     engine: _core.Engine
     pages: bool
     """Whether arenas are addresses alone, whose pages come when slots need them."""
+    lazy: bool
+    """Whether arenas are blocks whose memory comes when it is touched: larger ones cost no more."""
 
     def choose_pages(self, wanted: bool, limit: int) -> None:
         """Before a session is installed: whether it may have pages, and how many bytes of them.
@@ -85,6 +87,12 @@ class Adapter(Protocol):
 
     def spare_memory(self, on: bool) -> None:
         """Prefers a low peak over speed in the framework's own allocator, as long as it is on."""
+
+    def rest(self, on: bool) -> None:
+        """While it is on, nobody is served: what idles in arenas may go to others meanwhile.
+
+        Afterwards they are served again, and what the framework has freed meanwhile is returned.
+        """
 
     def advise(self, text: str) -> None:
         """What to say besides, when memory runs out."""

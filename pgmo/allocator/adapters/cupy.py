@@ -71,6 +71,7 @@ class Cupy:
     name = "cupy"
     alignment = ALIGNMENT
     pages = False
+    lazy = False
 
     def __init__(self, index: int) -> None:
         cupy = imported_cupy()
@@ -204,6 +205,9 @@ class Cupy:
 
     def spare_memory(self, on: bool) -> None:
         """Nothing to do: CuPy's pools have no such choice."""
+
+    def rest(self, on: bool) -> None:
+        """Nothing to do: the device's memory stays where it is."""
 
     def advise(self, text: str) -> None:
         """What out-of-memory errors say besides, as a note (PEP 678)."""

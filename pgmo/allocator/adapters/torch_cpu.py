@@ -33,6 +33,7 @@ class TorchCpu:
     device = "cpu"
     alignment = ALIGNMENT
     pages = False
+    lazy = True  # the system maps pages of what malloc returns when they are touched
 
     def __init__(self) -> None:
         source = adapter_source()
@@ -84,7 +85,11 @@ class TorchCpu:
         raise AdapterError("the CPU's memory is the host's: there is nowhere to spill to")
 
     def empty_cache(self, *, pages: bool = False) -> None:
-        """Returns freed memory to the system, so that recording and replay never hold both."""
+        """Returns freed memory to the system, so that recording and replay never hold both.
+
+        That of arenas that serve no more, too, but for the blocks that still live there.
+        """
+        self.engine.return_idle()
         with contextlib.suppress(AttributeError):  # no such call outside of glibc
             ctypes.CDLL(None).malloc_trim(0)
 
@@ -92,7 +97,8 @@ class TorchCpu:
         """Lets the allocator beneath return large blocks to the system as soon as they are freed.
 
         While nothing is served from slots, the peak of the whole process is that of the allocator
-        beneath, and glibc keeps freed blocks of up to 32 MiB in a heap that fragments. Its own
+        beneath, and glibc keeps freed blocks of up to 32 MiB in a heap that fragments. While slots
+        are served, what it keeps of an iteration that needed it comes on top of the arena. Its own
         adjustment of that limit cannot be switched on again, so afterwards the limits stay where
         it would have taken them.
         """
@@ -103,6 +109,18 @@ class TorchCpu:
             limit = _SPARING_LIMIT if on else _GLIBC_LIMIT
             mallopt(_M_MMAP_THRESHOLD, limit)
             mallopt(_M_TRIM_THRESHOLD, 2 * limit)
+
+    def rest(self, on: bool) -> None:
+        """Returns what idles in the arena to the system, then what was freed meanwhile.
+
+        An evaluation takes memory of its own: beside an arena that stays resident, both are more
+        than PyTorch alone would need for either. Meanwhile malloc works as it does without pgmo.
+        """
+        self.spare_memory(not on)
+        if on:
+            self.engine.return_idle()
+        else:
+            self.empty_cache()
 
     def advise(self, text: str) -> None:
         """Errors of the CPU's allocator say nothing besides."""

@@ -38,6 +38,7 @@ class TorchCuda:
     """
 
     name = "torch"
+    lazy = False
     alignment = ALIGNMENT
 
     def __init__(self, index: int) -> None:
@@ -169,6 +170,9 @@ class TorchCuda:
 
     def spare_memory(self, on: bool) -> None:
         """Nothing to do: torch's allocator has no such choice that could be taken back."""
+
+    def rest(self, on: bool) -> None:
+        """Nothing to do: pages go where they are needed anyway."""
 
     def advise(self, text: str) -> None:
         """What out-of-memory errors say besides."""

@@ -27,6 +27,7 @@ class UnifiedAdapter:
     """
 
     pages = False
+    lazy = False
 
     def __init__(self, adapter: Adapter, managed: Managed) -> None:
         self._adapter = adapter
@@ -99,6 +100,10 @@ class UnifiedAdapter:
     def spare_memory(self, on: bool) -> None:
         """As the framework does."""
         self._adapter.spare_memory(on)
+
+    def rest(self, on: bool) -> None:
+        """As the framework does."""
+        self._adapter.rest(on)
 
     def advise(self, text: str) -> None:
         """What to say besides, when memory runs out."""

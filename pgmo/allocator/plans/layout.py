@@ -32,8 +32,9 @@ class Layout:
 
     Args:
         plans: the plans.
-        roomy: whether ranges are of addresses alone, and larger than needed, so that later plans
-            find room.
+        roomy: whether ranges are larger than needed, since addresses cost nothing, so that later
+            plans find room.
+        least: bytes of a roomy range, at least.
 
     Attributes:
         ranges: of device memory, by stream. A stream all of whose slots are spilled has a little.
@@ -49,7 +50,9 @@ class Layout:
         {0: Range(begin=0, size=64)}
     """
 
-    def __init__(self, plans: Sequence[Plan], *, roomy: bool = False) -> None:
+    def __init__(
+        self, plans: Sequence[Plan], *, roomy: bool = False, least: int = _LEAST_ROOM
+    ) -> None:
         device: dict[int, int] = {}
         host: dict[int, int] = {}
         for plan in plans:
@@ -59,7 +62,7 @@ class Layout:
                 host[stream] = max(host.get(stream, 0), high - low)
                 device[stream] = max(device.get(stream, 0), plan.alignment)
         if roomy:
-            device = {stream: _with_room(size) for stream, size in device.items()}
+            device = {stream: _with_room(size, least) for stream, size in device.items()}
         self.ranges, self.resident = _one_behind_the_other(device, 0)
         self.spilled, self.size = _one_behind_the_other(host, self.resident)
 
@@ -88,9 +91,9 @@ class Layout:
         return offset, alternate
 
 
-def _with_room(size: int) -> int:
+def _with_room(size: int, least: int) -> int:
     """Addresses for a plan that may grow; they cost nothing."""
-    return max(_LEAST_ROOM, 1 << (2 * size - 1).bit_length())
+    return max(least, 1 << (2 * size - 1).bit_length())
 
 
 def _one_behind_the_other(sizes: dict[int, int], begin: int) -> tuple[dict[int, Range], int]:

@@ -7,6 +7,7 @@ An iteration follows one of them; the engine tells which from its first requests
 plan of a program's very first iteration, is alone in the engine while it runs.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -111,7 +112,7 @@ class PlanSet:
         if not self._engine.has_arena or not self._layout.covers(needed):
             return True
         # What a smaller plan leaves of addresses alone is nobody's loss.
-        return not self._adapter.pages and needed.size < tuning.SHRINK_SHARE * self._layout.size
+        return not self._roomy and needed.size < tuning.SHRINK_SHARE * self._layout.size
 
     def install(self, plans: list[PlannedProfile]) -> None:
         """Replays these plans from now on.
@@ -130,6 +131,8 @@ class PlanSet:
             self._engine.detach_arena()
             self._adapter.empty_cache()
             self._attach([planned.plan for planned in plans])
+        elif self._adapter.lazy and Layout([one.plan for one in plans]).size < self._arena:
+            self._adapter.empty_cache()  # nothing is served: what lies beyond goes back
         for planned in plans:
             self._add(planned)
         self.all = plans
@@ -139,6 +142,7 @@ class PlanSet:
         self._arena = Layout([planned.plan for planned in plans]).size
         if self._engine.has_arena:
             self._engine.start_serving()
+            self._spare(True)
 
     def install_openings(self, openings: list[Plan], steady: list[PlannedProfile]) -> None:
         """Replays plans of the first iteration, in arenas that are large enough for all.
@@ -185,6 +189,7 @@ class PlanSet:
 
     def clear(self) -> None:
         """Forgets all plans; the arenas go back when their last blocks have died."""
+        self._spare(False)
         self._engine.remove_plans()
         self._engine.detach_arena()
         self._layout = Layout([])
@@ -192,15 +197,33 @@ class PlanSet:
         self._missing = {}
         self.all = []
 
+    def _spare(self, on: bool) -> None:
+        """While slots serve, little else is requested, and what is should not be kept when freed."""
+        if self._adapter.lazy:
+            self._adapter.spare_memory(on)
+
     def _attach(self, plans: list[Plan]) -> None:
-        layout = Layout(plans, roomy=self._adapter.pages)
-        self._layout = Layout([])
-        taken = self._take(layout)
+        layout, taken = self._take_roomy(plans)
         if all(memory is None for stream, memory in taken.items() if stream != _SPILL):
             if (spill := taken.get(_SPILL)) is not None:
                 spill.return_now()
             raise AdapterError("none of its streams has been used yet")
         self._hand_over(layout, taken)
+
+    @property
+    def _roomy(self) -> bool:
+        """Whether arenas have room for larger plans, which costs nothing."""
+        return self._adapter.pages or self._adapter.lazy
+
+    def _take_roomy(self, plans: list[Plan]) -> tuple[Layout, dict[int, Memory | None]]:
+        """A layout for these plans, and its memory; with room for larger ones where there is."""
+        self._layout = Layout([])
+        if self._adapter.lazy:
+            layout = Layout(plans, roomy=True, least=0)
+            with suppress(AdapterError):  # of a process whose addresses are limited
+                return layout, self._take(layout)
+        layout = Layout(plans, roomy=self._adapter.pages)
+        return layout, self._take(layout)
 
     def _take(self, layout: Layout) -> dict[int, Memory | None]:
         taken: dict[int, Memory | None] = {}
@@ -245,7 +268,7 @@ class PlanSet:
             arena_bytes=self._layout.size,
             alignment=plan.alignment,
             # Only addresses are there to grow into, and what is spilled stays where it is.
-            shorter=plan.shorter if self._adapter.pages and not plan.spilled else None,
+            shorter=plan.shorter if self._roomy and not plan.spilled else None,
         )
 
 

@@ -36,6 +36,7 @@ from pgmo.allocator.session.learning.replay_monitor import ReplayMonitor
 from pgmo.allocator.session.learning.waiting import Waiting
 from pgmo.allocator.session.options import Options
 from pgmo.allocator.session.recorder import Recorder
+from pgmo.allocator.session.rest import Rest
 from pgmo.allocator.session.state import SessionState
 from pgmo.allocator.session.statistics import IterationStatistics, Phase, Summary
 from pgmo.allocator.session.statistics_collector import StatisticsCollector
@@ -60,6 +61,7 @@ class Lifecycle:
     def __init__(self, adapter: Adapter, options: Options) -> None:
         self.state = SessionState(adapter, options)
         self.collector = StatisticsCollector(adapter.engine)
+        self.rest = Rest(self.state, self.collector)
         self._adapter = adapter
         self._options = options
         self._engine = adapter.engine
@@ -330,7 +332,8 @@ class Lifecycle:
             return
         if not monitor.orderly:
             return  # other iterations will not be more alike
-        strange = bool(grown) or statistics.known_rate < self._options.min_hit_rate
+        outgrown = bool(grown) and not monitor.expected(statistics)
+        strange = outgrown or statistics.known_rate < self._options.min_hit_rate
         # Leaking, for structures may take turns and one of them be strange each time; an evaluation
         # now and then is not worth a plan.
         self._poor = self._poor + 2 if strange else max(0, self._poor - 1)

@@ -24,11 +24,11 @@ from pgmo.allocator.optimized import Optimized
 from pgmo.allocator.session import open_sessions
 from pgmo.allocator.session.boundary import exclusive, uninterrupted
 from pgmo.allocator.session.call_turns import CallTurns
-from pgmo.allocator.session.notebook import summary_html
 from pgmo.allocator.session.open_sessions import OpenSession
 from pgmo.allocator.session.options import Options
 from pgmo.allocator.session.statistics import IterationStatistics, Phase, Summary
 from pgmo.allocator.session.verdict.judge import Judge
+from pgmo.allocator.session.verdict.notebook import summary_html
 from pgmo.display import NotebookFrame, formatter
 from pgmo.errors import SessionError
 from pgmo.packing.plan import Plan
@@ -137,12 +137,15 @@ class Session:
         """
         with exclusive():
             token = self._known.turns.pause() if self._is_open("pause()") else None
+            if token is not None:
+                self._known.lifecycle.rest.begin()
         try:
             yield
         finally:
             if token is not None and not self._is_forked:
                 with exclusive():
                     self._known.turns.resume(token)
+                    self._known.lifecycle.rest.end()
 
     def summary(self) -> Summary:
         """What has been done so far, with a verdict on it; printable.

@@ -191,7 +191,7 @@ class Summary:
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        from pgmo.allocator.session.notebook import summary_html
+        from pgmo.allocator.session.verdict.notebook import summary_html
 
         return summary_html(self)
 

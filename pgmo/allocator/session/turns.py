@@ -234,6 +234,11 @@ class Turns:
             self._engine.pause()
         return token
 
+    @property
+    def nobody_served(self) -> bool:
+        """Whether there is a pause of all threads."""
+        return bool(self._of_all)
+
     def resume(self, token: object) -> None:
         """The pause has ended; any thread may say so."""
         thread = self._pauses.pop(token, None)

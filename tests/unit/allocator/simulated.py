@@ -56,6 +56,7 @@ class SimulatedAdapter:
     device = "cpu"
     alignment = 64
     pages = False
+    lazy = False
 
     def __init__(self) -> None:
         self.engine = _core.Engine()
@@ -64,6 +65,7 @@ class SimulatedAdapter:
         self.arenas: dict[int, list[tuple[int, int]]] = defaultdict(list)
         self.returned: list[int] = []
         self.advice = ""
+        self.rests: list[bool] = []
         self._give_back = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.returned.append)
         self._streams = {0}  # those that were used
         self._next = 1 << 20
@@ -82,6 +84,9 @@ class SimulatedAdapter:
 
     def spare_memory(self, on: bool) -> None:
         self.sparing = on
+
+    def rest(self, on: bool) -> None:
+        self.rests.append(on)
 
     def take_arena(self, size: int, stream: int) -> Memory | None:
         return self._take(size, self.arenas[stream]) if stream in self._streams else None

@@ -87,7 +87,7 @@ class ReplayMonitor:
         self._disorder = min(tuning.MOST_DISORDER, max(0, self._disorder + change))
         if self._disorder in (0, tuning.MOST_DISORDER // 2):
             self._orderly = self._disorder == 0
-        good = self._expected_share(statistics) >= tuning.GOOD_SHARE and not grown
+        good = self.expected(statistics) and not grown
         self._credit.earn(good)
         return good
 
@@ -247,14 +247,22 @@ class ReplayMonitor:
         self.restart()
         return True
 
+    def expected(self, statistics: IterationStatistics) -> bool:
+        """Whether next to all of an iteration's bytes were those of its plan.
+
+        It may have had one request that its plan has at a smaller size, and nothing to teach.
+        """
+        return self._expected_share(statistics) >= tuning.GOOD_SHARE
+
     @property
     def _headroom(self) -> float:
         """By which plans are made larger: where each length is a little longer than the last.
 
-        None where there are pages: the engine's plans grow by themselves.
+        None where arenas have room: the engine's plans grow by themselves.
         """
+        adapter = self._state.adapter
         rises = self._rising and self._growths >= tuning.GROWTHS_WITHOUT_HEADROOM
-        return tuning.HEADROOM if rises and not self._state.adapter.pages else 0.0
+        return tuning.HEADROOM if rises and not (adapter.pages or adapter.lazy) else 0.0
 
     def _expected_share(self, statistics: IterationStatistics) -> float:
         """Of the bytes: those from slots, and those that the plan leaves out."""

@@ -4,8 +4,8 @@ import re
 from html.parser import HTMLParser
 
 from pgmo.allocator.session.joint import JointSummary
-from pgmo.allocator.session.notebook import summary_html
 from pgmo.allocator.session.statistics import Summary
+from pgmo.allocator.session.verdict.notebook import summary_html
 from pgmo.allocator.session.verdict.verdict import Verdict
 from tests.unit.allocator.simulated import LAYERS, Loop, open_session, run
 

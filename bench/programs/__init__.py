@@ -1,0 +1,61 @@
+"""Real programs, one a file, which know nothing of pgmo. `real_programs.py` runs them.
+
+Each is run as a script, with `bench` on the path:
+
+    PYTHONPATH=bench python bench/programs/nanogpt.py --steps 20
+
+Models are built from small configurations with random weights, data is made up, nothing is
+downloaded. Only the standard library is needed here.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Program:
+    """A script, and how pgmo runs it.
+
+    Args:
+        title: what the tables call it.
+        packages: that it needs beside torch.
+        options: of `pgmo run`.
+    """
+
+    title: str
+    packages: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+
+
+HF = ("transformers", "accelerate")
+
+PROGRAMS = {
+    "nanogpt": Program("nanoGPT, 2 micro-batches"),
+    "mnist": Program("pytorch/examples, mnist"),
+    "dcgan": Program("pytorch/examples, dcgan"),
+    "wgan_gp": Program("PyTorch-GAN, wgan_gp"),
+    "trainer_padding": Program("HF Trainer, BERT, padding, accumulation 2", (*HF, "datasets")),
+    "trainer_by_length": Program("HF Trainer, GPT-2, by length, bf16", (*HF, "datasets")),
+    "trainer_lora": Program("HF Trainer, Llama with LoRA", (*HF, "datasets", "peft")),
+    "trl_sft": Program("trl SFT, accumulation 2", (*HF, "datasets", "trl")),
+    "trl_dpo": Program("trl DPO with LoRA", (*HF, "datasets", "trl", "peft")),
+    "trl_grpo": Program("trl GRPO", (*HF, "datasets", "trl")),
+    "accelerate_loop": Program("accelerate, nlp_example", HF),
+    "lightning_gan": Program("Lightning, GAN, manual optimisation", ("lightning",)),
+    "lightning_classifier": Program("Lightning, classifier, accumulation 2", ("lightning",)),
+    "timm_vision": Program("timm, ConvNeXt, mixup, EMA", ("timm",)),
+    "diffusers_unet": Program("diffusers, train_unconditional", ("diffusers", "accelerate")),
+    "generate": Program(
+        "transformers, generate()",
+        ("transformers",),
+        ("--step-on", "transformers.models.llama.modeling_llama:LlamaForCausalLM.forward"),
+    ),
+}
+"""By the name of the file."""
+
+NAMES = tuple(PROGRAMS)
+
+
+def script(name: str) -> Path:
+    """The program's file."""
+    return Path(__file__).parent / f"{name}.py"

@@ -1,0 +1,74 @@
+"""accelerate's `nlp_example.py`: a loop of one's own, a scheduler, an evaluation after each epoch.
+
+Source: https://github.com/huggingface/accelerate/blob/main/examples/nlp_example.py
+"""
+
+import torch
+from accelerate import Accelerator
+from torch.optim import AdamW
+from torch.utils.data import DataLoader
+from transformers import (
+    BertConfig,
+    BertForSequenceClassification,
+    DataCollatorWithPadding,
+    get_linear_schedule_with_warmup,
+)
+
+from programs.running import arguments, finish
+from programs.texts import sentences, tokenizer
+
+given = arguments()
+words, median, longest = given.choose((1000, 32, 96), (50, 6, 12))
+batch, samples = given.choose((8, 200), (2, 12))
+tokens = tokenizer(words)
+
+
+def samples_of(count: int, seed: int) -> list[dict[str, object]]:
+    """Texts with a label."""
+    texts = sentences(count, words, median, longest, seed)
+    return [{**tokens(text), "labels": len(text) % 2} for text in texts]
+
+
+accelerator = Accelerator(gradient_accumulation_steps=2)
+collator = DataCollatorWithPadding(tokens)
+train_loader = DataLoader(
+    samples_of(samples, 0), shuffle=True, collate_fn=collator, batch_size=batch, drop_last=True
+)
+eval_loader = DataLoader(samples_of(samples // 4, 1), collate_fn=collator, batch_size=2 * batch)
+config = BertConfig(
+    vocab_size=len(tokens),
+    hidden_size=given.choose(128, 32),
+    num_hidden_layers=given.choose(3, 1),
+    num_attention_heads=given.choose(4, 2),
+    intermediate_size=given.choose(512, 64),
+)
+model = BertForSequenceClassification(config)
+optimizer = AdamW(params=model.parameters(), lr=2e-4)
+scheduler = get_linear_schedule_with_warmup(optimizer, 10, given.steps)
+model, optimizer, train_loader, eval_loader, scheduler = accelerator.prepare(
+    model, optimizer, train_loader, eval_loader, scheduler
+)
+losses, steps = [], 0
+while steps < given.steps:
+    model.train()
+    for batch_of in train_loader:
+        with accelerator.accumulate(model):
+            outputs = model(**batch_of)
+            accelerator.backward(outputs.loss)
+            optimizer.step()
+            scheduler.step()
+            optimizer.zero_grad()
+        steps += accelerator.sync_gradients
+        losses.append(outputs.loss.item())
+        if steps == given.steps:
+            break
+    model.eval()
+    right = 0
+    for batch_of in eval_loader:
+        with torch.no_grad():
+            outputs = model(**batch_of)
+        predictions = outputs.logits.argmax(dim=-1)
+        predictions, references = accelerator.gather_for_metrics((predictions, batch_of["labels"]))
+        right += (predictions == references).sum().item()
+    losses.append(right)
+finish(given, accelerator.unwrap_model(model), losses)

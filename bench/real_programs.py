@@ -1,0 +1,167 @@
+"""Real programs, unchanged, under `pgmo run`: the same results, from slots, in no more memory.
+
+    python bench/real_programs.py
+    python bench/real_programs.py --program nanogpt --program trl_sft
+    python bench/real_programs.py --on-stub --python .venv-fakecuda/bin/python
+    python bench/real_programs.py --table
+
+The programs of `programs/` are scripts of other people, or loops after the documentation of the
+libraries that they use. Each runs twice on the CPU, in processes of its own and with one thread:
+as it is, and under `pgmo run`. Compared are the losses and the digest of all weights, bit for bit,
+and the peak of the process's resident memory, from its first line to its last; of several
+repetitions the median counts. From slots are the bytes of all iterations, of those that were
+recorded, too; evaluations between them are left out.
+
+With `--on-stub` they run on the stub CUDA runtime, without a GPU: on PyTorch's default allocator,
+with expandable segments, and under `pgmo run`. Compared are the peaks of the card.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from _machine import add_common_options, result_path, write_result
+from programs import NAMES, PROGRAMS
+from whole_runs import cpu, table
+from whole_runs.job import CONTENDERS, WholeRun
+from workloads.command import without_paths
+from workloads.launch import ROOT, Stub, WorkerError
+
+QUICK = ("nanogpt", "lightning_gan")
+MODULE = "whole_runs.worker"
+TOLERANCE = 1.005
+
+
+def measure(name: str, steps: int, repetitions: int, *, small: bool) -> dict[str, Any]:
+    """Runs a program without and with pgmo, in turn; sizes in bytes."""
+    row: dict[str, Any] = {"program": name, "steps": steps}
+    missing = [one for one in PROGRAMS[name].packages if find_spec(one) is None]
+    if missing:
+        return row | {"skipped": f"{', '.join(missing)} not installed"}
+    try:
+        pairs = [
+            [cpu.run(name, steps, small=small, ours=ours) for ours in (False, True)]
+            for _ in range(repetitions)
+        ]
+    except WorkerError as error:
+        return row | {"failed": str(error)}
+    plain, ours = (statistics.median(pair[at].peak for pair in pairs) for at in (0, 1))
+    last = pairs[-1][1]
+    share, iterations = cpu.from_slots(last.counted)
+    return row | {
+        "identical": len({json.dumps(one.result) for pair in pairs for one in pair}) == 1,
+        "iterations": iterations,
+        "from_slots": share,
+        "plain_peak": plain,
+        "peak": ours,
+        "above_plain": ours - plain,
+        "plain_peaks": [pair[0].peak for pair in pairs],
+        "peaks": [pair[1].peak for pair in pairs],
+        "seconds": [round(sum(run.seconds for run in pair), 1) for pair in pairs],
+        "sessions": [
+            {key: session["summary"][key] for key in table.KEPT}
+            for session in last.counted["sessions"]
+        ],
+        "notes": last.counted["notes"],
+    }
+
+
+def measure_on_stub(stub: Stub, name: str, steps: int, *, small: bool) -> list[dict[str, Any]]:
+    """A row for each contender; sizes in bytes."""
+    rows = []
+    for contender in CONTENDERS:
+        job = WholeRun(name, steps, contender, small=small)
+        row = {"program": name, "steps": steps, "contender": contender}
+        try:
+            rows.append(row | stub.ask(job, MODULE))
+        except WorkerError as error:
+            rows.append(row | {"failed": str(error)})
+    default, expandable, _ = rows
+    if all("peak" in row for row in rows):
+        for row in rows:
+            row["live"] = default["requested"]
+            row["efficiency"] = row["live"] / row["peak"]
+            row["over_expandable"] = row["peak"] / expandable["peak"]
+        row["behind"] = row["over_expandable"] > TOLERANCE
+    return rows
+
+
+def progress_on_stub(row: dict[str, Any]) -> str:
+    begin = f"{row['program']:22}{row['contender']:11}"
+    if "efficiency" not in row:
+        return f"{begin}{row.get('skipped') or row.get('failed') or 'another one failed'}"
+    text = f"{begin}{row['peak'] / 2**20:8.1f} MiB  over expandable {row['over_expandable']:.3f}"
+    if row.get("iterations"):
+        text += f"  slots {row['from_slots']:6.1%}  mapping {row['requests_that_map']:.1f}"
+    return text + f"  {row['seconds']:.0f} s"
+
+
+def progress(row: dict[str, Any]) -> str:
+    begin = f"{row['program']:22}"
+    for key in ("skipped", "failed"):
+        if key in row:
+            return f"{begin}{key}: {row[key]}"
+    return (
+        f"{begin}{'same bits' if row['identical'] else 'OTHER BITS'}"
+        f"  {row['iterations']:4} iterations  slots {row['from_slots']:6.1%}"
+        f"  peak {row['plain_peak'] / 2**20:7.1f} MiB {row['above_plain'] / 2**20:+6.1f}"
+        f"  {sum(row['seconds']):.0f} s"
+    )
+
+
+def versions() -> dict[str, str]:
+    """Of what the programs import."""
+    names = sorted({one for program in PROGRAMS.values() for one in program.packages} | {"torch"})
+    return {name: metadata.version(name) for name in names if find_spec(name)}
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    parser.add_argument("--program", choices=NAMES, action="append", help="repeatable")
+    parser.add_argument("--steps", type=int, default=40)
+    parser.add_argument("--repetitions", type=int, default=3)
+    parser.add_argument("--on-stub", action="store_true", help="on the stub CUDA runtime")
+    parser.add_argument("--python", default=sys.executable, help="one with the CUDA torch")
+    parser.add_argument("--stub", type=Path, default=ROOT / "build/fakecuda", help="its folder")
+    parser.add_argument("--table", action="store_true", help="print the tables of earlier runs")
+    add_common_options(parser)
+    return parser.parse_args()
+
+
+def main() -> None:
+    arguments = parse()
+    if arguments.table:
+        files = [result_path(name) for name in table.TABLES]
+        files = [arguments.output] if arguments.output else files
+        found = [json.loads(file.read_text("utf-8")) for file in files if file.exists()]
+        print("\n\n".join(table.TABLES[one["benchmark"]](one["rows"]) for one in found))
+        return
+    quick = arguments.quick
+    programs = arguments.program or (QUICK if quick else NAMES)
+    steps, repetitions = (12, 1) if quick else (arguments.steps, arguments.repetitions)
+    rows: list[dict[str, Any]] = []
+    stub = Stub.build(arguments.python, arguments.stub.resolve()) if arguments.on_stub else None
+    for program in programs:
+        if stub is not None:
+            found, show = measure_on_stub(stub, program, steps, small=quick), progress_on_stub
+        else:
+            found, show = [measure(program, steps, repetitions, small=quick)], progress
+        rows += found
+        for row in found:
+            print(show(row), file=sys.stderr, flush=True)
+    name = "real_programs_stub" if arguments.on_stub else "real_programs"
+    sys.argv = [sys.argv[0], *without_paths(sys.argv[1:])]  # the result tells the command
+    result = {"rows": rows, **({} if arguments.on_stub else {"versions": versions()})}
+    write_result(name, result, arguments.output, quick=quick)
+    print(table.TABLES[name](rows))
+    if any("failed" in row or row.get("identical") is False for row in rows):
+        sys.exit("some runs failed, or computed something else")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Runs the programs of `bench/programs` from first line to last, without pgmo and with."""

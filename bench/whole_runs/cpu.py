@@ -1,0 +1,95 @@
+"""One program on the CPU, in a process of its own: what it computed, and its peak."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from programs import PROGRAMS, script
+from workloads.launch import ROOT, WorkerError
+
+_LAST_LINES = 12
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one process did.
+
+    Args:
+        peak: resident bytes at most, from the start of the process to its end.
+        result: what the program computed: losses, and a digest of all weights.
+        seconds: from its start to its end.
+        counted: what `pgmo run` says of its sessions; empty without pgmo.
+        said: the last lines that it wrote to stderr.
+    """
+
+    peak: int
+    result: dict[str, Any]
+    seconds: float
+    counted: dict[str, Any]
+    said: str
+
+
+def run(name: str, steps: int, *, small: bool, ours: bool) -> Run:
+    """Runs a program as `python` would, or as `pgmo run` does.
+
+    Raises:
+        WorkerError: when it fails.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        result, counted = Path(folder) / "result.json", Path(folder) / "counted.json"
+        front = ["-m", "pgmo", "run", "--json", str(counted), *PROGRAMS[name].options]
+        own = [str(script(name)), "--steps", str(steps), "--result", str(result)]
+        command = [sys.executable, *(front if ours else []), *own, *(["--small"] if small else [])]
+        began = time.monotonic()
+        peak, status, said = _watched(command, environment())
+        seconds = time.monotonic() - began
+        if status or not result.exists():
+            raise WorkerError(f"{name} ended with status {status}:\n{said}")
+        found = json.loads(counted.read_text("utf-8")) if ours else {}
+        return Run(peak, json.loads(result.read_text("utf-8")), seconds, found, said)
+
+
+def _watched(command: list[str], settings: Mapping[str, str]) -> tuple[int, int, str]:
+    """The peak of the process's resident memory, its status, and its last words."""
+    with tempfile.TemporaryFile() as said:
+        process = subprocess.Popen(command, stdout=said, stderr=said, env=settings)
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        said.seek(0)
+        lines = said.read().decode(errors="replace").splitlines()
+    return used.ru_maxrss * 1024, process.returncode, "\n".join(lines[-_LAST_LINES:])
+
+
+def environment() -> dict[str, str]:
+    """One thread, so that sums are summed in one order; no network, no card."""
+    paths = os.pathsep.join([str(ROOT / "bench"), str(ROOT)])
+    return {
+        **os.environ,
+        "PYTHONPATH": paths,
+        "OMP_NUM_THREADS": "1",
+        "CUDA_VISIBLE_DEVICES": "",
+        "HF_HUB_OFFLINE": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+    }
+
+
+def from_slots(counted: Mapping[str, Any]) -> tuple[float, int]:
+    """Share of the bytes of a run that came from slots, and the iterations.
+
+    What nobody counted, as a session had given up, is taken to be as large as what was.
+    """
+    hit = asked = iterations = 0.0
+    for session in counted["sessions"]:
+        summary = session["summary"]
+        seen = summary["iterations"] - summary["uncounted"]
+        hit += summary["run_bytes_hit"]
+        asked += summary["run_bytes"] * (summary["iterations"] / seen if seen else 1)
+        iterations += summary["iterations"]
+    return (hit / asked if asked else 0.0), int(iterations)

@@ -1,0 +1,98 @@
+"""Runs the jobs of `real_programs.py --on-stub`, each in a process of its own.
+
+    echo '{"program": "nanogpt", "contender": "pgmo_run"}' | run PYTHON -m whole_runs.worker
+
+Programs are run as `python` would run them, or as `pgmo run` does; see `workloads/worker.py`.
+"""
+
+import importlib
+import time
+from typing import Any
+
+import torch
+from programs import PROGRAMS, script
+from workloads.worker import serve
+
+from whole_runs.job import WholeRun, parse
+
+_LATE = 2 / 3
+"""Of the iterations: from which on requests that map pages are counted."""
+
+
+def run(job: WholeRun) -> dict[str, Any]:
+    """What the job's process reports; sizes in bytes.
+
+    Raises:
+        RuntimeError: when the program ends with an error.
+    """
+    from pgmo.rehearsal import control
+
+    # The stub runtime has cuBLAS, but no cuDNN.
+    torch.backends.cudnn.enabled = False
+    torch.backends.cuda.enable_cudnn_sdp(False)
+    own = [str(script(job.program)), "--steps", str(job.steps), *(["--small"] if job.small else [])]
+    began = time.monotonic()
+    about = under_pgmo(job, own) if job.contender == "pgmo_run" else as_it_is(own)
+    counted = torch.cuda.memory_stats()
+    return {
+        "peak": control.peak(0),
+        "requested": counted["requested_bytes.all.peak"],
+        "seconds": time.monotonic() - began,
+        "torch": str(torch.__version__),
+        **about,
+    }
+
+
+def as_it_is(command: list[str]) -> dict[str, Any]:
+    """Runs the program as `python` would."""
+    from pgmo.runner.program import Program
+
+    ending = Program(command[0], arguments=tuple(command[1:])).run()
+    if ending.error is not None:
+        raise ending.error
+    return {}
+
+
+def under_pgmo(job: WholeRun, command: list[str]) -> dict[str, Any]:
+    """Runs the program as `pgmo run` would; what is known of its sessions."""
+    from pgmo.cli.main import main
+    from pgmo.runner.supervision import Supervision
+
+    seen: list[Supervision] = []
+    mapping: list[int] = []  # requests so far that have mapped a page, at each end of an iteration
+    tell = Supervision.tell
+
+    def counting(supervision: Supervision) -> None:
+        tell(supervision)
+        seen[:] = [supervision]
+        mapping.append(sum(one.statistics.get("page_requests", 0) for one in supervision.sessions))
+
+    Supervision.tell = counting  # type: ignore[method-assign]
+    status = main(["run", "--quiet", *PROGRAMS[job.program].options, *command])
+    if status:
+        raise RuntimeError(f"pgmo run ended with status {status}")
+    if not seen or not seen[0].sessions:
+        return {"iterations": 0}
+    summary = seen[0].sessions[0].counted()
+    late = mapping[int(len(mapping) * _LATE) - 1 :]
+    return {
+        "iterations": summary.iterations,
+        "from_slots": summary.run_share,
+        "waited": summary.waited,
+        "requests_that_map": (late[-1] - late[0]) / max(1, len(late) - 1) if late else None,
+        "notes": [*seen[0].notes, *summary.notes],
+    }
+
+
+def prepare(job: WholeRun) -> None:
+    """Imports what the job needs, once for all that follow.
+
+    Raises:
+        ModuleNotFoundError: when it is not installed.
+    """
+    for name in PROGRAMS[job.program].packages:
+        importlib.import_module(name)
+
+
+if __name__ == "__main__":
+    serve(parse, run, prepare)
