@@ -145,6 +145,9 @@ def main() -> None:
     programs = arguments.program or (QUICK if quick else NAMES)
     steps, repetitions = (12, 1) if quick else (arguments.steps, arguments.repetitions)
     rows: list[dict[str, Any]] = []
+    name = "real_programs_stub" if arguments.on_stub else "real_programs"
+    result = {"rows": rows, **({} if arguments.on_stub else {"versions": versions()})}
+    sys.argv = [sys.argv[0], *without_paths(sys.argv[1:])]  # the result tells the command
     stub = Stub.build(arguments.python, arguments.stub.resolve()) if arguments.on_stub else None
     for program in programs:
         if stub is not None:
@@ -154,10 +157,7 @@ def main() -> None:
         rows += found
         for row in found:
             print(show(row), file=sys.stderr, flush=True)
-    name = "real_programs_stub" if arguments.on_stub else "real_programs"
-    sys.argv = [sys.argv[0], *without_paths(sys.argv[1:])]  # the result tells the command
-    result = {"rows": rows, **({} if arguments.on_stub else {"versions": versions()})}
-    write_result(name, result, arguments.output, quick=quick)
+        write_result(name, result, arguments.output, quick=quick)  # an hour may be cut short
     print(table.TABLES[name](rows))
     if any("failed" in row or row.get("identical") is False for row in rows):
         sys.exit("some runs failed, or computed something else")

@@ -5,8 +5,8 @@
 Programs are run as `python` would run them, or as `pgmo run` does; see `workloads/worker.py`.
 """
 
-import importlib
 import time
+from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -85,13 +85,14 @@ def under_pgmo(job: WholeRun, command: list[str]) -> dict[str, Any]:
 
 
 def prepare(job: WholeRun) -> None:
-    """Imports what the job needs, once for all that follow.
+    """Sees whether what the job needs is there; some packages touch CUDA when they are imported.
 
     Raises:
         ModuleNotFoundError: when it is not installed.
     """
     for name in PROGRAMS[job.program].packages:
-        importlib.import_module(name)
+        if find_spec(name) is None:
+            raise ModuleNotFoundError(name=name)
 
 
 if __name__ == "__main__":

@@ -10,9 +10,10 @@ from typing import Any
 
 from pgmo.allocator.optimize import optimize
 from pgmo.allocator.session.boundary import exclusive
+from pgmo.allocator.session.open_sessions import any_open
 from pgmo.allocator.session.session import Session
 from pgmo.allocator.session.statistics import IterationStatistics
-from pgmo.errors import FileError, PgmoError, SessionError
+from pgmo.errors import FileError, PgmoError
 
 _SERVED = ("cpu", "cuda")
 """Types of devices that there are adapters for."""
@@ -181,6 +182,9 @@ class Supervision:
     # --- parts ----------------------------------------------------------------------------------
 
     def _open(self, device: str, *, alone: bool) -> None:
+        if any_open() and not self.sessions:
+            self._give_way()  # a callback's, say, which begins before the first forward pass
+            return
         options = self.options
         name = options.name if alone else f"{options.name}-{device.replace(':', '')}"
         session = optimize(
@@ -201,7 +205,7 @@ class Supervision:
     def _give_way(self) -> None:
         with self.harmless(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            self.give_up(SessionError("the script opened a session of its own"))
+            self._end("the script opened a session of its own, which serves it")
 
     def _save_profiles(self) -> None:
         for number, session in enumerate(self.sessions):
@@ -223,9 +227,12 @@ class Supervision:
         """Notes an error, and does nothing any more."""
         if self._broken:
             return
-        self._broken = True
         kind = "" if isinstance(error, PgmoError) else f"{type(error).__name__}: "
-        self.notes.append(f"{kind}{error}; the program ran on without pgmo")
+        self._end(f"{kind}{error}; the program ran on without pgmo")
+
+    def _end(self, note: str) -> None:
+        self._broken = True
+        self.notes.append(note)
         self._pauses.close()
         for session in self.sessions:
             session.close()

@@ -5,6 +5,7 @@ import re
 import pytest
 
 from tests.bench.scripts import BENCH, CPU, all_scripts, quick_result
+from tests.integration import running
 
 STUB = (
     "caching_model",
@@ -96,6 +97,32 @@ def test_packing(tmp_path):
         assert ours["arena"] >= ours["max_load"] > 0
     assert {row["family"] for row in parts["growth"]["rows"]} == {"convolutional", "transformer"}
     assert (tmp_path / "packing_growth.png").stat().st_size > 0
+
+
+def test_real_programs(tmp_path):
+    pytest.importorskip("torch")
+    result = quick_result(tmp_path, "real_programs", "--program", "nanogpt")
+    (row,) = result["rows"]
+    assert row["identical"]
+    assert row["iterations"] == row["steps"] == 12
+    assert row["from_slots"] > 0.5
+    assert row["above_plain"] == row["peak"] - row["plain_peak"]
+    assert result["versions"].keys() >= {"torch"}
+    shown = running.run(
+        tmp_path, BENCH / "real_programs.py", "--table", "-o", tmp_path / "real_programs.json"
+    )
+    assert f"| {row['from_slots']:.1%} |" in shown.stdout
+
+
+def test_a_program_whose_packages_are_missing_is_left_out(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCH))
+    from programs import PROGRAMS, Program, script
+
+    real_programs = pytest.importorskip("real_programs")
+    assert all(script(name).exists() for name in PROGRAMS)
+    monkeypatch.setitem(PROGRAMS, "nanogpt", Program("GPT", ("no_such_package",)))
+    row = real_programs.measure("nanogpt", 1, 1, small=True)
+    assert row["skipped"] == "no_such_package not installed"
 
 
 def test_planners_of_recomputation(tmp_path):

@@ -97,6 +97,20 @@ def test_loops_under_every_allocator(tmp_path):
     assert f"| {rows[0]['efficiency']:.3f} | {rows[1]['efficiency']:.3f} |" in table
 
 
+def test_whole_programs_under_every_allocator(tmp_path):
+    results, script = tmp_path / "results.json", "real_programs.py"
+    rows = quick(script, results, "--on-stub", "--program", "nanogpt")["rows"]
+    assert [row["contender"] for row in rows] == ["default", "expandable", "pgmo_run"]
+    for row in rows:
+        assert row["efficiency"] == row["live"] / row["peak"] <= 1
+    ours = rows[-1]
+    assert ours["iterations"] == ours["steps"] == 12
+    assert ours["from_slots"] > 0.5
+    assert ours["requests_that_map"] is not None
+    table = run(script, "--table", "-o", results)
+    assert f"| {rows[0]['efficiency']:.3f} | {rows[1]['efficiency']:.3f} |" in table
+
+
 @pytest.mark.skipif(not find_spec("transformers"), reason="its loops are those of transformers")
 def test_the_smallest_card_is_one_that_is_just_enough(tmp_path):
     results, only = tmp_path / "results.json", ("--loop", "llama_padded", "--contender", "pages")

@@ -74,7 +74,7 @@ def test_a_script_with_a_session_of_its_own_keeps_it(tmp_path):
     )
     done = run(tmp_path, "-m", "pgmo", "run", script)
     assert done.stdout == "8\n"
-    assert "open already" in done.stderr
+    assert done.stderr == "pgmo: the script opened a session of its own, which serves it\n"
 
 
 def test_warnings_as_errors_do_not_reach_the_script(tmp_path):

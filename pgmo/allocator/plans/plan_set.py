@@ -198,7 +198,7 @@ class PlanSet:
         self.all = []
 
     def _spare(self, on: bool) -> None:
-        """While slots serve, little else is requested, and what is should not be kept when freed."""
+        """While slots serve, little else is requested; once freed, it should not be kept."""
         if self._adapter.lazy:
             self._adapter.spare_memory(on)
 
