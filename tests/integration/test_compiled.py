@@ -19,7 +19,8 @@ def _found(folder, *command):
 
 OFTEN = (
     *("whole_model", "in_place", "graph_breaks", "recomputed_inside", "optimizer_compiled"),
-    *("whole_step", "a_part_that_is_not_compiled"),
+    *("whole_step", "a_part_that_is_not_compiled", "dynamic", "compiled_again_after_some_steps"),
+    "inductor_with_planned_memory",
 )
 """Run each time: between them they have what the others are made of. `make test-all` runs all."""
 
@@ -50,3 +51,14 @@ def test_what_is_compiled_has_one_name_and_the_rest_the_names_of_operators(tmp_p
     assert {"AdamW aten.lerp_", " aten.mean", "Blocks aten.native_layer_norm_backward"} <= set(tags)
     # Of the iteration that compiles, in which the optimizer's state is born, nothing is kept.
     assert "AdamW aten.zeros_like" not in tags
+
+
+def test_kernels_of_inductor_have_their_names(tmp_path):
+    told = _found(tmp_path, "-m", MODULE, "inductor_with_planned_memory", "session")["session"]
+    kernels = [tag.removeprefix("Sequential ") for tag in told["tags"]]
+    assert {"extern_kernels.addmm", "extern_kernels.mm"} <= set(kernels)
+    assert any(one.startswith("cpp_fused_gelu_native_dropout") for one in kernels)
+    assert any(one.startswith("pool") for one in kernels)
+    # All but what is requested around the kernels: nothing was asked for there.
+    assert "torch.compile" not in told["used"]
+    assert any("network" in line or "forward" in line for line in told["lines"])
