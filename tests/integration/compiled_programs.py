@@ -102,7 +102,7 @@ def inductor():
 
 @program
 def inductor_with_planned_memory():
-    """A student and its teacher, whose buffers inductor puts into pools, as it does in inference."""
+    """A student and a teacher, whose buffers inductor puts into pools, as it does in inference."""
     teacher = nn.Sequential(nn.Linear(8, 64), nn.Softmax(-1), nn.Linear(64, 8), nn.LayerNorm(8))
     options = {"backend": "inductor", "options": {"memory_planning": True}}
     taught, loop = compile_(teacher, **options), Loop(model := network())
