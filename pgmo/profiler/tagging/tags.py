@@ -18,13 +18,16 @@ Where inductor has compiled it, its own code tells the kernel instead (see `indu
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, ExitStack
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pgmo.profiler.tag import Tag
-from pgmo.profiler.tagging import dynamo, inductor, origin
+from pgmo.profiler.tagging import dynamo, origin
 from pgmo.profiler.tagging.calls import Calls
 from pgmo.profiler.tagging.module_paths import ModulePaths
 from pgmo.profiler.tagging.operator_mode import OperatorMode
+
+if TYPE_CHECKING:
+    from pgmo.profiler.tagging.inductor import KernelOrigin
 
 FORWARD, BACKWARD, OPTIMIZER, OTHER = "forward", "backward", "optimizer", "other"
 RECOMPUTE = "recompute"
@@ -102,7 +105,10 @@ class Tagger(AbstractContextManager["Tagger"]):
             undo.enter_context(origin.listen())
             self._mode = undo.enter_context(OperatorMode(self._around))
             undo.callback(dynamo.attend(self))
-            undo.callback(inductor.listen(self))
+            if dynamo.has_compiled():
+                from pgmo.profiler.tagging import inductor  # and what reads Python
+
+                undo.callback(inductor.listen(self))
             dynamo.skip(OperatorMode.__exit__)
             if dynamo.inside():
                 self.withdraw()
@@ -147,7 +153,7 @@ class Tagger(AbstractContextManager["Tagger"]):
         module, phase = self._where()
         self._thread.running.append((module, _not_other(phase)))
 
-    def kernel(self, origin: inductor.KernelOrigin) -> None:
+    def kernel(self, origin: "KernelOrigin") -> None:
         """Says which kernel the next request is for; see `inductor.Listener`."""
         if self._thread.running:  # else the call began before this was told of any
             module, phase = self._thread.running[-1]
