@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pgmo.allocator.adapters.adapter import Adapter
+from pgmo.allocator.session.idle_memory import IdleMemory
 from pgmo.allocator.session.options import Options
 from pgmo.allocator.session.statistics import Phase
 from pgmo.allocator.session.turns import Turns
@@ -50,7 +51,9 @@ class SessionState:
     turns: Turns = field(init=False)
 
     def __post_init__(self) -> None:
-        self.turns = Turns(self.adapter.engine, self.warn)
+        engine = self.adapter.engine
+        idle = IdleMemory(engine) if self.adapter.device == "cpu" else None
+        self.turns = Turns(engine, self.warn, idle)
 
     @property
     def planning(self) -> PlanningOptions:
