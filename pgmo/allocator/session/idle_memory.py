@@ -18,8 +18,8 @@ class IdleMemory:
     """What an arena does in pauses.
 
     An evaluation has memory of its own, beside an arena in which nothing lives meanwhile: without
-    this the process would need both. To fill pages again takes time, so it is not done for a line in
-    a log: it depends on how long the last pause was, and on when it was done before.
+    this the process would need both. To fill pages again takes time, so it is not done for a line
+    in a log: it depends on how long the last pause was, and on when it was done before.
 
     Args:
         engine: to be paused whenever `begin` is called.
