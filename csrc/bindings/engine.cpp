@@ -262,9 +262,6 @@ void bind_engine(py::module_& module) {
       .def("trust_plans", &Engine::trust_plans)
       .def("start_serving", &Engine::start_serving)
       .def("stop_serving", &Engine::stop_serving)
-      .def("discard_idle_host_memory", &Engine::discard_idle_host_memory,
-           "While paused: gives the pages under what idles in arenas back to the system; their "
-           "bytes.\nOnly for arenas in memory of the host's.")
       .def("pause", &Engine::pause, "Delegates everything until `resume`.")
       .def("resume", &Engine::resume)
       .def("delegate_thread", &Engine::delegate_thread, py::arg("thread"), py::arg("on"),

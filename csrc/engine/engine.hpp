@@ -144,12 +144,7 @@ class Engine final : private pages::RangeOwner {
   void pause();
   void resume();
 
-  // While paused: gives the pages under what idles in arenas back to the system, and returns their
-  // bytes. Only for arenas in memory of the host's. Throws std::bad_alloc.
-  Bytes discard_idle_host_memory();
-
-  // The same as `pause` for the requests of one thread alone, which takes no part in what is
-  // planned.
+  // The same for the requests of one thread alone, which takes no part in what is planned.
   void delegate_thread(ThreadId thread, bool on);
 
   // What each thread has requested in this iteration, those that are delegated left out.

@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pgmo.allocator.adapters.adapter import Adapter
-from pgmo.allocator.session.idle_memory import IdleMemory
 from pgmo.allocator.session.options import Options
 from pgmo.allocator.session.statistics import Phase
 from pgmo.allocator.session.turns import Turns
@@ -51,9 +50,7 @@ class SessionState:
     turns: Turns = field(init=False)
 
     def __post_init__(self) -> None:
-        engine = self.adapter.engine
-        idle = IdleMemory(engine) if self.adapter.device == "cpu" else None
-        self.turns = Turns(engine, self.warn, idle)
+        self.turns = Turns(self.adapter.engine, self.warn)
 
     @property
     def planning(self) -> PlanningOptions:

@@ -18,7 +18,6 @@ from collections.abc import Callable
 
 from pgmo import _core
 from pgmo.allocator import tuning
-from pgmo.allocator.session.idle_memory import IdleMemory
 from pgmo.errors import SessionError
 
 BESIDE = (
@@ -33,7 +32,6 @@ class Turns:
     Args:
         engine: is told which threads to delegate.
         warn: called once, when threads are found to train at the same time.
-        idle: is told of pauses in which nobody is served.
 
     Example:
         >>> turns = Turns(_core.Engine(), print)
@@ -41,13 +39,7 @@ class Turns:
         (True, True)
     """
 
-    def __init__(
-        self,
-        engine: _core.Engine,
-        warn: Callable[[str], object],
-        idle: IdleMemory | None = None,
-    ) -> None:
-        self._idle = idle
+    def __init__(self, engine: _core.Engine, warn: Callable[[str], object]) -> None:
         self._engine = engine
         self._warn = warn
         self._owner: threading.Thread | None = None
@@ -226,11 +218,8 @@ class Turns:
         elsewhere = self._owner is not None and self._owner is not me
         self._apart = self._apart or (elsewhere and self._owner in self._inside)
         if not (elsewhere and self._apart):
-            first = not self._of_all
             self._of_all.add(token)
             self._engine.pause()
-            if first and self._idle is not None:
-                self._idle.begin()
         return token
 
     def resume(self, token: object) -> None:
@@ -245,8 +234,6 @@ class Turns:
             self._of_all -= tokens
             if not self._of_all:
                 self._engine.resume()
-                if self._idle is not None:
-                    self._idle.end()
 
     def _update(self, thread: threading.Thread) -> None:
         wanted = thread.is_alive() and (thread in self._beside or thread in self._pauses.values())
