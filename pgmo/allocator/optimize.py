@@ -4,19 +4,18 @@ import functools
 import os
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any, ParamSpec, Required, TypedDict, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, Required, TypedDict, TypeVar, Unpack, overload
 
 from pgmo.allocator.adapters.adapter import Adapter
-from pgmo.allocator.adapters.cupy import cupy_adapter
-from pgmo.allocator.adapters.torch_cpu import torch_cpu
-from pgmo.allocator.adapters.torch_cuda import torch_cuda
 from pgmo.allocator.optimized import Optimized
-from pgmo.allocator.session.joint import JointSession, joint_session
 from pgmo.allocator.session.options import Options
 from pgmo.allocator.session.session import Session
 from pgmo.errors import OptionError
 from pgmo.packing.plan import Plan
 from pgmo.profiler.profile import Profile
+
+if TYPE_CHECKING:
+    from pgmo.allocator.session.joint import JointSession
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -80,11 +79,18 @@ def adapter_of(device: object, framework: str = "torch") -> Callable[[], Adapter
     name = str(device)
     _, _, index = name.partition(":")
     find: Callable[[], Adapter]
+    # Each adapter brings modules that programs on the other devices need not wait for.
     if framework == "cupy":
+        from pgmo.allocator.adapters.cupy import cupy_adapter
+
         find = functools.partial(cupy_adapter, int(index) if index else None)
     elif name == "cpu" or (device is None and not _has_cuda()):
+        from pgmo.allocator.adapters.torch_cpu import torch_cpu
+
         find = torch_cpu
     else:
+        from pgmo.allocator.adapters.torch_cuda import torch_cuda
+
         find = functools.partial(torch_cuda, int(index) if index else None)
 
     def find_alone() -> Adapter:
@@ -121,10 +127,10 @@ def optimize(function: Callable[P, R], /) -> Optimized[P, R, Session]: ...
 @overload
 def optimize(**options: Unpack[OptionFields]) -> Session: ...
 @overload
-def optimize(**options: Unpack[JointFields]) -> JointSession: ...
+def optimize(**options: Unpack[JointFields]) -> "JointSession": ...
 def optimize(
     function: Callable[P, R] | None = None, /, **options: Unpack[_Fields]
-) -> Session | JointSession | Optimized[P, R, Session] | Optimized[P, R, JointSession]:
+) -> "Session | JointSession | Optimized[P, R, Session] | Optimized[P, R, JointSession]":
     """Serves a loop's memory from one arena, after watching a few of its iterations.
 
     The result is a context manager, and a decorator that makes each call of a function an
@@ -202,6 +208,8 @@ def optimize(
         chosen = Options(**options)
         session = Session(chosen, _adapter_for(chosen))
     else:
+        from pgmo.allocator.session.joint import joint_session
+
         session = joint_session(options, _adapter_for)
     if function is None:
         return session

@@ -101,6 +101,68 @@ def inductor():
 
 
 @program
+def inductor_with_planned_memory():
+    """A student and a teacher, whose buffers inductor puts into pools, as it does in inference."""
+    teacher = nn.Sequential(nn.Linear(8, 64), nn.Softmax(-1), nn.Linear(64, 8), nn.LayerNorm(8))
+    options = {"backend": "inductor", "options": {"memory_planning": True}}
+    taught, loop = compile_(teacher, **options), Loop(model := network())
+    loop.call = compile_(model, **options)
+
+    def loss(batch):
+        with torch.no_grad():
+            target = taught(batch)
+        return functional.mse_loss(loop.call(batch), target)
+
+    loop.loss = loss
+    return loop
+
+
+@program
+def inductor_reduce_overhead():
+    """CUDA graphs on a GPU; on the CPU what is compiled is the same as in the default mode."""
+    model = network()
+    options = {"backend": "inductor", "mode": "reduce-overhead"}
+    return Loop(model, compile_(model, **options))
+
+
+@program
+def inductor_any_length():
+    """Compiled twice: for the first length, and for the others."""
+    model = network()
+    loop = Loop(model, compile_(model, backend="inductor"))
+    loop.batch = lambda step: torch.randn(4 + 2 * (step % 4), 8)
+    return loop
+
+
+@program
+def dynamic():
+    """Compiled once for all lengths."""
+    model = network()
+    loop = Loop(model, compile_(model, backend="inductor", dynamic=True))
+    loop.batch = lambda step: torch.randn(4 + 2 * (step % 4), 8)
+    return loop
+
+
+@program
+def compiled_again_after_some_steps():
+    """A guard fails in the middle of a loop that is served: another graph from then on."""
+    model = network()
+    scale = [1]
+    loop = Loop(model)
+    loop.loss = compile_(lambda batch: (model(batch) * scale[0]).square().mean())
+    loop.after = lambda step: scale.__setitem__(0, 2) if step == 5 else None
+    return loop
+
+
+@program
+def inductor_compiled_again():
+    model = network()
+    loop = Loop(model, compile_(model, backend="inductor"))
+    loop.after = lambda step: setattr(model[3], "p", 0.2 if step == 5 else model[3].p)
+    return loop
+
+
+@program
 def in_place():
     model = Blocks()
     model.compile(backend="aot_eager")
@@ -240,6 +302,18 @@ def operator_that_compiles_itself():
     return loop
 
 
+def _told(session):
+    """What a session knows of a loop."""
+    profile = session.profile
+    tags = profile.tags if profile else ()
+    numbers = profile.tag[profile.tag >= 0].tolist() if profile else ()
+    return {
+        "replayed": session.summary().replayed,
+        "tags": sorted({f"{tag.module} {tag.op}" for tag in tags}),
+        "used": sorted({f"{tags[number].module} {tags[number].op}" for number in numbers}),
+    }
+
+
 def main(name, *modes):
     torch.manual_seed(0)
     torch.set_num_threads(1)
@@ -267,12 +341,7 @@ def main(name, *modes):
         ),
     }
     if session is not None:
-        found["session"] = {
-            "replayed": session.summary().replayed,
-            "tags": sorted({str(tag.module) + " " + tag.op for tag in session.profile.tags})
-            if session.profile
-            else [],
-        }
+        found["session"] = _told(session)
     print(json.dumps(found))
 
 

@@ -19,7 +19,7 @@ def _found(folder, *command):
 
 OFTEN = (
     *("whole_model", "in_place", "graph_breaks", "recomputed_inside", "optimizer_compiled"),
-    *("whole_step", "a_part_that_is_not_compiled"),
+    *("whole_step", "a_part_that_is_not_compiled", "dynamic"),
 )
 """Run each time: between them they have what the others are made of. `make test-all` runs all."""
 
@@ -50,3 +50,13 @@ def test_what_is_compiled_has_one_name_and_the_rest_the_names_of_operators(tmp_p
     assert {"AdamW aten.lerp_", " aten.mean", "Blocks aten.native_layer_norm_backward"} <= set(tags)
     # Of the iteration that compiles, in which the optimizer's state is born, nothing is kept.
     assert "AdamW aten.zeros_like" not in tags
+
+
+def test_kernels_of_inductor_have_their_names(tmp_path):
+    told = _found(tmp_path, "-m", MODULE, "inductor_with_planned_memory", "session")["session"]
+    assert {"extern_kernels.addmm", "extern_kernels.mm"} <= {
+        one.split()[-1] for one in told["used"]
+    }
+    assert any(" cpp_fused_gelu_native_dropout" in one for one in told["used"])
+    assert any(" pool" in one for one in told["used"])
+    assert not any("torch.compile" in one for one in told["used"])

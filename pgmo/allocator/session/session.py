@@ -16,10 +16,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar, cast
 
 from pgmo.allocator.adapters.adapter import Adapter
-from pgmo.allocator.managed.unified import UnifiedAdapter
 from pgmo.allocator.optimized import Optimized
 from pgmo.allocator.session import open_sessions
 from pgmo.allocator.session.boundary import exclusive, uninterrupted
@@ -27,8 +26,6 @@ from pgmo.allocator.session.call_turns import CallTurns
 from pgmo.allocator.session.open_sessions import OpenSession
 from pgmo.allocator.session.options import Options
 from pgmo.allocator.session.statistics import IterationStatistics, Phase, Summary
-from pgmo.allocator.session.verdict.judge import Judge
-from pgmo.allocator.session.verdict.notebook import summary_html
 from pgmo.display import NotebookFrame, formatter
 from pgmo.errors import SessionError
 from pgmo.packing.plan import Plan
@@ -36,8 +33,10 @@ from pgmo.profiler.profile import Profile
 from pgmo.user_warnings import warn_user
 
 if TYPE_CHECKING:
+    from pgmo.allocator.managed.unified import UnifiedAdapter
     from pgmo.allocator.session.lifecycle import Lifecycle
     from pgmo.allocator.session.verdict.evidence import Evidence
+    from pgmo.allocator.session.verdict.judge import Judge
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -76,7 +75,7 @@ class Session:
         self._opened: OpenSession | None = None
         self._summary: Summary | None = None
         self._evidence: Evidence | None = None  # once it is closed
-        self._judge = Judge()
+        self._judge: Judge | None = None
         self._open = False
         self._closed_by: threading.Thread | None = None
         self._busy = self._to_be_closed = False
@@ -159,10 +158,16 @@ class Session:
                 return Summary(iterations=0, recorded=0, replayed=0)
             with exclusive():  # no boundary changes the plans meanwhile
                 evidence = self._evidence or self._lifecycle.evidence()
+        if self._judge is None:
+            from pgmo.allocator.session.verdict.judge import Judge  # and a model of an allocator
+
+            self._judge = Judge()
         return replace(self.counted(), verdict=self._judge.judge(evidence))
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
+        from pgmo.allocator.session.verdict.notebook import summary_html
+
         title = f"pgmo session on {self.device}" if self.device else "pgmo session"
         state = str(self.phase) if self._lifecycle else "not opened"
         return summary_html(self.summary(), title=title, state=state)
@@ -281,8 +286,8 @@ class Session:
                 "this session was used before; call pgmo.optimize() again for another one"
             )
         adapter = self._find_adapter()
-        if isinstance(adapter, UnifiedAdapter):
-            self._unified = adapter
+        if self._options.memory == "managed":
+            self._unified = cast("UnifiedAdapter", adapter)
         opened = open_sessions.begin(self, adapter, self._options)
         self._opened, self._lifecycle = opened, opened.lifecycle
         self._process = os.getpid()
@@ -391,7 +396,7 @@ class Session:
             if self._open and not self._is_forked:
                 self._end_iteration(complete)
 
-    def _after_unified(self, adapter: UnifiedAdapter) -> None:
+    def _after_unified(self, adapter: "UnifiedAdapter") -> None:
         """Prepares the next iteration's memory, where it is unified."""
         state = self._known.lifecycle.state
         plan = state.plan if state.phase is Phase.REPLAY else None

@@ -201,7 +201,8 @@ def _tags(
     reference = iterations[steady.reference]
     tag = np.full(len(reference), -1, np.int32)
     if tags_from is None:
-        tagged = [int((iteration.tag >= 0).sum()) for iteration in iterations]
+        # Not by requests: one that compiles has many, all of them by "torch.compile".
+        tagged = [len(np.unique(one.tag[one.tag >= 0])) for one in iterations]
         order = sorted(range(len(iterations)), key=lambda i: (i in steady.rows, tagged[i]))
         tags_from = next((index for index in reversed(order) if tagged[index]), steady.reference)
         strange = tags_from not in steady.rows

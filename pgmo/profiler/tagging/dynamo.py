@@ -116,6 +116,11 @@ def inside() -> bool:
     return _thread.outermost != 0
 
 
+def has_compiled() -> bool:
+    """Whether this process may have code that inductor has made."""
+    return "torch._inductor.codecache" in sys.modules
+
+
 def _attach() -> None:
     """Wraps what Dynamo begins and ends with, for good: calls that have begun have to end."""
     global _hidden

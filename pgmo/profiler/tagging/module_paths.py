@@ -2,6 +2,9 @@
 
 from typing import Any
 
+_WRAPPER = "OptimizedModule"
+"""What `torch.compile` makes of a module, which is its `_orig_mod`; no reader wrote either."""
+
 
 class ModulePaths:
     """Names each module by the path that it has below the module that was called first.
@@ -40,11 +43,14 @@ class ModulePaths:
 
     def _add_root(self, root: Any) -> str:
         name = type(root).__name__
+        if name == _WRAPPER:
+            name = type(getattr(root, "_orig_mod", root)).__name__
         self._roots[name] = count = self._roots.get(name, 0) + 1
         if count > 1:
             name = f"{name}#{count}"
         for path, module in root.named_modules(remove_duplicate=False):
-            full = f"{name}.{path}" if path else name
+            steps = [step for step in path.split(".") if step and step != "_orig_mod"]
+            full = ".".join((name, *steps))
             self._paths.setdefault(id(module), []).append(full)
             for parameter in module._parameters.values():
                 if parameter is not None:

@@ -174,6 +174,12 @@ def _mode_class() -> Any:
     """A function, for torch loads late."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
+    def dispatch(mode: Any, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        around = mode.around
+        if around is None:
+            return func(*args, **(kwargs or {}))
+        return around(func, args, lambda: func(*args, **(kwargs or {})))
+
     class Mode(TorchDispatchMode):
         # Else torch refuses to run flex_attention, cond and their like beneath us.
         supports_higher_order_operators = True
@@ -186,12 +192,8 @@ def _mode_class() -> Any:
             super().__init__()  # type: ignore[no-untyped-call]
             self.around: Around | None = around
 
-        def __torch_dispatch__(
-            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-        ) -> Any:
-            around = self.around
-            if around is None:
-                return func(*args, **(kwargs or {}))
-            return around(func, args, lambda: func(*args, **(kwargs or {})))
-
+    # Not in the class: torch wraps what it finds there in a call that imports TorchDynamo, which
+    # takes seconds and 60 MiB in programs that compile nothing. It is there to keep Dynamo out of
+    # the function, which `dynamo.skip` does where there is a Dynamo.
+    Mode.__torch_dispatch__ = dispatch  # type: ignore[method-assign]
     return Mode

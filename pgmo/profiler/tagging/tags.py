@@ -12,18 +12,22 @@ operators are attributed to the module that made the graph node that is running,
 sequence number. Where torch lacks one of the private functions that this needs, module is "" there.
 
 What is compiled is not looked into (see `dynamo`): all of it is one operator, "torch.compile".
+Where inductor has compiled it, its own code tells the kernel instead (see `inductor`).
 """
 
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, ExitStack
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pgmo.profiler.tag import Tag
 from pgmo.profiler.tagging import dynamo, origin
 from pgmo.profiler.tagging.calls import Calls
 from pgmo.profiler.tagging.module_paths import ModulePaths
 from pgmo.profiler.tagging.operator_mode import OperatorMode
+
+if TYPE_CHECKING:
+    from pgmo.profiler.tagging.inductor import KernelOrigin
 
 FORWARD, BACKWARD, OPTIMIZER, OTHER = "forward", "backward", "optimizer", "other"
 RECOMPUTE = "recompute"
@@ -37,6 +41,7 @@ class _Thread(threading.local):
 
     def __init__(self) -> None:
         self.sequence: int | None = None  # graph nodes made so far on this thread
+        self.running: list[tuple[str, str]] = []  # module and phase of calls of generated code
 
 
 class _Left(threading.local):
@@ -46,6 +51,7 @@ class _Left(threading.local):
     """
 
     to: str | None = None
+    number: int = -1
 
 
 class Tagger(AbstractContextManager["Tagger"]):
@@ -99,6 +105,10 @@ class Tagger(AbstractContextManager["Tagger"]):
             undo.enter_context(origin.listen())
             self._mode = undo.enter_context(OperatorMode(self._around))
             undo.callback(dynamo.attend(self))
+            if dynamo.has_compiled():
+                from pgmo.profiler.tagging import inductor  # and what reads Python
+
+                undo.callback(inductor.listen(self))
             dynamo.skip(OperatorMode.__exit__)
             if dynamo.inside():
                 self.withdraw()
@@ -117,12 +127,13 @@ class Tagger(AbstractContextManager["Tagger"]):
         if not self._mode.lift():
             return  # a thread that is not watched
         where, phase = self._where()
-        self._set_tag(self._number(Tag(where, COMPILED, FORWARD if phase is OTHER else phase)))
+        self._left.number = self._number(Tag(where, COMPILED, _not_other(phase)))
+        self._set_tag(self._left.number)
         self._left.to = where
 
     def come_back(self) -> None:
         """Watches the thread again; see `dynamo.Observer`."""
-        module, self._left.to = self._left.to, None
+        module, self._left.to, self._left.number = self._left.to, None, -1
         if module is None:
             return
         self._set_tag(-1)
@@ -135,6 +146,26 @@ class Tagger(AbstractContextManager["Tagger"]):
         self.compiled = True
         self._mode.__exit__(None, None, None)
 
+    # --- kernels of inductor --------------------------------------------------------------------
+
+    def kernels_begin(self) -> None:
+        """Notes whose kernels these are; see `inductor.Listener`."""
+        module, phase = self._where()
+        self._thread.running.append((module, _not_other(phase)))
+
+    def kernel(self, origin: "KernelOrigin") -> None:
+        """Says which kernel the next request is for; see `inductor.Listener`."""
+        if self._thread.running:  # else the call began before this was told of any
+            module, phase = self._thread.running[-1]
+            tag = Tag(module, origin.name, phase, origin.file, origin.stack)
+            self._set_tag(self._number(tag))
+
+    def kernels_end(self) -> None:
+        """Goes back to what the thread was doing; see `inductor.Listener`."""
+        if self._thread.running:
+            self._thread.running.pop()
+        self._set_tag(self._left.number)
+
     def _forget(self) -> None:
         # All but the tags: whoever reads them later must not keep the program's modules alive.
         self._operators = {}
@@ -145,6 +176,8 @@ class Tagger(AbstractContextManager["Tagger"]):
     # --- operators ------------------------------------------------------------------------------
 
     def _around(self, operator: Any, arguments: tuple[Any, ...], run: Callable[[], Any]) -> Any:
+        if self._thread.running:
+            return run()  # a kernel in a backward pass, which has its name already
         module, phase = self._where()
         name = self._operators.get(operator)
         if name is None:
@@ -217,6 +250,11 @@ class Tagger(AbstractContextManager["Tagger"]):
             return self._paths.owner(variable)
         sequence = getattr(node, "_sequence_nr", None)
         return self._of_node.get(sequence(), "") if callable(sequence) else ""
+
+
+def _not_other(phase: str) -> str:
+    """What is compiled belongs to the forward pass, unless it is known not to."""
+    return FORWARD if phase is OTHER else phase
 
 
 def _has_storage_alone(tensor: Any) -> bool:

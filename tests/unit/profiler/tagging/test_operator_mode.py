@@ -1,6 +1,8 @@
 """The program's own dispatch modes and threads, beside the tagger's."""
 
 import gc
+import subprocess
+import sys
 import threading
 import weakref
 
@@ -209,3 +211,17 @@ def test_closed_within_a_module_it_does_not_keep_that_one_either():
     del model
     gc.collect()
     assert gone() is None
+
+
+def test_dynamo_is_not_imported_for_it(tmp_path):
+    """In a program that compiles nothing: it takes seconds and 60 MiB."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys, torch\n"
+        "from pgmo.profiler.tagging.tags import Tagger\n"
+        "with Tagger(lambda number: None) as tagger:\n"
+        "    torch.ones(3).add(1)\n"
+        "assert len(tagger.tags) == 2\n"
+        "assert 'torch._dynamo' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, script], check=True)

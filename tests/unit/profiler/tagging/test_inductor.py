@@ -1,0 +1,142 @@
+"""Kernels of inductor's, in modules as it makes them: nothing is compiled here."""
+
+import threading
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+from pgmo.profiler.tagging import inductor
+from pgmo.profiler.tagging.generated_code import MARKS
+
+SOURCE = """
+def empty_strided_cpu(size):
+    return [0] * size
+
+class Runner:
+    def call(self, args):
+        a, = args
+        args.clear()
+        b = empty_strided_cpu(4)
+        kernel(a, b)
+        return (b, )
+
+call = Runner().call
+"""
+
+
+class Listener:
+    def __init__(self):
+        self.told = []
+
+    def kernels_begin(self):
+        self.told.append("begin")
+
+    def kernel(self, origin):
+        self.told.append(origin)
+
+    def kernels_end(self):
+        self.told.append("end")
+
+
+@pytest.fixture
+def made(tmp_path, monkeypatch):
+    """A module as inductor would have left it, and what it keeps of its lines."""
+    path = tmp_path / "made.py"
+    path.write_text(SOURCE)
+    module = ModuleType("made")
+    module.__file__ = str(path)
+    exec(compile(SOURCE, str(path), "exec"), vars(module))
+    module.kernel = lambda a, b: b.__setitem__(a, 7)
+    stacks = {
+        10: [
+            {"filename": "/x/site-packages/torch/nn/functional.py", "line": 9, "name": "gelu"},
+            {"filename": "/home/me/model.py", "line": 31, "name": "forward"},
+        ]
+    }
+    cache = SimpleNamespace(
+        modules=[module], stack_frames_for_code=lambda _path, line: stacks.get(line)
+    )
+    monkeypatch.setitem(
+        inductor.sys.modules, "torch._inductor.codecache", SimpleNamespace(PyCodeCache=cache)
+    )
+    inductor._marked_code.cache_clear()
+    return module
+
+
+def test_told_while_somebody_listens(made):
+    call, code, before, listener = (
+        made.call,
+        made.Runner.call.__code__,
+        vars(made).copy(),
+        Listener(),
+    )
+    leave = inductor.listen(listener)
+    assert call([2]) == ([0, 0, 7, 0],)
+    origin = inductor.KernelOrigin(
+        "kernel", "model.py:31 in forward", ("functional.py:9 in gelu", "model.py:31 in forward")
+    )
+    assert listener.told == ["begin", origin, origin, "end"]
+    leave()
+    assert made.Runner.call.__code__ is code
+    assert call([2]) == ([0, 0, 7, 0],)
+    assert len(listener.told) == 4
+    assert vars(made).keys() - before.keys() == {MARKS}
+
+
+def test_two_listeners(made):
+    code, one, other = made.Runner.call.__code__, Listener(), Listener()
+    leave_one, leave_other = inductor.listen(one), inductor.listen(other)
+    made.call([0])
+    leave_one()
+    made.call([0])
+    leave_other()
+    assert made.Runner.call.__code__ is code
+    assert (len(one.told), len(other.told)) == (4, 8)
+
+
+def test_a_call_may_outlast_its_listener(made):
+    listener, begun, left = Listener(), threading.Event(), threading.Event()
+
+    def kernel(*_):
+        begun.set()
+        assert left.wait(60)
+
+    made.kernel = kernel
+    leave = inductor.listen(listener)
+    thread = threading.Thread(target=made.call, args=([1],))
+    thread.start()
+    assert begun.wait(60)
+    leave()
+    left.set()
+    thread.join(60)
+    assert not thread.is_alive()
+    assert listener.told[-1] != "end"
+
+
+def test_an_exception_ends_it(made):
+    listener = Listener()
+    made.kernel = lambda *_: 1 / 0
+    leave = inductor.listen(listener)
+    with pytest.raises(ZeroDivisionError):
+        made.call([1])
+    leave()
+    assert listener.told[-1] == "end"
+
+
+@pytest.mark.parametrize("source", ["", SOURCE.replace("4", "5"), "def call(:", None])
+def test_code_that_is_not_what_its_file_says_is_left_alone(made, source):
+    if source is None:
+        made.__file__ = "/nowhere/made.py"
+    else:
+        with open(made.__file__, "w") as file:
+            file.write(source)
+    listener = Listener()
+    leave = inductor.listen(listener)
+    assert made.call([2]) == ([0, 0, 7, 0],)
+    leave()
+    assert listener.told == []
+
+
+def test_nothing_was_compiled(monkeypatch):
+    monkeypatch.delitem(inductor.sys.modules, "torch._inductor.codecache", raising=False)
+    inductor.listen(Listener())()
