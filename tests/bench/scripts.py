@@ -14,6 +14,7 @@ CPU = (
     "packing",
     "recompute",
     "recompute_planners",
+    "short_programs",
 )
 """Those that need neither a GPU nor the stub of its runtime, which `make bench` runs."""
 
