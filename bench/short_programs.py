@@ -180,7 +180,8 @@ def told(row: dict[str, Any]) -> str:
         one = row[way]
         lines.append(
             f"{row['program']:8}{way:8} start {one['start_share']:+.1%} "
-            f"{one['start_added_mib']:+.1f} MiB, peak {one['peak_mib']:.0f} MiB ({one['peak_over_plain_mib']:+.1f}), "
+            f"{one['start_added_mib']:+.1f} MiB, "
+            f"peak {one['peak_mib']:.0f} MiB ({one['peak_over_plain_mib']:+.1f}), "
             f"steps {one['steps_over_plain']:.2f}, faults {one['faults']:,.0f}"
             f" (plain {row['plain']['faults']:,.0f})"
         )
