@@ -15,6 +15,7 @@ CPU = (
     "real_programs",
     "recompute",
     "recompute_planners",
+    "short_programs",
 )
 """Those that need neither a GPU nor the stub of its runtime, which `make bench` runs."""
 

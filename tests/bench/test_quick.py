@@ -78,6 +78,18 @@ def test_cpu_training(tmp_path):
     assert [row.get("hit_rate", 0) > 0.9 for row in rows] == [False, True, True]
 
 
+def test_short_programs(tmp_path):
+    pytest.importorskip("torch")
+    result = quick_result(tmp_path, "short_programs")
+    (row,) = result["rows"]  # the three ways had the same losses, or there would be no result
+    for way in ("plain", "session", "run"):
+        assert row[way]["peak_mib"] > 0
+        assert row[way]["steps_seconds"] > 0
+    assert row["session"]["start_share"] > 0
+    assert row["plain"]["peak_over_plain_mib"] == 0
+    assert result["claims"].keys() == {"start_share", "peak_over_plain_mib"}
+
+
 def test_extrapolation(tmp_path):
     pytest.importorskip("torch")
     (row,) = quick_result(tmp_path, "extrapolation")["rows"]

@@ -278,7 +278,7 @@ def test_an_adapter_is_looked_for_by_one_thread_at_a_time(monkeypatch):
         time.sleep(0.01)
         there.pop()
 
-    monkeypatch.setattr(optimize, "torch_cpu", find)
+    monkeypatch.setattr("pgmo.allocator.adapters.torch_cpu.torch_cpu", find)
     threads = [threading.Thread(target=optimize.adapter_of("cpu")) for _ in range(4)]
     for thread in threads:
         thread.start()
