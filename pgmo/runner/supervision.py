@@ -139,7 +139,7 @@ class Supervision:
         """An evaluation begins."""
         with self.harmless():
             for session in self.sessions:
-                self._pauses.enter_context(session.pause())
+                self._pauses.enter_context(session.pause(long=True))
 
     def resume(self) -> None:
         """The evaluation has ended."""
@@ -231,6 +231,8 @@ class Supervision:
         self._end(f"{kind}{error}; the program ran on without pgmo")
 
     def _end(self, note: str) -> None:
+        if self._broken:
+            return
         self._broken = True
         self.notes.append(note)
         self._pauses.close()

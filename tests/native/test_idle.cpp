@@ -88,6 +88,26 @@ TEST(of_a_retired_arena_only_late_blocks_stay_also_while_others_are_served) {
   f.release(first);
 }
 
+TEST(more_than_is_returned_at_once_goes_as_well) {
+  const std::size_t bytes = std::size_t{40} << 20;
+  auto* const memory = static_cast<std::uint8_t*>(
+      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  CHECK(memory != MAP_FAILED);
+  std::memset(memory, 0x5a, bytes);
+  Fixture f;
+  f.engine.attach_arena({memory, bytes, [](void*) {}, nullptr});
+  f.add({slot(2 * kPage, 1, std::size_t{17} << 20)}, bytes);
+  f.engine.start_serving();
+  const std::uintptr_t living = f.allocate(2 * kPage);
+  f.engine.pause();
+  CHECK_EQ(f.engine.return_idle(), static_cast<Bytes>(bytes - 2 * kPage));
+  std::size_t kept = 0;
+  for (std::size_t at = 0; at < bytes; at += kPage) kept += memory[at] == 0x5a;
+  CHECK_EQ(kept, 2u);
+  CHECK_EQ(*reinterpret_cast<const std::uint8_t*>(living), 0x5a);
+  ::munmap(memory, bytes);
+}
+
 int main(int argc, char** argv) {
   return pgmo::test::run_all(argc, argv);
 }

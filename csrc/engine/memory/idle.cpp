@@ -21,41 +21,76 @@ namespace pgmo {
 
 namespace {
 
-// Whole pages between two addresses.
-Bytes discard(std::uintptr_t begin, std::uintptr_t end) noexcept {
+// What is returned before others get the lock: a millisecond or two of the system's.
+constexpr std::uintptr_t kAtOnce = std::uintptr_t{16} << 20;
+
+std::uintptr_t page_bytes() noexcept {
   static const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
-  begin = (begin + page - 1) / page * page;
-  end = end / page * page;
-  if (begin >= end) return 0;
-  // Where the system refuses, they stay as they are.
-  const int refused = ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
-  return refused == 0 ? static_cast<Bytes>(end - begin) : 0;
+  return page;
 }
+
+// Goes through idle addresses in their order and returns whole pages, up to so many bytes.
+class Sweep {
+ public:
+  explicit Sweep(std::uintptr_t from) : from_(from) {}
+
+  void idle(std::uintptr_t begin, std::uintptr_t end) noexcept {
+    const std::uintptr_t page = page_bytes();
+    begin = std::max((begin + page - 1) / page * page, from_);
+    end = end / page * page;
+    if (begin >= end || stopped_) return;
+    stopped_ = end - begin > left_;
+    from_ = stopped_ ? begin + left_ : end;
+    left_ -= from_ - begin;
+    // Where the system refuses, they stay as they are.
+    const int refused = ::madvise(reinterpret_cast<void*>(begin), from_ - begin, MADV_DONTNEED);
+    if (refused == 0) returned_ += static_cast<Bytes>(from_ - begin);
+  }
+
+  // Where the next one goes on, if this one has come to its limit.
+  bool stopped() const noexcept { return stopped_; }
+  std::uintptr_t from() const noexcept { return from_; }
+  Bytes returned() const noexcept { return returned_; }
+
+ private:
+  std::uintptr_t from_;
+  std::uintptr_t left_ = kAtOnce;
+  bool stopped_ = false;
+  Bytes returned_ = 0;
+};
 
 }  // namespace
 
-// The lock is held all the time: a retired arena goes back when its last block dies, on whatever
-// thread, and its addresses may be somebody else's then.
+// The lock is held during calls of the system: a retired arena goes back when its last block dies,
+// on whatever thread, and its addresses may be somebody else's then. So it is given up in between,
+// and what lives is looked up anew.
 Bytes Engine::return_idle() {
-  const std::lock_guard<Spinlock> guard(lock_);
-  std::vector<pages::Extent> living;
-  visit_slots([&](std::uintptr_t address, Bytes bytes) { living.push_back({address, bytes}); });
-  std::sort(living.begin(), living.end(), [](const pages::Extent& one, const pages::Extent& other) {
-    return one.address < other.address;
-  });
   Bytes returned = 0;
-  const auto between_living = [&](const pgmo_arena& arena) {
-    std::uintptr_t idle_from = address_of(arena.base);
-    for (const pages::Extent& block : living) {
-      if (!contains(arena, block.address)) continue;
-      returned += discard(idle_from, block.address);
-      idle_from = block.address + static_cast<std::uintptr_t>(block.bytes);
+  std::uintptr_t from = 0;
+  for (bool more = true; more;) {
+    const std::lock_guard<Spinlock> guard(lock_);
+    std::vector<pages::Extent> living;
+    visit_slots([&](std::uintptr_t address, Bytes bytes) { living.push_back({address, bytes}); });
+    std::vector<pgmo_arena> idle;
+    arenas_.for_each_retired([&](const pgmo_arena& arena) { idle.push_back(arena); });
+    if (!has(PGMO_SERVING)) {
+      arenas_.for_each([&](const Arenas::Segment& segment) { idle.push_back(segment.arena); });
     }
-    returned += discard(idle_from, address_of(arena.base) + arena.bytes);
-  };
-  arenas_.for_each_retired(between_living);
-  if (!has(PGMO_SERVING)) {
-    arenas_.for_each([&](const Arenas::Segment& segment) { between_living(segment.arena); });
+    std::ranges::sort(living, {}, &pages::Extent::address);
+    std::ranges::sort(idle, {}, [](const pgmo_arena& arena) { return address_of(arena.base); });
+    Sweep sweep(from);
+    for (const pgmo_arena& arena : idle) {
+      std::uintptr_t idle_from = address_of(arena.base);
+      for (const pages::Extent& block : living) {
+        if (!contains(arena, block.address)) continue;
+        sweep.idle(idle_from, block.address);
+        idle_from = block.address + static_cast<std::uintptr_t>(block.bytes);
+      }
+      sweep.idle(idle_from, address_of(arena.base) + arena.bytes);
+    }
+    returned += sweep.returned();
+    from = sweep.from();
+    more = sweep.stopped();
   }
   return returned;
 }

@@ -47,8 +47,10 @@ class Adapter(Protocol):
     engine: _core.Engine
     pages: bool
     """Whether arenas are addresses alone, whose pages come when slots need them."""
-    lazy: bool
-    """Whether arenas are blocks whose memory comes when it is touched: larger ones cost no more."""
+
+    @property
+    def lazy(self) -> bool:
+        """Whether an arena is a block whose memory comes when touched: larger ones cost no more."""
 
     def choose_pages(self, wanted: bool, limit: int) -> None:
         """Before a session is installed: whether it may have pages, and how many bytes of them.

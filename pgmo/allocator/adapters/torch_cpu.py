@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import os
+import resource
 from functools import cache
 from pathlib import Path
 
@@ -20,6 +21,8 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _MALLOC_VARIABLES = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES")
 _SPARING_LIMIT, _GLIBC_LIMIT = 128 << 10, 32 << 20
 
+_OVERCOMMIT = Path("/proc/sys/vm/overcommit_memory")
+
 
 class TorchCpu:
     """The engine under PyTorch's CPU allocator. One per process: see `torch_cpu`.
@@ -33,7 +36,6 @@ class TorchCpu:
     device = "cpu"
     alignment = ALIGNMENT
     pages = False
-    lazy = True  # the system maps pages of what malloc returns when they are touched
 
     def __init__(self) -> None:
         source = adapter_source()
@@ -42,6 +44,15 @@ class TorchCpu:
         # Tensors may outlive every Python object here, and their blocks are the engine's.
         self.engine = _core.Engine()
         self.engine.keep_forever()
+
+    @property
+    def lazy(self) -> bool:
+        """Whether the system maps what malloc returns when it is touched, and counts it only then.
+
+        It counts addresses where they are limited (`ulimit -v`), or where it promises no more than
+        it has (`vm.overcommit_memory=2`).
+        """
+        return not (_addresses_are_limited() or _commits_strictly())
 
     def choose_pages(self, wanted: bool, limit: int) -> None:
         """The framework has no pages of ours."""
@@ -97,10 +108,10 @@ class TorchCpu:
         """Lets the allocator beneath return large blocks to the system as soon as they are freed.
 
         While nothing is served from slots, the peak of the whole process is that of the allocator
-        beneath, and glibc keeps freed blocks of up to 32 MiB in a heap that fragments. While slots
-        are served, what it keeps of an iteration that needed it comes on top of the arena. Its own
-        adjustment of that limit cannot be switched on again, so afterwards the limits stay where
-        it would have taken them.
+        beneath, and glibc keeps freed blocks of up to 32 MiB in a heap that fragments. It holds for
+        all of the process, NumPy's arrays among them, and costs page faults, so only a few
+        iterations have it. glibc's own adjustment of that limit cannot be switched on again, so
+        afterwards the limits stay where it would have taken them.
         """
         if any(name in os.environ for name in _MALLOC_VARIABLES):
             return  # somebody has chosen
@@ -114,9 +125,8 @@ class TorchCpu:
         """Returns what idles in the arena to the system, then what was freed meanwhile.
 
         An evaluation takes memory of its own: beside an arena that stays resident, both are more
-        than PyTorch alone would need for either. Meanwhile malloc works as it does without pgmo.
+        than PyTorch alone would need for either.
         """
-        self.spare_memory(not on)
         if on:
             self.engine.return_idle()
         else:
@@ -134,6 +144,17 @@ def torch_cpu() -> TorchCpu:
         AdapterError: when torch or a compiler is missing, or compiling fails.
     """
     return TorchCpu()
+
+
+def _addresses_are_limited() -> bool:
+    return resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
+
+
+def _commits_strictly() -> bool:
+    try:
+        return _OVERCOMMIT.read_text().strip() == "2"
+    except OSError:
+        return False
 
 
 def adapter_source() -> AdapterSource:

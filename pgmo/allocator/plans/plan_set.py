@@ -142,7 +142,6 @@ class PlanSet:
         self._arena = Layout([planned.plan for planned in plans]).size
         if self._engine.has_arena:
             self._engine.start_serving()
-            self._spare(True)
 
     def install_openings(self, openings: list[Plan], steady: list[PlannedProfile]) -> None:
         """Replays plans of the first iteration, in arenas that are large enough for all.
@@ -189,18 +188,12 @@ class PlanSet:
 
     def clear(self) -> None:
         """Forgets all plans; the arenas go back when their last blocks have died."""
-        self._spare(False)
         self._engine.remove_plans()
         self._engine.detach_arena()
         self._layout = Layout([])
         self._arena = 0
         self._missing = {}
         self.all = []
-
-    def _spare(self, on: bool) -> None:
-        """While slots serve, little else is requested; once freed, it should not be kept."""
-        if self._adapter.lazy:
-            self._adapter.spare_memory(on)
 
     def _attach(self, plans: list[Plan]) -> None:
         layout, taken = self._take_roomy(plans)

@@ -308,6 +308,8 @@ class Lifecycle:
         if self._waiting.gives_way(statistics):
             return
         good = monitor.judge(statistics, bool(grown))
+        if statistics.hit_bytes_rate < tuning.TRIMMED_SHARE and self._adapter.lazy:
+            self._adapter.empty_cache()  # it would lie beside the arena from now on
         if monitor.objection:
             self._installer.give_up(monitor.objection)
             return

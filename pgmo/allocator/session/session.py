@@ -126,19 +126,25 @@ class Session:
                 self._end_iteration(complete=True)
 
     @contextmanager
-    def pause(self) -> Iterator[None]:
+    def pause(self, *, long: bool | None = None) -> Iterator[None]:
         """Delegates everything inside to the framework: evaluation, logging, checkpoints.
 
         On a thread of its own, beside a loop that goes on, it is about that thread alone.
 
+        Args:
+            long: whether it takes longer than an iteration, as an evaluation does. On the CPU the
+                arena's pages go to others meanwhile, and are touched anew afterwards. By default it
+                is expected to be like the last pause; the first one, to be short.
+
         Raises:
             SessionError: when the session is not open.
         """
-        with exclusive():
-            token = self._known.turns.pause() if self._is_open("pause()") else None
-            if token is not None:
-                self._known.lifecycle.rest.begin()
+        token = None
         try:
+            with exclusive():
+                token = self._known.turns.pause() if self._is_open("pause()") else None
+                if token is not None:
+                    self._known.lifecycle.rest.begin(long)
             yield
         finally:
             if token is not None and not self._is_forked:

@@ -138,7 +138,7 @@ def _attach() -> None:
         if hasattr(module, name):
             wrappers.append(_setting(getattr(module, name), begins))
             setattr(module, name, wrappers[-1])
-    for function in (*wrappers, _identity, _enter, _leave, _tell, _compiling, inside):
+    for function in (*wrappers, _identity, _enter, _leave, tell, _compiling, inside):
         module.skip_code(function.__code__)
 
 
@@ -187,7 +187,7 @@ def _enter(caller: FrameType) -> None:
         _await_compilation()
         _thread.withdrawn = tuple(_observers)
         for observer in _thread.withdrawn:
-            _tell(observer.withdraw)
+            tell(observer.withdraw)
 
 
 def _leave() -> None:
@@ -196,10 +196,10 @@ def _leave() -> None:
     back = dict.fromkeys((*_thread.withdrawn, *_observers))
     _thread.withdrawn = ()
     for observer in back:
-        _tell(observer.come_back)
+        tell(observer.come_back)
 
 
-def _tell(call: Callable[[], None]) -> None:
+def tell(call: Callable[[], None]) -> None:
     """Calls an observer, whose failure must not become one of the program that it observes."""
     try:
         call()
@@ -216,4 +216,4 @@ def _await_compilation() -> None:
 
 def _compiling(*_: object) -> None:
     for observer in tuple(_observers):
-        _tell(observer.compiling)
+        tell(observer.compiling)

@@ -17,10 +17,10 @@ import contextlib
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
-from types import FunctionType, ModuleType
-from typing import Any, NamedTuple, Protocol
+from types import CodeType, FunctionType, ModuleType
+from typing import NamedTuple, Protocol
 
 from pgmo.profiler.importers.frames import Frame, Labels
 from pgmo.profiler.tagging import dynamo
@@ -58,7 +58,7 @@ class Listener(Protocol):
 
 _listeners: list[Listener] = []
 _lock = threading.RLock()
-_marked: list[tuple[FunctionType, Any]] = []  # with the code that each had before
+_marked: list[tuple[FunctionType, CodeType, CodeType]] = []  # with its own code, and ours
 
 
 def listen(listener: Listener) -> Callable[[], None]:
@@ -70,10 +70,6 @@ def listen(listener: Listener) -> Callable[[], None]:
     Example:
         >>> leave = listen(tagger)  # doctest: +SKIP
     """
-    with _lock:
-        _listeners.append(listener)
-        for module in _generated_modules():
-            _mark_module(module)
 
     def leave() -> None:
         with _lock:
@@ -81,9 +77,18 @@ def listen(listener: Listener) -> Callable[[], None]:
             if _listeners:
                 return
             while _marked:
-                function, code = _marked.pop()
-                function.__code__ = code
+                function, plain, marked = _marked.pop()
+                if function.__code__ is marked:
+                    function.__code__ = plain
 
+    with _lock:
+        _listeners.append(listener)
+        try:
+            for module in _generated_modules():
+                _mark_module(module)
+        except BaseException:  # Ctrl-C, say: nobody else could take the marks away again
+            leave()
+            raise
     return leave
 
 
@@ -96,17 +101,17 @@ class Marks:
     def begin(self) -> None:
         """The function begins."""
         for listener in tuple(_listeners):
-            listener.kernels_begin()
+            dynamo.tell(listener.kernels_begin)
 
     def at(self, number: int) -> None:
         """The next request is for the kernel of this number."""
         for listener in tuple(_listeners):
-            listener.kernel(self._origins[number])
+            dynamo.tell(partial(listener.kernel, self._origins[number]))
 
     def end(self) -> None:
         """The function ends."""
         for listener in tuple(_listeners):
-            listener.kernels_end()
+            dynamo.tell(listener.kernels_end)
 
 
 def _generated_modules() -> list[ModuleType]:
@@ -126,7 +131,7 @@ def _mark_module(module: ModuleType) -> None:
     for function in functions:
         name, code = function.__code__.co_qualname, function.__code__
         if name in made.plain and code == made.plain[name]:
-            _marked.append((function, code))
+            _marked.append((function, code, made.marked[name]))
             function.__code__ = made.marked[name]
             dynamo.skip(function)
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from pgmo.allocator.adapters import torch_cpu
 from pgmo.errors import AdapterError
 from tests.unit.allocator.simulated import LAYERS, Loop, open_session, run
 
@@ -57,13 +58,37 @@ def test_where_addresses_are_few_an_arena_is_no_larger_than_its_plan(lazy, monke
         loop.finish()
 
 
-def test_while_slots_serve_the_framework_keeps_nothing(lazy):
+def test_only_what_is_recorded_changes_how_the_framework_allocates(lazy):
     loop = Loop(lazy, LAYERS)
     with open_session(lazy) as session:
-        run(loop, session, 6)
+        run(loop, session, 1)
         assert lazy.sparing
+        run(loop, session, 5)
+        assert session.history[-1].hit_rate == 1
+        assert not lazy.sparing
         loop.finish()
-    assert not lazy.sparing
+
+
+def test_what_the_framework_keeps_of_an_iteration_it_served_goes_back(lazy, monkeypatch):
+    loop, emptied = Loop(lazy, LAYERS), []
+    with open_session(lazy) as session:
+        run(loop, session, 8)
+        monkeypatch.setattr(lazy, "empty_cache", lambda **_: emptied.append(len(session.history)))
+        run(loop, session, 2)
+        assert not emptied
+        large = sum(LAYERS)
+        run(loop, session, 1, extra=lambda: lazy.free(lazy.request(large)))
+        assert emptied
+        loop.finish()
+
+
+def test_addresses_that_are_limited_are_not_spent_on_room(monkeypatch):
+    pytest.importorskip("torch")
+    adapter = torch_cpu.torch_cpu()
+    for limited, strictly in ((False, False), (True, False), (False, True)):
+        monkeypatch.setattr(torch_cpu, "_addresses_are_limited", lambda answer=limited: answer)
+        monkeypatch.setattr(torch_cpu, "_commits_strictly", lambda answer=strictly: answer)
+        assert adapter.lazy == (not limited and not strictly)
 
 
 def test_one_small_request_that_grows_is_no_other_program(adapter):

@@ -140,3 +140,39 @@ def test_code_that_is_not_what_its_file_says_is_left_alone(made, source):
 def test_nothing_was_compiled(monkeypatch):
     monkeypatch.delitem(inductor.sys.modules, "torch._inductor.codecache", raising=False)
     inductor.listen(Listener())()
+
+
+def test_an_interruption_while_marking_leaves_nothing_marked(made, monkeypatch):
+    code, listener = made.Runner.call.__code__, Listener()
+    mark = inductor._mark_module
+
+    def interrupted(module):
+        mark(module)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(inductor, "_mark_module", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            inductor.listen(listener)
+    assert made.Runner.call.__code__ is code
+    made.call([2])
+    assert listener.told == []
+
+
+def test_code_that_somebody_else_has_put_there_stays(made):
+    leave = inductor.listen(Listener())
+    other = (lambda self, args: args).__code__
+    made.Runner.call.__code__ = other
+    leave()
+    assert made.Runner.call.__code__ is other
+
+
+def test_a_listener_that_fails_does_not_fail_the_program(made):
+    class Failing(Listener):
+        def kernels_begin(self):
+            raise RuntimeError("of the listener")
+
+    leave = inductor.listen(Failing())
+    with pytest.warns(UserWarning, match="of the listener"):
+        assert made.call([2]) == ([0, 0, 7, 0],)
+    leave()
