@@ -37,6 +37,9 @@ constexpr int kMostCandidates = 32;
 // elsewhere costs nothing, and to be wrong about them costs all that they would have passed over.
 constexpr double kSmallChange = 1.0 / 128;
 
+// Larger ones that a small request may tell to be left out, if it is just the one that comes then.
+constexpr std::uint32_t kLeftOut = 1;
+
 // A request of so few bytes is a number, and not a tensor planned for some hundred times as many.
 constexpr Bytes kNumber = 16;
 constexpr Bytes kTensor = 4096;

@@ -145,9 +145,9 @@ class ReplayPlan {
   bool landmark(SlotIndex request) const noexcept {
     return landmarks_before_[request + 1] != landmarks_before_[request];
   }
-  // Whether there is such a one from `from` on, before `until`.
-  bool landmark_within(SlotIndex from, SlotIndex until) const noexcept {
-    return landmarks_before_[until] != landmarks_before_[from];
+  // How many such there are from `from` on, before `until`.
+  std::uint32_t landmarks_within(SlotIndex from, SlotIndex until) const noexcept {
+    return landmarks_before_[until] - landmarks_before_[from];
   }
 
  private:

@@ -209,15 +209,16 @@ SlotIndex Replayer::find_skipped(RequestKey key) {
 SlotIndex Replayer::find_known(RequestKey key, SlotIndex window) const noexcept {
   const SlotIndex until = std::min(plan_.requests(), cursor_ + window);
   for (SlotIndex request = cursor_; request < until; ++request) {
-    if (is_known(request, key) && tells(request)) return request;
+    if (is_known(request, key) && tells(request, tuning::kLeftOut)) return request;
   }
   return kNoSlot;
 }
 
 // Whether a request that comes tells that all before the planned one were left out. A number that
-// is copied for a log does not, though the plan has such a one among its tensors.
-bool Replayer::tells(SlotIndex request) const noexcept {
-  return plan_.landmark(request) || !plan_.landmark_within(cursor_, request);
+// is copied for a log does not, though the plan has such a one among its tensors; but one of these
+// may be a workspace that is not always needed.
+bool Replayer::tells(SlotIndex request, std::uint32_t left_out) const noexcept {
+  return plan_.landmark(request) || plan_.landmarks_within(cursor_, request) <= left_out;
 }
 
 // Whether a request may be this one at a size that is not known yet.
@@ -229,7 +230,7 @@ SlotIndex Replayer::find_alike(RequestKey key, SlotIndex window) const noexcept 
   const SlotIndex until = std::min(plan_.requests(), cursor_ + window);
   for (SlotIndex request = cursor_; request < until; ++request) {
     if (!varies_for(request, key) || !is_open(request)) continue;
-    if (alike(request, key) && tells(request)) return request;
+    if (alike(request, key) && tells(request, 0)) return request;
   }
   return kNoSlot;
 }
@@ -238,7 +239,7 @@ SlotIndex Replayer::find_open(RequestKey key) const noexcept {
   const SlotIndex until = std::min(plan_.requests(), cursor_ + tuning::kOpenWindow);
   for (SlotIndex request = cursor_; request < until; ++request) {
     if (!varies_for(request, key) || !is_open(request)) continue;
-    if (fits(request, key) && plausible(request, key) && tells(request)) return request;
+    if (fits(request, key) && plausible(request, key) && tells(request, 0)) return request;
   }
   return kNoSlot;
 }
@@ -251,7 +252,7 @@ SlotIndex Replayer::find_far(RequestKey key, bool rare_is_proof) const noexcept 
     const auto found = plan_.next_exact(key, from);
     if (!found || *found >= until) break;
     const bool pair = *found > 0 && plan_.slot(*found - 1).key == missed_;
-    const bool told = tells(*found) || (pair && plan_.landmark(*found - 1));
+    const bool told = tells(*found, 0) || (pair && plan_.landmark(*found - 1));
     if (told && (rare || pair)) return *found;
     from = *found + 1;
   }

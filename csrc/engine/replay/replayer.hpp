@@ -156,7 +156,7 @@ class Replayer {
 
   Match resynchronise(RequestKey key);
   SlotIndex find_skipped(RequestKey key);
-  bool tells(SlotIndex request) const noexcept;
+  bool tells(SlotIndex request, std::uint32_t left_out) const noexcept;
   bool plausible(SlotIndex request, RequestKey key) const noexcept;
   SlotIndex find_known(RequestKey key, SlotIndex window) const noexcept;
   SlotIndex find_alike(RequestKey key, SlotIndex window) const noexcept;

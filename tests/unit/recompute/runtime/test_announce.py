@@ -44,16 +44,14 @@ def test_who_records_learns_whose_operators_run_again(compiled):
         made = torch.compile(
             model, backend=pgmo.recompute.backend(planner=forget_all, measure=False), dynamic=False
         )
-        root = "OptimizedModule"
     else:
         made, _ = pgmo.recompute(model, X, planner=forget_all, measure=False)
-        root = "Sequential"
     made(X).sum().backward()  # the first step is measured
     tags = tags_of_a_step(made)
     again = [tag for tag in tags if tag.phase == "recompute"]
     assert {tag.op for tag in again} >= {"aten.addmm", "aten.sigmoid", "aten.mul"}
     assert {"aten.native_dropout"}.isdisjoint(tag.op for tag in again)
-    assert all(tag.module.startswith(root) for tag in again)
+    assert all(tag.module.startswith("Sequential") for tag in again)
     if not compiled:
         assert {tag.module for tag in again} >= {"Sequential.1.0", "Sequential.1.1"}
         forward = {tag.module for tag in tags if tag.phase == "forward"}
