@@ -11,8 +11,9 @@
 // One lock guards everything here, and is never held while the framework is called. Allocations and
 // frees hold it for nanoseconds, except for the few at which the record grows. The session's calls,
 // a few per iteration, may hold it for longer: `events` copies 32 bytes per event, and to change
-// the plan or the arena visits every place of the plan. Plans and events that they let go of are
-// freed when the lock is no longer held.
+// the plan or the arena visits every place of the plan; `return_idle` waits for the system a
+// millisecond or two at a time. Plans and events that they let go of are freed when the lock is no
+// longer held.
 
 #pragma once
 

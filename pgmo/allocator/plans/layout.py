@@ -92,7 +92,7 @@ class Layout:
 
 
 def _with_room(size: int, least: int) -> int:
-    """Addresses for a plan that may grow; they cost nothing."""
+    """Addresses for a plan that may grow, two to four times as many; memory comes with use."""
     return max(least, 1 << (2 * size - 1).bit_length())
 
 
