@@ -438,6 +438,8 @@ def test_a_stream_goes_on_beside_one_that_uses_its_block():
     elsewhere, waited, again = run(
         """
 side = torch.cuda.Stream()
+block(8)  # so many pages have been used, and idle
+torch.cuda.synchronize()
 with torch.cuda.stream(side):
     first = block(1 / 4)
 at = first.data_ptr()

@@ -83,6 +83,7 @@ with pgmo.optimize(device="cuda") as session:
         iterate(9000)
         if at == 9:
             costs.excess = 10**6
+            session._lifecycle._engine.let_pass(0, False, [])  # this one is looked at
         if at == 15:
             costs.moved = 10**6
         session.step()
