@@ -24,8 +24,8 @@ DEBUG = os.environ.get("PGMO_DEBUG") == "1"
 
 # What is compiled on the user's machine.
 COMPILED_LATER = (
-    *("adapters/*.cpp", "adapters/*.hpp", "engine/pgmo_engine.h"),
-    "pages/pgmo_pages.h",
+    *("adapters/*.cpp", "adapters/**/*.hpp"),
+    *("engine/pgmo_engine.h", "pages/pgmo_pages.h"),
     *("rehearsal/*.cpp", "rehearsal/*.hpp"),
 )
 

@@ -16,9 +16,9 @@
 #include <memory>
 #include <string>
 
-#include "adapters/torch_cuda_adapter.hpp"
-#include "adapters/torch_cuda_arenas.hpp"
-#include "adapters/torch_cuda_managed.hpp"
+#include "adapters/cuda/arenas.hpp"
+#include "adapters/cuda/current.hpp"
+#include "adapters/cuda/managed.hpp"
 
 namespace adapter = c10::cuda::CUDACachingAllocator::pgmo;
 

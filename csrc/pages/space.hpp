@@ -25,7 +25,7 @@
 #include "pages/device.hpp"
 #include "pages/meter.hpp"
 #include "pages/planned_range.hpp"
-#include "pages/pool.hpp"
+#include "pages/pool/pool.hpp"
 #include "pages/tuning.hpp"
 #include "pages/window.hpp"
 

@@ -19,7 +19,7 @@ NATIVE_INCLUDES = -Icsrc -Itests/native
 NATIVE_TESTS = $(patsubst tests/native/%.cpp,%,$(sort $(wildcard tests/native/test_*.cpp)))
 NATIVE_FUZZES = $(patsubst tests/native/%.cpp,%,$(sort $(wildcard tests/native/fuzz_*.cpp)))
 NATIVE_ENGINE = $(sort $(wildcard csrc/engine/*.cpp csrc/engine/*/*.cpp))
-NATIVE_PAGES = $(sort $(wildcard csrc/pages/*.cpp))
+NATIVE_PAGES = $(sort $(wildcard csrc/pages/*.cpp csrc/pages/*/*.cpp))
 NATIVE_RECOMPUTE = $(sort $(wildcard csrc/recompute/*.cpp))
 NATIVE_PACKING = $(patsubst csrc/packing/%.cpp,%,$(sort $(wildcard csrc/packing/*.cpp csrc/packing/*/*.cpp)))
 
@@ -74,7 +74,7 @@ NATIVE_MUTANTS_pages = tests/native/mutants_pages.txt
 NATIVE_MUTANTS_paged = tests/native/mutants_paged.txt
 
 $(NATIVE_OUT)/mutants_%: tests/native/mutants.sh $(wildcard tests/native/mutants*.txt) \
-  $(wildcard tests/native/fuzz_*.cpp tests/native/*.hpp csrc/engine/* csrc/engine/*/* csrc/pages/*)
+  $(wildcard tests/native/fuzz_*.cpp tests/native/*.hpp csrc/engine/* csrc/engine/*/* csrc/pages/* csrc/pages/*/*)
 	@mkdir -p $(@D)
 	CXX="$(CXX)" sh tests/native/mutants.sh build $@ $*
 

@@ -160,8 +160,9 @@ def find_compiler(what: str) -> list[str]:
 def _fingerprint(source: AdapterSource, sources: Path, compiler: list[str]) -> str:
     """Changes with anything that the binary depends on."""
     digest = hashlib.sha256()
-    headers = sorted((sources / "adapters").glob("*.hpp"))
-    for path in (_source_file(source, sources), *headers, sources / "engine" / "pgmo_engine.h"):
+    headers = sorted((sources / "adapters").rglob("*.hpp"))
+    tables = (sources / "engine" / "pgmo_engine.h", sources / "pages" / "pgmo_pages.h")
+    for path in (_source_file(source, sources), *headers, *tables):
         digest.update(path.read_bytes())
     texts = (*source.flags, source.version, *source.generated.values(), *compiler)
     for text in (*texts, os.environ.get(_EXTRA_FLAGS, ""), sysconfig.get_platform()):

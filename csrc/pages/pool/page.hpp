@@ -17,8 +17,8 @@
 #include <deque>
 #include <optional>
 
-#include "pages/clocks.hpp"
 #include "pages/device.hpp"
+#include "pages/pool/clocks.hpp"
 #include "types.hpp"
 
 namespace pgmo::pages {

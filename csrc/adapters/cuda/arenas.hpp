@@ -1,12 +1,12 @@
 // What pgmo takes from the allocator beneath for itself: arenas.
 //
-// Included by torch_cuda.cpp alone, like torch_cuda_adapter.hpp.
+// Included by torch_cuda.cpp alone, like adapter.hpp.
 
 #pragma once
 
 #include <cstdio>
 
-#include "adapters/torch_cuda_adapter.hpp"
+#include "adapters/cuda/current.hpp"
 
 namespace c10::cuda::CUDACachingAllocator::pgmo {
 namespace {

@@ -15,7 +15,7 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "adapters/torch_cuda_adapter.hpp"
+#include "adapters/cuda/current.hpp"
 
 namespace c10::cuda::CUDACachingAllocator::pgmo {
 namespace {

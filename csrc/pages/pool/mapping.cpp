@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include "pages/pool.hpp"
+#include "pages/pool/pool.hpp"
 
 namespace pgmo::pages {
 namespace {

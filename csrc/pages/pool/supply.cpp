@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <new>
 
-#include "pages/pool.hpp"
+#include "pages/pool/pool.hpp"
 
 namespace pgmo::pages {
 namespace {

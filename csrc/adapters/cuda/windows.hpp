@@ -4,7 +4,7 @@
 //                   └─ no page to be had ──▶ torch's own cache is emptied, and once more
 //                                                 └─▶ the allocator beneath, whose error says it
 //
-// Included by torch_cuda_adapter.hpp alone.
+// Included by adapter.hpp alone.
 
 #pragma once
 
@@ -12,7 +12,7 @@
 #include <string>
 #include <utility>
 
-#include "adapters/cuda_device.hpp"
+#include "adapters/cuda/device.hpp"
 
 namespace c10::cuda::CUDACachingAllocator::pgmo {
 namespace {

@@ -8,7 +8,7 @@
 // needs no pgmo. What is shared stays where it is for good: nobody says when the other process has
 // let go of it.
 //
-// Included by torch_cuda_adapter.hpp alone.
+// Included by adapter.hpp alone.
 
 #pragma once
 
@@ -20,7 +20,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "adapters/torch_cuda_pages.hpp"
+#include "adapters/cuda/windows.hpp"
 
 namespace c10::cuda::CUDACachingAllocator::pgmo {
 namespace {

@@ -4,7 +4,7 @@
 //     living    ▓▓▓  ▓▓▓         ▓▓      blocks of windows, and slots
 //     segments  [   ][ ][   ]    [ ][ ]  their blocks, and what is idle in between
 //
-// Included by torch_cuda_adapter.hpp alone.
+// Included by adapter.hpp alone.
 
 #pragma once
 
@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "adapters/cuda_device.hpp"
+#include "adapters/cuda/device.hpp"
 
 namespace c10::cuda::CUDACachingAllocator::pgmo {
 namespace {

@@ -1,4 +1,4 @@
-// The allocator that lies over torch's own, and which of several such is current.
+// The allocator that lies over torch's own.
 //
 // Included by torch_cuda.cpp alone: a part of one translation unit, with the state of its own that
 // this one has.
@@ -26,10 +26,10 @@
 #include <utility>
 #include <vector>
 
-#include "adapters/cuda_device.hpp"
+#include "adapters/cuda/device.hpp"
+#include "adapters/cuda/sharing.hpp"
+#include "adapters/cuda/snapshot.hpp"
 #include "adapters/torch_common.hpp"
-#include "adapters/torch_cuda_sharing.hpp"
-#include "adapters/torch_cuda_snapshot.hpp"
 #include "engine/pgmo_engine.h"
 
 // The generated methods name torch's types as torch's own class does.
@@ -363,51 +363,6 @@ class TorchCudaAdapter final : public CUDAAllocator {
 
 void TorchCudaAdapter::begin_pages(Device& device) {
   if (open_pages(device, upstreams[0])) device.serves_pages.store(true, std::memory_order_release);
-}
-
-std::array<TorchCudaAdapter*, kMostUpstreams> adapters{};  // never destroyed
-bool stored = false;                                       // by us, not by torch's own call
-bool left_beneath = false;  // another allocator lay on top when it was to be taken away
-
-TorchCudaAdapter* as_ours(CUDAAllocator* allocator_now) {
-  for (TorchCudaAdapter* adapter : adapters) {
-    if (adapter != nullptr && adapter == allocator_now) return adapter;
-  }
-  return nullptr;
-}
-
-TorchCudaAdapter* adapter_over(CUDAAllocator* upstream) {
-  for (int index = 0; index < kMostUpstreams; ++index) {
-    if (adapters[index] == nullptr) adapters[index] = new TorchCudaAdapter(upstream, index);
-    if (adapters[index]->upstream() == upstream) return adapters[index];
-  }
-  TORCH_CHECK(false, "the CUDA allocator has been exchanged more than ", kMostUpstreams,
-              " times in this process");
-}
-
-// Whether one of ours has lain over it.
-bool was_wrapped(CUDAAllocator* allocator_now) {
-  for (const TorchCudaAdapter* adapter : adapters) {
-    if (adapter != nullptr && adapter->upstream() == allocator_now) return true;
-  }
-  return false;
-}
-
-// The adapter that is current, or the one that would be.
-TorchCudaAdapter* current_adapter() {
-  CUDAAllocator* now = get();
-  if (TorchCudaAdapter* ours = as_ours(now)) return ours;
-  // Two of ours in one chain would take each other's blocks for the framework's.
-  TORCH_CHECK(!left_beneath || was_wrapped(now),
-              "an earlier session's adapter lies beneath the CUDA allocator that was installed on "
-              "top of it; take that one away before");
-  return adapter_over(now);
-}
-
-Device& device_at(int index) {
-  TORCH_CHECK(index >= 0 && index < kMostDevices, "pgmo knows the CUDA devices 0 to ",
-              kMostDevices - 1, ", not ", index);
-  return devices()[index];
 }
 
 }  // namespace

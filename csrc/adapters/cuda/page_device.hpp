@@ -15,10 +15,10 @@
 #include <type_traits>
 #include <vector>
 
-#include "adapters/cuda_deferred.hpp"
-#include "adapters/cuda_driver.hpp"
-#include "adapters/cuda_pools.hpp"
-#include "adapters/cuda_streams.hpp"
+#include "adapters/cuda/deferred.hpp"
+#include "adapters/cuda/driver.hpp"
+#include "adapters/cuda/pools.hpp"
+#include "adapters/cuda/streams.hpp"
 #include "pages/pgmo_pages.h"
 
 namespace {

@@ -27,10 +27,10 @@
 #include <span>
 #include <vector>
 
-#include "pages/clocks.hpp"
 #include "pages/device.hpp"
-#include "pages/list.hpp"
-#include "pages/page.hpp"
+#include "pages/pool/clocks.hpp"
+#include "pages/pool/list.hpp"
+#include "pages/pool/page.hpp"
 #include "pages/statistics.hpp"
 #include "pages/tuning.hpp"
 

@@ -1,4 +1,4 @@
-#include "pages/clocks.hpp"
+#include "pages/pool/clocks.hpp"
 
 #include <algorithm>
 #include <bit>

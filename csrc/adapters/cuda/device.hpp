@@ -1,6 +1,6 @@
 // What the CUDA adapter keeps of a device, and how blocks on it are freed.
 //
-//     free ──▶ other streams use it? ──yes──▶ put off, see cuda_deferred.hpp
+//     free ──▶ other streams use it? ──yes──▶ put off, see cuda/deferred.hpp
 //                     └─ no ──▶ engine: a slot ──▶ done
 //                                      foreign ──▶ pages: a block of a window ──▶ done
 //                                                         else ──▶ the allocator beneath
@@ -23,13 +23,13 @@
 #include <utility>
 #include <vector>
 
-#include "adapters/cuda_deferred.hpp"
-#include "adapters/cuda_pages.hpp"
-#include "adapters/cuda_pools.hpp"
-#include "adapters/cuda_streams.hpp"
+#include "adapters/cuda/deferred.hpp"
+#include "adapters/cuda/history.hpp"
+#include "adapters/cuda/page_device.hpp"
+#include "adapters/cuda/pools.hpp"
+#include "adapters/cuda/splits.hpp"
+#include "adapters/cuda/streams.hpp"
 #include "adapters/torch_common.hpp"
-#include "adapters/torch_cuda_history.hpp"
-#include "adapters/torch_cuda_splits.hpp"
 #include "engine/pgmo_engine.h"
 #include "pages/pgmo_pages.h"
 
@@ -77,7 +77,7 @@ struct Device {
   std::atomic<bool> has_survivors{false};
   std::atomic<bool> attended{false};  // a session is open: slots that wait are asked for
 
-  // Of the pages, once they have been opened; see torch_cuda_pages.hpp.
+  // Of the pages, once they have been opened; see cuda/windows.hpp.
   std::atomic<pgmo_space*> space{nullptr};
   std::atomic<bool> serves_pages{false};      // requests go there
   uint64_t card = 0;                          // bytes; 0: not known
@@ -271,7 +271,7 @@ int upstream_of(c10::DeleterFnPtr deleter) {
 
 // --- running out --------------------------------------------------------------------------------
 
-bool share_fraction(Device& device, CUDAAllocator* upstream);  // in torch_cuda_pages.hpp
+bool share_fraction(Device& device, CUDAAllocator* upstream);  // in cuda/windows.hpp
 
 // What an arena that lies idle holds can serve a request all the same, be it from an evaluation
 // between two steps. Not while a graph is captured: its addresses must stay what they are.

@@ -3,7 +3,7 @@
 //     recordHistory ──▶ here, and the allocator beneath     births and ends ──▶ here
 //     snapshot      ◀── both, in the order of their times
 //
-// Included by cuda_device.hpp alone.
+// Included by device.hpp alone.
 
 #pragma once
 

@@ -4,7 +4,7 @@
 //     admit       what is missing at each place              with the lock
 //     provide     pages (supply.cpp), mapped (mapping.cpp)   calls of the device, without it
 
-#include "pages/pool.hpp"
+#include "pages/pool/pool.hpp"
 
 #include <algorithm>
 
