@@ -19,6 +19,7 @@ __all__: list[str] = [
     "pack",
     "packers",
     "pages_api",
+    "pair_in_gaps",
     "set_tag",
     "solve",
 ]
@@ -158,6 +159,17 @@ def pack(
 ) -> tuple[numpy.typing.NDArray[numpy.int64], bool]: ...
 def packers() -> list[str]: ...
 def pages_api() -> int: ...
+def pair_in_gaps(
+    a_token: numpy.typing.NDArray[numpy.int64],
+    a_size: numpy.typing.NDArray[numpy.float64],
+    a_stream: numpy.typing.NDArray[numpy.uint64],
+    b_token: numpy.typing.NDArray[numpy.int64],
+    b_size: numpy.typing.NDArray[numpy.float64],
+    b_stream: numpy.typing.NDArray[numpy.uint64],
+    ratios: numpy.typing.NDArray[numpy.float64],
+    gaps: numpy.typing.NDArray[numpy.int64],
+    row: numpy.typing.NDArray[numpy.int64],
+) -> None: ...
 def set_tag(tag: int, generation: int) -> None: ...
 def solve(
     method: str,

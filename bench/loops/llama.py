@@ -1,4 +1,4 @@
-"""A Llama of 12 layers, 1,024 wide: fixed lengths, padded ones, micro-batches of any length.
+"""A Llama of 12 layers, 1,024 wide: lengths fixed, padded or packed, micro-batches of any length.
 
 200 million parameters, trained with AdamW in bfloat16, gradients clipped. The model is that of
 transformers, with random weights.
@@ -68,6 +68,10 @@ class Llama(Loop):
                 loss = self.model(input_ids=tokens, labels=tokens).loss
             (loss / self.accumulation).backward()
             del loss, tokens
+        self.update()
+
+    def update(self) -> None:
+        """Clips the gradients, and steps the optimizer."""
         trained = [one for one in self.model.parameters() if one.requires_grad]
         nn.utils.clip_grad_norm_(trained, 1.0)
         self.optimizer.step()
@@ -94,9 +98,30 @@ class Accumulation(Checkpointing):
     accumulation = 4
 
 
+class Packed(Llama):
+    """Documents of any length, as many as fit into 4,096 tokens, each with positions of its own."""
+
+    def step(self, iteration: int) -> None:
+        """See `Llama`."""
+        budget, median = self.setting.choose((4096, 300.0), (256, 40.0))
+        total = 0
+        while True:
+            document = max(8, int(median * self.chance.lognormvariate(0.0, 0.8)))
+            if total + document > budget:
+                break
+            total += document
+        # One document longer than the budget is cut.
+        tokens = zeros(1, total or budget)
+        with torch.autocast("cuda", BFLOAT16):
+            loss = self.model(input_ids=tokens, labels=tokens, position_ids=tokens).loss
+        loss.backward()
+        self.update()
+
+
 LOOPS = {
     "llama_fixed": Fixed,
     "llama_padded": Llama,
     "llama_padded_checkpointing": Checkpointing,
     "llama_accumulation": Accumulation,
+    "llama_packed": Packed,
 }

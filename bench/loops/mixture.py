@@ -1,10 +1,11 @@
-"""A mixture of 8 experts, of which each token takes 2: sizes change from layer to layer.
+"""Mixtures of experts, of which each token takes a few: sizes change from layer to layer.
 
 Which tokens go where is data in a real program, and drawn on the host here: a router is never
 quite balanced, so the shares of the experts are exponentially distributed over a floor.
 """
 
 import random
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -13,17 +14,15 @@ from torch.nn import functional
 from loops import Setting
 from loops.loop import BFLOAT16, Loop, adamw, zeros
 
-EXPERTS, CHOSEN = 8, 2
-
 
 class Expert(nn.Module):
     """A gated feed-forward net."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, inner: int) -> None:
         super().__init__()
-        self.gate = nn.Linear(width, 3 * width, bias=False)
-        self.widen = nn.Linear(width, 3 * width, bias=False)
-        self.narrow = nn.Linear(3 * width, width, bias=False)
+        self.gate = nn.Linear(width, inner, bias=False)
+        self.widen = nn.Linear(width, inner, bias=False)
+        self.narrow = nn.Linear(inner, width, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
         """Keeps the shape (tokens, width)."""
@@ -34,11 +33,11 @@ class Expert(nn.Module):
 class Mixture(nn.Module):
     """Experts behind a router, added to their input."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, inner: int, experts: int) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(width)
-        self.router = nn.Linear(width, EXPERTS)
-        self.experts = nn.ModuleList(Expert(width) for _ in range(EXPERTS))
+        self.router = nn.Linear(width, experts)
+        self.experts = nn.ModuleList(Expert(width, inner) for _ in range(experts))
 
     def forward(self, x: Tensor, counts: list[int]) -> Tensor:
         """Keeps the shape (tokens, width); `counts` says how many tokens each expert gets."""
@@ -55,7 +54,11 @@ class Mixture(nn.Module):
 
 
 class MixtureOfExperts(Loop):
-    """Eight layers, 4,096 tokens, logits over 32,000 words."""
+    """Eight layers, 4,096 tokens, logits over 32,000 words; 8 experts, of which 2 are chosen."""
+
+    experts: ClassVar[int] = 8
+    chosen: ClassVar[int] = 2
+    inner: ClassVar[int] = 3  # of an expert, in widths of the model
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
@@ -63,7 +66,9 @@ class MixtureOfExperts(Loop):
             (1024, 8, 4096, 32000), (64, 2, 256, 512)
         )
         with torch.device("cuda"):
-            self.layers = nn.ModuleList(Mixture(self.width) for _ in range(layers))
+            self.layers = nn.ModuleList(
+                Mixture(self.width, self.inner * self.width, self.experts) for _ in range(layers)
+            )
             self.head = nn.Linear(self.width, self.words, bias=False)
         self.optimizer = adamw([self.layers, self.head], fused=True)
 
@@ -72,19 +77,27 @@ class MixtureOfExperts(Loop):
         x = zeros(self.tokens, self.width, kind=torch.float32)
         with torch.autocast("cuda", BFLOAT16):
             for layer in self.layers:
-                x = layer(x, routed(self.chance, CHOSEN * self.tokens))
+                x = layer(x, routed(self.chance, self.experts, self.chosen * self.tokens))
             loss = functional.cross_entropy(self.head(x), zeros(self.tokens))
         loss.backward()
         self.optimizer.step()
         self.optimizer.zero_grad()
 
 
-def routed(chance: random.Random, tokens: int) -> list[int]:
+class FineMixtureOfExperts(MixtureOfExperts):
+    """The same with 64 experts, of which 8 are chosen, each as wide inside as the model."""
+
+    experts = 64
+    chosen = 8
+    inner = 1
+
+
+def routed(chance: random.Random, experts: int, tokens: int) -> list[int]:
     """How many tokens each expert gets."""
-    shares = [chance.expovariate(1.0) + 0.2 for _ in range(EXPERTS)]
+    shares = [chance.expovariate(1.0) + 0.2 for _ in range(experts)]
     counts = [int(tokens * share / sum(shares)) for share in shares]
     counts[-1] += tokens - sum(counts)
     return counts
 
 
-LOOPS = {"mixture_of_experts": MixtureOfExperts}
+LOOPS = {"mixture_of_experts": MixtureOfExperts, "fine_experts": FineMixtureOfExperts}

@@ -3,7 +3,9 @@
 #include "bindings/module.hpp"
 
 PYBIND11_MODULE(_core, module) {
-  module.doc() = "Native parts of pgmo: the packers, the engine and the search for recomputation.";
+  module.doc() =
+      "Native parts of pgmo: the packers, the engine, and what compares iterations and steps.";
+  pgmo::bind_alignment(module);
   pgmo::bind_packing(module);
   pgmo::bind_block(module);
   pgmo::bind_engine(module);

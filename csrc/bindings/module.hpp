@@ -6,6 +6,7 @@
 
 namespace pgmo {
 
+void bind_alignment(pybind11::module_& module);
 void bind_packing(pybind11::module_& module);
 void bind_block(pybind11::module_& module);
 void bind_engine(pybind11::module_& module);

@@ -21,6 +21,7 @@ NATIVE_FUZZES = $(patsubst tests/native/%.cpp,%,$(sort $(wildcard tests/native/f
 NATIVE_ENGINE = $(sort $(wildcard csrc/engine/*.cpp csrc/engine/*/*.cpp))
 NATIVE_PAGES = $(sort $(wildcard csrc/pages/*.cpp csrc/pages/*/*.cpp))
 NATIVE_RECOMPUTE = $(sort $(wildcard csrc/recompute/*.cpp))
+NATIVE_ALIGNMENT = $(sort $(wildcard csrc/alignment/*.cpp))
 NATIVE_PACKING = $(patsubst csrc/packing/%.cpp,%,$(sort $(wildcard csrc/packing/*.cpp csrc/packing/*/*.cpp)))
 
 # Events of the attacks under a sanitizer, which makes them ten times slower.
@@ -31,7 +32,8 @@ SANITIZE_EVENTS ?= 1500000
 $(NATIVE_OUT)/engine.cpp: $(NATIVE_ENGINE)
 $(NATIVE_OUT)/pages.cpp: $(NATIVE_PAGES)
 $(NATIVE_OUT)/recompute.cpp: $(NATIVE_RECOMPUTE)
-$(NATIVE_OUT)/engine.cpp $(NATIVE_OUT)/pages.cpp $(NATIVE_OUT)/recompute.cpp:
+$(NATIVE_OUT)/alignment.cpp: $(NATIVE_ALIGNMENT)
+$(NATIVE_OUT)/engine.cpp $(NATIVE_OUT)/pages.cpp $(NATIVE_OUT)/recompute.cpp $(NATIVE_OUT)/alignment.cpp:
 	@mkdir -p $(@D)
 	@printf '#include "%s"\n' $(^:csrc/%=%) > $@
 
@@ -55,6 +57,7 @@ $(NATIVE_TESTS:%=$(NATIVE_OUT)/$(1)/%) $(NATIVE_FUZZES:%=$(NATIVE_OUT)/$(1)/%): 
 	$(CXX) -pthread $(2) $$^ -o $$@
 $(NATIVE_OUT)/$(1)/test_exact_packing: $(NATIVE_PACKING:%=$(NATIVE_OUT)/$(1)/packing/%.o)
 $(NATIVE_OUT)/$(1)/test_recompute: $(NATIVE_OUT)/$(1)/recompute.o
+$(NATIVE_OUT)/$(1)/test_alignment: $(NATIVE_OUT)/$(1)/alignment.o
 .PHONY: native-$(1)
 native-$(1): $(NATIVE_TESTS:%=$(NATIVE_OUT)/$(1)/%) $(NATIVE_FUZZES:%=$(NATIVE_OUT)/$(1)/%)
 -include $(wildcard $(NATIVE_OUT)/$(1)/*.d $(NATIVE_OUT)/$(1)/packing/*.d)

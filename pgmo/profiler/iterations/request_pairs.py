@@ -20,13 +20,12 @@ from bisect import bisect_left
 import numpy as np
 from numpy.typing import NDArray
 
+from pgmo import _core
 from pgmo.profiler.recording import Iteration
 
 UNPAIRED = -1
 
 _PASSES = 12
-_CELLS = 2**17  # of a dynamic program that is done as a whole
-_WINDOW, _SLACK = 256, 128
 _RATIOS, _VOTERS = 6, 128
 
 _Gap = tuple[int, int, int, int]  # a[low:high] against b[left:right]
@@ -81,10 +80,8 @@ class _Aligner:
             for gap in gaps:
                 self._anchor(gap, opened, barren)
             gaps = opened
-        ratios = self._common_ratios()
-        for low, high, left, right in barren + gaps:
-            while left < right and low < high:
-                low, left = self._program(low, high, left, right, ratios)
+        if barren or gaps:
+            self._align_gaps(barren + gaps)
         paired = self.row != UNPAIRED
         mixed = self.stream[0][self.row[paired]] != self.stream[1][paired]
         self.row[np.flatnonzero(paired)[mixed]] = UNPAIRED
@@ -139,45 +136,15 @@ class _Aligner:
         votes = np.bincount(inverse, np.minimum(a_count[:, None], b_count[None, :])[alike])
         return values[np.argsort(-votes, kind="stable")[:_RATIOS]]
 
-    def _program(
-        self, low: int, high: int, left: int, right: int, ratios: NDArray[np.float64]
-    ) -> tuple[int, int]:
-        """Needleman-Wunsch with free gaps; returns where the next window begins.
-
-        A pair scores 6 for an equal size, 5 for a common ratio, 3 for any other on the same stream:
-        to leave two requests unpaired must gain something, as a gap penalty would have it.
-        """
-        whole = (high - low) * (right - left) <= _CELLS
-        if not whole:
-            high, right = min(high, low + _WINDOW + _SLACK), min(right, left + _WINDOW)
-        p, q = high - low, right - left
-        ratio = self.size[1][None, left:right] / self.size[0][low:high, None]
-        score = np.full((p, q), 3, np.int32)
-        for common in ratios:
-            score[np.abs(ratio - common) < 1e-6] = 5
-        score[self.a[low:high, None] == self.b[None, left:right]] = 6
-        score[self.stream[0][low:high, None] != self.stream[1][None, left:right]] = 0
-        best = np.zeros((p + 1, q + 1), np.int32)
-        for i in range(p):
-            # Gaps are free, so the best of "skip in b" is a running maximum of the row.
-            row = np.maximum(best[i, 1:], best[i, :-1] + score[i])
-            np.maximum.accumulate(row, out=best[i + 1, 1:])
-        i, j = p, q
-        # A window decides its first half only: the second half does not see enough of what follows.
-        half = q if whole else max(1, q // 2)
-        following = low + p
-        while i and j:
-            if best[i, j] == best[i - 1, j]:
-                i -= 1
-            elif best[i, j] == best[i, j - 1]:
-                j -= 1
-            else:
-                i, j = i - 1, j - 1
-                if j < half:
-                    self.row[left + j] = low + i
-                else:
-                    following = low + i
-        return (high, right) if whole else (following, left + half)
+    def _align_gaps(self, gaps: list[_Gap]) -> None:
+        """Fills gaps without anchors by dynamic programming; see csrc/alignment/windows.hpp."""
+        _core.pair_in_gaps(
+            *(self.a, self.size[0], self.stream[0]),
+            *(self.b, self.size[1], self.stream[1]),
+            ratios=self._common_ratios(),
+            gaps=np.array(gaps, np.int64).reshape(-1, 4),
+            row=self.row,
+        )
 
 
 def _balanced(

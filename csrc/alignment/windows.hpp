@@ -1,0 +1,59 @@
+// Pairs the requests of two iterations where no size is an anchor: a dynamic program.
+//
+// Needleman and Wunsch 1970 with free gaps. A pair scores 6 for an equal size, 5 for a ratio that
+// is common between the two iterations, 3 for any other size on the same stream, nothing on
+// another. So two requests are left unpaired only where that gains something. Small gaps are done
+// as a whole; in large ones a window slides along both sequences and decides its first half.
+//
+//     a  ─────[██████████▒▒▒▒▒▒▒▒▒▒░░░░░]──────▶     █ decided   ▒ looked at   ░ slack
+//     b  ──────[█████████▒▒▒▒▒▒▒▒▒]────────────▶
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace pgmo::alignment {
+
+inline constexpr std::int64_t kUnpaired = -1;
+
+// One iteration's requests; the columns are of one length.
+struct Requests {
+  std::span<const std::int64_t> token;  // equal for equal sizes on one stream, in both iterations
+  std::span<const double> size;         // bytes
+  std::span<const std::uint64_t> stream;
+};
+
+// Of both iterations, where no pair is known: a[low, high) and b[left, right).
+struct Gap {
+  std::size_t low, high, left, right;
+};
+
+class Windows {
+ public:
+  Windows(Requests a, Requests b, std::span<const double> ratios) : a_(a), b_(b), ratios_(ratios) {}
+
+  // Writes to row[j] the request of `a` that request j of `b` is paired with, for pairs in the gap;
+  // the others are left as they are. Throws std::bad_alloc.
+  void fill(Gap gap, std::span<std::int64_t> row);
+
+ private:
+  static constexpr std::size_t kMostCells = std::size_t{1}
+                                            << 17;  // of a gap that is done as a whole
+  static constexpr std::size_t kWindow = 256;
+  static constexpr std::size_t kSlack = 128;
+
+  void score(const Gap& window);
+  std::int32_t score_of(std::size_t i, std::size_t j) const noexcept;
+  std::size_t trace(const Gap& window, std::size_t decided,
+                    std::span<std::int64_t> row) const noexcept;
+
+  Requests a_;
+  Requests b_;
+  std::span<const double> ratios_;
+  std::vector<std::int32_t> best_;  // (rows + 1, columns + 1) of the window
+};
+
+}  // namespace pgmo::alignment

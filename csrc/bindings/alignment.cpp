@@ -1,0 +1,85 @@
+// The dynamic program of pgmo/profiler/iterations/request_pairs.py.
+
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+
+#include <cstdint>
+#include <span>
+
+#include "alignment/windows.hpp"
+#include "bindings/module.hpp"
+
+namespace py = pybind11;
+
+namespace pgmo {
+namespace {
+
+template <typename T>
+using Column = py::array_t<T, py::array::c_style>;
+
+template <typename T>
+std::span<const T> view(const Column<T>& column) {
+  return {column.data(), static_cast<std::size_t>(column.size())};
+}
+
+alignment::Requests requests(const Column<std::int64_t>& token, const Column<double>& size,
+                             const Column<std::uint64_t>& stream) {
+  if (token.size() != size.size() || token.size() != stream.size()) {
+    throw py::value_error("the columns of an iteration differ in length");
+  }
+  return {view(token), view(size), view(stream)};
+}
+
+void pair_in_gaps(const Column<std::int64_t>& a_token, const Column<double>& a_size,
+                  const Column<std::uint64_t>& a_stream, const Column<std::int64_t>& b_token,
+                  const Column<double>& b_size, const Column<std::uint64_t>& b_stream,
+                  const Column<double>& ratios, const Column<std::int64_t>& gaps,
+                  py::array_t<std::int64_t> row) {
+  const alignment::Requests a = requests(a_token, a_size, a_stream);
+  const alignment::Requests b = requests(b_token, b_size, b_stream);
+  if (row.size() != b_token.size()) throw py::value_error("one row for each request of b");
+  if (gaps.ndim() != 2 || gaps.shape(1) != 4) throw py::value_error("gaps have shape (n, 4)");
+  const auto bounded = [](std::int64_t begin, std::int64_t end, py::ssize_t size) {
+    return 0 <= begin && begin <= end && end <= size;
+  };
+  for (py::ssize_t i = 0; i < gaps.shape(0); ++i) {
+    const std::int64_t* gap = gaps.data(i, 0);
+    if (!bounded(gap[0], gap[1], a_token.size()) || !bounded(gap[2], gap[3], b_token.size())) {
+      throw py::value_error("a gap lies outside of the iterations");
+    }
+  }
+  const std::span<std::int64_t> rows{row.mutable_data(), static_cast<std::size_t>(row.size())};
+  const std::span<const std::int64_t> all = view(gaps);
+  const std::span<const double> common = view(ratios);
+  const py::gil_scoped_release release;
+  alignment::Windows windows(a, b, common);
+  for (std::size_t at = 0; at < all.size(); at += 4) {
+    windows.fill({static_cast<std::size_t>(all[at]), static_cast<std::size_t>(all[at + 1]),
+                  static_cast<std::size_t>(all[at + 2]), static_cast<std::size_t>(all[at + 3])},
+                 rows);
+  }
+}
+
+}  // namespace
+
+void bind_alignment(py::module_& module) {
+  module.def("pair_in_gaps", &pair_in_gaps, py::arg("a_token"), py::arg("a_size"),
+             py::arg("a_stream"), py::arg("b_token"), py::arg("b_size"), py::arg("b_stream"),
+             py::arg("ratios"), py::arg("gaps"), py::arg("row").noconvert(),
+             R"(Pairs the requests of two iterations where no size is an anchor.
+
+Needleman and Wunsch 1970 with free gaps, in windows that slide along large gaps.
+
+Args:
+    a_token, b_token: equal for equal sizes on one stream, in both iterations, shape (n,), (m,).
+    a_size, b_size: bytes, shape (n,), (m,).
+    a_stream, b_stream: ordinals of streams, shape (n,), (m,).
+    ratios: by which sizes commonly change between the two, shape (k,).
+    gaps: a[low:high] against b[left:right], each row (low, high, left, right), shape (g, 4).
+    row: for each request of b that of a; pairs are written to it, shape (m,).
+
+Raises:
+    ValueError: when shapes do not fit, or a gap lies outside.)");
+}
+
+}  // namespace pgmo
