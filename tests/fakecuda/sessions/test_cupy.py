@@ -1,11 +1,9 @@
 """CuPy beside the CUDA build of PyTorch. CuPy itself is replaced: it does not run on the stub."""
 
 import os
-from pathlib import Path
 
-from tests.fakecuda.programs import run_program
+from tests.fakecuda.programs import ROOT, run_program
 
-ROOT = Path(__file__).parents[2]
 PATHS = os.pathsep.join([str(ROOT / "bench"), str(ROOT)])
 
 START = """

@@ -1,13 +1,11 @@
 """Sessions on the CUDA build of PyTorch: what is real on the stub is real here."""
 
 import os
-from pathlib import Path
 
 import pytest
 
-from tests.fakecuda.programs import run_program
+from tests.fakecuda.programs import ROOT, run_program
 
-ROOT = Path(__file__).parents[2]
 PATHS = os.pathsep.join([str(ROOT / "bench"), str(ROOT)])
 
 MOVED = """

@@ -5,11 +5,11 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.fakecuda.programs import ROOT
+
 PROGRAM = """
 import json, sys, torch
 from workloads import LENGTHS, Shape, create

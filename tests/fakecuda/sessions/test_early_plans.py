@@ -1,12 +1,8 @@
 """The second iteration of a first run is served from a plan of the first, whatever that was."""
 
-from pathlib import Path
-
 import pytest
 
-from tests.fakecuda.programs import run_program
-
-ROOT = Path(__file__).parents[2]
+from tests.fakecuda.programs import ROOT, run_program
 
 BEGIN = """
 import json, pgmo, torch

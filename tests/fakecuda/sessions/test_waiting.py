@@ -1,12 +1,9 @@
 """Where iterations differ a plan waits until it pays; it gives way when it costs too much."""
 
-from pathlib import Path
-
 import pytest
 
-from tests.fakecuda.programs import run_program
+from tests.fakecuda.programs import ROOT, run_program
 
-ROOT = Path(__file__).parents[2]
 MIB = 1 << 20
 
 BEGIN = """

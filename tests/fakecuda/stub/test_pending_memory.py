@@ -1,16 +1,12 @@
 """Mapped memory that pending work uses: who unmaps it or hands it over is found out."""
 
-from pathlib import Path
-
 import pytest
 import torch
 
 from pgmo.rehearsal.control import held, hold, release, violations
 from tests.fakecuda import driver
 from tests.fakecuda.driver import PAGE
-from tests.fakecuda.programs import run_program
-
-ROOT = Path(__file__).parents[2]
+from tests.fakecuda.programs import ROOT, run_program
 
 
 @pytest.fixture(autouse=True)

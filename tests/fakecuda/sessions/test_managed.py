@@ -1,13 +1,11 @@
 """Unified memory on the CUDA build of PyTorch: where memory comes from is real on the stub."""
 
 import os
-from pathlib import Path
 
 import pytest
 
-from tests.fakecuda.programs import run_program
+from tests.fakecuda.programs import ROOT, run_program
 
-ROOT = Path(__file__).parents[2]
 SETTINGS = {
     "PYTHONPATH": os.pathsep.join([str(ROOT / "bench"), str(ROOT)]),
     "FAKECUDA_COPY_LIMIT": "65536",

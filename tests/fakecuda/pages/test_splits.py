@@ -1,10 +1,7 @@
 """What a model that was built before has left free in PyTorch's segments is used by a session."""
 
-from pathlib import Path
+from tests.fakecuda.programs import ROOT, run_program
 
-from tests.fakecuda.programs import run_program
-
-ROOT = Path(__file__).parents[2]
 MIB = 1 << 20
 
 BEGIN = """

@@ -1,12 +1,8 @@
 """Lengths that no plan has seen are planned for as they come."""
 
-from pathlib import Path
-
 import pytest
 
-from tests.fakecuda.programs import run_program
-
-ROOT = Path(__file__).parents[2]
+from tests.fakecuda.programs import ROOT, run_program
 
 BEGIN = '''
 import json, pgmo, torch
