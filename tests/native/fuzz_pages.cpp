@@ -6,14 +6,12 @@
 //                surrendered
 //     device     does the work later; refuses to create, to map, to record, now and then
 //
-// First from one thread, where everything follows from --seed, then from several.
+// First from one thread, where everything follows from --seed, then from several: pages_crowd.hpp.
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
 #include <map>
 #include <memory>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -22,6 +20,9 @@
 #include "oracle.hpp"
 #include "pages/space.hpp"
 #include "pages_attack.hpp"
+#include "pages_crowd.hpp"
+#include "pages_requests.hpp"
+#include "pages_seen.hpp"
 #include "physical_oracle.hpp"
 #include "pretended_plan.hpp"
 #include "random.hpp"
@@ -34,69 +35,6 @@ using pages::Extent;
 using pages::Space;
 using pages::Statistics;
 using pages::Stream;
-
-struct Held {
-  Extent where;
-  Stream stream;
-  std::uint64_t pattern;
-  std::uint64_t users = 0;
-};
-
-pages::Tuning any_tuning(Random& random, const FakeDevice& device) {
-  const Bytes granularity = random.chance(0.5) ? 512 : 64;
-  const Bytes span = device.page() * random.between(2, 4000);
-  pages::Tuning tuning = random_tuning(random, device);
-  tuning.granularity = granularity;
-  tuning.span = span;
-  return tuning;
-}
-
-Bytes any_size(Random& random, Bytes page) {
-  if (random.chance(0.4)) return random.between(1, page / 2);
-  if (random.chance(0.8)) return random.between(page / 2, page * 8);
-  return random.between(page, page * 150);
-}
-
-// What has happened, so that an attack that misses something is noticed.
-struct Seen {
-  Statistics sum;
-  std::uint64_t blocks = 0;
-  std::uint64_t slots = 0;
-  std::uint64_t uncounted_slots = 0;
-  std::uint64_t refused = 0;
-  std::uint64_t given_back = 0;
-  std::uint64_t pins = 0;
-  int most_mappings = 0;
-
-  void add(const Statistics& more, int mappings) {
-    most_mappings = std::max(most_mappings, mappings);
-    sum.maps += more.maps;
-    sum.unmaps += more.unmaps;
-    sum.creates += more.creates;
-    sum.taken += more.taken;
-    sum.lends += more.lends;
-    sum.waits += more.waits;
-    sum.surrenders += more.surrenders;
-  }
-
-  void require_all() const {
-    require(blocks > 0 && slots > 0 && uncounted_slots > 0, "nothing was served");
-    require(refused > 0 && given_back > 0 && pins > 0, "nothing was refused");
-    require(sum.lends > 0 && sum.waits > 0 && most_mappings > 1, "nothing was lent");
-    require(sum.surrenders > 0, "no plan was surrendered");
-  }
-
-  void print(std::uint64_t seed, std::uint64_t events) const {
-    const auto number = [](std::uint64_t value) { return static_cast<unsigned long long>(value); };
-    std::printf(
-        "seed %llu: %llu events, no violation; %llu blocks, %llu slots (%llu uncounted), %llu "
-        "refused, "
-        "%llu maps, %llu taken, %llu lent, %llu waits, %llu surrenders, %d mappings of a page\n",
-        number(seed), number(events), number(blocks), number(slots), number(uncounted_slots),
-        number(refused), number(sum.maps), number(sum.taken), number(sum.lends), number(sum.waits),
-        number(sum.surrenders), most_mappings);
-  }
-};
 
 class Episode {
  public:
@@ -302,87 +240,6 @@ class Episode {
   std::vector<std::pair<Held, PretendedPlan*>> living_;
   std::uint64_t next_pattern_ = 0x1234567;
   std::map<Address, pages::Handle> pinned_;  // those under the first byte of a block
-};
-
-// --- from several threads ------------------------------------------------------------------------
-
-class Crowd {
- public:
-  Crowd(std::uint64_t seed, std::uint64_t events)
-      : random_(seed),
-        seed_(seed),
-        events_(events),
-        device_(600),
-        tuning_(any_tuning(random_, device_)),
-        space_(device_, tuning_),
-        oracle_(device_),
-        plan_(space_, 60 * tuning_.page, 0) {}
-
-  void run() {
-    std::vector<std::thread> threads;
-    for (std::uint64_t number = 0; number < kThreads; ++number) {
-      threads.emplace_back([this, number] { work(number); });
-    }
-    for (std::thread& thread : threads) thread.join();
-    device_.synchronize();
-    require(plan_.close(), "an empty plan cannot be closed");
-    give_all_back(space_, device_);
-    require_equal(device_.pages_created(), 0, "pages left at the end");
-  }
-
- private:
-  static constexpr std::uint64_t kThreads = 4;
-
-  // Two threads share a stream; all share the plan, which is ordered by its stream alone.
-  void work(std::uint64_t number) {
-    Random random(seed_ * kThreads + number);
-    const auto stream = static_cast<Stream>(number / 2);
-    std::vector<std::pair<Held, bool>> living;
-    for (std::uint64_t event = 0; event < events_ / kThreads; ++event) {
-      if (random.chance(living.size() > 20 ? 0.3 : 0.55)) {
-        const Bytes bytes = (any_size(random, tuning_.page) + 63) / 64 * 64;
-        Held held{{0, bytes}, stream, number << 48 | event};
-        const bool slot = random.chance(0.3);
-        if (slot) {
-          held.stream = 0;
-          if (!plan_.take(random, bytes, held.where)) continue;
-        } else {
-          held.where.address = space_.allocate(bytes, stream);
-          if (held.where.address == 0) continue;
-        }
-        oracle_.lives(held.where);
-        device_.fill(held.stream, held.where, held.pattern);
-        living.push_back({held, slot});
-      } else if (!living.empty()) {
-        free(living.back());
-        living.pop_back();
-      }
-      if (random.chance(0.02)) plan_.settle();
-      if (random.chance(0.01)) space_.give_back(random.between(1, 30) * tuning_.page);
-      device_.run(3, [&] { return static_cast<Stream>(random.between(0, 1)); });
-    }
-    for (const auto& one : living) free(one);
-  }
-
-  void free(const std::pair<Held, bool>& one) {
-    const auto& [held, slot] = one;
-    device_.check(held.stream, held.where, held.pattern);
-    oracle_.dies(held.where);
-    if (slot) {
-      plan_.free(held.where, 0);
-    } else {
-      require(space_.deallocate(held.where.address, held.stream), "a block is not known");
-    }
-  }
-
-  Random random_;
-  std::uint64_t seed_;
-  std::uint64_t events_;
-  FakeDevice device_;
-  pages::Tuning tuning_;
-  Space space_;
-  PhysicalOracle oracle_;
-  PretendedPlan plan_;
 };
 
 int attack(std::uint64_t seed, std::uint64_t events) {
