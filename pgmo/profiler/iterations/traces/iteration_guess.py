@@ -13,11 +13,11 @@ leak. Whoever knows better names the iteration.
 import numpy as np
 from numpy.typing import NDArray
 
-from pgmo.profiler.iterations.block_ends import NOT_FREED, Blocks, live_bytes
 from pgmo.profiler.iterations.lifetimes import Steady
-from pgmo.profiler.iterations.loops import is_within_backward, is_within_module
-from pgmo.profiler.iterations.period import Period
 from pgmo.profiler.iterations.request_pairs import UNPAIRED, align
+from pgmo.profiler.iterations.traces.block_ends import NOT_FREED, Blocks, live_bytes
+from pgmo.profiler.iterations.traces.loops import is_within_backward, is_within_module
+from pgmo.profiler.iterations.traces.period import Period
 from pgmo.profiler.profile import Profile
 from pgmo.profiler.recording import Iteration
 from pgmo.profiler.trace import Event, MarkedBy, Trace

@@ -1,6 +1,6 @@
 """Which free ends which block."""
 
-from pgmo.profiler.iterations.block_ends import NOT_FREED, pair_blocks
+from pgmo.profiler.iterations.traces.block_ends import NOT_FREED, pair_blocks
 from pgmo.profiler.trace import Event, Trace
 
 A, R, C, M = Event.ALLOC, Event.FREE_REQUESTED, Event.FREE_COMPLETED, Event.MARK

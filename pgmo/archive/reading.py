@@ -1,22 +1,5 @@
-"""The container under `*.pgmoprof` and `*.pgmoplan`: columns in a zip archive, sealed.
+"""Reads archives strictly: nothing is used before it has been checked."""
 
-    +--------------------------+
-    | size.npy   (stored)      |  one member a column, readable with numpy.load
-    | start.npy  (stored)      |
-    | ...                      |
-    | meta.json  (stored)      |  format, version, rows, a checksum per column, owner's fields
-    | b.pgmoplan (stored)      |  where the format has that: whole archives of the same kind
-    | zip directory            |
-    | "pgmo-sha256:" + digest  |  zip comment: SHA-256 of every byte before the digest
-    +--------------------------+
-
-The CRC of a zip archive leaves most header bytes uncovered; the seal covers them all, so that a bit
-flipped anywhere is noticed before anything is parsed. It guards against accidents, not malice:
-whoever can write the file can seal it again. So what lies behind the seal is not trusted either:
-nothing is unpickled, evaluated or decompressed, and no size is believed that the file has not.
-"""
-
-import hashlib
 import io
 import json
 import os
@@ -32,22 +15,21 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from pgmo.archive_columns import checksum, read_column, write_column
-from pgmo.archive_fields import REMEDY, Fields, refuse
+from pgmo.archive.columns import checksum, read_column
+from pgmo.archive.fields import REMEDY, Fields, refuse
+from pgmo.archive.layout import (
+    COMMENT,
+    MAGIC,
+    MAX_DIRECTORY,
+    MAX_FILE,
+    MAX_MEMBERS,
+    MAX_ROWS,
+    RESERVED,
+    SEAL,
+    TAIL,
+    seal,
+)
 from pgmo.errors import FileError
-from pgmo.replacement import replace_file
-
-MAX_ROWS = 2**27
-"""More blocks than any iteration has: a count above it is a damaged or hostile file."""
-
-_MAX_FILE = 2**34
-_MAX_MEMBERS = 64
-_MAX_DIRECTORY = 2**16
-_MAGIC = b"PK\x03\x04"
-_SEAL = b"pgmo-sha256:"
-_COMMENT = len(_SEAL) + 64
-_TAIL = 22 + _COMMENT  # the zip end record, then its comment
-_RESERVED = ("format", "format_version", "rows", "checksums")
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,103 +51,6 @@ class Archive:
     columns: dict[str, NDArray[Any]]
     fields: dict[str, object]
     nested: dict[str, bytes]
-
-
-def write(
-    path: str | os.PathLike[str],
-    kind: str,
-    version: int,
-    columns: Mapping[str, NDArray[Any]],
-    fields: Mapping[str, object],
-    nested: Mapping[str, bytes] | None = None,
-) -> None:
-    """Writes a sealed archive. Readers see the old file or the whole new one, never a part.
-
-    Equal content gives equal bytes: no time stamp is stored by the container.
-
-    Args:
-        path: where to; replaced if it exists.
-        kind: `"pgmoprof"` or `"pgmoplan"`.
-        version: the format version of `kind`.
-        columns: flat arrays of one length.
-        fields: what goes into `meta.json` besides the container's own fields; JSON values only.
-        nested: whole archives of the same kind, from `pack`, by name.
-
-    Raises:
-        FileError: when the folder or the file cannot be written.
-
-    Example:
-        >>> import numpy as np, tempfile
-        >>> schema = {"size": np.dtype("int64")}
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     write(f"{folder}/a.pgmoprof", "pgmoprof", 1, {"size": np.arange(3)}, {"ticks": 3})
-        ...     read(f"{folder}/a.pgmoprof", "pgmoprof", 1, schema).columns["size"].tolist()
-        [0, 1, 2]
-    """
-    replace_file(Path(path), pack(kind, version, columns, fields, nested))
-
-
-def pack(
-    kind: str,
-    version: int,
-    columns: Mapping[str, NDArray[Any]],
-    fields: Mapping[str, object],
-    nested: Mapping[str, bytes] | None = None,
-) -> bytes:
-    """The bytes that `write` writes, with the same arguments.
-
-    Raises:
-        FileError: when there is too much to nest, or there are more rows than a file may have.
-
-    Example:
-        >>> inner = pack("pgmoplan", 1, {}, {"name": "inner"})
-        >>> outer = pack("pgmoplan", 1, {}, {}, {"b": inner})
-        >>> read_from(Path("a"), outer, "pgmoplan", 1, {}, nests=True).nested["b"] == inner
-        True
-    """
-    nested = nested or {}
-    if len(columns) + len(nested) >= _MAX_MEMBERS:
-        most = _MAX_MEMBERS - len(columns) - 1
-        raise FileError(f"{len(nested)} archives inside of one; the most is {most}, save fewer")
-    rows = {len(column) for column in columns.values()}
-    if len(rows) > 1 or any(column.ndim != 1 for column in columns.values()):
-        raise ValueError(f"columns must be flat and of one length, not {sorted(rows)}")
-    if max(rows, default=0) > MAX_ROWS:
-        raise FileError(f"{max(rows)} rows are more than the {MAX_ROWS} that a file may have")
-    flat = {
-        name: np.ascontiguousarray(column, dtype=column.dtype.newbyteorder("<"))
-        for name, column in columns.items()
-    }
-    meta: dict[str, object] = {
-        "format": kind,
-        "format_version": version,
-        "rows": rows.pop() if rows else 0,
-        "checksums": {name: checksum(column) for name, column in flat.items()},
-        **fields,
-    }
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
-        for name, column in flat.items():
-            archive.writestr(zipfile.ZipInfo(f"{name}.npy"), write_column(column))
-        text = json.dumps(meta, indent=1, allow_nan=False, ensure_ascii=True)
-        archive.writestr(zipfile.ZipInfo("meta.json"), text)
-        for name, inner in nested.items():
-            archive.writestr(zipfile.ZipInfo(f"{name}.{kind}"), inner)
-        archive.comment = _SEAL + b"0" * 64
-    # As `seal` does it, but in place: a trace may be most of the memory that there is.
-    with buffer.getbuffer() as view:
-        view[-64:] = hashlib.sha256(view[:-64]).hexdigest().encode()
-    return buffer.getvalue()
-
-
-def seal(data: bytes) -> bytes:
-    """Puts the digest of all that precedes it at the end of a finished archive.
-
-    Example:
-        >>> seal(seal(b"x" * 100)) == seal(b"x" * 100)
-        True
-    """
-    return data[:-64] + hashlib.sha256(memoryview(data)[:-64]).hexdigest().encode()
 
 
 def read(
@@ -217,7 +102,7 @@ def read_from(
     Raises:
         FileError: as `read` does.
     """
-    _check_ends(path, data[:4], data[-_TAIL:], len(data))
+    _check_ends(path, data[:4], data[-TAIL:], len(data))
     if seal(data) != data:
         culprit = _damaged(path, data)
         refuse(path, f"was altered: its {len(data)} bytes do not match their seal{culprit}")
@@ -256,7 +141,7 @@ def read_from(
             refuse(path, f"member '{name}.npy' does not match its checksum in meta.json")
         columns[name] = column
     columns.update({name: np.zeros(rows, dtype) for name, dtype in later.items()})
-    fields = {key: value for key, value in meta.items() if key not in _RESERVED}
+    fields = {key: value for key, value in meta.items() if key not in RESERVED}
     inner = {name.removesuffix(suffix): bytes(members[name]) for name in sorted(nested)}
     return Archive(path, version, rows, columns, fields, inner)
 
@@ -269,10 +154,10 @@ def _load(path: Path) -> bytes:
             refuse(path, "is not a regular file", "check the path")
         with open(path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
-            if size > _MAX_FILE:
-                refuse(path, f"has {size} bytes, the most is {_MAX_FILE}", "check the path")
+            if size > MAX_FILE:
+                refuse(path, f"has {size} bytes, the most is {MAX_FILE}", "check the path")
             begin = file.read(4)
-            file.seek(max(0, size - _TAIL))
+            file.seek(max(0, size - TAIL))
             _check_ends(path, begin, file.read(), size)
             file.seek(0)
             return file.read()
@@ -286,14 +171,14 @@ def _load(path: Path) -> bytes:
 def _check_ends(path: Path, begin: bytes, tail: bytes, size: int) -> None:
     if begin[:1] == b"\x80":
         refuse(path, "is a pickle", "if it is a memory snapshot, read it with pgmo import")
-    if begin != _MAGIC:
+    if begin != MAGIC:
         what = "is empty" if size == 0 else "does not begin like a pgmo file"
         refuse(path, what, "check the path, " + REMEDY)
-    length = struct.pack("<H", _COMMENT)
-    if len(tail) != _TAIL or tail[:4] != b"PK\x05\x06" or tail[20:34] != length + _SEAL:
+    length = struct.pack("<H", COMMENT)
+    if len(tail) != TAIL or tail[:4] != b"PK\x05\x06" or tail[20:34] != length + SEAL:
         refuse(path, f"is truncated or was altered: its end is missing after {size} bytes")
     entries, directory = struct.unpack_from("<HI", tail, 10)
-    if entries > _MAX_MEMBERS or directory > _MAX_DIRECTORY:
+    if entries > MAX_MEMBERS or directory > MAX_DIRECTORY:
         refuse(path, f"declares {entries} members, {directory} bytes of names")
 
 
@@ -331,7 +216,7 @@ def _content(path: Path, data: bytes, info: zipfile.ZipInfo) -> memoryview:
     name, offset = info.filename[:80], info.header_offset
     if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1:
         refuse(path, f"member {name!r} is compressed or encrypted; pgmo stores members plainly")
-    if offset < 0 or offset + 30 > len(data) or data[offset : offset + 4] != _MAGIC:
+    if offset < 0 or offset + 30 > len(data) or data[offset : offset + 4] != MAGIC:
         refuse(path, f"member {name!r} is declared at byte {offset}, where it is not")
     begin = offset + 30 + sum(struct.unpack_from("<HH", data, offset + 26))
     if info.file_size != info.compress_size or begin + info.file_size > len(data):

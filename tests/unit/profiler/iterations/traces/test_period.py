@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pgmo.profiler.iterations.period import Period, find_period
+from pgmo.profiler.iterations.traces.period import Period, find_period
 
 
 def random_sequence(seed, length, names=30):

@@ -9,15 +9,15 @@ import pytest
 
 from pgmo.errors import OptionError
 from pgmo.profiler.importers.torch_memory.snapshot import read_torch_snapshot
-from pgmo.profiler.iterations.block_ends import live_peak, pair_blocks
 from pgmo.profiler.iterations.from_trace import profile_of
+from pgmo.profiler.iterations.traces.block_ends import live_peak, pair_blocks
 from pgmo.profiler.trace import Event, MarkedBy
 from pgmo.report.findings.leaks import find_leaks
 from tests.unit.profiler import layered
 from tests.unit.profiler.importers.snapshots import MIB, save, snapshot, step_annotations
 from tests.unit.profiler.layered import Network
 
-RECORDED = Path(__file__).parents[1] / "importers/recorded"
+RECORDED = Path(__file__).parents[2] / "importers/recorded"
 PEAKS = {  # what torch.cuda.memory_stats() told of each, requested bytes
     "step": 359139336,
     "backward": 359139336,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pgmo.archive_fields import refuse
+from pgmo.archive.fields import refuse
 
 # The header that numpy writes for a flat array. Matched, never evaluated.
 _HEADER = re.compile(

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from pgmo.profiler.iterations.period import Period, find_period
+from pgmo.profiler.iterations.traces.period import Period, find_period
 from pgmo.profiler.tag import Tag
 from pgmo.profiler.trace import Trace
 
