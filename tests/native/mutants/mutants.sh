@@ -1,26 +1,27 @@
 #!/bin/sh
-# Builds the attack on all deliberately broken engines at once, and runs it on one; see mutants.txt.
+# Builds the attack on all deliberately broken engines at once, and runs it on one; see engine.txt.
 #
 #   mutants.sh build PROGRAM KIND
 #   mutants.sh run PROGRAM NAME KIND      succeeds when the oracle notices
 #
-#   KIND      mutants              of              attacked by
-#   engine    mutants.txt          csrc/engine     fuzz_replay
-#   pages     mutants_pages.txt    csrc/pages      fuzz_pages
-#   paged     mutants_paged.txt    both            fuzz_paged
+#   KIND      mutants       of              attacked by
+#   engine    engine.txt    csrc/engine     fuzz_replay
+#   pages     pages.txt     csrc/pages      fuzz_pages
+#   paged     paged.txt     both            fuzz_paged
 #
 # One compilation, as one file, serves all: PGMO_MUTANT, the number of a line, chooses when the
 # program starts. With none chosen the engine is the sound one.
 set -eu
 here=$(dirname "$0")
-csrc=$here/../../csrc
+csrc=$here/../../../csrc attacks=$here/../attacks
 action=$1 program=$2
 for kind in "$@"; do :; done
 case $kind in
-  engine) list=mutants.txt prefix=engine/ attack=fuzz_replay events=24000000 ;;
-  pages) list=mutants_pages.txt prefix=pages/ attack=fuzz_pages events=600000 ;;
-  paged) list=mutants_paged.txt prefix= attack=fuzz_paged events=6000000 ;;
+  engine) prefix=engine/ attack=fuzz_replay events=24000000 ;;
+  pages) prefix=pages/ attack=fuzz_pages events=600000 ;;
+  paged) prefix= attack=fuzz_paged events=6000000 ;;
 esac
+list=$kind.txt
 mutants=$(grep -v '^#' "$here/$list")
 
 if [ "$action" = run ]; then
@@ -59,4 +60,5 @@ done
   echo "#include \"$attack.cpp\""
   (cd "$copy" && find engine pages -name '*.cpp' | sort | sed 's/.*/#include "&"/')
 } > "$copy/attack.cpp"
-${CXX:-g++} -std=c++20 -w -pthread -O1 -I"$copy" -I"$here" "$copy/attack.cpp" -o "$program"
+${CXX:-g++} -std=c++20 -w -pthread -O1 -I"$copy" -I"$here/../support" -I"$attacks" \
+  -I"$attacks/pages" "$copy/attack.cpp" -o "$program"
