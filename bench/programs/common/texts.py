@@ -5,12 +5,35 @@ import random
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
+from programs.common.running import Arguments
+
 _SPECIAL = ("<pad>", "<unk>", "<s>", "</s>")
 
 _TEMPLATE = (
     "{% for message in messages %}{{ '<s> ' + message['role'] + ' ' + message['content'] "
     "+ ' </s> ' }}{% endfor %}{% if add_generation_prompt %}{{ '<s> assistant ' }}{% endif %}"
 )
+
+
+class Texts:
+    """Texts of one kind, and a tokenizer that knows their words.
+
+    Args:
+        given: the program's arguments.
+        words: of the vocabulary.
+        median: of a text's length, in words.
+        longest: text, in words.
+    """
+
+    def __init__(
+        self, given: Arguments, words: int = 1000, median: int = 32, longest: int = 96
+    ) -> None:
+        self._shape = given.choose((words, median, longest), (50, 6, 12))
+        self.tokens = tokenizer(self._shape[0])
+
+    def sentences(self, count: int, seed: int = 0) -> list[str]:
+        """As many texts."""
+        return sentences(count, *self._shape, seed)
 
 
 def tokenizer(words: int) -> PreTrainedTokenizerFast:

@@ -83,11 +83,6 @@ def _bytes(tensor: Tensor) -> bytes:
     return tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes()
 
 
-def trainer_losses(history: Iterable[dict[str, Any]]) -> list[float]:
-    """Of the log of a Trainer of transformers."""
-    return [row[key] for row in history for key in ("loss", "eval_loss") if key in row]
-
-
 def cycle(loader: Iterable[T], steps: int, step: Callable[[int, T], None]) -> None:
     """Goes through the loader again and again, up to so many steps."""
     done = 0
