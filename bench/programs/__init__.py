@@ -5,7 +5,7 @@ Each is run as a script, with `bench` on the path:
     PYTHONPATH=bench python bench/programs/nanogpt.py --steps 20
 
 Models are built from small configurations with random weights, data is made up, nothing is
-downloaded. Only the standard library is needed here.
+downloaded. What several of them need is in `common`. Only the standard library is needed here.
 """
 
 from dataclasses import dataclass

@@ -7,26 +7,21 @@ import torch
 from accelerate import Accelerator
 from torch.optim import AdamW
 from torch.utils.data import DataLoader
-from transformers import (
-    BertConfig,
-    BertForSequenceClassification,
-    DataCollatorWithPadding,
-    get_linear_schedule_with_warmup,
-)
+from transformers import DataCollatorWithPadding, get_linear_schedule_with_warmup
 
-from programs.running import arguments, finish
-from programs.texts import sentences, tokenizer
+from programs.common.bert import bert, label
+from programs.common.running import arguments, finish
+from programs.common.texts import Texts
 
 given = arguments()
-words, median, longest = given.choose((1000, 32, 96), (50, 6, 12))
+texts = Texts(given)
+tokens = texts.tokens
 batch, samples = given.choose((8, 200), (2, 12))
-tokens = tokenizer(words)
 
 
 def samples_of(count: int, seed: int) -> list[dict[str, object]]:
     """Texts with a label."""
-    texts = sentences(count, words, median, longest, seed)
-    return [{**tokens(text), "labels": len(text) % 2} for text in texts]
+    return [{**tokens(text), "labels": label(text)} for text in texts.sentences(count, seed)]
 
 
 accelerator = Accelerator(gradient_accumulation_steps=2)
@@ -35,14 +30,7 @@ train_loader = DataLoader(
     samples_of(samples, 0), shuffle=True, collate_fn=collator, batch_size=batch, drop_last=True
 )
 eval_loader = DataLoader(samples_of(samples // 4, 1), collate_fn=collator, batch_size=2 * batch)
-config = BertConfig(
-    vocab_size=len(tokens),
-    hidden_size=given.choose(128, 32),
-    num_hidden_layers=given.choose(3, 1),
-    num_attention_heads=given.choose(4, 2),
-    intermediate_size=given.choose(512, 64),
-)
-model = BertForSequenceClassification(config)
+model = bert(given, tokens)
 optimizer = AdamW(params=model.parameters(), lr=2e-4)
 scheduler = get_linear_schedule_with_warmup(optimizer, 10, given.steps)
 model, optimizer, train_loader, eval_loader, scheduler = accelerator.prepare(

@@ -11,7 +11,7 @@ from diffusers.training_utils import EMAModel
 from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
 
-from programs.running import arguments, cycle, finish
+from programs.common.running import arguments, cycle, finish
 
 given = arguments()
 batch, side, width = given.choose((2, 32, 32), (2, 8, 32))

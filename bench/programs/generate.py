@@ -4,29 +4,19 @@ Source: https://huggingface.co/docs/transformers/llm_tutorial
 """
 
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
 
-from programs.running import arguments, device, finish
-from programs.texts import sentences, tokenizer
+from programs.common.llama import llama
+from programs.common.running import arguments, device, finish
+from programs.common.texts import Texts
 
 given = arguments()
 where = device()
-words, median, longest = given.choose((1000, 32, 96), (50, 6, 12))
+texts = Texts(given)
 batch, answer = given.choose((4, 16), (2, 4))
-tokens = tokenizer(words)
+tokens = texts.tokens
 tokens.padding_side = "left"
-config = LlamaConfig(
-    vocab_size=len(tokens),
-    hidden_size=given.choose(128, 32),
-    intermediate_size=given.choose(344, 64),
-    num_hidden_layers=given.choose(4, 1),
-    num_attention_heads=given.choose(4, 2),
-    num_key_value_heads=given.choose(4, 2),
-    pad_token_id=tokens.pad_token_id,
-    eos_token_id=tokens.eos_token_id,
-)
-model = LlamaForCausalLM(config).to(where).eval()
-prompts = sentences(given.steps // 4 * batch, words, median, longest)
+model = llama(given, tokens, layers=4, ends=True).to(where).eval()
+prompts = texts.sentences(given.steps // 4 * batch)
 found = []
 for begin in range(0, len(prompts), batch):
     inputs = tokens(prompts[begin : begin + batch], return_tensors="pt", padding=True).to(where)

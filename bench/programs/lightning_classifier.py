@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
 
-from programs.running import arguments, finish, folder
+from programs.common.running import arguments, finish, folder
 
 given = arguments()
 batch, width, side = given.choose((16, 24, 32), (2, 4, 8))

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
 
-from programs.running import arguments, finish
+from programs.common.running import arguments, finish
 
 given = arguments()
 batch, side, noise_size, width = given.choose((64, 28, 100, 256), (4, 8, 8, 16))

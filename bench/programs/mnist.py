@@ -9,7 +9,7 @@ from torch.nn import functional
 from torch.optim.lr_scheduler import StepLR
 from torch.utils.data import DataLoader, TensorDataset
 
-from programs.running import arguments, device, finish
+from programs.common.running import arguments, device, finish
 
 given = arguments()
 where = device()

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from programs.running import arguments, device, finish
+from programs.common.running import arguments, device, finish
 
 given = arguments()
 where = device()

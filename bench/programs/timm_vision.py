@@ -12,7 +12,7 @@ from timm.scheduler import CosineLRScheduler
 from timm.utils import ModelEmaV3
 from torch.utils.data import DataLoader, TensorDataset
 
-from programs.running import arguments, device, finish
+from programs.common.running import arguments, device, finish
 
 given = arguments()
 where = device()

@@ -3,7 +3,6 @@
 Source: https://huggingface.co/docs/transformers/trainer
 """
 
-from datasets import Dataset
 from transformers import (
     DataCollatorForLanguageModeling,
     GPT2Config,
@@ -12,43 +11,37 @@ from transformers import (
     TrainingArguments,
 )
 
-from programs.running import arguments, device, finish, folder, trainer_losses
-from programs.texts import sentences, tokenizer
+from programs.common.running import arguments, device, folder
+from programs.common.texts import Texts
+from programs.common.trainers import encoded, finish_training, settings
 
 given = arguments()
-words, median, longest = given.choose((1000, 32, 96), (50, 6, 12))
-tokens = tokenizer(words)
-encoded = tokens(sentences(given.choose(400, 40), words, median, longest))
-data = Dataset.from_dict({name: encoded[name] for name in ("input_ids", "attention_mask")})
+texts = Texts(given)
 config = GPT2Config(
-    vocab_size=len(tokens),
+    vocab_size=len(texts.tokens),
     n_positions=256,
     n_embd=given.choose(128, 32),
     n_layer=given.choose(4, 2),
     n_head=given.choose(4, 2),
-    bos_token_id=tokens.bos_token_id,
-    eos_token_id=tokens.eos_token_id,
+    bos_token_id=texts.tokens.bos_token_id,
+    eos_token_id=texts.tokens.eos_token_id,
 )
 model = GPT2LMHeadModel(config)
 with folder() as place:
     trainer = Trainer(
         model,
         TrainingArguments(
-            place,
+            **settings(given, place),
             per_device_train_batch_size=given.choose(8, 2),
-            max_steps=given.steps,
             train_sampling_strategy="group_by_length",
             bf16=True,
             use_cpu=device().type == "cpu",
             gradient_checkpointing=True,
             gradient_checkpointing_kwargs={"use_reentrant": False},
             save_strategy="no",
-            logging_steps=5,
-            report_to=[],
-            disable_tqdm=True,
         ),
-        train_dataset=data,
-        data_collator=DataCollatorForLanguageModeling(tokens, mlm=False),
+        train_dataset=encoded(texts, texts.sentences(given.choose(400, 40))),
+        data_collator=DataCollatorForLanguageModeling(texts.tokens, mlm=False),
     )
     trainer.train()
-finish(given, model, trainer_losses(trainer.state.log_history))
+finish_training(given, model, trainer)

@@ -4,27 +4,17 @@ Source: https://huggingface.co/docs/trl/grpo_trainer
 """
 
 from datasets import Dataset
-from transformers import LlamaConfig, LlamaForCausalLM
 from trl import GRPOConfig, GRPOTrainer
 
-from programs.running import arguments, finish, folder, trainer_losses
-from programs.texts import sentences, tokenizer
+from programs.common.llama import llama
+from programs.common.running import arguments, folder
+from programs.common.texts import Texts
+from programs.common.trainers import TRL, finish_training, settings
 
 given = arguments()
-words, median, longest = given.choose((500, 16, 48), (50, 6, 12))
-tokens = tokenizer(words)
-tokens.padding_side = "left"
-data = Dataset.from_dict({"prompt": sentences(given.choose(200, 40), words, median, longest)})
-config = LlamaConfig(
-    vocab_size=len(tokens),
-    hidden_size=given.choose(128, 32),
-    intermediate_size=given.choose(344, 64),
-    num_hidden_layers=given.choose(3, 1),
-    num_attention_heads=given.choose(4, 2),
-    num_key_value_heads=given.choose(4, 2),
-    pad_token_id=tokens.pad_token_id,
-    eos_token_id=tokens.eos_token_id,
-)
+texts = Texts(given, 500, 16, 48)
+texts.tokens.padding_side = "left"
+data = Dataset.from_dict({"prompt": texts.sentences(given.choose(200, 40))})
 
 
 def short_ones(completions: list[str], **_others: object) -> list[float]:
@@ -32,27 +22,20 @@ def short_ones(completions: list[str], **_others: object) -> list[float]:
     return [float(text.count("w1")) for text in completions]
 
 
-model = LlamaForCausalLM(config)
+model = llama(given, texts.tokens, ends=True)
 with folder() as place:
     trainer = GRPOTrainer(
         model,
         reward_funcs=short_ones,
         args=GRPOConfig(
-            place,
+            **settings(given, place),
+            **TRL,
             per_device_train_batch_size=8,
             num_generations=4,
             max_completion_length=given.choose(12, 4),
-            max_steps=given.steps,
-            learning_rate=1e-3,
-            bf16=False,
-            gradient_checkpointing=False,
-            save_strategy="no",
-            logging_steps=5,
-            report_to=[],
-            disable_tqdm=True,
         ),
         train_dataset=data,
-        processing_class=tokens,
+        processing_class=texts.tokens,
     )
     trainer.train()
-finish(given, model, trainer_losses(trainer.state.log_history))
+finish_training(given, model, trainer)

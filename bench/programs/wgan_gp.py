@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, autograd, nn, optim
 from torch.utils.data import DataLoader, TensorDataset
 
-from programs.running import arguments, cycle, device, finish
+from programs.common.running import arguments, cycle, device, finish
 
 given = arguments()
 where = device()

@@ -19,7 +19,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from pgmo.archive import Archive, pack, read, read_from, write
-from pgmo.archive_fields import UNWRITTEN, Fields, as_text, refuse
+from pgmo.archive.fields import UNWRITTEN, Fields, as_text, refuse
 from pgmo.errors import FileError, PgmoError
 from pgmo.packing.plan import COLUMNS, Plan
 from pgmo.packing.validator import validate

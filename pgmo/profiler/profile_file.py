@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from pgmo.archive import Archive, pack, read, read_from, write
-from pgmo.archive_fields import UNWRITTEN, Fields, as_text, refuse
+from pgmo.archive.fields import UNWRITTEN, Fields, as_text, refuse
 from pgmo.errors import FileError, ProfileError
 from pgmo.profiler.profile import COLUMNS, MAX_TICKS, Profile, ProfileMeta
 from pgmo.profiler.tag import Tag

@@ -2,7 +2,8 @@
 
     csrc/adapters/torch_cuda.cpp ──┐
     fake/runtime.cpp  the runtime  ├─▶ one library, bound to itself, linked with libc10
-    fake/client.cpp   PyTorch      ┘
+    fake/client.cpp   PyTorch      ┘     fake/state.cpp: what the runtime knows
+                                         fake/controls.cpp: how tests steer it
 
 What the adapter uses of the runtime and fake/ lacks is an undefined name when they are linked.
 
@@ -25,6 +26,9 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 CSRC = ROOT / "csrc"
 CUDA_HEADERS = ROOT / "tests" / "unit" / "allocator" / "cuda_headers"
+
+RUNTIME = ("state", "runtime", "controls")
+"""Sources of the runtime in fake/."""
 
 BREAK_RECORD_STREAM = "PGMO_BREAK_RECORD_STREAM"
 """Compiled in, slots are free at once, whichever streams use them."""
@@ -65,7 +69,7 @@ def build() -> dict[str, Path]:
             "sound.o": (adapter,),
             "client.o": (HERE / "fake/client.cpp", "-include", str(folder / "fake_macros.hpp")),
             "broken.o": (adapter, f"-D{BREAK_RECORD_STREAM}"),
-            "runtime.o": (HERE / "fake/runtime.cpp",),
+            **{f"{name}.o": (HERE / "fake" / f"{name}.cpp",) for name in RUNTIME},
         }
         with ThreadPoolExecutor(2) as pool:
             done = [
@@ -75,7 +79,7 @@ def build() -> dict[str, Path]:
             for one in done:
                 one.result()
         for name, path in libraries.items():
-            objects = [str(folder / each) for each in (f"{name}.o", "client.o", "runtime.o")]
+            objects = [str(folder / f"{each}.o") for each in (name, "client", *RUNTIME)]
             unfinished = path.with_suffix(".tmp")
             library = str(root / "lib")
             link = ["-shared", "-Wl,-Bsymbolic", "-Wl,-z,defs", f"-Wl,-rpath,{library}"]

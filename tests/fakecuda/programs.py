@@ -4,9 +4,13 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 from tests import forked
+
+ROOT = Path(__file__).parents[2]
+"""The repository's root."""
 
 _READ_LATE = ("PGMO_", "PYTHONPATH", "FAKECUDA_BYTES", "FAKECUDA_COPY_LIMIT", "FAKECUDA_MANAGED")
 """What neither torch nor the stub has read when torch has been imported."""

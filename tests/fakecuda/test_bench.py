@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.fakecuda.programs import ROOT
 
 
 def run(script, *arguments):

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from pgmo.profiler.importers.formats import read_file
-from pgmo.profiler.iterations.block_ends import live_peak, pair_blocks
 from pgmo.profiler.iterations.from_trace import profile_of
+from pgmo.profiler.iterations.traces.block_ends import live_peak, pair_blocks
 from pgmo.profiler.trace import Event
 from pgmo.report.findings.leaks import find_leaks
 from tests.fakecuda import record_snapshots

@@ -14,10 +14,15 @@ NATIVE_OUT ?= build/native
 # of its own library.
 NATIVE_WARNINGS = -Wall -Wextra -Wshadow -Wconversion -Wno-array-bounds -Wno-stringop-overflow
 NATIVE_BASE = -std=c++20 -pthread $(NATIVE_WARNINGS)
-NATIVE_INCLUDES = -Icsrc -Itests/native
+NATIVE_INCLUDES = -Icsrc -Itests/native/support -Itests/native/attacks -Itests/native/attacks/pages
 
-NATIVE_TESTS = $(patsubst tests/native/%.cpp,%,$(sort $(wildcard tests/native/test_*.cpp)))
-NATIVE_FUZZES = $(patsubst tests/native/%.cpp,%,$(sort $(wildcard tests/native/fuzz_*.cpp)))
+# Each source is a program of its name, whichever folder it is in.
+NATIVE_SOURCES = $(wildcard tests/native/*.cpp tests/native/*/*.cpp)
+NATIVE_PROGRAMS = $(sort $(basename $(notdir $(NATIVE_SOURCES))))
+NATIVE_TESTS = $(filter test_%,$(NATIVE_PROGRAMS))
+NATIVE_FUZZES = $(filter fuzz_%,$(NATIVE_PROGRAMS))
+vpath test_%.cpp $(sort $(dir $(NATIVE_SOURCES)))
+vpath fuzz_%.cpp $(sort $(dir $(NATIVE_SOURCES)))
 NATIVE_ENGINE = $(sort $(wildcard csrc/engine/*.cpp csrc/engine/*/*.cpp))
 NATIVE_PAGES = $(sort $(wildcard csrc/pages/*.cpp csrc/pages/*/*.cpp))
 NATIVE_RECOMPUTE = $(sort $(wildcard csrc/recompute/*.cpp))
@@ -39,18 +44,18 @@ $(NATIVE_OUT)/engine.cpp $(NATIVE_OUT)/pages.cpp $(NATIVE_OUT)/recompute.cpp $(N
 
 # One kind of build: $(1) its name, $(2) its flags. Programs are $(NATIVE_OUT)/NAME/PROGRAM.
 define native_build
-$(NATIVE_OUT)/$(1)/common.hpp.gch: tests/native/common.hpp
+$(NATIVE_OUT)/$(1)/common.hpp.gch: tests/native/support/common.hpp tests/native/native.mk
 	@mkdir -p $$(@D)
 	@cp $$< $$(@D)
 	$(CXX) $(NATIVE_BASE) $(2) -x c++-header $$< -o $$@
-NATIVE_COMPILE_$(1) = $(CXX) $(NATIVE_BASE) -MMD -MP $(2) -include $(NATIVE_OUT)/$(1)/common.hpp \
+NATIVE_COMPILE_$(1) = $(CXX) $(NATIVE_BASE) -MMD -MP -MF $$@.d $(2) -include $(NATIVE_OUT)/$(1)/common.hpp \
   $(NATIVE_INCLUDES) -c $$< -o $$@
 $(NATIVE_OUT)/$(1)/packing/%.o: csrc/packing/%.cpp $(NATIVE_OUT)/$(1)/common.hpp.gch
 	@mkdir -p $$(@D)
 	$$(NATIVE_COMPILE_$(1)) -Wno-conversion
 $(NATIVE_OUT)/$(1)/%.o: $(NATIVE_OUT)/%.cpp $(NATIVE_OUT)/$(1)/common.hpp.gch
 	$$(NATIVE_COMPILE_$(1))
-$(NATIVE_OUT)/$(1)/%.o: tests/native/%.cpp $(NATIVE_OUT)/$(1)/common.hpp.gch
+$(NATIVE_OUT)/$(1)/%.o: %.cpp $(NATIVE_OUT)/$(1)/common.hpp.gch
 	$$(NATIVE_COMPILE_$(1))
 $(NATIVE_TESTS:%=$(NATIVE_OUT)/$(1)/%) $(NATIVE_FUZZES:%=$(NATIVE_OUT)/$(1)/%): \
   $(NATIVE_OUT)/$(1)/%: $(NATIVE_OUT)/$(1)/%.o $(NATIVE_OUT)/$(1)/engine.o $(NATIVE_OUT)/$(1)/pages.o
@@ -60,7 +65,7 @@ $(NATIVE_OUT)/$(1)/test_recompute: $(NATIVE_OUT)/$(1)/recompute.o
 $(NATIVE_OUT)/$(1)/test_alignment: $(NATIVE_OUT)/$(1)/alignment.o
 .PHONY: native-$(1)
 native-$(1): $(NATIVE_TESTS:%=$(NATIVE_OUT)/$(1)/%) $(NATIVE_FUZZES:%=$(NATIVE_OUT)/$(1)/%)
--include $(wildcard $(NATIVE_OUT)/$(1)/*.d $(NATIVE_OUT)/$(1)/packing/*.d)
+-include $(wildcard $(NATIVE_OUT)/$(1)/*.o.d $(NATIVE_OUT)/$(1)/packing/*.o.d)
 endef
 
 $(eval $(call native_build,release,-O2))
@@ -72,20 +77,16 @@ $(eval $(call native_build,thread,-O1 -g -fno-omit-frame-pointer -fsanitize=thre
 #
 # Each line of a list breaks a copy of one source file; the attack has to fail. See mutants.sh.
 
-NATIVE_MUTANTS_engine = tests/native/mutants.txt
-NATIVE_MUTANTS_pages = tests/native/mutants_pages.txt
-NATIVE_MUTANTS_paged = tests/native/mutants_paged.txt
-
-$(NATIVE_OUT)/mutants_%: tests/native/mutants.sh $(wildcard tests/native/mutants*.txt) \
-  $(wildcard tests/native/fuzz_*.cpp tests/native/*.hpp csrc/engine/* csrc/engine/*/* csrc/pages/* csrc/pages/*/*)
+$(NATIVE_OUT)/mutants_%: $(wildcard tests/native/mutants/* tests/native/attacks/*.* \
+  tests/native/attacks/pages/* tests/native/support/* csrc/engine/* csrc/engine/*/* csrc/pages/* csrc/pages/*/*)
 	@mkdir -p $(@D)
-	CXX="$(CXX)" sh tests/native/mutants.sh build $@ $*
+	CXX="$(CXX)" sh tests/native/mutants/mutants.sh build $@ $*
 
 .PHONY: native-mutants
 native-mutants: $(NATIVE_OUT)/mutants_engine $(NATIVE_OUT)/mutants_pages $(NATIVE_OUT)/mutants_paged
 	@$(foreach kind,engine pages paged,for mutant in \
-	  $$(sed -n 's/^\([a-z_]*\) .*/\1/p' $(NATIVE_MUTANTS_$(kind))); do \
-	  sh tests/native/mutants.sh run $(NATIVE_OUT)/mutants_$(kind) $$mutant $(kind) || exit 1; done; )
+	  $$(sed -n 's/^\([a-z_]*\) .*/\1/p' tests/native/mutants/$(kind).txt); do \
+	  sh tests/native/mutants/mutants.sh run $(NATIVE_OUT)/mutants_$(kind) $$mutant $(kind) || exit 1; done; )
 
 # --- what to type ---------------------------------------------------------------------------------
 

@@ -8,13 +8,15 @@ import pytest
 
 from tests.native.make import BUILT, NATIVE, make, needs_compiler, run
 
-
-def names(file: str) -> list[str]:
-    return re.findall(r"^([a-z_]+) ", (NATIVE / file).read_text(), re.MULTILINE)
+LISTS = NATIVE / "mutants"
 
 
-LISTS = {"engine": "mutants.txt", "pages": "mutants_pages.txt", "paged": "mutants_paged.txt"}
-MUTANTS = [(kind, name) for kind, file in LISTS.items() for name in names(file)]
+def names(kind: str) -> list[str]:
+    return re.findall(r"^([a-z_]+) ", (LISTS / f"{kind}.txt").read_text(), re.MULTILINE)
+
+
+KINDS = ("engine", "pages", "paged")
+MUTANTS = [(kind, name) for kind in KINDS for name in names(kind)]
 EVENTS = {"engine": "5000000", "pages": "600000", "paged": "600000"}
 
 pytestmark = needs_compiler
@@ -28,12 +30,12 @@ def mutants(kind: str) -> Path:
 
 @pytest.mark.parametrize(("kind", "mutant"), MUTANTS)
 def test_oracle_notices_what_is_broken(kind: str, mutant: str) -> None:
-    ended = run("sh", "tests/native/mutants.sh", "run", str(mutants(kind)), mutant, kind)
+    ended = run("sh", "tests/native/mutants/mutants.sh", "run", str(mutants(kind)), mutant, kind)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert "VIOLATION" in ended.stdout
 
 
-@pytest.mark.parametrize("kind", LISTS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_all_is_sound_where_no_mutant_is_chosen(kind: str) -> None:
     ended = run(str(mutants(kind)), "--events", EVENTS[kind])
     assert ended.returncode == 0, ended.stdout + ended.stderr
@@ -42,11 +44,11 @@ def test_all_is_sound_where_no_mutant_is_chosen(kind: str) -> None:
 
 @pytest.mark.parametrize("change", ["s/bool no_such_function/BROKEN/", "s/bool overlaps.*/&/"])
 def test_a_mutant_that_changes_nothing_is_found_out(tmp_path: Path, change: str) -> None:
-    folder = tmp_path / "tests" / "native"
+    folder = tmp_path / "tests" / "native" / "mutants"
     folder.mkdir(parents=True)
     (tmp_path / "csrc").symlink_to(NATIVE.parents[1] / "csrc")
-    (folder / "mutants.sh").symlink_to(NATIVE / "mutants.sh")
-    (folder / "mutants.txt").write_text(f"# broken\nharmless replay/late_set.hpp {change}\n")
+    (folder / "mutants.sh").symlink_to(LISTS / "mutants.sh")
+    (folder / "engine.txt").write_text(f"# broken\nharmless replay/late_set.hpp {change}\n")
     ended = run("sh", str(folder / "mutants.sh"), "build", str(tmp_path / "program"), "engine")
     assert ended.returncode != 0
     assert "out of date" in ended.stderr

@@ -7,7 +7,7 @@ import pytest
 
 from tests.native.make import BUILT, NATIVE, make, needs_compiler, run
 
-PROGRAMS = sorted(path.stem for path in NATIVE.glob("*.cpp"))
+PROGRAMS = sorted(path.stem for path in NATIVE.rglob("*.cpp"))
 LEAST_EVENTS = 10_000_000
 
 pytestmark = needs_compiler

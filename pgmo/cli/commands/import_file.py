@@ -87,7 +87,7 @@ def _next_to(source: Path) -> Path:
 def _profile(source: Path, own: "Imported", whole: bool, iteration: int | None) -> "Profile":
     from dataclasses import replace
 
-    from pgmo.archive_fields import as_text
+    from pgmo.archive.fields import as_text
     from pgmo.errors import FileError, OptionError
     from pgmo.profiler.iterations.from_trace import profile_of
     from pgmo.profiler.profile import ProfileMeta
@@ -138,7 +138,7 @@ def _describe(profile: "Profile") -> dict[str, Any]:
 
 def _live_peak(profile: "Profile") -> int:
     """The most bytes that were alive at once in all of the recording."""
-    from pgmo.profiler.iterations.block_ends import live_peak, pair_blocks
+    from pgmo.profiler.iterations.traces.block_ends import live_peak, pair_blocks
 
     trace = profile.trace
     if trace is None:

@@ -16,9 +16,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from pgmo.contents import text_of
 from pgmo.errors import FileError
 from pgmo.profiler.importers.checked_values import device_number, integer, microseconds, shown, text
+from pgmo.profiler.importers.contents import text_of
 from pgmo.profiler.importers.event_log import EventLog, choose_device
 from pgmo.profiler.importers.frames import OUTERMOST, CallFacts, tag_of_calls
 from pgmo.profiler.importers.imported import Imported

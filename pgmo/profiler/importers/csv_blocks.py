@@ -19,8 +19,8 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from pgmo.contents import text_of
 from pgmo.errors import FileError, ProfileError
+from pgmo.profiler.importers.contents import text_of
 from pgmo.profiler.importers.imported import Imported
 from pgmo.profiler.profile import Profile
 from pgmo.profiler.trace import Trace

@@ -11,9 +11,9 @@ Other lines, of the program that printed there too, are passed over and counted.
 import json
 from pathlib import Path
 
-from pgmo.contents import lines_of
 from pgmo.errors import FileError
 from pgmo.profiler.importers.checked_values import device_number, integer
+from pgmo.profiler.importers.contents import lines_of
 from pgmo.profiler.importers.event_log import EventLog, choose_device
 from pgmo.profiler.importers.imported import Imported
 from pgmo.profiler.trace import Event

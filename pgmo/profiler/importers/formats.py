@@ -3,9 +3,9 @@
 import os
 from pathlib import Path
 
-from pgmo.contents import contents
 from pgmo.errors import FileError
 from pgmo.profiler.importers.chrome_trace import read_chrome_trace
+from pgmo.profiler.importers.contents import contents
 from pgmo.profiler.importers.csv_blocks import NEEDED as TABLE_COLUMNS
 from pgmo.profiler.importers.csv_blocks import read_csv_blocks
 from pgmo.profiler.importers.cupy_log import BEGINNING, read_cupy_log

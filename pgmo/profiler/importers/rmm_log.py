@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from pgmo.contents import text_of
 from pgmo.errors import FileError
 from pgmo.profiler.importers.checked_values import integer
+from pgmo.profiler.importers.contents import text_of
 from pgmo.profiler.importers.event_log import EventLog, choose_device
 from pgmo.profiler.importers.imported import Imported
 from pgmo.profiler.trace import MOST_SIZE, Event

@@ -17,13 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pgmo.errors import OptionError
-from pgmo.profiler.iterations.block_ends import NOT_FREED, Blocks, live_bytes, pair_blocks
-from pgmo.profiler.iterations.iteration_guess import objection
 from pgmo.profiler.iterations.lifetimes import Steady, build_profile
-from pgmo.profiler.iterations.loops import names_of
-from pgmo.profiler.iterations.period import Period, find_period
-from pgmo.profiler.iterations.same_pieces import same_pieces, steady_of
 from pgmo.profiler.iterations.step_finder import find_steady
+from pgmo.profiler.iterations.traces.block_ends import NOT_FREED, Blocks, live_bytes, pair_blocks
+from pgmo.profiler.iterations.traces.iteration_guess import objection
+from pgmo.profiler.iterations.traces.loops import names_of
+from pgmo.profiler.iterations.traces.period import Period, find_period
+from pgmo.profiler.iterations.traces.same_pieces import same_pieces, steady_of
 from pgmo.profiler.profile import NEVER, Profile, ProfileMeta
 from pgmo.profiler.recording import EVENT, FREE, REQUEST, STEP, STREAM, Iteration, split
 from pgmo.profiler.trace import Event, MarkedBy, Trace

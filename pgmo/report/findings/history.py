@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pgmo.profiler.iterations.block_ends import NOT_FREED, Blocks, live_bytes, pair_blocks
+from pgmo.profiler.iterations.traces.block_ends import NOT_FREED, Blocks, live_bytes, pair_blocks
 from pgmo.profiler.trace import Event, Trace
 
 ALIVE = NOT_FREED
@@ -54,9 +54,9 @@ class History:
 def follow(trace: Trace) -> History:
     """Finds out when each block of a trace ends.
 
-    See `pgmo.profiler.iterations.block_ends` for which free ends which block; one of a block that
-    was allocated before the trace began, and is not among the rows that rebuild the beginning, is
-    passed over. Requests of no bytes make no blocks.
+    See `pgmo.profiler.iterations.traces.block_ends` for which free ends which block; one of a block
+    that was allocated before the trace began, and is not among the rows that rebuild the beginning,
+    is passed over. Requests of no bytes make no blocks.
 
     Args:
         trace: the events.

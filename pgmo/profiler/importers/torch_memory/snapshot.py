@@ -20,9 +20,9 @@ from typing import Any, Final, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from pgmo.contents import contents
 from pgmo.errors import FileError, ProfileError
 from pgmo.profiler.importers.checked_values import device_number, integer, shown, text
+from pgmo.profiler.importers.contents import contents
 from pgmo.profiler.importers.earlier_blocks import Rows, complete, with_marks
 from pgmo.profiler.importers.imported import Imported
 from pgmo.profiler.importers.marks import find_marks

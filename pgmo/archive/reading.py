@@ -1,0 +1,251 @@
+"""Reads archives strictly: nothing is used before it has been checked."""
+
+import io
+import json
+import os
+import stat
+import struct
+import zipfile
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pgmo.archive.columns import checksum, read_column
+from pgmo.archive.fields import REMEDY, Fields, refuse
+from pgmo.archive.layout import (
+    COMMENT,
+    MAGIC,
+    MAX_DIRECTORY,
+    MAX_FILE,
+    MAX_MEMBERS,
+    MAX_ROWS,
+    RESERVED,
+    SEAL,
+    TAIL,
+    seal,
+)
+from pgmo.errors import FileError
+
+
+@dataclass(frozen=True, eq=False)
+class Archive:
+    """What a file holds: `columns`, each of shape (rows,), and the owner's fields.
+
+    Args:
+        path: of the file.
+        version: its format version.
+        rows: entries of each column.
+        columns: by name; those that the version does not have yet are zero.
+        fields: of `meta.json`, without the container's own.
+        nested: the archives inside by name, for `read_from`.
+    """
+
+    path: Path
+    version: int
+    rows: int
+    columns: dict[str, NDArray[Any]]
+    fields: dict[str, object]
+    nested: dict[str, bytes]
+
+
+def read(
+    path: str | os.PathLike[str],
+    kind: str,
+    newest: int,
+    schema: Mapping[str, np.dtype[Any]],
+    since: Mapping[str, int] | None = None,
+    nests: bool = False,
+) -> Archive:
+    """Reads an archive back, or says what is wrong with it.
+
+    Why all is checked before anything is used: docs/design.md, section 11.
+
+    Args:
+        path: the file.
+        kind: the format that it must have.
+        newest: the newest format version that the caller understands.
+        schema: name and type of each column that must be there.
+        since: for columns that version 1 did not have, the version that brought them.
+        nests: whether there may be archives of the same kind inside.
+
+    Raises:
+        FileError: no such file, truncated, altered, of another kind or a newer version, members
+            missing, doubled or not known, types or lengths that disagree, counts that cannot be.
+
+    Example:
+        >>> try:
+        ...     read("/no/such/file.pgmoprof", "pgmoprof", 1, {})
+        ... except FileError as error:
+        ...     print(error)
+        /no/such/file.pgmoprof: cannot be read (No such file or directory); check the path
+    """
+    path = Path(path)
+    return read_from(path, _load(path), kind, newest, schema, since, nests)
+
+
+def read_from(
+    path: Path,
+    data: bytes,
+    kind: str,
+    newest: int,
+    schema: Mapping[str, np.dtype[Any]],
+    since: Mapping[str, int] | None = None,
+    nests: bool = False,
+) -> Archive:
+    """Reads an archive from its bytes, like `read`; `path` tells in messages where they are from.
+
+    Raises:
+        FileError: as `read` does.
+    """
+    _check_ends(path, data[:4], data[-TAIL:], len(data))
+    if seal(data) != data:
+        culprit = _damaged(path, data)
+        refuse(path, f"was altered: its {len(data)} bytes do not match their seal{culprit}")
+    members = _members(path, data)
+    meta = _meta(path, members.get("meta.json"))
+    if meta.get("format") != kind:
+        refuse(
+            path, f"is a {str(meta.get('format'))[:40]!r} file, not {kind!r}", "pass the right file"
+        )
+    head = Fields(path, meta)
+    version = head.integer("format_version", 1, 2**31)
+    if version > newest:
+        remedy = "upgrade pgmo (pip install --upgrade pgmo)"
+        refuse(
+            path,
+            f"was written by a newer pgmo: format_version {version}, this one reads up to {newest}",
+            remedy,
+        )
+    rows = head.integer("rows", 0, MAX_ROWS)
+    later = {name: schema[name] for name, first in (since or {}).items() if first > version}
+    schema = {name: dtype for name, dtype in schema.items() if name not in later}
+    checksums = head.texts("checksums")
+    suffix = f".{kind}"
+    nested = {name for name in members if nests and name.endswith(suffix)}
+    expected = {f"{name}.npy" for name in schema} | {"meta.json"} | nested
+    for name in sorted(expected ^ members.keys()):
+        state = "is missing" if name in expected else "is not part of this format"
+        refuse(path, f"member {name[:80]!r} {state}")
+    for name in sorted(checksums.keys() ^ schema.keys()):
+        state = "is missing" if name in schema else "is not part of this format"
+        refuse(path, f"meta.json: the checksum of {name[:80]!r} {state}")
+    columns = {}
+    for name, dtype in schema.items():
+        column = read_column(path, name, members[f"{name}.npy"], dtype, rows)
+        if checksums[name] != checksum(column):
+            refuse(path, f"member '{name}.npy' does not match its checksum in meta.json")
+        columns[name] = column
+    columns.update({name: np.zeros(rows, dtype) for name, dtype in later.items()})
+    fields = {key: value for key, value in meta.items() if key not in RESERVED}
+    inner = {name.removesuffix(suffix): bytes(members[name]) for name in sorted(nested)}
+    return Archive(path, version, rows, columns, fields, inner)
+
+
+def _load(path: Path) -> bytes:
+    """The bytes of the file, which is only read if its ends are those of an archive."""
+    try:
+        # Asked before it is opened: to open a pipe would wait for its writer.
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            refuse(path, "is not a regular file", "check the path")
+        with open(path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if size > MAX_FILE:
+                refuse(path, f"has {size} bytes, the most is {MAX_FILE}", "check the path")
+            begin = file.read(4)
+            file.seek(max(0, size - TAIL))
+            _check_ends(path, begin, file.read(), size)
+            file.seek(0)
+            return file.read()
+    except (OSError, ValueError) as error:  # ValueError: a path with a zero byte
+        reason = getattr(error, "strerror", None) or error
+        raise FileError(f"{path}: cannot be read ({reason}); check the path") from error
+    except MemoryError as error:
+        raise FileError(f"{path}: {size} bytes do not fit in memory; close something") from error
+
+
+def _check_ends(path: Path, begin: bytes, tail: bytes, size: int) -> None:
+    if begin[:1] == b"\x80":
+        refuse(path, "is a pickle", "if it is a memory snapshot, read it with pgmo import")
+    if begin != MAGIC:
+        what = "is empty" if size == 0 else "does not begin like a pgmo file"
+        refuse(path, what, "check the path, " + REMEDY)
+    length = struct.pack("<H", COMMENT)
+    if len(tail) != TAIL or tail[:4] != b"PK\x05\x06" or tail[20:34] != length + SEAL:
+        refuse(path, f"is truncated or was altered: its end is missing after {size} bytes")
+    entries, directory = struct.unpack_from("<HI", tail, 10)
+    if entries > MAX_MEMBERS or directory > MAX_DIRECTORY:
+        refuse(path, f"declares {entries} members, {directory} bytes of names")
+
+
+def _damaged(path: Path, data: bytes) -> str:
+    """Where the damage probably is, for the message."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            for info in archive.infolist():
+                if info.compress_type == 0 and zlib.crc32(_content(path, data, info)) != info.CRC:
+                    return f" (member {info.filename[:80]!r})"
+    except Exception:
+        return " (zip headers)"
+    return ""
+
+
+def _members(path: Path, data: bytes) -> dict[str, memoryview]:
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            infos = archive.infolist()
+    except Exception as error:  # zipfile raises half a dozen types on a hostile directory
+        raise FileError(f"{path}: its zip directory is invalid ({error}); {REMEDY}") from error
+    members: dict[str, memoryview] = {}
+    # Members that share bytes would make much of a small file.
+    if sum(info.file_size for info in infos) > len(data):
+        refuse(path, f"declares members of more bytes than the {len(data)} that it has")
+    for info in infos:
+        if info.filename in members:
+            refuse(path, f"member {info.filename[:80]!r} is there twice")
+        members[info.filename] = _content(path, data, info)
+    return members
+
+
+def _content(path: Path, data: bytes, info: zipfile.ZipInfo) -> memoryview:
+    """The stored bytes of a member, without copying or decompressing anything."""
+    name, offset = info.filename[:80], info.header_offset
+    if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1:
+        refuse(path, f"member {name!r} is compressed or encrypted; pgmo stores members plainly")
+    if offset < 0 or offset + 30 > len(data) or data[offset : offset + 4] != MAGIC:
+        refuse(path, f"member {name!r} is declared at byte {offset}, where it is not")
+    begin = offset + 30 + sum(struct.unpack_from("<HH", data, offset + 26))
+    if info.file_size != info.compress_size or begin + info.file_size > len(data):
+        size = f"{info.file_size} bytes, beyond the file's {len(data)}"
+        refuse(path, f"member {name!r} declares {size}")
+    return memoryview(data)[begin : begin + info.file_size]
+
+
+def _meta(path: Path, content: memoryview | None) -> dict[str, object]:
+    if content is None:
+        refuse(path, "member 'meta.json' is missing")
+    try:
+        meta = json.loads(
+            bytes(content), parse_constant=_no_constant, object_pairs_hook=_no_doubles
+        )
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise FileError(
+            f"{path}: meta.json cannot be parsed ({str(error)[:120]}); {REMEDY}"
+        ) from error
+    if not isinstance(meta, dict):
+        refuse(path, "meta.json is not an object")
+    return meta
+
+
+def _no_constant(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no JSON number")
+
+
+def _no_doubles(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    if len({name for name, _ in pairs}) != len(pairs):
+        raise ValueError("a field is there twice")
+    return dict(pairs)

@@ -1,0 +1,107 @@
+"""Writes archives: columns, fields, and archives inside of them, sealed."""
+
+import hashlib
+import io
+import json
+import os
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pgmo.archive.columns import checksum, write_column
+from pgmo.archive.layout import MAX_MEMBERS, MAX_ROWS, SEAL
+from pgmo.errors import FileError
+from pgmo.replacement import replace_file
+
+
+def write(
+    path: str | os.PathLike[str],
+    kind: str,
+    version: int,
+    columns: Mapping[str, NDArray[Any]],
+    fields: Mapping[str, object],
+    nested: Mapping[str, bytes] | None = None,
+) -> None:
+    """Writes a sealed archive. Readers see the old file or the whole new one, never a part.
+
+    Equal content gives equal bytes: no time stamp is stored by the container.
+
+    Args:
+        path: where to; replaced if it exists.
+        kind: `"pgmoprof"` or `"pgmoplan"`.
+        version: the format version of `kind`.
+        columns: flat arrays of one length.
+        fields: what goes into `meta.json` besides the container's own fields; JSON values only.
+        nested: whole archives of the same kind, from `pack`, by name.
+
+    Raises:
+        FileError: when the folder or the file cannot be written.
+
+    Example:
+        >>> import numpy as np, tempfile
+        >>> from pgmo.archive import read
+        >>> schema = {"size": np.dtype("int64")}
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     write(f"{folder}/a.pgmoprof", "pgmoprof", 1, {"size": np.arange(3)}, {"ticks": 3})
+        ...     read(f"{folder}/a.pgmoprof", "pgmoprof", 1, schema).columns["size"].tolist()
+        [0, 1, 2]
+    """
+    replace_file(Path(path), pack(kind, version, columns, fields, nested))
+
+
+def pack(
+    kind: str,
+    version: int,
+    columns: Mapping[str, NDArray[Any]],
+    fields: Mapping[str, object],
+    nested: Mapping[str, bytes] | None = None,
+) -> bytes:
+    """The bytes that `write` writes, with the same arguments.
+
+    Raises:
+        FileError: when there is too much to nest, or there are more rows than a file may have.
+
+    Example:
+        >>> from pgmo.archive import read_from
+        >>> inner = pack("pgmoplan", 1, {}, {"name": "inner"})
+        >>> outer = pack("pgmoplan", 1, {}, {}, {"b": inner})
+        >>> read_from(Path("a"), outer, "pgmoplan", 1, {}, nests=True).nested["b"] == inner
+        True
+    """
+    nested = nested or {}
+    if len(columns) + len(nested) >= MAX_MEMBERS:
+        most = MAX_MEMBERS - len(columns) - 1
+        raise FileError(f"{len(nested)} archives inside of one; the most is {most}, save fewer")
+    rows = {len(column) for column in columns.values()}
+    if len(rows) > 1 or any(column.ndim != 1 for column in columns.values()):
+        raise ValueError(f"columns must be flat and of one length, not {sorted(rows)}")
+    if max(rows, default=0) > MAX_ROWS:
+        raise FileError(f"{max(rows)} rows are more than the {MAX_ROWS} that a file may have")
+    flat = {
+        name: np.ascontiguousarray(column, dtype=column.dtype.newbyteorder("<"))
+        for name, column in columns.items()
+    }
+    meta: dict[str, object] = {
+        "format": kind,
+        "format_version": version,
+        "rows": rows.pop() if rows else 0,
+        "checksums": {name: checksum(column) for name, column in flat.items()},
+        **fields,
+    }
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+        for name, column in flat.items():
+            archive.writestr(zipfile.ZipInfo(f"{name}.npy"), write_column(column))
+        text = json.dumps(meta, indent=1, allow_nan=False, ensure_ascii=True)
+        archive.writestr(zipfile.ZipInfo("meta.json"), text)
+        for name, inner in nested.items():
+            archive.writestr(zipfile.ZipInfo(f"{name}.{kind}"), inner)
+        archive.comment = SEAL + b"0" * 64
+    # As `seal` does it, but in place: a trace may be most of the memory that there is.
+    with buffer.getbuffer() as view:
+        view[-64:] = hashlib.sha256(view[:-64]).hexdigest().encode()
+    return buffer.getvalue()

@@ -1,0 +1,204 @@
+"""Pages keep to fractions of a card, to a session's limit and to what the card has."""
+
+import pytest
+
+from tests.fakecuda.pages.block_program import MIB, newer, run
+from tests.fakecuda.programs import ROOT, run_program
+
+
+@pytest.mark.parametrize(("pages", "warm"), [("0", "1"), ("1", "1"), ("1", "")])
+def test_a_memory_fraction_is_kept(pages, warm):
+    said, held = run(
+        """
+if os.environ["WARM"]: torch.empty(1, device="cuda")
+torch.cuda.set_per_process_memory_fraction(0.25)
+kept = [block(32) for _ in range(7)]
+try:
+    block(64)
+    said = ""
+except torch.OutOfMemoryError as error:
+    said = str(error)
+tell(said, used())
+""",
+        FAKECUDA_BYTES=str(1024 * MIB),
+        PGMO_PAGES=pages,
+        WARM=warm,
+    )
+    assert said.startswith("CUDA out of memory. Tried to allocate 64.00 MiB")
+    assert held <= 256 * MIB
+
+
+@newer
+def test_a_fraction_is_one_for_pages_and_pools():
+    said, served, held, fraction = run(
+        """
+torch.cuda.set_per_process_memory_fraction(0.25)
+pool, spare = torch.cuda.MemPool(), torch.cuda.MemPool(use_on_oom=True)
+with torch.cuda.use_mem_pool(pool):
+    first = block(100)
+with torch.cuda.use_mem_pool(spare):
+    second = block(100)
+at = second.data_ptr()
+del second
+said = []
+for size in (100, 110):
+    try:
+        said.append(block(size).data_ptr() == at)
+    except torch.OutOfMemoryError as error:
+        said.append(str(error))
+kept = block(40)  # pages
+try:
+    with torch.cuda.use_mem_pool(pool):
+        block(60)
+except torch.OutOfMemoryError:
+    said.append("refused")
+tell(said[1], (said[0], said[2]), used(), torch.cuda.get_per_process_memory_fraction())
+""",
+        FAKECUDA_BYTES=str(1024 * MIB),
+    )
+    assert said.startswith("CUDA out of memory. Tried to allocate 110.00 MiB")
+    assert served == [True, "refused"]
+    assert held <= 256 * MIB
+    assert fraction == 0.25
+
+
+def test_a_fraction_outlasts_a_session():
+    fractions, served = run_program(
+        """
+import json, pgmo, torch
+before = torch.empty(1, device="cuda")
+torch.cuda.set_per_process_memory_fraction(0.5)
+with pgmo.optimize(device="cuda"):
+    kept = [torch.empty(100 << 20, dtype=torch.uint8, device="cuda") for _ in range(5)]
+    try:
+        torch.empty(100 << 20, device="cuda")
+    except torch.OutOfMemoryError:
+        pass
+    inside = torch.cuda.get_per_process_memory_fraction()
+del kept
+after = torch.empty(500 << 20, dtype=torch.uint8, device="cuda")
+print(json.dumps([(inside, torch.cuda.get_per_process_memory_fraction()), len(after) >> 20]))
+""",
+        PYTHONPATH=str(ROOT),
+        FAKECUDA_BYTES=str(1024 * MIB),
+    )
+    assert fractions == [0.5, 0.5]
+    assert served == 500
+
+
+def test_a_fraction_does_not_outlast_the_pages_that_used_it_up():
+    served, fraction = run_program(
+        """
+import json, pgmo, torch
+torch.cuda.set_per_process_memory_fraction(0.5)
+def block():
+    return torch.empty(50 << 20, dtype=torch.uint8, device="cuda")
+with pgmo.optimize(device="cuda"):
+    raw = torch.cuda.caching_allocator_alloc(1 << 20)  # so that the adapter stays
+    kept = []
+    try:
+        while True:
+            kept.append(block())
+    except torch.OutOfMemoryError:
+        pass
+    kept.clear()
+kept = [block() for _ in range(9)]
+print(json.dumps([len(kept), torch.cuda.get_per_process_memory_fraction()]))
+""",
+        PYTHONPATH=str(ROOT),
+        FAKECUDA_BYTES=str(1024 * MIB),
+    )
+    assert served == 9
+    assert fraction == 0.5
+
+
+def test_a_fraction_leaves_the_current_device_alone():
+    (devices,) = run_program(
+        """
+import json, pgmo, torch
+torch.cuda.set_per_process_memory_fraction(0.5, 0)
+torch.cuda.set_device(1)
+devices = []
+with pgmo.optimize(device="cuda:0"):
+    kept = torch.empty(50 << 20, dtype=torch.uint8, device="cuda:0")
+    with torch.cuda.use_mem_pool(torch.cuda.MemPool(), 0):
+        devices.append(torch.cuda.current_device())
+devices.append(torch.cuda.current_device())
+print(json.dumps([devices]))
+""",
+        PYTHONPATH=str(ROOT),
+        FAKECUDA_DEVICES="2",
+    )
+    assert devices == [1, 1]
+
+
+def test_a_fraction_does_not_lift_the_limit_of_a_session():
+    (held,) = run_program(
+        """
+import json, pgmo, torch
+torch.cuda.init()
+with pgmo.optimize(device="cuda", limit="100 MiB"):
+    torch.cuda.set_per_process_memory_fraction(0.5)
+    kept = []
+    try:
+        while len(kept) < 30:
+            kept.append(torch.empty(10 << 20, dtype=torch.uint8, device="cuda"))
+    except torch.OutOfMemoryError:
+        pass
+    print(json.dumps([len(kept)]))
+""",
+        PYTHONPATH=str(ROOT),
+        FAKECUDA_BYTES=str(1024 * MIB),
+    )
+    assert held == 10
+
+
+def test_a_full_card_is_told_in_torchs_words():
+    said, again = run(
+        """
+kept = [block(100) for _ in range(9)]
+try:
+    block(200)
+    said = ""
+except torch.OutOfMemoryError as error:
+    said = str(error)
+del kept
+tell(said, len(block(900)) // MIB)
+""",
+        FAKECUDA_BYTES=str(1024 * MIB),
+    )
+    assert said.startswith("CUDA out of memory. Tried to allocate 200.00 MiB. GPU 0 has a total")
+    assert "pgmo: its pages hold 900.00 MiB, of which 900.00 MiB are in use." in said
+    assert again == 900
+
+
+def test_what_idles_in_torchs_own_cache_is_used_before_memory_runs_out():
+    assert run(
+        """
+from pgmo.allocator.adapters.torch_cuda import adapter_library
+pool = torch.cuda.MemPool()
+with torch.cuda.use_mem_pool(pool):
+    inside = block(600)
+outside = used()
+del inside, pool
+tell(outside // MIB, len(block(900)) // MIB)
+""",
+        FAKECUDA_BYTES=str(1024 * MIB),
+    ) == [600, 900]
+
+
+def test_a_limit_is_kept_and_said():
+    said, held = run(
+        """
+with pgmo.optimize(device="cuda", limit="100 MiB") as session:
+    kept = [block(30) for _ in range(3)]
+    try:
+        block(30)
+        said = ""
+    except torch.OutOfMemoryError as error:
+        said = str(error)
+    tell(said, used())
+"""
+    )
+    assert said.startswith("CUDA out of memory. Tried to allocate 30.00 MiB")
+    assert held <= 100 * MIB

@@ -1,0 +1,144 @@
+"""What PyTorch says of memory counts pages."""
+
+import pytest
+
+from tests.fakecuda.pages.block_program import MIB, newer, run
+from tests.fakecuda.programs import ROOT, run_program
+
+
+def test_statistics_count_pages():
+    allocated, reserved, peak_allocated, peak_reserved, card, requests = run(
+        """
+first, second = block(10), block(20.3)
+del first
+stats = torch.cuda.memory_stats()
+tell(torch.cuda.memory_allocated(), torch.cuda.memory_reserved(), torch.cuda.max_memory_allocated(),
+     torch.cuda.max_memory_reserved(), used(), stats["allocation.all.current"])
+"""
+    )
+    assert 20.3 * MIB <= allocated < 20.4 * MIB
+    assert peak_allocated == pytest.approx(30.3 * MIB, abs=0.1 * MIB)
+    assert reserved == peak_reserved == card
+    assert 30.3 * MIB <= card <= 34 * MIB
+    assert requests == 1
+
+
+def test_peaks_begin_anew_when_they_are_reset():
+    whole, after = run(
+        """
+big = block(64); del big
+whole = torch.cuda.max_memory_allocated()
+small = block(4)
+torch.cuda.reset_peak_memory_stats()
+tell(whole, torch.cuda.max_memory_allocated())
+"""
+    )
+    assert (whole, after) == (64 * MIB, 4 * MIB)
+
+
+def test_sums_begin_anew_when_they_are_reset():
+    (counted,) = run(
+        """
+kept, gone = block(4), block(8)
+torch.cuda.reset_accumulated_memory_stats()
+def sums():
+    stats = torch.cuda.memory_stats()
+    return [stats[f"{name}.all.{what}"] for name in ("allocated_bytes", "allocation")
+            for what in ("current", "allocated", "freed")]
+counted = [sums()]
+del gone
+block(2)
+tell([*counted, sums()])
+"""
+    )
+    assert counted[0] == [12 * MIB, 0, 0, 2, 0, 0]
+    assert counted[1] == [4 * MIB, 2 * MIB, 10 * MIB, 1, 1, 2]
+
+
+@newer
+@pytest.mark.parametrize("begin", ["", "pgmo.optimize(device='cuda').__enter__()"])
+def test_any_accelerators_functions_know_of_pages(begin):
+    before, after = run(
+        f"""
+{begin}
+kept, gone = block(6), block(50)
+del gone
+before = torch.accelerator.memory_allocated(), torch.accelerator.memory_reserved()
+torch.accelerator.empty_cache()
+tell(before, (torch.accelerator.memory_reserved(), used()))
+"""
+    )
+    assert before[0] == 6 * MIB
+    assert before[1] >= 56 * MIB
+    assert after == [6 * MIB, 6 * MIB]
+
+
+@newer
+def test_after_a_session_an_accelerators_functions_are_torchs():
+    (allocated,) = run_program(
+        """
+import json, pgmo, torch
+with pgmo.optimize(device="cuda"):
+    inside = torch.empty(8 << 20, dtype=torch.uint8, device="cuda")
+after = torch.empty(4 << 20, dtype=torch.uint8, device="cuda")
+print(json.dumps([torch.accelerator.memory_allocated()]))
+""",
+        PYTHONPATH=str(ROOT),
+    )
+    assert allocated == 4 * MIB
+
+
+@pytest.mark.parametrize("environment", [{}, {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}])
+def test_whoever_switches_caching_off_is_served_by_the_driver(environment):
+    held, back, again = run(
+        f"""
+torch.cuda.init()
+if {not environment}:
+    torch.cuda.caching_allocator_enable(False)
+single = block(2)
+held = used()
+del single
+back = used()
+if {not environment}:
+    torch.cuda.caching_allocator_enable(True)
+kept = block(2)
+tell(held, back, torch.cuda.memory_allocated())
+""",
+        **environment,
+    )
+    assert (held, back) == (2 * MIB, 0)
+    assert again == (0 if environment else 2 * MIB)
+
+
+@pytest.mark.parametrize("pages", [True, False])
+def test_a_session_heeds_that_caching_was_off_before(pages):
+    (held,) = run_program(
+        f"""
+import json, pgmo, torch
+from pgmo.rehearsal import control
+torch.cuda.init()
+before = control.used()
+torch.cuda.caching_allocator_enable(False)
+with pgmo.optimize(device="cuda", pages={pages}) as session:
+    for _ in range(6):
+        with session.iteration():
+            torch.empty(8 << 20, dtype=torch.uint8, device="cuda")
+    print(json.dumps([control.used() - before]))
+""",
+        PYTHONPATH=str(ROOT),
+    )
+    assert held == 0
+
+
+def test_emptying_the_cache_returns_what_idles():
+    before, after, living = run(
+        """
+kept = block(6)
+for size in (30, 50): block(size)
+before = used()
+torch.cuda.empty_cache()
+tell(before, used(), torch.cuda.memory_allocated())
+"""
+    )
+    assert before >= 56 * MIB
+    assert living <= after <= 8 * MIB

@@ -1,0 +1,180 @@
+"""Unified memory on the CUDA build of PyTorch: where memory comes from is real on the stub."""
+
+import os
+
+import pytest
+
+from tests.fakecuda.programs import ROOT, run_program
+
+SETTINGS = {
+    "PYTHONPATH": os.pathsep.join([str(ROOT / "bench"), str(ROOT)]),
+    "FAKECUDA_COPY_LIMIT": "65536",
+}
+MIB = 1 << 20
+
+INSIDE = """
+import json, pgmo, threading, torch
+from pgmo.rehearsal.control import managed, used
+
+def take(mib):
+    return torch.empty(mib << 20, dtype=torch.uint8, device="cuda")
+
+seen = {}
+def note(what):
+    seen[what] = [used() >> 20, managed() >> 20]
+
+before = take(32)
+note("before")
+with pgmo.managed() as memory:
+    blocks = [take(64) for _ in range(3)]
+    worker = threading.Thread(target=lambda: blocks.append(take(64)))
+    worker.start()
+    worker.join()
+    with torch.cuda.stream(torch.cuda.Stream()):
+        blocks.append(take(64))
+    note("inside")
+    graph, source = torch.cuda.CUDAGraph(), torch.zeros(1 << 20, device="cuda")
+    note("before the graph")
+    with torch.cuda.graph(graph):
+        result = source + 1
+    note("with a graph")
+    del source
+peak, times = memory.peak >> 20, memory.oversubscription
+del graph, result
+torch.cuda.empty_cache()
+note("afterwards")
+del blocks
+torch.cuda.empty_cache()
+note("freed")
+after = take(64)
+note("after")
+print(json.dumps([seen, peak, times]))
+"""
+
+AROUND = """
+import json, pgmo, torch
+from pgmo.rehearsal.control import managed
+
+def take(mib):
+    return torch.empty(mib << 20, dtype=torch.uint8, device="cuda")
+
+def work(session):
+    block, other = take(8), take(4)
+    del block, other
+    session.step()
+
+seen = []
+with torch.cuda.use_mem_pool(torch.cuda.MemPool()):
+    with pgmo.managed():
+        kept = take(64)
+    del kept
+torch.cuda.empty_cache()
+seen.append(managed() >> 20)
+with pgmo.optimize(device="cuda", memory="managed") as inner:
+    work(inner)
+    with pgmo.managed():
+        for _ in range(7):
+            work(inner)
+torch.cuda.empty_cache()
+seen += [inner.history[-1].hit_rate, managed() >> 20]
+outer = pgmo.managed()
+outer.__enter__()
+with pgmo.optimize(device="cuda", memory="managed") as left:
+    work(left)
+    outer.__exit__(None, None, None)
+    for _ in range(7):
+        work(left)
+torch.cuda.empty_cache()
+seen += [left.history[-1].hit_rate, managed() >> 20]
+print(json.dumps(seen))
+"""
+
+TRAIN = """
+import json, pgmo, torch, warnings
+from pgmo.rehearsal.control import hints, managed, used
+from workloads import Shape, create
+
+warnings.simplefilter("ignore")
+torch.backends.cudnn.enabled = False
+workload = create("gpt", Shape(batch=4, small=True))
+model = used()
+with pgmo.optimize(device="cuda", **{options}) as session:
+    for iteration in range(10):
+        workload.step(64)
+        session.step()
+    print(json.dumps({{
+        "hits": session.history[-1].hit_bytes_rate,
+        "phase": session.phase,
+        "plan": [session.plan.arena, session.plan.resident, session.plan.spilled],
+        "card": used() - model,
+        "managed": managed(),
+        "times": session.summary().oversubscription,
+        "hints": hints(),
+    }}))
+"""
+
+
+@pytest.mark.parametrize("segments", ["", "expandable_segments:True"])
+def test_whatever_is_requested_inside_is_unified(segments):
+    settings = {"FAKECUDA_BYTES": str(256 * MIB), "PYTORCH_CUDA_ALLOC_CONF": segments}
+    seen, peak, times = run_program(INSIDE, **SETTINGS, **settings)
+    card, unified = seen["before"]
+    assert unified == 0
+    assert seen["inside"] == [card, 5 * 64]  # of all threads and streams
+    # A graph has a pool of its own, whose addresses nobody else gets; the state of the generator of
+    # random numbers, in a small segment, is not captured.
+    assert seen["with a graph"][0] > card
+    assert seen["with a graph"][1] <= seen["before the graph"][1] + 2
+    assert 5 * 64 <= seen["afterwards"][1] <= 5 * 64 + 2
+    assert seen["freed"][1] == seen["after"][1] <= 2
+    assert seen["after"][0] - seen["freed"][0] in (60, 64)  # expandable segments grow
+    assert peak >= 5 * 64
+    assert times == pytest.approx(peak / (256 - card), rel=0.02)
+
+
+def test_blocks_within_others_may_end_in_any_order():
+    # torch's own way to end a pool would end the process while another one is in use.
+    assert run_program(AROUND, **SETTINGS) == [0, 1, 0, 1, 0]
+
+
+def train(card, **options):
+    code = TRAIN.format(options=options)
+    return run_program(code, FAKECUDA_BYTES=str(card), **SETTINGS)
+
+
+def test_a_network_larger_than_the_card_trains_in_unified_memory():
+    found = train(64 * MIB, memory="managed")
+    assert found["phase"] == "replay"
+    assert found["hits"] == 1
+    assert found["card"] == 0
+    assert found["managed"] >= found["plan"][0] > 30 * MIB
+    assert found["times"] > 2
+    prefetched = [hint for hint in found["hints"] if hint[0] == -1]
+    assert prefetched
+    assert {device for *_, device in prefetched} == {0}
+
+
+def test_within_a_budget_the_blocks_of_longest_idle_time_are_on_the_host():
+    found = train(1024 * MIB, budget="20 MiB")
+    # A budget that holds everything: without one, a plan keeps memory for gaps of the model.
+    whole = train(1024 * MIB, budget="900 MiB")
+    _, resident, spilled = found["plan"]
+    assert found["hits"] == 1
+    assert resident <= 20 * MIB
+    assert whole["plan"][2] == 0
+    assert found["managed"] == pytest.approx(spilled, abs=2 * MIB)
+    assert found["card"] <= whole["card"] - spilled + 4 * MIB
+    advised = [hint for hint in found["hints"] if hint[0] >= 0]
+    assert {(advice, device) for advice, _, _, device in advised} == {(3, -1), (5, 0)}
+
+
+def test_where_the_card_cannot_it_says_so():
+    code = """
+import json, pgmo
+try:
+    pgmo.optimize(device="cuda", memory="managed").__enter__()
+except pgmo.AdapterError as error:
+    print(json.dumps(str(error)))
+"""
+    said = run_program(code, FAKECUDA_MANAGED="0", **SETTINGS)
+    assert said.startswith("cuda:0 cannot use unified memory beyond its")

@@ -1,0 +1,138 @@
+"""Where iterations differ a plan waits until it pays; it gives way when it costs too much."""
+
+import pytest
+
+from tests.fakecuda.programs import ROOT, run_program
+
+MIB = 1 << 20
+
+BEGIN = """
+import json, random, warnings, pgmo, torch
+from pgmo.rehearsal.control import driver_calls, peak, violations
+warnings.simplefilter("error")
+torch.cuda.memory.change_current_allocator(pgmo.torch_allocator())
+def block(size):
+    return torch.empty(size, dtype=torch.uint8, device="cuda")
+def iterate(length, layers=12):
+    "Activations that die in the reverse of their order, and gradients."
+    kept = []
+    for layer in range(layers):
+        kept.append(block(length * (layer % 3 + 1) * 1000))
+        extra = block(length * 3100)
+        kept.append(block(length * 700))
+        del extra
+    for layer in reversed(range(layers)):
+        extra = block(length * 2300)
+        gradient = block(length * (layer % 3 + 1) * 1000)
+        del kept[-2:], extra
+chance = random.Random(1)
+def phases(session):
+    return [str(one.phase) for one in session.history]
+"""
+
+
+def run(code: str, **environment: str) -> list:
+    return run_program(BEGIN + code, PYTHONPATH=str(ROOT), **environment)
+
+
+def test_lengths_for_which_pages_move_little_need_no_plan():
+    """Nor does a session need more memory than pages alone."""
+    code = """
+{before}
+    for _ in range(40):
+        iterate(chance.randint(2000, 10000))
+        {step}
+    print(json.dumps([peak(), {told}]))
+"""
+    session = "with pgmo.optimize(device='cuda') as session:"
+    told = "phases(session), str(session.summary())"
+    with_session, seen, summary = run(code.format(before=session, step="session.step()", told=told))
+    alone, *_ = run(code.format(before="if True:", step="", told="None"))
+    assert with_session <= alone + 2 * MIB
+    assert set(seen[5:]) == {"wait"}
+    assert "35 from pages alone" in summary
+    assert "waits: its arena has" in summary
+
+
+def test_a_program_that_repeats_does_not_wait():
+    seen, late = run(
+        """
+with pgmo.optimize(device="cuda") as session:
+    for at in range(20):
+        iterate(9000)
+        session.step()
+        if at == 8:
+            driver_calls(reset=True)
+print(json.dumps([phases(session), driver_calls()["map"]]))
+"""
+    )
+    assert set(seen[5:]) == {"replay"}
+    assert late == 0
+
+
+@pytest.mark.parametrize("check", ["0", "1"])
+def test_a_plan_that_has_moved_too_many_pages_gives_way_and_comes_back(check):
+    seen, wrong, failures = run(
+        """
+with pgmo.optimize(device="cuda") as session:
+    costs = session._lifecycle._waiting.costs
+    for at in range(24):
+        iterate(9000)
+        if at == 9:
+            costs.excess = 10**6
+            session._lifecycle._engine.let_pass(0, False, [])  # this one is looked at
+        if at == 15:
+            costs.moved = 10**6
+        session.step()
+print(json.dumps([phases(session), violations(), costs.failures]))
+""",
+        PGMO_CHECK=check,
+    )
+    assert seen[5:10] == ["replay"] * 5
+    assert seen[10:16] == ["wait"] * 6
+    assert seen[16:] == ["replay"] * 8
+    assert wrong == 0
+    assert failures == 1
+
+
+def test_within_a_budget_no_plan_waits():
+    """Only plans spill: while one waits everything would be on the card."""
+    seen, spilled = run(
+        """
+warnings.simplefilter("ignore")
+with pgmo.optimize(device="cuda", budget="150 MiB") as session:
+    for _ in range(30):
+        iterate(chance.randint(2000, 10000))
+        session.step()
+    print(json.dumps([phases(session), session.plan.spilled]))
+"""
+    )
+    assert set(seen[8:]) == {"replay"}
+    assert spilled > 0
+
+
+def test_who_interrupts_a_waiting_plan_has_ended_its_waiting():
+    before, after, summary = run(
+        """
+from pgmo.allocator.session.learning.waiting import Waiting
+warnings.simplefilter("ignore")
+def interrupted(*_):
+    raise KeyboardInterrupt
+with pgmo.optimize(device="cuda") as session:
+    for _ in range(8):
+        iterate(chance.randint(2000, 10000))
+        session.step()
+    before, own, Waiting.learn = str(session.phase), Waiting.learn, interrupted
+    iterate(3000)
+    try:
+        session.step()
+    except KeyboardInterrupt:
+        Waiting.learn = own
+    for _ in range(10):
+        iterate(4000)
+        session.step()
+    print(json.dumps([before, str(session.phase), str(session.summary())]))
+"""
+    )
+    assert [before, after] == ["wait", "replay"]
+    assert "waits" not in summary

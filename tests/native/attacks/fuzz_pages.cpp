@@ -1,0 +1,264 @@
+// The attack on pages: several streams that lag behind, a card that is too small, and an oracle
+// that knows physical memory.
+//
+//     program    request ─ fill ─ use on another stream ─ check ─ free        plans with slots,
+//                hold a stream, limit, give back, pin, capture                settled and
+//                surrendered
+//     device     does the work later; refuses to create, to map, to record, now and then
+//
+// First from one thread, where everything follows from --seed, then from several: pages_crowd.hpp.
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "arguments.hpp"
+#include "fake_device.hpp"
+#include "oracle.hpp"
+#include "pages/space.hpp"
+#include "pages_attack.hpp"
+#include "pages_crowd.hpp"
+#include "pages_requests.hpp"
+#include "pages_seen.hpp"
+#include "physical_oracle.hpp"
+#include "pretended_plan.hpp"
+#include "random.hpp"
+
+namespace pgmo::test {
+namespace {
+
+using pages::Address;
+using pages::Extent;
+using pages::Space;
+using pages::Statistics;
+using pages::Stream;
+
+class Episode {
+ public:
+  Episode(std::uint64_t seed, std::uint64_t most_events, Seen& seen)
+      : random_(seed),
+        seen_(seen),
+        most_events_(most_events),
+        card_(static_cast<std::size_t>(random_.between(40, 600))),
+        device_(card_),
+        tuning_(any_tuning(random_, device_)),
+        space_(device_, tuning_),
+        oracle_(device_),
+        streams_(random_, device_, static_cast<Stream>(random_.between(1, 4))) {
+    if (random_.chance(0.3))
+      device_.fail_one_in = static_cast<std::uint64_t>(random_.between(20, 2000));
+  }
+
+  void run() {
+    if (random_.chance(0.6)) add_plan();
+    if (random_.chance(0.3)) add_plan();
+    for (; whereabouts.event < most_events_; ++whereabouts.event) {
+      act();
+      streams_.work();
+    }
+    finish();
+  }
+
+ private:
+  void act() {
+    const std::int64_t dice = random_.between(0, 999);
+    // Fuller and emptier, in waves.
+    const bool filling = (whereabouts.event / 400) % 2 == 0;
+    if (dice < (filling ? 480 : 250)) {
+      if (!plans_.empty() && random_.chance(0.4))
+        take_slot();
+      else
+        request();
+    } else if (dice < 920) {
+      free_one();
+    } else if (dice < 950) {
+      use_elsewhere();
+    } else if (dice < 970) {
+      if (plans_.empty()) return;
+      PretendedPlan& plan = *random_.pick(plans_);
+      if (random_.chance(0.3)) plan.catch_up();
+      plan.settle();
+      if (random_.chance(0.3)) plan.catch_up();
+    } else if (dice < 978) {
+      give_back();
+    } else if (dice < 982) {
+      space_.limit(random_.between(0, static_cast<Bytes>(card_)) * tuning_.page);
+    } else if (dice < 988) {
+      space_.limit(Bytes{1} << 40);
+    } else if (dice < 990) {
+      device_.refuse_create = !device_.refuse_create;
+    } else if (dice < 992) {
+      streams_.hold_one_or_none();
+    } else if (dice < 994) {
+      device_.captured_streams = random_.chance(0.5) ? 0 : 1u << streams_.any();
+    } else if (dice < 996) {
+      device_.is_capturing = true;
+      for (int times = 0; times < 5; ++times) {
+        request();
+        free_one();
+      }
+      device_.is_capturing = false;
+    } else if (dice < 997) {
+      device_.synchronize();
+    } else if (dice < 998) {
+      pin();
+    } else {
+      compare();
+    }
+  }
+
+  void request() {
+    const Bytes bytes = any_size(random_, tuning_.page);
+    const Stream stream = streams_.any();
+    const Address address = space_.allocate(bytes, stream);
+    if (address == 0) {
+      ++seen_.refused;
+      return;
+    }
+    require(address % static_cast<Address>(tuning_.granularity) == 0, "a block is not aligned");
+    require(space_.bytes_of(address) >= bytes, "a block is too small");
+    ++seen_.blocks;
+    born({{address, space_.bytes_of(address)}, stream, next_pattern_++}, nullptr);
+  }
+
+  void take_slot() {
+    PretendedPlan& plan = *random_.pick(plans_);
+    Extent slot{};
+    const Bytes bytes = (any_size(random_, tuning_.page) + 63) / 64 * 64;
+    if (!plan.take(random_, bytes, slot)) return;
+    ++seen_.slots;
+    seen_.uncounted_slots += plan.fully_mapped();
+    born({slot, plan.stream(), next_pattern_++}, &plan);
+  }
+
+  void born(const Held& held, PretendedPlan* plan) {
+    oracle_.lives(held.where);
+    device_.fill(held.stream, held.where, held.pattern);
+    living_.push_back({held, plan});
+  }
+
+  void free_one() {
+    if (living_.empty()) return;
+    const auto at =
+        static_cast<std::size_t>(random_.between(0, static_cast<std::int64_t>(living_.size()) - 1));
+    std::swap(living_[at], living_.back());
+    auto [held, plan] = living_.back();
+    living_.pop_back();
+    device_.check(held.stream, held.where, held.pattern);
+    oracle_.dies(held.where);
+    if (plan != nullptr) {
+      // An owner frees a slot that others use once they are done.
+      for (Stream stream = 0; stream < streams_.count(); ++stream) {
+        if (held.users >> stream & 1) device_.order(stream, held.stream);
+      }
+      plan->free(held.where, held.users, random_.chance(0.05));
+    } else {
+      require(space_.deallocate(held.where.address, held.stream), "a block is not known");
+    }
+  }
+
+  void use_elsewhere() {
+    if (living_.empty()) return;
+    auto& [held, plan] = living_[static_cast<std::size_t>(
+        random_.between(0, static_cast<std::int64_t>(living_.size()) - 1))];
+    const Stream other = streams_.any();
+    if (other == held.stream) return;
+    device_.order(held.stream, other);
+    device_.check(other, held.where, held.pattern);
+    held.users |= std::uint64_t{1} << other;
+    if (plan == nullptr) require(space_.use_block(held.where.address, other), "a block is unknown");
+  }
+
+  void pin() {
+    if (living_.empty() || pinned_.size() > 30) return;
+    const Held& held = living_.back().first;
+    require(space_.pin(held.where), "a living block cannot be pinned");
+    pinned_[held.where.address] = device_.page_at(held.where.address);
+    ++seen_.pins;
+  }
+
+  void give_back() {
+    const auto before = device_.pages_created();
+    const Bytes released = space_.give_back(random_.between(1, 100) * tuning_.page);
+    require_equal(static_cast<std::uint64_t>(released),
+                  (before - device_.pages_created()) * static_cast<std::uint64_t>(tuning_.page),
+                  "bytes given back");
+    seen_.given_back += static_cast<std::uint64_t>(released / tuning_.page);
+  }
+
+  void compare() {
+    for (const auto& plan : plans_) plan->catch_up();
+    for (const auto& [address, page] : pinned_) {
+      require(device_.page_at(address) == page, "a page that is pinned has gone");
+    }
+    const Statistics now = space_.statistics();
+    require_equal(static_cast<std::uint64_t>(now.held),
+                  device_.pages_created() * static_cast<std::uint64_t>(tuning_.page), "bytes held");
+    require(now.occupied >= oracle_.occupied(), "fewer pages occupied than there are");
+    const bool exact = std::none_of(plans_.begin(), plans_.end(),
+                                    [](const auto& plan) { return plan->fully_mapped(); });
+    if (exact && pinned_.empty()) {
+      require_equal(static_cast<std::uint64_t>(now.occupied),
+                    static_cast<std::uint64_t>(oracle_.occupied()), "bytes occupied");
+    }
+  }
+
+  void add_plan() {
+    auto plan = std::make_shared<PretendedPlan>(space_, random_.between(1, 150) * tuning_.page,
+                                                streams_.any());
+    if (plan->reserved()) plans_.push_back(std::move(plan));
+  }
+
+  void finish() {
+    device_.fail_one_in = 0;
+    device_.captured_streams = 0;
+    compare();
+    while (!living_.empty()) free_one();
+    device_.synchronize();
+    compare();
+    seen_.add(space_.statistics(), device_.most_mappings);
+    for (const auto& plan : plans_) require(plan->close(), "an empty plan cannot be closed");
+    give_all_back(space_, device_);
+    if (pinned_.empty()) {
+      require_equal(device_.pages_created(), 0, "pages left at the end");
+    }
+  }
+
+  Random random_;
+  Seen& seen_;
+  std::uint64_t most_events_;
+  std::size_t card_;
+  FakeDevice device_;
+  pages::Tuning tuning_;
+  Space space_;
+  PhysicalOracle oracle_;
+  RandomStreams streams_;
+  std::vector<std::shared_ptr<PretendedPlan>> plans_;
+  std::vector<std::pair<Held, PretendedPlan*>> living_;
+  std::uint64_t next_pattern_ = 0x1234567;
+  std::map<Address, pages::Handle> pinned_;  // those under the first byte of a block
+};
+
+int attack(std::uint64_t seed, std::uint64_t events) {
+  Seen seen;
+  for_each_episode(seed, events, [&](std::uint64_t episode, std::uint64_t most_events) {
+    Episode(episode, most_events, seen).run();
+  });
+  for_each_crowd(seed, events,
+                 [](std::uint64_t crowd, std::uint64_t all) { Crowd(crowd, all).run(); });
+  if (events >= 100'000) seen.require_all();
+  seen.print(seed, events);
+  return 0;
+}
+
+}  // namespace
+}  // namespace pgmo::test
+
+int main(int argc, char** argv) {
+  const auto [seed, events] = pgmo::test::read_arguments(argc, argv, 10'000'000);
+  pgmo::test::notice_faults();
+  return pgmo::test::attack(seed, events);
+}

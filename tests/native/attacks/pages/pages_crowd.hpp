@@ -1,0 +1,100 @@
+// The attack on pages from several threads, which share one plan.
+
+#pragma once
+
+#include <cstdint>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "fake_device.hpp"
+#include "oracle.hpp"
+#include "pages/space.hpp"
+#include "pages_attack.hpp"
+#include "pages_requests.hpp"
+#include "physical_oracle.hpp"
+#include "pretended_plan.hpp"
+#include "random.hpp"
+
+namespace pgmo::test {
+
+class Crowd {
+ public:
+  Crowd(std::uint64_t seed, std::uint64_t events)
+      : random_(seed),
+        seed_(seed),
+        events_(events),
+        device_(600),
+        tuning_(any_tuning(random_, device_)),
+        space_(device_, tuning_),
+        oracle_(device_),
+        plan_(space_, 60 * tuning_.page, 0) {}
+
+  void run() {
+    std::vector<std::thread> threads;
+    for (std::uint64_t number = 0; number < kThreads; ++number) {
+      threads.emplace_back([this, number] { work(number); });
+    }
+    for (std::thread& thread : threads) thread.join();
+    device_.synchronize();
+    require(plan_.close(), "an empty plan cannot be closed");
+    give_all_back(space_, device_);
+    require_equal(device_.pages_created(), 0, "pages left at the end");
+  }
+
+ private:
+  static constexpr std::uint64_t kThreads = 4;
+
+  // Two threads share a stream; all share the plan, which is ordered by its stream alone.
+  void work(std::uint64_t number) {
+    Random random(seed_ * kThreads + number);
+    const auto stream = static_cast<pages::Stream>(number / 2);
+    std::vector<std::pair<Held, bool>> living;
+    for (std::uint64_t event = 0; event < events_ / kThreads; ++event) {
+      if (random.chance(living.size() > 20 ? 0.3 : 0.55)) {
+        const Bytes bytes = (any_size(random, tuning_.page) + 63) / 64 * 64;
+        Held held{{0, bytes}, stream, number << 48 | event};
+        const bool slot = random.chance(0.3);
+        if (slot) {
+          held.stream = 0;
+          if (!plan_.take(random, bytes, held.where)) continue;
+        } else {
+          held.where.address = space_.allocate(bytes, stream);
+          if (held.where.address == 0) continue;
+        }
+        oracle_.lives(held.where);
+        device_.fill(held.stream, held.where, held.pattern);
+        living.push_back({held, slot});
+      } else if (!living.empty()) {
+        free(living.back());
+        living.pop_back();
+      }
+      if (random.chance(0.02)) plan_.settle();
+      if (random.chance(0.01)) space_.give_back(random.between(1, 30) * tuning_.page);
+      device_.run(3, [&] { return static_cast<pages::Stream>(random.between(0, 1)); });
+    }
+    for (const auto& one : living) free(one);
+  }
+
+  void free(const std::pair<Held, bool>& one) {
+    const auto& [held, slot] = one;
+    device_.check(held.stream, held.where, held.pattern);
+    oracle_.dies(held.where);
+    if (slot) {
+      plan_.free(held.where, 0);
+    } else {
+      require(space_.deallocate(held.where.address, held.stream), "a block is not known");
+    }
+  }
+
+  Random random_;
+  std::uint64_t seed_;
+  std::uint64_t events_;
+  FakeDevice device_;
+  pages::Tuning tuning_;
+  pages::Space space_;
+  PhysicalOracle oracle_;
+  PretendedPlan plan_;
+};
+
+}  // namespace pgmo::test

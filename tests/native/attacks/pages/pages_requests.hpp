@@ -1,0 +1,37 @@
+// What the attack on pages asks for, and how its pages are set up.
+
+#pragma once
+
+#include <cstdint>
+
+#include "fake_device.hpp"
+#include "pages/space.hpp"
+#include "pages_attack.hpp"
+#include "random.hpp"
+
+namespace pgmo::test {
+
+// A block or a slot that lives: what it was filled with, and which other streams have used it.
+struct Held {
+  pages::Extent where;
+  pages::Stream stream;
+  std::uint64_t pattern;
+  std::uint64_t users = 0;
+};
+
+inline pages::Tuning any_tuning(Random& random, const FakeDevice& device) {
+  const Bytes granularity = random.chance(0.5) ? 512 : 64;
+  const Bytes span = device.page() * random.between(2, 4000);
+  pages::Tuning tuning = random_tuning(random, device);
+  tuning.granularity = granularity;
+  tuning.span = span;
+  return tuning;
+}
+
+inline Bytes any_size(Random& random, Bytes page) {
+  if (random.chance(0.4)) return random.between(1, page / 2);
+  if (random.chance(0.8)) return random.between(page / 2, page * 8);
+  return random.between(page, page * 150);
+}
+
+}  // namespace pgmo::test

@@ -1,0 +1,64 @@
+#!/bin/sh
+# Builds the attack on all deliberately broken engines at once, and runs it on one; see engine.txt.
+#
+#   mutants.sh build PROGRAM KIND
+#   mutants.sh run PROGRAM NAME KIND      succeeds when the oracle notices
+#
+#   KIND      mutants       of              attacked by
+#   engine    engine.txt    csrc/engine     fuzz_replay
+#   pages     pages.txt     csrc/pages      fuzz_pages
+#   paged     paged.txt     both            fuzz_paged
+#
+# One compilation, as one file, serves all: PGMO_MUTANT, the number of a line, chooses when the
+# program starts. With none chosen the engine is the sound one.
+set -eu
+here=$(dirname "$0")
+csrc=$here/../../../csrc attacks=$here/../attacks
+action=$1 program=$2
+for kind in "$@"; do :; done
+case $kind in
+  engine) prefix=engine/ attack=fuzz_replay events=24000000 ;;
+  pages) prefix=pages/ attack=fuzz_pages events=600000 ;;
+  paged) prefix= attack=fuzz_paged events=6000000 ;;
+esac
+list=$kind.txt
+mutants=$(grep -v '^#' "$here/$list")
+
+if [ "$action" = run ]; then
+  name=$3
+  number=$(printf "%s\n" "$mutants" | grep -n "^$name " | cut -d: -f1)
+  if output=$(PGMO_MUTANT=${number:?no such mutant} "$program" --events $events); then
+    echo "mutant $name: the oracle noticed nothing" >&2
+    exit 1
+  fi
+  case $output in
+    *VIOLATION*) echo "mutant $name: $(echo "$output" | head -n 1)" ;;
+    *) echo "mutant $name ended without a violation: $output" >&2; exit 1 ;;
+  esac
+  exit 0
+fi
+
+copy=$program.sources
+rm -rf "$copy"
+mkdir -p "$copy"
+cp -r "$csrc/engine" "$csrc/pages" "$csrc/types.hpp" "$copy/"
+number=0
+printf "%s\n" "$mutants" | while read -r name file change; do
+  number=$((number + 1))
+  change=$(printf "%s" "$change" |
+    sed "s/BROKEN/(chosen_mutant == $number)/g; s/SOUND/(chosen_mutant != $number)/g")
+  sed -E "$change" "$copy/$prefix$file" > "$copy/changed"
+  if cmp -s "$copy/$prefix$file" "$copy/changed"; then
+    echo "mutant $name changes nothing in $file: $list is out of date" >&2
+    exit 1
+  fi
+  mv "$copy/changed" "$copy/$prefix$file"
+done
+{
+  echo '#include <cstdlib>'
+  echo 'static const int chosen_mutant = std::atoi(std::getenv("PGMO_MUTANT") ?: "0");'
+  echo "#include \"$attack.cpp\""
+  (cd "$copy" && find engine pages -name '*.cpp' | sort | sed 's/.*/#include "&"/')
+} > "$copy/attack.cpp"
+${CXX:-g++} -std=c++20 -w -pthread -O1 -I"$copy" -I"$here/../support" -I"$attacks" \
+  -I"$attacks/pages" "$copy/attack.cpp" -o "$program"

@@ -1,0 +1,120 @@
+// Pages where the card, a limit, the device or the host's memory has no more.
+
+#include <cstdint>
+#include <vector>
+
+#include "check.hpp"
+#include "failing_new.hpp"
+#include "pages/space.hpp"
+#include "pages_fixture.hpp"
+
+using namespace pgmo;
+using namespace pgmo::test;
+using pages::Address;
+using pages::Space;
+using pages::Tuning;
+
+TEST(a_full_card_takes_what_idles_and_refuses_the_rest) {
+  PagesFixture f(10);
+  f.tuning.slack = 1000;
+  Space space(f.device, f.tuning);
+  const Address a = space.allocate(f.pages(5), 0);
+  space.allocate(f.pages(5), 0);
+  CHECK_EQ(space.allocate(f.pages(1), 0), 0u);
+  space.deallocate(a, 0);
+  CHECK_EQ(space.allocate(f.pages(6), 0), 0u);
+  CHECK(space.allocate(f.pages(5), 2) != 0);
+  CHECK_EQ(space.statistics().occupied, f.pages(10));
+  CHECK_EQ(space.statistics().live, f.pages(10));
+}
+
+TEST(a_device_that_refuses_leaves_nothing_behind) {
+  PagesFixture f;
+  Space space(f.device, f.tuning);
+  f.device.refuse_reserve = true;
+  CHECK_EQ(space.allocate(f.pages(3), 0), 0u);
+  f.device.refuse_reserve = false;
+  f.device.refuse_map = true;
+  CHECK_EQ(space.allocate(f.pages(3), 0), 0u);
+  CHECK_EQ(space.statistics().occupied, 0);
+  f.device.refuse_map = false;
+  CHECK(space.allocate(f.pages(3), 0) != 0);
+  CHECK_EQ(space.statistics().held, f.pages(3));
+  CHECK_EQ(space.allocate(-1, 0), 0u);
+  CHECK_EQ(space.allocate(Bytes{1} << 60, 0), 0u);
+  CHECK_EQ(space.allocate(1, pages::kMostStreams), 0u);
+}
+
+TEST(idle_pages_go_back_when_nothing_uses_them) {
+  PagesFixture f;
+  Space space(f.device, f.tuning);
+  const Address a = space.allocate(f.pages(4), 0);
+  const Address b = space.allocate(f.pages(4), 0);
+  f.device.fill(0, {a, 512}, 1);
+  space.deallocate(a, 0);
+  CHECK_EQ(space.give_back(f.pages(4)), 0);
+  f.device.synchronize();
+  CHECK_EQ(space.give_back(f.pages(3)), f.pages(3));
+  CHECK_EQ(space.give_back(f.pages(100)), f.pages(1));
+  CHECK_EQ(f.device.pages_created(), 4u);
+  CHECK(space.deallocate(b, 0));
+}
+
+TEST(beyond_its_limit_nothing_is_held) {
+  PagesFixture f;
+  Space space(f.device, f.tuning);
+  const Address a = space.allocate(f.pages(6), 0);
+  space.deallocate(a, 0);
+  space.give_back(0);  // records
+  f.device.synchronize();
+  space.limit(f.pages(4) + 1);
+  CHECK_EQ(space.statistics().held, f.pages(4));
+  CHECK_EQ(space.allocate(f.pages(5), 0), 0u);
+  CHECK(space.allocate(f.pages(4), 0) != 0);
+}
+
+TEST(pages_of_the_largest_card_are_not_too_many) {
+  const Tuning tuning;
+  CHECK(static_cast<Bytes>(tuning.most_pages) >= (Bytes{139} << 30) / tuning.page);
+  PagesFixture f;
+  f.tuning.most_pages = 7;
+  Space space(f.device, f.tuning);
+  CHECK(space.allocate(f.pages(7), 0) != 0);
+  CHECK_EQ(space.allocate(f.pages(1), 0), 0u);
+}
+
+TEST(exhausted_host_memory_loses_nothing) {
+  int after = 0;
+  for (bool failed = true; failed; ++after) {  // until each allocation has failed once
+    PretendedDevice device;
+    Tuning tuning;
+    tuning.slack = 0;
+    Space space(device, tuning);
+    Owner owner;
+    std::vector<Address> blocks;
+    blocks.reserve(100);
+    {
+      const FailingAllocation failing(after);
+      for (Bytes size : {600, 3 << 20, 5 << 20, 600, 9 << 20, 7 << 20}) {
+        const Address block = space.allocate(size, 0);
+        if (block != 0) blocks.push_back(block);
+        if (blocks.size() != 2) continue;
+        space.deallocate(blocks.front(), 0);
+        blocks.erase(blocks.begin());
+      }
+      (void)space.reserve_range(1 << 22, 0, owner);
+      failed = failing.happened();
+    }
+    for (Address block : blocks) CHECK(space.deallocate(block, 0));
+    CHECK_EQ(space.statistics().live, 0);
+    CHECK_EQ(space.statistics().occupied, 0);
+    space.give_back(Bytes{1} << 40);
+    CHECK_EQ(device.created, device.released);
+    CHECK(space.allocate(1 << 24, 0) != 0);
+  }
+  CHECK(after > 60);
+}
+
+int main(int argc, char** argv) {
+  return pgmo::test::run_all(argc, argv);
+}

@@ -1,0 +1,180 @@
+// Pages under the blocks of windows, one rule at a time; see fuzz_pages.cpp for all of them at
+// once.
+
+#include <cstdint>
+#include <vector>
+
+#include "check.hpp"
+#include "pages/space.hpp"
+#include "pages_fixture.hpp"
+
+using namespace pgmo;
+using namespace pgmo::test;
+using pages::Address;
+using pages::Space;
+using pages::Statistics;
+
+TEST(a_program_that_repeats_makes_no_calls) {
+  PagesFixture f;
+  Space space(f.device, f.tuning);
+  for (int iteration = 0; iteration < 5; ++iteration) {
+    std::vector<Address> blocks;
+    for (Bytes size : {3, 1, 7, 2}) blocks.push_back(space.allocate(f.pages(size) + 512, 0));
+    for (Bytes size : {100, 2000, 700}) blocks.push_back(space.allocate(size, 0));
+    for (Address block : blocks) CHECK(space.deallocate(block, 0));
+    if (iteration == 0) {
+      CHECK(space.statistics().maps > 0);
+      space.reset_statistics();
+    }
+  }
+  const Statistics now = space.statistics();
+  CHECK_EQ(now.maps + now.creates + now.unmaps + now.waits + now.events, 0u);
+  CHECK_EQ(now.live, 0);
+}
+
+TEST(a_program_that_repeats_keeps_its_aliases) {
+  // Large blocks that do not fit where small ones were: pages change hands in every iteration.
+  PagesFixture f;
+  Space space(f.device, f.tuning);
+  for (int iteration = 0; iteration < 6; ++iteration) {
+    std::vector<Address> few;
+    for (int at = 0; at < 10; ++at) few.push_back(space.allocate(f.pages(2), 0));
+    for (std::size_t at = 0; at < 10; at += 2) space.deallocate(few[at], 0);
+    const Address large = space.allocate(f.pages(10), 0);
+    space.deallocate(large, 0);
+    for (std::size_t at = 1; at < 10; at += 2) space.deallocate(few[at], 0);
+    if (iteration == 1) space.reset_statistics();
+  }
+  const Statistics now = space.statistics();
+  CHECK_EQ(now.held, f.pages(20));
+  CHECK_EQ(now.maps, 0u);
+}
+
+TEST(idle_pages_are_taken_before_more_are_created) {
+  PagesFixture f;
+  Space space(f.device, f.tuning);
+  const Address a = space.allocate(f.pages(4), 0);
+  const Address b = space.allocate(f.pages(4), 0);
+  space.deallocate(a, 0);
+  const Address large = space.allocate(f.pages(4) + 1, 0);
+  CHECK(large > b);
+  CHECK_EQ(space.statistics().held, f.pages(9));
+  CHECK_EQ(space.statistics().taken, 4u);
+}
+
+TEST(below_the_highest_occupancy_and_slack_pages_are_created) {
+  PagesFixture f;
+  f.tuning.slack = 500;
+  Space space(f.device, f.tuning);
+  const Address a = space.allocate(f.pages(4), 0);
+  space.allocate(f.pages(4), 0);
+  space.deallocate(a, 0);
+  space.allocate(f.pages(5), 0);  // 9 occupied, up to 14 held
+  CHECK_EQ(space.statistics().taken, 0u);
+  CHECK_EQ(space.statistics().held, f.pages(13));
+}
+
+TEST(an_address_whose_mapping_is_in_the_way_is_not_handed_out) {
+  PagesFixture f(4);
+  Space space(f.device, f.tuning);
+  const Address a = space.allocate(f.pages(1), 0);
+  const Address b = space.allocate(f.pages(1), 0);
+  space.deallocate(a, 0);
+  const Address large = space.allocate(f.pages(2), 0);  // a's page, lent, and a new one
+  CHECK(large > b);
+  f.device.fill(0, {a, 512}, 1);  // as from before the free
+  const Address c = space.allocate(f.pages(1), 0);
+  CHECK(c != a);
+  CHECK(c != 0);
+  f.device.synchronize();
+  space.deallocate(b, 0);
+  space.deallocate(c, 0);
+  CHECK_EQ(space.allocate(f.pages(2), 0), a);  // now it may be mapped anew
+}
+
+TEST(a_gap_whose_pages_are_there_is_taken_before_a_better_fit) {
+  PagesFixture f(8);
+  Space space(f.device, f.tuning);
+  const Address a = space.allocate(f.pages(1), 0);
+  const Address b = space.allocate(f.pages(1), 0);
+  const Address c = space.allocate(f.pages(2), 0);
+  const Address d = space.allocate(f.pages(1), 0);
+  space.deallocate(a, 0);
+  CHECK(space.allocate(f.pages(3), 0) > d);  // with a's page
+  space.deallocate(c, 0);
+  const auto maps = space.statistics().maps;
+  CHECK_EQ(space.allocate(f.pages(1), 0), c);
+  CHECK_EQ(space.statistics().maps, maps);
+  CHECK(b != 0);
+}
+
+TEST(what_another_process_has_stays_where_it_is) {
+  PagesFixture f(4);
+  Space space(f.device, f.tuning);
+  const Address a = space.allocate(f.pages(1), 0);
+  const Address b = space.allocate(f.pages(2), 0);
+  std::vector<pages::Handle> pages;
+  CHECK_EQ(space.share({b + 512, f.pages(1)}, pages), b);  // not from the beginning of a page
+  CHECK_EQ(pages.size(), 2u);
+  f.device.fill(0, {b, f.pages(2)}, 7);
+  space.deallocate(a, 0);
+  space.deallocate(b, 0);
+  CHECK_EQ(space.give_back(f.pages(4)), 0);
+  f.device.synchronize();
+  CHECK_EQ(space.give_back(f.pages(4)), f.pages(1));  // that of a
+  CHECK_EQ(space.allocate(f.pages(3), 1), 0u);        // two of four are not to be had
+  const Address other = space.allocate(f.pages(2), 1);
+  CHECK(other != 0);
+  f.device.check(0, {b, f.pages(2)}, 7);
+  f.device.synchronize();
+  space.deallocate(other, 1);
+  CHECK_EQ(space.allocate(f.pages(3), 0), a);  // at their own addresses they are
+  std::vector<pages::Handle> same;
+  CHECK_EQ(space.share({b, f.pages(2)}, same), b);
+  CHECK(same == pages);
+}
+
+TEST(where_nothing_lives_nothing_is_shared) {
+  PagesFixture f(4);
+  Space space(f.device, f.tuning);
+  std::vector<pages::Handle> pages;
+  CHECK_EQ(space.share({Address{1} << 20, 512}, pages), 0u);
+  const Address a = space.allocate(f.pages(1), 0);
+  CHECK_EQ(space.share({a, f.pages(2)}, pages), 0u);
+  space.deallocate(a, 0);
+  CHECK_EQ(space.share({a, 512}, pages), 0u);
+  CHECK(pages.empty());
+}
+
+TEST(during_a_capture_what_is_there_is_served) {
+  PagesFixture f;
+  Space space(f.device, f.tuning);
+  const Address a = space.allocate(f.pages(3), 0);
+  space.deallocate(a, 0);
+  f.device.is_capturing = true;  // any call ends the program
+  CHECK_EQ(space.allocate(f.pages(3), 0), a);
+  CHECK_EQ(space.allocate(f.pages(3), 0), 0u);
+  CHECK_EQ(space.give_back(f.pages(3)), 0);
+  CHECK(space.deallocate(a, 0));
+  f.device.is_capturing = false;
+}
+
+TEST(pinned_pages_stay) {
+  PagesFixture f(4);
+  Space space(f.device, f.tuning);
+  const Address a = space.allocate(f.pages(2), 0);
+  const auto page = f.device.page_at(a);
+  CHECK(space.pin({a, f.pages(1)}));
+  CHECK(space.pin({a, f.pages(1)}));
+  CHECK(!space.pin({a + (Address{1} << 45), 1}));
+  space.deallocate(a, 0);
+  CHECK_EQ(space.allocate(f.pages(4), 1), 0u);
+  CHECK(space.allocate(f.pages(3), 1) != 0);
+  f.device.synchronize();
+  CHECK_EQ(space.give_back(f.pages(4)), 0);
+  CHECK_EQ(f.device.page_at(a), page);
+}
+
+int main(int argc, char** argv) {
+  return pgmo::test::run_all(argc, argv);
+}

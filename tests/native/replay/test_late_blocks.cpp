@@ -1,0 +1,88 @@
+// Blocks that live longer than planned keep others away from their bytes.
+
+#include <vector>
+
+#include "check.hpp"
+#include "replayer_fixture.hpp"
+#include "rows.hpp"
+
+using namespace pgmo;
+using namespace pgmo::test;
+
+TEST(a_block_that_outlives_its_plan_keeps_others_away) {
+  // Rows 0 and 1 overlap in space, one after the other in time.
+  ReplayerFixture f({slot(100, 1, 0), slot(100, 2, 50)});
+  CHECK_EQ(f.serve(100), 0);
+  CHECK_EQ(f.serve(100), kUnplanned);
+  CHECK_EQ(f.missed(Miss::kLate), 1u);
+  CHECK_EQ(f.counters.late, 1u);
+  CHECK_EQ(f.replayer.release(0), 100);
+  CHECK(f.late.empty());
+  f.replayer.end_iteration();
+  CHECK_EQ(f.serve(100), 0);
+}
+
+TEST(a_late_block_at_the_same_offset_is_told_from_the_slots_own) {
+  ReplayerFixture f({slot(100, 1, 0), slot(60, 2, 0)});
+  CHECK_EQ(f.serve(100), 0);
+  CHECK_EQ(f.serve(60), kUnplanned);
+  CHECK_EQ(f.missed(Miss::kLate), 1u);
+  f.replayer.end_iteration();
+  CHECK_EQ(f.serve(100), kUnplanned);
+  CHECK_EQ(f.missed(Miss::kOccupied), 1u);
+}
+
+TEST(a_wrapping_block_is_late_only_when_its_end_in_the_next_iteration_is_passed) {
+  // Row 1 lives [1, 3): into the next iteration, until its request 1... of a plan of 2 requests.
+  ReplayerFixture f({slot(10, 1, 0), slot(20, 3, 100)});
+  f.serve(10);
+  f.replayer.release(0);
+  CHECK_EQ(f.serve(20), 100);
+  f.replayer.end_iteration();
+  CHECK(f.late.empty());
+  CHECK_EQ(f.serve(10), 0);
+  CHECK(f.late.empty());
+  f.replayer.release(0);
+  CHECK_EQ(f.serve(20), kUnplanned);
+  CHECK_EQ(f.missed(Miss::kOccupied), 1u);
+  CHECK_EQ(f.late.size(), 1u);
+}
+
+TEST(an_iteration_cut_short_passes_the_ends_that_remain) {
+  ReplayerFixture f({slot(10, 2, 0), slot(20, 3, 100), slot(30, 3, 200)});
+  f.serve(10);
+  f.serve(20);
+  f.replayer.end_iteration();
+  CHECK_EQ(f.late.size(), 1u);  // row 0 ended at 2; row 1 at 3, which is tick 0 of the next
+  f.serve(10);
+  CHECK_EQ(f.late.size(), 2u);
+}
+
+TEST(a_block_that_outlives_its_successors_birth_has_two_slots) {
+  ReplayerFixture f({two_turns(10, 2, 0, 100)});
+  CHECK_EQ(f.serve(10), 0);
+  f.replayer.end_iteration();
+  CHECK_EQ(f.serve(10), 100);
+  f.replayer.release(0);
+  f.replayer.end_iteration();
+  CHECK_EQ(f.serve(10), 0);
+  f.replayer.end_iteration();
+  CHECK_EQ(f.serve(10), kUnplanned);
+  CHECK_EQ(f.missed(Miss::kOccupied), 1u);
+}
+
+TEST(retired_blocks_are_late_until_they_are_freed) {
+  ReplayerFixture f(disjoint({10, 20}));
+  f.serve(10);
+  f.serve(20);
+  f.replayer.retire_living();
+  CHECK_EQ(f.late.size(), 2u);
+  CHECK_EQ(f.replayer.release(0), 0);  // no longer the replayer's
+  CHECK_EQ(f.serve(10), kUnplanned);
+  CHECK_EQ(f.late.erase(0), 10);
+  CHECK_EQ(f.serve(20), kUnplanned);
+}
+
+int main(int argc, char** argv) {
+  return pgmo::test::run_all(argc, argv);
+}

@@ -1,0 +1,39 @@
+// A replayer with what it refers to, and rows that lie apart.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "engine/replay/replayer.hpp"
+#include "rows.hpp"
+
+namespace pgmo::test {
+
+struct ReplayerFixture {
+  Surroundings surroundings;
+  LateSet& late = surroundings.late;
+  Counters& counters = surroundings.counters;
+  Replayer replayer;
+
+  explicit ReplayerFixture(const std::vector<PlannedRequest>& rows)
+      : replayer(ReplayPlan(rows, 1'000'000, 1), surroundings) {}
+
+  Offset serve(Bytes bytes, std::uint32_t stream = 0) {
+    return replayer.serve(make_key(bytes, stream));
+  }
+  std::uint64_t missed(Miss reason) const { return counters.misses[static_cast<int>(reason)]; }
+};
+
+// Slots that live to the end of the plan, each at bytes of its own.
+inline std::vector<PlannedRequest> disjoint(const std::vector<Bytes>& sizes) {
+  std::vector<PlannedRequest> rows;
+  for (std::size_t row = 0; row < sizes.size(); ++row) {
+    rows.push_back(
+        slot(sizes[row], static_cast<Tick>(sizes.size()), static_cast<Offset>(1000 * row)));
+  }
+  return rows;
+}
+
+}  // namespace pgmo::test

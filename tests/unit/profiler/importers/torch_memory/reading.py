@@ -1,0 +1,70 @@
+"""Reads snapshots that were made up, and replays what was read."""
+
+import copy
+import pickle
+
+from pgmo.profiler.importers.torch_memory.snapshot import read_torch_snapshot
+from pgmo.profiler.trace import Event
+from tests.unit.profiler.importers.snapshots import (
+    MIB,
+    Device,
+    live_at_end,
+    save,
+    snapshot,
+    train,
+)
+
+PAGE = 2 * MIB
+
+
+def read_one(tmp_path, saved, **options):
+    (own,) = read_torch_snapshot(save(saved, tmp_path / "a.pickle"), **options)
+    return own
+
+
+def replayed(trace):
+    """Live blocks, segments and mapped pages after all events; fails on what cannot be."""
+    live, segments, pages = {}, {}, set()
+    rows = zip(trace.kind.tolist(), trace.address.tolist(), trace.size.tolist(), strict=True)
+    for kind, address, size in rows:
+        touched = range(address, address + size, PAGE)
+        if kind == Event.ALLOC:
+            assert address not in live
+            live[address] = size
+        elif kind == Event.FREE_COMPLETED:
+            del live[address]
+        elif kind == Event.SEGMENT_ALLOC:
+            assert address not in segments
+            segments[address] = size
+        elif kind == Event.SEGMENT_FREE:
+            assert segments.pop(address) == size
+        elif kind == Event.SEGMENT_MAP:
+            assert pages.isdisjoint(touched)
+            pages.update(touched)
+        elif kind == Event.SEGMENT_UNMAP:
+            assert pages.issuperset(touched)
+            pages.difference_update(touched)
+    return live, segments, pages
+
+
+def state_of(saved):
+    segments = {s["address"]: s["total_size"] for s in saved["segments"] if not s["is_expandable"]}
+    pages = set()
+    for own in saved["segments"]:
+        if own["is_expandable"]:
+            pages.update(range(own["address"], own["address"] + own["total_size"], PAGE))
+    return live_at_end(saved), segments, pages
+
+
+def good():
+    """A sound snapshot of one step."""
+    device = Device()
+    train(device, 1)
+    return snapshot(device)
+
+
+def changed(change):
+    """The pickle of that snapshot, once `change` has been at it."""
+    saved = copy.deepcopy(good())
+    change(saved)
+    return pickle.dumps(saved)
