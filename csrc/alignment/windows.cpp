@@ -2,8 +2,31 @@
 
 #include <algorithm>
 #include <cmath>
+#include <unordered_map>
 
 namespace pgmo::alignment {
+namespace {
+
+// The tokens of the requests, numbered in order of appearance; how many there are.
+std::size_t number_kinds(std::span<const std::int64_t> token, std::vector<std::uint32_t>& kind) {
+  std::unordered_map<std::int64_t, std::uint32_t> known;
+  kind.reserve(token.size());
+  for (const std::int64_t one : token) {
+    const auto next = static_cast<std::uint32_t>(known.size());
+    kind.push_back(known.emplace(one, next).first->second);
+  }
+  return known.size();
+}
+
+}  // namespace
+
+// An iteration has far fewer sizes than requests, so scores are kept by sizes.
+Windows::Windows(Requests a, Requests b, std::span<const double> ratios)
+    : a_(a), b_(b), ratios_(ratios) {
+  const std::size_t kinds_a = number_kinds(a.token, kind_a_);
+  kinds_b_ = number_kinds(b.token, kind_b_);
+  scores_.assign(kinds_a * kinds_b_, -1);
+}
 
 void Windows::fill(Gap gap, std::span<std::int64_t> row) {
   while (gap.low < gap.high && gap.left < gap.right) {
@@ -40,9 +63,15 @@ void Windows::score(const Gap& window) {
   for (std::size_t i = 0; i < rows; ++i) {
     const std::int32_t* above = &best_[i * (columns + 1)];
     std::int32_t* here = &best_[(i + 1) * (columns + 1)];
+    std::int32_t* scores = &scores_[kind_a_[window.low + i] * kinds_b_];
+    const std::uint32_t* kinds = &kind_b_[window.left];
+    std::int32_t before = 0;
     for (std::size_t j = 0; j < columns; ++j) {
-      const std::int32_t paired = above[j] + score_of(window.low + i, window.left + j);
-      here[j + 1] = std::max({above[j + 1], here[j], paired});
+      std::int32_t& score = scores[kinds[j]];
+      if (score < 0) [[unlikely]]
+        score = score_of(window.low + i, window.left + j);
+      before = std::max({above[j + 1], before, above[j] + score});
+      here[j + 1] = before;
     }
   }
 }

@@ -33,15 +33,15 @@ struct Gap {
 
 class Windows {
  public:
-  Windows(Requests a, Requests b, std::span<const double> ratios) : a_(a), b_(b), ratios_(ratios) {}
+  // Throws std::bad_alloc.
+  Windows(Requests a, Requests b, std::span<const double> ratios);
 
   // Writes to row[j] the request of `a` that request j of `b` is paired with, for pairs in the gap;
   // the others are left as they are. Throws std::bad_alloc.
   void fill(Gap gap, std::span<std::int64_t> row);
 
  private:
-  static constexpr std::size_t kMostCells = std::size_t{1}
-                                            << 17;  // of a gap that is done as a whole
+  static constexpr std::size_t kMostCells = 1u << 17;  // of a gap that is done as a whole
   static constexpr std::size_t kWindow = 256;
   static constexpr std::size_t kSlack = 128;
 
@@ -53,7 +53,11 @@ class Windows {
   Requests a_;
   Requests b_;
   std::span<const double> ratios_;
-  std::vector<std::int32_t> best_;  // (rows + 1, columns + 1) of the window
+  std::vector<std::uint32_t> kind_a_;  // of each request: tokens, numbered from 0
+  std::vector<std::uint32_t> kind_b_;
+  std::size_t kinds_b_ = 0;
+  std::vector<std::int32_t> scores_;  // of a kind of `a` and one of `b`; -1: not asked for yet
+  std::vector<std::int32_t> best_;    // (rows + 1, columns + 1) of the window
 };
 
 }  // namespace pgmo::alignment

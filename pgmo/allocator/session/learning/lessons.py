@@ -192,9 +192,7 @@ def learn(
     Returns:
         None when there is nothing to learn: a plan has these requests at these sizes.
     """
-    if not len(iteration) or any(
-        requests_of(planned.plan).same_requests(iteration) for planned in plans
-    ):
+    if is_known(plans, iteration):
         return None
     order = sorted(range(len(plans)), key=lambda at: at != followed)
     for number in order:
@@ -231,6 +229,13 @@ def learn(
     if not np.any(profile.turns > 0):
         return None
     return Lesson([*plans, Together(profile, None).planned(planning)], len(plans), 0.0)
+
+
+def is_known(plans: Sequence[PlannedProfile], iteration: Iteration) -> bool:
+    """Whether an iteration has nothing to teach: a plan has its requests at its sizes."""
+    return not len(iteration) or any(
+        requests_of(planned.plan).same_requests(iteration) for planned in plans
+    )
 
 
 def families_of(iterations: Sequence[Iteration], steady: Steady) -> NDArray[np.uint32]:

@@ -10,11 +10,11 @@ from pgmo.allocator.plans.installer import Installer
 from pgmo.allocator.plans.page_costs import PAGE, PageCosts
 from pgmo.allocator.plans.plan_set import PlannedProfile
 from pgmo.allocator.session.learning.credit import LessonCredit
-from pgmo.allocator.session.learning.lessons import learn
+from pgmo.allocator.session.learning.lessons import is_known, learn
 from pgmo.allocator.session.recorder import Recorder
 from pgmo.allocator.session.state import SessionState
 from pgmo.allocator.session.statistics import IterationStatistics, Phase
-from pgmo.profiler.recording import split
+from pgmo.profiler.recording import Iteration, split
 
 
 class Waiting:
@@ -95,24 +95,10 @@ class Waiting:
         Returns:
             Whether the plans pay now. Else the next iteration is watched, too.
         """
-        soon = self.costs.pays(self._plans, tuning.LEARN_BEFORE)
         self._credit.earn(good=False)
-        allowed = self._credit.allows(statistics.requests)
-        if soon and allowed and not self._engine.recording_truncated:
-            iterations = split(self._engine.events())
-            lesson = learn(
-                self._plans,
-                iterations[-1],
-                self._number,
-                planning=self._state.planning,
-                headroom=0.0,
-            )
-            if lesson is not None:
-                self._credit.spend(statistics.requests)
-                self._state.replans += 1
-                self._plans, self._number = self._installer.within_limit(
-                    lesson.plans, lesson.number
-                )
+        soon = self.costs.pays(self._plans, tuning.LEARN_BEFORE)
+        if soon and not self._engine.recording_truncated:
+            self._learn_from(split(self._engine.events())[-1])
         if self.costs.pays(self._plans):
             return True
         self._watch()
@@ -123,6 +109,20 @@ class Waiting:
         self._recorder.stop()
         plans, self._plans = self._plans, []
         return plans, self._number
+
+    def _learn_from(self, iteration: Iteration) -> None:
+        """Makes plans for one more iteration, if credit is left for the attempt.
+
+        One that teaches nothing costs as much as any other: requests are paired with those of every
+        plan. Where no iteration is like another that would go on for ever.
+        """
+        if is_known(self._plans, iteration) or not self._credit.spend(len(iteration)):
+            return
+        planning = self._state.planning
+        lesson = learn(self._plans, iteration, self._number, planning=planning, headroom=0.0)
+        if lesson is not None:
+            self._state.replans += 1
+            self._plans, self._number = self._installer.within_limit(lesson.plans, lesson.number)
 
     @property
     def _serve_at_once(self) -> bool:
