@@ -88,9 +88,12 @@ def test_a_thousand_requests_need_no_more_than_expandable_segments(tmp_path):
     assert ours["peak"] <= theirs["peak"]
 
 
-def test_requests_at_the_same_time(tmp_path):
-    found = serve(tmp_path, "wrapped", 200, 4)
-    assert 0 < found["counted"] <= 200
+def test_requests_at_the_same_time_need_no_more_either(tmp_path):
+    """Which calls overlap is chance, and so are both peaks: ours was 14 to 17 % below theirs in four runs."""
+    theirs = serve(tmp_path, "plain", 1000, 4, allocator="expandable_segments:True")
+    ours = serve(tmp_path, "wrapped", 1000, 4)
+    assert 0 < ours["counted"] <= 1000
+    assert ours["peak"] <= theirs["peak"]
 
 
 def test_a_pipeline_of_diffusers():
