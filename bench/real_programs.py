@@ -13,7 +13,9 @@ repetitions the median counts. From slots are the bytes of all iterations, of th
 recorded, too; evaluations between them are left out.
 
 With `--on-stub` they run on the stub CUDA runtime, without a GPU: on PyTorch's default allocator,
-with expandable segments, and under `pgmo run`. Compared are the peaks of the card.
+with expandable segments, and under `pgmo run`. Compared are the peaks of the card. There is no
+Triton there, whose kernels need a driver; trl's losses are operators of PyTorch then. What calls
+`generate()` is left out: no kernel runs on the stub, so it never learns that it is to stop.
 """
 
 import argparse
@@ -28,7 +30,7 @@ from typing import Any
 from _machine import add_common_options, result_path, write_result
 from programs import NAMES, PROGRAMS
 from whole_runs import cpu, table
-from whole_runs.job import CONTENDERS, WholeRun
+from whole_runs.job import CONTENDERS, ENDLESS, WholeRun
 from workloads.command import without_paths
 from workloads.launch import ROOT, Stub, WorkerError
 
@@ -73,6 +75,11 @@ def measure(name: str, steps: int, repetitions: int, *, small: bool) -> dict[str
 
 def measure_on_stub(stub: Stub, name: str, steps: int, *, small: bool) -> list[dict[str, Any]]:
     """A row for each contender; sizes in bytes."""
+    if name in ENDLESS:
+        return [
+            {"program": name, "steps": steps, "contender": one, "skipped": "generate() never ends"}
+            for one in CONTENDERS
+        ]
     rows = []
     for contender in CONTENDERS:
         job = WholeRun(name, steps, contender, small=small)

@@ -1,7 +1,6 @@
 """Sizes in binary units: printed by one formatter, parsed by one parser."""
 
 import re
-from fractions import Fraction
 
 from pgmo.errors import OptionError
 
@@ -57,4 +56,6 @@ def parse_bytes(text: str | int) -> int:
             f"cannot read {text!r} as a size; write for example '24 GiB' or '512 MiB'"
         )
     # Exact: a float would change numbers above 2**53 and overflow on absurd ones.
+    from fractions import Fraction  # takes long to import, as do decimals
+
     return int(Fraction(match[1]) * factor)

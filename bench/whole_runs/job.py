@@ -10,6 +10,9 @@ CONTENDERS = ("default", "expandable", "pgmo_run")
 
 CARD = 64 << 30
 
+ENDLESS = ("generate", "trl_grpo")
+"""Programs that call `generate()`, which asks the device when to stop: the stub never says so."""
+
 
 @dataclass(frozen=True)
 class WholeRun:

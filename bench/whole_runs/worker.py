@@ -5,6 +5,7 @@
 Programs are run as `python` would run them, or as `pgmo run` does; see `workloads/worker.py`.
 """
 
+import sys
 import time
 from importlib.util import find_spec
 from typing import Any
@@ -27,6 +28,9 @@ def run(job: WholeRun) -> dict[str, Any]:
     """
     from pgmo.rehearsal import control
 
+    # No kernel runs here, Triton's neither; without it trl takes the same losses by operators of
+    # PyTorch. With it, it would look for a driver beside the stub, and compile against that.
+    sys.modules["triton"] = None  # type: ignore[assignment]
     # The stub runtime has cuBLAS, but no cuDNN.
     torch.backends.cudnn.enabled = False
     torch.backends.cuda.enable_cudnn_sdp(False)

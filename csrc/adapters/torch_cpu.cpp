@@ -57,6 +57,12 @@ constexpr std::array<c10::DeleterFnPtr, kMostUpstreams> make_deleters(
 }
 constexpr auto kDeleters = make_deleters(std::make_integer_sequence<int, kMostUpstreams>{});
 
+// c10's own CPU allocator throws a plain error, which becomes a RuntimeError in Python.
+bool is_refusal(const c10::Error& error) {
+  return dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
+         std::strstr(error.what(), "allocate memory") != nullptr;
+}
+
 [[noreturn]] void throw_out_of_memory(size_t bytes, const char* upstream_says) {
   pgmo_engine_statistics now;
   api->statistics(engine, &now);
@@ -85,7 +91,7 @@ class TorchCpuAdapter final : public c10::Allocator {
 
   c10::DataPtr allocate(size_t bytes) override {
     if (__atomic_load_n(mode, __ATOMIC_RELAXED) == 0 || bytes == 0) {
-      return upstream_->allocate(bytes);
+      return allocate_yielding(bytes);
     }
     if (void* slot = api->allocate(engine, bytes, kStream)) {
       if (c10::memoryProfilingEnabled()) c10::profiledCPUMemoryReporter().New(slot, bytes);
@@ -110,14 +116,26 @@ class TorchCpuAdapter final : public c10::Allocator {
   }
 
  private:
-  c10::DataPtr allocate_upstream(size_t bytes) {
+  // An arena that lies idle may be what upstream lacks: an evaluation between two steps can have
+  // it.
+  c10::DataPtr allocate_yielding(size_t bytes) {
     try {
       return upstream_->allocate(bytes);
+    } catch (const c10::Error& error) {
+      if (!is_refusal(error) || api->yield_idle(engine) == 0) throw;
+    } catch (const std::bad_alloc&) {
+      if (api->yield_idle(engine) == 0) throw;
+    }
+    return upstream_->allocate(bytes);
+  }
+
+  c10::DataPtr allocate_upstream(size_t bytes) {
+    try {
+      return allocate_yielding(bytes);
     } catch (const c10::OutOfMemoryError&) {
       throw;
     } catch (const c10::Error& error) {
-      // c10's own CPU allocator throws a plain error, which becomes a RuntimeError in Python.
-      if (std::strstr(error.what(), "allocate memory") == nullptr) throw;
+      if (!is_refusal(error)) throw;
       throw_out_of_memory(bytes, error.what_without_backtrace());
     } catch (const std::bad_alloc& error) {
       throw_out_of_memory(bytes, error.what());

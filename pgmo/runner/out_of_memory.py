@@ -12,13 +12,15 @@ import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pgmo.allocator.session.session import Session
 from pgmo.errors import PgmoError
-from pgmo.profiler.profile import Profile
 from pgmo.runner.ranks import rank
 from pgmo.terminal import say
+
+if TYPE_CHECKING:
+    from pgmo.allocator.session.session import Session
+    from pgmo.profiler.profile import Profile
 
 _MESSAGES = ("out of memory", "can't allocate memory")
 """In the texts of errors that have no type of their own: of c10's CPU allocator, of cuBLAS."""
@@ -57,7 +59,7 @@ def is_out_of_memory(error: BaseException | None) -> bool:
 
 
 def save_out_of_memory(
-    error: BaseException, sessions: Iterable[Session], folder: str | os.PathLike[str] = "."
+    error: BaseException, sessions: "Iterable[Session]", folder: str | os.PathLike[str] = "."
 ) -> tuple[Path, ...]:
     """Saves what can be known; to be called while the sessions are open and the error is caught.
 
@@ -140,7 +142,7 @@ def _rank() -> int:
     return os.getpid() if own is None else own
 
 
-def _known(session: Session) -> Profile | None:
+def _known(session: "Session") -> "Profile | None":
     """What was recorded up to the failing request, or else the iteration that is replayed."""
     return session.profile if session.plan is not None else session.recording or session.profile
 
@@ -159,7 +161,7 @@ def _save_history(path: Path) -> list[Path]:
     return [path]
 
 
-def _explain(profile: Profile) -> list[str]:
+def _explain(profile: "Profile") -> list[str]:
     from pgmo.report.summary import explain
 
     what = "The iteration that repeats" if profile.circular else "Up to the failing request"

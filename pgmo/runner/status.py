@@ -18,9 +18,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pgmo.allocator.build.compile import cache_directory
-from pgmo.allocator.session.statistics import MISS_REASONS
-
 if TYPE_CHECKING:
     from pgmo.allocator.session.session import Session
     from pgmo.runner.supervision import Supervision
@@ -117,6 +114,8 @@ def began_of(pid: int) -> int:
 
 def status_folder() -> Path:
     """Where the files are, whether there are any or not."""
+    from pgmo.allocator.build.compile import cache_directory  # and what finds a compiler
+
     return cache_directory() / "running"
 
 
@@ -138,7 +137,8 @@ class StatusFile:
         self._began = began_of(self._pid)
         self._program = program
         self._started = time.time()
-        self._path: Path | None = status_folder() / f"{self._pid}.json"
+        self._path: Path | None = None  # until there is something to write
+        self._failed = False
         self._next = 0.0
 
     def __enter__(self) -> "StatusFile":
@@ -152,7 +152,7 @@ class StatusFile:
     def update(self, supervision: "Supervision") -> None:
         """Writes how things stand, unless that was done just now."""
         now = time.monotonic()
-        if self._path is None or now < self._next or os.getpid() != self._pid:
+        if self._failed or now < self._next or os.getpid() != self._pid:
             return
         self._next = now + INTERVAL
         status = RunStatus(
@@ -164,14 +164,17 @@ class StatusFile:
             written=time.time(),
             devices=tuple(map(device_status, supervision.sessions)),
         )
+        self._path = self._path or status_folder() / f"{self._pid}.json"
         try:
             _write(self._path, json.dumps({"version": _VERSION, **asdict(status)}).encode())
         except OSError:
-            self._path = None  # the disk is full, or the folder somebody else's: not again
+            self._failed = True  # the disk is full, or the folder somebody else's: not again
 
 
 def device_status(session: "Session") -> DeviceStatus:
     """How one session stands; takes some tens of microseconds."""
+    from pgmo.allocator.session.statistics import MISS_REASONS
+
     summary, history = session.counted(), session.history_end
     last = history if history is not None and history.phase == "replay" else None
     misses = sorted(summary.misses.items(), key=lambda pair: -pair[1])

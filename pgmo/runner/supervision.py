@@ -1,19 +1,24 @@
-"""Sessions around the iterations of a program that knows nothing of them."""
+"""Sessions around the iterations of a program that knows nothing of them.
+
+What sessions are made of is imported when the first one opens: many programs are short, or never
+train.
+"""
 
 import os
 import warnings
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pgmo.allocator.optimize import optimize
 from pgmo.allocator.session.boundary import exclusive
-from pgmo.allocator.session.open_sessions import any_open
-from pgmo.allocator.session.session import Session
-from pgmo.allocator.session.statistics import IterationStatistics
-from pgmo.errors import FileError, PgmoError
+from pgmo.errors import FileError, PgmoError, SessionError
+
+if TYPE_CHECKING:
+    from pgmo.allocator.session.session import Session
+    from pgmo.allocator.session.statistics import IterationStatistics
 
 _SERVED = ("cpu", "cuda")
 """Types of devices that there are adapters for."""
@@ -85,7 +90,7 @@ class Supervision:
 
     options: RunOptions
     after_iteration: Callable[["Supervision"], None] | None = None
-    sessions: list[Session] = field(default_factory=list)
+    sessions: "list[Session]" = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     saved: list[Path] = field(default_factory=list)
 
@@ -93,11 +98,13 @@ class Supervision:
         self._pauses = ExitStack()
         self._process = os.getpid()
         self._broken = False
+        self._given_way: set[Session] = set()
+        self._unneeded = False  # on some device, for the script has a session there
 
     @property
     def gave_up(self) -> bool:
-        """Whether something went wrong, so that the program ran on without pgmo."""
-        return self._broken
+        """Whether the program ran on without sessions of this, on some device at least."""
+        return self._broken or self._unneeded
 
     # --- told by the watcher --------------------------------------------------------------------
 
@@ -121,13 +128,15 @@ class Supervision:
         if os.getpid() != self._process:
             return
         with self.harmless():
-            for session in self.sessions:
+            for session in self._served():
                 session.step()
         self.tell()
 
     def tell(self) -> None:
         """An iteration has ended on each device: saves what is wanted, and tells who watches."""
         if os.getpid() != self._process or self._broken:
+            return
+        if self._unneeded and not self._served():
             return
         with self.harmless():
             if self.options.profile_only:
@@ -138,7 +147,7 @@ class Supervision:
     def pause(self) -> None:
         """An evaluation begins."""
         with self.harmless():
-            for session in self.sessions:
+            for session in self._served():
                 self._pauses.enter_context(session.pause(long=True))
 
     def resume(self) -> None:
@@ -182,9 +191,8 @@ class Supervision:
     # --- parts ----------------------------------------------------------------------------------
 
     def _open(self, device: str, *, alone: bool) -> None:
-        if any_open() and not self.sessions:
-            self._give_way()  # a callback's, say, which begins before the first forward pass
-            return
+        from pgmo.allocator.optimize import optimize
+
         options = self.options
         name = options.name if alone else f"{options.name}-{device.replace(':', '')}"
         session = optimize(
@@ -198,14 +206,30 @@ class Supervision:
             pages=options.pages,
             limit=None if device == "cpu" else options.limit,
         )
-        session.__enter__()
-        session.give_way = self._give_way
+        where = "" if alone else f" on {device}"
+        try:
+            session.__enter__()
+        except SessionError:
+            self._leave_to_script(where)  # a callback's, say, which begins with the first batch
+            return
+        session.give_way = partial(self._give_way, session, where)
         self.sessions.append(session)
 
-    def _give_way(self) -> None:
+    def _served(self) -> "list[Session]":
+        """The sessions in whose place the program has none of its own."""
+        return [one for one in self.sessions if one not in self._given_way]
+
+    def _give_way(self, session: "Session", where: str) -> None:
+        """Closes one, for the script opens one on the same device; the others go on."""
         with self.harmless(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            self._end("the script opened a session of its own, which serves it")
+            self._given_way.add(session)
+            self._leave_to_script(where)
+            session.close()
+
+    def _leave_to_script(self, where: str) -> None:
+        self._unneeded = True
+        self.notes.append(f"the script opened a session of its own{where}, which serves it")
 
     def _save_profiles(self) -> None:
         for number, session in enumerate(self.sessions):
@@ -257,7 +281,7 @@ class _Harmless:
         return True
 
 
-def _fields(iteration: IterationStatistics) -> dict[str, Any]:
+def _fields(iteration: "IterationStatistics") -> dict[str, Any]:
     return {
         "phase": str(iteration.phase),
         "requests": iteration.requests,

@@ -2,6 +2,7 @@
 
 import gc
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,11 +25,15 @@ def names() -> list[str]:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NO_COLOR", "1")
     gc.collect()  # what pages before this one left in slots would count
-    return tmp_path
+    import torch
+
+    threads = torch.get_num_threads()
+    yield tmp_path
+    torch.set_num_threads(threads)
 
 
 @pytest.mark.parametrize("name", names())

@@ -4,12 +4,16 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pgmo.errors import OptionError
-from pgmo.packing.plan import Plan
-from pgmo.packing.planning_options import PlanningOptions
-from pgmo.profiler.profile import Profile
-from pgmo.units import parse_bytes
+
+# What is only needed for options that are given is imported then: `pgmo run` checks its own before
+# it runs a script.
+if TYPE_CHECKING:
+    from pgmo.packing.plan import Plan
+    from pgmo.packing.planning_options import PlanningOptions
+    from pgmo.profiler.profile import Profile
 
 FRAMEWORKS = ("torch", "cupy")
 MEMORIES = ("device", "managed")
@@ -46,9 +50,9 @@ class Options:
         0.5
     """
 
-    plan: Plan | str | os.PathLike[str] | None = None
-    profile: Profile | str | os.PathLike[str] | None = None
-    opening: Profile | str | os.PathLike[str] | None = None
+    plan: "Plan | str | os.PathLike[str] | None" = None
+    profile: "Profile | str | os.PathLike[str] | None" = None
+    opening: "Profile | str | os.PathLike[str] | None" = None
     save: str | os.PathLike[str] | None = None
     framework: str = "torch"
     device: object = None
@@ -68,21 +72,33 @@ class Options:
 
     def __post_init__(self) -> None:
         check_framework(self.framework, self.device)
-        if self.plan is not None and not isinstance(self.plan, Plan | str | os.PathLike):
-            raise OptionError(f"plan={self.plan!r} is neither a Plan nor the path of one")
+        self._check_plan()
         self._check_profiles()
         self._check_memory()
-        self.planning(None)
+        if (self.solver, self.effort, self.budget) != ("auto", "fast", None):
+            self.planning(None)
         if Path(self.model_name).name != self.model_name:
             raise OptionError(
                 f"model_name={self.model_name!r} cannot be part of a file's name; use letters"
             )
         self._check_numbers()
 
+    def _check_plan(self) -> None:
+        if self.plan is None or isinstance(self.plan, str | os.PathLike):
+            return
+        from pgmo.packing.plan import Plan
+
+        if not isinstance(self.plan, Plan):
+            raise OptionError(f"plan={self.plan!r} is neither a Plan nor the path of one")
+
     def _check_profiles(self) -> None:
         for name in ("profile", "opening"):
             given = getattr(self, name)
-            if given is not None and not isinstance(given, Profile | str | os.PathLike):
+            if given is None or isinstance(given, str | os.PathLike):
+                continue
+            from pgmo.profiler.profile import Profile
+
+            if not isinstance(given, Profile):
                 raise OptionError(f"{name}={given!r} is neither a Profile nor the path of one")
         if self.plan is not None and self.profile is not None:
             raise OptionError("plan= and profile= both say what to begin with; give one of them")
@@ -112,10 +128,16 @@ class Options:
         """Bytes of pages at most; 0 for as many as the card has."""
         if self.limit is None:
             return 0
-        return self.limit if isinstance(self.limit, int) else parse_bytes(self.limit)
+        if isinstance(self.limit, int):
+            return self.limit
+        from pgmo.units import parse_bytes
 
-    def planning(self, alignment: int | None) -> PlanningOptions:
+        return parse_bytes(self.limit)
+
+    def planning(self, alignment: int | None) -> "PlanningOptions":
         """How to plan for an allocator with this alignment, in bytes."""
+        from pgmo.packing.planning_options import PlanningOptions
+
         return PlanningOptions(
             solver=self.solver, effort=self.effort, alignment=alignment, budget=self.budget
         )

@@ -84,20 +84,16 @@ def run(arguments: argparse.Namespace) -> int:
     """Runs `pgmo run`."""
     from pathlib import Path
 
-    from pgmo.allocator.plans.store import prepare_directory
     from pgmo.cli.targets import check_targets, refuse_our_suffix
     from pgmo.cli.terminal.run_line import RunLine
     from pgmo.cli.terminal.run_report import finish
     from pgmo.imports import after_import
-    from pgmo.runner.called import Called
     from pgmo.runner.early_pages import serve_from_the_start
     from pgmo.runner.program import Program
     from pgmo.runner.ranks import of_rank, rank
     from pgmo.runner.status import StatusFile
-    from pgmo.runner.step_on import StepOn
     from pgmo.runner.supervision import RunOptions, Supervision
     from pgmo.runner.watcher import Watcher
-    from pgmo.units import parse_bytes
 
     program = Program(arguments.script, arguments.is_module, tuple(arguments.arguments))
     options = RunOptions(
@@ -108,9 +104,9 @@ def run(arguments: argparse.Namespace) -> int:
         profile_only=arguments.profile_only,
         start=Path.cwd(),
         memory=arguments.memory,
-        budget=None if arguments.budget is None else parse_bytes(arguments.budget),
+        budget=_bytes(arguments.budget),
         pages=False if arguments.no_pages else None,
-        limit=None if arguments.limit is None else parse_bytes(arguments.limit),
+        limit=_bytes(arguments.limit),
         step_on=arguments.step_on,
     )
     _check(options)
@@ -124,6 +120,8 @@ def run(arguments: argparse.Namespace) -> int:
         read = [*script, *([options.plan] if options.plan else [])]
         check_targets([json_path], force=arguments.force, sources=read)
     if folder is not None:
+        from pgmo.allocator.plans.store import prepare_directory
+
         prepare_directory(Path(folder))
         suffixes = (".pgmoprof",) if options.profile_only else (".pgmoprof", ".pgmoplan")
         outputs = [f"{folder}/{options.name}{suffix}" for suffix in suffixes]
@@ -140,6 +138,9 @@ def run(arguments: argparse.Namespace) -> int:
         own = program.target if program.is_module else program.name
         step_on = None
         if options.step_on is not None:
+            from pgmo.runner.called import Called
+            from pgmo.runner.step_on import StepOn
+
             step_on = StepOn(options.step_on, own, Called(supervision))
         if options.pages is not False and options.memory == "device":
             serve_from_the_start(supervision.notes.append)
@@ -152,6 +153,14 @@ def run(arguments: argparse.Namespace) -> int:
     return finish(program, ending, supervision, json_path=json_path, quiet=quiet)
 
 
+def _bytes(text: str | None) -> int | None:
+    if text is None:
+        return None
+    from pgmo.units import parse_bytes
+
+    return parse_bytes(text)
+
+
 def _check(options: "RunOptions") -> None:
     """Finds out before training what cannot work.
 
@@ -159,7 +168,6 @@ def _check(options: "RunOptions") -> None:
         OptionError, FileError: when an option cannot be used, or the plan not be read.
     """
     from pgmo.allocator.session.options import Options
-    from pgmo.packing.plan import Plan
 
     Options(
         device=options.device,
@@ -172,4 +180,6 @@ def _check(options: "RunOptions") -> None:
     if options.plan is not None:
         if options.profile_only:
             raise OptionError("--profile-only replays nothing, so it cannot be used with --plan")
+        from pgmo.packing.plan import Plan
+
         Plan.load(options.plan)

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from pgmo.cli.terminal.output import print_json, print_note, print_wrote
 from pgmo.cli.terminal.streams import checked_stdout
-from pgmo.replacement import replace_file
 from pgmo.runner.early_pages import peak_of_pages
 from pgmo.runner.out_of_memory import is_out_of_memory, save_out_of_memory, tell
 from pgmo.runner.program import Ending, Program
@@ -162,4 +161,6 @@ def _write_json(
             print_json(fields)
         return
     text = json.dumps(fields, indent=2, allow_nan=False) + "\n"
+    from pgmo.replacement import replace_file
+
     replace_file(supervision.options.start / path, text.encode())

@@ -30,8 +30,36 @@ for step in range(14):
 """
 
 
-def run(folder, *arguments):
-    (folder / "train.py").write_text(SCRIPT)
+TWO_DEVICES = """
+import sys, pgmo, torch
+from torch import nn
+
+def make(device):
+    model = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 64)).to(device)
+    return model, torch.optim.AdamW(model.parameters())
+
+def train(model, optimizer):
+    optimizer.zero_grad()
+    device = next(model.parameters()).device
+    model(torch.randn(64, 64, device=device)).square().mean().backward()
+    optimizer.step()
+
+own, other = sys.argv[1:]
+trained = make(other)
+with pgmo.optimize(device=own) as session:
+    with torch.no_grad():
+        helper = nn.Linear(64, 64).to(own)
+    for _ in range(14):
+        train(*trained)
+        with torch.no_grad():
+            helper(torch.randn(64, 64, device=own)).relu().sum()
+        session.step()
+print(session.device, session.history[-1].phase)
+"""
+
+
+def run(folder, *arguments, script=SCRIPT):
+    (folder / "train.py").write_text(script)
     root = str(Path(pgmo.__file__).parents[1])
     done = subprocess.run(
         [sys.executable, "-m", "pgmo", "run", "--json", "run.json", "train.py", *arguments],
@@ -72,3 +100,14 @@ def test_out_of_memory_saves_pytorchs_history_where_there_is_one(tmp_path):
     assert done.returncode == 1
     assert [Path(one).suffix for one in fields["out_of_memory"]] == [".pickle", ".pgmoprof", ".txt"]
     assert (tmp_path / fields["out_of_memory"][0]).stat().st_size > 0
+
+
+@pytest.mark.parametrize(("own", "other"), [("cpu", "cuda:0"), ("cuda:0", "cpu")])
+def test_a_session_of_the_scripts_leaves_the_other_device_served(tmp_path, own, other):
+    done, fields = run(tmp_path, own, other, script=TWO_DEVICES)
+    assert done.returncode == 0
+    assert done.stdout == f"{own} replay\n"
+    assert fields["notes"] == []
+    (session,) = fields["sessions"]
+    assert session["device"] == other
+    assert [one["phase"] for one in session["iterations"][-3:]] == ["replay"] * 3

@@ -88,9 +88,17 @@ def test_a_thousand_requests_need_no_more_than_expandable_segments(tmp_path):
     assert ours["peak"] <= theirs["peak"]
 
 
-def test_requests_at_the_same_time(tmp_path):
-    found = serve(tmp_path, "wrapped", 200, 4)
-    assert 0 < found["counted"] <= 200
+def test_requests_at_the_same_time_need_no_more_either(tmp_path):
+    """Which calls overlap is chance, and so are both peaks: up to three runs of each are added."""
+    theirs = ours = 0
+    for _ in range(3):
+        theirs += serve(tmp_path, "plain", 1000, 4, allocator="expandable_segments:True")["peak"]
+        found = serve(tmp_path, "wrapped", 1000, 4)
+        ours += found["peak"]
+        assert 0 < found["counted"] <= 1000
+        if ours <= theirs:
+            return
+    raise AssertionError(f"{ours >> 20} MiB in three runs, without pgmo {theirs >> 20} MiB")
 
 
 def test_a_pipeline_of_diffusers():

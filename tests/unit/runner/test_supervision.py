@@ -2,10 +2,10 @@ import warnings
 
 import pytest
 
+from pgmo.allocator import optimize as module
 from pgmo.allocator.session.options import Options
 from pgmo.allocator.session.session import Session, open_sessions
 from pgmo.errors import AdapterError, SessionError
-from pgmo.runner import supervision as module
 from pgmo.runner.supervision import RunOptions, Supervision
 from tests.unit.allocator.simulated import LAYERS, Loop, SimulatedAdapter
 
@@ -122,3 +122,81 @@ def test_a_pause_ends_at_the_end(frameworks):
         warnings.simplefilter("error")
         supervision.close()
     assert supervision.sessions[0].phase == "closed"
+
+
+def own_session(frameworks, device):
+    """A session as the program itself opens it."""
+    framework = frameworks.get(device)
+    if framework is None:
+        framework = frameworks[device] = SimulatedAdapter()
+        framework.device = device
+    return Session(Options(), lambda: framework)
+
+
+@pytest.fixture
+def same_frameworks(monkeypatch):
+    """As `frameworks`, but each device has one, whoever asks."""
+    made = {}
+    monkeypatch.setattr(module, "optimize", lambda device, **_: own_session(made, device))
+    yield made
+    for opened in list(open_sessions._open.values()):
+        opened.session().close()
+
+
+@pytest.mark.parametrize(("own", "other"), [("cpu", "cuda:0"), ("cuda:0", "cpu")])
+def test_a_session_of_the_programs_leaves_other_devices_served(same_frameworks, own, other):
+    with own_session(same_frameworks, own):
+        supervision = Supervision(RunOptions("train"))
+        supervision.begin([other])
+        iterate(supervision, same_frameworks[other], 8)
+        assert supervision.sessions[0].history[-1].phase == "replay"
+    assert supervision.notes == []
+    assert not supervision.gave_up
+
+
+@pytest.mark.parametrize("own", ["cpu", "cuda:0"])
+def test_a_session_that_was_there_before_keeps_its_device_alone(same_frameworks, own):
+    with own_session(same_frameworks, own) as session:
+        supervision = Supervision(RunOptions("train"))
+        supervision.begin(["cpu", "cuda:0"])
+        assert session.phase == "record"
+        (other,) = supervision.sessions
+        assert {own, other.device} == {"cpu", "cuda:0"}
+        iterate(supervision, same_frameworks[other.device], 8)
+        assert other.history[-1].phase == "replay"
+    note = f"the script opened a session of its own on {own}, which serves it"
+    assert supervision.notes == [note]
+    assert supervision.gave_up
+
+
+@pytest.mark.parametrize("paused", [False, True])
+def test_a_session_that_comes_later_takes_its_device_alone(same_frameworks, paused):
+    supervision = Supervision(RunOptions("train"))
+    supervision.begin(["cpu", "cuda:0"])
+    if paused:
+        supervision.pause()
+    with own_session(same_frameworks, "cpu") as session:
+        assert session.phase == "record"
+        if paused:
+            supervision.resume()
+        iterate(supervision, same_frameworks["cuda:0"], 8)
+    given_way, other = supervision.sessions
+    assert (given_way.phase, other.phase) == ("closed", "replay")
+    assert supervision.notes == [
+        "the script opened a session of its own on cpu, which serves it",
+    ]
+    supervision.close()
+
+
+def test_nobody_is_told_of_iterations_where_none_is_served(same_frameworks):
+    told = []
+    supervision = Supervision(RunOptions("train"), told.append)
+    supervision.begin(["cpu"])
+    supervision.end_iteration()
+    assert told == [supervision]
+    with own_session(same_frameworks, "cpu"):
+        supervision.end_iteration()
+        supervision.pause()
+        supervision.resume()
+    assert told == [supervision]
+    assert supervision.notes == ["the script opened a session of its own, which serves it"]
