@@ -12,6 +12,9 @@ EARLY_SHARE = 0.95
 EARLY_ITERATIONS = 2
 """The first ones, each of which may be planned for the next while recording goes on."""
 
+EARLY_ITERATIONS_LAZY = 8
+"""The same where an arena is one block whose memory comes when it is touched."""
+
 FOLLOWERS = 2
 """Complete iterations after the reference before it is planned: they show what is freed later."""
 

@@ -23,7 +23,7 @@ from pgmo.allocator.session import advice
 from pgmo.allocator.session.boundary import uninterrupted
 from pgmo.allocator.session.first_iteration import FirstIteration
 from pgmo.allocator.session.learning.credit import LessonCredit
-from pgmo.allocator.session.learning.early_plan import from_single
+from pgmo.allocator.session.learning.early_plan import from_both, from_single
 from pgmo.allocator.session.learning.lessons import (
     families_of,
     is_planned,
@@ -237,10 +237,11 @@ class Lifecycle:
         recorded_only = options.record_only or options.save_directory is not None
         if recorded_only or options.budget is not None:
             return
-        if not self._adapter.pages or self._recorded_plans:
+        if not (self._adapter.pages or self._adapter.lazy) or self._recorded_plans:
             return
         rate = statistics.hit_bytes_rate
-        if self._recorder.iterations > tuning.EARLY_ITERATIONS:
+        most = tuning.EARLY_ITERATIONS if self._adapter.pages else tuning.EARLY_ITERATIONS_LAZY
+        if self._recorder.iterations > most:
             if self._early and rate < tuning.WORTHWHILE_SHARE:
                 self._plans.clear()
                 self._early = None
@@ -253,7 +254,11 @@ class Lifecycle:
             return
         meta = self._meta({"found": "a single iteration"})
         tags = self._recorder.tags if self._recorder.iterations == 1 else None
-        early = from_single(latest, tags, meta, self.state.planning)
+        early = None
+        if self._early and not self._adapter.pages:
+            early = from_both(self._early, latest, self.state.planning)
+        if early is None:
+            early = from_single(latest, tags, meta, self.state.planning)
         if early is None:
             return
         with uninterrupted():  # else a plan would be there that counts as one of a recording
