@@ -10,6 +10,13 @@ namespace pgmo {
 
 using Guard = std::lock_guard<Spinlock>;
 
+namespace {
+
+// Blocks of so many bytes are worth a look at how much of them was touched.
+constexpr Bytes kLooked = Bytes{1} << 20;
+
+}  // namespace
+
 Engine::Engine() {
   register_engine(this);
 }
@@ -100,13 +107,18 @@ bool Engine::release(void* pointer) noexcept {
   const std::uintptr_t address = address_of(pointer);
   Vacated vacated;
   bool ours = false;
+  Bytes untold = 0;  // of a block of which nobody knows yet how much was touched
   {
     const Guard guard(lock_);
     blocks_.freeing(address);
+    if (lending_.on() && mode_.load(std::memory_order_relaxed) == PGMO_RECORDING) [[unlikely]]
+      untold = blocks_.foreign_at(address);
     ours = release_slot(address, vacated);
     blocks_.freed(address, ours);
   }
   vacate(address, vacated);
+  if (untold >= kLooked) [[unlikely]]
+    look_at(address, untold);
   return ours;
 }
 

@@ -83,6 +83,33 @@ void Engine::lend() noexcept {
   }
 }
 
+// The block is freed, but its memory is not yet.
+void Engine::look_at(std::uintptr_t address, Bytes bytes) noexcept {
+  const std::uintptr_t page = page_bytes();
+  const std::uintptr_t begin = address / page * page;
+  const std::size_t pages = (address + static_cast<std::uintptr_t>(bytes) - begin + page - 1) / page;
+  std::size_t touched = 0;
+  try {
+    std::vector<unsigned char> resident(pages);
+    if (::mincore(reinterpret_cast<void*>(begin), pages * page, resident.data()) != 0) return;
+    touched = static_cast<std::size_t>(
+        std::ranges::count_if(resident, [](unsigned char one) { return (one & 1) != 0; }));
+  } catch (const std::bad_alloc&) {
+    return;
+  }
+  const std::lock_guard<Spinlock> guard(lock_);
+  if (2 * touched >= pages) {
+    most_dense_ = std::max(most_dense_, bytes);
+  } else if (least_sparse_ == 0 || bytes < least_sparse_) {
+    least_sparse_ = bytes;
+  }
+}
+
+Bytes Engine::sparse_from() noexcept {
+  const std::lock_guard<Spinlock> guard(lock_);
+  return least_sparse_ > most_dense_ ? least_sparse_ : 0;
+}
+
 // A slot is one of those that live before anybody is told of it, so that of the current arenas
 // pages may go back while they serve, too.
 Bytes Engine::return_pages(bool serving) {

@@ -24,6 +24,7 @@ from pgmo.allocator.session.boundary import uninterrupted
 from pgmo.allocator.session.first_iteration import FirstIteration
 from pgmo.allocator.session.learning.credit import LessonCredit
 from pgmo.allocator.session.learning.early_plan import from_both, from_single
+from pgmo.allocator.session.learning.held_slots import HeldSlots
 from pgmo.allocator.session.learning.lessons import (
     families_of,
     is_planned,
@@ -74,6 +75,7 @@ class Lifecycle:
         self._early: PlannedProfile | None = None  # from the first iteration, while recording
         self._early_credit = LessonCredit()
         self._poor = 0  # grows with replayed iterations that do not follow their plan
+        self._held = HeldSlots()
         self._patience = options.patience
         self._beginning: Beginning | None = None
         self._began_recording = False
@@ -313,6 +315,9 @@ class Lifecycle:
         if self._waiting.gives_way(statistics):
             return
         good = monitor.judge(statistics, bool(grown))
+        if self._adapter.lazy and self._held.need_another_arena(statistics):
+            self._plans.leave_arena()
+            return
         if statistics.hit_bytes_rate < tuning.TRIMMED_SHARE and self._adapter.lazy:
             self._adapter.empty_cache()  # it would lie beside the arena from now on
         if monitor.objection:
