@@ -87,7 +87,8 @@ void Engine::lend() noexcept {
 void Engine::look_at(std::uintptr_t address, Bytes bytes) noexcept {
   const std::uintptr_t page = page_bytes();
   const std::uintptr_t begin = address / page * page;
-  const std::size_t pages = (address + static_cast<std::uintptr_t>(bytes) - begin + page - 1) / page;
+  const std::size_t pages =
+      (address + static_cast<std::uintptr_t>(bytes) - begin + page - 1) / page;
   std::size_t touched = 0;
   try {
     std::vector<unsigned char> resident(pages);

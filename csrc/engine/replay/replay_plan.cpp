@@ -138,7 +138,7 @@ void ReplayPlan::count_landmarks() {
          (small += static_cast<double>(sizes[first])) <= tuning::kSmallChange * sum) {
     ++first;
   }
-  least_landmark_ = sizes[first];
+  if (first < sizes.size()) least_landmark_ = sizes[first];
   landmarks_before_.reserve(slots_.size() + 1);
   landmarks_before_.push_back(0);
   for (const Slot& slot : slots_) {
