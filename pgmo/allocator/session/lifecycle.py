@@ -231,9 +231,10 @@ class Lifecycle:
         """Serves the next iteration from a plan of the first two, while they are recorded.
 
         The first is like none that follows, and none need be like the second: the plan that is made
-        of either need not be right. Only where there are pages: an arena in one block would come on
-        top of what the framework's cache holds from that iteration. Not within a budget: what is to
-        be spilled is known when the whole lives of all blocks are.
+        of either need not be right. Only where there are pages, or where memory comes when it is
+        touched: another arena would come on top of what the framework's cache holds from that
+        iteration. Not within a budget: what is to be spilled is known when the whole lives of all
+        blocks are.
         """
         options = self._options
         recorded_only = options.record_only or options.save_directory is not None
