@@ -272,6 +272,12 @@ void bind_engine(py::module_& module) {
           "Has the system take back the pages of arenas in which nothing lives, of current ones "
           "only\nwhile nobody is served; returns their bytes. For arenas in this process's private "
           "memory.")
+      .def("lend_idle", &Engine::lend_idle, py::arg("on"),
+           "Whether pages of arenas in which nothing lives go back amid an iteration that departs "
+           "from\nits plan. For arenas in this process's private memory.")
+      .def_property_readonly("sparse_from", &Engine::sparse_from,
+                             "Bytes of the smallest block of which less than half was touched, if "
+                             "all that were\nas large were like that; else 0.")
       .def(
           "owns",
           [](Engine& engine, std::uintptr_t pointer) {

@@ -242,6 +242,7 @@ bool Engine::is_idle() noexcept {
 
 // Those to give back at once, because they are empty.
 std::vector<pgmo_arena> Engine::retire_arenas() {
+  lending_.exchanged();
   if (replayer_ != nullptr) replayer_->make_living_late();
   std::vector<pgmo_arena> empty = arenas_.retire(here_.late);
   if (replayer_ != nullptr) replayer_->forget_living();
@@ -303,6 +304,7 @@ void Engine::end_iteration() {
 // The lock is held.
 void Engine::close_iteration() {
   threads_.end_iteration();
+  lending_.end_iteration();
   requests_so_far_ = 0;
   stretches_left_ = tuning::kMostStretches;
   if (replayer_ == nullptr) return;

@@ -10,6 +10,13 @@ namespace pgmo {
 
 using Guard = std::lock_guard<Spinlock>;
 
+namespace {
+
+// Blocks of so many bytes are worth a look at how much of them was touched.
+constexpr Bytes kLooked = Bytes{1} << 20;
+
+}  // namespace
+
 Engine::Engine() {
   register_engine(this);
 }
@@ -79,26 +86,39 @@ void* Engine::allocate(std::size_t bytes, std::uint64_t stream) noexcept {
 
 bool Engine::adopt(void* pointer, std::size_t bytes, std::uint64_t stream, bool in_gap) noexcept {
   if (pointer == nullptr || bytes == 0) return false;
-  const Guard guard(lock_);
-  if (!has(PGMO_RECORDING | PGMO_SERVING)) return false;
-  const ThreadId thread = Threads::own();
-  if (threads_.is_delegated(thread)) [[unlikely]]
-    return false;
-  if (!has(PGMO_SERVING)) threads_.note(thread);  // else `allocate` has
-  return blocks_.adopt(address_of(pointer), static_cast<Bytes>(bytes), stream, in_gap);
+  {
+    const Guard guard(lock_);
+    if (!has(PGMO_RECORDING | PGMO_SERVING)) return false;
+    const ThreadId thread = Threads::own();
+    if (threads_.is_delegated(thread)) [[unlikely]]
+      return false;
+    if (!has(PGMO_SERVING)) threads_.note(thread);  // else `allocate` has
+    if (!blocks_.adopt(address_of(pointer), static_cast<Bytes>(bytes), stream, in_gap)) {
+      return false;
+    }
+    if (!lending_.due(slots_.live, blocks_.foreign.live) || !has(PGMO_SERVING)) [[likely]]
+      return true;
+  }
+  lend();
+  return true;
 }
 
 bool Engine::release(void* pointer) noexcept {
   const std::uintptr_t address = address_of(pointer);
   Vacated vacated;
   bool ours = false;
+  Bytes untold = 0;  // of a block of which nobody knows yet how much was touched
   {
     const Guard guard(lock_);
     blocks_.freeing(address);
+    if (lending_.on() && mode_.load(std::memory_order_relaxed) == PGMO_RECORDING) [[unlikely]]
+      untold = blocks_.foreign_at(address);
     ours = release_slot(address, vacated);
     blocks_.freed(address, ours);
   }
   vacate(address, vacated);
+  if (untold >= kLooked) [[unlikely]]
+    look_at(address, untold);
   return ours;
 }
 
@@ -176,6 +196,7 @@ Engine::Placed Engine::place(RequestKey key, Offset offset) {
   const Bytes size = key_bytes(key);
   Placed placed{.address = arenas_.address(key_stream(key), offset)};
   slots_.add(size);
+  lending_.served(offset + size, size, slots_.live, blocks_.foreign.live);
   if (space_.load(std::memory_order_relaxed) != nullptr) {
     const Arenas::Segment* const segment = arenas_.at(placed.address);
     if (segment->range != nullptr) {

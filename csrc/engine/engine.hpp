@@ -28,6 +28,7 @@
 #include <vector>
 
 #include "engine/memory/arenas.hpp"
+#include "engine/memory/lending.hpp"
 #include "engine/passing.hpp"
 #include "engine/pgmo_engine.h"
 #include "engine/recording/block_table.hpp"
@@ -138,6 +139,14 @@ class Engine final : private pages::RangeOwner {
   // std::bad_alloc.
   Bytes return_idle();
 
+  // Bytes from which on all blocks were hardly touched, as far as was seen; 0: there are none. Only
+  // what the system maps when it is touched tells, so it has to be known to: see `lend_idle`.
+  Bytes sparse_from() noexcept;
+
+  // Whether pages of the arenas are returned amid an iteration that departs from its plan: see
+  // lending.hpp. Only for arenas in the process's own private memory.
+  void lend_idle(bool on);
+
   // The plans are for what the last iterations were: they are followed at once, whatever was
   // departed from.
   void trust_plans();
@@ -235,6 +244,9 @@ class Engine final : private pages::RangeOwner {
   void settle_ranges() noexcept;
   void unsettle_ranges();
   std::vector<pages::Extent> covered_in(const Arenas::Segment& segment) const;
+  Bytes return_pages(bool serving);
+  void lend() noexcept;
+  void look_at(std::uintptr_t address, Bytes bytes) noexcept;
   void count_slots() noexcept {
     if (pages::Space* const space = space_.load(std::memory_order_relaxed)) [[unlikely]]
       space->meter().slots_have(slots_.live);
@@ -277,6 +289,9 @@ class Engine final : private pages::RangeOwner {
   ThreadId passing_thread_ = 0;
 
   Level slots_;
+  Lending lending_;
+  Bytes least_sparse_ = 0;  // of blocks of which less than half was touched; 0: none yet
+  Bytes most_dense_ = 0;    // of those of which more was
 };
 
 // The lock is held.

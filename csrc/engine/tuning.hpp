@@ -44,6 +44,15 @@ constexpr std::uint32_t kLeftOut = 1;
 constexpr Bytes kNumber = 16;
 constexpr Bytes kTensor = 4096;
 
+// Small change in a row, in which a tensor tells that it is over: collating a batch makes some of
+// each sample.
+constexpr std::uint32_t kSmallWindow = 256;
+
+// By which a request may be larger, or smaller, than it was planned, while nothing is known of
+// today's lengths.
+constexpr Bytes kGrows = 4;
+constexpr Bytes kShrinks = 16;
+
 // Requests of this size in a whole plan, up to which one of them proves where the program is.
 constexpr std::uint32_t kRare = 2;
 

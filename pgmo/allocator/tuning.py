@@ -12,6 +12,9 @@ EARLY_SHARE = 0.95
 EARLY_ITERATIONS = 2
 """The first ones, each of which may be planned for the next while recording goes on."""
 
+EARLY_ITERATIONS_LAZY = 8
+"""The same where an arena is one block whose memory comes when it is touched."""
+
 FOLLOWERS = 2
 """Complete iterations after the reference before it is planned: they show what is freed later."""
 
@@ -112,6 +115,13 @@ which may take as long as an iteration or two."""
 TRIMMED_SHARE = 0.9
 """Of an iteration's bytes, from slots: below it malloc has served so much on the CPU that what it
 keeps of that goes back to the system."""
+
+HELD_SHARE = 0.97
+"""Of an iteration's bytes, from slots: below it, where slots were taken, there may be a block in
+one that does not die any more."""
+
+HELD_ITERATIONS = 2
+"""Such iterations in a row after which plans go to another arena, the first time."""
 
 SHRINK_SHARE = 0.9
 """Of an arena: one is exchanged for a smaller one only if that needs less."""

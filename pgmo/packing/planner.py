@@ -161,7 +161,8 @@ def plan_profile(
     begin = time.perf_counter()
     portfolio = Portfolio(options)
     alignment = profile.alignment if options.alignment is None else options.alignment
-    whole = _plan_profile(profile, alignment, portfolio, begin, observer)
+    large = options.apart_from
+    whole = _plan_profile(profile, alignment, portfolio, begin, observer, large=large)
     if options.budget_bytes is None:
         return whole
     room = room_for_slots(profile, options.budget_bytes, alignment)
@@ -190,12 +191,17 @@ def _plan_profile(
     begin: float,
     observer: Observer | None,
     spilled: NDArray[np.bool_] | None = None,
+    large: int = 0,
 ) -> Plan:
-    """Plans each stream apart; what is spilled, of the problem's entries, apart from the rest."""
+    """Plans each stream apart; what is spilled, of the problem's entries, apart from the rest.
+
+    So are blocks of at least `large` bytes, above the others of their stream; 0: none.
+    """
     problem, rows = Problem.from_profile(profile, alignment)
     if spilled is None:
         spilled = np.zeros(len(problem), bool)
-    parts = _parts(profile.stream[rows], spilled)
+    above = profile.size[rows] >= (large or np.inf)
+    parts = _parts(profile.stream[rows], spilled, above)
     bests, trace, interrupted = portfolio.solve([problem.part(p) for p in parts], begin, observer)
     place = np.zeros(len(problem), np.int64)
     arena = resident = 0
@@ -232,11 +238,14 @@ def _plan_profile(
     )
 
 
-def _parts(stream: NDArray[np.uint64], spilled: NDArray[np.bool_]) -> list[NDArray[np.intp]]:
+def _parts(
+    stream: NDArray[np.uint64], spilled: NDArray[np.bool_], above: NDArray[np.bool_]
+) -> list[NDArray[np.intp]]:
     """Entries that are packed together, in the order of their ranges of the arena."""
     parts = [
-        np.flatnonzero((stream == key) & (spilled == where))
+        np.flatnonzero((stream == key) & (spilled == where) & (above == high))
         for where in (False, True)
         for key in np.unique(stream)
+        for high in (False, True)
     ]
     return [part for part in parts if len(part)] or [np.arange(0)]

@@ -50,6 +50,10 @@ class PlanningOptions:
     seed: int = 0
     alignment: int | None = None
     budget: str | int | None = None
+    apart_from: int = 0
+    """Bytes; blocks of at least that size are packed by themselves, above all others. For those of
+    which programs touch but a part: the rest of their pages is never had, unless others lie there.
+    0: none."""
 
     def __post_init__(self) -> None:
         if self.solver not in SOLVERS:

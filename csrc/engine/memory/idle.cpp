@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <new>
 #include <vector>
 
 #include "engine/engine.hpp"
@@ -65,6 +66,54 @@ class Sweep {
 // on whatever thread, and its addresses may be somebody else's then. So it is given up in between,
 // and what lives is looked up anew.
 Bytes Engine::return_idle() {
+  return return_pages(false);
+}
+
+void Engine::lend_idle(bool on) {
+  const std::lock_guard<Spinlock> guard(lock_);
+  lending_.set(on);
+}
+
+// What the framework has just served is not touched yet.
+void Engine::lend() noexcept {
+  try {
+    return_pages(true);
+  } catch (const std::bad_alloc&) {
+    // They stay as they are.
+  }
+}
+
+// The block is freed, but its memory is not yet.
+void Engine::look_at(std::uintptr_t address, Bytes bytes) noexcept {
+  const std::uintptr_t page = page_bytes();
+  const std::uintptr_t begin = address / page * page;
+  const std::size_t pages =
+      (address + static_cast<std::uintptr_t>(bytes) - begin + page - 1) / page;
+  std::size_t touched = 0;
+  try {
+    std::vector<unsigned char> resident(pages);
+    if (::mincore(reinterpret_cast<void*>(begin), pages * page, resident.data()) != 0) return;
+    touched = static_cast<std::size_t>(
+        std::ranges::count_if(resident, [](unsigned char one) { return (one & 1) != 0; }));
+  } catch (const std::bad_alloc&) {
+    return;
+  }
+  const std::lock_guard<Spinlock> guard(lock_);
+  if (2 * touched >= pages) {
+    most_dense_ = std::max(most_dense_, bytes);
+  } else if (least_sparse_ == 0 || bytes < least_sparse_) {
+    least_sparse_ = bytes;
+  }
+}
+
+Bytes Engine::sparse_from() noexcept {
+  const std::lock_guard<Spinlock> guard(lock_);
+  return least_sparse_ > most_dense_ ? least_sparse_ : 0;
+}
+
+// A slot is one of those that live before anybody is told of it, so that of the current arenas
+// pages may go back while they serve, too.
+Bytes Engine::return_pages(bool serving) {
   Bytes returned = 0;
   std::uintptr_t from = 0;
   for (bool more = true; more;) {
@@ -73,7 +122,7 @@ Bytes Engine::return_idle() {
     visit_slots([&](std::uintptr_t address, Bytes bytes) { living.push_back({address, bytes}); });
     std::vector<pgmo_arena> idle;
     arenas_.for_each_retired([&](const pgmo_arena& arena) { idle.push_back(arena); });
-    if (!has(PGMO_SERVING)) {
+    if (serving || !has(PGMO_SERVING)) {
       arenas_.for_each([&](const Arenas::Segment& segment) { idle.push_back(segment.arena); });
     }
     std::ranges::sort(living, {}, &pages::Extent::address);
@@ -91,6 +140,9 @@ Bytes Engine::return_idle() {
     returned += sweep.returned();
     from = sweep.from();
     more = sweep.stopped();
+    if (!more && (serving || !has(PGMO_SERVING))) {
+      lending_.returned(slots_.live, blocks_.foreign.live);
+    }
   }
   return returned;
 }

@@ -61,6 +61,12 @@ class BlockTable {
   // address before it became the engine's says nothing about a slot (`ours`) there.
   bool is_of_other_stream(std::uintptr_t address, std::uint64_t stream, bool ours) noexcept;
 
+  // Bytes of the framework's block there, or 0.
+  Bytes foreign_at(std::uintptr_t address) noexcept {
+    const Block* const block = find(address, false);
+    return block == nullptr ? 0 : block->bytes;
+  }
+
   // The block is used on another stream, too.
   void shared(std::uintptr_t address, bool ours) noexcept;
 

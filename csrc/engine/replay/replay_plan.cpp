@@ -138,10 +138,11 @@ void ReplayPlan::count_landmarks() {
          (small += static_cast<double>(sizes[first])) <= tuning::kSmallChange * sum) {
     ++first;
   }
+  if (first < sizes.size()) least_landmark_ = sizes[first];
   landmarks_before_.reserve(slots_.size() + 1);
   landmarks_before_.push_back(0);
   for (const Slot& slot : slots_) {
-    landmarks_before_.push_back(landmarks_before_.back() + (key_bytes(slot.key) >= sizes[first]));
+    landmarks_before_.push_back(landmarks_before_.back() + is_large(key_bytes(slot.key)));
   }
 }
 

@@ -145,6 +145,8 @@ class ReplayPlan {
   bool landmark(SlotIndex request) const noexcept {
     return landmarks_before_[request + 1] != landmarks_before_[request];
   }
+  // Whether so many bytes are.
+  bool is_large(Bytes bytes) const noexcept { return bytes >= least_landmark_; }
   // How many such there are from `from` on, before `until`.
   std::uint32_t landmarks_within(SlotIndex from, SlotIndex until) const noexcept {
     return landmarks_before_[until] - landmarks_before_[from];
@@ -191,6 +193,7 @@ class ReplayPlan {
   std::uint32_t place_mask_;
   std::vector<Occurrence> fixed_;  // sorted
   std::vector<std::uint32_t> landmarks_before_;
+  Bytes least_landmark_ = 0;
   std::vector<Range> covered_;
 };
 

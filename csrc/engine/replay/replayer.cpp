@@ -100,6 +100,7 @@ bool Replayer::fits(SlotIndex request, RequestKey key) const noexcept {
 }
 
 Replayer::Match Replayer::resynchronise(RequestKey key) {
+  leave_small_change(key);
   const bool varies = varies_for(cursor_, key);
   if (varies && (is_known(cursor_, key) || (is_open(cursor_) && alike(cursor_, key)))) {
     return take(cursor_, key);
@@ -127,9 +128,40 @@ Replayer::Match Replayer::resynchronise(RequestKey key) {
     const SlotIndex request = find_open(key);
     return request == kNoSlot ? Match{kNoSlot, Miss::kUnknown} : take(request, key);
   }
+  // By its place alone: sizes of small change depend on samples, not on the length of all.
+  if (!plan_.landmark(cursor_)) return take(cursor_, key);
+  if (!plausible(cursor_, key)) return {kNoSlot, Miss::kUnknown};
   if (++contradictions_ < tuning::kContradictions) return {kNoSlot, Miss::kUnknown};
   forget_sizes();  // a micro-batch of another length has begun
-  return take(cursor_, key);
+  return take(behind_missed(key), key);
+}
+
+// A tensor that comes amid small change tells that this is over: there may be more of it in one
+// iteration than in another, as where each sample of a batch is a tensor first.
+void Replayer::leave_small_change(RequestKey key) {
+  if (!plan_.is_large(key_bytes(key)) || cursor_ >= plan_.requests()) return;
+  const SlotIndex until = std::min(plan_.requests(), cursor_ + tuning::kSmallWindow);
+  SlotIndex next = cursor_;
+  while (next < until && !plan_.landmark(next)) ++next;
+  if (next == cursor_ || next == until || may_have_grown(cursor_, key)) return;
+  if (plan_.slot(next).key != key && !(varies_for(next, key) && plausible(next, key))) return;
+  advance_to(next);
+  cursor_ = next;
+}
+
+// Whether small change is some times as much today, as all that grows with the length.
+bool Replayer::may_have_grown(SlotIndex request, RequestKey key) const noexcept {
+  return varies_for(request, key) &&
+         key_bytes(key) <= tuning::kGrows * key_bytes(plan_.slot(request).key);
+}
+
+// The request that contradicted first has had no slot, but it was the one under the cursor.
+SlotIndex Replayer::behind_missed(RequestKey key) noexcept {
+  const SlotIndex next = cursor_ + 1;
+  if (missed_ == kNoKey || next >= plan_.requests() || !fits(cursor_, missed_)) return cursor_;
+  if (!fits(next, key) || !plausible(cursor_, missed_) || !plausible(next, key)) return cursor_;
+  note_size(cursor_, missed_);
+  return next;
 }
 
 void Replayer::forget_sizes() noexcept {
@@ -168,6 +200,7 @@ void Replayer::note_size(SlotIndex request, RequestKey key) noexcept {
     return;
   }
   today = key_bytes(key);
+  if (!plan_.landmark(request)) return;  // it may be one sample's, and not the length of all
   if (ratio_count_ < ratios_.size() && !alike(request, key)) {
     ratios_[ratio_count_++] = ratio(request, key);
   }
@@ -189,8 +222,10 @@ Replayer::Match Replayer::take(SlotIndex request, RequestKey key) {
 Replayer::Match Replayer::too_large(SlotIndex request, RequestKey key) {
   if (grown_.size() < tuning::kMostGrown) grown_.push_back({request, key_bytes(key)});
   advance_to(request);
-  outgrown_ = true;
-  too_large_ = request;
+  if (plan_.landmark(request)) {  // small change says nothing of the others
+    outgrown_ = true;
+    too_large_ = request;
+  }
   return {kNoSlot, Miss::kTooLarge};
 }
 
@@ -209,6 +244,8 @@ SlotIndex Replayer::find_skipped(RequestKey key) {
 SlotIndex Replayer::find_known(RequestKey key, SlotIndex window) const noexcept {
   const SlotIndex until = std::min(plan_.requests(), cursor_ + window);
   for (SlotIndex request = cursor_; request < until; ++request) {
+    const bool by_chance = plan_.varying(request) && !plan_.landmark(request);
+    if (by_chance && request != cursor_) continue;
     if (is_known(request, key) && tells(request, tuning::kLeftOut)) return request;
   }
   return kNoSlot;
@@ -218,12 +255,17 @@ SlotIndex Replayer::find_known(RequestKey key, SlotIndex window) const noexcept 
 // is copied for a log does not, though the plan has such a one among its tensors; but one of these
 // may be a workspace that is not always needed.
 bool Replayer::tells(SlotIndex request, std::uint32_t left_out) const noexcept {
-  return plan_.landmark(request) || plan_.landmarks_within(cursor_, request) <= left_out;
+  if (plan_.landmark(request)) return true;
+  const std::uint32_t passed = plan_.landmarks_within(cursor_, request);
+  return passed == 0 || (passed <= left_out && request == cursor_ + passed);
 }
 
 // Whether a request may be this one at a size that is not known yet.
 bool Replayer::plausible(SlotIndex request, RequestKey key) const noexcept {
-  return key_bytes(key) > tuning::kNumber || key_bytes(plan_.slot(request).key) < tuning::kTensor;
+  const Bytes planned = key_bytes(plan_.slot(request).key);
+  if (key_bytes(key) <= tuning::kNumber && planned >= tuning::kTensor) return false;
+  return !plan_.landmark(request) || plan_.is_large(key_bytes(key)) ||
+         key_bytes(key) >= planned / tuning::kShrinks;
 }
 
 SlotIndex Replayer::find_alike(RequestKey key, SlotIndex window) const noexcept {

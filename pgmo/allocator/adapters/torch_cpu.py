@@ -44,6 +44,7 @@ class TorchCpu:
         # Tensors may outlive every Python object here, and their blocks are the engine's.
         self.engine = _core.Engine()
         self.engine.keep_forever()
+        self.engine.lend_idle(True)
 
     @property
     def lazy(self) -> bool:

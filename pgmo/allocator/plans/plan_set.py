@@ -131,8 +131,9 @@ class PlanSet:
             self._engine.detach_arena()
             self._adapter.empty_cache()
             self._attach([planned.plan for planned in plans])
-        elif self._adapter.lazy and Layout([one.plan for one in plans]).size < self._arena:
-            self._adapter.empty_cache()  # nothing is served: what lies beyond goes back
+        elif self._adapter.lazy:
+            # Nothing is served: what only the old plans have touched goes back.
+            self._adapter.empty_cache()
         for planned in plans:
             self._add(planned)
         self.all = plans
@@ -177,6 +178,11 @@ class PlanSet:
             if memory is not None:
                 self._engine.add_arena(stream, begin, memory.base, memory.bytes, *memory.owner)
                 del self._missing[stream]
+
+    def leave_arena(self) -> None:
+        """Keeps all plans, but serves nothing until they are installed again, in another arena."""
+        self._engine.remove_plans()
+        self._engine.detach_arena()
 
     def set_aside(self) -> None:
         """Forgets all plans, but keeps arenas in which blocks live: they could not go back."""

@@ -23,7 +23,8 @@ from pgmo.allocator.session import advice
 from pgmo.allocator.session.boundary import uninterrupted
 from pgmo.allocator.session.first_iteration import FirstIteration
 from pgmo.allocator.session.learning.credit import LessonCredit
-from pgmo.allocator.session.learning.early_plan import from_single
+from pgmo.allocator.session.learning.early_plan import from_both, from_single
+from pgmo.allocator.session.learning.held_slots import HeldSlots
 from pgmo.allocator.session.learning.lessons import (
     families_of,
     is_planned,
@@ -74,6 +75,7 @@ class Lifecycle:
         self._early: PlannedProfile | None = None  # from the first iteration, while recording
         self._early_credit = LessonCredit()
         self._poor = 0  # grows with replayed iterations that do not follow their plan
+        self._held = HeldSlots()
         self._patience = options.patience
         self._beginning: Beginning | None = None
         self._began_recording = False
@@ -229,18 +231,20 @@ class Lifecycle:
         """Serves the next iteration from a plan of the first two, while they are recorded.
 
         The first is like none that follows, and none need be like the second: the plan that is made
-        of either need not be right. Only where there are pages: an arena in one block would come on
-        top of what the framework's cache holds from that iteration. Not within a budget: what is to
-        be spilled is known when the whole lives of all blocks are.
+        of either need not be right. Only where there are pages, or where memory comes when it is
+        touched: another arena would come on top of what the framework's cache holds from that
+        iteration. Not within a budget: what is to be spilled is known when the whole lives of all
+        blocks are.
         """
         options = self._options
         recorded_only = options.record_only or options.save_directory is not None
         if recorded_only or options.budget is not None:
             return
-        if not self._adapter.pages or self._recorded_plans:
+        if not (self._adapter.pages or self._adapter.lazy) or self._recorded_plans:
             return
         rate = statistics.hit_bytes_rate
-        if self._recorder.iterations > tuning.EARLY_ITERATIONS:
+        most = tuning.EARLY_ITERATIONS if self._adapter.pages else tuning.EARLY_ITERATIONS_LAZY
+        if self._recorder.iterations > most:
             if self._early and rate < tuning.WORTHWHILE_SHARE:
                 self._plans.clear()
                 self._early = None
@@ -253,7 +257,11 @@ class Lifecycle:
             return
         meta = self._meta({"found": "a single iteration"})
         tags = self._recorder.tags if self._recorder.iterations == 1 else None
-        early = from_single(latest, tags, meta, self.state.planning)
+        early = None
+        if self._early and not self._adapter.pages:
+            early = from_both(self._early, latest, self.state.planning)
+        if early is None:
+            early = from_single(latest, tags, meta, self.state.planning)
         if early is None:
             return
         with uninterrupted():  # else a plan would be there that counts as one of a recording
@@ -308,6 +316,9 @@ class Lifecycle:
         if self._waiting.gives_way(statistics):
             return
         good = monitor.judge(statistics, bool(grown))
+        if self._adapter.lazy and self._held.need_another_arena(statistics):
+            self._plans.leave_arena()
+            return
         if statistics.hit_bytes_rate < tuning.TRIMMED_SHARE and self._adapter.lazy:
             self._adapter.empty_cache()  # it would lie beside the arena from now on
         if monitor.objection:

@@ -1,6 +1,6 @@
 """What the parts of a session's life share: where it stands, and what it has to tell."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pgmo.allocator.adapters.adapter import Adapter
@@ -55,7 +55,8 @@ class SessionState:
     @property
     def planning(self) -> PlanningOptions:
         """How to plan for this allocator."""
-        return self.options.planning(self.adapter.alignment)
+        planning = self.options.planning(self.adapter.alignment)
+        return replace(planning, apart_from=self.adapter.engine.sparse_from)
 
     def warn(self, note: str) -> None:
         """Warns, and keeps the note for the summary."""

@@ -111,3 +111,84 @@ TEST(more_than_is_returned_at_once_goes_as_well) {
 int main(int argc, char** argv) {
   return pgmo::test::run_all(argc, argv);
 }
+
+namespace {
+
+constexpr std::size_t kLarge = std::size_t{16} << 20;
+
+// An arena of a large slot and a small one, all of which was touched.
+struct Touched : Fixture {
+  std::uint8_t* memory = static_cast<std::uint8_t*>(
+      ::mmap(nullptr, 2 * kLarge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+
+  Touched() {
+    CHECK(memory != MAP_FAILED);
+    engine.attach_arena({memory, 2 * kLarge, [](void*) {}, nullptr});
+    add({slot(static_cast<Bytes>(kLarge), 2, 0),
+         slot(static_cast<Bytes>(kPage), 2, static_cast<Offset>(kLarge))},
+        2 * kLarge);
+    engine.start_serving();
+  }
+  ~Touched() { ::munmap(memory, 2 * kLarge); }
+
+  // One iteration as planned; then one that begins otherwise, with so much of the framework's.
+  void depart_with(std::size_t bytes) {
+    const std::uintptr_t large = allocate(kLarge);
+    const std::uintptr_t small = allocate(kPage);
+    std::memset(memory, 0x5a, kLarge + kPage);
+    release(large);
+    release(small);
+    engine.end_iteration();
+    CHECK_EQ(allocate(kLarge + 1), 0u);
+    CHECK_EQ(allocate(kPage), base_of_small());
+    CHECK(adopt(0x10000000u, bytes));
+  }
+  std::uintptr_t base_of_small() const { return reinterpret_cast<std::uintptr_t>(memory) + kLarge; }
+};
+
+}  // namespace
+
+TEST(pages_are_lent_to_what_has_no_slot) {
+  Touched f;
+  f.engine.lend_idle(true);
+  f.depart_with(kLarge);
+  CHECK_EQ(f.memory[0], 0);
+  CHECK_EQ(f.memory[kLarge - 1], 0);
+  CHECK_EQ(f.memory[kLarge], 0x5a);  // it lives
+}
+
+TEST(no_pages_are_lent_where_nobody_has_said_that_they_may) {
+  Touched f;
+  f.depart_with(kLarge);
+  CHECK_EQ(f.memory[0], 0x5a);
+}
+
+TEST(a_little_beside_the_arena_lends_nothing) {
+  Touched f;
+  f.engine.lend_idle(true);
+  f.depart_with(std::size_t{1} << 20);
+  CHECK_EQ(f.memory[0], 0x5a);
+}
+
+TEST(blocks_that_are_hardly_touched_are_told_by_their_size) {
+  Fixture f;
+  f.engine.lend_idle(true);
+  f.engine.start_recording();
+  const auto free_one = [&](std::size_t bytes, std::size_t touched) {
+    auto* const block = static_cast<std::uint8_t*>(
+        ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    CHECK(block != MAP_FAILED);
+    ::madvise(block, bytes, MADV_NOHUGEPAGE);
+    std::memset(block, 1, touched);
+    const auto address = reinterpret_cast<std::uintptr_t>(block);
+    CHECK(f.adopt(address, bytes));
+    f.release(address);
+    ::munmap(block, bytes);
+  };
+  free_one(kLarge, kLarge / 8);
+  CHECK_EQ(f.engine.sparse_from(), static_cast<Bytes>(kLarge));
+  free_one(kLarge / 2, kLarge / 2);
+  CHECK_EQ(f.engine.sparse_from(), static_cast<Bytes>(kLarge));
+  free_one(2 * kLarge, 2 * kLarge);  // others are as large, and all of them is used
+  CHECK_EQ(f.engine.sparse_from(), 0);
+}

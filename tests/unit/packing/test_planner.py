@@ -11,7 +11,7 @@ from bench._traces import FAMILIES
 from pgmo.errors import OptionError, PgmoError, ProblemError
 from pgmo.packing.lower_bound import max_load
 from pgmo.packing.plan import UNPLANNED
-from pgmo.packing.planner import SOLVERS, plan
+from pgmo.packing.planner import SOLVERS, plan, plan_profile
 from pgmo.packing.planning_options import PlanningOptions
 from pgmo.packing.problem import Problem
 from pgmo.packing.solving import cp_sat, portfolio
@@ -372,3 +372,16 @@ def test_numbers_of_numpy_are_numbers():
         Problem([8], [0], [1], True)
     with pytest.raises(OptionError, match="neither a Profile nor a Problem"):
         plan("resnet.pgmoprof")
+
+
+def test_blocks_of_some_size_are_packed_by_themselves_above_all_others():
+    profile = Profile.from_columns(
+        size=[64, 6400, 64, 6400, 128], start=[0, 1, 2, 3, 4], end=[2, 2, 4, 4, 5], ticks=5
+    )
+    made = plan_profile(profile, PlanningOptions(alignment=64, apart_from=6000))
+    large = made.size >= 6000
+    assert made.offset[large].tolist() == [128, 128]  # one after the other in the same pages
+    assert (made.offset + made.size)[~large].max() <= 128
+    assert made.arena == 128 + 6400
+    validate(made)
+    assert plan_profile(profile, PlanningOptions(alignment=64)).arena == 6400 + 64

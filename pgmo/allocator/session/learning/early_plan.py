@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pgmo.allocator.plans.plan_set import PlannedProfile
-from pgmo.allocator.session.learning.lessons import Together
+from pgmo.allocator.session.learning.lessons import Together, learn
 from pgmo.packing.planning_options import PlanningOptions
 from pgmo.profiler.iterations.lifetimes import build_profile, only
 from pgmo.profiler.iterations.step_finder import best_effort
@@ -61,6 +61,23 @@ def from_single(
     if not np.any(profile.turns > 0):
         return None
     return Together(profile, None).planned(planning)
+
+
+def from_both(
+    early: PlannedProfile, iteration: Iteration, planning: PlanningOptions
+) -> PlannedProfile | None:
+    """A plan for what an early plan was made from, and for another iteration, at another length.
+
+    Args:
+        early: the plan so far.
+        iteration: what it did not serve.
+        planning: how to plan.
+
+    Returns:
+        None where they are different programs.
+    """
+    lesson = learn([early], iteration, 0, headroom=0.0, planning=planning)
+    return lesson.plans[0] if lesson is not None and lesson.number == 0 else None
 
 
 def _summed_in_place(

@@ -1,8 +1,12 @@
 """Arenas that have room to grow in, where memory comes when it is touched; and little growth."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from pgmo.allocator.adapters import torch_cpu
+from pgmo.allocator.session.options import Options
+from pgmo.allocator.session.state import SessionState
 from pgmo.errors import AdapterError
 from tests.unit.allocator.simulated import LAYERS, Loop, open_session, run
 
@@ -43,7 +47,7 @@ def test_where_addresses_are_few_an_arena_is_no_larger_than_its_plan(lazy, monke
     take, refused = lazy.take_arena, []
 
     def take_little(size, stream):
-        if not refused:
+        if not size & (size - 1):  # with room it is a power of two
             refused.append(size)
             raise AdapterError("too few addresses")
         return take(size, stream)
@@ -53,8 +57,8 @@ def test_where_addresses_are_few_an_arena_is_no_larger_than_its_plan(lazy, monke
     with open_session(lazy) as session:
         run(loop, session, 6)
         assert session.history[-1].hit_rate == 1
-        ((_, size),) = lazy.arenas[0]
-        assert session.plan.arena <= size < refused[0]
+        *_, (_, size) = lazy.arenas[0]
+        assert session.plan.arena <= size < refused[-1]
         loop.finish()
 
 
@@ -100,3 +104,9 @@ def test_one_small_request_that_grows_is_no_other_program(adapter):
         assert [one.phase.value for one in session.history].count("record") < 8
         assert session.history[-1].hit_bytes_rate > 0.999
         loop.finish()
+
+
+def test_blocks_that_are_hardly_touched_are_planned_apart():
+    adapter = SimpleNamespace(alignment=64, engine=SimpleNamespace(sparse_from=1 << 20))
+    adapter.engine.delegate_thread = lambda *_: None
+    assert SessionState(adapter, Options()).planning.apart_from == 1 << 20

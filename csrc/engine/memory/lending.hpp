@@ -1,0 +1,66 @@
+// When pages of an arena in which nothing lives go back to the system amid an iteration.
+//
+//     slots      ▓▓▓▓▓▓▓▓▓▓           the arena stays resident once it was touched
+//     missed               ▒▒▒▒▒▒     and what has no slot comes on top of it
+//                ────────────|────    needed: what was ever alive at once, slots and others
+//
+// An iteration that departs from its plan would have both. So pages are lent as soon as both are
+// more than the program ever had alive, for that much it would have without an arena, too. What is
+// resident is not asked of the system: it is at most what was served since pages were last
+// returned, and at most what lies below the highest slot.
+
+#pragma once
+
+#include <algorithm>
+
+#include "types.hpp"
+
+namespace pgmo {
+
+class Lending {
+ public:
+  // Off where memory is none of the process's own private memory.
+  void set(bool on) noexcept { on_ = on; }
+  bool on() const noexcept { return on_; }
+
+  // A slot is served that ends at this offset; what lives then, slots and the framework's.
+  void served(Offset end, Bytes bytes, Bytes slots, Bytes foreign) noexcept {
+    if (!on_) [[likely]]
+      return;
+    highest_ = std::max(highest_, end);
+    touched_ += bytes;
+    needed_ = std::max(needed_, slots + foreign);
+  }
+
+  // The framework has served a request; whether pages are to be lent for it.
+  bool due(Bytes slots, Bytes foreign) noexcept {
+    if (!on_) [[likely]]
+      return false;
+    needed_ = std::max(needed_, slots + foreign);
+    return foreign >= again_at_ && std::min(highest_, touched_) + foreign > needed_ + kSlack;
+  }
+
+  // All pages in which nothing lives have gone back. It costs something each time, so the next time
+  // in this iteration is when there is some more of the framework's.
+  void returned(Bytes slots, Bytes foreign) noexcept {
+    touched_ = slots;
+    again_at_ = foreign + std::max(kSlack, needed_ / kTimes);
+  }
+
+  void end_iteration() noexcept { again_at_ = 0; }
+
+  // Other arenas, none of which is resident.
+  void exchanged() noexcept { highest_ = touched_ = 0; }
+
+ private:
+  static constexpr Bytes kSlack = Bytes{2} << 20;
+  static constexpr Bytes kTimes = 16;
+
+  bool on_ = false;
+  Offset highest_ = 0;
+  Bytes touched_ = 0;  // at most
+  Bytes needed_ = 0;
+  Bytes again_at_ = 0;
+};
+
+}  // namespace pgmo
