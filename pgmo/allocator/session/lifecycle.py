@@ -8,7 +8,6 @@ Kept apart from `session.py`, which is about how a program uses it, and from the
 """
 
 import os
-from datetime import UTC, datetime
 
 import numpy as np
 
@@ -20,10 +19,8 @@ from pgmo.allocator.plans.installer import Installer
 from pgmo.allocator.plans.plan_set import PlannedProfile
 from pgmo.allocator.plans.store import prepare_directory
 from pgmo.allocator.session import advice
-from pgmo.allocator.session.boundary import uninterrupted
 from pgmo.allocator.session.first_iteration import FirstIteration
-from pgmo.allocator.session.learning.credit import LessonCredit
-from pgmo.allocator.session.learning.early_plan import from_both, from_single
+from pgmo.allocator.session.learning.early_service import EarlyService
 from pgmo.allocator.session.learning.held_slots import HeldSlots
 from pgmo.allocator.session.learning.lessons import (
     families_of,
@@ -42,13 +39,12 @@ from pgmo.allocator.session.state import SessionState
 from pgmo.allocator.session.statistics import IterationStatistics, Phase, Summary
 from pgmo.allocator.session.statistics_collector import StatisticsCollector
 from pgmo.allocator.session.verdict.evidence import Beginning, Evidence
-from pgmo.errors import AdapterError, PgmoError
+from pgmo.errors import PgmoError
 from pgmo.profiler.iterations.lifetimes import build_profile
 from pgmo.profiler.iterations.linear_profile import linear_profile
 from pgmo.profiler.iterations.step_finder import Steady, best_effort, compare, find_all
 from pgmo.profiler.profile import Profile, ProfileMeta
 from pgmo.profiler.recording import Iteration, split
-from pgmo.version import __version__
 
 
 class Lifecycle:
@@ -72,8 +68,7 @@ class Lifecycle:
         self._first = FirstIteration(self.state, self._installer)
         self._waiting = Waiting(self.state, self._installer, self._recorder)
         self._plans = self._installer.plans
-        self._early: PlannedProfile | None = None  # from the first iteration, while recording
-        self._early_credit = LessonCredit()
+        self._early = EarlyService(self.state, self._plans, self._recorder)
         self._poor = 0  # grows with replayed iterations that do not follow their plan
         self._held = HeldSlots()
         self._patience = options.patience
@@ -209,7 +204,7 @@ class Lifecycle:
         iterations = split(self._engine.events())
         last = self._recorder.iterations >= self._options.max_record_iterations
         steady = [one for one in find_all(iterations) if last or one.followers >= tuning.FOLLOWERS]
-        plans = self._recorded_plans
+        plans = self._early.others
         new = [one for one in steady if not is_planned(plans, iterations[one.reference])]
         completing = self._monitor.completing
         if new:
@@ -225,64 +220,12 @@ class Lifecycle:
         elif last:
             self._learn_anyway(iterations)
         else:
-            self._plan_early(iterations[-1], statistics)
-
-    def _plan_early(self, latest: Iteration, statistics: IterationStatistics) -> None:
-        """Serves the next iteration from a plan of the first two, while they are recorded.
-
-        The first is like none that follows, and none need be like the second: the plan that is made
-        of either need not be right. Only where there are pages, or where memory comes when it is
-        touched: another arena would come on top of what the framework's cache holds from that
-        iteration. Not within a budget: what is to be spilled is known when the whole lives of all
-        blocks are.
-        """
-        options = self._options
-        recorded_only = options.record_only or options.save_directory is not None
-        if recorded_only or options.budget is not None:
-            return
-        if not (self._adapter.pages or self._adapter.lazy) or self._recorded_plans:
-            return
-        rate = statistics.hit_bytes_rate
-        most = tuning.EARLY_ITERATIONS if self._adapter.pages else tuning.EARLY_ITERATIONS_LAZY
-        if self._recorder.iterations > most:
-            if self._early and rate < tuning.WORTHWHILE_SHARE:
-                self._plans.clear()
-                self._early = None
-            return
-        if self._early and rate >= tuning.EARLY_SHARE:
-            return
-        # Bounded, also where iterations are cut short again and again, and never for one so long
-        # that other threads would fill the next one while it is planned.
-        if not self._early_credit.spend(len(latest)):
-            return
-        meta = self._meta({"found": "a single iteration"})
-        tags = self._recorder.tags if self._recorder.iterations == 1 else None
-        early = None
-        if self._early and not self._adapter.pages:
-            early = from_both(self._early, latest, self.state.planning)
-        if early is None:
-            early = from_single(latest, tags, meta, self.state.planning)
-        if early is None:
-            return
-        with uninterrupted():  # else a plan would be there that counts as one of a recording
-            try:
-                self._plans.install([early])
-            except AdapterError:
-                self._plans.clear()
-                self._early = None
-                return
-            self._early = early
-        self._engine.select_plan(0)
-        self._engine.trust_plans()
+            self._early.serve(iterations[-1], statistics)
 
     @property
     def _keeps_gaps(self) -> bool:
         """Whether plans leave out what the framework has idle memory for, in this process alone."""
         return self._options.save_directory is None and self._options.budget is None
-
-    @property
-    def _recorded_plans(self) -> list[PlannedProfile]:
-        return [one for one in self._plans.all if one is not self._early]
 
     def _after_verify(self, statistics: IterationStatistics) -> None:
         """Serves from the plan given as soon as an iteration has followed it.
@@ -408,11 +351,11 @@ class Lifecycle:
             )
             return
         same = _repeats(useful[-1][1], len(iterations))
-        if same and not self._recorded_plans:
+        if same and not self._early.others:
             useful = useful[-1:]  # what came before was the beginning, which does not come again
         # What single iterations have taught of these structures is known better now.
         references = [iterations[steady.reference] for _, steady in useful]
-        kept = without_provisional(self._recorded_plans, references)
+        kept = without_provisional(self._early.others, references)
         plans, shown = [one for one in kept if one is not self._monitor.completing], 0
         for profile, steady in useful:
             own = (profile, iterations[steady.reference])
@@ -423,7 +366,8 @@ class Lifecycle:
                 planning = self.state.planning
                 plans, shown = merge(plans, one, reference, planning, family, in_gap, shorter)
         plans, shown = self._installer.within_limit(plans, shown)
-        again, self._early = bool(self._recorded_plans), None
+        again = bool(self._early.others)
+        self._early.end()
         if not same and not again and self._waiting.begins(plans, shown):
             return
         if self._install(plans, shown):
@@ -434,7 +378,7 @@ class Lifecycle:
 
         One copy, once, while the loop waits for the plan anyway.
         """
-        if self._began_recording and self._beginning is None and not self._recorded_plans:
+        if self._began_recording and self._beginning is None and not self._early.others:
             self._began_recording = False
             if self._adapter.device.startswith("cuda") and self._adapter.name == "torch":
                 self._beginning = self.collector.beginning(self._recorder.iterations)
@@ -489,7 +433,7 @@ class Lifecycle:
 
     def recording(self) -> Profile | None:
         """What has been recorded since recording began, up to this moment, as a line."""
-        meta = self._meta({"found": "everything up to one moment"})
+        meta = self.state.meta({"found": "everything up to one moment"})
         return linear_profile(self._engine.events(), self._recorder.tags, meta)
 
     @property
@@ -507,18 +451,7 @@ class Lifecycle:
         ]
 
     def _meta_of(self, steady: Steady) -> ProfileMeta:
-        return self._meta({"steady": steady.kind, "found": steady.explanation})
-
-    def _meta(self, notes: dict[str, str]) -> ProfileMeta:
-        return ProfileMeta(
-            framework=self._adapter.name,
-            framework_version=self._adapter.version,
-            pgmo_version=__version__,
-            device=self._adapter.device,
-            model=self._options.model_name,
-            date=datetime.now(UTC).isoformat(timespec="seconds"),
-            notes=notes,
-        )
+        return self.state.meta({"steady": steady.kind, "found": steady.explanation})
 
 
 def _repeats(newest: Steady, recorded: int) -> bool:

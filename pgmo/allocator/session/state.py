@@ -1,6 +1,7 @@
 """What the parts of a session's life share: where it stands, and what it has to tell."""
 
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from pgmo.allocator.adapters.adapter import Adapter
@@ -9,8 +10,9 @@ from pgmo.allocator.session.statistics import Phase
 from pgmo.allocator.session.turns import Turns
 from pgmo.packing.plan import Plan
 from pgmo.packing.planning_options import PlanningOptions
-from pgmo.profiler.profile import Profile
+from pgmo.profiler.profile import Profile, ProfileMeta
 from pgmo.user_warnings import warn_user
+from pgmo.version import __version__
 
 _MOST_NOTES = 20
 """Notes that a summary keeps."""
@@ -57,6 +59,18 @@ class SessionState:
         """How to plan for this allocator."""
         planning = self.options.planning(self.adapter.alignment)
         return replace(planning, apart_from=self.adapter.engine.sparse_from)
+
+    def meta(self, notes: dict[str, str]) -> ProfileMeta:
+        """What a profile that is recorded now says of its origin; `notes`: how it was found."""
+        return ProfileMeta(
+            framework=self.adapter.name,
+            framework_version=self.adapter.version,
+            pgmo_version=__version__,
+            device=self.adapter.device,
+            model=self.options.model_name,
+            date=datetime.now(UTC).isoformat(timespec="seconds"),
+            notes=notes,
+        )
 
     def warn(self, note: str) -> None:
         """Warns, and keeps the note for the summary."""

@@ -133,12 +133,12 @@ def test_iterations_that_are_cut_short_for_ever_do_not_plan_for_ever():
     code = """
 import json, pgmo, torch
 from pgmo.allocator import tuning
-from pgmo.allocator.session import lifecycle
-made, own = [], lifecycle.from_single
+from pgmo.allocator.session.learning import early_service
+made, own = [], early_service.from_single
 def counted(*arguments):
     made.append(None)
     return own(*arguments)
-lifecycle.from_single = counted
+early_service.from_single = counted
 with pgmo.optimize(device="cuda") as session:
     for at in range(3 * tuning.MOST_LESSONS):
         try:

@@ -1,0 +1,99 @@
+"""Serves a program's iterations while they are recorded."""
+
+from pgmo.allocator import tuning
+from pgmo.allocator.plans.plan_set import PlannedProfile, PlanSet
+from pgmo.allocator.session.boundary import uninterrupted
+from pgmo.allocator.session.learning.credit import LessonCredit
+from pgmo.allocator.session.learning.early_plan import from_both, from_single
+from pgmo.allocator.session.recorder import Recorder
+from pgmo.allocator.session.state import SessionState
+from pgmo.allocator.session.statistics import IterationStatistics
+from pgmo.errors import AdapterError
+from pgmo.profiler.recording import Iteration
+
+
+class EarlyService:
+    """The plan of a program's first iterations, which serves until a recorded one takes over.
+
+    Args:
+        state: where the session stands.
+        plans: those that serve.
+        recorder: goes on recording.
+    """
+
+    def __init__(self, state: SessionState, plans: PlanSet, recorder: Recorder) -> None:
+        self._state = state
+        self._plans = plans
+        self._recorder = recorder
+        self._credit = LessonCredit()
+        self._plan: PlannedProfile | None = None
+
+    @property
+    def others(self) -> list[PlannedProfile]:
+        """The plans that serve, without this one: those of recordings."""
+        return [one for one in self._plans.all if one is not self._plan]
+
+    def end(self) -> None:
+        """A recorded plan takes over."""
+        self._plan = None
+
+    def serve(self, latest: Iteration, statistics: IterationStatistics) -> None:
+        """Serves the next iteration from a plan of the first ones.
+
+        The first is like none that follows, and none need be like the second: the plan that is made
+        of either need not be right. Only where there are pages, or where memory comes when it is
+        touched: another arena would come on top of what the framework's cache holds from that
+        iteration. Not within a budget: what is to be spilled is known when the whole lives of all
+        blocks are.
+
+        Args:
+            latest: the iteration that has just ended.
+            statistics: of it.
+        """
+        options, adapter = self._state.options, self._state.adapter
+        recorded_only = options.record_only or options.save_directory is not None
+        if recorded_only or options.budget is not None:
+            return
+        if not (adapter.pages or adapter.lazy) or self.others:
+            return
+        rate = statistics.hit_bytes_rate
+        most = tuning.EARLY_ITERATIONS if adapter.pages else tuning.EARLY_ITERATIONS_LAZY
+        if self._recorder.iterations > most:
+            if self._plan and rate < tuning.WORTHWHILE_SHARE:
+                self._drop()
+            return
+        if self._plan and rate >= tuning.EARLY_SHARE:
+            return
+        # Bounded, also where iterations are cut short again and again, and never for one so long
+        # that other threads would fill the next one while it is planned.
+        if not self._credit.spend(len(latest)):
+            return
+        plan = self._make(latest)
+        if plan is not None:
+            self._install(plan)
+
+    def _make(self, latest: Iteration) -> PlannedProfile | None:
+        planning = self._state.planning
+        if self._plan and not self._state.adapter.pages:
+            both = from_both(self._plan, latest, planning)
+            if both is not None:
+                return both
+        tags = self._recorder.tags if self._recorder.iterations == 1 else None
+        meta = self._state.meta({"found": "a single iteration"})
+        return from_single(latest, tags, meta, planning)
+
+    def _install(self, plan: PlannedProfile) -> None:
+        with uninterrupted():  # else a plan would be there that counts as one of a recording
+            try:
+                self._plans.install([plan])
+            except AdapterError:
+                self._drop()
+                return
+            self._plan = plan
+        engine = self._state.adapter.engine
+        engine.select_plan(0)
+        engine.trust_plans()
+
+    def _drop(self) -> None:
+        self._plans.clear()
+        self._plan = None
