@@ -17,10 +17,7 @@ def _found(folder, *command):
     return json.loads(run(folder, *command).stdout.splitlines()[-1])
 
 
-OFTEN = (
-    *("whole_model", "in_place", "graph_breaks", "recomputed_inside", "optimizer_compiled"),
-    *("whole_step", "a_part_that_is_not_compiled", "dynamic"),
-)
+OFTEN = ("graph_breaks", "recomputed_inside", "whole_step", "dynamic")
 """Run each time: between them they have what the others are made of. `make test-all` runs all."""
 
 
