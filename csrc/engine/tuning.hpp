@@ -53,6 +53,10 @@ constexpr std::uint32_t kSmallWindow = 256;
 constexpr Bytes kGrows = 4;
 constexpr Bytes kShrinks = 16;
 
+// No sample's share of small change is as large: what is may be any tensor, at a much shorter
+// length. What grows with its square is a thirty-sixth at a sixth of it.
+constexpr Bytes kSample = Bytes{64} << 10;
+
 // Requests of this size in a whole plan, up to which one of them proves where the program is.
 constexpr std::uint32_t kRare = 2;
 

@@ -264,8 +264,8 @@ bool Replayer::tells(SlotIndex request, std::uint32_t left_out) const noexcept {
 bool Replayer::plausible(SlotIndex request, RequestKey key) const noexcept {
   const Bytes planned = key_bytes(plan_.slot(request).key);
   if (key_bytes(key) <= tuning::kNumber && planned >= tuning::kTensor) return false;
-  return !plan_.landmark(request) || plan_.is_large(key_bytes(key)) ||
-         key_bytes(key) >= planned / tuning::kShrinks;
+  if (!plan_.landmark(request) || plan_.is_large(key_bytes(key))) return true;
+  return key_bytes(key) >= std::min(tuning::kSample, planned / tuning::kShrinks);
 }
 
 SlotIndex Replayer::find_alike(RequestKey key, SlotIndex window) const noexcept {

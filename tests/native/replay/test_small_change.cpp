@@ -68,6 +68,21 @@ TEST(a_micro_batch_of_another_length_loses_no_place) {
   CHECK_EQ(serve(70'000), 400'000);
 }
 
+TEST(what_grows_with_the_square_has_its_slot_at_a_sixth_of_the_length) {
+  std::vector<PlannedRequest> rows;
+  for (const Bytes bytes : {Bytes{6'000'000}, Bytes{18'000'000}, Bytes{3'000'000}}) {
+    rows.push_back(slot(bytes, 3, static_cast<Offset>(20'000'000 * rows.size())));
+    rows.back().varying = rows.size() < 3;
+    rows.back().family = static_cast<std::uint32_t>(rows.size());
+  }
+  Surroundings surroundings;
+  Replayer replayer(ReplayPlan(rows, 70'000'000, 1), surroundings);
+  const auto serve = [&](Bytes bytes) { return replayer.serve(make_key(bytes, 0)); };
+  CHECK_EQ(serve(1'000'000), 0);
+  CHECK_EQ(serve(500'000), 20'000'000);
+  CHECK_EQ(serve(3'000'000), 40'000'000);
+}
+
 int main(int argc, char** argv) {
   return pgmo::test::run_all(argc, argv);
 }
