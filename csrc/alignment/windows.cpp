@@ -2,30 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <unordered_map>
 
 namespace pgmo::alignment {
-namespace {
 
-// The tokens of the requests, numbered in order of appearance; how many there are.
-std::size_t number_kinds(std::span<const std::int64_t> token, std::vector<std::uint32_t>& kind) {
-  std::unordered_map<std::int64_t, std::uint32_t> known;
-  kind.reserve(token.size());
+void Kinds::number(std::span<const std::int64_t> token) {
+  known_.clear();
+  of_request_.clear();
   for (const std::int64_t one : token) {
-    const auto next = static_cast<std::uint32_t>(known.size());
-    kind.push_back(known.emplace(one, next).first->second);
+    const auto next = static_cast<std::uint32_t>(known_.size());
+    of_request_.push_back(known_.emplace(one, next).first->second);
   }
-  return known.size();
-}
-
-}  // namespace
-
-// An iteration has far fewer sizes than requests, so scores are kept by sizes.
-Windows::Windows(Requests a, Requests b, std::span<const double> ratios)
-    : a_(a), b_(b), ratios_(ratios) {
-  const std::size_t kinds_a = number_kinds(a.token, kind_a_);
-  kinds_b_ = number_kinds(b.token, kind_b_);
-  scores_.assign(kinds_a * kinds_b_, -1);
 }
 
 void Windows::fill(Gap gap, std::span<std::int64_t> row) {
@@ -56,15 +42,19 @@ std::int32_t Windows::score_of(std::size_t i, std::size_t j) const noexcept {
   return 3;
 }
 
+// A window has far fewer sizes than requests, so scores are kept by sizes.
 void Windows::score(const Gap& window) {
   const std::size_t rows = window.high - window.low;
   const std::size_t columns = window.right - window.left;
+  kinds_a_.number(a_.token.subspan(window.low, rows));
+  kinds_b_.number(b_.token.subspan(window.left, columns));
+  scores_.assign(kinds_a_.count() * kinds_b_.count(), -1);
   best_.assign((rows + 1) * (columns + 1), 0);
   for (std::size_t i = 0; i < rows; ++i) {
     const std::int32_t* above = &best_[i * (columns + 1)];
     std::int32_t* here = &best_[(i + 1) * (columns + 1)];
-    std::int32_t* scores = &scores_[kind_a_[window.low + i] * kinds_b_];
-    const std::uint32_t* kinds = &kind_b_[window.left];
+    std::int32_t* scores = &scores_[kinds_a_.of_request()[i] * kinds_b_.count()];
+    const std::uint32_t* kinds = kinds_b_.of_request();
     std::int32_t before = 0;
     for (std::size_t j = 0; j < columns; ++j) {
       std::int32_t& score = scores[kinds[j]];

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 namespace pgmo::alignment {
@@ -31,10 +32,24 @@ struct Gap {
   std::size_t low, high, left, right;
 };
 
-class Windows {
+// The tokens of a window's requests, numbered in order of appearance.
+class Kinds {
  public:
   // Throws std::bad_alloc.
-  Windows(Requests a, Requests b, std::span<const double> ratios);
+  void number(std::span<const std::int64_t> token);
+
+  std::size_t count() const noexcept { return known_.size(); }
+  const std::uint32_t* of_request() const noexcept { return of_request_.data(); }
+
+ private:
+  std::vector<std::uint32_t> of_request_;
+  std::unordered_map<std::int64_t, std::uint32_t> known_;
+};
+
+class Windows {
+ public:
+  Windows(Requests a, Requests b, std::span<const double> ratios) noexcept
+      : a_(a), b_(b), ratios_(ratios) {}
 
   // Writes to row[j] the request of `a` that request j of `b` is paired with, for pairs in the gap;
   // the others are left as they are. Throws std::bad_alloc.
@@ -45,6 +60,7 @@ class Windows {
   static constexpr std::size_t kWindow = 256;
   static constexpr std::size_t kSlack = 128;
 
+  // Throws std::bad_alloc.
   void score(const Gap& window);
   std::int32_t score_of(std::size_t i, std::size_t j) const noexcept;
   std::size_t trace(const Gap& window, std::size_t decided,
@@ -53,9 +69,8 @@ class Windows {
   Requests a_;
   Requests b_;
   std::span<const double> ratios_;
-  std::vector<std::uint32_t> kind_a_;  // of each request: tokens, numbered from 0
-  std::vector<std::uint32_t> kind_b_;
-  std::size_t kinds_b_ = 0;
+  Kinds kinds_a_;  // of the window's requests
+  Kinds kinds_b_;
   std::vector<std::int32_t> scores_;  // of a kind of `a` and one of `b`; -1: not asked for yet
   std::vector<std::int32_t> best_;    // (rows + 1, columns + 1) of the window
 };

@@ -34,10 +34,12 @@ void pair_in_gaps(const Column<std::int64_t>& a_token, const Column<double>& a_s
                   const Column<std::uint64_t>& a_stream, const Column<std::int64_t>& b_token,
                   const Column<double>& b_size, const Column<std::uint64_t>& b_stream,
                   const Column<double>& ratios, const Column<std::int64_t>& gaps,
-                  py::array_t<std::int64_t> row) {
+                  Column<std::int64_t> row) {
   const alignment::Requests a = requests(a_token, a_size, a_stream);
   const alignment::Requests b = requests(b_token, b_size, b_stream);
-  if (row.size() != b_token.size()) throw py::value_error("one row for each request of b");
+  if (row.ndim() != 1 || row.size() != b_token.size()) {
+    throw py::value_error("one row for each request of b");
+  }
   if (gaps.ndim() != 2 || gaps.shape(1) != 4) throw py::value_error("gaps have shape (n, 4)");
   const auto bounded = [](std::int64_t begin, std::int64_t end, py::ssize_t size) {
     return 0 <= begin && begin <= end && end <= size;
@@ -79,6 +81,7 @@ Args:
     row: for each request of b that of a; pairs are written to it, shape (m,).
 
 Raises:
+    TypeError: when the rows are not 64-bit integers side by side in memory.
     ValueError: when shapes do not fit, or a gap lies outside.)");
 }
 

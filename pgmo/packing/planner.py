@@ -16,10 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pgmo.errors import OptionError
+from pgmo.packing.lower_bound import max_load
 from pgmo.packing.plan import UNPLANNED, Plan
 from pgmo.packing.planning_options import SOLVERS, PlanningFields, PlanningOptions
 from pgmo.packing.problem import Problem
-from pgmo.packing.solving.best_known import Observer
+from pgmo.packing.solving.best_known import BestKnown, Observer
 from pgmo.packing.solving.portfolio import Portfolio
 from pgmo.packing.solving.result import Packing
 from pgmo.packing.spill import fit, room_for_slots
@@ -219,8 +220,7 @@ def _plan_profile(
     offset[rows[~second]] = place[~second]
     alternate[rows[second]] = place[second]
     load = profile.max_load(alignment)
-    # With other blocks spilled the two parts might need less in sum.
-    bound = load if spilled.any() else sum(best.bound for best in bests)
+    bound = load if spilled.any() else _bound(problem, parts, bests, profile.stream[rows])
     return Plan.of(
         profile,
         offset=offset,
@@ -236,6 +236,28 @@ def _plan_profile(
         interrupted=interrupted,
         resident=resident,
     )
+
+
+def _bound(
+    problem: Problem,
+    parts: list[NDArray[np.intp]],
+    bests: Sequence[BestKnown],
+    stream: NDArray[np.uint64],
+) -> int:
+    """Bytes that no plan can be below that keeps streams apart.
+
+    Of a stream that is packed in two parts only the load is proved: together, or with other blocks
+    in them, the two might need less.
+    """
+    streams = [stream[part[0]] if len(part) else None for part in parts]
+    bound = 0
+    for key in dict.fromkeys(streams):
+        of_key = [at for at, one in enumerate(streams) if one == key]
+        if len(of_key) == 1:
+            bound += bests[of_key[0]].bound
+        else:
+            bound += max_load(problem.part(np.concatenate([parts[at] for at in of_key])))
+    return bound
 
 
 def _parts(

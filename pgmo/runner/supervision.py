@@ -192,6 +192,7 @@ class Supervision:
 
     def _open(self, device: str, *, alone: bool) -> None:
         from pgmo.allocator.optimize import optimize
+        from pgmo.allocator.session.open_sessions import any_open
 
         options = self.options
         name = options.name if alone else f"{options.name}-{device.replace(':', '')}"
@@ -210,6 +211,8 @@ class Supervision:
         try:
             session.__enter__()
         except SessionError:
+            if not any_open(device):
+                raise
             self._leave_to_script(where)  # a callback's, say, which begins with the first batch
             return
         session.give_way = partial(self._give_way, session, where)

@@ -79,7 +79,9 @@ void Engine::lend() noexcept {
   try {
     return_pages(true);
   } catch (const std::bad_alloc&) {
-    // They stay as they are.
+    // They stay as they are; with each request it would be the same.
+    const std::lock_guard<Spinlock> guard(lock_);
+    lending_.put_off(blocks_.foreign.live);
   }
 }
 

@@ -44,8 +44,10 @@ class Lending {
   // in this iteration is when there is some more of the framework's.
   void returned(Bytes slots, Bytes foreign) noexcept {
     touched_ = slots;
-    again_at_ = foreign + std::max(kSlack, needed_ / kTimes);
+    put_off(foreign);
   }
+
+  void put_off(Bytes foreign) noexcept { again_at_ = foreign + std::max(kSlack, needed_ / kTimes); }
 
   void end_iteration() noexcept { again_at_ = 0; }
 

@@ -128,9 +128,9 @@ Replayer::Match Replayer::resynchronise(RequestKey key) {
     const SlotIndex request = find_open(key);
     return request == kNoSlot ? Match{kNoSlot, Miss::kUnknown} : take(request, key);
   }
+  if (!plausible(cursor_, key)) return {kNoSlot, Miss::kUnknown};
   // By its place alone: sizes of small change depend on samples, not on the length of all.
   if (!plan_.landmark(cursor_)) return take(cursor_, key);
-  if (!plausible(cursor_, key)) return {kNoSlot, Miss::kUnknown};
   if (++contradictions_ < tuning::kContradictions) return {kNoSlot, Miss::kUnknown};
   forget_sizes();  // a micro-batch of another length has begun
   return take(behind_missed(key), key);
@@ -222,10 +222,10 @@ Replayer::Match Replayer::take(SlotIndex request, RequestKey key) {
 Replayer::Match Replayer::too_large(SlotIndex request, RequestKey key) {
   if (grown_.size() < tuning::kMostGrown) grown_.push_back({request, key_bytes(key)});
   advance_to(request);
-  if (plan_.landmark(request)) {  // small change says nothing of the others
-    outgrown_ = true;
-    too_large_ = request;
-  }
+  // Small change says nothing of the others.
+  const bool tells = plan_.landmark(request);
+  outgrown_ = outgrown_ || tells;
+  too_large_ = tells ? request : kNoSlot;
   return {kNoSlot, Miss::kTooLarge};
 }
 
@@ -264,7 +264,11 @@ bool Replayer::tells(SlotIndex request, std::uint32_t left_out) const noexcept {
 bool Replayer::plausible(SlotIndex request, RequestKey key) const noexcept {
   const Bytes planned = key_bytes(plan_.slot(request).key);
   if (key_bytes(key) <= tuning::kNumber && planned >= tuning::kTensor) return false;
-  if (!plan_.landmark(request) || plan_.is_large(key_bytes(key))) return true;
+  const bool large = plan_.is_large(key_bytes(key));
+  if (!plan_.landmark(request)) {
+    return (!large && key_bytes(key) < tuning::kSample) || may_have_grown(request, key);
+  }
+  if (large) return true;
   return key_bytes(key) >= std::min(tuning::kSample, planned / tuning::kShrinks);
 }
 

@@ -134,15 +134,12 @@ class PlanSet:
         elif self._adapter.lazy:
             # Nothing is served: what only the old plans have touched goes back.
             self._adapter.empty_cache()
-        for planned in plans:
-            self._add(planned)
+        self._serve(plans)
         self.all = plans
         # What all of it needed on the device while it was recorded is not needed within a budget;
         # gradients of before live in the first iteration still.
         self._trims = 2 if any(planned.plan.spilled for planned in plans) else 0
         self._arena = Layout([planned.plan for planned in plans]).size
-        if self._engine.has_arena:
-            self._engine.start_serving()
 
     def install_openings(self, openings: list[Plan], steady: list[PlannedProfile]) -> None:
         """Replays plans of the first iteration, in arenas that are large enough for all.
@@ -158,11 +155,8 @@ class PlanSet:
             check_replayable(opening, self._adapter.alignment)
         self._adapter.empty_cache()
         self._attach([*openings, *(planned.plan for planned in steady)])
-        for opening in openings:
-            self._add(PlannedProfile(opening, None))
+        self._serve([PlannedProfile(opening, None) for opening in openings])
         self.all = []
-        if self._engine.has_arena:
-            self._engine.start_serving()
 
     def end_iteration(self) -> None:
         """Takes arenas for streams that were used for the first time since the last call."""
@@ -200,6 +194,19 @@ class PlanSet:
         self._arena = 0
         self._missing = {}
         self.all = []
+
+    def _serve(self, plans: list[PlannedProfile]) -> None:
+        try:
+            for planned in plans:
+                self._add(planned)
+            if self._engine.has_arena:
+                self._engine.start_serving()
+        except (ValueError, RuntimeError) as error:
+            if self._engine.has_arena:
+                raise
+            # Another thread ran out of memory meanwhile, and had the arena, in which nothing lived.
+            self._engine.remove_plans()
+            raise AdapterError("the memory was needed elsewhere at once") from error
 
     def _attach(self, plans: list[Plan]) -> None:
         layout, taken = self._take_roomy(plans)

@@ -384,11 +384,14 @@ class Lifecycle:
                 self._beginning = self.collector.beginning(self._recorder.iterations)
 
     def _install(self, plans: list[PlannedProfile], number: int) -> bool:
+        others = plans is not self._plans.all
         installed = self._installer.install(plans, number)
         if self._still(Phase.REPLAY):
             self._waiting.costs.serve()
             self._engine.trust_plans()
             self._poor = 0
+            if others:
+                self._held.restart()
             self._monitor.restart()
         return installed
 

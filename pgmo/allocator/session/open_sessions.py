@@ -56,9 +56,9 @@ def find_open(adapter: Adapter) -> OpenSession | None:
     return _open.get((adapter.name, adapter.device))
 
 
-def any_open() -> bool:
-    """Whether there is one anywhere."""
-    return bool(_open)
+def any_open(device: str = "") -> bool:
+    """Whether there is one on a device, or on one of a kind (`"cuda"`); anywhere by default."""
+    return any(f"{one}:".startswith(f"{device}:" if device else "") for _, one in _open)
 
 
 def begin(session: "Session", adapter: Adapter, options: Options) -> OpenSession:

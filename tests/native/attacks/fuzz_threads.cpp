@@ -51,7 +51,9 @@ class SharedOracle {
 
 class Attack {
  public:
-  Attack(std::uint64_t seed, std::uint64_t events) : seed_(seed), most_events_(events) {
+  // Where pages are lent, blocks are large enough for them.
+  Attack(std::uint64_t seed, std::uint64_t events, bool lends) : seed_(seed), most_events_(events) {
+    engine_.lend_idle(lends);
     Random random(seed);
     PlanStyle style = random_style(random);
     style.streams = kMostStreams;
@@ -59,6 +61,9 @@ class Attack {
     style.alignment = 64;
     style.varying = 0.2;
     style.persistent = 0.05;
+    if (lends) {
+      for (Bytes& bytes : style.sizes) bytes *= 64;
+    }
     for (int at = 0; at < 3; ++at) {
       style.ticks = random.between(20, 90);
       plans_.push_back(random_plan(random, style));
@@ -333,7 +338,7 @@ int main(int argc, char** argv) {
   constexpr std::uint64_t kRounds = 8;
   for (std::uint64_t round = 0; round < kRounds; ++round) {
     pgmo::test::whereabouts = {.seed = seed, .episode = round, .event = 0};
-    pgmo::test::Attack(seed * kRounds + round, events / kRounds).run();
+    pgmo::test::Attack(seed * kRounds + round, events / kRounds, round % 4 == 3).run();
   }
   return 0;
 }

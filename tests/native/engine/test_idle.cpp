@@ -108,10 +108,6 @@ TEST(more_than_is_returned_at_once_goes_as_well) {
   ::munmap(memory, bytes);
 }
 
-int main(int argc, char** argv) {
-  return pgmo::test::run_all(argc, argv);
-}
-
 namespace {
 
 constexpr std::size_t kLarge = std::size_t{16} << 20;
@@ -191,4 +187,8 @@ TEST(blocks_that_are_hardly_touched_are_told_by_their_size) {
   CHECK_EQ(f.engine.sparse_from(), static_cast<Bytes>(kLarge));
   free_one(2 * kLarge, 2 * kLarge);  // others are as large, and all of them is used
   CHECK_EQ(f.engine.sparse_from(), 0);
+}
+
+int main(int argc, char** argv) {
+  return pgmo::test::run_all(argc, argv);
 }

@@ -34,6 +34,41 @@ TEST(a_tensor_tells_that_small_change_is_over) {
   CHECK_EQ(serve(43'000), 700'000);
 }
 
+// What was too large before it has nothing to do with it.
+TEST(small_change_that_is_too_large_forgets_an_earlier_request_that_was) {
+  std::vector<PlannedRequest> rows;
+  for (const Bytes bytes : {Bytes{160'000}, Bytes{400}, Bytes{400}}) {
+    rows.push_back(slot(bytes, 3, static_cast<Offset>(200'000 * rows.size())));
+    rows.back().varying = true;
+    rows.back().family = static_cast<std::uint32_t>(rows.size());
+  }
+  Surroundings surroundings;
+  Replayer replayer(ReplayPlan(rows, 1'000'000, 1), surroundings);
+  const auto serve = [&](Bytes bytes) { return replayer.serve(make_key(bytes, 0)); };
+  CHECK_EQ(serve(170'000), kUnplanned);
+  CHECK_EQ(replayer.too_large(), SlotIndex{0});
+  CHECK_EQ(serve(900), kUnplanned);
+  CHECK_EQ(replayer.too_large(), kNoSlot);
+  CHECK_EQ(replayer.take_grown().size(), std::size_t{2});
+}
+
+TEST(no_tensor_is_planned_for_small_change_at_the_end) {
+  std::vector<PlannedRequest> rows;
+  for (const Bytes bytes : {Bytes{160'000}, Bytes{400}, Bytes{400}}) {
+    rows.push_back(slot(bytes, 3, static_cast<Offset>(200'000 * rows.size())));
+    rows.back().varying = true;
+    rows.back().family = static_cast<std::uint32_t>(rows.size());
+  }
+  Surroundings surroundings;
+  Replayer replayer(ReplayPlan(rows, 1'000'000, 1), surroundings);
+  const auto serve = [&](Bytes bytes) { return replayer.serve(make_key(bytes, 0)); };
+  CHECK_EQ(serve(120'000), 0);
+  CHECK_EQ(serve(90'000), kUnplanned);
+  CHECK(!replayer.has_grown());
+  CHECK_EQ(serve(300), 200'000);
+  CHECK_EQ(serve(200), 400'000);
+}
+
 TEST(small_change_takes_no_tensors_slot) {
   std::vector<PlannedRequest> rows;
   for (const Bytes bytes : {Bytes{400}, Bytes{80'000}, Bytes{90'000}}) {

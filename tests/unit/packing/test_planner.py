@@ -383,5 +383,6 @@ def test_blocks_of_some_size_are_packed_by_themselves_above_all_others():
     assert made.offset[large].tolist() == [128, 128]  # one after the other in the same pages
     assert (made.offset + made.size)[~large].max() <= 128
     assert made.arena == 128 + 6400
+    assert (made.optimal, made.bound) == (False, 6400 + 64)  # as the next line shows
     validate(made)
     assert plan_profile(profile, PlanningOptions(alignment=64)).arena == 6400 + 64

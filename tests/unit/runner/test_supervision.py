@@ -112,6 +112,16 @@ def test_interrupts_are_the_programs(frameworks, monkeypatch):
         supervision.end_iteration()
 
 
+def test_what_else_keeps_a_session_from_opening_is_told(frameworks, monkeypatch):
+    def refuse(self):
+        raise SessionError("managed memory is in use")
+
+    monkeypatch.setattr(Session, "__enter__", refuse)
+    supervision = Supervision(RunOptions("train"))
+    supervision.begin(["cpu"])
+    assert supervision.notes == ["managed memory is in use; the program ran on without pgmo"]
+
+
 def test_a_pause_ends_at_the_end(frameworks):
     supervision = Supervision(RunOptions("train"))
     supervision.begin(["cpu"])

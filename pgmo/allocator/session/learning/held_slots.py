@@ -24,6 +24,10 @@ class HeldSlots:
         self._in_a_row = 0
         self._left = False  # whether the last iteration was the first in another arena
 
+    def restart(self) -> None:
+        """Begins anew: other plans serve, or the program is recorded again."""
+        self._in_a_row, self._left = 0, False
+
     def need_another_arena(self, statistics: IterationStatistics) -> bool:
         """Whether it is time to leave them behind; it takes twice as many if that did not help.
 

@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pgmo import _core
 from pgmo.profiler.iterations.request_pairs import UNPAIRED, align
 from pgmo.profiler.recording import Iteration
 
@@ -70,3 +71,28 @@ def test_pairs_increase_and_stay_in_range(a, b):
 @given(sequences)
 def test_a_sequence_is_aligned_with_itself(a):
     assert align(_iteration(a), _iteration(a)).tolist() == list(range(len(a)))
+
+
+def columns(size):
+    size = np.asarray(size, np.int64)
+    return size, size.astype(np.float64), np.zeros(len(size), np.uint64)
+
+
+def test_rows_that_lie_apart_are_refused():
+    one = columns([64, 32, 16])
+    row = np.full(6, -1, np.int64)
+    with pytest.raises(TypeError):
+        _core.pair_in_gaps(*one, *one, np.zeros(0), np.array([[0, 3, 0, 3]]), row[::2])
+    with pytest.raises(ValueError, match="one row"):
+        _core.pair_in_gaps(*one, *one, np.zeros(0), np.array([[0, 3, 0, 3]]), row[:3, None])
+    assert (row == -1).all()
+
+
+def test_many_sizes_need_no_table_of_all_pairs():
+    many = columns(np.arange(1, 200_001))  # a table of four bytes a pair would have 160 GB
+    row = np.full(200_000, -1, np.int64)
+    gaps = np.array([[0, 300, 0, 300], [199_000, 200_000, 199_000, 200_000]])
+    _core.pair_in_gaps(*many, *many, np.zeros(0), gaps, row)
+    assert (row[:300] == np.arange(300)).all()
+    assert (row[300:199_000] == -1).all()
+    assert (row[199_000:] == np.arange(199_000, 200_000)).all()
