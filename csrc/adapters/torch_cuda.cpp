@@ -115,6 +115,13 @@ void* pgmo_space_of(int device) {
   return adapter::devices()[device].pages();
 }
 
+// Whether what is requested from now on is there to stay, on any device.
+void pgmo_expect_lasting(int on) {
+  for (adapter::Device& one : adapter::devices()) {
+    if (one.pages() != nullptr) adapter::pages_api->expect_lasting(one.pages(), on);
+  }
+}
+
 // No more pages than so many bytes; 0: as many as the memory fraction allows.
 int pgmo_limit_pages(int device, uint64_t bytes, char* message, size_t capacity) {
   return guarded(message, capacity, [&] {

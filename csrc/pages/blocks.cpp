@@ -112,7 +112,8 @@ Address Space::allocate_anywhere(Bytes bytes, Stream stream) {
 }
 
 std::unique_ptr<Space::Addresses>& Space::addresses_of(Stream stream, Bytes bytes) noexcept {
-  return windows_[stream][bytes < tuning_.small ? 0 : 1];
+  const Kind kind = lasting_ ? kLasting : bytes < tuning_.small ? kSmall : kLarge;
+  return windows_[stream][kind];
 }
 
 // Best fit, then best fit beside what is blocked, then addresses that nothing was ever mapped at.

@@ -174,6 +174,7 @@ constexpr pgmo_pages_api kApi = {
       return static_cast<std::uint64_t>(
           space_of(space)->give_back(static_cast<Bytes>(std::min(bytes, kMost))));
     },
+    .expect_lasting = [](pgmo_space* space, int on) { space_of(space)->expect_lasting(on != 0); },
     .limit =
         [](pgmo_space* space, std::uint64_t bytes) {
           constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<Bytes>::max());

@@ -20,7 +20,7 @@
 extern "C" {
 #endif
 
-#define PGMO_PAGES_API_VERSION 1
+#define PGMO_PAGES_API_VERSION 2
 
 typedef struct pgmo_space pgmo_space;
 
@@ -109,6 +109,9 @@ typedef struct pgmo_pages_api {
 
   /* Returns idle pages to the device, up to so many bytes; returns how many. */
   uint64_t (*give_back)(pgmo_space*, uint64_t bytes);
+
+  /* Whether what is requested from now on is there to stay, as the state of an optimizer is. */
+  void (*expect_lasting)(pgmo_space*, int on);
 
   /* No more pages than that. */
   void (*limit)(pgmo_space*, uint64_t bytes);

@@ -2,6 +2,7 @@
 //
 //     window, stream 0, small    ▓▓▓▓░▓▓░░░░...      best fit
 //     window, stream 0, large    ▓▓▓▓▓▓▓▓░░░░...
+//     window, stream 0, lasting  ▓▓▓▓▓▓░░░░░░...      what is there to stay
 //     window, stream 1, large    ▓▓▓▓░░░░░░░░...
 //     planned range A            ▓▓░░▓▓▓▓            offsets that a plan has chosen
 //                                ││  ││
@@ -54,6 +55,10 @@ class Space final : private Uncounted {
   // Another stream uses a block until it is freed; who lives there next waits for that stream.
   // False: no such block.
   bool use_block(Address address, Stream stream) noexcept;
+
+  // Whether what is requested from now on is there to stay, as the state of an optimizer is. It has
+  // windows of its own: among blocks that come and go each would keep a page for itself.
+  void expect_lasting(bool on) noexcept { lasting_ = on; }
 
   // Keeps the pages under what lives there where they are for good: somebody else knows these
   // addresses, as a communication library, a graph or another process does. False: not mapped.
@@ -147,6 +152,8 @@ class Space final : private Uncounted {
     Stream stream;
   };
 
+  enum Kind : std::uint8_t { kSmall, kLarge, kLasting, kKinds };  // of windows
+
   // A window, and what was reserved for it last.
   struct Addresses {
     Window window;
@@ -207,14 +214,15 @@ class Space final : private Uncounted {
 
   // Guarded by the pool's `state`; ranges and reservations change under `work`, too.
   std::map<Address, Reservation> reservations_;
-  std::array<std::array<std::unique_ptr<Addresses>, 2>, kMostStreams> windows_;
+  std::array<std::array<std::unique_ptr<Addresses>, kKinds>, kMostStreams> windows_;
   Addresses planned_;
   std::map<Address, std::unique_ptr<PlannedRange>> ranges_;
   std::unordered_map<Address, Block> blocks_;
   Meter meter_;
   std::uint64_t allocations_ = 0;
   std::uint64_t allocated_bytes_ = 0;
-  std::atomic<bool> gone_{false};  // this is the child of a fork
+  std::atomic<bool> lasting_{false};  // what is requested now is there to stay
+  std::atomic<bool> gone_{false};     // this is the child of a fork
 
   std::vector<Extent> living_;  // under `work`
 };

@@ -14,6 +14,7 @@ import numpy as np
 from pgmo import _core
 from pgmo.allocator.adapters.adapter import Memory
 from pgmo.allocator.adapters.managed_hints import Hints
+from pgmo.allocator.adapters.optimizer_state import tell_of_states
 from pgmo.allocator.build.compile import AdapterSource, compiled_adapter
 from pgmo.allocator.build.cuda_headers import cuda_include
 from pgmo.allocator.build.forwarders import forwarders
@@ -88,6 +89,7 @@ class TorchCuda:
                 ctypes.c_size_t(len(gaps)),
             )
             self.library.call("pgmo_limit_pages", self.index, ctypes.c_uint64(self._limit))
+            tell_of_states(expect_lasting)
         _open.add(self.index)
 
     def uninstall(self) -> None:
@@ -230,6 +232,7 @@ def torch_allocator() -> Any:
     library = adapter_library()
     if pages_wanted():
         library.call("pgmo_know_pages", ctypes.c_void_p(_core.pages_api()), 1)
+        tell_of_states(expect_lasting)
     made = _wrapper().wrap(library.address("pgmo_adapter"))
 
     class PgmoAllocator(torch.cuda.memory._CUDAAllocator):  # type: ignore[misc, name-defined]
@@ -239,6 +242,11 @@ def torch_allocator() -> Any:
             self._allocator = made
 
     return PgmoAllocator()
+
+
+def expect_lasting(on: bool) -> None:
+    """Whether what is requested from now on is there to stay, on any device."""
+    adapter_library().ask("pgmo_expect_lasting", int(on))
 
 
 @cache

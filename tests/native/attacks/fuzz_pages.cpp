@@ -88,6 +88,7 @@ class Episode {
       space_.limit(random_.between(0, static_cast<Bytes>(card_)) * tuning_.page);
     } else if (dice < 988) {
       space_.limit(Bytes{1} << 40);
+      space_.expect_lasting(random_.chance(0.3));
     } else if (dice < 990) {
       device_.refuse_create = !device_.refuse_create;
     } else if (dice < 992) {

@@ -62,6 +62,32 @@ TEST(idle_pages_are_taken_before_more_are_created) {
   CHECK_EQ(space.statistics().taken, 4u);
 }
 
+// What an optimizer keeps is born where activations have just been. There each of its blocks would
+// keep a page for itself.
+TEST(what_is_there_to_stay_lies_together) {
+  PagesFixture f;
+  Space space(f.device, f.tuning);
+  const Bytes half = f.pages(1) / 2;
+  std::vector<Address> activations, gradients;
+  for (int layer = 0; layer < 8; ++layer) {
+    activations.push_back(space.allocate(half, 0));
+    gradients.push_back(space.allocate(half, 0));
+  }
+  for (const Address block : activations) space.deallocate(block, 0);
+  space.expect_lasting(true);
+  const Address state = space.allocate(half, 0);
+  for (Address at = 1; at < 8; ++at) {
+    CHECK_EQ(space.allocate(half, 0), state + at * static_cast<Address>(half));
+  }
+  space.expect_lasting(false);
+  CHECK_EQ(space.allocate(half, 0), activations[0]);
+  for (const Address block : gradients) space.deallocate(block, 0);
+  space.give_back(f.pages(1000));
+  f.device.synchronize();
+  space.give_back(f.pages(1000));
+  CHECK_EQ(space.statistics().held, f.pages(4 + 1));
+}
+
 TEST(below_the_highest_occupancy_and_slack_pages_are_created) {
   PagesFixture f;
   f.tuning.slack = 500;

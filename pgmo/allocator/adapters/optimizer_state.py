@@ -1,0 +1,81 @@
+"""Tells when the state of optimizers is born, which is there to stay.
+
+An optimizer makes its state in its first step, where activations have just been freed. Among blocks
+that come and go each tensor of it would keep a page for itself, so pages have a place apart for it.
+
+    step ──▶ hook: lasting ──▶ [closure: not lasting] ──▶ state, update ──▶ hook: not lasting
+"""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+from weakref import WeakSet
+
+_told: list[Callable[[bool], object]] = []
+_stepped: "WeakSet[Any]" = WeakSet()
+_lasting = False
+
+
+def tell_of_states(tell: Callable[[bool], object]) -> None:
+    """Calls `tell` around the first step of each optimizer of torch, from now on.
+
+    Args:
+        tell: called with True before the state is born, and with False afterwards. A closure that
+            computes the loss within the step is left out. Given twice, it is called once.
+    """
+    from torch.optim.optimizer import (
+        register_optimizer_step_post_hook,
+        register_optimizer_step_pre_hook,
+    )
+
+    if not _told:
+        register_optimizer_step_pre_hook(_before_step)
+        register_optimizer_step_post_hook(_after_step)
+    if tell not in _told:
+        _told.append(tell)
+
+
+def _tell(lasting: bool) -> None:
+    global _lasting
+    _lasting = lasting
+    for tell in _told:
+        tell(lasting)
+
+
+def _before_step(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    import torch
+
+    if torch.compiler.is_compiling():
+        return None
+    if _lasting:
+        _tell(False)  # a first step has failed
+    if optimizer in _stepped:
+        return None
+    _stepped.add(optimizer)
+    if optimizer.state:
+        return None  # it was loaded
+    _, *positional = args
+    if positional and callable(positional[0]):
+        return (optimizer, _outside(positional[0]), *positional[1:]), kwargs
+    if callable(kwargs.get("closure")):
+        return args, {**kwargs, "closure": _outside(kwargs["closure"])}
+    _tell(True)
+    return None
+
+
+def _outside(closure: Callable[[], Any]) -> Callable[[], Any]:
+    @wraps(closure)
+    def computed() -> Any:
+        _tell(False)
+        loss = closure()
+        _tell(True)
+        return loss
+
+    return computed
+
+
+def _after_step(optimizer: Any, args: Any, kwargs: Any) -> None:
+    import torch
+
+    if not torch.compiler.is_compiling() and _lasting:
+        _tell(False)
