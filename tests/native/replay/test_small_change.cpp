@@ -1,5 +1,7 @@
 // Small requests among tensors of varying sizes: as many as a batch has samples, each its own.
 
+#include <initializer_list>
+#include <optional>
 #include <vector>
 
 #include "check.hpp"
@@ -8,6 +10,28 @@
 
 using namespace pgmo;
 using namespace pgmo::test;
+
+namespace {
+
+// Requests of any size, each of a family of its own, 200,000 bytes from the next one.
+struct Serving {
+  explicit Serving(std::initializer_list<Bytes> sizes) {
+    std::vector<PlannedRequest> rows;
+    for (const Bytes bytes : sizes) {
+      rows.push_back(slot(bytes, 3, static_cast<Offset>(200'000 * rows.size())));
+      rows.back().varying = true;
+      rows.back().family = static_cast<std::uint32_t>(rows.size());
+    }
+    replayer.emplace(ReplayPlan(rows, 1'000'000, 1), surroundings);
+  }
+
+  Offset operator()(Bytes bytes) { return replayer->serve(make_key(bytes, 0)); }
+
+  Surroundings surroundings;
+  std::optional<Replayer> replayer;
+};
+
+}  // namespace
 
 // Where samples become tensors before they are a batch, sizes are each sample's own, and there may
 // be more of them or fewer.
@@ -36,54 +60,30 @@ TEST(a_tensor_tells_that_small_change_is_over) {
 
 // What was too large before it has nothing to do with it.
 TEST(small_change_that_is_too_large_forgets_an_earlier_request_that_was) {
-  std::vector<PlannedRequest> rows;
-  for (const Bytes bytes : {Bytes{160'000}, Bytes{400}, Bytes{400}}) {
-    rows.push_back(slot(bytes, 3, static_cast<Offset>(200'000 * rows.size())));
-    rows.back().varying = true;
-    rows.back().family = static_cast<std::uint32_t>(rows.size());
-  }
-  Surroundings surroundings;
-  Replayer replayer(ReplayPlan(rows, 1'000'000, 1), surroundings);
-  const auto serve = [&](Bytes bytes) { return replayer.serve(make_key(bytes, 0)); };
+  Serving serve({160'000, 400, 400});
   CHECK_EQ(serve(170'000), kUnplanned);
-  CHECK_EQ(replayer.too_large(), SlotIndex{0});
+  CHECK_EQ(serve.replayer->too_large(), SlotIndex{0});
   CHECK_EQ(serve(900), kUnplanned);
-  CHECK_EQ(replayer.too_large(), kNoSlot);
-  CHECK_EQ(replayer.take_grown().size(), std::size_t{2});
+  CHECK_EQ(serve.replayer->too_large(), kNoSlot);
+  CHECK_EQ(serve.replayer->take_grown().size(), std::size_t{2});
 }
 
 TEST(no_tensor_is_planned_for_small_change_at_the_end) {
-  std::vector<PlannedRequest> rows;
-  for (const Bytes bytes : {Bytes{160'000}, Bytes{400}, Bytes{400}}) {
-    rows.push_back(slot(bytes, 3, static_cast<Offset>(200'000 * rows.size())));
-    rows.back().varying = true;
-    rows.back().family = static_cast<std::uint32_t>(rows.size());
-  }
-  Surroundings surroundings;
-  Replayer replayer(ReplayPlan(rows, 1'000'000, 1), surroundings);
-  const auto serve = [&](Bytes bytes) { return replayer.serve(make_key(bytes, 0)); };
+  Serving serve({160'000, 400, 400});
   CHECK_EQ(serve(120'000), 0);
   CHECK_EQ(serve(90'000), kUnplanned);
-  CHECK(!replayer.has_grown());
+  CHECK(!serve.replayer->has_grown());
   CHECK_EQ(serve(300), 200'000);
   CHECK_EQ(serve(200), 400'000);
 }
 
 TEST(small_change_takes_no_tensors_slot) {
-  std::vector<PlannedRequest> rows;
-  for (const Bytes bytes : {Bytes{400}, Bytes{80'000}, Bytes{90'000}}) {
-    rows.push_back(slot(bytes, 3, static_cast<Offset>(100'000 * rows.size())));
-    rows.back().varying = true;
-    rows.back().family = static_cast<std::uint32_t>(rows.size());
-  }
-  Surroundings surroundings;
-  Replayer replayer(ReplayPlan(rows, 1'000'000, 1), surroundings);
-  const auto serve = [&](Bytes bytes) { return replayer.serve(make_key(bytes, 0)); };
+  Serving serve({400, 80'000, 90'000});
   CHECK_EQ(serve(300), 0);
   CHECK_EQ(serve(200), kUnplanned);  // a sample more
   CHECK_EQ(serve(500), kUnplanned);
-  CHECK_EQ(serve(60'000), 100'000);
-  CHECK_EQ(serve(70'000), 200'000);
+  CHECK_EQ(serve(60'000), 200'000);
+  CHECK_EQ(serve(70'000), 400'000);
 }
 
 // Two in a row contradict what is known; the first of them was the one under the cursor.
