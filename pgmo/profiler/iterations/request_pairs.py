@@ -26,6 +26,12 @@ from pgmo.profiler.recording import Iteration
 UNPAIRED = -1
 
 _PASSES = 12
+_SHARE = 0.9
+"""Of the requests of the shorter one that are paired: below it anchors may have led astray."""
+
+_NEAR = 16
+"""Of an iteration: the part by which anchors may be off then."""
+
 _RATIOS, _VOTERS = 6, 128
 
 _Gap = tuple[int, int, int, int]  # a[low:high] against b[left:right]
@@ -50,7 +56,12 @@ def align(reference: Iteration, other: Iteration) -> NDArray[np.int64]:
         [0, 1, 3, 4]
     """
     a, b = _tokens(reference, other)
-    return _Aligner(a, b, reference, other).run()
+    rows = _Aligner(a, b, reference, other).run()
+    if _SHARE * min(len(a), len(b)) <= np.count_nonzero(rows != UNPAIRED):
+        return rows
+    near = _Aligner(a, b, reference, other, near=True).run()
+    better = np.count_nonzero(near != UNPAIRED) > np.count_nonzero(rows != UNPAIRED)
+    return near if better else rows
 
 
 def _tokens(reference: Iteration, other: Iteration) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -62,15 +73,29 @@ def _tokens(reference: Iteration, other: Iteration) -> tuple[NDArray[np.int64], 
 
 
 class _Aligner:
-    """One alignment: the pairs found so far and the gaps still open."""
+    """One alignment: the pairs found so far and the gaps still open.
+
+    Args:
+        a, b: the requests of both, as numbers of their sizes and streams.
+        reference, other: see `align`.
+        near: whether anchors have to be at about the same place in both. Of two micro-batches the
+            second may have the length today that the first had then, and all of its sizes.
+    """
 
     def __init__(
-        self, a: NDArray[np.int64], b: NDArray[np.int64], reference: Iteration, other: Iteration
+        self,
+        a: NDArray[np.int64],
+        b: NDArray[np.int64],
+        reference: Iteration,
+        other: Iteration,
+        *,
+        near: bool = False,
     ) -> None:
         self.a, self.b = a, b
         self.stream = reference.stream, other.stream
         self.size = reference.size.astype(np.float64), other.size.astype(np.float64)
         self.row = np.full(len(b), UNPAIRED, np.int64)
+        self._off = abs(len(a) - len(b)) + len(a) // _NEAR if near else len(a) + len(b)
 
     def run(self) -> NDArray[np.int64]:
         gaps = [(0, len(self.a), 0, len(self.b))]
@@ -94,6 +119,8 @@ class _Aligner:
         if not len(a) or not len(b):
             return
         x, y = _balanced(a, b)
+        at_hand = np.abs(low + x - left - y) <= self._off
+        x, y = x[at_hand], y[at_hand]
         if not len(x):
             barren.append(gap)
             return

@@ -51,6 +51,20 @@ def test_a_loop_of_fewer_turns_is_a_part_of_a_longer_one():
     assert equal.sum() == sum(size < 100 for size in shorter)
 
 
+def test_micro_batches_that_change_places_are_not_taken_for_each_other():
+    """The second one has the sizes today that the first one had before."""
+
+    def iteration(lengths, begin):
+        batches = [
+            [8, *(64 * length, 32 * length, 8 * length * length, 8) * 6] for length in lengths
+        ]
+        return [*begin, *batches[0], *batches[1], *(1000 + at for at in range(20))]
+
+    known, other = iteration((90, 40), (5, 5, 6)), iteration((65, 90), ())
+    rows = align(_iteration(known), _iteration(other))
+    assert rows.tolist() == list(range(3, len(known)))
+
+
 def test_requests_of_different_streams_are_never_paired():
     rows = align(_iteration([1, 2, 3], [0, 0, 0]), _iteration([1, 2, 3], [0, 1, 0]))
     assert rows.tolist() == [0, UNPAIRED, 2]
