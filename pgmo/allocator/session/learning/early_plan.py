@@ -18,7 +18,11 @@ from pgmo.profiler.tag import Tag
 
 
 def from_single(
-    iteration: Iteration, tags: Sequence[Tag] | None, meta: ProfileMeta, planning: PlanningOptions
+    iteration: Iteration,
+    tags: Sequence[Tag] | None,
+    meta: ProfileMeta,
+    planning: PlanningOptions,
+    fixed: NDArray[np.int64] | None = None,
 ) -> PlannedProfile | None:
     """A plan from one of a program's first iterations, for the next, while recording goes on.
 
@@ -30,6 +34,8 @@ def from_single(
         tags: what the tags of the first stand for; None for others, of which all comes again.
         meta: of the profile.
         planning: how to plan.
+        fixed: sizes that the next iteration has, too, in bytes: see `lasting_sizes`. None: it has
+            all sizes of this one.
 
     Returns:
         None where nothing is freed in the iteration.
@@ -60,7 +66,33 @@ def from_single(
     profile = build_profile([own], steady, (), meta)
     if not np.any(profile.turns > 0):
         return None
-    return Together(profile, None).planned(planning)
+    planned = Together(profile, None).planned(planning)
+    return planned if fixed is None else _may_vary(planned, fixed)
+
+
+def lasting_sizes(iteration: Iteration, tags: Sequence[Tag]) -> NDArray[np.int64]:
+    """The sizes of a program's parameters, as its first iteration tells them.
+
+    Gradients and optimizer state are left alive; what has another size may be another batch's.
+    What generates tokens leaves a cache alive, which grows, but has no backward pass.
+    """
+    lasting = iteration.gone == ALIVE
+    if tags:
+        phases = [at for at, tag in enumerate(tags) if tag.phase in ("backward", "optimizer")]
+        lasting = lasting & np.isin(iteration.tag, phases)
+    return np.unique(iteration.size[lasting])
+
+
+def _may_vary(planned: PlannedProfile, fixed: NDArray[np.int64]) -> PlannedProfile:
+    """Takes all sizes but those of parameters for ones that grow with the batch.
+
+    So another length is recognised, and a longer one is planned as it comes. Half of a size stands
+    for that at a shorter length, which says no more than that all grow by one ratio.
+    """
+    plan = planned.plan
+    varying = ~np.isin(plan.size, fixed)
+    shorter = np.where(varying, plan.size // 2, 0)
+    return replace(planned, plan=replace(plan, varying=varying, shorter=shorter))
 
 
 def from_both(

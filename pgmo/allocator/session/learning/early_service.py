@@ -1,10 +1,13 @@
 """Serves a program's iterations while they are recorded."""
 
+import numpy as np
+from numpy.typing import NDArray
+
 from pgmo.allocator import tuning
 from pgmo.allocator.plans.plan_set import PlannedProfile, PlanSet
 from pgmo.allocator.session.boundary import uninterrupted
 from pgmo.allocator.session.learning.credit import LessonCredit
-from pgmo.allocator.session.learning.early_plan import from_both, from_single
+from pgmo.allocator.session.learning.early_plan import from_both, from_single, lasting_sizes
 from pgmo.allocator.session.recorder import Recorder
 from pgmo.allocator.session.state import SessionState
 from pgmo.allocator.session.statistics import IterationStatistics
@@ -27,6 +30,8 @@ class EarlyService:
         self._recorder = recorder
         self._credit = LessonCredit()
         self._plan: PlannedProfile | None = None
+        self._fixed: NDArray[np.int64] | None = None  # sizes that all iterations have
+        self._guessed = False  # whether nothing is known yet of how sizes vary
 
     @property
     def others(self) -> list[PlannedProfile]:
@@ -62,7 +67,7 @@ class EarlyService:
             if self._plan and rate < tuning.WORTHWHILE_SHARE:
                 self._drop()
             return
-        if self._plan and rate >= tuning.EARLY_SHARE:
+        if self._plan and rate >= tuning.EARLY_SHARE and not self._guessed:
             return
         # Bounded, also where iterations are cut short again and again, and never for one so long
         # that other threads would fill the next one while it is planned.
@@ -73,14 +78,20 @@ class EarlyService:
             self._install(plan)
 
     def _make(self, latest: Iteration) -> PlannedProfile | None:
-        planning = self._state.planning
-        if self._plan and not self._state.adapter.pages:
+        state, number = self._state, self._recorder.iterations
+        pages, planning = state.adapter.pages, state.planning
+        if number == 1 and not pages:
+            self._fixed = lasting_sizes(latest, self._recorder.tags)
+        # Not with the first one: it is tagged, and where a script is run as it is, it begins late.
+        if self._plan and number > 2 and not pages:
             both = from_both(self._plan, latest, planning)
             if both is not None:
+                self._guessed = False
                 return both
-        tags = self._recorder.tags if self._recorder.iterations == 1 else None
-        meta = self._state.meta({"found": "a single iteration"})
-        return from_single(latest, tags, meta, planning)
+        self._guessed = self._fixed is not None
+        tags = self._recorder.tags if number == 1 else None
+        meta = state.meta({"found": "a single iteration"})
+        return from_single(latest, tags, meta, planning, self._fixed)
 
     def _install(self, plan: PlannedProfile) -> None:
         with uninterrupted():  # else a plan would be there that counts as one of a recording

@@ -21,12 +21,26 @@ def test_the_third_iteration_comes_from_slots(lazy):
         loop.finish()
 
 
-def test_where_lengths_differ_the_fourth_does(lazy):
+@pytest.mark.parametrize("lengths", [(8, 6), (6, 8), (6, 11)])
+def test_where_lengths_differ_the_second_does(lazy, lengths):
     loop = Loop(lazy, LAYERS)
     with open_session(lazy) as session:
-        for scale in (8, 6, 7, 5):
-            loop.scale = scale
+        for loop.scale in lengths:
             run(loop, session, 1)
+        last = session.history[-1]
+        assert last.phase.value == "record"
+        assert last.hit_bytes_rate > 0.7
+        loop.finish()
+
+
+def test_what_other_iterations_show_takes_the_place_of_guesses(lazy):
+    loop = Loop(lazy, LAYERS)
+    with open_session(lazy) as session:
+        for loop.scale in (8, 6, 7, 5):
+            run(loop, session, 1)
+            if len(session.history) == 3:
+                (plan,) = session._lifecycle._plans.all
+                assert not plan.plan.varying[plan.plan.size == 4].any()  # the loss
         last = session.history[-1]
         assert last.phase.value == "record"
         assert last.hit_bytes_rate > 0.7
