@@ -26,11 +26,11 @@ from pgmo.profiler.recording import Iteration
 UNPAIRED = -1
 
 _PASSES = 12
-_SHARE = 0.9
+_SHARE = 0.98
 """Of the requests of the shorter one that are paired: below it anchors may have led astray."""
 
-_NEAR = 16
-"""Of an iteration: the part by which anchors may be off then."""
+_NEAR, _AT_HAND = 16, 8
+"""The part of an iteration by which anchors may be off then, and requests."""
 
 _RATIOS, _VOTERS = 6, 128
 
@@ -56,12 +56,16 @@ def align(reference: Iteration, other: Iteration) -> NDArray[np.int64]:
         [0, 1, 3, 4]
     """
     a, b = _tokens(reference, other)
-    rows = _Aligner(a, b, reference, other).run()
-    if _SHARE * min(len(a), len(b)) <= np.count_nonzero(rows != UNPAIRED):
-        return rows
-    near = _Aligner(a, b, reference, other, near=True).run()
-    better = np.count_nonzero(near != UNPAIRED) > np.count_nonzero(rows != UNPAIRED)
-    return near if better else rows
+    difference, longer = abs(len(a) - len(b)), max(len(a), len(b))
+    best, most = np.full(len(b), UNPAIRED, np.int64), -1
+    for off in (longer, difference + longer // _NEAR, difference + _AT_HAND):
+        rows = _Aligner(a, b, reference, other, off).run()
+        paired = int(np.count_nonzero(rows != UNPAIRED))
+        if paired > most:
+            best, most = rows, paired
+        if most >= _SHARE * min(len(a), len(b)):
+            break
+    return best
 
 
 def _tokens(reference: Iteration, other: Iteration) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -78,8 +82,9 @@ class _Aligner:
     Args:
         a, b: the requests of both, as numbers of their sizes and streams.
         reference, other: see `align`.
-        near: whether anchors have to be at about the same place in both. Of two micro-batches the
-            second may have the length today that the first had then, and all of its sizes.
+        off: by how many requests the places of an anchor may differ. Of two micro-batches the
+            second may have the length today that the first had then, and all of its sizes; and one
+            request that is logged makes each of its size another one's counterpart.
     """
 
     def __init__(
@@ -88,14 +93,13 @@ class _Aligner:
         b: NDArray[np.int64],
         reference: Iteration,
         other: Iteration,
-        *,
-        near: bool = False,
+        off: int,
     ) -> None:
         self.a, self.b = a, b
         self.stream = reference.stream, other.stream
         self.size = reference.size.astype(np.float64), other.size.astype(np.float64)
         self.row = np.full(len(b), UNPAIRED, np.int64)
-        self._off = abs(len(a) - len(b)) + len(a) // _NEAR if near else len(a) + len(b)
+        self._off = off
 
     def run(self) -> NDArray[np.int64]:
         gaps = [(0, len(self.a), 0, len(self.b))]

@@ -102,6 +102,13 @@ def test_rows_that_lie_apart_are_refused():
     assert (row == -1).all()
 
 
+def test_numbers_that_are_logged_are_not_taken_for_a_batch():
+    known, other = columns([4000, 4000, 4000]), columns([4, 8, 4, 1300, 1300, 1300])
+    row = np.full(6, -1, np.int64)
+    _core.pair_in_gaps(*known, *other, np.zeros(0), np.array([[0, 3, 0, 6]]), row)
+    assert row.tolist() == [-1, -1, -1, 0, 1, 2]
+
+
 def test_many_sizes_need_no_table_of_all_pairs():
     many = columns(np.arange(1, 200_001))  # a table of four bytes a pair would have 160 GB
     row = np.full(200_000, -1, np.int64)
