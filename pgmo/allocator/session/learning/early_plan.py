@@ -16,6 +16,9 @@ from pgmo.profiler.profile import ProfileMeta
 from pgmo.profiler.recording import ALIVE, Iteration
 from pgmo.profiler.tag import Tag
 
+_OF_PARAMETERS = ("backward", "optimizer")
+"""The phases in which what a program leaves alive is gradients and state."""
+
 
 def from_single(
     iteration: Iteration,
@@ -34,8 +37,8 @@ def from_single(
         tags: what the tags of the first stand for; None for others, of which all comes again.
         meta: of the profile.
         planning: how to plan.
-        fixed: sizes that the next iteration has, too, in bytes: see `lasting_sizes`. None: it has
-            all sizes of this one.
+        fixed: sizes that the next iteration has, too, in bytes: see `lasting_sizes`. All others may
+            be those of another batch. None: it has all sizes of this one.
 
     Returns:
         None where nothing is freed in the iteration.
@@ -67,7 +70,12 @@ def from_single(
     if not np.any(profile.turns > 0):
         return None
     planned = Together(profile, None).planned(planning)
-    return planned if fixed is None else _may_vary(planned, fixed)
+    if fixed is None:
+        return planned
+    # Of the forward pass nothing is a gradient's, though it may have the size of one.
+    forward = [at for at, tag in enumerate(tags or ()) if tag.phase not in _OF_PARAMETERS]
+    varying = ~np.isin(own.size, fixed) | np.isin(iteration.tag[kept], forward)
+    return replace(planned, plan=replace(planned.plan, varying=varying))
 
 
 def lasting_sizes(iteration: Iteration, tags: Sequence[Tag]) -> NDArray[np.int64]:
@@ -78,21 +86,9 @@ def lasting_sizes(iteration: Iteration, tags: Sequence[Tag]) -> NDArray[np.int64
     """
     lasting = iteration.gone == ALIVE
     if tags:
-        phases = [at for at, tag in enumerate(tags) if tag.phase in ("backward", "optimizer")]
+        phases = [at for at, tag in enumerate(tags) if tag.phase in _OF_PARAMETERS]
         lasting = lasting & np.isin(iteration.tag, phases)
     return np.unique(iteration.size[lasting])
-
-
-def _may_vary(planned: PlannedProfile, fixed: NDArray[np.int64]) -> PlannedProfile:
-    """Takes all sizes but those of parameters for ones that grow with the batch.
-
-    So another length is recognised, and a longer one is planned as it comes. Half of a size stands
-    for that at a shorter length, which says no more than that all grow by one ratio.
-    """
-    plan = planned.plan
-    varying = ~np.isin(plan.size, fixed)
-    shorter = np.where(varying, plan.size // 2, 0)
-    return replace(planned, plan=replace(plan, varying=varying, shorter=shorter))
 
 
 def from_both(

@@ -1,18 +1,22 @@
 """Serves a program's iterations while they are recorded."""
 
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from pgmo.allocator import tuning
 from pgmo.allocator.plans.plan_set import PlannedProfile, PlanSet
 from pgmo.allocator.session.boundary import uninterrupted
 from pgmo.allocator.session.learning.credit import LessonCredit
 from pgmo.allocator.session.learning.early_plan import from_both, from_single, lasting_sizes
+from pgmo.allocator.session.learning.lessons import are_far_apart
 from pgmo.allocator.session.recorder import Recorder
 from pgmo.allocator.session.state import SessionState
 from pgmo.allocator.session.statistics import IterationStatistics
 from pgmo.errors import AdapterError
 from pgmo.profiler.recording import Iteration
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 class EarlyService:
@@ -22,6 +26,9 @@ class EarlyService:
         state: where the session stands.
         plans: those that serve.
         recorder: goes on recording.
+
+    Attributes:
+        apart: iterations that were far apart from those that followed, as a prompt is from tokens.
     """
 
     def __init__(self, state: SessionState, plans: PlanSet, recorder: Recorder) -> None:
@@ -32,6 +39,8 @@ class EarlyService:
         self._plan: PlannedProfile | None = None
         self._fixed: NDArray[np.int64] | None = None  # sizes that all iterations have
         self._guessed = False  # whether nothing is known yet of how sizes vary
+        self._latest: Iteration | None = None  # what the plan was made of
+        self.apart: list[Iteration] = []
 
     @property
     def others(self) -> list[PlannedProfile]:
@@ -40,7 +49,8 @@ class EarlyService:
 
     def end(self) -> None:
         """A recorded plan takes over."""
-        self._plan = None
+        self._plan = self._latest = None
+        self.apart = []
 
     def serve(self, latest: Iteration, statistics: IterationStatistics) -> None:
         """Serves the next iteration from a plan of the first ones.
@@ -88,7 +98,9 @@ class EarlyService:
             if both is not None:
                 self._guessed = False
                 return both
-        self._guessed = self._fixed is not None
+        if self._plan and self._latest is not None and are_far_apart(self._plan, latest):
+            self.apart.append(self._latest)
+        self._latest, self._guessed = latest, self._fixed is not None
         tags = self._recorder.tags if number == 1 else None
         meta = state.meta({"found": "a single iteration"})
         return from_single(latest, tags, meta, planning, self._fixed)
