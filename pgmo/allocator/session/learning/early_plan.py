@@ -88,7 +88,7 @@ def lasting_sizes(iteration: Iteration, tags: Sequence[Tag]) -> NDArray[np.int64
     if tags:
         phases = [at for at, tag in enumerate(tags) if tag.phase in _OF_PARAMETERS]
         lasting = lasting & np.isin(iteration.tag, phases)
-    return np.unique(iteration.size[lasting])
+    return np.array(sorted(set(iteration.size[lasting].tolist())), np.int64)
 
 
 def from_both(

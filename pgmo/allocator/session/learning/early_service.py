@@ -7,7 +7,7 @@ from pgmo.allocator.plans.plan_set import PlannedProfile, PlanSet
 from pgmo.allocator.session.boundary import uninterrupted
 from pgmo.allocator.session.learning.credit import LessonCredit
 from pgmo.allocator.session.learning.early_plan import from_both, from_single, lasting_sizes
-from pgmo.allocator.session.learning.lessons import are_far_apart
+from pgmo.allocator.session.learning.lessons import are_far_apart, is_another_program
 from pgmo.allocator.session.recorder import Recorder
 from pgmo.allocator.session.state import SessionState
 from pgmo.allocator.session.statistics import IterationStatistics
@@ -40,6 +40,7 @@ class EarlyService:
         self._fixed: NDArray[np.int64] | None = None  # sizes that all iterations have
         self._guessed = False  # whether nothing is known yet of how sizes vary
         self._latest: Iteration | None = None  # what the plan was made of
+        self._gave_up = False
         self.apart: list[Iteration] = []
 
     @property
@@ -50,6 +51,7 @@ class EarlyService:
     def end(self) -> None:
         """A recorded plan takes over."""
         self._plan = self._latest = None
+        self._gave_up = False
         self.apart = []
 
     def serve(self, latest: Iteration, statistics: IterationStatistics) -> None:
@@ -69,7 +71,7 @@ class EarlyService:
         recorded_only = options.record_only or options.save_directory is not None
         if recorded_only or options.budget is not None:
             return
-        if not (adapter.pages or adapter.lazy) or self.others:
+        if not (adapter.pages or adapter.lazy) or self.others or self._gave_up:
             return
         rate = statistics.hit_bytes_rate
         most = tuning.EARLY_ITERATIONS if adapter.pages else tuning.EARLY_ITERATIONS_LAZY
@@ -83,9 +85,25 @@ class EarlyService:
         # that other threads would fill the next one while it is planned.
         if not self._credit.spend(len(latest)):
             return
+        if self._costs_more(latest, rate):
+            self._gave_up = True  # until there is a recorded one
+            self._drop()
+            return
         plan = self._make(latest)
         if plan is not None:
             self._install(plan)
+
+    def _costs_more(self, latest: Iteration, rate: float) -> bool:
+        """Whether iterations take turns, so that each would touch an arena that the next leaves.
+
+        An arena stays resident, and what it does not serve comes on top of it. The first plan is of
+        an iteration like no other; but when one that was made of a later iteration does not serve
+        the next, nor does either's length explain it, another one is as likely to be wrong.
+        """
+        if not self._plan or self._state.adapter.pages or self._recorder.iterations <= 2:
+            return False
+        poor = rate < tuning.WORTHWHILE_SHARE
+        return poor and is_another_program(self._plan, latest)
 
     def _make(self, latest: Iteration) -> PlannedProfile | None:
         state, number = self._state, self._recorder.iterations

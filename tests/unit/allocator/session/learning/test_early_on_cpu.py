@@ -53,3 +53,15 @@ def test_an_arena_that_is_resident_at_once_is_not_taken_for_it(adapter):
         run(loop, session, 3)
         assert not adapter.arenas[0]
         loop.finish()
+
+
+def test_where_programs_take_turns_no_arena_is_touched_for_each(lazy):
+    """A generator's step asks for more than a discriminator's, in another order."""
+    one, other = Loop(lazy, LAYERS), Loop(lazy, [size + 512 for size in LAYERS[::-1]] * 2)
+    with open_session(lazy, max_record_iterations=8) as session:
+        for loop in (one, other, one, other, one):
+            run(loop, session, 1)
+        last = session.history[-1]
+        assert not last.bytes_hit
+        one.finish()
+        other.finish()
