@@ -179,9 +179,9 @@ class ReplayMonitor:
             return False
         if not installer.affordable(lesson.plans):
             return False
+        self._credit.spend(requests)
         if self._mistaken(lesson, statistics):
             return False
-        self._credit.spend(requests)
         self._state.replans += 1
         self._growths += lesson.grown > 0 and self._rising
         new = lesson.plans[lesson.number]
