@@ -68,10 +68,14 @@ def _watched(command: list[str], settings: Mapping[str, str]) -> tuple[int, int,
 
 
 def environment() -> dict[str, str]:
-    """One thread, so that sums are summed in one order; no network, no card."""
+    """One thread, so that sums are summed in one order; no network, no card.
+
+    Modules are compiled once, as those of installed packages are: to do it anew each time takes a
+    megabyte or two.
+    """
     paths = os.pathsep.join([str(ROOT / "bench"), str(ROOT)])
     return {
-        **os.environ,
+        **{name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"},
         "PYTHONPATH": paths,
         "OMP_NUM_THREADS": "1",
         "CUDA_VISIBLE_DEVICES": "",

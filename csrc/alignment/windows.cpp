@@ -34,12 +34,12 @@ void Windows::fill(Gap gap, std::span<std::int64_t> row) {
 
 std::int32_t Windows::score_of(std::size_t i, std::size_t j) const noexcept {
   if (a_.stream[i] != b_.stream[j]) return 0;
-  if (a_.token[i] == b_.token[j]) return 6;
+  if (a_.token[i] == b_.token[j]) return 60;
   const double ratio = b_.size[j] / a_.size[i];
   for (const double common : ratios_) {
-    if (std::abs(ratio - common) < 1e-6) return 5;
+    if (std::abs(ratio - common) < 1e-6) return 50;
   }
-  return 3;
+  return ratio < kFar && ratio > 1 / kFar ? 30 : 29;
 }
 
 // A window has far fewer sizes than requests, so scores are kept by sizes.

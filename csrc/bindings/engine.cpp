@@ -141,7 +141,7 @@ void bind_engine(py::module_& module) {
   PYBIND11_NUMPY_DTYPE_EX(Event, kind, "kind", in_gap, "in_gap", thread, "thread", tag, "tag",
                           block, "block", reserved, "reserved", bytes, "bytes", stream, "stream");
 
-  PYBIND11_NUMPY_DTYPE(Living, address, bytes, kind);
+  PYBIND11_NUMPY_DTYPE(Living, address, bytes, kind, until);
 
   module.def("set_tag", &set_thread_tag, py::arg("tag"), py::arg("generation"),
              "Tags the blocks that the calling thread requests from now on; -1 removes the tag.\n"
@@ -196,6 +196,8 @@ void bind_engine(py::module_& module) {
           "Raises ValueError when a row is malformed or the arena is too small.")
       .def("select_plan", &Engine::select_plan, py::arg("plan"),
            "The next iteration starts with this plan.")
+      .def("correct_plan", &Engine::correct_plan, py::arg("plan"),
+           "The last iteration should have followed this plan: what follows it is expected.")
       .def_property_readonly("selected_plan", &Engine::selected_plan)
       .def_property_readonly("ended_plan", &Engine::ended_plan,
                              "The plan that the last iteration followed to its end.")

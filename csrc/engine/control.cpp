@@ -104,6 +104,16 @@ void Engine::select_plan(PlanId plan) {
   if (plan != selected_) switch_to(plan);
 }
 
+// The last iteration has followed another one by mistake, and the next may do so, too.
+void Engine::correct_plan(PlanId plan) {
+  const Guard guard(lock_);
+  if (plan >= plans_.size()) throw std::invalid_argument("no such plan");
+  successors_[before_] = plan;
+  previous_ = plan;
+  const PlanId next = successors_[plan];
+  if (next != selected_) switch_to(next);
+}
+
 Engine::PlanId Engine::selected_plan() {
   const Guard guard(lock_);
   return selected_;
@@ -117,7 +127,7 @@ void Engine::remove_plans() {
   if (replayer_ != nullptr) replayer_->retire_living();
   replayer_ = nullptr;
   ++plans_changed_;
-  selected_ = previous_ = 0;
+  selected_ = previous_ = before_ = 0;
   plans.swap(plans_);
   successors_.clear();
 }
@@ -312,6 +322,7 @@ void Engine::close_iteration() {
   ++here_.counters.iterations;
   if (plans_.size() > 1) {
     successors_[previous_] = selected_;
+    before_ = previous_;
     previous_ = selected_;
     if (successors_[selected_] != selected_) switch_to(successors_[selected_]);
   }

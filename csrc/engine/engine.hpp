@@ -48,8 +48,9 @@ struct Living {
   std::uint64_t address;
   Bytes bytes;
   std::uint64_t kind;
+  Tick until = -1;  // of the next iteration, at which a slot is planned to be free again
 };
-static_assert(sizeof(Living) == 24);
+static_assert(sizeof(Living) == 32);
 
 class Engine final : private pages::RangeOwner {
  public:
@@ -96,6 +97,7 @@ class Engine final : private pages::RangeOwner {
   PlanId add_plan(std::vector<PlannedRequest> requests, std::span<const std::uint64_t> streams,
                   Bytes arena_bytes, Bytes alignment);
   void select_plan(PlanId plan);
+  void correct_plan(PlanId plan);
   PlanId selected_plan();
 
   // The plan that the last iteration followed to its end, and what has outgrown it since the last
@@ -195,6 +197,7 @@ class Engine final : private pages::RangeOwner {
   Offset find_slot(RequestKey key);
   std::vector<std::uint32_t> indices_of(std::span<const std::uint64_t> streams);
   void choose_plan(RequestKey key);
+  PlanId nearest_plan(std::span<const RequestKey> seen) const noexcept;
   void switch_to(PlanId plan);
   pages::Statistics pages_statistics() noexcept;
   Statistics reading(const pages::Statistics& of_pages) const noexcept;
@@ -270,6 +273,7 @@ class Engine final : private pages::RangeOwner {
   PlanId selected_ = 0;
   std::vector<PlanId> successors_;  // the plan that followed each plan the last time
   PlanId previous_ = 0;             // that the last iteration has followed to its end
+  PlanId before_ = 0;               // and the one before it
   std::array<RequestKey, tuning::kPrefix> prefix_{};
   std::uint32_t requests_so_far_ = 0;  // in this iteration; counted up to tuning::kPrefix
   std::uint64_t plans_changed_ = 0;    // how often

@@ -68,6 +68,9 @@ LESSON_EARNED = 0.5
 LESSON_EARNED_ANYWAY = 1 / 16
 """The same of any other iteration: where sizes depend on data, there is always more to learn."""
 
+MISTAKEN_SHARE = 0.02
+"""Of a plan's requests: how many more a lesson may add than replay has missed, twice."""
+
 STRANGE_SHARE = 0.05
 """Of an iteration's requests, that no plan expects: from which on it is no other length of a known
 structure. Batches of experts have sizes that depend on data."""
@@ -79,6 +82,13 @@ at zero."""
 UNION_REQUESTS = 1.25
 """Requests of a plan for several shapes, as a share of those of the smallest: beyond it they have
 too little in common."""
+
+FAR_APART = 16
+"""The ratio of two sizes of one request from which on replay does not know it again by any length:
+`kShrinks` of the engine's."""
+
+ANOTHER_ORDER = 4
+"""The ratio of all bytes of two iterations from which on neither is the other one's beginning."""
 
 UNION_LOAD = 1.02
 """Its largest sum of live bytes, likewise: a union has blocks that are never alive together."""

@@ -7,6 +7,14 @@
 
 namespace pgmo {
 
+namespace {
+
+bool close(double own, double other) noexcept {
+  return std::abs(own - other) <= tuning::kRatioTolerance * other;
+}
+
+}  // namespace
+
 Offset Replayer::serve(RequestKey key) {
   const Slot& expected = plan_.slot(cursor_);
   if (expected.key == key) [[likely]] {
@@ -87,6 +95,18 @@ int Replayer::prefix_score(std::span<const RequestKey> keys) const noexcept {
   for (SlotIndex at = 0; at < keys.size(); ++at) {
     if (!fits(at, keys[at])) return -1;
     score += tuning::kFullScore * key_bytes(keys[at]) / key_bytes(plan_.slot(at).key);
+  }
+  return static_cast<int>(score);
+}
+
+int Replayer::growth_score(std::span<const RequestKey> keys) const noexcept {
+  if (keys.size() > plan_.requests()) return -1;
+  Bytes score = 0;
+  for (SlotIndex at = 0; at < keys.size(); ++at) {
+    const Bytes bytes = key_bytes(keys[at]);
+    const Bytes planned = key_bytes(plan_.slot(at).key);
+    if (!fits(at, keys[at]) && !may_have_grown(at, keys[at])) return -1;
+    score += tuning::kFullScore * std::min(bytes, planned) / std::max(bytes, planned);
   }
   return static_cast<int>(score);
 }
@@ -186,11 +206,11 @@ bool Replayer::is_open(SlotIndex request) const noexcept {
   return today_[plan_.size_class(request)] == 0;
 }
 
+// By a ratio that others have changed by, or by its square, as what grows with that of the length.
 bool Replayer::alike(SlotIndex request, RequestKey key) const noexcept {
   const double own = ratio(request, key);
-  return std::any_of(
-      ratios_.begin(), ratios_.begin() + static_cast<std::ptrdiff_t>(ratio_count_),
-      [own](double one) { return std::abs(own - one) <= tuning::kRatioTolerance * one; });
+  return std::any_of(ratios_.begin(), ratios_.begin() + static_cast<std::ptrdiff_t>(ratio_count_),
+                     [own](double one) { return close(own, one) || close(own, one * one); });
 }
 
 void Replayer::note_size(SlotIndex request, RequestKey key) noexcept {

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from pgmo.allocator import tuning
 from pgmo.allocator.adapters.adapter import Adapter, Memory
 from pgmo.allocator.plans.layout import Layout
+from pgmo.allocator.plans.survivors import blocks_in, missed
 from pgmo.errors import AdapterError, PlanError
 from pgmo.packing.plan import Plan
 from pgmo.packing.validator import validate
@@ -87,6 +88,7 @@ class PlanSet:
         self._arena = 0
         self._trims = 0  # iterations after which idle pages are returned
         self._missing: dict[int, int] = {}  # streams without an arena yet: where they begin
+        self._bases: dict[int, int] = {}  # the addresses at which the streams' arenas begin
         self.all: list[PlannedProfile] = []
 
     def __len__(self) -> int:
@@ -114,6 +116,23 @@ class PlanSet:
         # What a smaller plan leaves of addresses alone is nobody's loss.
         return not self._roomy and needed.size < tuning.SHRINK_SHARE * self._layout.size
 
+    def _in_the_way(self, plans: list[PlannedProfile]) -> bool:
+        """Whether what lives in slots would keep much of the next iteration from its own.
+
+        As a cache of keys and values, that lives on where another plan has something else. Where
+        memory comes when it is touched, the old arena keeps no more than what lives there.
+        """
+        if not self._adapter.lazy or not self._bases:
+            return False
+        blocks = blocks_in(self._engine.living(), self._bases, self._layout)
+        if not len(blocks.begin):
+            return False
+        return any(
+            missed(planned.plan, self._layout.place(planned.plan)[0], blocks)
+            > (1 - tuning.HELD_SHARE) * int(planned.plan.size.sum())
+            for planned in plans
+        )
+
     def install(self, plans: list[PlannedProfile]) -> None:
         """Replays these plans from now on.
 
@@ -124,7 +143,7 @@ class PlanSet:
         for planned in plans:
             if planned not in self.all:
                 check_replayable(planned.plan, self._adapter.alignment)
-        exchange = self.needs_exchange(plans)
+        exchange = self.needs_exchange(plans) or self._in_the_way(plans)
         self._engine.remove_plans()
         if exchange:
             # The old arenas first: the two are never needed together.
@@ -192,7 +211,7 @@ class PlanSet:
         self._engine.detach_arena()
         self._layout = Layout([])
         self._arena = 0
-        self._missing = {}
+        self._missing, self._bases = {}, {}
         self.all = []
 
     def _serve(self, plans: list[PlannedProfile]) -> None:
@@ -247,7 +266,7 @@ class PlanSet:
 
     def _hand_over(self, layout: Layout, taken: dict[int, Memory | None]) -> None:
         self._layout = layout
-        self._missing = {}
+        self._missing, self._bases = {}, {}
         spill = taken.pop(_SPILL, None)
         if spill is not None:  # first: with each arena, plans are checked against all there is
             self._engine.add_spill(layout.resident, spill.base, spill.bytes, *spill.owner)
@@ -257,6 +276,7 @@ class PlanSet:
                 self._missing[stream] = begin
             else:
                 self._engine.add_arena(stream, begin, memory.base, memory.bytes, *memory.owner)
+                self._bases[stream] = memory.base
 
     def _add(self, planned: PlannedProfile) -> None:
         plan = planned.plan
@@ -274,8 +294,19 @@ class PlanSet:
             arena_bytes=self._layout.size,
             alignment=plan.alignment,
             # Only addresses are there to grow into, and what is spilled stays where it is.
-            shorter=plan.shorter if self._roomy and not plan.spilled else None,
+            shorter=self._shorter(plan) if self._roomy and not plan.spilled else None,
         )
+
+    def _shorter(self, plan: Plan) -> NDArray[np.int64]:
+        """The sizes at a shorter length; half of one where nothing is known of it.
+
+        That says no more than that all grow by one ratio. Where addresses cost nothing, a slot may
+        as well be too large.
+        """
+        if self._adapter.pages:
+            return plan.shorter
+        guessed = plan.varying & (plan.shorter == 0)
+        return np.where(guessed, plan.size // 2, plan.shorter)
 
 
 def check_replayable(plan: Plan, alignment: int) -> None:

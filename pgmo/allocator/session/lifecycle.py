@@ -25,6 +25,7 @@ from pgmo.allocator.session.learning.held_slots import HeldSlots
 from pgmo.allocator.session.learning.lessons import (
     families_of,
     is_planned,
+    learn,
     merge,
     relatives,
     shorter_of,
@@ -365,6 +366,10 @@ class Lifecycle:
                 in_gap = reference.in_gap if same and self._keeps_gaps else None
                 planning = self.state.planning
                 plans, shown = merge(plans, one, reference, planning, family, in_gap, shorter)
+        for early in self._early.apart:  # it comes again, and its lives are those of the others
+            planning = self.state.planning
+            lesson = learn(plans, early, shown, headroom=0.0, planning=planning)
+            plans = lesson.plans if lesson is not None else plans
         plans, shown = self._installer.within_limit(plans, shown)
         again = bool(self._early.others)
         self._early.end()

@@ -26,6 +26,12 @@ from pgmo.profiler.recording import Iteration
 UNPAIRED = -1
 
 _PASSES = 12
+_SHARE = 0.98
+"""Of the requests of the shorter one that are paired: below it anchors may have led astray."""
+
+_NEAR, _AT_HAND = 16, 8
+"""The part of an iteration by which anchors may be off then, and requests."""
+
 _RATIOS, _VOTERS = 6, 128
 
 _Gap = tuple[int, int, int, int]  # a[low:high] against b[left:right]
@@ -50,7 +56,16 @@ def align(reference: Iteration, other: Iteration) -> NDArray[np.int64]:
         [0, 1, 3, 4]
     """
     a, b = _tokens(reference, other)
-    return _Aligner(a, b, reference, other).run()
+    difference, longer = abs(len(a) - len(b)), max(len(a), len(b))
+    best, most = np.full(len(b), UNPAIRED, np.int64), -1
+    for off in (longer, difference + longer // _NEAR, difference + _AT_HAND):
+        rows = _Aligner(a, b, reference, other, off).run()
+        paired = int(np.count_nonzero(rows != UNPAIRED))
+        if paired > most:
+            best, most = rows, paired
+        if most >= _SHARE * min(len(a), len(b)):
+            break
+    return best
 
 
 def _tokens(reference: Iteration, other: Iteration) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -62,15 +77,29 @@ def _tokens(reference: Iteration, other: Iteration) -> tuple[NDArray[np.int64], 
 
 
 class _Aligner:
-    """One alignment: the pairs found so far and the gaps still open."""
+    """One alignment: the pairs found so far and the gaps still open.
+
+    Args:
+        a, b: the requests of both, as numbers of their sizes and streams.
+        reference, other: see `align`.
+        off: by how many requests the places of an anchor may differ. Of two micro-batches the
+            second may have the length today that the first had then, and all of its sizes; and one
+            request that is logged makes each of its size another one's counterpart.
+    """
 
     def __init__(
-        self, a: NDArray[np.int64], b: NDArray[np.int64], reference: Iteration, other: Iteration
+        self,
+        a: NDArray[np.int64],
+        b: NDArray[np.int64],
+        reference: Iteration,
+        other: Iteration,
+        off: int,
     ) -> None:
         self.a, self.b = a, b
         self.stream = reference.stream, other.stream
         self.size = reference.size.astype(np.float64), other.size.astype(np.float64)
         self.row = np.full(len(b), UNPAIRED, np.int64)
+        self._off = off
 
     def run(self) -> NDArray[np.int64]:
         gaps = [(0, len(self.a), 0, len(self.b))]
@@ -94,6 +123,8 @@ class _Aligner:
         if not len(a) or not len(b):
             return
         x, y = _balanced(a, b)
+        at_hand = np.abs(low + x - left - y) <= self._off
+        x, y = x[at_hand], y[at_hand]
         if not len(x):
             barren.append(gap)
             return

@@ -82,6 +82,14 @@ TEST(sizes_change_by_few_ratios) {
   CHECK_EQ(f.serve(100), 2000);  // a quarter of 400, and no third of 300
 }
 
+TEST(what_grows_with_the_square_of_the_length_is_known_by_its_ratio) {
+  ReplayerFixture f({varying(72'000, 4, 0), varying(144'000, 4, 100'000),
+                     varying(72'000, 4, 300'000), slot(8, 4, 400'000)});
+  CHECK_EQ(f.serve(6'000), 0);        // a twelfth
+  CHECK_EQ(f.serve(1'000), 100'000);  // and its square, though so little may be anything
+  CHECK_EQ(f.serve(6'000), 300'000);
+}
+
 TEST(a_request_that_no_plan_knows_moves_nothing) {
   ReplayerFixture f(layers());
   f.serve(50);

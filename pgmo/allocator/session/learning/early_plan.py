@@ -16,9 +16,16 @@ from pgmo.profiler.profile import ProfileMeta
 from pgmo.profiler.recording import ALIVE, Iteration
 from pgmo.profiler.tag import Tag
 
+_OF_PARAMETERS = ("backward", "optimizer")
+"""The phases in which what a program leaves alive is gradients and state."""
+
 
 def from_single(
-    iteration: Iteration, tags: Sequence[Tag] | None, meta: ProfileMeta, planning: PlanningOptions
+    iteration: Iteration,
+    tags: Sequence[Tag] | None,
+    meta: ProfileMeta,
+    planning: PlanningOptions,
+    fixed: NDArray[np.int64] | None = None,
 ) -> PlannedProfile | None:
     """A plan from one of a program's first iterations, for the next, while recording goes on.
 
@@ -30,6 +37,8 @@ def from_single(
         tags: what the tags of the first stand for; None for others, of which all comes again.
         meta: of the profile.
         planning: how to plan.
+        fixed: sizes that the next iteration has, too, in bytes: see `lasting_sizes`. All others may
+            be those of another batch. None: it has all sizes of this one.
 
     Returns:
         None where nothing is freed in the iteration.
@@ -60,7 +69,26 @@ def from_single(
     profile = build_profile([own], steady, (), meta)
     if not np.any(profile.turns > 0):
         return None
-    return Together(profile, None).planned(planning)
+    planned = Together(profile, None).planned(planning)
+    if fixed is None:
+        return planned
+    # Of the forward pass nothing is a gradient's, though it may have the size of one.
+    forward = [at for at, tag in enumerate(tags or ()) if tag.phase not in _OF_PARAMETERS]
+    varying = ~np.isin(own.size, fixed) | np.isin(iteration.tag[kept], forward)
+    return replace(planned, plan=replace(planned.plan, varying=varying))
+
+
+def lasting_sizes(iteration: Iteration, tags: Sequence[Tag]) -> NDArray[np.int64]:
+    """The sizes of a program's parameters, as its first iteration tells them.
+
+    Gradients and optimizer state are left alive; what has another size may be another batch's.
+    What generates tokens leaves a cache alive, which grows, but has no backward pass.
+    """
+    lasting = iteration.gone == ALIVE
+    if tags:
+        phases = [at for at, tag in enumerate(tags) if tag.phase in _OF_PARAMETERS]
+        lasting = lasting & np.isin(iteration.tag, phases)
+    return np.array(sorted(set(iteration.size[lasting].tolist())), np.int64)
 
 
 def from_both(

@@ -1,15 +1,22 @@
 """Serves a program's iterations while they are recorded."""
 
+from typing import TYPE_CHECKING
+
 from pgmo.allocator import tuning
 from pgmo.allocator.plans.plan_set import PlannedProfile, PlanSet
 from pgmo.allocator.session.boundary import uninterrupted
 from pgmo.allocator.session.learning.credit import LessonCredit
-from pgmo.allocator.session.learning.early_plan import from_both, from_single
+from pgmo.allocator.session.learning.early_plan import from_both, from_single, lasting_sizes
+from pgmo.allocator.session.learning.lessons import are_far_apart, is_another_program
 from pgmo.allocator.session.recorder import Recorder
 from pgmo.allocator.session.state import SessionState
 from pgmo.allocator.session.statistics import IterationStatistics
 from pgmo.errors import AdapterError
 from pgmo.profiler.recording import Iteration
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 class EarlyService:
@@ -19,6 +26,9 @@ class EarlyService:
         state: where the session stands.
         plans: those that serve.
         recorder: goes on recording.
+
+    Attributes:
+        apart: iterations that were far apart from those that followed, as a prompt is from tokens.
     """
 
     def __init__(self, state: SessionState, plans: PlanSet, recorder: Recorder) -> None:
@@ -27,6 +37,11 @@ class EarlyService:
         self._recorder = recorder
         self._credit = LessonCredit()
         self._plan: PlannedProfile | None = None
+        self._fixed: NDArray[np.int64] | None = None  # sizes that all iterations have
+        self._guessed = False  # whether nothing is known yet of how sizes vary
+        self._latest: Iteration | None = None  # what the plan was made of
+        self._gave_up = False
+        self.apart: list[Iteration] = []
 
     @property
     def others(self) -> list[PlannedProfile]:
@@ -35,7 +50,9 @@ class EarlyService:
 
     def end(self) -> None:
         """A recorded plan takes over."""
-        self._plan = None
+        self._plan = self._latest = None
+        self._gave_up = False
+        self.apart = []
 
     def serve(self, latest: Iteration, statistics: IterationStatistics) -> None:
         """Serves the next iteration from a plan of the first ones.
@@ -54,7 +71,7 @@ class EarlyService:
         recorded_only = options.record_only or options.save_directory is not None
         if recorded_only or options.budget is not None:
             return
-        if not (adapter.pages or adapter.lazy) or self.others:
+        if not (adapter.pages or adapter.lazy) or self.others or self._gave_up:
             return
         rate = statistics.hit_bytes_rate
         most = tuning.EARLY_ITERATIONS if adapter.pages else tuning.EARLY_ITERATIONS_LAZY
@@ -62,25 +79,49 @@ class EarlyService:
             if self._plan and rate < tuning.WORTHWHILE_SHARE:
                 self._drop()
             return
-        if self._plan and rate >= tuning.EARLY_SHARE:
+        if self._plan and rate >= tuning.EARLY_SHARE and not self._guessed:
             return
         # Bounded, also where iterations are cut short again and again, and never for one so long
         # that other threads would fill the next one while it is planned.
         if not self._credit.spend(len(latest)):
             return
+        if self._costs_more(latest, rate):
+            self._gave_up = True  # until there is a recorded one
+            self._drop()
+            return
         plan = self._make(latest)
         if plan is not None:
             self._install(plan)
 
+    def _costs_more(self, latest: Iteration, rate: float) -> bool:
+        """Whether iterations take turns, so that each would touch an arena that the next leaves.
+
+        An arena stays resident, and what it does not serve comes on top of it. The first plan is of
+        an iteration like no other; but when one that was made of a later iteration does not serve
+        the next, nor does either's length explain it, another one is as likely to be wrong.
+        """
+        if not self._plan or self._state.adapter.pages or self._recorder.iterations <= 2:
+            return False
+        poor = rate < tuning.WORTHWHILE_SHARE
+        return poor and is_another_program(self._plan, latest)
+
     def _make(self, latest: Iteration) -> PlannedProfile | None:
-        planning = self._state.planning
-        if self._plan and not self._state.adapter.pages:
+        state, number = self._state, self._recorder.iterations
+        pages, planning = state.adapter.pages, state.planning
+        if number == 1 and not pages:
+            self._fixed = lasting_sizes(latest, self._recorder.tags)
+        # Not with the first one: it is tagged, and where a script is run as it is, it begins late.
+        if self._plan and number > 2 and not pages:
             both = from_both(self._plan, latest, planning)
             if both is not None:
+                self._guessed = False
                 return both
-        tags = self._recorder.tags if self._recorder.iterations == 1 else None
-        meta = self._state.meta({"found": "a single iteration"})
-        return from_single(latest, tags, meta, planning)
+        if self._plan and self._latest is not None and are_far_apart(self._plan, latest):
+            self.apart.append(self._latest)
+        self._latest, self._guessed = latest, self._fixed is not None
+        tags = self._recorder.tags if number == 1 else None
+        meta = state.meta({"found": "a single iteration"})
+        return from_single(latest, tags, meta, planning, self._fixed)
 
     def _install(self, plan: PlannedProfile) -> None:
         with uninterrupted():  # else a plan would be there that counts as one of a recording

@@ -143,6 +143,8 @@ def together(
         return None
     known = planned.profile or planned.plan.profile()
     rows = match.rows_in(requests)
+    if not _follows(known.size, iteration.size, rows):
+        return None
     both = unite(known, profile, rows, headroom)
     if len(both) > tuning.UNION_REQUESTS * min(len(known), len(profile)):
         return None
@@ -152,6 +154,39 @@ def together(
     family = united_families(planned.families, rows, iteration.size)
     shorter = united_shorter(planned.plan.shorter, known.size, rows, iteration.size)
     return Together(both, family, headroom, load, shorter=shorter)
+
+
+def is_another_program(planned: PlannedProfile, iteration: Iteration) -> bool:
+    """Whether an iteration differs from a plan's by more than lengths and some requests."""
+    requests = requests_of(planned.plan)
+    if compare(requests, iteration).kind == "none":
+        return not are_far_apart(planned, iteration)
+    more = max(len(requests), len(iteration))
+    return more > tuning.UNION_REQUESTS * min(len(requests), len(iteration))
+
+
+def are_far_apart(planned: PlannedProfile, iteration: Iteration) -> bool:
+    """Whether an iteration makes the requests of a plan, or others, at sizes of another order."""
+    requests = requests_of(planned.plan)
+    match = compare(requests, iteration)
+    if match.kind != "none":
+        return not _follows(requests.size, iteration.size, match.rows_in(requests))
+    one, other = int(requests.size.sum()), int(iteration.size.sum())
+    return max(one, other) > tuning.ANOTHER_ORDER * min(one, other)
+
+
+def _follows(known: NDArray[np.int64], size: NDArray[np.int64], rows: NDArray[np.int64]) -> bool:
+    """Whether replay would know these requests by those that are known, at another length.
+
+    It would not, where most of what differs does by more than lengths do: one token at a time makes
+    the requests that a whole prompt makes.
+    """
+    paired = rows != UNPAIRED
+    before, after = known[rows[paired]], size[paired]
+    differs = before != after
+    before, after = before[differs], after[differs]
+    far = np.maximum(before, after) > tuning.FAR_APART * np.minimum(before, after)
+    return 2 * int(far.sum()) <= len(far)
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,6 +264,12 @@ def learn(
     if not np.any(profile.turns > 0):
         return None
     return Lesson([*plans, Together(profile, None).planned(planning)], len(plans), 0.0)
+
+
+def closest(plans: Sequence[PlannedProfile], iteration: Iteration) -> int:
+    """Which of the plans has all requests of an iteration, and fewest besides; -1 for none."""
+    covering = [at for at, planned in enumerate(plans) if _covers(planned, iteration)]
+    return min(covering, key=lambda at: len(plans[at].plan), default=-1)
 
 
 def is_known(plans: Sequence[PlannedProfile], iteration: Iteration) -> bool:

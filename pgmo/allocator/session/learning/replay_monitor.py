@@ -14,7 +14,7 @@ import numpy as np
 from pgmo.allocator import tuning
 from pgmo.allocator.plans.installer import Installer
 from pgmo.allocator.session.learning.credit import LessonCredit
-from pgmo.allocator.session.learning.lessons import learn
+from pgmo.allocator.session.learning.lessons import Lesson, closest, learn
 from pgmo.allocator.session.recorder import Recorder
 from pgmo.allocator.session.state import SessionState
 from pgmo.allocator.session.statistics import IterationStatistics, Phase
@@ -174,9 +174,14 @@ class ReplayMonitor:
             planning=self._state.planning,
             headroom=self._headroom,
         )
-        if lesson is None or not installer.affordable(lesson.plans):
+        if lesson is None:
+            self._expect(closest(installer.plans.all, iterations[-1]), statistics)
+            return False
+        if not installer.affordable(lesson.plans):
             return False
         self._credit.spend(requests)
+        if self._mistaken(lesson, statistics):
+            return False
         self._state.replans += 1
         self._growths += lesson.grown > 0 and self._rising
         new = lesson.plans[lesson.number]
@@ -270,6 +275,31 @@ class ReplayMonitor:
         if not 0 <= statistics.plan < len(plans) or plans[statistics.plan].provisional:
             return statistics.hit_bytes_rate
         return 1 - statistics.bytes_unexpected / max(1, statistics.bytes_requested)
+
+    def _expect(self, number: int, statistics: IterationStatistics) -> None:
+        """Begins the next iteration with a plan that would have served the last one.
+
+        Where two begin alike, as a step does with and without pictures that are made after it, an
+        iteration goes on with the wrong one, and would be taken for a follower of that for good.
+        """
+        if number < 0 or number == statistics.plan or not self._credit.spend(statistics.requests):
+            return
+        followed, plans = statistics.plan, self._installer.plans.all
+        if not 0 <= followed < len(plans) or len(plans[number].plan) < len(plans[followed].plan):
+            self._engine.correct_plan(number)
+
+    def _mistaken(self, lesson: Lesson, statistics: IterationStatistics) -> bool:
+        """Whether requests were paired worse than replay has recognised them.
+
+        Then many would be twice in the plan, and one iteration would take others than the next.
+        """
+        plans = self._installer.plans.all
+        if lesson.number != statistics.plan or not 0 <= lesson.number < len(plans):
+            return False
+        before = len(plans[lesson.number].plan)
+        few = tuning.MISTAKEN_SHARE * before
+        added = len(lesson.plans[lesson.number].plan) - before
+        return added > few + 2 * statistics.misses["unknown"]
 
     def _recognised(self, statistics: IterationStatistics) -> bool:
         """Whether the requests were those of the plan: then nothing can be learned from them."""

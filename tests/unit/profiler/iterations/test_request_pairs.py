@@ -51,6 +51,20 @@ def test_a_loop_of_fewer_turns_is_a_part_of_a_longer_one():
     assert equal.sum() == sum(size < 100 for size in shorter)
 
 
+def test_micro_batches_that_change_places_are_not_taken_for_each_other():
+    """The second one has the sizes today that the first one had before."""
+
+    def iteration(lengths, begin):
+        batches = [
+            [8, *(64 * length, 32 * length, 8 * length * length, 8) * 6] for length in lengths
+        ]
+        return [*begin, *batches[0], *batches[1], *(1000 + at for at in range(20))]
+
+    known, other = iteration((90, 40), (5, 5, 6)), iteration((65, 90), ())
+    rows = align(_iteration(known), _iteration(other))
+    assert rows.tolist() == list(range(3, len(known)))
+
+
 def test_requests_of_different_streams_are_never_paired():
     rows = align(_iteration([1, 2, 3], [0, 0, 0]), _iteration([1, 2, 3], [0, 1, 0]))
     assert rows.tolist() == [0, UNPAIRED, 2]
@@ -86,6 +100,13 @@ def test_rows_that_lie_apart_are_refused():
     with pytest.raises(ValueError, match="one row"):
         _core.pair_in_gaps(*one, *one, np.zeros(0), np.array([[0, 3, 0, 3]]), row[:3, None])
     assert (row == -1).all()
+
+
+def test_numbers_that_are_logged_are_not_taken_for_a_batch():
+    known, other = columns([4000, 4000, 4000]), columns([4, 8, 4, 1300, 1300, 1300])
+    row = np.full(6, -1, np.int64)
+    _core.pair_in_gaps(*known, *other, np.zeros(0), np.array([[0, 3, 0, 6]]), row)
+    assert row.tolist() == [-1, -1, -1, 0, 1, 2]
 
 
 def test_many_sizes_need_no_table_of_all_pairs():

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pgmo.allocator.session.learning.early_plan import from_single
+from pgmo.allocator.session.learning.early_plan import from_single, lasting_sizes
 from pgmo.packing.planning_options import PlanningOptions
 from pgmo.profiler.profile import ProfileMeta
 from pgmo.profiler.recording import make_events, split
@@ -101,3 +101,21 @@ def test_of_later_iterations_all_comes_again():
     plan = from_single(first(rows, [-1, -1]), None, META, PLANNING).plan
     assert plan.size.tolist() == [ACTIVATION, GRADIENT]
     assert (plan.offset >= 0).tolist() == [True, False]
+
+
+def test_all_but_the_sizes_of_parameters_may_vary():
+    rows = [("request", ACTIVATION), ("request", GRADIENT), ("free", 0), ("request", STATE)]
+    one = first(
+        [*rows, ("request", GRADIENT), ("free", 3)], [FORWARD, BACKWARD, OPTIMIZER, FORWARD]
+    )
+    fixed = lasting_sizes(one, TAGS)
+    assert fixed.tolist() == [GRADIENT, STATE]
+    plan = from_single(one, TAGS, META, PLANNING, fixed).plan
+    assert plan.size.tolist() == [ACTIVATION, GRADIENT, GRADIENT]
+    assert plan.varying.tolist() == [True, False, True]  # nothing forward is a gradient
+
+
+def test_a_cache_that_is_left_alive_may_grow():
+    one = first([("request", ACTIVATION), ("request", 512), ("free", 0)], [FORWARD, FORWARD])
+    assert not len(lasting_sizes(one, TAGS))
+    assert lasting_sizes(one, ()).tolist() == [512]  # without tags nobody knows

@@ -6,6 +6,7 @@ import pytest
 from pgmo.allocator.plans.conversions import requests_of
 from pgmo.allocator.plans.plan_set import PlannedProfile
 from pgmo.allocator.session.learning.lessons import (
+    closest,
     is_planned,
     learn,
     merge,
@@ -254,3 +255,11 @@ def test_shorter_members_of_a_structure_get_plans_of_their_own():
 
 def test_requests_of_plans_are_what_is_compared():
     assert requests_of(planned(4).plan).same_requests(recorded(4))
+
+
+def test_of_plans_that_have_all_requests_the_one_with_fewest_is_closest():
+    larger = planned(40, more=(7_777_777, 8_888_888))
+    assert closest([larger, planned(40)], recorded(40)) == 1
+    assert closest([larger, planned(40)], recorded(20)) == 1
+    assert closest([larger, planned(40)], recorded(40, more=(7_777_777,))) == 0
+    assert closest([planned(20)], recorded(40)) == -1
