@@ -59,8 +59,9 @@ MOST_LESSONS = 32
 """Plans that may be made from single iterations, in a row: each keeps the loop waiting."""
 
 LESSON_REQUESTS = 4096
-"""Of an iteration, from which on such a plan counts as several: decoding makes tens of thousands of
-requests in each, and a plan for them takes seconds."""
+"""Of an iteration, times the plans that it is compared with: from which on such a plan counts as
+several. Decoding makes tens of thousands of requests in each, and a plan for them takes seconds;
+experts whose batches depend on data have a structure in each iteration."""
 
 LESSON_EARNED = 0.5
 """Of such a plan: what a good iteration adds to those that may be made."""

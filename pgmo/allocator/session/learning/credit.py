@@ -20,16 +20,17 @@ class LessonCredit:
         earned = tuning.LESSON_EARNED if good else tuning.LESSON_EARNED_ANYWAY
         self._left = min(tuning.MOST_LESSONS, self._left + iterations * earned)
 
-    def allows(self, requests: int) -> bool:
-        """Whether there is enough for an iteration of so many requests."""
-        return self._left >= self._price(requests)
+    def allows(self, requests: int, plans: int = 1) -> bool:
+        """Whether there is enough for an iteration of so many requests, beside so many plans."""
+        return self._left >= self._price(requests, plans)
 
-    def spend(self, requests: int) -> bool:
+    def spend(self, requests: int, plans: int = 1) -> bool:
         """Takes what it costs, if there is enough."""
-        allowed = self.allows(requests)
-        self._left -= self._price(requests) * allowed
+        allowed = self.allows(requests, plans)
+        self._left -= self._price(requests, plans) * allowed
         return allowed
 
     @staticmethod
-    def _price(requests: int) -> float:
-        return max(1.0, requests / tuning.LESSON_REQUESTS)
+    def _price(requests: int, plans: int) -> float:
+        """The iteration is compared with each plan."""
+        return max(1.0, requests * max(1, plans) / tuning.LESSON_REQUESTS)

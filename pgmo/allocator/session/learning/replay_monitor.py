@@ -158,8 +158,8 @@ class ReplayMonitor:
             statistics: of that iteration.
             stretched: whether the engine has made its plan larger for it.
         """
-        requests = statistics.requests
-        if not self._watching or not self._credit.allows(requests):
+        requests, plans = statistics.requests, len(self._installer.plans)
+        if not self._watching or not self._credit.allows(requests, plans):
             return False
         if self._recognised(statistics) and not stretched:
             return False
@@ -179,7 +179,7 @@ class ReplayMonitor:
             return False
         if not installer.affordable(lesson.plans):
             return False
-        self._credit.spend(requests)
+        self._credit.spend(requests, plans)
         if self._mistaken(lesson, statistics):
             return False
         self._state.replans += 1

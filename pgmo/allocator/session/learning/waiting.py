@@ -116,7 +116,9 @@ class Waiting:
         One that teaches nothing costs as much as any other: requests are paired with those of every
         plan. Where no iteration is like another that would go on for ever.
         """
-        if is_known(self._plans, iteration) or not self._credit.spend(len(iteration)):
+        if is_known(self._plans, iteration) or not self._credit.spend(
+            len(iteration), len(self._plans)
+        ):
             return
         planning = self._state.planning
         lesson = learn(self._plans, iteration, self._number, planning=planning, headroom=0.0)
