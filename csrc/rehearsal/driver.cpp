@@ -46,8 +46,8 @@ CUresult cuDriverGetVersion(int* version) {
   return CUDA_SUCCESS;
 }
 
-// There are no tables: NVRTC, with which PyTorch compiles some kernels while a program runs, looks for
-// one, and does without.
+// There are no tables: NVRTC, with which PyTorch compiles some kernels while a program runs, looks
+// for one, and does without.
 CUresult cuGetExportTable(const void** table, const CUuuid*) {
   *table = nullptr;
   return CUDA_ERROR_NOT_FOUND;

@@ -88,7 +88,7 @@ class PgmoCallback(_Callback):
                 f"Lightning's {strategy} is not supported; {' and '.join(_STRATEGIES)} are"
             )
         self._steps = trainer.global_step
-        self._hook.begin(trainer.strategy.root_device, trainer.global_rank, trainer.world_size)
+        self._hook.begin(trainer.strategy.root_device)
 
     def on_train_batch_end(
         self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int

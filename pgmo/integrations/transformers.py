@@ -78,7 +78,7 @@ class PgmoTrainerCallback(_Callback):
         reason = _unsupported(args)
         if reason:
             self._hook.refuse(f"{reason} is not supported")
-        self._hook.begin(args.device, args.process_index, args.world_size)
+        self._hook.begin(args.device)
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Goes on, where an evaluation was left without saying so."""
