@@ -64,9 +64,9 @@ class Nearest:
             share: of an iteration's requests, those that are in the plan at their sizes.
         """
         if self._found is not None:
+            whose = f"{self._found.path.name}, {self._found.told}"
             self._state.notes.append(
-                f"began with {self._found.path.name}, {self._found.told}: {share:.1%} of the requests "
-                "were as they are there"
+                f"began with {whose}: {share:.1%} of the requests were as they are there"
             )
 
     def refuse(self) -> None:

@@ -7,7 +7,9 @@
 The store is that of the default process group, and nothing else passes between ranks: no
 collective, so whoever comes late, or never, is not waited for by any. Between a claim and its plan
 the planner waits for nobody, so no two ranks can wait for each other. What comes out of the store
-is checked like a file, and must have this rank's own blocks.
+is checked like a file, and must have this rank's own requests. When a block is freed may differ
+by a few, as threads of a communication library let go of theirs sooner on one rank than on another,
+and in one iteration than in the next.
 """
 
 import hashlib
@@ -36,7 +38,9 @@ ANSWER = 5.0
 
 _FIRST_LOOK, _LAST_LOOK = 0.002, 0.1  # seconds between two, growing: a thousand ranks may look
 _BYTES_A_ROW, _BYTES_BESIDE = 256, 1 << 20  # of a plan that is unpacked, at most
-_DESCRIPTIVE = {"thread", "tag", "ordinal", "address", "tags", "meta", "trace"}
+_SAME_LIVES = 0.95  # of the blocks, at least, must be freed at the same tick
+_BESIDE = {"end", "thread", "tag", "ordinal", "address", "tags", "meta", "trace"}
+"""Fields of a profile that do not decide whether another's plan will do, or are looked at later."""
 
 
 @dataclass
@@ -70,7 +74,8 @@ def plan_once(profile: Profile, options: PlanningOptions, make: Callable[[], Pla
         make: plans it here.
 
     Returns:
-        What `make` would have returned, or another plan of the same blocks.
+        What `make` would have returned, or another rank's plan of the same requests, with the
+        lifetimes that they have there.
 
     Raises:
         Exception: whatever `make` raises.
@@ -104,7 +109,7 @@ def plan_once(profile: Profile, options: PlanningOptions, make: Callable[[], Pla
 
 
 def key(profile: Profile, options: PlanningOptions) -> str | None:
-    """A name for all that decides about a plan; None where something does that has no name.
+    """A name for requests and options; None where something decides that has no name.
 
     Example:
         >>> one = Profile.from_columns(size=[64], start=[0], end=[1], ticks=1)
@@ -115,7 +120,7 @@ def key(profile: Profile, options: PlanningOptions) -> str | None:
     digest = hashlib.sha256(f"{__version__} {options!r}".encode())
     for field in fields(profile):
         value = getattr(profile, field.name)
-        if field.name in _DESCRIPTIVE or value is None:
+        if field.name in _BESIDE or value is None:
             continue
         digest.update(f" {field.name} ".encode())
         if isinstance(value, np.ndarray):
@@ -168,7 +173,9 @@ def _unpacked(data: bytes, profile: Profile) -> Plan | None:
 
 
 def _is_of(plan: Plan, profile: Profile) -> bool:
-    """Whether a plan has the blocks of a profile, row by row."""
-    own = [name for name in COLUMNS if hasattr(profile, name)]
+    """Whether a plan has the requests of a profile, row by row, and nearly all of their ends."""
+    own = [name for name in COLUMNS if hasattr(profile, name) and name != "end"]
     same = all(np.array_equal(getattr(plan, name), getattr(profile, name)) for name in own)
-    return same and (plan.ticks, plan.circular) == (profile.ticks, profile.circular)
+    if not same or (plan.ticks, plan.circular) != (profile.ticks, profile.circular):
+        return False
+    return bool(np.count_nonzero(plan.end == profile.end) >= _SAME_LIVES * len(profile))
