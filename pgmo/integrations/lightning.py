@@ -55,7 +55,7 @@ class PgmoCallback(_Callback):
     An iteration ends when optimizers have stepped, also with gradient accumulation and with several
     optimizers in one `training_step`. Validation is left out. Checkpoints name the saved plan, and
     a training that goes on from one begins with it. When training ends for want of memory, what is
-    known is saved. Each process has a session of its own, and all of them one directory of plans. In
+    known is saved. Each process has a session of its own, and all have one directory of plans. In
     strategies that were not tried it does nothing, and warns.
 
     Args:
