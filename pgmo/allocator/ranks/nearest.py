@@ -18,6 +18,10 @@ from pgmo.profiler.iterations.step_finder import compare
 from pgmo.profiler.profile import Profile
 from pgmo.profiler.recording import Iteration
 
+_NEAR = 0.9
+"""Share of an iteration's requests that a plan must have: FSDP's for a world of another size has
+three quarters of them, the next run of a program 0.97 and more."""
+
 
 class Nearest:
     """The plans that a session may begin with, where it was named a directory.
@@ -51,23 +55,29 @@ class Nearest:
     def another(self, iteration: Iteration) -> bool:
         """Whether one of the others has the requests of an iteration; then it is the session's."""
         for found in self._rest:
-            if compare(requests_of(found.plan), iteration).kind != "none":
+            if self.is_near(share_of_known(found.plan, iteration)):
                 self._found = found
                 self._state.plan, self._state.profile = found.plan, found.profile
                 return True
         return False
 
+    def is_near(self, share: float) -> bool:
+        """Whether a plan may serve a program whose iteration had so many of its requests.
+
+        One that somebody named may grow into another. One that was found here may be any
+        program's of that name, or a shard of another size.
+        """
+        return not self.wanted or share >= _NEAR
+
     def tell(self, share: float) -> None:
         """Notes whose plan serves.
 
         Args:
-            share: of an iteration's requests, those that are in the plan at their sizes.
+            share: of an iteration's requests, those that the plan has.
         """
         if self._found is not None:
             whose = f"{self._found.path.name}, {self._found.told}"
-            self._state.notes.append(
-                f"began with {whose}: {share:.1%} of the requests were as they are there"
-            )
+            self._state.notes.append(f"began with {whose}: it has {share:.1%} of the requests")
 
     def refuse(self) -> None:
         """Notes that none was this program's."""
@@ -87,13 +97,24 @@ class Nearest:
             yield one
 
 
-def share_of_equal(plan: Plan, iteration: Iteration) -> float:
-    """The share of an iteration's requests that a plan of its structure has at their sizes."""
+def share_of_known(plan: Plan, iteration: Iteration) -> float:
+    """The share of an iteration's requests that a plan has at their sizes, or of any size.
+
+    Example:
+        >>> from pgmo.packing.planner import plan
+        >>> from pgmo.profiler.profile import Profile
+        >>> one = plan(Profile.from_columns(size=[64, 32], start=[0, 1], end=[1, 2], ticks=2))
+        >>> share_of_known(one, requests_of(one))
+        1.0
+    """
     requests = requests_of(plan)
-    rows = compare(requests, iteration).rows_in(requests)
+    match = compare(requests, iteration)
+    if match.kind == "none":
+        return 0.0
+    rows = match.rows_in(requests)
     paired = rows != UNPAIRED
-    equal = np.count_nonzero(requests.size[rows[paired]] == iteration.size[paired])
-    return equal / max(1, len(iteration))
+    equal = requests.size[rows[paired]] == iteration.size[paired]
+    return int(np.count_nonzero(equal | plan.varying[rows[paired]])) / max(1, len(iteration))
 
 
 def _folder(state: SessionState) -> Path | None:

@@ -18,7 +18,7 @@ from pgmo.allocator.plans.initial_plan import load_given
 from pgmo.allocator.plans.installer import Installer
 from pgmo.allocator.plans.plan_set import PlannedProfile
 from pgmo.allocator.plans.store import prepare_directory
-from pgmo.allocator.ranks.nearest import Nearest, share_of_equal
+from pgmo.allocator.ranks.nearest import Nearest, share_of_known
 from pgmo.allocator.session import advice
 from pgmo.allocator.session.first_iteration import FirstIteration
 from pgmo.allocator.session.learning.early_service import EarlyService
@@ -196,7 +196,7 @@ class Lifecycle:
     # --- after each phase -----------------------------------------------------------------------
 
     def _after_first(self, statistics: IterationStatistics) -> None:
-        if self._first.end(statistics):
+        if self._first.end(statistics) and self._nearest.is_near(statistics.known_rate):
             self._nearest.tell(statistics.known_rate)
             self._install(self._given(), 0)
             return
@@ -246,11 +246,13 @@ class Lifecycle:
             self._installer.give_up("an iteration has more requests than can be recorded")
             return
         iterations = split(self._engine.events())
-        match = compare(requests_of(plan), iterations[-1])
+        latest = iterations[-1]
+        match = compare(requests_of(plan), latest)
+        near = match.kind != "none" and self._nearest.is_near(share_of_known(plan, latest))
         last = self._recorder.iterations >= self._options.max_record_iterations
-        if match.kind != "none" or (last and self._nearest.another(iterations[-1])):
+        if near or (last and self._nearest.another(latest)):
             self._recorder.stop()
-            self._nearest.tell(share_of_equal(self._given()[0].plan, iterations[-1]))
+            self._nearest.tell(share_of_known(self._given()[0].plan, latest))
             self._install(self._given(), 0)
         elif last:
             if self._nearest.wanted:

@@ -4,6 +4,7 @@ Every engine takes the device and returns a step: a function that trains on one 
 the loss, and the weights that this rank holds.
 """
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,8 @@ import torch.distributed as dist
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 
-WIDTH, ROWS = 64, 32
+WIDTH = int(os.environ.get("ENGINES_WIDTH", "64"))
+ROWS = int(os.environ.get("ENGINES_ROWS", "32"))
 
 
 @dataclass
@@ -25,7 +27,7 @@ class Engine:
 
 
 def network(device: str) -> nn.Sequential:
-    """Four blocks; the same weights on all ranks."""
+    """Four blocks of `ENGINES_WIDTH`; the same weights on all ranks."""
     torch.manual_seed(0)
     blocks = [
         nn.Sequential(nn.Linear(WIDTH, 4 * WIDTH), nn.GELU(), nn.Linear(4 * WIDTH, WIDTH))
@@ -55,8 +57,22 @@ def _adamw(model: nn.Module) -> torch.optim.Optimizer:
 
 def ddp(device: str, **options: Any) -> Engine:
     """DistributedDataParallel, with several buckets."""
-    model = nn.parallel.DistributedDataParallel(network(device), bucket_cap_mb=1, **options)
+    model = _reduced(network(device), **options)
     return _trained(model, _adamw(model))
+
+
+def _reduced(module: nn.Module, **options: Any) -> nn.Module:
+    model = nn.parallel.DistributedDataParallel(module, bucket_cap_mb=1, **options)
+    if dist.get_backend() == "fake":
+        # What its collectives return is nothing, which the reducer of PyTorch 2.11 does not expect.
+        model.register_comm_hook(None, _unreduced)
+    return model
+
+
+def _unreduced(_state: None, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+    future: torch.futures.Future[torch.Tensor] = torch.futures.Future()
+    future.set_result(bucket.buffer())
+    return future
 
 
 def ddp_views(device: str) -> Engine:
@@ -150,7 +166,10 @@ def pipeline(device: str) -> Engine:
     rank, world = dist.get_rank(), dist.get_world_size()
     blocks = network(device)
     own = nn.Sequential(*blocks[rank * len(blocks) // world : (rank + 1) * len(blocks) // world])
-    stage = PipelineStage(own, rank, world, torch.device(device))
+    part = torch.empty(ROWS // 4, WIDTH, device=device)  # known, so that nobody has to ask for it
+    stage = PipelineStage(
+        own, rank, world, torch.device(device), input_args=(part,), output_args=(part,)
+    )
     schedule = Schedule1F1B(
         stage, n_microbatches=4, loss_fn=lambda output, target: (output - target).square().mean()
     )
@@ -172,7 +191,7 @@ def zero1(device: str) -> Engine:
     """DistributedDataParallel, with the optimizer's state divided among the ranks."""
     from torch.distributed.optim import ZeroRedundancyOptimizer
 
-    model = nn.parallel.DistributedDataParallel(network(device), bucket_cap_mb=1)
+    model = _reduced(network(device))
     optimizer = ZeroRedundancyOptimizer(
         model.parameters(), optimizer_class=torch.optim.AdamW, lr=1e-3
     )
