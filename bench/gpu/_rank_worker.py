@@ -62,6 +62,9 @@ def step_of(model: nn.Module, batch: int, length: int, words: int) -> Callable[[
 def main(job: dict[str, Any]) -> dict[str, Any]:
     """Trains; bytes are this rank's."""
     from _language import GPT, VOCABULARY
+    from _worker import make_deterministic
+
+    make_deterministic()
 
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     stub = bool(os.environ.get("PGMO_FAKECUDA"))
