@@ -71,8 +71,6 @@ class Options:
     limit: str | int | None = None
 
     def __post_init__(self) -> None:
-        if str(self.device) == "cpu:0":  # as accelerate calls it in several processes
-            object.__setattr__(self, "device", "cpu")
         check_framework(self.framework, self.device)
         self._check_plan()
         self._check_profiles()

@@ -1,7 +1,7 @@
 """Lightning and transformers with FSDP, on one rank of eight that are not there.
 
-`python -m tests.fakecuda.ranks.callbacks lightning|fsdp1|fsdp2`, with what torchrun sets. Prints one
-JSON object: what the callback's session did.
+`python -m tests.fakecuda.ranks.callbacks lightning|fsdp1|fsdp2`, with what torchrun sets. Prints
+one JSON object: what the callback's session did.
 """
 
 import json
