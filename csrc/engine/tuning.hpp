@@ -57,9 +57,6 @@ constexpr Bytes kShrinks = 16;
 // length. What grows with its square is a thirty-sixth at a sixth of it.
 constexpr Bytes kSample = Bytes{64} << 10;
 
-// Requests of this size in a whole plan, up to which one of them proves where the program is.
-constexpr std::uint32_t kRare = 2;
-
 // By which the sizes of one iteration may differ from those planned by one factor: alignment.
 constexpr double kRatioTolerance = 1.0 / 64;
 
