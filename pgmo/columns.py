@@ -8,6 +8,44 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from pgmo.errors import PgmoError
 
 
+def distinct(values: NDArray[Any]) -> NDArray[Any]:
+    """The different values of an array, in their order.
+
+    `numpy.unique` alone imports `numpy.ma` to see whether they are masked: a megabyte of the
+    program's, which may never need it.
+
+    Example:
+        >>> distinct(np.array([3, 1, 3])).tolist()
+        [1, 3]
+    """
+    ordered = np.sort(values, axis=None)
+    differs = np.ones(len(ordered), np.bool_)
+    differs[1:] = ordered[1:] != ordered[:-1]
+    return ordered[differs]
+
+
+def is_among(values: NDArray[Any], wanted: ArrayLike) -> NDArray[np.bool_]:
+    """Which values are among those wanted, as `numpy.isin` tells it, and without `numpy.ma`.
+
+    Args:
+        values: whole numbers, shape (n,).
+        wanted: whole numbers, shape (m,), in any order.
+
+    Returns:
+        Shape (n,).
+
+    Example:
+        >>> is_among(np.array([3, 1, 4]), [4, 3]).tolist()
+        [True, False, True]
+    """
+    ordered = np.sort(np.asarray(wanted, np.int64))
+    if not len(ordered):
+        return np.zeros(len(values), np.bool_)
+    at = np.minimum(np.searchsorted(ordered, values), len(ordered) - 1)
+    found: NDArray[np.bool_] = ordered[at] == values
+    return found
+
+
 def as_column(
     name: str, value: ArrayLike, dtype: DTypeLike, error: type[PgmoError]
 ) -> NDArray[Any]:

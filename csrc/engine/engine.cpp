@@ -48,6 +48,7 @@ void* Engine::allocate(std::size_t bytes, std::uint64_t stream) noexcept {
   Placed placed;
   Outgrown outgrown;
   RequestKey key = 0;
+  bool overfull = false;
   {
     const Guard guard(lock_);
     if (!has(PGMO_SERVING)) return nullptr;
@@ -65,6 +66,7 @@ void* Engine::allocate(std::size_t bytes, std::uint64_t stream) noexcept {
       const Offset offset = find_slot(key);
       if (offset != kUnplanned) [[likely]] {
         placed = place(key, offset);
+        overfull = lending_.overfull(blocks_.foreign.dense());
       } else {
         outgrown = outgrown_by(key);
       }
@@ -81,6 +83,8 @@ void* Engine::allocate(std::size_t bytes, std::uint64_t stream) noexcept {
     const Guard guard(lock_);  // recorded once it is certain: a refused one is requested again
     if (has(PGMO_RECORDING)) blocks_.served(placed.address, size, stream);
   }
+  if (overfull) [[unlikely]]
+    lend();
   return reinterpret_cast<void*>(placed.address);
 }
 
@@ -96,7 +100,7 @@ bool Engine::adopt(void* pointer, std::size_t bytes, std::uint64_t stream, bool 
     if (!blocks_.adopt(address_of(pointer), static_cast<Bytes>(bytes), stream, in_gap)) {
       return false;
     }
-    if (!lending_.due(slots_.live, blocks_.foreign.live) || !has(PGMO_SERVING)) [[likely]]
+    if (!lending_.due(slots_.dense(), blocks_.foreign.dense()) || !has(PGMO_SERVING)) [[likely]]
       return true;
   }
   lend();
@@ -196,7 +200,8 @@ Engine::Placed Engine::place(RequestKey key, Offset offset) {
   const Bytes size = key_bytes(key);
   Placed placed{.address = arenas_.address(key_stream(key), offset)};
   slots_.add(size);
-  lending_.served(offset + size, size, slots_.live, blocks_.foreign.live);
+  if (size < slots_.sparse_from) [[likely]]
+    lending_.served(offset + size, size, slots_.dense(), blocks_.foreign.dense());
   if (space_.load(std::memory_order_relaxed) != nullptr) {
     const Arenas::Segment* const segment = arenas_.at(placed.address);
     if (segment->range != nullptr) {

@@ -81,7 +81,7 @@ void Engine::lend() noexcept {
   } catch (const std::bad_alloc&) {
     // They stay as they are; with each request it would be the same.
     const std::lock_guard<Spinlock> guard(lock_);
-    lending_.put_off(blocks_.foreign.live);
+    lending_.put_off(blocks_.foreign.dense());
   }
 }
 
@@ -106,6 +106,23 @@ void Engine::look_at(std::uintptr_t address, Bytes bytes) noexcept {
   } else if (least_sparse_ == 0 || bytes < least_sparse_) {
     least_sparse_ = bytes;
   }
+  count_sparse();
+}
+
+// Blocks of other sizes than before are those that are hardly touched. At a shorter length these are
+// smaller, so all count that are larger than any of which more was used. The lock is held.
+void Engine::count_sparse() noexcept {
+  const Bytes from = least_sparse_ > most_dense_ ? most_dense_ + 1 : kNever;
+  if (from == slots_.sparse_from) return;
+  slots_.sparse_from = blocks_.foreign.sparse_from = from;
+  slots_.sparse = blocks_.foreign.sparse = 0;
+  visit_slots([&](std::uintptr_t, Bytes bytes) {
+    if (bytes >= from) slots_.sparse += bytes;
+  });
+  blocks_.for_each_foreign([&](std::uintptr_t, Bytes bytes) {
+    if (bytes >= from) blocks_.foreign.sparse += bytes;
+  });
+  lending_.restart();
 }
 
 Bytes Engine::sparse_from() noexcept {
@@ -143,7 +160,7 @@ Bytes Engine::return_pages(bool serving) {
     from = sweep.from();
     more = sweep.stopped();
     if (!more && (serving || !has(PGMO_SERVING))) {
-      lending_.returned(slots_.live, blocks_.foreign.live);
+      lending_.returned(slots_.dense(), blocks_.foreign.dense());
     }
   }
   return returned;

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pgmo import _core
+from pgmo.columns import is_among
 from pgmo.profiler.recording import Iteration
 
 UNPAIRED = -1
@@ -157,7 +158,7 @@ class _Aligner:
         kinds = []
         for own, foreign, size in ((self.a, self.b, 0), (self.b, self.a, 1)):
             token, at, count = np.unique(own, return_index=True, return_counts=True)
-            alone = ~np.isin(token, foreign)
+            alone = ~is_among(token, foreign)
             often = np.argsort(-count[alone], kind="stable")[:_VOTERS]
             kinds.append((self.size[size][at[alone][often]], count[alone][often]))
         (a_size, a_count), (b_size, b_count) = kinds
