@@ -10,13 +10,6 @@ namespace pgmo {
 
 using Guard = std::lock_guard<Spinlock>;
 
-namespace {
-
-// Blocks of so many bytes are worth a look at how much of them was touched.
-constexpr Bytes kLooked = Bytes{1} << 20;
-
-}  // namespace
-
 Engine::Engine() {
   register_engine(this);
 }
@@ -121,7 +114,7 @@ bool Engine::release(void* pointer) noexcept {
     blocks_.freed(address, ours);
   }
   vacate(address, vacated);
-  if (untold >= kLooked) [[unlikely]]
+  if (untold >= tuning::kLooked) [[unlikely]]
     look_at(address, untold);
   return ours;
 }

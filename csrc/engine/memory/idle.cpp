@@ -12,11 +12,16 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <mutex>
 #include <new>
 #include <vector>
 
 #include "engine/engine.hpp"
+
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 namespace pgmo {
 
@@ -78,6 +83,10 @@ void Engine::lend_idle(bool on) {
 void Engine::lend() noexcept {
   try {
     return_pages(true);
+    // What malloc keeps of blocks that were missed and freed lies beside the arena, too.
+#ifdef __GLIBC__
+    ::malloc_trim(0);
+#endif
   } catch (const std::bad_alloc&) {
     // They stay as they are; with each request it would be the same.
     const std::lock_guard<Spinlock> guard(lock_);
@@ -109,10 +118,15 @@ void Engine::look_at(std::uintptr_t address, Bytes bytes) noexcept {
   count_sparse();
 }
 
-// Blocks of other sizes than before are those that are hardly touched. At a shorter length these are
-// smaller, so all count that are larger than any of which more was used. The lock is held.
+// Blocks of other sizes than before are those that are hardly touched. At a shorter length these
+// are smaller, and others larger at a longer one: in between, what is nearer counts. The lock is
+// held.
 void Engine::count_sparse() noexcept {
-  const Bytes from = least_sparse_ > most_dense_ ? most_dense_ + 1 : kNever;
+  Bytes from = kNever;
+  if (least_sparse_ > most_dense_) {
+    const auto dense = static_cast<double>(std::max(most_dense_, tuning::kLooked));
+    from = static_cast<Bytes>(std::sqrt(dense * static_cast<double>(least_sparse_)));
+  }
   if (from == slots_.sparse_from) return;
   slots_.sparse_from = blocks_.foreign.sparse_from = from;
   slots_.sparse = blocks_.foreign.sparse = 0;

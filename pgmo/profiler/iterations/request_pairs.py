@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pgmo import _core
-from pgmo.columns import is_among
+from pgmo.columns import is_among, numbered
 from pgmo.profiler.recording import Iteration
 
 UNPAIRED = -1
@@ -71,9 +71,9 @@ def align(reference: Iteration, other: Iteration) -> NDArray[np.int64]:
 
 def _tokens(reference: Iteration, other: Iteration) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Numbers each distinct (size, stream)."""
-    _, size = np.unique(np.concatenate((reference.size, other.size)), return_inverse=True)
-    _, stream = np.unique(np.concatenate((reference.stream, other.stream)), return_inverse=True)
-    _, token = np.unique(size * (stream.max(initial=0) + 1) + stream, return_inverse=True)
+    _, size = numbered(np.concatenate((reference.size, other.size)))
+    _, stream = numbered(np.concatenate((reference.stream, other.stream)))
+    _, token = numbered(size * (stream.max(initial=0) + 1) + stream)
     return token[: len(reference)], token[len(reference) :]
 
 
