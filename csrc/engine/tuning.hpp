@@ -82,4 +82,7 @@ constexpr double kDepartingShare = 1.0 / 16;
 // with others, pages would go back and forth.
 constexpr int kFollowed = 2;
 
+// Blocks of so many bytes are worth a look at how much of them was touched.
+inline constexpr Bytes kLooked = Bytes{1} << 20;
+
 }  // namespace pgmo::tuning

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pgmo import _core
+from pgmo.columns import distinct
 from pgmo.errors import PlanError
 from pgmo.packing.plan import UNPLANNED, Plan
 
@@ -88,7 +89,7 @@ def _check_streams(plan: Plan) -> None:
 
 
 def _check_part(plan: Plan, planned: NDArray[np.bool_]) -> None:
-    streams = np.unique(plan.stream[planned])
+    streams = distinct(plan.stream[planned])
     if len(streams) < 2:
         return
     hulls = []

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 
 from pgmo.packing.planning_options import PlanningOptions
 from pgmo.packing.problem import Problem
-from pgmo.packing.solving import cp_sat
 from pgmo.packing.solving.best_known import BestKnown, Observer
 from pgmo.packing.solving.improver import IMPROVERS, improve
 from pgmo.packing.solving.packer import PACKERS, attempt
@@ -53,6 +52,8 @@ class Portfolio:
             OptionError: when CP-SAT is asked for and a problem's numbers are too wide for it.
         """
         if self._solver == "cp-sat":
+            from pgmo.packing.solving import cp_sat
+
             for problem in problems:
                 cp_sat.check(problem)
         total = _Total(observer)

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pgmo import _core
+from pgmo.columns import is_among, numbered
 from pgmo.profiler.recording import Iteration
 
 UNPAIRED = -1
@@ -71,9 +72,9 @@ def align(reference: Iteration, other: Iteration) -> NDArray[np.int64]:
 
 def _tokens(reference: Iteration, other: Iteration) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Numbers each distinct (size, stream)."""
-    _, size = np.unique(np.concatenate((reference.size, other.size)), return_inverse=True)
-    _, stream = np.unique(np.concatenate((reference.stream, other.stream)), return_inverse=True)
-    _, token = np.unique(size * (stream.max(initial=0) + 1) + stream, return_inverse=True)
+    _, size = numbered(np.concatenate((reference.size, other.size)))
+    _, stream = numbered(np.concatenate((reference.stream, other.stream)))
+    _, token = numbered(size * (stream.max(initial=0) + 1) + stream)
     return token[: len(reference)], token[len(reference) :]
 
 
@@ -126,7 +127,7 @@ class _Aligner:
         kinds = []
         for own, foreign, size in ((self.a, self.b, 0), (self.b, self.a, 1)):
             token, at, count = np.unique(own, return_index=True, return_counts=True)
-            alone = ~np.isin(token, foreign)
+            alone = ~is_among(token, foreign)
             often = np.argsort(-count[alone], kind="stable")[:_VOTERS]
             kinds.append((self.size[size][at[alone][often]], count[alone][often]))
         (a_size, a_count), (b_size, b_count) = kinds

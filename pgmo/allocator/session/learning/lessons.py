@@ -10,6 +10,7 @@ from pgmo.allocator import tuning
 from pgmo.allocator.plans.conversions import requests_of
 from pgmo.allocator.plans.loop_planning import make_plan
 from pgmo.allocator.plans.plan_set import PlannedProfile
+from pgmo.columns import distinct
 from pgmo.packing.planning_options import PlanningOptions
 from pgmo.profiler.iterations.families import families, refine
 from pgmo.profiler.iterations.iteration_kinds import compare
@@ -109,7 +110,7 @@ class Together:
     @property
     def families(self) -> int:
         """How many there are."""
-        return 0 if self.family is None else len(np.unique(self.family))
+        return 0 if self.family is None else len(distinct(self.family))
 
     def planned(self, options: PlanningOptions) -> PlannedProfile:
         """With a plan."""
@@ -262,7 +263,7 @@ def learn(
         if not np.any(profile.turns > 0):
             return None  # all of it is used on several streams by now
         same = profile.fingerprint == known.fingerprint and np.array_equal(profile.end, known.end)
-        if same and both.families == len(np.unique(planned.families)):
+        if same and both.families == len(distinct(planned.families)):
             return None  # it should have fit: its requests were taken for others
         new = both.planned(planning)
         return Lesson([*plans[:number], new, *plans[number + 1 :]], number, grown)
