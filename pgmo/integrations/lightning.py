@@ -9,8 +9,14 @@ from pgmo.integrations.training_hook import TrainingHook
 
 _NAMES = ("lightning.pytorch", "pytorch_lightning")
 
-_STRATEGIES = ("SingleDeviceStrategy", "DDPStrategy")
-"""Those in which each process has one device and steps its optimizers by itself."""
+_STRATEGIES = (
+    "SingleDeviceStrategy",
+    "DDPStrategy",
+    "FSDPStrategy",
+    "ModelParallelStrategy",
+    "DeepSpeedStrategy",
+)
+"""Those that were tried, in which each process has one device and ends its own iterations."""
 
 
 def _bases() -> tuple[type, ...]:
@@ -49,7 +55,8 @@ class PgmoCallback(_Callback):
     An iteration ends when optimizers have stepped, also with gradient accumulation and with several
     optimizers in one `training_step`. Validation is left out. Checkpoints name the saved plan, and
     a training that goes on from one begins with it. When training ends for want of memory, what is
-    known is saved. In strategies that shard or move the model it does nothing, and warns.
+    known is saved. Each process has a session of its own, and all have one directory of plans. In
+    strategies that were not tried it does nothing, and warns.
 
     Args:
         profile_iterations: iterations after which a plan is made from what was seen, even if no two
@@ -85,10 +92,10 @@ class PgmoCallback(_Callback):
         strategy = type(trainer.strategy).__name__
         if strategy not in _STRATEGIES:
             self._hook.refuse(
-                f"Lightning's {strategy} is not supported; {' and '.join(_STRATEGIES)} are"
+                f"Lightning's {strategy} is not supported; {', '.join(_STRATEGIES)} are"
             )
         self._steps = trainer.global_step
-        self._hook.begin(trainer.strategy.root_device, trainer.global_rank, trainer.world_size)
+        self._hook.begin(trainer.strategy.root_device)
 
     def on_train_batch_end(
         self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int

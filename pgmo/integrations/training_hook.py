@@ -28,7 +28,7 @@ class TrainingHook:
         save: directory for the profile and the plan, and for what is kept when memory runs out (by
             default the current one, in that case only).
         device: whose memory; None for the framework's choice.
-        model_name: used in file names; processes of one program add their rank.
+        model_name: used in file names.
         options: further options of `pgmo.optimize`.
 
     Attributes:
@@ -103,21 +103,17 @@ class TrainingHook:
             self._refused = True
             warn_user(f"pgmo does nothing here: {reason}")
 
-    def begin(self, device: object, rank: int = 0, ranks: int = 1) -> None:
+    def begin(self, device: object) -> None:
         """Opens a session. Where that cannot be done, training goes on without.
 
         Args:
             device: the framework's.
-            rank: of this process.
-            ranks: number of processes.
         """
         if self._refused or self.running:
             return
         options = dict(self._options)
         if options["device"] is None:
             options["device"] = str(device)
-        if ranks > 1:
-            options["model_name"] = f"{options['model_name'] or 'pgmo'}-rank{rank}"
         try:
             session = optimize(**options)
             session.__enter__()

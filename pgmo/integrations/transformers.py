@@ -28,8 +28,8 @@ class PgmoTrainerCallback(_Callback):
 
     An iteration ends with each step of the optimizer, also with gradient accumulation. Evaluation
     is left out. Checkpoints name the saved plan in `trainer_state.json`. When the program ends for
-    want of memory, what is known is saved. With DeepSpeed, FSDP and several devices in one process
-    it does nothing, and warns.
+    want of memory, what is known is saved. Each process has a session of its own, and all of them
+    one directory of plans. With several devices in one process it does nothing, and warns.
 
     Args:
         profile_iterations: iterations after which a plan is made from what was seen, even if no two
@@ -78,7 +78,7 @@ class PgmoTrainerCallback(_Callback):
         reason = _unsupported(args)
         if reason:
             self._hook.refuse(f"{reason} is not supported")
-        self._hook.begin(args.device, args.process_index, args.world_size)
+        self._hook.begin(args.device)
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Goes on, where an evaluation was left without saying so."""
@@ -110,10 +110,6 @@ class PgmoTrainerCallback(_Callback):
 
 def _unsupported(args: Any) -> str:
     """What of these training arguments makes it impossible; "" for nothing."""
-    if getattr(args, "deepspeed", None):
-        return "DeepSpeed"
-    if getattr(args, "fsdp", None):
-        return "FSDP"
     if args.n_gpu > 1:
         return "torch.nn.DataParallel (several devices in one process)"
     if args.device.type not in ("cpu", "cuda"):

@@ -1,7 +1,8 @@
 """Which process of a distributed program this is, as launchers say it in the environment."""
 
-import os
 from pathlib import Path
+
+from pgmo.allocator.ranks.world import world
 
 
 def rank() -> int | None:
@@ -11,8 +12,8 @@ def rank() -> int | None:
         >>> rank() is None
         True
     """
-    number, several = os.environ.get("RANK", ""), os.environ.get("WORLD_SIZE", "1") != "1"
-    return int(number) if several and number.isdecimal() else None
+    own = world()
+    return None if own is None else own.rank
 
 
 def of_rank(path: str) -> str:

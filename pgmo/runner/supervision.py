@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pgmo.allocator.ranks.world import world
 from pgmo.allocator.session.boundary import exclusive
 from pgmo.errors import FileError, PgmoError, SessionError
 
@@ -237,8 +238,12 @@ class Supervision:
     def _save_profiles(self) -> None:
         for number, session in enumerate(self.sessions):
             name = self.options.name if not number else f"{self.options.name}-{number + 1}"
+            if session.profile is None:
+                continue
+            if world() is not None:
+                name = f"{name}-{session.profile.fingerprint[:8]}"  # ranks that are alike share it
             path = self.options.start / (self.options.save or ".") / f"{name}.pgmoprof"
-            if session.profile is not None and path not in self.saved:
+            if path not in self.saved:
                 try:
                     path.parent.mkdir(parents=True, exist_ok=True)
                 except OSError as error:

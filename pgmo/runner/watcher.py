@@ -4,6 +4,7 @@
     first forward pass      of a module in training mode, with gradients: the loop begins
     Optimizer.step          perhaps the end of an iteration (see step_pattern)
     GradScaler.step         the same, where it leaves the optimizer's step out
+    DeepSpeed's engine      the same, for all steps of optimizers that it takes or leaves out
     model.eval()            evaluation: a pause, until the model is trained again
 
 Only while the beginning of something is waited for is there a hook on forward passes, and none
@@ -16,12 +17,14 @@ Each thread's optimizers have an order of their own in which they take turns.
 """
 
 import functools
+import sys
 import threading
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from pgmo.allocator.session.boundary import exclusive
+from pgmo.imports import after_import
 from pgmo.profiler.tagging import dynamo
 from pgmo.runner.compiled_calls import CompiledCalls
 from pgmo.runner.forward_hook import add_forward_hook
@@ -38,6 +41,7 @@ class _Thread(threading.local):
         self.pattern = StepPattern()  # of the optimizers that this thread was the first to step
         self.steps = 0
         self.switching = False  # inside of Module.train, which calls itself for each part
+        self.of_engine = False  # inside of a step of DeepSpeed's, which takes others
 
 
 class Watcher:
@@ -77,9 +81,16 @@ class Watcher:
         # that, where none can be added or removed, which a session does between iterations.
         _set(Optimizer, "profile_hook_step", staticmethod(outside_of_hooks))
         _wrap(Optimizer, "__init__", self._making)
+        after_import("deepspeed.runtime.engine", self._attach_to_deepspeed)
         dynamo.attend(self)
         dynamo.skip(_is_compiling)
         dynamo.skip(_wrapped(hooked, self._stepping))  # all that are wrapped share their code
+
+    def _attach_to_deepspeed(self) -> None:
+        """An engine's own step: there is one for each part of the parameters inside of it."""
+        engine = sys.modules["deepspeed.runtime.engine"].DeepSpeedEngine
+        if hasattr(engine, "_take_model_step"):
+            _wrap(engine, "_take_model_step", self._engine_step)
 
     # --- the beginning --------------------------------------------------------------------------
 
@@ -111,7 +122,7 @@ class Watcher:
 
     def _forward(self, module: Any, _args: object) -> None:
         if self._trains(module):
-            self._forward_pass()
+            self._forward_pass(module)
 
     def _trains(self, module: Any) -> bool:
         """Whether a call of the module, None for an unknown one, is of a training loop."""
@@ -121,24 +132,23 @@ class Watcher:
             module = self._evaluated()
         return torch.is_grad_enabled() and (module is None or module.training)
 
-    def _forward_pass(self) -> None:
+    def _forward_pass(self, module: Any = None) -> None:
         with exclusive():
             self._end_wait()
             if not self._began:
-                self._begin()
+                self._begin(module)
 
     def _end_wait(self) -> None:
         self._waiting = False
         self._hook()
         self._resume()
 
-    def _begin(self) -> None:
+    def _begin(self, module: Any = None) -> None:
         self._began = True
-        devices = {
-            str(parameter.device)
-            for optimizer in self._optimizers
-            for parameter in _parameters(optimizer)
-        }
+        parameters = [one for optimizer in self._optimizers for one in _parameters(optimizer)]
+        if not parameters and module is not None:
+            parameters = list(module.parameters())  # DeepSpeed's optimizers have them at times
+        devices = {str(parameter.device) for parameter in parameters}
         self._listener.begin(sorted(devices))
 
     # --- compiled code --------------------------------------------------------------------------
@@ -170,8 +180,25 @@ class Watcher:
         self._stepped(args[0])
         return result
 
+    def _engine_step(
+        self, original: Callable[..., Any], engine: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        self._thread.of_engine = True
+        try:
+            result = original(engine, *args, **kwargs)
+        finally:
+            self._thread.of_engine = False
+        with exclusive():  # nobody waits for steps of its optimizers
+            for name in ("optimizer", "basic_optimizer"):
+                if (inner := getattr(engine, name, None)) is not None:
+                    self._optimizers.discard(inner)
+        self._stepped(engine)
+        return result
+
     def _stepped(self, optimizer: Any) -> None:
         self._thread.steps += 1
+        if self._thread.of_engine:
+            return
         with exclusive():
             self._count(optimizer)
 

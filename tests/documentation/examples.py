@@ -30,6 +30,11 @@ from tests.unit.profiler.importers.snapshots import Device, save, snapshot, trai
 _PRINTED = "_printed"
 _VARY = "<!-- figures vary -->\n"
 _FIGURE = re.compile(r"\d+(\.\d+)?( ([KMG]i)?B\b)?")
+_LAUNCHERS = {
+    "pgmo": ("-m", "pgmo"),
+    "python": (),
+    "torchrun": ("-m", "torch.distributed.run"),
+}
 _FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
@@ -88,7 +93,11 @@ def _run(command: str) -> tuple[int, str]:
     for part in command.split(" && "):
         if not part.startswith("pgmo ") or part.startswith("pgmo run "):
             # A script has a process of its own.
-            ours = part.replace("pgmo run ", f"{shlex.quote(sys.executable)} -m pgmo run ")
+            ours = part
+            for name, arguments in _LAUNCHERS.items():
+                if part.startswith(f"{name} "):
+                    python = shlex.join([sys.executable, *arguments])
+                    ours = f"{python} {part.removeprefix(f'{name} ')}"
             done = subprocess.run(ours, shell=True, capture_output=True, text=True)
             code = done.returncode
             out.write(done.stdout)

@@ -57,16 +57,20 @@ def test_files_are_not_overwritten_unasked(tmp_path):
     assert done.stdout == ""
 
 
-def test_processes_of_one_program_keep_their_files_apart(tmp_path, monkeypatch):
+def test_processes_of_one_program_share_a_directory_of_plans(tmp_path, monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     for rank in ("0", "1"):
         monkeypatch.setenv("RANK", rank)
         command = ("--save", "plans", "--json", "run.json", SCRIPTS / "plain.py", 8)
         done = run(tmp_path, "-m", "pgmo", "run", *command)
         assert ("8 iterations" in done.stderr) == (rank == "0")
-    for rank in ("0", "1"):
-        assert (tmp_path / f"run-rank{rank}.json").exists()
-        assert (tmp_path / "plans" / f"plain-rank{rank}.pgmoplan").exists()
+        assert ("Wrote" in done.stderr) == (rank == "0")
+    told = [json.loads((tmp_path / f"run-rank{rank}.json").read_text()) for rank in "01"]
+    recorded = [one["sessions"][0]["summary"]["recorded"] for one in told]
+    assert recorded[0] > recorded[1]  # it began with what the first one had left there
+    assert "of rank 0 of 2, for rank 1 of 2" in told[1]["sessions"][0]["summary"]["notes"][0]
+    plans = list((tmp_path / "plans").glob("*.pgmoplan"))
+    assert len(plans) == 1
 
 
 def test_files_lie_where_the_script_was_started_even_if_it_moves_elsewhere(tmp_path):

@@ -1,11 +1,14 @@
 """Brings plans into the engine, and goes on without where it must."""
 
 from dataclasses import replace
+from pathlib import Path
 
 from pgmo.allocator.plans.loop_planning import make_plan
 from pgmo.allocator.plans.observed_sizes import ObservedSizes
 from pgmo.allocator.plans.plan_set import PlannedProfile, PlanSet
 from pgmo.allocator.plans.store import save
+from pgmo.allocator.ranks.directory import directory_of
+from pgmo.allocator.ranks.world import world
 from pgmo.allocator.session import advice
 from pgmo.allocator.session.boundary import uninterrupted
 from pgmo.allocator.session.recorder import Recorder
@@ -113,11 +116,17 @@ class Installer:
             plans = [self.seen.without_headroom(planned, planning) for planned in self.plans.all]
             # The main one is the one that needs most.
             plans.sort(key=lambda planned: -planned.plan.arena)
-            files = save(plans, self.opening, options.save_directory, options.model_name)
+            files = self._write(plans, options.save_directory)
         except FileError as error:
             self._state.warn(f"the plan could not be saved: {error}")  # training goes on
             return
         self._state.saved = tuple(dict.fromkeys((*self._state.saved, *files)))
+
+    def _write(self, plans: list[PlannedProfile], folder: Path) -> list[Path]:
+        """Of several ranks each writes what none of the others has written."""
+        if world() is None:
+            return save(plans, self.opening, folder, self._state.options.model_name)
+        return directory_of(self._state, folder).save(plans, self.opening)
 
     def give_up(self, reason: str) -> None:
         """Delegates for the rest of the session: there is nothing to gain."""

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from pgmo.allocator.ranks.one_plan import plan_once
 from pgmo.packing.plan import Plan
 from pgmo.packing.planner import plan_profile
 from pgmo.packing.planning_options import PlanningOptions
@@ -29,7 +30,7 @@ def for_opening(options: PlanningOptions, profile: Profile) -> PlanningOptions:
 
 
 def make_plan(profile: Profile, options: PlanningOptions) -> Plan:
-    """Plans as `pgmo.plan` does.
+    """Plans as `pgmo.plan` does; of several ranks with the same profile one does it for all.
 
     Where a budget cannot be met it warns, and spills everything that has a slot: training goes on.
 
@@ -53,10 +54,14 @@ def make_plan(profile: Profile, options: PlanningOptions) -> Plan:
                 f"{format_bytes(budget)}; all others are spilled"
             )
             options = replace(options, budget=least)
-    made = plan_profile(profile, options)
-    if made.interrupted:
-        raise KeyboardInterrupt
-    return made
+
+    def make() -> Plan:
+        made = plan_profile(profile, options)
+        if made.interrupted:
+            raise KeyboardInterrupt
+        return made
+
+    return plan_once(profile, options, make)
 
 
 def _alignment(options: PlanningOptions, profile: Profile) -> int:

@@ -8,7 +8,7 @@ plan of a program's very first iteration, is alone in the engine while it runs.
 """
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -48,6 +48,12 @@ class PlannedProfile:
     headroom: float = 0.0
     family: NDArray[np.uint32] | None = None
     load: int = 0
+
+    def __post_init__(self) -> None:
+        """A plan of another rank has the lifetimes of that one, and so has what is shown of it."""
+        profile, end = self.profile, self.plan.end
+        if profile is not None and len(profile) == len(end) and np.any(profile.end != end):
+            object.__setattr__(self, "profile", replace(profile, end=end))
 
     @property
     def families(self) -> NDArray[np.uint32]:

@@ -18,6 +18,7 @@ from pgmo.allocator.plans.initial_plan import load_given
 from pgmo.allocator.plans.installer import Installer
 from pgmo.allocator.plans.plan_set import PlannedProfile
 from pgmo.allocator.plans.store import prepare_directory
+from pgmo.allocator.ranks.nearest import Nearest, share_of_known
 from pgmo.allocator.session import advice
 from pgmo.allocator.session.first_iteration import FirstIteration
 from pgmo.allocator.session.learning.early_service import EarlyService
@@ -73,6 +74,7 @@ class Lifecycle:
         self._poor = 0  # grows with replayed iterations that do not follow their plan
         self._held = HeldSlots()
         self._patience = options.patience
+        self._nearest = Nearest(self.state)
         self._beginning: Beginning | None = None
         self._began_recording = False
         self._process = os.getpid()
@@ -88,7 +90,10 @@ class Lifecycle:
         self._engine.reset_peaks()
         if self._options.save_directory is not None:
             prepare_directory(self._options.save_directory)
-        given = load_given(self._options, self._adapter.alignment)
+        if self._nearest.wanted:
+            given = self._nearest.begin()
+        else:
+            given = load_given(self._options, self._adapter.alignment)
         if given is not None:
             plan, self.state.profile = given
             self.state.plan = plan
@@ -191,7 +196,8 @@ class Lifecycle:
     # --- after each phase -----------------------------------------------------------------------
 
     def _after_first(self, statistics: IterationStatistics) -> None:
-        if self._first.end(statistics):
+        if self._first.end(statistics) and self._nearest.is_near(statistics.known_rate):
+            self._nearest.tell(statistics.known_rate)
             self._install(self._given(), 0)
             return
         self._plans.set_aside()
@@ -240,15 +246,22 @@ class Lifecycle:
             self._installer.give_up("an iteration has more requests than can be recorded")
             return
         iterations = split(self._engine.events())
-        match = compare(requests_of(plan), iterations[-1])
-        if match.kind != "none":
+        latest = iterations[-1]
+        match = compare(requests_of(plan), latest)
+        near = match.kind != "none" and self._nearest.is_near(share_of_known(plan, latest))
+        last = self._recorder.iterations >= self._options.max_record_iterations
+        if near or (last and self._nearest.another(latest)):
             self._recorder.stop()
+            self._nearest.tell(share_of_known(self._given()[0].plan, latest))
             self._install(self._given(), 0)
-        elif self._recorder.iterations >= self._options.max_record_iterations:
-            self.state.warn(
-                f"the plan given does not match this program ({match.explanation}); "
-                "making a new one instead"
-            )
+        elif last:
+            if self._nearest.wanted:
+                self._nearest.refuse()
+            else:
+                self.state.warn(
+                    f"the plan given does not match this program ({match.explanation}); "
+                    "making a new one instead"
+                )
             self.state.plan = None
             self.state.phase = Phase.RECORD
             self._after_record(statistics)

@@ -3,16 +3,17 @@
 Everything after SCRIPT is the script's own; options of pgmo go before it. An iteration ends with
 the step of the optimizer (of several that take turns, with the last of them), and evaluation is
 left out. With --step-on, an iteration is a call of that function, for inference and for servers;
-any thread may call it. The exit code is the script's. Under torchrun, each process adds its rank to
-the names of its files, and only the first one reports.
+any thread may call it. The exit code is the script's. Under torchrun, all processes share one
+directory of plans, in which a later run finds the nearest, and only the first one reports.
 
     pgmo run --save plans train.py --epochs 3
     pgmo run -m my_package.train --epochs 3
     pgmo run --step-on server.app:predict serve.py
-    torchrun --nproc-per-node 2 -m pgmo run train.py
+    torchrun --nproc-per-node 2 -m pgmo run --save plans train.py
 """
 
 import argparse
+import os
 from typing import TYPE_CHECKING
 
 from pgmo.errors import OptionError
@@ -36,7 +37,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="where the profile and the plan are saved (default: they are not; with "
         "--profile-only: the current directory)",
     )
-    parser.add_argument("--plan", metavar="FILE", help="begin with a saved plan")
+    parser.add_argument(
+        "--plan",
+        metavar="FILE",
+        help="begin with a saved plan, or with the nearest of a directory of them",
+    )
     parser.add_argument(
         "--device", help="cpu, cuda or cuda:N (default: where the optimizers' parameters are)"
     )
@@ -97,7 +102,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     program = Program(arguments.script, arguments.is_module, tuple(arguments.arguments))
     options = RunOptions(
-        name=of_rank(program.name),
+        name=program.name,
         plan=arguments.plan,
         save=arguments.save,
         device=arguments.device,
@@ -125,8 +130,10 @@ def run(arguments: argparse.Namespace) -> int:
         prepare_directory(Path(folder))
         suffixes = (".pgmoprof",) if options.profile_only else (".pgmoprof", ".pgmoplan")
         outputs = [f"{folder}/{options.name}{suffix}" for suffix in suffixes]
-        # A plan that is read may be saved again, with what was added to it.
-        check_targets(outputs, force=arguments.force, sources=script)
+        # A plan that is read may be saved again, with what was added to it. Files of several ranks
+        # are named by what is in them.
+        if rank() is None:
+            check_targets(outputs, force=arguments.force, sources=script)
     live = arguments.live and (rank() or 0) == 0
     with RunLine(quiet=quiet, live=live) as line, StatusFile(program.target) as status:
 
@@ -182,4 +189,5 @@ def _check(options: "RunOptions") -> None:
             raise OptionError("--profile-only replays nothing, so it cannot be used with --plan")
         from pgmo.packing.plan import Plan
 
-        Plan.load(options.plan)
+        if not os.path.isdir(options.plan):
+            Plan.load(options.plan)

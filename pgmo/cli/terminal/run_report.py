@@ -12,6 +12,7 @@ from pgmo.cli.terminal.streams import checked_stdout
 from pgmo.runner.early_pages import peak_of_pages
 from pgmo.runner.out_of_memory import is_out_of_memory, save_out_of_memory, tell
 from pgmo.runner.program import Ending, Program
+from pgmo.runner.ranks import rank
 from pgmo.runner.supervision import Supervision
 from pgmo.units import format_bytes
 
@@ -61,7 +62,7 @@ def finish(
     with _perhaps_closed():
         if kept:
             tell(map(options.shown, kept))
-        elif not quiet or supervision.saved:
+        elif (not quiet or supervision.saved) and not (rank() or 0):
             saved = [options.shown(path) for path in supervision.saved]
             went_well = not ending.code and not supervision.gave_up
             print_wrote(saved, _next_command(program, supervision, saved, went_well=went_well))
@@ -126,7 +127,8 @@ def _next_command(
 ) -> str | None:
     """What to do next: to look at what was saved, and to run again if there was no trouble."""
     profiles = [path for path in saved if path.suffix == ".pgmoprof"]
-    main = [path for path in profiles if path.stem == supervision.options.name] or profiles
+    names = {supervision.options.name, *(one.stem for one in saved if one.suffix == ".pgmoplan")}
+    main = [path for path in profiles if path.stem in names] or profiles
     words = ("-m", program.target) if program.is_module else (program.target,)
     again = shlex.join((*words, *program.arguments))
     if not main:
@@ -138,7 +140,7 @@ def _next_command(
     commands = [f"pgmo stats {profile}"]
     if plan in saved:
         with_plan = f" --plan {shlex.quote(str(plan))}"
-        if went_well:
+        if went_well and rank() is None:  # ranks that save find the nearest plan by themselves
             commands.append(f"pgmo run{with_plan} {again}")
     commands.insert(0, f"pgmo report {profile}{with_plan}")
     if supervision.options.profile_only:

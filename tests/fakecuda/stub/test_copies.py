@@ -43,3 +43,9 @@ print(json.dumps([int(values[:n].cuda().cpu().sum()) for n in (100, 1 << 20)]))
     short, long = run_program(code, FAKECUDA_COPY_LIMIT="4096")
     assert short == 100
     assert long != 1 << 20
+
+
+def test_kernels_that_are_compiled_as_a_program_runs_are_not_run_either():
+    there = torch.ones(100).cuda()
+    there.erfinv_()  # by NVRTC, which looks for a table in the driver
+    assert there.cpu().tolist() == [1.0] * 100

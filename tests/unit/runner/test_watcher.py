@@ -17,7 +17,8 @@ class Listener:
     def pause(self): print("pause")
     def resume(self): print("resume")
 
-Watcher(Listener()).attach()
+watcher = Watcher(Listener())
+watcher.attach()
 
 def make(*sizes):
     return nn.Sequential(*(nn.Linear(a, b) for a, b in zip(sizes, sizes[1:])))
@@ -219,6 +220,32 @@ print("now")
 scaler.step(optimizer)
 """
     assert seen(program)[-2:] == ["end", "end"]
+
+
+def test_steps_inside_of_an_engines_are_no_iterations():
+    """DeepSpeed steps its optimizer for each part of the parameters, or for none of them."""
+    program = """
+import sys, types
+module = types.ModuleType("deepspeed.runtime.engine")
+
+class DeepSpeedEngine:
+    optimizer, basic_optimizer = None, optimizer
+    def _take_model_step(self, parts):
+        for part in range(parts):
+            optimizer.step()
+
+module.DeepSpeedEngine = DeepSpeedEngine
+sys.modules[module.__name__] = module
+watcher._attach_to_deepspeed()  # as once it has been imported
+for group in optimizer.param_groups:
+    group["params"] = []
+engine = DeepSpeedEngine()
+for parts in (3, 3, 0, 3):
+    model(torch.ones(2, 4)).sum().backward()
+    engine._take_model_step(parts)
+    print("step")
+"""
+    assert seen(program) == ["begin cpu", *4 * ["end", "step"]]
 
 
 def test_switching_modes_on_two_threads():

@@ -1,0 +1,1 @@
+"""Several processes that train together: what their sessions share, and where that is kept."""

@@ -1,0 +1,50 @@
+"""One rank of a world that is not there: `python -m ... WORLD RANK FOLDER [ENGINE]...`
+
+Trains with each engine over a fake process group, whose collectives do nothing, and prints one JSON
+object: what the session did, by engine.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+import pgmo
+from pgmo.allocator.ranks import one_plan
+from tests.integration.ranks.engines import ENGINES, ROWS, WIDTH
+
+STEPS = 10
+
+
+def train(engine: str, folder: Path) -> dict[str, Any]:
+    """Trains a few steps; returns what came of it."""
+    made = ENGINES[engine]("cuda")
+    with pgmo.optimize(save=folder, model_name=engine) as session:
+        for _ in range(STEPS):
+            made.step(torch.randn(ROWS, WIDTH, device="cuda"))
+            session.step()
+    summary = session.counted()
+    last = session.history[-1]
+    return {
+        "phase": str(last.phase),
+        "hit_rate": last.hit_rate,
+        "recorded": summary.recorded,
+        "arena": summary.arena,
+        "notes": list(summary.notes),
+        "saved": [path.name for path in session.saved],
+    }
+
+
+def main(world: int, rank: int, folder: Path, engines: list[str]) -> None:
+    """Trains and prints."""
+    dist.init_process_group("fake", rank=rank, world_size=world)
+    results = {engine: train(engine, folder) for engine in engines}
+    shared = one_plan.counted.given + one_plan.counted.taken
+    print(json.dumps({"engines": results, "shared": shared}))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]), sys.argv[4:])

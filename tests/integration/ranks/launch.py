@@ -1,0 +1,53 @@
+"""Starts all ranks of a small world at once, and waits for them."""
+
+import json
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tests import forked
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def launch(
+    folder: Path, *command: str, world: int = 2, ranks: "range | None" = None, **more: str
+) -> list[forked.Ended]:
+    """Runs `python -m COMMAND` in every rank, with PGMO_CHECK=1.
+
+    Args:
+        folder: where they meet.
+        command: module and arguments.
+        world: number of ranks.
+        ranks: those to start; by default all.
+        more: variables of the environment.
+    """
+    if not torch.distributed.is_available() or not torch.distributed.is_gloo_available():
+        pytest.skip("this torch has no gloo")
+
+    def start(rank: int) -> forked.Ended:
+        environment = {
+            **os.environ,
+            "GLOO_SOCKET_IFNAME": "lo",
+            "PGMO_CHECK": "1",
+            "RANK": str(rank),
+            "WORLD_SIZE": str(world),
+            "MEETING": str(folder / "meeting"),
+            **more,
+        }
+        return forked.run_command(ROOT, "-m", *command, environment=environment)
+
+    chosen = range(world) if ranks is None else ranks
+    with ThreadPoolExecutor(len(chosen)) as pool:
+        return list(pool.map(start, chosen))
+
+
+def printed(ended: list[forked.Ended]) -> list[Any]:
+    """What each of them printed last, as JSON; none may have failed."""
+    for one in ended:
+        assert one.exit_code == 0, one.errors
+    return [json.loads(one.output.splitlines()[-1]) for one in ended]

@@ -1,0 +1,84 @@
+"""One rank: trains with each engine without pgmo, with it, and from the directory of plans.
+
+RANK, WORLD_SIZE     as torchrun sets them
+MEETING              a file through which the ranks find each other
+Prints one JSON object: what came out, by engine.
+"""
+
+import hashlib
+import json
+import os
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+import pgmo
+from pgmo.allocator.ranks import one_plan
+from tests.integration.ranks.engines import ENGINES, ROWS, WIDTH
+
+STEPS = 12
+
+
+def join() -> None:
+    """Becomes one of the process group's ranks."""
+    torch.set_num_threads(1)
+    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    meeting = f"file://{os.environ['MEETING']}"
+    dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=size)
+
+
+def train(
+    engine: str, session: "pgmo.Session | None", *, steps: int = STEPS, rows: int = ROWS
+) -> tuple[list[float], str]:
+    """Losses, and a checksum of the weights that this rank holds at the end."""
+    made = ENGINES[engine]("cpu")
+    data = torch.Generator().manual_seed(dist.get_rank())
+    losses = []
+    with nullcontext() if session is None else session:
+        for _ in range(steps):
+            with nullcontext() if session is None else session.iteration():
+                batch = torch.randn(rows, WIDTH, generator=data)
+                losses.append(made.step(batch).item())
+    weights = b"".join(one.numpy().tobytes() for one in made.weights())
+    return losses, hashlib.sha256(weights).hexdigest()
+
+
+def told(session: "pgmo.Session") -> dict[str, Any]:
+    """What is compared of a session."""
+    summary = session.counted()
+    return {
+        "recorded": summary.recorded,
+        "replayed": summary.replayed,
+        "hit_rate": summary.hit_rate,
+        "notes": list(summary.notes),
+        "saved": [path.name for path in session.saved],
+    }
+
+
+def main(folder: Path, engines: list[str]) -> None:
+    """Trains and prints."""
+    join()
+    results = {}
+    for engine in engines:
+        sessions = [
+            pgmo.optimize(device="cpu", save=folder, model_name=engine),
+            pgmo.optimize(device="cpu", save=folder, model_name=engine),
+        ]
+        runs = [train(engine, None), *(train(engine, one) for one in sessions)]
+        results[engine] = {
+            "losses": [losses for losses, _ in runs],
+            "weights": [weights for _, weights in runs],
+            "sessions": [told(one) for one in sessions],
+        }
+    shared = {"given": one_plan.counted.given, "taken": one_plan.counted.taken}
+    dist.barrier()
+    dist.destroy_process_group()
+    print(json.dumps({"engines": results, "plans": shared}))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2:])

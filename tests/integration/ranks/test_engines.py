@@ -1,0 +1,74 @@
+"""PyTorch's ways of training on several ranks, over gloo: pgmo changes no bit, and serves."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+
+from tests.integration.ranks.engines import ENGINES
+from tests.integration.ranks.launch import launch, printed
+from tests.integration.ranks.rank import STEPS
+
+FREED_ELSEWHERE = 0.8
+"""Share of requests from slots, at least: gloo's threads let go of some blocks late, at random."""
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
+    folder = tmp_path_factory.mktemp("two")
+    return printed(launch(folder, "tests.integration.ranks.rank", str(folder), *ENGINES))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_losses_and_weights_are_the_same_bit_for_bit(two: list[Any], engine: str) -> None:
+    _check_bits(two, engine)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_every_rank_replays_and_begins_the_next_run_from_a_plan(
+    two: list[Any], engine: str
+) -> None:
+    _check_sessions(two, engine)
+
+
+@pytest.mark.parametrize("engine", ["ddp", "zero1"])
+def test_ranks_that_do_the_same_have_one_plan(two: list[Any], engine: str) -> None:
+    first, second = (set(one["engines"][engine]["sessions"][0]["saved"]) for one in two)
+    assert first == second
+    assert sum(name.endswith(".pgmoplan") for name in first) == 1
+
+
+def test_plans_are_made_once(two: list[Any]) -> None:
+    given, taken = (sum(one["plans"][what] for one in two) for what in ("given", "taken"))
+    assert given >= taken > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["ddp", "fsdp2", "pipeline"])
+def test_four_ranks(tmp_path: Path, engine: str) -> None:
+    command = ("tests.integration.ranks.rank", str(tmp_path), engine)
+    ranks = printed(launch(tmp_path, *command, world=4))
+    _check_bits(ranks, engine)
+    _check_sessions(ranks, engine)
+
+
+def _check_bits(ranks: list[Any], engine: str) -> None:
+    for one in ranks:
+        without, *with_pgmo = one["engines"][engine]["losses"]
+        assert len(without) == STEPS
+        assert with_pgmo == [without, without]
+        assert len(set(one["engines"][engine]["weights"])) == 1
+    losses = [one["engines"][engine]["losses"][0] for one in ranks]
+    # Each has data of its own, or a stage; where columns are divided, all have the sum.
+    assert (losses[0] == losses[1]) == (engine == "tensor_parallel")
+
+
+def _check_sessions(ranks: list[Any], engine: str) -> None:
+    for one in ranks:
+        recording, replaying = one["engines"][engine]["sessions"]
+        assert recording["replayed"] == STEPS - recording["recorded"] > 0
+        assert replaying["replayed"] > recording["replayed"]
+        assert min(recording["hit_rate"], replaying["hit_rate"]) > FREED_ELSEWHERE
+        assert replaying["notes"][0].startswith(f"began with {engine}-")
