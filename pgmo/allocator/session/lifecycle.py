@@ -23,15 +23,8 @@ from pgmo.allocator.session import advice
 from pgmo.allocator.session.first_iteration import FirstIteration
 from pgmo.allocator.session.learning.early_service import EarlyService
 from pgmo.allocator.session.learning.held_slots import HeldSlots
-from pgmo.allocator.session.learning.lessons import (
-    families_of,
-    is_planned,
-    learn,
-    merge,
-    relatives,
-    shorter_of,
-    without_provisional,
-)
+from pgmo.allocator.session.learning.lessons import is_planned
+from pgmo.allocator.session.learning.recorded_plans import Recorded
 from pgmo.allocator.session.learning.replay_monitor import ReplayMonitor
 from pgmo.allocator.session.learning.waiting import Waiting
 from pgmo.allocator.session.options import Options
@@ -364,29 +357,14 @@ class Lifecycle:
                 "no block of an iteration is ever freed, so nothing can be planned"
             )
             return
-        same = _repeats(useful[-1][1], len(iterations))
-        if same and not self._early.others:
-            useful = useful[-1:]  # what came before was the beginning, which does not come again
-        # What single iterations have taught of these structures is known better now.
-        references = [iterations[steady.reference] for _, steady in useful]
-        kept = without_provisional(self._early.others, references)
-        plans, shown = [one for one in kept if one is not self._monitor.completing], 0
-        for profile, steady in useful:
-            own = (profile, iterations[steady.reference])
-            for one, reference in (*relatives(iterations, steady, profile), own):
-                family = families_of(iterations, steady) if one is profile else None
-                shorter = shorter_of(iterations, steady, profile) if one is profile else None
-                in_gap = reference.in_gap if same and self._keeps_gaps else None
-                planning = self.state.planning
-                plans, shown = merge(plans, one, reference, planning, family, in_gap, shorter)
-        for early in self._early.apart:  # it comes again, and its lives are those of the others
-            planning = self.state.planning
-            lesson = learn(plans, early, shown, headroom=0.0, planning=planning)
-            plans = lesson.plans if lesson is not None else plans
+        recorded = Recorded(
+            iterations, useful, self._early.others, self._early.apart, self._monitor.completing
+        )
+        plans, shown = recorded.plans(self.state.planning, self._keeps_gaps)
         plans, shown = self._installer.within_limit(plans, shown)
         again = bool(self._early.others)
         self._early.end()
-        if not same and not again and self._waiting.begins(plans, shown):
+        if not recorded.repeats and not again and self._waiting.begins(plans, shown):
             return
         if self._install(plans, shown):
             self._installer.save()
@@ -473,10 +451,3 @@ class Lifecycle:
 
     def _meta_of(self, steady: Steady) -> ProfileMeta:
         return self.state.meta({"steady": steady.kind, "found": steady.explanation})
-
-
-def _repeats(newest: Steady, recorded: int) -> bool:
-    """Whether all iterations since the first of a structure have made exactly its requests."""
-    return newest.kind == "exact" and all(
-        index in newest.rows for index in range(newest.reference, recorded)
-    )
