@@ -26,6 +26,7 @@ from pgmo.allocator.session.learning.held_slots import HeldSlots
 from pgmo.allocator.session.learning.lessons import is_planned
 from pgmo.allocator.session.learning.recorded_plans import Recorded
 from pgmo.allocator.session.learning.replay_monitor import ReplayMonitor
+from pgmo.allocator.session.learning.strangeness import Strangeness
 from pgmo.allocator.session.learning.waiting import Waiting
 from pgmo.allocator.session.options import Options
 from pgmo.allocator.session.recorder import Recorder
@@ -64,9 +65,8 @@ class Lifecycle:
         self._waiting = Waiting(self.state, self._installer, self._recorder)
         self._plans = self._installer.plans
         self._early = EarlyService(self.state, self._plans, self._recorder)
-        self._poor = 0  # grows with replayed iterations that do not follow their plan
+        self._strange = Strangeness(options.patience)
         self._held = HeldSlots()
-        self._patience = options.patience
         self._nearest = Nearest(self.state)
         self._beginning: Beginning | None = None
         self._began_recording = False
@@ -184,7 +184,7 @@ class Lifecycle:
             self._installer.followed(plan, iteration)
         self._waiting.costs.passed(passed.iterations)
         self._monitor.passed(passed.iterations, passed.requested)
-        self._poor = max(0, self._poor - passed.iterations)
+        self._strange.passed(passed.iterations)
 
     # --- after each phase -----------------------------------------------------------------------
 
@@ -212,7 +212,7 @@ class Lifecycle:
         elif last and (steady or completing):
             self._recorder.stop()  # nothing here that the plans do not cover
             self.state.phase = Phase.REPLAY
-            self._poor = 0
+            self._strange.forget()
             kept = [one for one in plans if one is not completing]
             if completing and kept:
                 self._install(kept, -1)
@@ -276,7 +276,7 @@ class Lifecycle:
             return
         if not good:
             if monitor.learn(statistics):
-                self._poor = 0
+                self._strange.forget()
                 return
             if state.plan is not None:
                 text = advice.while_replaying(state.plan, state.profile, statistics)
@@ -285,22 +285,20 @@ class Lifecycle:
                 self._record_again()
                 return
         if good and stretched and monitor.learn(statistics, stretched=True):
-            self._poor = 0  # the engine's plan holds slots where it had them; this one is packed
+            # The engine's plan holds slots where it had them; this one is packed.
+            self._strange.forget()
             return
         if good:
             monitor.look(statistics)
         monitor.go_on(good)
         if monitor.grow(grown, statistics):
-            self._poor = 0
+            self._strange.forget()
             return
         if not monitor.orderly:
             return  # other iterations will not be more alike
         outgrown = bool(grown) and not monitor.expected(statistics)
         strange = outgrown or statistics.known_rate < self._options.min_hit_rate
-        # Leaking, for structures may take turns and one of them be strange each time; an evaluation
-        # now and then is not worth a plan.
-        self._poor = self._poor + 2 if strange else max(0, self._poor - 1)
-        if self._poor < 2 * self._patience or state.unsteady > tuning.MOST_UNSTEADY:
+        if not self._strange.too_often(strange) or state.unsteady > tuning.MOST_UNSTEADY:
             return
         if state.unsteady == tuning.MOST_UNSTEADY:
             state.unsteady += 1
@@ -311,8 +309,7 @@ class Lifecycle:
             f"{statistics.known_rate:.0%} were expected): recording again"
         )
         state.replans += 1
-        # Programs with more structures than plans would be recorded for ever.
-        self._patience *= 2
+        self._strange.be_more_patient()
         self._record_again()
 
     # --- planning from a recording --------------------------------------------------------------
@@ -385,7 +382,7 @@ class Lifecycle:
         if self._still(Phase.REPLAY):
             self._waiting.costs.serve()
             self._engine.trust_plans()
-            self._poor = 0
+            self._strange.forget()
             if others:
                 self._held.restart()
             self._monitor.restart()
