@@ -13,14 +13,12 @@ import numpy as np
 
 from pgmo.allocator import tuning
 from pgmo.allocator.adapters.adapter import Adapter
-from pgmo.allocator.plans.conversions import requests_of
-from pgmo.allocator.plans.initial_plan import load_given
 from pgmo.allocator.plans.installer import Installer
 from pgmo.allocator.plans.plan_set import PlannedProfile
 from pgmo.allocator.plans.store import prepare_directory
-from pgmo.allocator.ranks.nearest import Nearest, share_of_known
 from pgmo.allocator.session import advice
 from pgmo.allocator.session.first_iteration import FirstIteration
+from pgmo.allocator.session.given_plans import GivenPlans
 from pgmo.allocator.session.learning.early_service import EarlyService
 from pgmo.allocator.session.learning.held_slots import HeldSlots
 from pgmo.allocator.session.learning.lessons import is_planned
@@ -38,7 +36,7 @@ from pgmo.allocator.session.verdict.evidence import Beginning, Evidence
 from pgmo.errors import PgmoError
 from pgmo.profiler.iterations.lifetimes import build_profile
 from pgmo.profiler.iterations.linear_profile import linear_profile
-from pgmo.profiler.iterations.step_finder import Steady, best_effort, compare, find_all
+from pgmo.profiler.iterations.step_finder import Steady, best_effort, find_all
 from pgmo.profiler.profile import Profile, ProfileMeta
 from pgmo.profiler.recording import Iteration, split
 
@@ -67,7 +65,7 @@ class Lifecycle:
         self._early = EarlyService(self.state, self._plans, self._recorder)
         self._strange = Strangeness(options.patience)
         self._held = HeldSlots()
-        self._nearest = Nearest(self.state)
+        self._given = GivenPlans(self.state, adapter.alignment)
         self._beginning: Beginning | None = None
         self._began_recording = False
         self._process = os.getpid()
@@ -83,17 +81,13 @@ class Lifecycle:
         self._engine.reset_peaks()
         if self._options.save_directory is not None:
             prepare_directory(self._options.save_directory)
-        if self._nearest.wanted:
-            given = self._nearest.begin()
-        else:
-            given = load_given(self._options, self._adapter.alignment)
-        if given is not None:
-            plan, self.state.profile = given
-            self.state.plan = plan
-            if plan.opening is not None and self._first.begin(plan.opening, self._given()):
+        if self._given.load():
+            plans = self._given.plans
+            opening = plans[0].plan.opening
+            if opening is not None and self._first.begin(opening, plans):
                 return
             self.state.phase = Phase.VERIFY
-        self._began_recording = given is None
+        self._began_recording = self._still(Phase.RECORD)
         self._start_recording()
 
     def stop(self) -> None:
@@ -189,9 +183,8 @@ class Lifecycle:
     # --- after each phase -----------------------------------------------------------------------
 
     def _after_first(self, statistics: IterationStatistics) -> None:
-        if self._first.end(statistics) and self._nearest.is_near(statistics.known_rate):
-            self._nearest.tell(statistics.known_rate)
-            self._install(self._given(), 0)
+        if self._first.end(statistics) and self._given.served(statistics.known_rate):
+            self._install(self._given.plans, 0)
             return
         self._plans.set_aside()
         self.state.phase = Phase.VERIFY
@@ -233,29 +226,16 @@ class Lifecycle:
         Not before: the first iteration's extra requests (optimizer state) would be taken for
         planned ones of the same size, and these blocks would hold their slots for good.
         """
-        plan = self.state.plan
-        assert plan is not None
         if self._engine.recording_truncated:
             self._installer.give_up("an iteration has more requests than can be recorded")
             return
-        iterations = split(self._engine.events())
-        latest = iterations[-1]
-        match = compare(requests_of(plan), latest)
-        near = match.kind != "none" and self._nearest.is_near(share_of_known(plan, latest))
+        latest = split(self._engine.events())[-1]
         last = self._recorder.iterations >= self._options.max_record_iterations
-        if near or (last and self._nearest.another(latest)):
+        if self._given.fit(latest, last):
             self._recorder.stop()
-            self._nearest.tell(share_of_known(self._given()[0].plan, latest))
-            self._install(self._given(), 0)
+            self._install(self._given.plans, 0)
         elif last:
-            if self._nearest.wanted:
-                self._nearest.refuse()
-            else:
-                self.state.warn(
-                    f"the plan given does not match this program ({match.explanation}); "
-                    "making a new one instead"
-                )
-            self.state.plan = None
+            self._given.refuse(latest)
             self.state.phase = Phase.RECORD
             self._after_record(statistics)
 
@@ -436,15 +416,6 @@ class Lifecycle:
     def opening(self) -> Profile | None:
         """The first iteration, if it was recorded to be kept."""
         return self._first.profile
-
-    def _given(self) -> list[PlannedProfile]:
-        """The plans that the program has named."""
-        plan = self.state.plan
-        assert plan is not None
-        return [
-            PlannedProfile(plan, self.state.profile),
-            *(PlannedProfile(one, None) for one in plan.others),
-        ]
 
     def _meta_of(self, steady: Steady) -> ProfileMeta:
         return self.state.meta({"steady": steady.kind, "found": steady.explanation})
