@@ -6,6 +6,7 @@ of transformers, diffusers and peft need these packages; what is missing is left
     python bench/never_worse.py --python .venv-fakecuda/bin/python
     python bench/never_worse.py --python .venv-fakecuda/bin/python --loop whisper --loop t5
     python bench/never_worse.py --python .venv-fakecuda/bin/python --smallest
+    python bench/never_worse.py --python .venv-fakecuda/bin/python --hundred
     python bench/never_worse.py --python .venv-fakecuda/bin/python --adversary
     python bench/never_worse.py --table
 
@@ -17,8 +18,10 @@ that the program asked for, without an allocator's rounding, in the default allo
 behind where it takes more than 0.5 % above one of the first two.
 
 `--smallest` looks for the smallest card on which each contender runs the loop to its end, by
-bisection over real runs. `--adversary` looks for requests under which pages take more than
-expandable segments, and reports the worst that it finds.
+bisection over real runs. `--hundred` runs a hundred iterations of loops with lengths, and of those
+whose structure changes most, and tells what planning took of the CPU's time; no kernel runs here,
+so it is a share of what PyTorch and Python take on the host. `--adversary` looks for requests under
+which pages take more than expandable segments, and reports the worst that it finds.
 """
 
 import argparse
@@ -43,9 +46,15 @@ Row = dict[str, Any]
 MODULE = "loops.worker"
 TOLERANCE = 1.005
 QUICK_LOOPS = ("llama_padded", "mixture_of_experts")
+LONG_LOOPS = (
+    *("llama_fixed", "llama_padded", "llama_padded_checkpointing", "llama_accumulation", "trainer"),
+    *("lora", "whisper", "t5", "mixture_of_experts", "fine_experts", "recurrent", "gan_lazy"),
+)
+LONG = tuple(name for name in CONTENDERS if name != "pages")
 TABLES: dict[str, Callable[[Iterable[table.Row]], str]] = {
     "never_worse": table.peaks,
     "never_worse_smallest": table.smallest,
+    "never_worse_hundred": table.hundred,
     "never_worse_adversary": table.adversary,
 }
 """By the name of the result's file."""
@@ -174,6 +183,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
     parts = parser.add_mutually_exclusive_group()
     parts.add_argument("--smallest", action="store_true", help="the smallest cards, of one seed")
+    parts.add_argument("--hundred", action="store_true", help="a hundred iterations, and planning")
     parts.add_argument("--adversary", action="store_true", help="the worst requests")
     parts.add_argument("--table", action="store_true", help="print the tables of earlier runs")
     add_common_options(parser)
@@ -196,16 +206,19 @@ def main() -> None:
     stub = Stub.build(arguments.python, arguments.stub.resolve())
     one_seed = quick or arguments.smallest
     seeds = arguments.seed or ([0] if one_seed else [0, 1, 2])
-    iterations = min(arguments.iterations, 6) if quick else arguments.iterations
-    loops = arguments.loop or (QUICK_LOOPS if quick else NAMES)
-    contenders = arguments.contender or CONTENDERS
+    iterations = 100 if arguments.hundred else arguments.iterations
+    iterations = min(iterations, 6) if quick else iterations
+    loops = arguments.loop or (QUICK_LOOPS if quick else LONG_LOOPS if arguments.hundred else NAMES)
+    contenders = arguments.contender or (LONG if arguments.hundred else CONTENDERS)
     cases = [LoopJob(loop, seed, iterations, small=quick) for loop in loops for seed in seeds]
     with ThreadPoolExecutor(arguments.jobs) as pool:
         if arguments.adversary:
             name, programs = "never_worse_adversary", 12 if quick else arguments.programs
             rows = list(pool.map(lambda seed: find_adversary(stub, seed, programs), seeds))
         else:
-            name = "never_worse_smallest" if arguments.smallest else "never_worse"
+            name = "never_worse" + (
+                "_smallest" if arguments.smallest else "_hundred" if arguments.hundred else ""
+            )
             part = find_smallest if arguments.smallest else measure
             found = pool.map(lambda case: part(stub, case, contenders), cases)
             rows = [row for rows in found for row in rows]

@@ -13,12 +13,14 @@ __all__: list[str] = [
     "UNCUTTABLE",
     "end_blocks",
     "engine_api",
+    "first_overlap",
     "max_load",
     "min_cut",
     "next_tag_generation",
     "pack",
     "packers",
     "pages_api",
+    "pair_by_anchors",
     "pair_in_gaps",
     "set_tag",
     "solve",
@@ -136,6 +138,12 @@ class Step:
 
 def end_blocks(on: bool = True) -> None: ...
 def engine_api() -> int: ...
+def first_overlap(
+    begin: numpy.typing.NDArray[numpy.int64],
+    end: numpy.typing.NDArray[numpy.int64],
+    low: numpy.typing.NDArray[numpy.int64],
+    high: numpy.typing.NDArray[numpy.int64],
+) -> tuple[int, int] | None: ...
 def max_load(
     size: numpy.typing.NDArray[numpy.int64],
     lower: numpy.typing.NDArray[numpy.int64],
@@ -163,6 +171,12 @@ def pack(
 ) -> tuple[numpy.typing.NDArray[numpy.int64], bool]: ...
 def packers() -> list[str]: ...
 def pages_api() -> int: ...
+def pair_by_anchors(
+    a_token: numpy.typing.NDArray[numpy.int64],
+    b_token: numpy.typing.NDArray[numpy.int64],
+    off: int,
+    row: numpy.typing.NDArray[numpy.int64],
+) -> numpy.typing.NDArray[numpy.int64]: ...
 def pair_in_gaps(
     a_token: numpy.typing.NDArray[numpy.int64],
     a_size: numpy.typing.NDArray[numpy.float64],

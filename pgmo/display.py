@@ -6,7 +6,6 @@ The report knows profiles and plans. They know its name alone, and ask for it wh
 import importlib
 import os
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -49,6 +48,8 @@ class NotebookFrame:
         return Path(path)
 
     def _repr_html_(self) -> str:
+        from html import escape  # and the names of all characters, which only notebooks need
+
         # In a sandbox: scripts run, but see nothing of the notebook.
         return (
             f'<iframe srcdoc="{escape(self.page)}" width="100%" height="{self.height}" '

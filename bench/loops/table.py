@@ -1,6 +1,7 @@
 """The tables of the README, in Markdown, from the results of `never_worse.py`."""
 
 from collections.abc import Iterable, Mapping
+from statistics import median
 from typing import Any
 
 from loops import TITLES
@@ -44,6 +45,34 @@ def peaks(rows: Iterable[Row]) -> str:
                     for some in (found.get("pages", []), session)
                 ),
                 worst(session, "requests_that_map", max, ".0f"),
+            ]
+        )
+    return markdown(lines)
+
+
+def hundred(rows: Iterable[Row]) -> str:
+    """Efficiencies over many iterations, and what planning took of the CPU's time."""
+    heads = {name: head for name, head in HEADS.items() if name != "pages"}
+    ends = ["requests that map", "CPU time of an iteration", "planning, of all CPU time"]
+    lines = [["loop", "live MiB", *heads.values(), *ends]]
+    for loop, found in by_loop(rows).items():
+        every = [row for of_one in found.values() for row in of_one]
+        live = max((row["live"] for row in every if "live" in row), default=None)
+        session = found.get("pgmo", []) + found.get("pgmo_run", [])
+        plain = [row["cpu_seconds"] / row["trained"] for row in found["default"] if "peak" in row]
+        shares = [
+            {"share": row["planning_seconds"] / row["cpu_seconds"]}
+            for row in session
+            if "planning_seconds" in row
+        ]
+        lines.append(
+            [
+                TITLES[loop],
+                f"{live / 2**20:,.0f}" if live else "skipped",
+                *(efficiency(found.get(contender, [])) for contender in heads),
+                worst(session, "requests_that_map", max, ".1f"),
+                f"{1e3 * median(plain):.0f} ms" if plain else "",
+                worst(shares, "share", max, ".1%"),
             ]
         )
     return markdown(lines)

@@ -50,12 +50,20 @@ class Counts:
         self.ended = self.early = 0
         self.late: dict[str, int] = {}
         self.mapping: list[int] = []  # requests so far that have mapped a page, at each end
+        self.planning = 0.0  # CPU seconds that the session took at the ends of iterations
+        self.begun = self.computing = 0.0  # of the process, and of these iterations
 
-    def end(self, session: Any = None) -> None:
+    def begin(self) -> None:
+        """The first iteration begins."""
+        self.begun = time.process_time()
+
+    def end(self, session: Any = None, planning: float = 0.0) -> None:
         """An iteration has ended."""
         from pgmo.rehearsal import control
 
         self.ended += 1
+        self.planning += planning
+        self.computing = time.process_time() - self.begun
         if session:
             self.mapping.append(session.statistics.get("page_requests", 0))
         if self.ended == self.late_from:
@@ -82,6 +90,7 @@ def run_loop(job: LoopJob) -> dict[str, Any]:
             loop = create(job.loop, job.setting)
             opens = job.contender in OURS[1:]
             with open_session(opens and not loop.opens_session) as session:
+                counts.begin()
                 loop.run(job.iterations, Ended(counts, session), session=opens)
         except torch.OutOfMemoryError as problem:
             error = str(problem)
@@ -98,6 +107,7 @@ def run_loop(job: LoopJob) -> dict[str, Any]:
         "driver_calls": counts.driver_calls(),
         "driver_calls_before": counts.early,
         "seconds": time.monotonic() - began,
+        "cpu_seconds": counts.computing,
         "warnings": sorted(text for text in texts if "pgmo" in text),
         "torch": str(torch.__version__),
         **(about(session, counts) if session else {}),
@@ -112,9 +122,10 @@ class Ended:
 
     def __call__(self) -> None:
         """The program's step function has returned."""
+        began = time.process_time()
         if self.session:
             self.session.step()
-        self.counts.end(self.session)
+        self.counts.end(self.session, time.process_time() - began)
 
 
 def open_session(wanted: bool) -> Any:
@@ -133,6 +144,7 @@ def about(session: Any, counts: Counts) -> dict[str, Any]:
     return {
         "from_slots": sum(one.bytes_hit for one in late) / asked if asked else None,
         "requests_that_map": per_iteration(counts.mapping[counts.late_from - 1 :]),
+        "planning_seconds": counts.planning,
         "replans": session.summary().replans,
         "notes": list(session.summary().notes),
         "replayed": sum(one.phase.value == "replay" for one in session.history),

@@ -43,7 +43,6 @@ RULES = {
     "open": Rule("matching", "and still less far where sizes are open", {"kOpenWindow": 0}),
     "far": Rule("matching", "a branch that was skipped is looked for far ahead", {"kFarWindow": 0}),
     "candidates": Rule("matching", "by several places there", {"kMostCandidates": 1}),
-    "rare": Rule("matching", "where a rare size is proof enough", {"kRare": 0}),
     "small_change": Rule(
         "matching", "small requests do not tell that larger ones were left out", {"kSmallChange": 0}
     ),

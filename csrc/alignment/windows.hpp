@@ -63,9 +63,13 @@ class Windows {
   static constexpr std::size_t kWindow = 256;
   static constexpr std::size_t kSlack = 128;
 
+  // No path pairs more requests than the square root of the most cells has, or a window columns.
+  using Score = std::int16_t;
+
   // Throws std::bad_alloc.
   void score(const Gap& window);
-  std::int32_t score_of(std::size_t i, std::size_t j) const noexcept;
+  void score_kinds(const Gap& window);
+  Score score_of(std::size_t i, std::size_t j) const noexcept;
   std::size_t trace(const Gap& window, std::size_t decided,
                     std::span<std::int64_t> row) const noexcept;
 
@@ -74,8 +78,9 @@ class Windows {
   std::span<const double> ratios_;
   Kinds kinds_a_;  // of the window's requests
   Kinds kinds_b_;
-  std::vector<std::int32_t> scores_;  // of a kind of `a` and one of `b`; -1: not asked for yet
-  std::vector<std::int32_t> best_;    // (rows + 1, columns + 1) of the window
+  std::vector<Score> scores_;       // (kinds of `a`, columns) of the window
+  std::vector<Score> kind_scores_;  // of one kind of `a`, by that of `b`; -1: not known yet
+  std::vector<Score> best_;         // (rows + 1, columns + 1) of the window
 };
 
 }  // namespace pgmo::alignment

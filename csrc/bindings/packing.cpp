@@ -5,10 +5,15 @@
 #include <pybind11/stl.h>
 
 #include <chrono>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <stdexcept>
 #include <string>
 #include <utility>
 
 #include "bindings/module.hpp"
+#include "packing/overlap.hpp"
 #include "packing/packer.hpp"
 #include "packing/solve.hpp"
 
@@ -66,6 +71,24 @@ Bytes max_load(const Column& size, const Column& lower, const Column& upper, Tic
   const packing::Problem problem = problem_of(size, lower, upper, period, alignment);
   const py::gil_scoped_release release;
   return packing::make_ring(problem).max_load;
+}
+
+std::optional<std::pair<std::size_t, std::size_t>> first_overlap(const Column& begin,
+                                                                 const Column& end,
+                                                                 const Column& low,
+                                                                 const Column& high) {
+  const auto view = [&](const Column& column) {
+    if (column.size() != begin.size()) throw std::invalid_argument("columns differ in length");
+    return std::span{column.data(), static_cast<std::size_t>(column.size())};
+  };
+  const packing::Stays stays{view(begin), view(end), view(low), view(high)};
+  for (std::size_t row = 0; row < stays.begin.size(); ++row) {
+    if (stays.begin[row] >= stays.end[row] || stays.low[row] >= stays.high[row]) {
+      throw std::invalid_argument("row " + std::to_string(row) + " is empty");
+    }
+  }
+  const py::gil_scoped_release release;
+  return packing::first_overlap(stays);
 }
 
 // Hands progress to a Python callable and looks for signals, both with the GIL. A
@@ -130,6 +153,12 @@ void bind_packing(py::module_& module) {
   module.def("max_load", &max_load, py::arg("size"), py::arg("lower"), py::arg("upper"),
              py::arg("period"), py::arg("alignment"),
              "Largest sum of aligned sizes alive at one tick, in bytes.");
+  module.def(
+      "first_overlap", &first_overlap, py::arg("begin"), py::arg("end"), py::arg("low"),
+      py::arg("high"),
+      "Of what lives in ticks [begin, end) on bytes [low, high), all of shape (n,): the first\n"
+      "row that shares a byte with one that is alive, and that one; None where none does.\n\n"
+      "Raises ValueError naming the row when one is empty. Releases the GIL.");
   module.def(
       "solve", &solve, py::arg("method"), py::arg("size"), py::arg("lower"), py::arg("upper"),
       py::arg("period"), py::arg("alignment"), py::arg("offsets"), py::arg("bound"),

@@ -10,13 +10,6 @@ namespace pgmo {
 
 using Guard = std::lock_guard<Spinlock>;
 
-namespace {
-
-// Blocks of so many bytes are worth a look at how much of them was touched.
-constexpr Bytes kLooked = Bytes{1} << 20;
-
-}  // namespace
-
 Engine::Engine() {
   register_engine(this);
 }
@@ -48,6 +41,7 @@ void* Engine::allocate(std::size_t bytes, std::uint64_t stream) noexcept {
   Placed placed;
   Outgrown outgrown;
   RequestKey key = 0;
+  bool overfull = false;
   {
     const Guard guard(lock_);
     if (!has(PGMO_SERVING)) return nullptr;
@@ -65,6 +59,7 @@ void* Engine::allocate(std::size_t bytes, std::uint64_t stream) noexcept {
       const Offset offset = find_slot(key);
       if (offset != kUnplanned) [[likely]] {
         placed = place(key, offset);
+        overfull = lending_.overfull(blocks_.foreign.dense());
       } else {
         outgrown = outgrown_by(key);
       }
@@ -81,6 +76,8 @@ void* Engine::allocate(std::size_t bytes, std::uint64_t stream) noexcept {
     const Guard guard(lock_);  // recorded once it is certain: a refused one is requested again
     if (has(PGMO_RECORDING)) blocks_.served(placed.address, size, stream);
   }
+  if (overfull) [[unlikely]]
+    lend();
   return reinterpret_cast<void*>(placed.address);
 }
 
@@ -96,7 +93,7 @@ bool Engine::adopt(void* pointer, std::size_t bytes, std::uint64_t stream, bool 
     if (!blocks_.adopt(address_of(pointer), static_cast<Bytes>(bytes), stream, in_gap)) {
       return false;
     }
-    if (!lending_.due(slots_.live, blocks_.foreign.live) || !has(PGMO_SERVING)) [[likely]]
+    if (!lending_.due(slots_.dense(), blocks_.foreign.dense()) || !has(PGMO_SERVING)) [[likely]]
       return true;
   }
   lend();
@@ -117,7 +114,7 @@ bool Engine::release(void* pointer) noexcept {
     blocks_.freed(address, ours);
   }
   vacate(address, vacated);
-  if (untold >= kLooked) [[unlikely]]
+  if (untold >= tuning::kLooked) [[unlikely]]
     look_at(address, untold);
   return ours;
 }
@@ -196,7 +193,8 @@ Engine::Placed Engine::place(RequestKey key, Offset offset) {
   const Bytes size = key_bytes(key);
   Placed placed{.address = arenas_.address(key_stream(key), offset)};
   slots_.add(size);
-  lending_.served(offset + size, size, slots_.live, blocks_.foreign.live);
+  if (size < slots_.sparse_from) [[likely]]
+    lending_.served(offset + size, size, slots_.dense(), blocks_.foreign.dense());
   if (space_.load(std::memory_order_relaxed) != nullptr) {
     const Arenas::Segment* const segment = arenas_.at(placed.address);
     if (segment->range != nullptr) {

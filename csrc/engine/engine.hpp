@@ -250,6 +250,7 @@ class Engine final : private pages::RangeOwner {
   Bytes return_pages(bool serving);
   void lend() noexcept;
   void look_at(std::uintptr_t address, Bytes bytes) noexcept;
+  void count_sparse() noexcept;
   void count_slots() noexcept {
     if (pages::Space* const space = space_.load(std::memory_order_relaxed)) [[unlikely]]
       space->meter().slots_have(slots_.live);

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 #include "pages/statistics.hpp"
 #include "types.hpp"
@@ -68,16 +69,30 @@ struct Counters {
   }
 };
 
+// No block has so many bytes.
+inline constexpr Bytes kNever = std::numeric_limits<Bytes>::max();
+
 // Bytes alive now and at most, of one kind of memory.
 struct Level {
   Bytes live = 0;
   Bytes peak = 0;
+  Bytes sparse = 0;  // of those alive: in blocks of `sparse_from` bytes or more, hardly touched
+  Bytes sparse_from = kNever;
 
   void add(Bytes bytes) noexcept {
     live += bytes;
     if (live > peak) peak = live;
+    if (bytes >= sparse_from) [[unlikely]]
+      sparse += bytes;
   }
-  void remove(Bytes bytes) noexcept { live -= bytes; }
+  void remove(Bytes bytes) noexcept {
+    live -= bytes;
+    if (bytes >= sparse_from) [[unlikely]]
+      sparse -= bytes;
+  }
+
+  // What takes memory.
+  Bytes dense() const noexcept { return live - sparse; }
 };
 
 // One reading.

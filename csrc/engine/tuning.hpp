@@ -57,9 +57,6 @@ constexpr Bytes kShrinks = 16;
 // length. What grows with its square is a thirty-sixth at a sixth of it.
 constexpr Bytes kSample = Bytes{64} << 10;
 
-// Requests of this size in a whole plan, up to which one of them proves where the program is.
-constexpr std::uint32_t kRare = 2;
-
 // By which the sizes of one iteration may differ from those planned by one factor: alignment.
 constexpr double kRatioTolerance = 1.0 / 64;
 
@@ -84,5 +81,8 @@ constexpr double kDepartingShare = 1.0 / 16;
 // Iterations in a row that follow their plan, until pages are mapped for it: where they take turns
 // with others, pages would go back and forth.
 constexpr int kFollowed = 2;
+
+// Blocks of so many bytes are worth a look at how much of them was touched.
+inline constexpr Bytes kLooked = Bytes{1} << 20;
 
 }  // namespace pgmo::tuning

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from types import MethodType
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar
 
-from pgmo.allocator.session.boundary import exclusive
+from pgmo.allocator.session.threads.boundary import exclusive
 
 
 class Iterating(Protocol):

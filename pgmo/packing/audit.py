@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from pgmo.columns import distinct
 from pgmo.errors import PlanError, ProfileError
 from pgmo.packing.plan import UNPLANNED, Plan
 from pgmo.packing.validator import validate
@@ -130,7 +131,7 @@ def _bound(plan: Plan) -> str:
             f"the plan is called {'optimal' if plan.optimal else 'not optimal'}, with an arena of "
             f"{_exactly(plan.arena)} and a bound of {_exactly(claimed)}; {_AGAIN}"
         )
-    streams = np.unique(plan.stream[plan.offset != UNPLANNED])
+    streams = distinct(plan.stream[plan.offset != UNPLANNED])
     certain = sum(
         _largest_load(plan, plan.stream == stream, whole_slots=True) for stream in streams
     )

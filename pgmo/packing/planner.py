@@ -15,6 +15,7 @@ from typing import Unpack, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from pgmo.columns import distinct
 from pgmo.errors import OptionError
 from pgmo.packing.lower_bound import max_load
 from pgmo.packing.plan import UNPLANNED, Plan
@@ -23,7 +24,6 @@ from pgmo.packing.problem import Problem
 from pgmo.packing.solving.best_known import BestKnown, Observer
 from pgmo.packing.solving.portfolio import Portfolio
 from pgmo.packing.solving.result import Packing
-from pgmo.packing.spill import fit, room_for_slots
 from pgmo.profiler.profile import Profile
 
 __all__ = ["SOLVERS", "plan"]
@@ -166,6 +166,8 @@ def plan_profile(
     whole = _plan_profile(profile, alignment, portfolio, begin, observer, large=large)
     if options.budget_bytes is None:
         return whole
+    from pgmo.packing.spill import fit, room_for_slots
+
     room = room_for_slots(profile, options.budget_bytes, alignment)
     if whole.arena <= room:
         return whole
@@ -267,7 +269,7 @@ def _parts(
     parts = [
         np.flatnonzero((stream == key) & (spilled == where) & (above == high))
         for where in (False, True)
-        for key in np.unique(stream)
+        for key in distinct(stream)
         for high in (False, True)
     ]
     return [part for part in parts if len(part)] or [np.arange(0)]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pgmo.columns import as_column
+from pgmo.columns import as_column, distinct
 from pgmo.errors import ProblemError
 from pgmo.units import format_bytes
 
@@ -123,7 +123,7 @@ class Problem:
             >>> Problem([8, 8], [1000, 5000], [6000, 9000]).numbered().upper.tolist()
             [2, 2]
         """
-        starts = np.unique(self.lower)
+        starts = distinct(self.lower)
         wraps = (self.upper > self.period) & (self.period > 0)
         upper = np.searchsorted(starts, np.where(wraps, self.upper - self.period, self.upper))
         return Problem(

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from pgmo.columns import distinct
 from pgmo.errors import BudgetError
 from pgmo.packing.lower_bound import max_load
 from pgmo.packing.problem import Problem
@@ -151,7 +152,7 @@ def fit(
         >>> fit(problem, np.arange(3), one, 8, lambda parts: sum(map(max_load, parts))).tolist()
         [True, False, False]
     """
-    parts = [np.flatnonzero(stream == key) for key in np.unique(stream)]
+    parts = [np.flatnonzero(stream == key) for key in distinct(stream)]
     loads = [max_load(problem.part(part)) for part in parts]
     target = room
     while True:

@@ -6,9 +6,10 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from pgmo import _core
+from pgmo.columns import distinct
 from pgmo.errors import PlanError
 from pgmo.packing.plan import UNPLANNED, Plan
-from pgmo.ranges import Ranges
 
 _NEVER = -1
 
@@ -88,7 +89,7 @@ def _check_streams(plan: Plan) -> None:
 
 
 def _check_part(plan: Plan, planned: NDArray[np.bool_]) -> None:
-    streams = np.unique(plan.stream[planned])
+    streams = distinct(plan.stream[planned])
     if len(streams) < 2:
         return
     hulls = []
@@ -112,24 +113,10 @@ def _check_part(plan: Plan, planned: NDArray[np.bool_]) -> None:
 
 def _check_overlap(plan: Plan) -> None:
     begin, end, low, row = _pieces(plan)
-    high = low + plan.size[row]
-    requests = np.argsort(begin, kind="stable").tolist()
-    frees = np.argsort(end, kind="stable").tolist()
-    begins, ends, lows, highs = begin.tolist(), end.tolist(), low.tolist(), high.tolist()
-    live: dict[int, int] = {}  # pieces by their offsets
-    taken = Ranges()
-    freed = 0
-    for piece in requests:
-        now, at = begins[piece], lows[piece]
-        while ends[frees[freed]] <= now:
-            taken.remove(lows[frees[freed]])
-            del live[lows[frees[freed]]]
-            freed += 1
-        met = taken.replace(at, highs[piece] - at)
-        if met:
-            other = next((offset for offset, _ in met if offset >= at), met[0][0])
-            _fail_overlap(plan, row, live[other], piece, begin, low)
-        live[at] = piece
+    met = _core.first_overlap(begin, end, low, low + plan.size[row])
+    if met:
+        piece, other = met
+        _fail_overlap(plan, row, other, piece, begin, low)
 
 
 _Column = NDArray[np.int64]

@@ -201,5 +201,5 @@ def _small_numbers(thread: NDArray[np.uint16]) -> NDArray[np.uint32]:
     present = np.flatnonzero(counts)
     first = [int(np.argmax(thread == number)) for number in present]  # threads are few
     rank = np.zeros(len(counts), np.uint32)
-    rank[present[np.argsort(first)]] = np.arange(len(present), dtype=np.uint32)
+    rank[present[np.argsort(first, kind="stable")]] = np.arange(len(present), dtype=np.uint32)
     return rank[thread]

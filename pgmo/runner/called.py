@@ -8,7 +8,7 @@ from pgmo.runner.supervision import Supervision
 from pgmo.serving.devices import Devices
 
 if TYPE_CHECKING:
-    from pgmo.allocator.session.call_turns import CallTurns
+    from pgmo.allocator.session.threads.call_turns import CallTurns
 
 
 class Called:

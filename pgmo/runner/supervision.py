@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pgmo.allocator.ranks.world import world
-from pgmo.allocator.session.boundary import exclusive
+from pgmo.allocator.session.threads.boundary import exclusive
 from pgmo.errors import FileError, PgmoError, SessionError
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from pgmo.allocator.session.boundary import exclusive
+from pgmo.allocator.session.threads.boundary import exclusive
 from pgmo.imports import after_import
 from pgmo.profiler.tagging import dynamo
 from pgmo.runner.compiled_calls import CompiledCalls

@@ -19,7 +19,7 @@ from pgmo.allocator.session.statistics import Phase
 from pgmo.user_warnings import warn_user
 
 if TYPE_CHECKING:
-    from pgmo.allocator.session.call_turns import CallTurns
+    from pgmo.allocator.session.threads.call_turns import CallTurns
 
 Leave = Callable[[bool], None]
 

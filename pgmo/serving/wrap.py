@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from typing import Any, TypeVar, Unpack
 
 from pgmo.allocator.optimize import CommonFields
-from pgmo.allocator.session.boundary import when_free
 from pgmo.allocator.session.options import Options
 from pgmo.allocator.session.session import Session
+from pgmo.allocator.session.threads.boundary import when_free
 from pgmo.errors import OptionError
 from pgmo.serving import disguise
 from pgmo.serving.devices import Devices

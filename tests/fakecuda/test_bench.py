@@ -97,6 +97,18 @@ def test_loops_under_every_allocator(tmp_path):
     assert f"| {rows[0]['efficiency']:.3f} | {rows[1]['efficiency']:.3f} |" in table
 
 
+@pytest.mark.skipif(not find_spec("transformers"), reason="its loops are those of transformers")
+def test_what_planning_takes(tmp_path):
+    results, only = tmp_path / "results.json", ("--loop", "llama_padded")
+    rows = quick("never_worse.py", results, "--hundred", *only)["rows"]
+    assert [row["contender"] for row in rows] == ["default", "expandable", "pgmo", "pgmo_run"]
+    for row in rows:
+        assert row["cpu_seconds"] > row.get("planning_seconds", 0)
+        assert ("planning_seconds" in row) == row["contender"].startswith("pgmo")
+    assert rows[-1]["planning_seconds"] > 0
+    assert "planning, of all CPU time" in run("never_worse.py", "--table", "-o", results)
+
+
 def test_whole_programs_under_every_allocator(tmp_path):
     results, script = tmp_path / "results.json", "real_programs.py"
     rows = quick(script, results, "--on-stub", "--program", "nanogpt")["rows"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.integration.running import hit_rates, plainly_and_under_pgmo
+from tests.integration.running import SCRIPTS, hit_rates, plainly_and_under_pgmo, results, run
 
 pytest.importorskip("torch")
 
@@ -55,3 +55,16 @@ def test_a_transformers_script(tmp_path):
     session = plainly_and_under_pgmo(tmp_path, "with_transformers.py", 16, tmp_path)
     assert session["summary"]["iterations"] == 16
     assert min(hit_rates(session, last=6)) >= 0.99
+
+
+def test_a_loop_of_which_nothing_repeats_is_left_alone_and_told_so(tmp_path):
+    session = plainly_and_under_pgmo(tmp_path, "never_alike.py", 40)
+    phases = [one["phase"] for one in session["iterations"]]
+    assert phases[-10:] == ["bypass"] * 10
+    assert session["summary"]["uncounted"] >= 10
+    told = run(tmp_path, "-m", "pgmo", "run", SCRIPTS / "never_alike.py", 40)
+    assert len(results(told)) == 40
+    says = [line for line in told.stderr.splitlines() if line.startswith("pgmo: this program")]
+    assert says[0].startswith(
+        "pgmo: this program gains nothing here, because too little of each iteration repeats"
+    )

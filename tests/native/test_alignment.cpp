@@ -1,4 +1,5 @@
-// Gaps without anchors: pairs against the best score that there is, and large gaps in windows.
+// Anchors: pairs of equal tokens in the order of both, gaps between them. Gaps without anchors:
+// pairs against the best score that there is, and large gaps in windows.
 
 #include <algorithm>
 #include <cmath>
@@ -6,6 +7,7 @@
 #include <random>
 #include <vector>
 
+#include "alignment/anchors.hpp"
 #include "alignment/windows.hpp"
 #include "check.hpp"
 
@@ -44,6 +46,36 @@ std::vector<std::int64_t> pair(const Iteration& a, const Iteration& b, double ra
   const std::vector<double> ratios{ratio};
   Windows(a.requests(), b.requests(), ratios).fill({0, a.size.size(), 0, b.size.size()}, row);
   return row;
+}
+
+TEST(anchors_and_gaps_cover_both_in_order) {
+  std::mt19937_64 chance(5);
+  for (int round = 0; round < 400; ++round) {
+    std::vector<std::int64_t> a, b;
+    for (std::uint64_t n = chance() % 60; n > 0; --n) {
+      a.push_back(static_cast<std::int64_t>(chance() % 8));
+    }
+    for (std::uint64_t n = chance() % 60; n > 0; --n) {
+      b.push_back(static_cast<std::int64_t>(chance() % 8));
+    }
+    std::vector<std::int64_t> row(b.size(), kUnpaired);
+    const std::vector<Gap> gaps = Anchors(a, b, 8, chance() % 60).pair(row);
+    std::vector<bool> in_gap(b.size());
+    for (const Gap& gap : gaps) {
+      CHECK(gap.low < gap.high && gap.high <= a.size());
+      CHECK(gap.left < gap.right && gap.right <= b.size());
+      for (std::size_t j = gap.left; j < gap.right; ++j) {
+        CHECK(!in_gap[j] && row[j] == kUnpaired);
+        in_gap[j] = true;
+      }
+    }
+    std::int64_t before = -1;
+    for (const std::int64_t one : row) {
+      if (one == kUnpaired) continue;
+      CHECK(before < one && one < static_cast<std::int64_t>(a.size()));
+      before = one;
+    }
+  }
 }
 
 TEST(small_gaps_have_the_best_score) {

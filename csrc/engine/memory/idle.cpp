@@ -12,11 +12,16 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <mutex>
 #include <new>
 #include <vector>
 
 #include "engine/engine.hpp"
+
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 namespace pgmo {
 
@@ -78,10 +83,14 @@ void Engine::lend_idle(bool on) {
 void Engine::lend() noexcept {
   try {
     return_pages(true);
+    // What malloc keeps of blocks that were missed and freed lies beside the arena, too.
+#ifdef __GLIBC__
+    ::malloc_trim(0);
+#endif
   } catch (const std::bad_alloc&) {
     // They stay as they are; with each request it would be the same.
     const std::lock_guard<Spinlock> guard(lock_);
-    lending_.put_off(blocks_.foreign.live);
+    lending_.put_off(blocks_.foreign.dense());
   }
 }
 
@@ -106,6 +115,28 @@ void Engine::look_at(std::uintptr_t address, Bytes bytes) noexcept {
   } else if (least_sparse_ == 0 || bytes < least_sparse_) {
     least_sparse_ = bytes;
   }
+  count_sparse();
+}
+
+// Blocks of other sizes than before are those that are hardly touched. At a shorter length these
+// are smaller, and others larger at a longer one: in between, what is nearer counts. The lock is
+// held.
+void Engine::count_sparse() noexcept {
+  Bytes from = kNever;
+  if (least_sparse_ > most_dense_) {
+    const auto dense = static_cast<double>(std::max(most_dense_, tuning::kLooked));
+    from = static_cast<Bytes>(std::sqrt(dense * static_cast<double>(least_sparse_)));
+  }
+  if (from == slots_.sparse_from) return;
+  slots_.sparse_from = blocks_.foreign.sparse_from = from;
+  slots_.sparse = blocks_.foreign.sparse = 0;
+  visit_slots([&](std::uintptr_t, Bytes bytes) {
+    if (bytes >= from) slots_.sparse += bytes;
+  });
+  blocks_.for_each_foreign([&](std::uintptr_t, Bytes bytes) {
+    if (bytes >= from) blocks_.foreign.sparse += bytes;
+  });
+  lending_.restart();
 }
 
 Bytes Engine::sparse_from() noexcept {
@@ -143,7 +174,7 @@ Bytes Engine::return_pages(bool serving) {
     from = sweep.from();
     more = sweep.stopped();
     if (!more && (serving || !has(PGMO_SERVING))) {
-      lending_.returned(slots_.live, blocks_.foreign.live);
+      lending_.returned(slots_.dense(), blocks_.foreign.dense());
     }
   }
   return returned;

@@ -5,9 +5,11 @@
 //                ────────────|────    needed: what was ever alive at once, slots and others
 //
 // An iteration that departs from its plan would have both. So pages are lent as soon as both are
-// more than the program ever had alive, for that much it would have without an arena, too. What is
-// resident is not asked of the system: it is at most what was served since pages were last
-// returned, and at most what lies below the highest slot.
+// more than the program ever had alive, for that much it would have without an arena, too. A plan
+// that was made of a single iteration, or made larger as a longer one came, may itself spread over
+// more than that, and is swept some times in an iteration. What is resident is not asked of the
+// system: it is at most what was served since pages were last returned, and at most what lies below
+// the highest slot. Blocks of which hardly anything is touched count nowhere.
 
 #pragma once
 
@@ -32,6 +34,15 @@ class Lending {
     needed_ = std::max(needed_, slots + foreign);
   }
 
+  // A slot was served: whether slots alone have spread over more than is needed, as far as a whole
+  // iteration has shown what that is.
+  bool overfull(Bytes foreign) const noexcept {
+    if (!on_) [[likely]]
+      return false;
+    return known_ && sweeps_ < kMostSweeps &&
+           std::min(highest_, touched_) + foreign > needed_ + std::max(kSlack, needed_ / kSpread);
+  }
+
   // The framework has served a request; whether pages are to be lent for it.
   bool due(Bytes slots, Bytes foreign) noexcept {
     if (!on_) [[likely]]
@@ -44,12 +55,23 @@ class Lending {
   // in this iteration is when there is some more of the framework's.
   void returned(Bytes slots, Bytes foreign) noexcept {
     touched_ = slots;
+    ++sweeps_;
     put_off(foreign);
   }
 
   void put_off(Bytes foreign) noexcept { again_at_ = foreign + std::max(kSlack, needed_ / kTimes); }
 
-  void end_iteration() noexcept { again_at_ = 0; }
+  void end_iteration() noexcept {
+    again_at_ = 0;
+    sweeps_ = 0;
+    known_ = true;
+  }
+
+  // What counts is another measure from now on.
+  void restart() noexcept {
+    needed_ = 0;
+    known_ = false;
+  }
 
   // Other arenas, none of which is resident.
   void exchanged() noexcept { highest_ = touched_ = 0; }
@@ -57,8 +79,12 @@ class Lending {
  private:
   static constexpr Bytes kSlack = Bytes{2} << 20;
   static constexpr Bytes kTimes = 16;
+  static constexpr Bytes kSpread = 8;
+  static constexpr int kMostSweeps = 8;
 
   bool on_ = false;
+  bool known_ = false;  // an iteration has ended since what is needed was last counted anew
+  int sweeps_ = 0;      // in this iteration
   Offset highest_ = 0;
   Bytes touched_ = 0;  // at most
   Bytes needed_ = 0;

@@ -180,12 +180,6 @@ std::vector<Range> ReplayPlan::union_of_slots() const {
   return joined;
 }
 
-std::uint32_t ReplayPlan::occurrences(RequestKey key) const noexcept {
-  const auto first = std::lower_bound(fixed_.begin(), fixed_.end(), Occurrence{key, 0});
-  const auto last = std::upper_bound(first, fixed_.end(), Occurrence{key, kNoSlot});
-  return static_cast<std::uint32_t>(last - first);
-}
-
 std::optional<SlotIndex> ReplayPlan::next_exact(RequestKey key, SlotIndex from) const noexcept {
   const auto found = std::lower_bound(fixed_.begin(), fixed_.end(), Occurrence{key, from});
   if (found == fixed_.end() || found->key != key) return std::nullopt;

@@ -138,7 +138,6 @@ class ReplayPlan {
   std::span<const Range> covered() const noexcept { return covered_; }
 
   // For resynchronisation: requests of a fixed size, after some ordinal.
-  std::uint32_t occurrences(RequestKey key) const noexcept;
   std::optional<SlotIndex> next_exact(RequestKey key, SlotIndex from) const noexcept;
 
   // Whether a request is more than small change, so that it tells where the program is.

@@ -135,9 +135,7 @@ Replayer::Match Replayer::resynchronise(RequestKey key) {
   if (const SlotIndex request = find_alike(key, window); request != kNoSlot) {
     return take(request, key);
   }
-  const bool larger = varies && !fits(cursor_, key);
-  const bool begins = open && ratio_count_ == 0;  // nothing is known of today's sizes: any may be
-  if (const SlotIndex request = find_far(key, !larger && !begins); request != kNoSlot) {
+  if (const SlotIndex request = find_far(key); request != kNoSlot) {
     const Match match = advance_to(request);
     ++counters_.jumps;
     return match;
@@ -310,16 +308,14 @@ SlotIndex Replayer::find_open(RequestKey key) const noexcept {
   return kNoSlot;
 }
 
-SlotIndex Replayer::find_far(RequestKey key, bool rare_is_proof) const noexcept {
+SlotIndex Replayer::find_far(RequestKey key) const noexcept {
   const std::uint64_t until = std::uint64_t{cursor_} + tuning::kFarWindow;
   SlotIndex from = cursor_;
-  const bool rare = rare_is_proof && plan_.occurrences(key) <= tuning::kRare;
   for (int candidates = 0; candidates < tuning::kMostCandidates; ++candidates) {
     const auto found = plan_.next_exact(key, from);
     if (!found || *found >= until) break;
     const bool pair = *found > 0 && plan_.slot(*found - 1).key == missed_;
-    const bool told = tells(*found, 0) || (pair && plan_.landmark(*found - 1));
-    if (told && (rare || pair)) return *found;
+    if (pair && (tells(*found, 0) || plan_.landmark(*found - 1))) return *found;
     from = *found + 1;
   }
   return kNoSlot;

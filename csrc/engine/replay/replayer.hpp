@@ -164,7 +164,7 @@ class Replayer {
   SlotIndex find_known(RequestKey key, SlotIndex window) const noexcept;
   SlotIndex find_alike(RequestKey key, SlotIndex window) const noexcept;
   SlotIndex find_open(RequestKey key) const noexcept;
-  SlotIndex find_far(RequestKey key, bool rare_is_proof) const noexcept;
+  SlotIndex find_far(RequestKey key) const noexcept;
   void leave_small_change(RequestKey key);
   bool may_have_grown(SlotIndex request, RequestKey key) const noexcept;
   SlotIndex behind_missed(RequestKey key) noexcept;

@@ -19,8 +19,6 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from platformdirs import user_cache_path
-
 from pgmo.allocator.build.adapter_cache import (
     ADAPTERS,
     DamageError,
@@ -125,7 +123,11 @@ def adapter_path(source: AdapterSource) -> Path:
 def cache_directory() -> Path:
     """Where compiled adapters are kept: `PGMO_CACHE_DIR`, or the user's cache directory."""
     chosen = os.environ.get("PGMO_CACHE_DIR")
-    return Path(chosen) if chosen else user_cache_path("pgmo", appauthor=False)
+    if chosen:
+        return Path(chosen)
+    from platformdirs import user_cache_path
+
+    return user_cache_path("pgmo", appauthor=False)
 
 
 def native_sources() -> Path:

@@ -10,10 +10,10 @@ from pgmo.allocator.plans.store import save
 from pgmo.allocator.ranks.directory import directory_of
 from pgmo.allocator.ranks.world import world
 from pgmo.allocator.session import advice
-from pgmo.allocator.session.boundary import uninterrupted
 from pgmo.allocator.session.recorder import Recorder
 from pgmo.allocator.session.state import SessionState
 from pgmo.allocator.session.statistics import Phase
+from pgmo.allocator.session.threads.boundary import uninterrupted
 from pgmo.errors import AdapterError, FileError
 from pgmo.profiler.profile import MAX_SIZE, Profile
 from pgmo.units import format_bytes

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from pgmo.columns import distinct
 from pgmo.packing.plan import UNPLANNED, Plan
 
 _LEAST_ROOM = 1 << 30
@@ -123,7 +124,7 @@ def extents(plan: Plan, *, spilled: bool = False) -> dict[int, tuple[int, int]]:
     size = -(-plan.size // plan.alignment) * plan.alignment
     extents = {}
     slots = _slots(plan, spilled)
-    for stream in np.unique(plan.stream[slots]):
+    for stream in distinct(plan.stream[slots]):
         rows = (plan.stream == stream) & slots
         low = int(plan.offset[rows].min())
         high = int((plan.offset + size)[rows].max())

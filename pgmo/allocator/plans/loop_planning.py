@@ -6,7 +6,6 @@ from pgmo.allocator.ranks.one_plan import plan_once
 from pgmo.packing.plan import Plan
 from pgmo.packing.planner import plan_profile
 from pgmo.packing.planning_options import PlanningOptions
-from pgmo.packing.spill import least_budget
 from pgmo.profiler.profile import Profile
 from pgmo.units import format_bytes
 from pgmo.user_warnings import warn_user
@@ -25,6 +24,8 @@ def for_opening(options: PlanningOptions, profile: Profile) -> PlanningOptions:
     budget = options.budget_bytes
     if budget is None:
         return options
+    from pgmo.packing.spill import least_budget
+
     return replace(options, budget=budget + least_budget(profile, _alignment(options, profile)))
 
 
@@ -44,6 +45,8 @@ def make_plan(profile: Profile, options: PlanningOptions) -> Plan:
     """
     budget = options.budget_bytes
     if budget is not None:
+        from pgmo.packing.spill import least_budget
+
         least = least_budget(profile, _alignment(options, profile))
         if budget < least:
             warn_user(

@@ -18,6 +18,7 @@ from pgmo.allocator import tuning
 from pgmo.allocator.adapters.adapter import Adapter, Memory
 from pgmo.allocator.plans.layout import Layout
 from pgmo.allocator.plans.survivors import blocks_in, missed
+from pgmo.columns import numbered
 from pgmo.errors import AdapterError, PlanError
 from pgmo.packing.plan import Plan
 from pgmo.packing.validator import validate
@@ -287,7 +288,7 @@ class PlanSet:
     def _add(self, planned: PlannedProfile) -> None:
         plan = planned.plan
         offset, alternate = self._layout.place(plan)
-        streams, stream_index = np.unique(plan.stream, return_inverse=True)
+        streams, stream_index = numbered(plan.stream)
         self._engine.add_plan(
             size=plan.size,
             stream_index=stream_index.astype(np.uint32),

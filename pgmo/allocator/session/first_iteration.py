@@ -7,14 +7,12 @@ import numpy as np
 from pgmo.allocator import tuning
 from pgmo.allocator.plans.installer import Installer
 from pgmo.allocator.plans.loop_planning import for_opening, make_plan
-from pgmo.allocator.plans.openings import openings
 from pgmo.allocator.plans.plan_set import PlannedProfile
 from pgmo.allocator.session import advice
 from pgmo.allocator.session.state import SessionState
 from pgmo.allocator.session.statistics import IterationStatistics, Phase
 from pgmo.errors import AdapterError, PlanError
 from pgmo.packing.plan import Plan
-from pgmo.profiler.iterations.opening_profile import build_opening
 from pgmo.profiler.iterations.step_finder import Steady
 from pgmo.profiler.profile import Profile, ProfileMeta
 from pgmo.profiler.recording import Iteration
@@ -51,6 +49,8 @@ class FirstIteration:
             False when that cannot be done; then nothing is held.
         """
         self._installer.opening = PlannedProfile(opening, None)
+        from pgmo.allocator.plans.openings import openings
+
         self._plans = openings(opening, [planned.plan for planned in steady])
         try:
             self._installer.plans.install_openings(self._plans, steady)
@@ -84,6 +84,8 @@ class FirstIteration:
         wanted = options.save_directory is not None or options.record_only
         if not wanted or installer.plans.all or installer.opening is not None:
             return
+        from pgmo.profiler.iterations.opening_profile import build_opening
+
         profile = build_opening(iterations, steady, tags, meta)
         if profile is None or not np.any(profile.turns > 0):
             return

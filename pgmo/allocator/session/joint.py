@@ -19,10 +19,10 @@ from typing import Any, ParamSpec, Self, TypeVar
 from pgmo.allocator.adapters.adapter import Adapter
 from pgmo.allocator.adapters.cupy_through_torch import allocates_through_torch
 from pgmo.allocator.optimized import Optimized
-from pgmo.allocator.session.boundary import exclusive
 from pgmo.allocator.session.options import FRAMEWORKS, Options
 from pgmo.allocator.session.session import Session
 from pgmo.allocator.session.statistics import Phase, Summary
+from pgmo.allocator.session.threads.boundary import exclusive
 from pgmo.allocator.session.verdict.notebook import summary_html
 from pgmo.errors import OptionError, SessionError
 from pgmo.profiler.tagging.cupy_module import imported_cupy

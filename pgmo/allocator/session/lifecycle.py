@@ -13,26 +13,18 @@ import numpy as np
 
 from pgmo.allocator import tuning
 from pgmo.allocator.adapters.adapter import Adapter
-from pgmo.allocator.plans.conversions import requests_of
-from pgmo.allocator.plans.initial_plan import load_given
 from pgmo.allocator.plans.installer import Installer
 from pgmo.allocator.plans.plan_set import PlannedProfile
 from pgmo.allocator.plans.store import prepare_directory
-from pgmo.allocator.ranks.nearest import Nearest, share_of_known
 from pgmo.allocator.session import advice
 from pgmo.allocator.session.first_iteration import FirstIteration
+from pgmo.allocator.session.given_plans import GivenPlans
 from pgmo.allocator.session.learning.early_service import EarlyService
 from pgmo.allocator.session.learning.held_slots import HeldSlots
-from pgmo.allocator.session.learning.lessons import (
-    families_of,
-    is_planned,
-    learn,
-    merge,
-    relatives,
-    shorter_of,
-    without_provisional,
-)
+from pgmo.allocator.session.learning.lessons import is_planned
+from pgmo.allocator.session.learning.recorded_plans import Recorded
 from pgmo.allocator.session.learning.replay_monitor import ReplayMonitor
+from pgmo.allocator.session.learning.strangeness import Strangeness
 from pgmo.allocator.session.learning.waiting import Waiting
 from pgmo.allocator.session.options import Options
 from pgmo.allocator.session.recorder import Recorder
@@ -44,7 +36,7 @@ from pgmo.allocator.session.verdict.evidence import Beginning, Evidence
 from pgmo.errors import PgmoError
 from pgmo.profiler.iterations.lifetimes import build_profile
 from pgmo.profiler.iterations.linear_profile import linear_profile
-from pgmo.profiler.iterations.step_finder import Steady, best_effort, compare, find_all
+from pgmo.profiler.iterations.step_finder import Steady, best_effort, find_all
 from pgmo.profiler.profile import Profile, ProfileMeta
 from pgmo.profiler.recording import Iteration, split
 
@@ -71,10 +63,9 @@ class Lifecycle:
         self._waiting = Waiting(self.state, self._installer, self._recorder)
         self._plans = self._installer.plans
         self._early = EarlyService(self.state, self._plans, self._recorder)
-        self._poor = 0  # grows with replayed iterations that do not follow their plan
+        self._strange = Strangeness(options.patience)
         self._held = HeldSlots()
-        self._patience = options.patience
-        self._nearest = Nearest(self.state)
+        self._given = GivenPlans(self.state, adapter.alignment)
         self._beginning: Beginning | None = None
         self._began_recording = False
         self._process = os.getpid()
@@ -90,17 +81,13 @@ class Lifecycle:
         self._engine.reset_peaks()
         if self._options.save_directory is not None:
             prepare_directory(self._options.save_directory)
-        if self._nearest.wanted:
-            given = self._nearest.begin()
-        else:
-            given = load_given(self._options, self._adapter.alignment)
-        if given is not None:
-            plan, self.state.profile = given
-            self.state.plan = plan
-            if plan.opening is not None and self._first.begin(plan.opening, self._given()):
+        if self._given.load():
+            plans = self._given.plans
+            opening = plans[0].plan.opening
+            if opening is not None and self._first.begin(opening, plans):
                 return
             self.state.phase = Phase.VERIFY
-        self._began_recording = given is None
+        self._began_recording = self._still(Phase.RECORD)
         self._start_recording()
 
     def stop(self) -> None:
@@ -191,14 +178,13 @@ class Lifecycle:
             self._installer.followed(plan, iteration)
         self._waiting.costs.passed(passed.iterations)
         self._monitor.passed(passed.iterations, passed.requested)
-        self._poor = max(0, self._poor - passed.iterations)
+        self._strange.passed(passed.iterations)
 
     # --- after each phase -----------------------------------------------------------------------
 
     def _after_first(self, statistics: IterationStatistics) -> None:
-        if self._first.end(statistics) and self._nearest.is_near(statistics.known_rate):
-            self._nearest.tell(statistics.known_rate)
-            self._install(self._given(), 0)
+        if self._first.end(statistics) and self._given.served(statistics.known_rate):
+            self._install(self._given.plans, 0)
             return
         self._plans.set_aside()
         self.state.phase = Phase.VERIFY
@@ -219,7 +205,7 @@ class Lifecycle:
         elif last and (steady or completing):
             self._recorder.stop()  # nothing here that the plans do not cover
             self.state.phase = Phase.REPLAY
-            self._poor = 0
+            self._strange.forget()
             kept = [one for one in plans if one is not completing]
             if completing and kept:
                 self._install(kept, -1)
@@ -240,29 +226,16 @@ class Lifecycle:
         Not before: the first iteration's extra requests (optimizer state) would be taken for
         planned ones of the same size, and these blocks would hold their slots for good.
         """
-        plan = self.state.plan
-        assert plan is not None
         if self._engine.recording_truncated:
             self._installer.give_up("an iteration has more requests than can be recorded")
             return
-        iterations = split(self._engine.events())
-        latest = iterations[-1]
-        match = compare(requests_of(plan), latest)
-        near = match.kind != "none" and self._nearest.is_near(share_of_known(plan, latest))
+        latest = split(self._engine.events())[-1]
         last = self._recorder.iterations >= self._options.max_record_iterations
-        if near or (last and self._nearest.another(latest)):
+        if self._given.fit(latest, last):
             self._recorder.stop()
-            self._nearest.tell(share_of_known(self._given()[0].plan, latest))
-            self._install(self._given(), 0)
+            self._install(self._given.plans, 0)
         elif last:
-            if self._nearest.wanted:
-                self._nearest.refuse()
-            else:
-                self.state.warn(
-                    f"the plan given does not match this program ({match.explanation}); "
-                    "making a new one instead"
-                )
-            self.state.plan = None
+            self._given.refuse(latest)
             self.state.phase = Phase.RECORD
             self._after_record(statistics)
 
@@ -283,7 +256,7 @@ class Lifecycle:
             return
         if not good:
             if monitor.learn(statistics):
-                self._poor = 0
+                self._strange.forget()
                 return
             if state.plan is not None:
                 text = advice.while_replaying(state.plan, state.profile, statistics)
@@ -292,22 +265,20 @@ class Lifecycle:
                 self._record_again()
                 return
         if good and stretched and monitor.learn(statistics, stretched=True):
-            self._poor = 0  # the engine's plan holds slots where it had them; this one is packed
+            # The engine's plan holds slots where it had them; this one is packed.
+            self._strange.forget()
             return
         if good:
             monitor.look(statistics)
         monitor.go_on(good)
         if monitor.grow(grown, statistics):
-            self._poor = 0
+            self._strange.forget()
             return
         if not monitor.orderly:
             return  # other iterations will not be more alike
         outgrown = bool(grown) and not monitor.expected(statistics)
         strange = outgrown or statistics.known_rate < self._options.min_hit_rate
-        # Leaking, for structures may take turns and one of them be strange each time; an evaluation
-        # now and then is not worth a plan.
-        self._poor = self._poor + 2 if strange else max(0, self._poor - 1)
-        if self._poor < 2 * self._patience or state.unsteady > tuning.MOST_UNSTEADY:
+        if not self._strange.too_often(strange) or state.unsteady > tuning.MOST_UNSTEADY:
             return
         if state.unsteady == tuning.MOST_UNSTEADY:
             state.unsteady += 1
@@ -318,8 +289,7 @@ class Lifecycle:
             f"{statistics.known_rate:.0%} were expected): recording again"
         )
         state.replans += 1
-        # Programs with more structures than plans would be recorded for ever.
-        self._patience *= 2
+        self._strange.be_more_patient()
         self._record_again()
 
     # --- planning from a recording --------------------------------------------------------------
@@ -364,29 +334,14 @@ class Lifecycle:
                 "no block of an iteration is ever freed, so nothing can be planned"
             )
             return
-        same = _repeats(useful[-1][1], len(iterations))
-        if same and not self._early.others:
-            useful = useful[-1:]  # what came before was the beginning, which does not come again
-        # What single iterations have taught of these structures is known better now.
-        references = [iterations[steady.reference] for _, steady in useful]
-        kept = without_provisional(self._early.others, references)
-        plans, shown = [one for one in kept if one is not self._monitor.completing], 0
-        for profile, steady in useful:
-            own = (profile, iterations[steady.reference])
-            for one, reference in (*relatives(iterations, steady, profile), own):
-                family = families_of(iterations, steady) if one is profile else None
-                shorter = shorter_of(iterations, steady, profile) if one is profile else None
-                in_gap = reference.in_gap if same and self._keeps_gaps else None
-                planning = self.state.planning
-                plans, shown = merge(plans, one, reference, planning, family, in_gap, shorter)
-        for early in self._early.apart:  # it comes again, and its lives are those of the others
-            planning = self.state.planning
-            lesson = learn(plans, early, shown, headroom=0.0, planning=planning)
-            plans = lesson.plans if lesson is not None else plans
+        recorded = Recorded(
+            iterations, useful, self._early.others, self._early.apart, self._monitor.completing
+        )
+        plans, shown = recorded.plans(self.state.planning, self._keeps_gaps)
         plans, shown = self._installer.within_limit(plans, shown)
         again = bool(self._early.others)
         self._early.end()
-        if not same and not again and self._waiting.begins(plans, shown):
+        if not recorded.repeats and not again and self._waiting.begins(plans, shown):
             return
         if self._install(plans, shown):
             self._installer.save()
@@ -407,7 +362,7 @@ class Lifecycle:
         if self._still(Phase.REPLAY):
             self._waiting.costs.serve()
             self._engine.trust_plans()
-            self._poor = 0
+            self._strange.forget()
             if others:
                 self._held.restart()
             self._monitor.restart()
@@ -462,21 +417,5 @@ class Lifecycle:
         """The first iteration, if it was recorded to be kept."""
         return self._first.profile
 
-    def _given(self) -> list[PlannedProfile]:
-        """The plans that the program has named."""
-        plan = self.state.plan
-        assert plan is not None
-        return [
-            PlannedProfile(plan, self.state.profile),
-            *(PlannedProfile(one, None) for one in plan.others),
-        ]
-
     def _meta_of(self, steady: Steady) -> ProfileMeta:
         return self.state.meta({"steady": steady.kind, "found": steady.explanation})
-
-
-def _repeats(newest: Steady, recorded: int) -> bool:
-    """Whether all iterations since the first of a structure have made exactly its requests."""
-    return newest.kind == "exact" and all(
-        index in newest.rows for index in range(newest.reference, recorded)
-    )

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pgmo.allocator.adapters.adapter import Adapter
-from pgmo.allocator.session.boundary import exclusive, uninterrupted, when_free
 from pgmo.allocator.session.lifecycle import Lifecycle
 from pgmo.allocator.session.options import Options
-from pgmo.allocator.session.turns import Turns
+from pgmo.allocator.session.threads.boundary import exclusive, uninterrupted, when_free
+from pgmo.allocator.session.threads.turns import Turns
 from pgmo.errors import AdapterError, SessionError
 
 if TYPE_CHECKING:

@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar, cast
 from pgmo.allocator.adapters.adapter import Adapter
 from pgmo.allocator.optimized import Optimized
 from pgmo.allocator.session import open_sessions
-from pgmo.allocator.session.boundary import exclusive, uninterrupted
-from pgmo.allocator.session.call_turns import CallTurns
 from pgmo.allocator.session.open_sessions import OpenSession
 from pgmo.allocator.session.options import Options
 from pgmo.allocator.session.statistics import IterationStatistics, Phase, Summary
+from pgmo.allocator.session.threads.boundary import exclusive, uninterrupted
+from pgmo.allocator.session.threads.call_turns import CallTurns
 from pgmo.display import NotebookFrame, formatter
 from pgmo.errors import SessionError
 from pgmo.packing.plan import Plan

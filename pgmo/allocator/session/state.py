@@ -7,7 +7,7 @@ from pathlib import Path
 from pgmo.allocator.adapters.adapter import Adapter
 from pgmo.allocator.session.options import Options
 from pgmo.allocator.session.statistics import Phase
-from pgmo.allocator.session.turns import Turns
+from pgmo.allocator.session.threads.turns import Turns
 from pgmo.packing.plan import Plan
 from pgmo.packing.planning_options import PlanningOptions
 from pgmo.profiler.profile import Profile, ProfileMeta

@@ -3,7 +3,6 @@
 import numpy as np
 
 from pgmo import _core
-from pgmo.packing.solving import cp_sat
 from pgmo.packing.solving.best_known import BestKnown
 
 IMPROVERS: tuple[str, ...] = ("search", "branch-and-bound", "cp-sat")
@@ -52,6 +51,8 @@ def improve(best: BestKnown, solver: str, *, time_limit: float, threads: int, se
         best.note(arena, bound, solver, start + seconds)
 
     if solver == "cp-sat":
+        from pgmo.packing.solving import cp_sat
+
         answer = cp_sat.solve(
             problem,
             best.offset,

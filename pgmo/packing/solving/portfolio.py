@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 
 from pgmo.packing.planning_options import PlanningOptions
 from pgmo.packing.problem import Problem
-from pgmo.packing.solving import cp_sat
 from pgmo.packing.solving.best_known import BestKnown, Observer
 from pgmo.packing.solving.improver import IMPROVERS, improve
 from pgmo.packing.solving.packer import PACKERS, attempt
@@ -12,6 +11,7 @@ from pgmo.packing.solving.result import Incumbent
 from pgmo.packing.solving.stages import schedule
 
 _MANY = 50_000  # blocks from which on not all packers are worth their time: first fit takes longest
+_NEAR_ENOUGH = 1 / 4096  # of the bound: where time counts more, another packer is not tried for it
 _FEW = 2  # of them, the first ones, which have nearly all of what there is to gain
 
 
@@ -52,6 +52,8 @@ class Portfolio:
             OptionError: when CP-SAT is asked for and a problem's numbers are too wide for it.
         """
         if self._solver == "cp-sat":
+            from pgmo.packing.solving import cp_sat
+
             for problem in problems:
                 cp_sat.check(problem)
         total = _Total(observer)
@@ -77,7 +79,7 @@ class Portfolio:
         for place in range(len(PACKERS)):
             for best, packers in zip(bests, turns, strict=True):
                 left = self._time_limit - best.seconds
-                if place and (best.optimal or left <= 0):
+                if place and (self._is_enough(best) or left <= 0):
                     continue
                 if (packer := next(packers, None)) is None:
                     continue
@@ -85,6 +87,10 @@ class Portfolio:
                 best.offer(offset, packer)
                 if interrupted:
                     raise KeyboardInterrupt
+
+    def _is_enough(self, best: BestKnown) -> bool:
+        share = _NEAR_ENOUGH if self._effort == "fast" else 0.0
+        return best.arena - best.bound <= share * best.bound
 
     def _packers(self, blocks: int) -> Sequence[str]:
         if self._solver in PACKERS:

@@ -18,7 +18,6 @@ and the problem has at most 100 blocks.
 
 from collections.abc import Iterator
 
-from pgmo.packing.solving import cp_sat
 from pgmo.packing.solving.best_known import BestKnown
 
 EFFORTS: tuple[str, ...] = ("fast", "balanced", "best")
@@ -53,6 +52,8 @@ def schedule(best: BestKnown, effort: str, time_limit: float) -> Iterator[tuple[
     """
     if effort == "fast":
         return
+    from pgmo.packing.solving import cp_sat
+
     if effort == "balanced" and best.gap <= _LITTLE:
         time_limit /= 5
     blocks = len(best.problem)

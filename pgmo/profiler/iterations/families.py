@@ -11,6 +11,7 @@ alike, as where a length is padded that needs no padding; so each iteration tell
 import numpy as np
 from numpy.typing import NDArray
 
+from pgmo.columns import numbered
 from pgmo.profiler.iterations.request_pairs import UNPAIRED
 
 
@@ -65,8 +66,8 @@ def _most_common(family: NDArray[np.uint32], size: NDArray[np.int64]) -> NDArray
 
 def _numbered(*keys: NDArray[np.generic]) -> NDArray[np.uint32]:
     """Numbers the distinct tuples, from 0 on."""
-    columns = [np.unique(key, return_inverse=True)[1] for key in keys]
+    columns = [numbered(key)[1] for key in keys]
     joint = np.zeros(len(columns[0]), np.int64)
     for column in columns:
         joint = joint * (int(column.max(initial=0)) + 1) + column
-    return np.unique(joint, return_inverse=True)[1].astype(np.uint32)
+    return numbered(joint)[1].astype(np.uint32)

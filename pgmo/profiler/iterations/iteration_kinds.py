@@ -138,9 +138,10 @@ def _stay_alike(before: NDArray[np.int64], after: NDArray[np.int64]) -> bool:
     several = often[kind] >= _SEVERAL
     if 2 * several.sum() < len(before):
         return False
-    pairs, counts = np.unique(np.stack((kind[several], after[several])), axis=1, return_counts=True)
+    values, value = np.unique(after[several], return_inverse=True)
+    pairs, counts = np.unique(kind[several] * len(values) + value, return_counts=True)
     most = np.zeros(len(often), np.int64)
-    np.maximum.at(most, pairs[0], counts)
+    np.maximum.at(most, pairs // max(1, len(values)), counts)
     return bool(8 * most.sum() >= 7 * several.sum())
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from pgmo.columns import distinct, is_among
 from pgmo.errors import ProfileError
 from pgmo.profiler.iterations.iteration_kinds import Kind, compare
 from pgmo.profiler.iterations.request_pairs import UNPAIRED, align
@@ -166,7 +167,7 @@ class _Clock:
         members = sorted(steady.rows)
         self._last = np.array([it.first + len(it) for it in iterations])
         self._first = np.array([it.first for it in iterations])
-        self._is_member = np.isin(np.arange(len(iterations)), members)
+        self._is_member = is_among(np.arange(len(iterations)), members)
         # Members that began up to and including each iteration; the table holds, member by member,
         # the tick of each local position: that of the next request with a place in the reference.
         self._begun = np.cumsum(self._is_member)
@@ -202,7 +203,7 @@ def _tags(
     tag = np.full(len(reference), -1, np.int32)
     if tags_from is None:
         # Not by requests: one that compiles has many, all of them by "torch.compile".
-        tagged = [len(np.unique(one.tag[one.tag >= 0])) for one in iterations]
+        tagged = [len(distinct(one.tag[one.tag >= 0])) for one in iterations]
         order = sorted(range(len(iterations)), key=lambda i: (i in steady.rows, tagged[i]))
         tags_from = next((index for index in reversed(order) if tagged[index]), steady.reference)
         strange = tags_from not in steady.rows

@@ -17,13 +17,20 @@ from pgmo.profiler.profile import NEVER, Profile
 from pgmo.profiler.recording import ALIVE, Iteration
 
 
-def profile_iteration(iteration: Iteration, known: Profile, requests: Iteration) -> Profile:
+def profile_iteration(
+    iteration: Iteration,
+    known: Profile,
+    requests: Iteration,
+    rows: NDArray[np.int64] | None = None,
+) -> Profile:
     """Makes a profile of one iteration.
 
     Args:
         iteration: what was recorded; frees in later iterations are not looked at.
         known: a profile of the same program at another shape, of `requests`.
         requests: the requests of `known`.
+        rows: for each request of the iteration its ordinal among those or -1, shape
+            (len(iteration),), where they have been aligned.
 
     Returns:
         A profile in which a block that is alive at the end and has no counterpart that wraps is
@@ -41,7 +48,7 @@ def profile_iteration(iteration: Iteration, known: Profile, requests: Iteration)
         [3, 2, 5]
     """
     ticks = len(iteration)
-    rows = align(requests, iteration)
+    rows = align(requests, iteration) if rows is None else rows
     own = iteration.gone - iteration.first
     alive = (iteration.gone == ALIVE) | (own > ticks)
     end = np.where(alive, NEVER, own)

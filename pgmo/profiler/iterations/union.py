@@ -14,6 +14,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from pgmo.columns import numbered
 from pgmo.profiler.iterations.families import refine
 from pgmo.profiler.iterations.request_pairs import UNPAIRED
 from pgmo.profiler.profile import NEVER, Profile
@@ -111,7 +112,7 @@ def united_families(
     both = np.empty(len(family) + int(np.sum(~paired)), np.uint32)
     both[known_place] = refined
     # New ones are alike among themselves, for all that is known.
-    _, kind = np.unique(size[~paired], return_inverse=True)
+    _, kind = numbered(size[~paired])
     both[own_place[~paired]] = kind + int(refined.max(initial=0)) + 1
     return both
 

@@ -166,26 +166,109 @@ TEST(a_little_beside_the_arena_lends_nothing) {
   CHECK_EQ(f.memory[0], 0x5a);
 }
 
+namespace {
+
+// A block of the framework's comes and goes, of which so much was touched.
+void free_block(Fixture& f, std::size_t bytes, std::size_t touched) {
+  auto* const block = static_cast<std::uint8_t*>(
+      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  CHECK(block != MAP_FAILED);
+  ::madvise(block, bytes, MADV_NOHUGEPAGE);
+  std::memset(block, 1, touched);
+  const auto address = reinterpret_cast<std::uintptr_t>(block);
+  CHECK(f.adopt(address, bytes));
+  f.release(address);
+  ::munmap(block, bytes);
+}
+
+// A plan for two slots that are never alive together, and lie apart all the same.
+struct Spread : Fixture {
+  std::uint8_t* memory = static_cast<std::uint8_t*>(
+      ::mmap(nullptr, 2 * kLarge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+
+  Spread() {
+    CHECK(memory != MAP_FAILED);
+    engine.attach_arena({memory, 2 * kLarge, [](void*) {}, nullptr});
+    add({slot(static_cast<Bytes>(kLarge), 1, 0),
+         slot(static_cast<Bytes>(kLarge), 2, static_cast<Offset>(kLarge))},
+        2 * kLarge);
+    engine.lend_idle(true);
+    engine.start_serving();
+  }
+  ~Spread() { ::munmap(memory, 2 * kLarge); }
+
+  // The first slot is touched and freed before the second one is served.
+  void run() {
+    const std::uintptr_t first = allocate(kLarge);
+    std::memset(memory, 0x5a, kLarge);
+    release(first);
+    const std::uintptr_t second = allocate(kLarge);
+    CHECK_EQ(second, reinterpret_cast<std::uintptr_t>(memory) + kLarge);
+    kept = memory[0];
+    std::memset(memory + kLarge, 0x5a, kLarge);
+    release(second);
+    engine.end_iteration();
+  }
+  int kept = -1;  // in the first slot, when the second one was served
+};
+
+}  // namespace
+
+TEST(a_plan_that_spreads_over_more_than_is_needed_is_swept) {
+  Spread f;
+  f.run();
+  CHECK_EQ(f.kept, 0x5a);  // nobody knows yet what is needed
+  f.run();
+  CHECK_EQ(f.kept, 0);
+}
+
+TEST(a_plan_is_swept_a_few_times_in_an_iteration_at_most) {
+  Spread f;
+  f.run();  // shows what is needed
+  f.engine.remove_plans();
+  constexpr int kTurns = 20;
+  std::vector<PlannedRequest> rows;
+  for (int turn = 0; turn < kTurns; ++turn) {
+    const Offset offset = turn % 2 == 0 ? 0 : static_cast<Offset>(kLarge);
+    rows.push_back(slot(static_cast<Bytes>(kLarge), turn + 1, offset));
+  }
+  f.add(rows, 2 * kLarge);
+  f.engine.start_serving();
+  int swept = 0;
+  for (int turn = 0; turn < kTurns; ++turn) {
+    std::uint8_t* const other = f.memory + (turn % 2 == 0 ? kLarge : 0);
+    const std::uintptr_t own = f.allocate(kLarge);
+    CHECK(own != 0);
+    swept += other[0] == 0;
+    std::memset(reinterpret_cast<void*>(own), 0x5a, kLarge);
+    f.release(own);
+  }
+  CHECK_EQ(swept, 8);
+}
+
+TEST(blocks_that_are_hardly_touched_are_not_needed) {
+  Spread f;
+  f.engine.stop_serving();
+  f.engine.start_recording();
+  free_block(f, kLarge, kLarge);
+  free_block(f, 8 * kLarge, 0);  // as logits of a large vocabulary, of which little is used
+  f.engine.end_iteration();
+  f.engine.stop_recording();
+  f.engine.start_serving();
+  f.run();
+  f.run();
+  CHECK_EQ(f.kept, 0);
+}
+
 TEST(blocks_that_are_hardly_touched_are_told_by_their_size) {
   Fixture f;
   f.engine.lend_idle(true);
   f.engine.start_recording();
-  const auto free_one = [&](std::size_t bytes, std::size_t touched) {
-    auto* const block = static_cast<std::uint8_t*>(
-        ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-    CHECK(block != MAP_FAILED);
-    ::madvise(block, bytes, MADV_NOHUGEPAGE);
-    std::memset(block, 1, touched);
-    const auto address = reinterpret_cast<std::uintptr_t>(block);
-    CHECK(f.adopt(address, bytes));
-    f.release(address);
-    ::munmap(block, bytes);
-  };
-  free_one(kLarge, kLarge / 8);
+  free_block(f, kLarge, kLarge / 8);
   CHECK_EQ(f.engine.sparse_from(), static_cast<Bytes>(kLarge));
-  free_one(kLarge / 2, kLarge / 2);
+  free_block(f, kLarge / 2, kLarge / 2);
   CHECK_EQ(f.engine.sparse_from(), static_cast<Bytes>(kLarge));
-  free_one(2 * kLarge, 2 * kLarge);  // others are as large, and all of them is used
+  free_block(f, 2 * kLarge, 2 * kLarge);  // others are as large, and all of them is used
   CHECK_EQ(f.engine.sparse_from(), 0);
 }
 

@@ -74,13 +74,13 @@ TEST(a_single_common_size_does_not_cause_a_far_jump) {
   CHECK_EQ(f.counters.jumps, 0u);
 }
 
-TEST(a_rare_size_causes_a_far_jump) {
+TEST(a_single_rare_size_does_not_cause_a_far_jump_either) {
   std::vector<Bytes> sizes(40, 10);
   sizes[30] = 77;
   ReplayerFixture f(disjoint(sizes));
-  CHECK_EQ(f.serve(77), 30'000);
-  CHECK_EQ(f.counters.jumps, 1u);
-  CHECK_EQ(f.serve(10), 31'000);
+  CHECK_EQ(f.serve(77), kUnplanned);
+  CHECK_EQ(f.serve(10), 0);
+  CHECK_EQ(f.counters.jumps, 0u);
 }
 
 TEST(two_requests_in_a_row_cause_a_far_jump) {
@@ -125,7 +125,6 @@ TEST(small_change_behind_a_tensor_that_came_finds_its_place) {
   std::vector<Bytes> sizes(40, 50'000);
   sizes[30] = 60'000;
   sizes[31] = 8;
-  for (const std::size_t row : {33u, 36u}) sizes[row] = 60'000;  // so that one alone is no proof
   ReplayerFixture f(disjoint(sizes));
   CHECK_EQ(f.serve(60'000), kUnplanned);
   CHECK_EQ(f.serve(8), 31'000);

@@ -340,6 +340,24 @@ def test_every_stream_has_a_packing_before_any_has_a_second(monkeypatch):
     assert ran[:4] == [(30, PACKERS[0]), (40, PACKERS[0]), (30, PACKERS[1]), (40, PACKERS[1])]
 
 
+@pytest.mark.parametrize(("effort", "tries"), [("fast", 1), ("balanced", len(PACKERS))])
+def test_where_time_counts_no_packer_is_tried_for_next_to_nothing(monkeypatch, effort, tries):
+    large = 1 << 20
+    problem = Problem([large, 8, 8], [0, 0, 1], [2, 1, 2])  # at least large + 8
+    ran = []
+
+    def stacked(problem, name, time_limit):
+        ran.append(name)
+        return np.array([0, large, large + 8]), False
+
+    monkeypatch.setattr(portfolio, "attempt", stacked)
+    monkeypatch.setattr(portfolio, "improve", lambda *_, **__: False)
+    portfolio.Portfolio(PlanningOptions("auto", 5, effort, threads=1)).solve(
+        [problem], time.perf_counter()
+    )
+    assert len(ran) == tries
+
+
 def test_streams_that_are_optimal_take_no_time_from_the_others(monkeypatch):
     limits = []
 

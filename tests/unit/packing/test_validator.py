@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench._traces import FAMILIES
+from pgmo import _core
 from pgmo.errors import PlanError
 from pgmo.packing.plan import UNPLANNED, Plan
 from pgmo.packing.planner import plan
@@ -192,3 +193,33 @@ def test_what_is_spilled():
     rows.append((8, 0, 5, 24, UNPLANNED, 1))
     with pytest.raises(PlanError, match="streams 0 and 1 share bytes"):
         validate(replace(made(rows), resident=16))
+
+
+columns = st.lists(
+    st.tuples(st.integers(0, 8), st.integers(1, 5), st.integers(0, 12), st.integers(1, 5)),
+    max_size=12,
+)
+
+
+@given(columns)
+def test_the_sweep_finds_what_meets(rows):
+    begin, lasts, low, size = np.array(rows, np.int64).reshape(-1, 4).T
+    found = _core.first_overlap(begin, begin + lasts, low, low + size)
+    meets = [
+        (one, other)
+        for one in range(len(rows))
+        for other in range(len(rows))
+        if one != other
+        and begin[other] <= begin[one] < begin[other] + lasts[other]
+        and max(low[one], low[other]) < min(low[one] + size[one], low[other] + size[other])
+    ]
+    assert found in meets if meets else found is None
+
+
+def test_the_sweep_refuses_what_is_empty():
+    one = np.array([1])
+    for columns in ((one, one, one, one + 1), (one, one + 1, one, one)):
+        with pytest.raises(ValueError, match="row 0 is empty"):
+            _core.first_overlap(*columns)
+    with pytest.raises(ValueError, match="differ in length"):
+        _core.first_overlap(one, one + 1, one, np.array([2, 2]))

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from pgmo.allocator.plans.plan_set import PlannedProfile
 from pgmo.allocator.session.learning.lessons import Together, learn
+from pgmo.columns import is_among
 from pgmo.packing.planning_options import PlanningOptions
 from pgmo.profiler.iterations.lifetimes import build_profile, only
 from pgmo.profiler.iterations.step_finder import best_effort
@@ -48,7 +49,7 @@ def from_single(
         iteration, summed = _summed_in_place(iteration, tags)
         alive = iteration.gone == ALIVE
         backward = [at for at, tag in enumerate(tags) if tag.phase == "backward"]
-        kept = ~summed & (~alive | np.isin(iteration.tag, backward))
+        kept = ~summed & (~alive | is_among(iteration.tag, backward))
     if not np.any(kept & ~alive):
         return None
     before = np.concatenate(([0], np.cumsum(kept)))  # requests that are kept, before each
@@ -74,7 +75,7 @@ def from_single(
         return planned
     # Of the forward pass nothing is a gradient's, though it may have the size of one.
     forward = [at for at, tag in enumerate(tags or ()) if tag.phase not in _OF_PARAMETERS]
-    varying = ~np.isin(own.size, fixed) | np.isin(iteration.tag[kept], forward)
+    varying = ~is_among(own.size, fixed) | is_among(iteration.tag[kept], forward)
     return replace(planned, plan=replace(planned.plan, varying=varying))
 
 
@@ -87,7 +88,7 @@ def lasting_sizes(iteration: Iteration, tags: Sequence[Tag]) -> NDArray[np.int64
     lasting = iteration.gone == ALIVE
     if tags:
         phases = [at for at, tag in enumerate(tags) if tag.phase in _OF_PARAMETERS]
-        lasting = lasting & np.isin(iteration.tag, phases)
+        lasting = lasting & is_among(iteration.tag, phases)
     return np.array(sorted(set(iteration.size[lasting].tolist())), np.int64)
 
 
@@ -124,7 +125,7 @@ def _summed_in_place(
     for row, end in enumerate(gone.tolist()):
         dying[end].append(row)
     adds = [at for at, tag in enumerate(tags) if tag.op == "aten.add_" and tag.phase == "backward"]
-    for row in np.flatnonzero(np.isin(iteration.tag, adds)).tolist():
+    for row in np.flatnonzero(is_among(iteration.tag, adds)).tolist():
         at_once = dying[iteration.first + row + 1]  # freed before the next request
         size = iteration.size[row]
         summands = [one for one in at_once if one < row and iteration.size[one] == size]

@@ -4,13 +4,13 @@ from typing import TYPE_CHECKING
 
 from pgmo.allocator import tuning
 from pgmo.allocator.plans.plan_set import PlannedProfile, PlanSet
-from pgmo.allocator.session.boundary import uninterrupted
 from pgmo.allocator.session.learning.credit import LessonCredit
 from pgmo.allocator.session.learning.early_plan import from_both, from_single, lasting_sizes
 from pgmo.allocator.session.learning.lessons import are_far_apart, is_another_program
 from pgmo.allocator.session.recorder import Recorder
 from pgmo.allocator.session.state import SessionState
 from pgmo.allocator.session.statistics import IterationStatistics
+from pgmo.allocator.session.threads.boundary import uninterrupted
 from pgmo.errors import AdapterError
 from pgmo.profiler.recording import Iteration
 

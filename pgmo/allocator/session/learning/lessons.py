@@ -10,11 +10,13 @@ from pgmo.allocator import tuning
 from pgmo.allocator.plans.conversions import requests_of
 from pgmo.allocator.plans.loop_planning import make_plan
 from pgmo.allocator.plans.plan_set import PlannedProfile
+from pgmo.columns import distinct
 from pgmo.packing.planning_options import PlanningOptions
 from pgmo.profiler.iterations.families import families, refine
+from pgmo.profiler.iterations.iteration_kinds import compare
 from pgmo.profiler.iterations.one_shot import profile_iteration
 from pgmo.profiler.iterations.request_pairs import UNPAIRED
-from pgmo.profiler.iterations.step_finder import Steady, compare
+from pgmo.profiler.iterations.step_finder import Steady
 from pgmo.profiler.iterations.union import unite, united_families, united_shorter
 from pgmo.profiler.profile import Profile
 from pgmo.profiler.recording import Iteration
@@ -108,7 +110,7 @@ class Together:
     @property
     def families(self) -> int:
         """How many there are."""
-        return 0 if self.family is None else len(np.unique(self.family))
+        return 0 if self.family is None else len(distinct(self.family))
 
     def planned(self, options: PlanningOptions) -> PlannedProfile:
         """With a plan."""
@@ -123,7 +125,11 @@ class Together:
 
 
 def together(
-    planned: PlannedProfile, profile: Profile, iteration: Iteration, headroom: float = 0.0
+    planned: PlannedProfile,
+    profile: Profile,
+    iteration: Iteration,
+    headroom: float = 0.0,
+    rows: NDArray[np.int64] | None = None,
 ) -> Together | None:
     """One profile for a plan's structure and another of its shapes.
 
@@ -132,17 +138,20 @@ def together(
         profile: of one iteration, or of several.
         iteration: the requests of `profile`.
         headroom: share by which requests that have grown are made larger still.
+        rows: for each of these requests the plan's that is meant, -1 for none, where it is known;
+            shape (len(iteration),).
 
     Returns:
         None where they are different programs, or too much would have slots that is never alive
         together.
     """
-    requests = requests_of(planned.plan)
-    match = compare(requests, iteration)
-    if match.kind == "none":
-        return None
+    if rows is None:
+        requests = requests_of(planned.plan)
+        match = compare(requests, iteration)
+        if match.kind == "none":
+            return None
+        rows = match.rows_in(requests)
     known = planned.profile or planned.plan.profile()
-    rows = match.rows_in(requests)
     if not _follows(known.size, iteration.size, rows):
         return None
     both = unite(known, profile, rows, headroom)
@@ -246,15 +255,15 @@ def learn(
             grown = growth * (1 + share) - 1
             share = min(headroom, 2 * grown)
         known = planned.profile or planned.plan.profile()
-        own = profile_iteration(iteration, known, requests)
-        both = together(planned, own, iteration, share)
+        own = profile_iteration(iteration, known, requests, rows)
+        both = together(planned, own, iteration, share, rows)
         if both is None:
             continue
         profile = both.profile
         if not np.any(profile.turns > 0):
             return None  # all of it is used on several streams by now
         same = profile.fingerprint == known.fingerprint and np.array_equal(profile.end, known.end)
-        if same and both.families == len(np.unique(planned.families)):
+        if same and both.families == len(distinct(planned.families)):
             return None  # it should have fit: its requests were taken for others
         new = both.planned(planning)
         return Lesson([*plans[:number], new, *plans[number + 1 :]], number, grown)

@@ -129,7 +129,7 @@ def known(session):
     lifecycle._catch_up()
     monitor, installer = lifecycle._monitor, lifecycle._installer
     return (
-        *(lifecycle._poor, lifecycle._waiting.costs.excess, dict(installer._followed)),
+        *(lifecycle._strange._count, lifecycle._waiting.costs.excess, dict(installer._followed)),
         *(monitor._good, monitor._requested, monitor._rising, list(monitor._recent)),
         *(monitor._credit._left, monitor._disorder, monitor._orderly, monitor.unsaved),
         dict(installer.seen._most),

@@ -18,7 +18,7 @@ import threading
 from collections.abc import Callable
 
 from pgmo import _core
-from pgmo.allocator.session.turns import Turns
+from pgmo.allocator.session.threads.turns import Turns
 from pgmo.errors import SessionError
 
 BESIDE = (

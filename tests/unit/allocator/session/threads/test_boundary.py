@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from pgmo.allocator.session import boundary
-from pgmo.allocator.session.boundary import exclusive, uninterrupted, when_free
+from pgmo.allocator.session.threads import boundary
+from pgmo.allocator.session.threads.boundary import exclusive, uninterrupted, when_free
 
 
 def on_another_thread(work):

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from pgmo import _core
-from pgmo.allocator.session.turns import BESIDE, Turns
+from pgmo.allocator.session.threads.turns import BESIDE, Turns
 from pgmo.allocator.tuning import TURN_PATIENCE
 from pgmo.errors import SessionError
 

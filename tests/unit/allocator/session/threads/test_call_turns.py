@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from pgmo import _core
-from pgmo.allocator.session.call_turns import BESIDE, CallTurns
+from pgmo.allocator.session.threads.call_turns import BESIDE, CallTurns
 from pgmo.errors import SessionError
 from tests.unit.allocator.simulated import LAYERS, Loop, open_session
 
