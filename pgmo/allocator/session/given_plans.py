@@ -44,6 +44,12 @@ class GivenPlans:
         others = (PlannedProfile(one, None) for one in plan.others)
         return [PlannedProfile(plan, self._state.profile), *others]
 
+    @property
+    def opening(self) -> PlannedProfile | None:
+        """The plan of the program's first iteration that came with them."""
+        opening = self._state.plan and self._state.plan.opening
+        return None if opening is None else PlannedProfile(opening, None)
+
     def served(self, known_rate: float) -> bool:
         """Whether they may serve, when the program's first iteration was served already.
 

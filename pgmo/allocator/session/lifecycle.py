@@ -233,9 +233,11 @@ class Lifecycle:
         last = self._recorder.iterations >= self._options.max_record_iterations
         if self._given.fit(latest, last):
             self._recorder.stop()
+            self._installer.opening = self._given.opening
             self._install(self._given.plans, 0)
         elif last:
             self._given.refuse(latest)
+            self._installer.opening = None  # it was another program's
             self.state.phase = Phase.RECORD
             self._after_record(statistics)
 
