@@ -5,6 +5,7 @@ named. A rank that comes back, or one of a job of another size, begins with the 
 there is. Whether it is near enough, its first iterations show, as with any saved plan.
 """
 
+import glob
 import hashlib
 import os
 from collections.abc import Iterator, Sequence
@@ -140,8 +141,11 @@ class Directory:
                 if not path.exists():  # somebody's last entry for it went meanwhile
                     store.save(list(plans), opening, self.folder, stem)
                 self._remove({one.file for one in before} - {one.file for one in entries})
-        files = sorted(self.folder.glob(f"{stem}*.pgmoprof"))
-        return [*files, path]
+        return [*self._profiles(stem), path]
+
+    def _profiles(self, stem: str) -> list[Path]:
+        """Those of a plan's structures, and of its first iteration."""
+        return sorted(self.folder.glob(f"{glob.escape(stem)}*.pgmoprof"))
 
     def _leads_to(self, entries: Sequence[Entry], entry: Entry) -> bool:
         """Whether this rank would find this plan first."""
@@ -156,7 +160,7 @@ class Directory:
         for stem in stems:
             if not stem.startswith(f"{self.stem}-"):
                 continue
-            for path in (*self.folder.glob(f"{stem}*.pgmoprof"), self.folder / f"{stem}.pgmoplan"):
+            for path in (*self._profiles(stem), self.folder / f"{stem}.pgmoplan"):
                 with suppress(OSError):
                     os.unlink(path)
 

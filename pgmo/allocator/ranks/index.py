@@ -12,6 +12,7 @@ import fcntl
 import json
 import math
 import os
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -26,6 +27,7 @@ from pgmo.replacement import replace_file
 SUFFIX = ".ranks.json"
 
 _FORMAT = "pgmo ranks 1"
+_FILE = re.compile(r"[^/\0]+-[0-9a-f]{8}")
 _MOST_BYTES, _MOST_ENTRIES = 1 << 24, 1 << 16  # of a file that is read
 _LOCK_PATIENCE, _LOOK = 10.0, 0.01  # seconds
 
@@ -160,6 +162,6 @@ def _entry(told: Any) -> Entry | None:
     good = all(isinstance(values[name], str) for name in texts) and all(
         isinstance(values[name], int) and 0 <= values[name] < 1 << 62 for name in numbers
     )
-    if not good or Path(values["file"]).name != values["file"]:
+    if not good or not _FILE.fullmatch(values["file"]):
         return None
     return Entry(**values) if values["rank"] < values["world"] else None

@@ -13,7 +13,7 @@ from pgmo.allocator.ranks.world import World
 from pgmo.errors import FileError
 
 HERE = ("cuda", "torch 2.11.0", "0.1.0")
-ONE = Entry("gpt-0", 4, 1, *HERE, 9, "5c", "a0", 64)
+ONE = Entry("gpt-0123abcd", 4, 1, *HERE, 9, "5c", "a0", 64)
 
 
 def _order(entries, world):
@@ -27,7 +27,7 @@ def test_what_differs_in_kind_is_further_than_another_size_of_the_job():
         replace(ONE, file="another size", world=512),
         ONE,
     ]
-    expected = ["gpt-0", "another size", "another torch", "another device"]
+    expected = [ONE.file, "another size", "another torch", "another device"]
     assert _order(entries, World(1, 4)) == expected
 
 
@@ -54,7 +54,8 @@ def test_what_was_written_is_read(tmp_path):
 @pytest.mark.parametrize(
     "changes",
     [
-        {"file": "../elsewhere"},
+        {"file": "../elsewhere-0123abcd"},
+        {"file": "gpt-*"},
         {"file": 7},
         {"rank": 4},
         {"rank": -1},
