@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from pgmo.allocator.optimize import optimize
+from pgmo.allocator.ranks.world import world
 from pgmo.allocator.session.options import Options
 from pgmo.errors import OptionError, PgmoError
 from pgmo.runner.out_of_memory import is_out_of_memory, save_out_of_memory, tell
@@ -69,7 +70,10 @@ class TrainingHook:
 
     @property
     def plan_path(self) -> str | None:
-        """Where the plan lies: where it was saved, or the one that was given."""
+        """Where the plan lies: where it was saved, or the one that was given.
+
+        Of several ranks a checkpoint names the directory, in which each finds its own.
+        """
         saved = (
             [path for path in self.session.saved if path.suffix == ".pgmoplan"]
             if (self.session)
@@ -77,7 +81,8 @@ class TrainingHook:
         )
         given = self._options["plan"]
         if saved:
-            return str(saved[-1].absolute())
+            path = saved[-1].absolute()
+            return str(path if world() is None else path.parent)
         return os.fspath(given) if isinstance(given, str | os.PathLike) else None
 
     def html(self, name: str) -> str:
@@ -113,7 +118,7 @@ class TrainingHook:
             return
         options = dict(self._options)
         if options["device"] is None:
-            options["device"] = str(device)
+            options["device"] = str(device).replace("cpu:0", "cpu")  # as accelerate calls it
         try:
             session = optimize(**options)
             session.__enter__()

@@ -148,7 +148,7 @@ class Watcher:
         parameters = [one for optimizer in self._optimizers for one in _parameters(optimizer)]
         if not parameters and module is not None:
             parameters = list(module.parameters())  # DeepSpeed's optimizers have them at times
-        devices = {str(parameter.device) for parameter in parameters}
+        devices = {str(one.device).replace("cpu:0", "cpu") for one in parameters}
         self._listener.begin(sorted(devices))
 
     # --- compiled code --------------------------------------------------------------------------

@@ -48,6 +48,16 @@ def test_memory(tmp_path):
     assert ["replay" in row["phases"] for row in entry["rows"]] == [False, False, True, True]
 
 
+def test_ranks(tmp_path):
+    entries = quick("ranks", tmp_path)["entries"]
+    assert [one["engine"] for one in entries][:2] == ["ddp", "fsdp2"]
+    for entry in entries:
+        assert not entry["errors"]
+        assert [row["contender"] for row in entry["rows"]] == ["default", "expandable", "pgmo"]
+        assert all(0 < row["reserved_steady"] <= row["reserved"] for row in entry["rows"])
+        assert set(entry["rows"][-1]["phases"]) <= {"replay", "wait"}
+
+
 def test_largest_batch(tmp_path):
     entries = quick("largest_batch", tmp_path)["entries"]
     assert [one["contender"] for one in entries] == ["default", "pgmo"]

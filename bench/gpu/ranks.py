@@ -1,0 +1,163 @@
+"""Reserved memory of ranks over NCCL: default allocator, expandable segments, pgmo.
+
+    python bench/gpu/ranks.py --seconds 90
+    python bench/gpu/ranks.py --quick              a small network, to see that it works
+
+GPT-2 medium under DDP, and under FSDP2 with parameters in bfloat16; on one device, and on two where
+there are two. Each rank is a process, and all ranks of a run are there at the same time. Efficiency
+is the live peak under the default allocator over the peak that was reserved, of the worst rank,
+once for the whole run and once from the iteration on at which a session has settled. Losses and
+final weights are compared bit for bit. On the stub a rank is one of eight in a fake process group.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from _launch import (
+    HERE,
+    Budget,
+    OutOfTimeError,
+    WorkerError,
+    budget_of,
+    device_or_exit,
+    environment,
+    write_gpu_result,
+)
+from _machine import add_common_options
+
+ENGINES = ("ddp", "fsdp2")
+CONTENDERS = ("default", "expandable", "pgmo")
+MEDIUM = {"width": 1024, "layers": 24, "length": 512, "batch": 8}
+QUICK = {"width": 256, "layers": 2, "length": 128, "batch": 4}
+ITERATIONS, STEADY_FROM = 12, 8
+STUB_WORLD = 8
+_STUB = bool(os.environ.get("PGMO_FAKECUDA"))
+
+
+def launch(job: dict[str, Any], world: int, budget: Budget) -> list[dict[str, Any]]:
+    """What each rank of a run has measured.
+
+    Raises:
+        WorkerError: when a rank fails, or takes too long.
+        OutOfTimeError: when the budget is over before.
+    """
+    timeout = min(budget.longest, budget.left)
+    if timeout < 3:
+        raise OutOfTimeError
+    command = [sys.executable, str(HERE / "_rank_worker.py"), json.dumps(job)]
+    with TemporaryDirectory() as folder:
+        running = [
+            subprocess.Popen(
+                command,
+                env={
+                    **environment(job["allocator"]),
+                    "RANK": str(rank),
+                    "WORLD_SIZE": str(STUB_WORLD if _STUB else world),
+                    "LOCAL_RANK": str(rank),
+                    "MEETING": str(Path(folder, "meeting")),
+                },
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            for rank in range(1 if _STUB else world)
+        ]
+        try:
+            with ThreadPoolExecutor(len(running)) as pool:  # a full pipe would stop a rank
+                ended = list(pool.map(lambda one: one.communicate(timeout=timeout), running))
+        except subprocess.TimeoutExpired as error:
+            raise WorkerError(f"took longer than {timeout:.0f} s") from error
+        finally:
+            for one in running:
+                one.kill()
+    for one, (_, errors) in zip(running, ended, strict=True):
+        if one.returncode:
+            raise WorkerError(f"exit code {one.returncode}: {errors[-400:]}")
+    return [json.loads(output.splitlines()[-1]) for output, _ in ended]
+
+
+def row(
+    contender: str, ranks: list[dict[str, Any]], default: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """A contender's figures, of its worst rank, against the live bytes of the default run."""
+    pairs = list(zip(ranks, default, strict=True))
+    return {
+        "contender": contender,
+        "live": max(one["live"] for one in default),
+        "reserved": max(one["reserved"] for one in ranks),
+        "reserved_steady": max(one["reserved_steady"] for one in ranks),
+        "efficiency": min(base["live"] / max(1, one["reserved"]) for one, base in pairs),
+        "efficiency_steady": min(
+            base["live_steady"] / max(1, one["reserved_steady"]) for one, base in pairs
+        ),
+        "seconds_per_step": max(one["seconds_per_step"] for one in ranks),
+        "phases": [one["phase"] for one in ranks],
+        "identical": all(
+            (one["losses"], one["weights"]) == (base["losses"], base["weights"])
+            for one, base in pairs
+        ),
+    }
+
+
+def measure(engine: str, world: int, size: dict[str, int], budget: Budget) -> dict[str, Any]:
+    """All contenders on one engine; shows each as it is done."""
+    entry: dict[str, Any] = {"engine": engine, "world": world, "rows": [], "errors": {}}
+    default: list[dict[str, Any]] = []
+    for contender in CONTENDERS:
+        job = {
+            **size,
+            "engine": engine,
+            "allocator": contender,
+            "iterations": ITERATIONS,
+            "steady_from": STEADY_FROM,
+        }
+        try:
+            ranks = launch(job, world, budget)
+        except (WorkerError, OutOfTimeError) as error:
+            entry["errors"][contender] = str(error)
+            print(f"{engine:8}{world:3} {contender:12}{error}", flush=True)
+            continue
+        default = default or ranks
+        made = row(contender, ranks, default)
+        entry["rows"].append(made)
+        bits = "" if made["identical"] or _STUB else "  losses or weights differ"
+        print(
+            f"{engine:8}{world:3} {contender:12}{made['reserved_steady'] / 2**30:7.2f} GiB  "
+            f"{made['efficiency_steady']:.3f} (whole run {made['efficiency']:.3f}){bits}",
+            flush=True,
+        )
+    return entry
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--seconds", type=float, default=300, help="time budget")
+    add_common_options(parser)
+    arguments = parser.parse_args()
+    device_or_exit()
+    import torch
+
+    size = QUICK if arguments.quick else MEDIUM
+    worlds = [1] if _STUB or torch.cuda.device_count() < 2 else [1, 2]
+    budget = budget_of(arguments)
+    entries = [measure(engine, world, size, budget) for world in worlds for engine in ENGINES]
+    result = {
+        "network": size,
+        "iterations": ITERATIONS,
+        "steady_from": STEADY_FROM,
+        "fake_world": STUB_WORLD if _STUB else None,
+        "entries": entries,
+    }
+    path = write_gpu_result("ranks", result, arguments.output, quick=arguments.quick)
+    print(f"Wrote {path}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+"""PyTorch's engines over NCCL, on one device and on two: the same bits with pgmo as without."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from tests.gpu.device import STUB  # noqa: E402
+from tests.gpu.processes import result_of, run_module  # noqa: E402
+
+ONE = ("ddp", "ddp_views", "fsdp1", "fsdp2", "fsdp2_kept", "fsdp2_half", "fsdp2_offloaded", "zero1")
+TWO = (*ONE, "tensor_parallel", "sequence_parallel", "pipeline")
+
+
+STUBS = ("ddp", "fsdp2")
+"""The others are tried in tests/fakecuda/ranks."""
+
+
+def why_not_nccl():
+    """Why ranks cannot be tried here; empty when they can."""
+    if not torch.distributed.is_available():
+        return "this PyTorch has no torch.distributed"
+    if not STUB and not torch.distributed.is_nccl_available():
+        return "this PyTorch has no NCCL"
+    return ""
+
+
+pytestmark = pytest.mark.skipif(bool(why_not_nccl()), reason=why_not_nccl() or "-")
+
+
+def ranks(folder, world, engines):
+    """What each rank printed, with its results compared with those of a run without pgmo."""
+
+    def start(rank):
+        numbers = {"RANK": str(rank), "WORLD_SIZE": str(world), "LOCAL_RANK": str(rank)}
+        arguments = ("rank_program", str(folder), *engines)
+        return result_of(run_module(*arguments, environment=numbers, timeout=160))
+
+    with ThreadPoolExecutor(world) as pool:
+        told = list(pool.map(start, range(1 if STUB else world)))
+    for rank, one in enumerate(told):
+        for engine in engines:
+            found = one[engine]
+            assert found["devices"] == 2 * [f"cuda:{rank}"]
+            assert all(phases[-1] in ("replay", "wait") for phases in found["phases"]), engine
+            assert found["saved"][-1].endswith(".pgmoplan")
+            if not STUB:
+                assert found["runs"][1:] == 2 * found["runs"][:1], engine
+    return told
+
+
+def test_one_device(tmp_path):
+    if STUB:
+        ranks(tmp_path, 8, STUBS)  # the first of eight, over a fake process group
+    else:
+        ranks(tmp_path, 1, ONE)
+
+
+@pytest.mark.skipif(STUB, reason="the stub has no NCCL")
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="there is one device")
+def test_two_devices(tmp_path):
+    first, second = (set(one["ddp"]["saved"]) for one in ranks(tmp_path, 2, TWO))
+    assert first == second
