@@ -55,7 +55,7 @@ with pgmo.optimize(device="cpu", model_name="mlp") as session:
             optimizer.zero_grad()
             losses.append(loss.item())
 
-print(session.summary())
+session
 
 # %% [markdown]
 # `session.history` has an entry for each iteration: first they are recorded, then replayed.

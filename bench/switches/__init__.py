@@ -81,13 +81,9 @@ RULES = {
     "long_lessons": Rule(
         "learning", "long iterations pay more for them", {"LESSON_REQUESTS": NEVER}
     ),
-    "earned_anyway": Rule("learning", "any iteration earns some", {"LESSON_EARNED_ANYWAY": 0}),
     "disorder": Rule(
         "giving up", "disorderly programs are not recorded again", {"STRANGE_SHARE": 2}
     ),
     "worthwhile": Rule("giving up", "plans that serve too little go", {"WORTHWHILE_SHARE": 0}),
-    "unsteady": Rule(
-        "giving up", "programs that never repeat are left alone", {"MOST_UNSTEADY": NEVER}
-    ),
 }
 """By name, in the order of the parts."""

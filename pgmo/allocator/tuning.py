@@ -18,9 +18,6 @@ EARLY_ITERATIONS_LAZY = 8
 FOLLOWERS = 2
 """Complete iterations after the reference before it is planned: they show what is freed later."""
 
-MOST_UNSTEADY = 2
-"""Recordings without agreement after which a program is taken for one that never repeats."""
-
 MOST_TAGGED = 3
 """Iterations that are tagged at most, where something is compiled in each."""
 
@@ -65,9 +62,6 @@ experts whose batches depend on data have a structure in each iteration."""
 
 LESSON_EARNED = 0.5
 """Of such a plan: what a good iteration adds to those that may be made."""
-
-LESSON_EARNED_ANYWAY = 1 / 16
-"""The same of any other iteration: where sizes depend on data, there is always more to learn."""
 
 MISTAKEN_SHARE = 0.02
 """Of a plan's requests: how many more a lesson may add than replay has missed, twice."""

@@ -280,11 +280,7 @@ class Lifecycle:
             return  # other iterations will not be more alike
         outgrown = bool(grown) and not monitor.expected(statistics)
         strange = outgrown or statistics.known_rate < self._options.min_hit_rate
-        if not self._strange.too_often(strange) or state.unsteady > tuning.MOST_UNSTEADY:
-            return
-        if state.unsteady == tuning.MOST_UNSTEADY:
-            state.unsteady += 1
-            state.warn("this program's iterations never repeat; it is not recorded again")
+        if not self._strange.too_often(strange):
             return
         state.warn(
             "iterations do not follow their plan (of the last one's requests "
@@ -302,7 +298,7 @@ class Lifecycle:
         if steady is None:
             self._installer.give_up("the iterations allocate nothing on this device")
             return
-        self.state.unsteady += 1
+        self.state.unsteady = True
         recorded = self._recorder.iterations
         self._learn(iterations, [steady])
         if self._still(Phase.REPLAY):

@@ -30,7 +30,7 @@ class SessionState:
         plan: the latest; None while there is none.
         saved: files written.
         replans: plans that took the place of others.
-        unsteady: plans made although no two iterations agreed.
+        unsteady: whether a plan was made although no two iterations agreed.
         notes: for the summary.
         gave_up: why everything is delegated for the rest of the session; "" as long as it is not.
         turns: which thread's iterations are counted.
@@ -46,7 +46,7 @@ class SessionState:
     plan: Plan | None = None
     saved: tuple[Path, ...] = ()
     replans: int = 0
-    unsteady: int = 0
+    unsteady: bool = False
     notes: list[str] = field(default_factory=list)
     gave_up: str = ""
     turns: Turns = field(init=False)

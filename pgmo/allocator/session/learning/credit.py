@@ -15,10 +15,9 @@ class LessonCredit:
     def __init__(self) -> None:
         self._left = float(tuning.MOST_LESSONS)
 
-    def earn(self, good: bool, iterations: int = 1) -> None:
-        """Iterations have passed."""
-        earned = tuning.LESSON_EARNED if good else tuning.LESSON_EARNED_ANYWAY
-        self._left = min(tuning.MOST_LESSONS, self._left + iterations * earned)
+    def earn(self, iterations: int = 1) -> None:
+        """So many iterations were served well."""
+        self._left = min(tuning.MOST_LESSONS, self._left + iterations * tuning.LESSON_EARNED)
 
     def allows(self, requests: int, plans: int = 1) -> bool:
         """Whether there is enough for an iteration of so many requests, beside so many plans."""

@@ -88,7 +88,8 @@ class ReplayMonitor:
         if self._disorder in (0, tuning.MOST_DISORDER // 2):
             self._orderly = self._disorder == 0
         good = self.expected(statistics) and not grown
-        self._credit.earn(good)
+        if good:
+            self._credit.earn()
         return good
 
     @property
@@ -129,7 +130,7 @@ class ReplayMonitor:
         self._rising = (before if iterations > 1 else self._requested) >= tuning.RISING_SHARE * last
         self._requested = last
         self._recent.extend([True] * min(iterations, tuning.RECENT_ITERATIONS))
-        self._credit.earn(True, iterations)
+        self._credit.earn(iterations)
         self._good += iterations
 
     @property

@@ -95,7 +95,6 @@ class Waiting:
         Returns:
             Whether the plans pay now. Else the next iteration is watched, too.
         """
-        self._credit.earn(good=False)
         soon = self.costs.pays(self._plans, tuning.LEARN_BEFORE)
         if soon and not self._engine.recording_truncated:
             self._learn_from(split(self._engine.events())[-1])
