@@ -8,7 +8,7 @@ from pgmo.allocator.plans.observed_sizes import ObservedSizes
 from pgmo.allocator.plans.plan_set import PlannedProfile, PlanSet
 from pgmo.allocator.plans.store import save
 from pgmo.allocator.ranks.directory import directory_of
-from pgmo.allocator.ranks.world import world
+from pgmo.allocator.ranks.world import World, world
 from pgmo.allocator.session import advice
 from pgmo.allocator.session.recorder import Recorder
 from pgmo.allocator.session.state import SessionState
@@ -40,6 +40,7 @@ class Installer:
         self.opening: PlannedProfile | None = None
         self.seen = ObservedSizes()
         self._followed: dict[tuple[int, int], int] = {}  # the last iteration that did, by plan
+        self._world: World | None = None  # that the last plans were saved for
         self._too_large = MAX_SIZE  # bytes of an arena for which there was no memory
 
     @uninterrupted()
@@ -124,9 +125,11 @@ class Installer:
 
     def _write(self, plans: list[PlannedProfile], folder: Path) -> list[Path]:
         """Of several ranks each writes what none of the others has written."""
-        if world() is None:
+        self._world = world() or self._world  # a process group may have ended before the session
+        if self._world is None:
             return save(plans, self.opening, folder, self._state.options.model_name)
-        return directory_of(self._state, folder).save(plans, self.opening)
+        directory = directory_of(self._state, folder)
+        return replace(directory, world=self._world).save(plans, self.opening)
 
     def give_up(self, reason: str) -> None:
         """Delegates for the rest of the session: there is nothing to gain."""

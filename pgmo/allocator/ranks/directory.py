@@ -8,6 +8,7 @@ there is. Whether it is near enough, its first iterations show, as with any save
 import glob
 import hashlib
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -39,6 +40,7 @@ class Directory:
         world: this process among its others; None for one alone.
         device: type of its device.
         framework: its name and version.
+        command: digest of its command line.
 
     Example:
         >>> Directory(Path("plans"), "gpt", World(0, 4), "cuda", "torch 2.11.0").index.name
@@ -50,6 +52,7 @@ class Directory:
     world: World | None
     device: str
     framework: str
+    command: str = ""
 
     @property
     def stem(self) -> str:
@@ -71,15 +74,18 @@ class Directory:
             path = self.folder / f"{entry.file}.pgmoplan"
             with suppress(FileError):
                 plan = Plan.load(path)
-                yield Found(path, plan, store.find_profile(path, plan), self._told(entry, here))
+                profile = store.find_profile(path, plan)
+                same = not any(self._distance(entry, here)[:-1])
+                yield Found(path, plan, profile, self._told(entry, here), same)
         path = self.folder / f"{self.stem}.pgmoplan"
         if path.exists():
             with suppress(FileError):
                 plan = Plan.load(path)
-                yield Found(path, plan, store.find_profile(path, plan), "of a single process")
+                profile = store.find_profile(path, plan)
+                yield Found(path, plan, profile, "of a single process", self.world is None)
 
     def _distance(self, entry: Entry, here: World) -> tuple[float, ...]:
-        return entry.distance(here, self.device, self.framework, __version__)
+        return entry.distance(here, self.device, self.framework, __version__, self.command)
 
     def _told(self, entry: Entry, here: World) -> str:
         """How near an entry is, in words."""
@@ -93,6 +99,8 @@ class Directory:
         ):
             if saved != own:
                 parts.append(f"{what} {saved} where this is {own}")
+        if entry.command != self.command:
+            parts.append("with other arguments")
         return ", ".join(parts)
 
     # --- saving ---------------------------------------------------------------------------------
@@ -126,6 +134,7 @@ class Directory:
             device=self.device,
             framework=self.framework,
             pgmo=__version__,
+            command=self.command,
             requests=len(main),
             structure=_digest(main, _LIVES),
             shapes=_digest(main, ("size", *_LIVES)),
@@ -174,12 +183,14 @@ class Found:
         plan: what was in it.
         profile: the profile that it was made from, where that is still there.
         told: whose it is, and in what that differs from here.
+        same: whether it differs in the rank at most, so that it is likely to be this program's.
     """
 
     path: Path
     plan: Plan
     profile: Profile | None
     told: str
+    same: bool
 
 
 def directory_of(state: SessionState, folder: Path) -> Directory:
@@ -191,6 +202,7 @@ def directory_of(state: SessionState, folder: Path) -> Directory:
         world=world(),
         device=adapter.device.partition(":")[0],
         framework=f"{adapter.name} {adapter.version}",
+        command=hashlib.sha256("\0".join(sys.argv).encode(errors="replace")).hexdigest()[:16],
     )
 
 

@@ -43,13 +43,15 @@ class Entry:
         device: type of the device.
         framework: its name and version.
         pgmo: version.
+        command: digest of the program's command line, which tells a job that starts again from one
+            that is divided otherwise.
         requests: of the main plan's iteration.
         structure: digest of the lifetimes, streams and number of the requests.
         shapes: digest of their sizes as well.
         arena: bytes of the main plan.
 
     Example:
-        >>> Entry("gpt-3fa2b1c0", 4, 1, "cuda", "torch 2.11.0", "0.1.0", 9, "5c", "a0", 64).world
+        >>> Entry("gpt-3fa2b1c0", 4, 1, "cpu", "torch 2.11", "0.1", "ff", 9, "5c", "a0", 64).world
         4
     """
 
@@ -59,6 +61,7 @@ class Entry:
     device: str
     framework: str
     pgmo: str
+    command: str
     requests: int
     structure: str
     shapes: str
@@ -66,25 +69,28 @@ class Entry:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """One rank has one entry with each version."""
-        return self.world, self.rank, self.device, self.framework, self.pgmo
+        """One rank has one entry with each version and command line."""
+        return self.world, self.rank, self.device, self.framework, self.pgmo, self.command
 
-    def distance(self, world: World, device: str, framework: str, pgmo: str) -> tuple[float, ...]:
+    def distance(
+        self, world: World, device: str, framework: str, pgmo: str, command: str
+    ) -> tuple[float, ...]:
         """How far it is from another process: what differs in kind first, the rank last.
 
         Ranks are compared by their place between the first and the last, which in a pipeline of
         another length is the like stage.
 
         Example:
-            >>> one = Entry("a", 4, 1, "cuda", "torch 2.11.0", "0.1.0", 9, "5c", "a0", 64)
-            >>> one.distance(World(1, 8), "cuda", "torch 2.11.0", "0.1.0")[:4]
-            (0, 0, 0, 1.0)
+            >>> one = Entry("a", 4, 1, "cuda", "torch 2.11.0", "0.1.0", "ff", 9, "5c", "a0", 64)
+            >>> one.distance(World(1, 8), "cuda", "torch 2.11.0", "0.1.0", "ff")[:5]
+            (0, 0, 0, 0, 1.0)
         """
         place = World(self.rank, self.world).place
         return (
             int(self.device != device),
             int(self.framework != framework),
             int(self.pgmo != pgmo),
+            int(self.command != command),
             abs(math.log2(self.world / world.size)),
             abs(place - world.place),
         )
@@ -157,7 +163,7 @@ def locked(path: Path) -> Iterator[None]:
 def _entry(told: Any) -> Entry | None:
     """An entry whose values are of their types, and whose file lies in the folder."""
     values = {field.name: told[field.name] for field in fields(Entry)}
-    texts = ("file", "device", "framework", "pgmo", "structure", "shapes")
+    texts = ("file", "device", "framework", "pgmo", "command", "structure", "shapes")
     numbers = ("world", "rank", "requests", "arena")
     good = all(isinstance(values[name], str) for name in texts) and all(
         isinstance(values[name], int) and 0 <= values[name] < 1 << 62 for name in numbers

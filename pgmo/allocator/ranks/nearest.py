@@ -52,6 +52,15 @@ class Nearest:
             self._state.notes.append(f"{self._folder} has no plan for this yet")
         return None
 
+    @property
+    def may_open(self) -> bool:
+        """Whether the plan may serve the first iteration, before any was compared with it.
+
+        What is born there for good lies where the plan had something else, if it is another
+        program's, and stays in the way. So only what was saved under the same circumstances may.
+        """
+        return self._found is None or self._found.same
+
     def another(self, iteration: Iteration) -> bool:
         """Whether one of the others has the requests of an iteration; then it is the session's."""
         for found in self._rest:

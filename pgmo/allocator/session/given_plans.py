@@ -50,6 +50,11 @@ class GivenPlans:
         opening = self._state.plan and self._state.plan.opening
         return None if opening is None else PlannedProfile(opening, None)
 
+    @property
+    def may_open(self) -> bool:
+        """Whether they may serve the first iteration, if they know it."""
+        return self._nearest.may_open
+
     def served(self, known_rate: float) -> bool:
         """Whether they may serve, when the program's first iteration was served already.
 

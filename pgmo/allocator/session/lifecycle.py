@@ -83,7 +83,7 @@ class Lifecycle:
             prepare_directory(self._options.save_directory)
         if self._given.load():
             plans = self._given.plans
-            opening = plans[0].plan.opening
+            opening = plans[0].plan.opening if self._given.may_open else None
             if opening is not None and self._first.begin(opening, plans):
                 return
             self.state.phase = Phase.VERIFY

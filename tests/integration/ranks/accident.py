@@ -5,6 +5,8 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,37 +27,23 @@ def shapes() -> dict[str, Any]:
     return {"runs": runs, "sessions": [told(one) for one in sessions]}
 
 
-def killed() -> dict[str, Any]:
-    """The last rank is killed in the middle of a step, with its plan saved."""
+def job() -> dict[str, Any]:
+    """Trains without pgmo and with it, from whatever plans there are.
+
+    With KILLED in the environment the last rank is killed once it replays, with its plan saved.
+    """
     session = pgmo.optimize(device="cpu", save=FOLDER, model_name="job")
-    with session:
-        train_until_killed(session)
-    return {}
+    if "KILLED" in os.environ and dist.get_rank() == dist.get_world_size() - 1:
+        iteration = session.iteration
 
+        @contextmanager
+        def last() -> Iterator[None]:
+            with iteration():
+                yield
+            if session.counted().replayed == 2:
+                os.kill(os.getpid(), signal.SIGKILL)
 
-def train_until_killed(session: pgmo.Session) -> None:
-    """Trains, and dies where it is the last rank."""
-    step = session.step
-
-    def killing() -> None:
-        step()
-        if dist.get_rank() == dist.get_world_size() - 1 and session.counted().replayed == 2:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    session.step = killing  # type: ignore[method-assign]
-    import torch
-
-    from tests.integration.ranks.engines import ENGINES, ROWS, WIDTH
-
-    made = ENGINES["ddp"]("cpu")
-    for _ in range(STEPS):
-        made.step(torch.randn(ROWS, WIDTH))
-        session.step()
-
-
-def again() -> dict[str, Any]:
-    """Trains without pgmo and with it, from whatever plans there are."""
-    session = pgmo.optimize(device="cpu", save=FOLDER, model_name="job")
+        session.iteration = last  # type: ignore[method-assign]
     runs = [train("ddp", None), train("ddp", session)]
     return {"runs": runs, "session": told(session)}
 

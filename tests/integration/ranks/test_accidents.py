@@ -28,10 +28,10 @@ def test_ranks_of_different_shapes_have_plans_of_their_own(tmp_path: Path) -> No
 
 
 def test_a_job_whose_rank_was_killed_begins_again_from_its_plan(tmp_path: Path) -> None:
-    *_, last = launch(tmp_path, ACCIDENT, "killed", str(tmp_path))
+    *_, last = launch(tmp_path, ACCIDENT, "job", str(tmp_path), KILLED="1")
     assert last.exit_code == -signal.SIGKILL
     (tmp_path / "meeting").unlink(missing_ok=True)
-    for one in printed(launch(tmp_path, ACCIDENT, "again", str(tmp_path))):
+    for one in printed(launch(tmp_path, ACCIDENT, "job", str(tmp_path))):
         without, with_pgmo = one["runs"]
         assert with_pgmo == without
         assert one["session"]["recorded"] == 0
@@ -39,14 +39,15 @@ def test_a_job_whose_rank_was_killed_begins_again_from_its_plan(tmp_path: Path) 
 
 
 def test_a_job_of_another_size_begins_with_the_nearest_plan(tmp_path: Path) -> None:
-    printed(launch(tmp_path, ACCIDENT, "again", str(tmp_path)))
+    printed(launch(tmp_path, ACCIDENT, "job", str(tmp_path)))
     (tmp_path / "meeting").unlink(missing_ok=True)
-    ranks = printed(launch(tmp_path, ACCIDENT, "again", str(tmp_path), world=3))
+    ranks = printed(launch(tmp_path, ACCIDENT, "job", str(tmp_path), world=3))
     for number, one in enumerate(ranks):
         without, with_pgmo = one["runs"]
         assert with_pgmo == without
         (note,) = one["session"]["notes"]
         assert f" of 2, for rank {number} of 3: " in note
+        assert one["session"]["recorded"] <= 2  # until an iteration has followed it
 
 
 def test_a_rank_that_dies_while_it_plans_does_not_stop_the_others(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from pgmo.allocator.ranks.index import Entry
 from pgmo.allocator.ranks.world import World
 from pgmo.errors import FileError
 
-HERE = ("cuda", "torch 2.11.0", "0.1.0")
+HERE = ("cuda", "torch 2.11.0", "0.1.0", "ff")
 ONE = Entry("gpt-0123abcd", 4, 1, *HERE, 9, "5c", "a0", 64)
 
 
@@ -24,10 +24,11 @@ def test_what_differs_in_kind_is_further_than_another_size_of_the_job():
     entries = [
         replace(ONE, file="another device", device="cpu"),
         replace(ONE, file="another torch", framework="torch 2.13.0"),
+        replace(ONE, file="other arguments", command="ee"),
         replace(ONE, file="another size", world=512),
         ONE,
     ]
-    expected = [ONE.file, "another size", "another torch", "another device"]
+    expected = [ONE.file, "another size", "other arguments", "another torch", "another device"]
     assert _order(entries, World(1, 4)) == expected
 
 

@@ -1,5 +1,7 @@
 """Sessions of several ranks, one after the other, with one directory of plans."""
 
+import sys
+
 import pytest
 
 from pgmo.allocator.ranks import index
@@ -61,6 +63,16 @@ def test_the_plan_of_another_program_is_not_near(tmp_path, rank):
         assert session.summary().notes[0].startswith("began with job-")
 
 
+def test_a_plan_of_another_command_line_does_not_open_this_program(tmp_path, rank, monkeypatch):
+    rank(0, 4)
+    train(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["train.py", "--divided-otherwise"])
+    summary = train(tmp_path, OTHER).summary()
+    assert "none of the plans in" in summary.notes[0]
+    assert summary.hit_rate == 1  # nothing that was born in its arena is in the way
+    assert train(tmp_path, OTHER).summary().recorded == 0
+
+
 def test_among_several_the_one_that_is_this_programs_is_taken(tmp_path, rank):
     for number, layers in ((0, OTHER), (3, LAYERS)):
         rank(number, 4)
@@ -71,12 +83,27 @@ def test_among_several_the_one_that_is_this_programs_is_taken(tmp_path, rank):
     assert len(plans(tmp_path)) == 2
 
 
+def test_what_is_saved_after_the_process_group_has_ended_is_the_ranks_too(
+    tmp_path, rank, monkeypatch
+):
+    rank(1, 2)
+    adapter = SimulatedAdapter()
+    with open_session(adapter, save=tmp_path, model_name="job") as session:
+        loop = Loop(adapter, LAYERS)
+        run(loop, session, 6)
+        assert len(plans(tmp_path)) == 1
+        monkeypatch.delenv("WORLD_SIZE")
+        loop.layers = OTHER
+        run(loop, session, 6)
+    assert all(name.startswith("job-") for name in plans(tmp_path))
+
+
 def test_one_process_may_name_a_directory(tmp_path, rank, monkeypatch):
     rank(0, 2)
     train(tmp_path)
     monkeypatch.delenv("WORLD_SIZE")
     summary = train(tmp_path, plan=tmp_path).summary()
-    assert summary.recorded == 0
+    assert summary.recorded == 2  # of a world of another size, so an iteration has to follow it
     assert "of rank 0 of 2, for rank 0 of 1" in summary.notes[0]
 
 
