@@ -79,7 +79,7 @@ class Lending {
  private:
   static constexpr Bytes kSlack = Bytes{2} << 20;
   static constexpr Bytes kTimes = 16;
-  static constexpr Bytes kSpread = 8;
+  static constexpr Bytes kSpread = 16;
   static constexpr int kMostSweeps = 8;
 
   bool on_ = false;

@@ -5,7 +5,6 @@ import threading
 from collections import Counter, deque
 from dataclasses import dataclass, field
 from itertools import islice, repeat
-from statistics import median
 
 import numpy as np
 
@@ -175,6 +174,8 @@ class StatisticsCollector:
     def _driver_calls(self) -> dict[str, float]:
         """Of the last iterations, in the middle, by kind."""
         last = [one.driver_calls for one in islice(reversed(self._history), _LAST)]
+        from statistics import median  # and decimal numbers, which need not be there in the loop
+
         return {call: median(calls[call] for calls in last) for call in DRIVER_CALLS if last}
 
     def outside_of_plan(self) -> int:
