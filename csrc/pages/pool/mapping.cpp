@@ -17,7 +17,7 @@ void Pool::clear_places() noexcept {
   unmap(places_);
   const std::lock_guard guard(state_);
   for (Place* place : places_) {
-    unlink(*place);
+    clear(*place);
     if (place->step == Step::kLosesPage) place->step = Step::kNone;
   }
 }
@@ -80,6 +80,21 @@ void Pool::unlink(Place& place) noexcept {
   *at = place.another;
   place.another = nullptr;
   place.page = nullptr;
+}
+
+// The same for a place where a page may idle: it has its home elsewhere then, or is free.
+void Pool::clear(Place& place) noexcept {
+  Page& page = *place.page;
+  unlink(place);
+  if (page.state != State::kIdle || page.home != nullptr) return;
+  if (page.places != nullptr) {
+    page.home = page.places;
+    stale_.remove(*page.home);
+  } else {
+    idle_.remove(page);
+    page.state = State::kFree;
+    free_.push_back(page);
+  }
 }
 
 void Pool::commit(Places places, Stream stream) noexcept {
