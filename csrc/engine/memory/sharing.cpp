@@ -23,6 +23,7 @@ struct Pair {
   std::size_t other;
   std::size_t partners;  // pages that the first run can be one with
   double changes;        // of hands in an iteration, for each page that is saved
+  std::size_t pages;     // that become one
 };
 
 // Pairs that are compared; beyond, pages find each other as they did without a plan.
@@ -150,7 +151,7 @@ std::vector<Pair> pairs_of(const std::vector<Run>& runs, const std::vector<Run>&
       if (!count) continue;
       partners += found[other].pages;
       const std::size_t pages = std::min(runs[run].pages, found[other].pages);
-      pairs.push_back({run, other, 0, static_cast<double>(*count) / static_cast<double>(pages)});
+      pairs.push_back({run, other, 0, static_cast<double>(*count) / static_cast<double>(pages), 0});
     }
     for (std::size_t at = first; at < pairs.size(); ++at) pairs[at].partners = partners;
   }
@@ -163,6 +164,76 @@ std::vector<Pair> pairs_of(const std::vector<Run>& runs, const std::vector<Run>&
   return pairs;
 }
 
+// How many pages of each pair become one: greedily, in the order of the pairs, and then by
+// augmenting paths, along which a run leaves pages to another one and takes those of a third.
+std::vector<Pair> matched(const std::vector<Run>& runs, const std::vector<Run>& found,
+                          std::size_t wanted, Order order) {
+  if (wanted == 0) return {};
+  std::vector<Pair> pairs = pairs_of(runs, found, order);
+  const auto free_pages = [](const std::vector<Run>& of) {
+    std::vector<std::size_t> pages;
+    for (const Run& run : of) pages.push_back(run.pages);
+    return pages;
+  };
+  std::vector<std::size_t> run_free = free_pages(runs);
+  std::vector<std::size_t> other_free = free_pages(found);
+  std::vector<std::vector<Pair*>> of_run(runs.size());
+  std::vector<std::vector<Pair*>> of_other(found.size());
+  for (Pair& pair : pairs) {
+    pair.pages = std::min({run_free[pair.run], other_free[pair.other], wanted});
+    run_free[pair.run] -= pair.pages;
+    other_free[pair.other] -= pair.pages;
+    wanted -= pair.pages;
+    of_run[pair.run].push_back(&pair);
+    of_other[pair.other].push_back(&pair);
+  }
+  while (wanted > 0) {
+    std::vector<Pair*> to_run(runs.size());     // that gives pages up, on the way to a run
+    std::vector<Pair*> to_other(found.size());  // that takes them, on the way to its partner
+    std::vector<std::size_t> reached;
+    for (std::size_t run = 0; run < runs.size(); ++run) {
+      if (run_free[run] > 0) reached.push_back(run);
+    }
+    std::vector<bool> seen(runs.size());
+    for (const std::size_t run : reached) seen[run] = true;
+    std::optional<std::size_t> end;
+    for (std::size_t at = 0; at < reached.size() && !end; ++at) {
+      for (Pair* const pair : of_run[reached[at]]) {
+        if (to_other[pair->other] != nullptr) continue;
+        to_other[pair->other] = pair;
+        if (other_free[pair->other] > 0) {
+          end = pair->other;
+          break;
+        }
+        for (Pair* const taken : of_other[pair->other]) {
+          if (taken->pages == 0 || seen[taken->run]) continue;
+          seen[taken->run] = true;
+          to_run[taken->run] = taken;
+          reached.push_back(taken->run);
+        }
+      }
+    }
+    if (!end) break;
+    std::size_t count = std::min(wanted, other_free[*end]);
+    std::size_t begin = 0;
+    for (const Pair* pair = to_other[*end];; pair = to_other[to_run[begin]->other]) {
+      begin = pair->run;
+      if (to_run[begin] == nullptr) break;
+      count = std::min(count, to_run[begin]->pages);
+    }
+    count = std::min(count, run_free[begin]);
+    other_free[*end] -= count;
+    run_free[begin] -= count;
+    wanted -= count;
+    for (Pair* pair = to_other[*end];; pair = to_other[to_run[pair->run]->other]) {
+      pair->pages += count;
+      if (to_run[pair->run] == nullptr) break;
+      to_run[pair->run]->pages -= count;
+    }
+  }
+  return pairs;
+}
+
 // The runs of all arenas, joined until there are no more pages than that, or no two that can be.
 std::vector<Run> shared(std::vector<std::vector<Run>> all, std::size_t bound, Order order) {
   std::size_t wanted = 0;
@@ -170,12 +241,10 @@ std::vector<Run> shared(std::vector<std::vector<Run>> all, std::size_t bound, Or
   wanted -= bound;
   std::vector<Run> found;
   for (auto& runs : all) {
-    for (const Pair& pair : wanted > 0 ? pairs_of(runs, found, order) : std::vector<Pair>{}) {
-      Run& run = runs[pair.run];
-      const std::size_t count = std::min({run.pages, found[pair.other].pages, wanted});
-      if (count == 0) continue;
-      wanted -= count;
-      Run both = joined(run, found[pair.other], count);
+    for (const Pair& pair : matched(runs, found, wanted, order)) {
+      if (pair.pages == 0) continue;
+      wanted -= pair.pages;
+      Run both = joined(runs[pair.run], found[pair.other], pair.pages);
       found.push_back(std::move(both));
     }
     for (Run& run : runs) {

@@ -11,6 +11,8 @@ namespace {
 using State = Page::State;
 using Step = Place::Step;
 
+constexpr std::size_t kSpare = 100;
+
 }  // namespace
 
 void Pool::arrange(const std::vector<std::vector<Place*>>& plan) {
@@ -26,6 +28,10 @@ void Pool::arrange(const std::vector<std::vector<Place*>>& plan) {
   {
     const std::lock_guard guard(state_);
     claim_pages(plan, pages);
+  }
+  create_for(pages);
+  {
+    const std::lock_guard guard(state_);
     for (std::size_t at = 0; at < plan.size(); ++at) {
       for (Place* const place : plan[at]) {
         place->due = pages[at];
@@ -83,6 +89,20 @@ void Pool::claim_pages(const std::vector<std::vector<Place*>>& plan,
     page = next;
     page->claimed = arrangement_;
     next = next->next;
+  }
+}
+
+// What is missing, if that is next to nothing.
+void Pool::create_for(std::vector<Page*>& pages) noexcept {
+  const auto missing = static_cast<std::size_t>(std::count(pages.begin(), pages.end(), nullptr));
+  if (missing > pages.size() / kSpare) return;
+  for (Page*& page : pages) {
+    if (page != nullptr) continue;
+    page = create();
+    if (page == nullptr) return;
+    const std::lock_guard guard(state_);
+    page->state = State::kFree;
+    free_.push_back(*page);
   }
 }
 

@@ -100,8 +100,10 @@ class Pool {
   // device refuses; nobody lives there then.
   bool provide(Places places, Stream stream) noexcept;
 
-  // Each entry: places that are to have one page. Maps them so, as far as pages idle; a mapping
-  // that is in the way goes if its last use is completed. Throws std::bad_alloc.
+  // Each entry: places that are to have one page. Maps them so; a mapping that is in the way goes
+  // if its last use is completed. Takes pages that idle, and creates no more than a hundredth of
+  // them: with one too few, some would go from address to address in each iteration. Throws
+  // std::bad_alloc.
   void arrange(const std::vector<std::vector<Place*>>& plan);
 
   // Releases so many bytes of pages that nobody uses, as far as there are. Returns how many.
@@ -128,6 +130,7 @@ class Pool {
   // arrangement.cpp
   void claim_pages(const std::vector<std::vector<Place*>>& plan,
                    std::vector<Page*>& pages) noexcept;
+  void create_for(std::vector<Page*>& pages) noexcept;
   static bool belongs(const Page& page, const Place& place) noexcept;
   void want(Place& place, Page& page) noexcept;
   void add_mapping(Place& place, Page& page) noexcept;
@@ -143,7 +146,7 @@ class Pool {
   void use_idle(Stream stream, std::size_t most) noexcept;
   bool may_use(const Page& page, Stream stream, bool behind_events) const noexcept;
   void use(Page& page, Stream stream) noexcept;
-  bool create() noexcept;
+  Page* create() noexcept;
   bool surrender() noexcept;
   Page* idle_and_completed() noexcept;
   void release(Page& page) noexcept;

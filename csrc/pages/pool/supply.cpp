@@ -62,7 +62,10 @@ bool Pool::find_enough(Stream stream) noexcept {
     const std::lock_guard guard(state_);
     use_idle(stream, from_idle());
   }
-  while (missing() > 0 && create()) {
+  while (missing() > 0) {
+    Page* const created = create();
+    if (created == nullptr) break;
+    needs_[found_++].page = created;
   }
   if (missing() == 0) return true;
   surrender();
@@ -137,15 +140,15 @@ void Pool::use(Page& page, Stream stream) noexcept {
   needs_[found_++].page = &page;
 }
 
-bool Pool::create() noexcept {
+Page* Pool::create() noexcept {
   Page* page = nullptr;
   {
     const std::lock_guard guard(state_);
-    if (held_ >= limit_ || held_ >= tuning_.most_pages) return false;
+    if (held_ >= limit_ || held_ >= tuning_.most_pages) return nullptr;
     try {
       if (gone_.empty()) gone_.push_back(pages_.emplace_back());
     } catch (const std::bad_alloc&) {
-      return false;
+      return nullptr;
     }
     page = gone_.first();
     gone_.remove(*page);
@@ -154,14 +157,13 @@ bool Pool::create() noexcept {
   const std::lock_guard guard(state_);
   if (!created) {
     gone_.push_back(*page);
-    return false;
+    return nullptr;
   }
   ++held_;
   ++numbers_.creates;
   numbers_.peak_held = std::max(numbers_.peak_held, static_cast<Bytes>(held_) * tuning_.page);
   page->state = State::kMoving;
-  needs_[found_++].page = page;
-  return true;
+  return page;
 }
 
 // --- back to the device --------------------------------------------------------------------------
