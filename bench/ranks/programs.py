@@ -95,7 +95,7 @@ def tensor_parallel(job: RankJob) -> Step:
 
 
 def pipeline(job: RankJob) -> Step:
-    """Its stage of the layers, as many micro-batches as samples."""
+    """Its stage of the layers, in as many micro-batches as others have samples."""
     stages = min(job.world, MOST_TOGETHER)
     mesh = init_device_mesh(
         "cuda", (job.world // stages, stages), mesh_dim_names=("replicas", "stages")
@@ -118,8 +118,11 @@ def pipeline(job: RankJob) -> Step:
     width, vocabulary = whole.head.in_features, whole.head.out_features
     length = _length(job)
     kind = torch.bfloat16
-    sample = torch.empty(1, length, width, dtype=kind, device="meta")
-    result = torch.empty(1, length, vocabulary if is_last else width, dtype=kind, device="meta")
+    together = 1 if job.small else 4  # samples
+    sample = torch.empty(together, length, width, dtype=kind, device="meta")
+    result = torch.empty(
+        together, length, vocabulary if is_last else width, dtype=kind, device="meta"
+    )
     running = PipelineStage(
         part,
         stage,
@@ -133,7 +136,7 @@ def pipeline(job: RankJob) -> Step:
     optimizer = _adamw(part)
 
     def step() -> None:
-        following = torch.zeros(job.batch, length, dtype=torch.long, device="cuda")
+        following = torch.zeros(job.batch * together, length, dtype=torch.long, device="cuda")
         optimizer.zero_grad()
         schedule.step(**({"target": following} if is_last else {}))
         optimizer.step()

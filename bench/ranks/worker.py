@@ -113,12 +113,21 @@ def about(session: Any, before: dict[str, int], late_from: int) -> dict[str, Any
         "from_slots": sum(one.bytes_hit for one in late) / asked if asked else None,
         "requests_that_map": per_iteration("page_requests"),
         "waits": per_iteration("page_waits"),
-        "hand_overs": per_iteration("page_lends"),
-        "gap": summary.gap if session.plan is not None else None,
+        "hand_overs": per_iteration("page_hand_overs"),
+        "gap": gap(session),
         "replans": summary.replans,
         "notes": list(summary.notes),
         "replayed": sum(one.phase.value == "replay" for one in session.history),
     }
+
+
+def gap(session: Any) -> float:
+    """Of the pages that the plan needs, or of its arena, where streams share none."""
+    plan = session.plan
+    if plan is None or not plan.max_load:
+        return 0.0
+    needed = session.statistics["planned_pages"] or plan.arena
+    return float(needed / plan.max_load - 1)
 
 
 if __name__ == "__main__":

@@ -282,11 +282,13 @@ class Engine final : private pages::RangeOwner {
   std::array<RequestKey, tuning::kPrefix> prefix_{};
   std::uint32_t requests_so_far_ = 0;  // in this iteration; counted up to tuning::kPrefix
   std::uint64_t plans_changed_ = 0;    // how often, arenas counted in
-  std::uint64_t shared_for_ = 0;       // when pages were shared last
-  bool stretching_ = false;            // a plan is being made larger, without the lock
-  int settling_ = 0;                   // ranges are being settled for the plans there are
-  int stretches_left_ = 0;             // in this iteration
-  std::uint32_t stretched_ = 0;        // since the session has asked
+  Bytes planned_pages_ = 0;            // of several streams
+  Bytes planned_pages_least_ = 0;
+  std::uint64_t shared_for_ = 0;  // when pages were shared last
+  bool stretching_ = false;       // a plan is being made larger, without the lock
+  int settling_ = 0;              // ranges are being settled for the plans there are
+  int stretches_left_ = 0;        // in this iteration
+  std::uint32_t stretched_ = 0;   // since the session has asked
 
   Arenas arenas_;
   std::atomic<pages::Space*> space_{nullptr};  // of all ranges; also read without the lock

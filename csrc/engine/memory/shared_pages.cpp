@@ -34,6 +34,10 @@ void Engine::share_pages() noexcept {
       }
     }
     space->share(*this, shared);
+    const auto least = most_at_once(uses, static_cast<std::uint32_t>(ranges.size()));
+    const Guard guard(lock_);
+    planned_pages_ = static_cast<Bytes>(shared.size()) * space->page();
+    planned_pages_least_ = static_cast<Bytes>(least) * space->page();
   } catch (const std::bad_alloc&) {
     // Pages find each other as they do without a plan.
   }

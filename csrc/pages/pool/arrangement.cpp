@@ -59,7 +59,9 @@ void Pool::arrange(const std::vector<std::vector<Place*>>& plan) {
   for (Place* const place : places_) clear(*place);
   for (const Need& one : wanted_) {
     one.place->step = Step::kNone;
-    if (one.mapped) add_mapping(*one.place, *one.page);
+    if (!one.mapped) continue;
+    add_mapping(*one.place, *one.page);
+    ++numbers_.arranged;
   }
 }
 

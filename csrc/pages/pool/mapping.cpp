@@ -105,6 +105,7 @@ void Pool::commit(Places places, Stream stream) noexcept {
     link(*need.place, page);
     page.home = need.place;
     page.state = State::kUsed;
+    numbers_.hand_overs += !page.marks.elsewhere(stream).empty();
     page.marks = page.marks.on(stream);
     need.place->step = Step::kNone;
   }
@@ -112,6 +113,7 @@ void Pool::commit(Places places, Stream stream) noexcept {
     Place& place = places[at];
     if (place.step != Step::kAwaitsOthers) continue;
     place.step = Step::kNone;
+    ++numbers_.hand_overs;
     place.marks = place.marks.on(stream);
     place.page->marks = place.page->marks.on(stream);
   }
