@@ -247,6 +247,7 @@ void Space::share(const RangeOwner& owner, const std::vector<SharedPage>& pages)
     }
   }
   arranged_ = false;
+  arrangements_ = 0;
 }
 
 void Space::arrange(const RangeOwner& owner) noexcept {
@@ -259,7 +260,7 @@ void Space::arrange(const RangeOwner& owner) noexcept {
     arranged_ = true;
   }
   try {
-    pool_.arrange(plan->second);
+    pool_.arrange(plan->second, ++arrangements_ >= kPatience);
   } catch (const std::bad_alloc&) {
     // Pages come when they are needed.
   }

@@ -126,8 +126,9 @@ class Space final : private Uncounted {
   // before. Throws std::bad_alloc, and nothing is shared then.
   void share(const RangeOwner& owner, const std::vector<SharedPage>& pages);
 
-  // Maps them so, as far as pages idle and mappings that are in the way are no longer used. Creates
-  // none. Nothing happens unless a slot has missed a page since the last call.
+  // Maps them so, as far as pages idle and mappings that are in the way are no longer used; if that
+  // has not been enough a few times, with a few pages more. Nothing happens unless a slot has
+  // missed a page since the last call.
   void arrange(const RangeOwner& owner) noexcept;
 
   // The addresses go back, and the range is gone; nothing may live there. False: something does.
@@ -171,6 +172,7 @@ class Space final : private Uncounted {
     std::optional<Stream> stream = std::nullopt;  // of a window
   };
 
+  static constexpr int kPatience = 3;  // arrangements without a page more
   static constexpr int kMostTries = 4;
   static constexpr std::size_t kMostPlaces = 32;
   static constexpr Bytes kMostBytes = Bytes{1} << 46;
@@ -232,6 +234,7 @@ class Space final : private Uncounted {
   std::map<Address, std::unique_ptr<PlannedRange>> ranges_;
   std::map<const RangeOwner*, std::vector<std::vector<Place*>>> plans_;  // under `work`, too
   bool arranged_ = true;  // nothing has been missed since
+  int arrangements_ = 0;  // of this plan
   std::unordered_map<Address, Block> blocks_;
   Meter meter_;
   std::uint64_t allocations_ = 0;

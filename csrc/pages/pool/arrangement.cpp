@@ -15,7 +15,7 @@ constexpr std::size_t kSpare = 100;
 
 }  // namespace
 
-void Pool::arrange(const std::vector<std::vector<Place*>>& plan) {
+void Pool::arrange(const std::vector<std::vector<Place*>>& plan, bool may_create) {
   if (!tuning_.aliases) return;
   clocks_.catch_up();
   std::size_t most = 0;
@@ -29,7 +29,7 @@ void Pool::arrange(const std::vector<std::vector<Place*>>& plan) {
     const std::lock_guard guard(state_);
     claim_pages(plan, pages);
   }
-  create_for(pages);
+  if (may_create) create_for(pages);
   {
     const std::lock_guard guard(state_);
     for (std::size_t at = 0; at < plan.size(); ++at) {

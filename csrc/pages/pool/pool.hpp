@@ -101,10 +101,10 @@ class Pool {
   bool provide(Places places, Stream stream) noexcept;
 
   // Each entry: places that are to have one page. Maps them so; a mapping that is in the way goes
-  // if its last use is completed. Takes pages that idle, and creates no more than a hundredth of
+  // if its last use is completed. Takes pages that idle. If it may, creates up to a hundredth of
   // them: with one too few, some would go from address to address in each iteration. Throws
   // std::bad_alloc.
-  void arrange(const std::vector<std::vector<Place*>>& plan);
+  void arrange(const std::vector<std::vector<Place*>>& plan, bool may_create);
 
   // Releases so many bytes of pages that nobody uses, as far as there are. Returns how many.
   Bytes give_back(Bytes bytes) noexcept;
