@@ -45,7 +45,7 @@ Row = dict[str, Any]
 MODULE = "ranks.worker"
 TOLERANCE = 1.005
 MOST_LAGGING = 64
-"""The world up to which streams lag: beyond, the stub takes a minute to keep account of the work."""
+"""The world up to which streams lag: beyond, the stub takes a minute to keep account of it."""
 
 
 def measure(stub: Stub, case: RankJob, contenders: Iterable[str]) -> list[Row]:

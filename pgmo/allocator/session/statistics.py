@@ -120,7 +120,8 @@ class IterationStatistics:
 class Summary:
     """What a session did. `str` gives the text that people read.
 
-    `spilled` are the bytes of the arena that are in unified memory, on the host; `managed` the most
+    `arena` are the bytes that the plan needs: those of pages, where arenas of several streams share
+    some. `spilled` are the bytes of the arena that are in unified memory, on the host; `managed` the most
     bytes of unified memory that were held, `card_room` those that the card had free before. `pages`
     are the most bytes of pages that were held, `driver_calls` how often the driver's virtual memory
     was called in one of the last iterations (medians), by kind. `waited` iterations were served

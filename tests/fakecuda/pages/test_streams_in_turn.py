@@ -21,8 +21,9 @@ with pgmo.optimize(device="cuda") as session:
     violations(reset=True)
     {body}
     now = session.statistics
-    changed = {{key: now[key] - then[key] for key in ("page_maps", "page_waits", "page_hand_overs")}}
-    tell(taken, changed, now["planned_pages"], now["planned_pages_least"], session.history[-1].hits)
+    changed = {{key: now[key] - then[key] for key in now}}
+    pages = now["planned_pages"], now["planned_pages_least"]
+    tell(taken, changed, *pages, session.history[-1].hits)
 """
 
 
