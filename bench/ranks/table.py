@@ -17,7 +17,8 @@ def table(rows: Iterable[Row]) -> str:
     for row in rows:
         case = cases.setdefault((row["program"], row["world"]), {})
         case[row["contender"], row["lag"]] = row
-    ends = ["requests that map", "waits", "lagging: efficiency", "requests that map", "waits"]
+    ends = ["gap", "requests that map", "waits"]
+    ends += ["lagging: efficiency", "requests that map", "waits"]
     lines = [["program", "world", "live MiB", *(HEADS[one] for one in CONTENDERS), *ends]]
     for (program, world), found in cases.items():
         some = next(iter(found.values()))
@@ -33,6 +34,7 @@ def table(rows: Iterable[Row]) -> str:
                 str(world),
                 live,
                 *cells,
+                highest(prompt, "gap"),
                 *(most(prompt, key) for key in ("requests_that_map", "waits")),
                 f"{lagging:.3f}" if lagging else "",
                 *(most(late, key) for key in ("requests_that_map", "waits")),
@@ -49,6 +51,12 @@ def efficiency(row: Row | None) -> str:
         return "failed"
     mark = " (!)" if row["behind"] else ""
     return f"{row['efficiency']:.3f} / {row['steady_efficiency']:.3f}{mark}"
+
+
+def highest(rows: Iterable[Row], key: str) -> str:
+    """The largest of the contenders' shares."""
+    figures = [row[key] for row in rows if row.get(key) is not None]
+    return f"{max(figures):.1%}" if figures else ""
 
 
 def most(rows: Iterable[Row], key: str) -> str:

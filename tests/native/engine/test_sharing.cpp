@@ -108,3 +108,7 @@ TEST(whatever_the_arenas_are_pages_that_share_are_never_used_at_once) {
     CHECK(pages.size() >= most_at_once(uses, arenas));
   }
 }
+
+int main(int argc, char** argv) {
+  return pgmo::test::run_all(argc, argv);
+}
