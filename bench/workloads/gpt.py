@@ -28,11 +28,11 @@ class Layer(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Keeps the shape (batch, length, width)."""
-        batch, length, width = x.shape
-        parts = self.project(self.norm1(x)).view(batch, length, 3, self.heads, width // self.heads)
+        batch, length, _ = x.shape
+        parts = self.project(self.norm1(x)).view(batch, length, 3, self.heads, -1)
         query, key, value = parts.permute(2, 0, 3, 1, 4).unbind(0)
         seen = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
-        x = x + self.dropout(self.mix(seen.transpose(1, 2).reshape(batch, length, width)))
+        x = x + self.dropout(self.mix(seen.transpose(1, 2).reshape(batch, length, -1)))
         fed = self.narrow(functional.gelu(self.widen(self.norm2(x))))
         result: Tensor = x + self.dropout(fed)
         return result

@@ -96,6 +96,9 @@ py::typing::Dict<py::str, py::int_> read_statistics(const Statistics& all) {
   out["page_events"] = all.pages.events;
   out["page_waits"] = all.pages.waits;
   out["page_requests"] = all.pages.requests_that_map;
+  out["page_hand_overs"] = all.pages.hand_overs;
+  out["planned_pages"] = all.planned_pages;
+  out["planned_pages_least"] = all.planned_pages_least;
   out["recorded_requests"] = all.recorded_requests;
   out["recorded_bytes"] = all.recorded_bytes;
   out["arenas"] = all.arenas;

@@ -182,6 +182,7 @@ void Engine::attach_arena(const pgmo_arena& arena) {
     empty = retire_arenas();
     if (replayer_ != nullptr) replayer_->rest();
     arenas_.add(segment);
+    ++plans_changed_;
     here_.without_arena = arenas_.without();
     blocks_.forget_within(address_of(arena.base), arena.bytes);
   }
@@ -206,6 +207,7 @@ void Engine::add_segment(Arenas::Segment segment) {
   checked.add(segment);
   check_plans(checked);
   arenas_.add(segment);
+  ++plans_changed_;
   here_.without_arena = arenas_.without();
   blocks_.forget_within(address_of(segment.arena.base), segment.arena.bytes);
 }
@@ -262,13 +264,17 @@ std::vector<pgmo_arena> Engine::retire_arenas() {
 
 void Engine::start_serving() {
   unsettle_ranges();
-  const Guard guard(lock_);
-  if (replayer_ == nullptr || !arenas_.attached()) {
-    throw std::logic_error("serving needs a plan and an arena");
+  {
+    const Guard guard(lock_);
+    if (replayer_ == nullptr || !arenas_.attached()) {
+      throw std::logic_error("serving needs a plan and an arena");
+    }
+    requests_so_far_ = 0;
+    stretches_left_ = tuning::kMostStretches;
+    set(PGMO_SERVING, true);
   }
-  requests_so_far_ = 0;
-  stretches_left_ = tuning::kMostStretches;
-  set(PGMO_SERVING, true);
+  share_pages();
+  arrange_pages();
 }
 
 void Engine::stop_serving() {
@@ -303,6 +309,8 @@ void Engine::end_iteration() {
     const Guard guard(lock_);
     judge_iteration();
   }
+  share_pages();
+  arrange_pages();
   settle_ranges();
   const pages::Statistics of_pages = pages_statistics();
   const Guard guard(lock_);
@@ -374,7 +382,8 @@ bool Engine::may_pass() const noexcept {
   bool settled = true;
   if (has(PGMO_SERVING)) {
     arenas_.for_each([&](const Arenas::Segment& segment) {
-      settled = settled && (segment.range == nullptr || segment.range->fully_mapped());
+      settled = settled && (segment.range == nullptr || segment.range->fully_mapped() ||
+                            segment.range->shares_pages());
     });
   }
   return settled;

@@ -172,6 +172,8 @@ Statistics Engine::reading(const pages::Statistics& of_pages) const noexcept {
           .fallback = blocks_.foreign,
           .fallback_bytes = blocks_.foreign_bytes,
           .arena_bytes = arenas_.bytes(),
+          .planned_pages = planned_pages_,
+          .planned_pages_least = planned_pages_least_,
           .pages = of_pages,
           .recorded_requests = blocks_.recorder.requests(),
           .recorded_bytes = blocks_.recorder.bytes(),

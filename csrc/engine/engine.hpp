@@ -29,6 +29,7 @@
 
 #include "engine/memory/arenas.hpp"
 #include "engine/memory/lending.hpp"
+#include "engine/memory/sharing.hpp"
 #include "engine/passing.hpp"
 #include "engine/pgmo_engine.h"
 #include "engine/recording/block_table.hpp"
@@ -246,6 +247,10 @@ class Engine final : private pages::RangeOwner {
   pages::PlannedRange* range_at(const void* base) const noexcept;
   void settle_ranges() noexcept;
   void unsettle_ranges();
+  void share_pages() noexcept;
+  void arrange_pages() noexcept;
+  std::vector<PageUse> uses_of_pages(const pages::Space& space,
+                                     std::vector<pages::PlannedRange*>& ranges) const;
   std::vector<pages::Extent> covered_in(const Arenas::Segment& segment) const;
   Bytes return_pages(bool serving);
   void lend() noexcept;
@@ -277,11 +282,14 @@ class Engine final : private pages::RangeOwner {
   PlanId before_ = 0;               // and the one before it
   std::array<RequestKey, tuning::kPrefix> prefix_{};
   std::uint32_t requests_so_far_ = 0;  // in this iteration; counted up to tuning::kPrefix
-  std::uint64_t plans_changed_ = 0;    // how often
-  bool stretching_ = false;            // a plan is being made larger, without the lock
-  int settling_ = 0;                   // ranges are being settled for the plans there are
-  int stretches_left_ = 0;             // in this iteration
-  std::uint32_t stretched_ = 0;        // since the session has asked
+  std::uint64_t plans_changed_ = 0;    // how often, arenas counted in
+  Bytes planned_pages_ = 0;            // of several streams
+  Bytes planned_pages_least_ = 0;
+  std::uint64_t shared_for_ = 0;  // when pages were shared last
+  bool stretching_ = false;       // a plan is being made larger, without the lock
+  int settling_ = 0;              // ranges are being settled for the plans there are
+  int stretches_left_ = 0;        // in this iteration
+  std::uint32_t stretched_ = 0;   // since the session has asked
 
   Arenas arenas_;
   std::atomic<pages::Space*> space_{nullptr};  // of all ranges; also read without the lock

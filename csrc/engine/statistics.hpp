@@ -102,7 +102,9 @@ struct Statistics {
   Level fallback;
   std::uint64_t fallback_bytes = 0;  // summed over requests
   Bytes arena_bytes = 0;
-  pages::Statistics pages;  // all zero where there are none
+  Bytes planned_pages = 0;        // of the arenas of several streams, which share some
+  Bytes planned_pages_least = 0;  // the most of them that live at once
+  pages::Statistics pages;        // all zero where there are none
   std::uint64_t recorded_requests = 0;
   std::uint64_t recorded_bytes = 0;  // summed over these
   std::size_t arenas = 0;

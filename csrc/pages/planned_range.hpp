@@ -56,6 +56,10 @@ class PlannedRange {
   static bool fully_mapped(std::uint64_t generation) noexcept { return generation % 2 == 0; }
   bool fully_mapped() const noexcept { return fully_mapped(generation()); }
 
+  // Some of its pages are also those of other streams' ranges, by plan: its slots are always
+  // counted.
+  bool shares_pages() const noexcept { return shares_pages_.load(std::memory_order_acquire); }
+
   // For the owner, in `list_living`.
   void count_from_now_on() noexcept { generation_.fetch_add(1, std::memory_order_acq_rel); }
 
@@ -71,6 +75,15 @@ class PlannedRange {
   std::size_t used_pages_ = 0;   // while they are counted: pages that slots lie on
   Bytes used_bytes_ = 0;         // and the bytes of these slots
   std::atomic<std::uint64_t> generation_{1};
+  std::atomic<bool> shares_pages_{false};
 };
+
+// One page, by plan: a page of each of these ranges, counted from where the range begins. Blocks
+// never live on two of them at once, as long as the plan is followed.
+struct Twin {
+  PlannedRange* range;
+  std::size_t page;
+};
+using SharedPage = std::vector<Twin>;
 
 }  // namespace pgmo::pages

@@ -8,6 +8,7 @@
 #include <memory>
 #include <new>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -59,12 +60,28 @@ bool Space::occupy(PlannedRange& range, Extent slot, std::uint64_t generation,
         range.used_bytes_ += slot.bytes;
         return true;
       }
-      if (thrift == Thrift::kCalls) return false;
+      if (thrift == Thrift::kCalls && !waits_only(places)) {
+        arranged_ = arranged_ && !range.shares_pages();
+        return false;
+      }
     }
     return occupy_with_pages(range, slot, generation);
   } catch (const std::bad_alloc&) {
     return false;
   }
+}
+
+// Whether no page is missing, and the plan has some of them shared with other streams.
+bool Space::waits_only(Places places) noexcept {
+  bool shared = false;
+  for (std::size_t at = 0; at < places.size(); ++at) {
+    const Place& place = places[at];
+    const bool here =
+        place.page != nullptr && (!place.stale() || place.page->state == Page::State::kIdle);
+    if (!here) return false;
+    shared = shared || place.twin != nullptr;
+  }
+  return shared;
 }
 
 // Places that so many blocks touch.
@@ -95,7 +112,11 @@ bool Space::occupy_with_pages(PlannedRange& range, Extent slot, std::uint64_t ge
     if (range.generation() != generation) return true;
     places = places_under(slot);
     more = unused(*places, 0);
-    if (!pool_.admit(*places, range.stream(), blocked)) return false;
+    if (!pool_.admit(*places, range.stream(), blocked)) {
+      arranged_ = arranged_ && !range.shares_pages();
+      return false;
+    }
+    if (pool_.needs_pages() && range.shares_pages()) arranged_ = false;
     range.used_pages_ += more;
     range.used_bytes_ += slot.bytes;
   }
@@ -108,13 +129,19 @@ bool Space::occupy_with_pages(PlannedRange& range, Extent slot, std::uint64_t ge
 
 void Space::vacate(PlannedRange& range, Extent slot, std::uint64_t generation,
                    std::uint64_t users) noexcept {
-  const std::lock_guard guard(pool_.state());
-  if (range.generation() != generation || PlannedRange::fully_mapped(generation)) return;
-  const Marks marks = pool_.clocks().now(users | Marks::bit(range.stream()));
-  const Places places = places_under(slot);
-  range.used_pages_ -= std::min(range.used_pages_, unused(places, 1));
-  range.used_bytes_ -= slot.bytes;
-  pool_.leave(places, marks);
+  bool shared = false;
+  {
+    const std::lock_guard guard(pool_.state());
+    if (range.generation() != generation || PlannedRange::fully_mapped(generation)) return;
+    const Marks marks = pool_.clocks().now(users | Marks::bit(range.stream()));
+    const Places places = places_under(slot);
+    range.used_pages_ -= std::min(range.used_pages_, unused(places, 1));
+    range.used_bytes_ -= slot.bytes;
+    pool_.leave(places, marks);
+    for (std::size_t at = 0; at < places.size(); ++at) shared |= places[at].twin != nullptr;
+  }
+  // Now, and not when the other stream asks: it would wait for all that has been submitted since.
+  if (shared && !device_.capturing()) (void)pool_.clocks().record(range.stream());
 }
 
 bool Space::settle(PlannedRange& range, std::vector<Extent> covered) noexcept {
@@ -185,6 +212,81 @@ bool Space::unsettle(const RangeOwner& owner) noexcept {
   return true;
 }
 
+void Space::share(const RangeOwner& owner, const std::vector<SharedPage>& pages) {
+  const std::lock_guard working(pool_.work());
+  std::set<PlannedRange*> sharing;
+  for (const SharedPage& page : pages) {
+    if (page.size() < 2) continue;
+    for (const Twin& twin : page) sharing.insert(twin.range);
+  }
+  for (PlannedRange* const range : sharing) {
+    if (range->fully_mapped() && !surrender(*range)) return;
+  }
+  const std::lock_guard guard(pool_.state());
+  std::vector<std::vector<Place*>> plan;
+  for (const SharedPage& page : pages) {
+    std::vector<Place*> places;
+    for (const Twin& twin : page) {
+      if (sharing.count(twin.range) != 0) places.push_back(&place_in(twin));
+    }
+    if (!places.empty()) plan.push_back(std::move(places));
+  }
+  plans_[&owner].swap(plan);
+  for (const auto& places : plan) {
+    for (Place* const place : places) {
+      place->twin = nullptr;
+      place->due = nullptr;
+    }
+  }
+  for (const auto& [address, range] : ranges_) {
+    if (&range->owner() == &owner) range->shares_pages_ = sharing.count(range.get()) != 0;
+  }
+  for (const auto& places : plans_[&owner]) {
+    for (std::size_t at = 0; at < places.size() && places.size() > 1; ++at) {
+      places[at]->twin = places[(at + 1) % places.size()];
+    }
+  }
+  arranged_ = false;
+  arrangements_ = 0;
+}
+
+void Space::arrange(const RangeOwner& owner) noexcept {
+  const std::lock_guard working(pool_.work());
+  if (device_.capturing()) return;
+  const auto plan = plans_.find(&owner);
+  {
+    const std::lock_guard guard(pool_.state());
+    if (arranged_ || plan == plans_.end()) return;
+    arranged_ = true;
+  }
+  try {
+    pool_.arrange(plan->second, ++arrangements_ >= kPatience);
+  } catch (const std::bad_alloc&) {
+    // Pages come when they are needed.
+  }
+}
+
+Place& Space::place_in(const Twin& twin) {
+  const auto offset = static_cast<Address>(twin.page) * static_cast<Address>(tuning_.page);
+  return places_under({twin.range->where().address + offset, tuning_.page})[0];
+}
+
+// `state` is held.
+void Space::forget_plan(const RangeOwner& owner) noexcept {
+  const auto plan = plans_.find(&owner);
+  if (plan == plans_.end()) return;
+  for (const auto& places : plan->second) {
+    for (Place* const place : places) {
+      place->twin = nullptr;
+      place->due = nullptr;
+    }
+  }
+  plans_.erase(plan);
+  for (const auto& [address, range] : ranges_) {
+    if (&range->owner() == &owner) range->shares_pages_ = false;
+  }
+}
+
 bool Space::close_range(PlannedRange& range) noexcept {
   const std::lock_guard working(pool_.work());
   if (range.fully_mapped() && !surrender(range)) return false;
@@ -194,6 +296,7 @@ bool Space::close_range(PlannedRange& range) noexcept {
   for (std::size_t at = 0; at < places.size(); ++at) {
     if (places[at].blocks > places[at].pinned) return false;
   }
+  forget_plan(range.owner());
   planned_.window.give(where);
   ranges_.erase(where.address);
   return true;

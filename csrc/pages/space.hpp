@@ -121,6 +121,16 @@ class Space final : private Uncounted {
   // Counts the slots of all ranges of this owner again. False: the host has no memory for it.
   bool unsettle(const RangeOwner& owner) noexcept;
 
+  // What a plan has found: these pages of this owner's ranges are to be one each, mapped in all of
+  // them, so that they change hands without a call of the device. Takes the place of what was said
+  // before. Throws std::bad_alloc, and nothing is shared then.
+  void share(const RangeOwner& owner, const std::vector<SharedPage>& pages);
+
+  // Maps them so, as far as pages idle and mappings that are in the way are no longer used; if that
+  // has not been enough a few times, with a few pages more. Nothing happens unless a slot has
+  // missed a page since the last call.
+  void arrange(const RangeOwner& owner) noexcept;
+
   // The addresses go back, and the range is gone; nothing may live there. False: something does.
   bool close_range(PlannedRange& range) noexcept;
 
@@ -135,6 +145,7 @@ class Space final : private Uncounted {
   // No more pages than that; what idles beyond it goes back.
   void limit(Bytes bytes) noexcept;
 
+  Bytes page() const noexcept { return tuning_.page; }
   Statistics statistics() noexcept;
   void reset_peaks() noexcept;
   void reset_statistics() noexcept;  // peaks and calls of the device
@@ -161,6 +172,7 @@ class Space final : private Uncounted {
     std::optional<Stream> stream = std::nullopt;  // of a window
   };
 
+  static constexpr int kPatience = 3;  // arrangements without a page more
   static constexpr int kMostTries = 4;
   static constexpr std::size_t kMostPlaces = 32;
   static constexpr Bytes kMostBytes = Bytes{1} << 46;
@@ -201,6 +213,9 @@ class Space final : private Uncounted {
   bool deallocate(Address address, std::optional<Stream> stream) noexcept;
 
   // ranges.cpp
+  Place& place_in(const Twin& twin);
+  void forget_plan(const RangeOwner& owner) noexcept;
+  static bool waits_only(Places places) noexcept;
   static std::size_t unused(Places places, std::uint32_t blocks) noexcept;
   bool wasteful(const PlannedRange& range, Extent slot, std::size_t more) const noexcept;
   bool occupy_with_pages(PlannedRange& range, Extent slot, std::uint64_t generation);
@@ -217,6 +232,9 @@ class Space final : private Uncounted {
   std::array<std::array<std::unique_ptr<Addresses>, kKinds>, kMostStreams> windows_;
   Addresses planned_;
   std::map<Address, std::unique_ptr<PlannedRange>> ranges_;
+  std::map<const RangeOwner*, std::vector<std::vector<Place*>>> plans_;  // under `work`, too
+  bool arranged_ = true;  // nothing has been missed since
+  int arrangements_ = 0;  // of this plan
   std::unordered_map<Address, Block> blocks_;
   Meter meter_;
   std::uint64_t allocations_ = 0;

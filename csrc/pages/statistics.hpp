@@ -35,8 +35,10 @@ struct Statistics {
   std::uint64_t events = 0;
   std::uint64_t waits = 0;
   std::uint64_t requests_that_map = 0;
+  std::uint64_t hand_overs = 0;  // pages that came from another stream, with or without a wait
   std::uint64_t taken = 0;       // pages that idled elsewhere
   std::uint64_t lends = 0;       // of these, before their last use was completed
+  std::uint64_t arranged = 0;    // mapped because a plan will need them
   std::uint64_t surrenders = 0;  // planned ranges that began to be counted
 };
 

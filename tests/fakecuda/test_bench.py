@@ -174,3 +174,17 @@ def test_the_worst_requests_that_a_search_finds(tmp_path):
     assert worst["live"] <= min(worst["pages"], worst["expandable"])
     (again,) = quick("never_worse.py", results, "--adversary")["rows"]
     assert again == found
+
+
+def test_ranks_share_the_pages_of_their_streams(tmp_path):
+    results = tmp_path / "results.json"
+    found = quick("fakecuda_ranks.py", results, "--program", "fsdp2")
+    lines = run("fakecuda_ranks.py", "--table", "-o", results)
+    assert f"{found['rows'][0]['efficiency']:.3f}" in lines
+    for row in found["rows"]:
+        assert row["trained"] == row["iterations"]
+        assert row["steady_live"] <= row["steady_peak"]
+        if row["contender"].startswith("pgmo"):
+            assert not row["behind"]
+            assert row["hand_overs"] > 0
+            assert row["lag"] == (row["waits"] > 0)

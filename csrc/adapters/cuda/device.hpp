@@ -84,6 +84,7 @@ struct Device {
   std::atomic<uint64_t> limit{~uint64_t{0}};  // bytes that a session may have in pages
   Fraction fraction;
   SplitBlocks splits;
+  std::atomic<int64_t> stays_beneath{0};  // unused bytes that emptying the cache leaves
   Accumulated before_reset;
   std::unique_ptr<PageDevice> page_device;
 

@@ -27,6 +27,7 @@ namespace {
 struct Room {
   std::function<bool(uint64_t bytes)> may_hold;  // so many bytes more
   std::function<bool()> make;                    // true: there may be more now
+  std::function<void()> growing = [] {};         // before a page is taken from the card
 };
 
 class PageDevice {
@@ -191,6 +192,7 @@ class PageDevice {
 
   int create(uint64_t* page) {
     try {
+      room_.growing();
       if (!room_.may_hold(page_) && !(room_.make() && room_.may_hold(page_))) return 0;
       return create_within(page);
     } catch (const std::exception&) {

@@ -50,18 +50,32 @@ void empty_cache(Allocator* allocator) {
   }
 }
 
+int64_t unused_beneath(const Device& device, CUDAAllocator* upstream) {
+  const auto stats = upstream->getDeviceStats(static_cast<c10::DeviceIndex>(device.index));
+  return stats.reserved_bytes[0].current - stats.allocated_bytes[0].current;
+}
+
 // What the allocator beneath holds and nobody uses goes back before the card is asked for more.
 // True: there was something.
 bool drop_cache_beneath(Device& device, CUDAAllocator* upstream) {
   if (device.pools.any()) return false;
-  const auto unused = [&]() -> int64_t {
-    const auto stats = upstream->getDeviceStats(static_cast<c10::DeviceIndex>(device.index));
-    return stats.reserved_bytes[0].current - stats.allocated_bytes[0].current;
-  };
-  const int64_t before = unused();
+  const int64_t before = unused_beneath(device, upstream);
   if (before <= 0) return false;
   empty_cache(upstream);
-  return unused() < before;
+  return unused_beneath(device, upstream) < before;
+}
+
+// The same before the pages grow, once there is enough of it: DDP lets go of its first buckets, as
+// large as the model, after an iteration. To empty a cache costs a synchronisation.
+void trim_cache_beneath(Device& device, CUDAAllocator* upstream) {
+  constexpr int64_t kWorth = int64_t{32} << 20;
+  const int64_t unused = unused_beneath(device, upstream);
+  if (unused < device.stays_beneath + kWorth) {
+    device.stays_beneath = std::min(device.stays_beneath.load(), unused);
+    return;
+  }
+  (void)drop_cache_beneath(device, upstream);
+  device.stays_beneath = unused_beneath(device, upstream);
 }
 
 uint64_t bytes_of_card() {
@@ -164,7 +178,8 @@ bool open_pages(Device& device, CUDAAllocator* upstream) {
   device.page_device = std::make_unique<PageDevice>(
       device.index, device.streams, device.pools,
       Room{.may_hold = [&device](uint64_t bytes) { return may_hold(device, upstreams[0], bytes); },
-           .make = [&device] { return drop_cache_beneath(device, upstreams[0]); }});
+           .make = [&device] { return drop_cache_beneath(device, upstreams[0]); },
+           .growing = [&device] { trim_cache_beneath(device, upstreams[0]); }});
   const uint64_t page = device.page_device->prepare();
   if (page == 0) return false;
   const pgmo_pages_device table = device.page_device->table();

@@ -156,6 +156,7 @@ void Engine::settle_ranges() noexcept {
     if (!has(PGMO_SERVING) || stretching_) return;
     arenas_.for_each([&](const Arenas::Segment& segment) {
       if (segment.range == nullptr || segment.range->fully_mapped()) return;
+      if (segment.range->shares_pages()) return;
       all.push_back({segment.range, covered_in(segment)});
     });
     ++settling_;
@@ -169,8 +170,9 @@ void Engine::settle_ranges() noexcept {
 
 bool Engine::settled() noexcept {
   const Guard guard(lock_);
-  return std::all_of(ranges_.begin(), ranges_.end(),
-                     [](const auto* range) { return range->fully_mapped(); });
+  return std::all_of(ranges_.begin(), ranges_.end(), [](const auto* range) {
+    return range->fully_mapped() || range->shares_pages();
+  });
 }
 
 // What the slots of all plans, and what lives there, cover of an arena.

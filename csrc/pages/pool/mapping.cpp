@@ -17,7 +17,7 @@ void Pool::clear_places() noexcept {
   unmap(places_);
   const std::lock_guard guard(state_);
   for (Place* place : places_) {
-    unlink(*place);
+    clear(*place);
     if (place->step == Step::kLosesPage) place->step = Step::kNone;
   }
 }
@@ -82,6 +82,21 @@ void Pool::unlink(Place& place) noexcept {
   place.page = nullptr;
 }
 
+// The same for a place where a page may idle: it has its home elsewhere then, or is free.
+void Pool::clear(Place& place) noexcept {
+  Page& page = *place.page;
+  unlink(place);
+  if (page.state != State::kIdle || page.home != nullptr) return;
+  if (page.places != nullptr) {
+    page.home = page.places;
+    stale_.remove(*page.home);
+  } else {
+    idle_.remove(page);
+    page.state = State::kFree;
+    free_.push_back(page);
+  }
+}
+
 void Pool::commit(Places places, Stream stream) noexcept {
   const std::lock_guard guard(state_);
   for (const Need& need : needs_) {
@@ -90,6 +105,7 @@ void Pool::commit(Places places, Stream stream) noexcept {
     link(*need.place, page);
     page.home = need.place;
     page.state = State::kUsed;
+    numbers_.hand_overs += !page.marks.elsewhere(stream).empty();
     page.marks = page.marks.on(stream);
     need.place->step = Step::kNone;
   }
@@ -97,6 +113,7 @@ void Pool::commit(Places places, Stream stream) noexcept {
     Place& place = places[at];
     if (place.step != Step::kAwaitsOthers) continue;
     place.step = Step::kNone;
+    ++numbers_.hand_overs;
     place.marks = place.marks.on(stream);
     place.page->marks = place.page->marks.on(stream);
   }

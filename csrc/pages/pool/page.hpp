@@ -42,6 +42,8 @@ struct Place {
   Address address;
   Page* page = nullptr;      // that is mapped here
   Place* another = nullptr;  // mapping of the page
+  Page* due = nullptr;       // that is to be here, by plan
+  Place* twin = nullptr;     // round a ring of places that are to have one page, by plan
   Marks marks;               // the last uses through these addresses, for unmapping
   std::uint32_t blocks = 0;  // that touch this place, what holds it for good counted in
   Step step = Step::kNone;
@@ -55,10 +57,11 @@ struct Page {
 
   Handle handle = 0;
   State state = State::kFree;
-  Place* home = nullptr;    // where blocks lie, or did last
-  Place* places = nullptr;  // all mappings, through `another`
-  Marks marks;              // the last uses, wherever
-  Page* prev = nullptr;     // in the list of free or of idle ones
+  Place* home = nullptr;      // where blocks lie, or did last
+  Place* places = nullptr;    // all mappings, through `another`
+  Marks marks;                // the last uses, wherever
+  std::uint64_t claimed = 0;  // number of the arrangement that has a use for it
+  Page* prev = nullptr;       // in the list of free or of idle ones
   Page* next = nullptr;
 };
 

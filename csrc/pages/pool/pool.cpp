@@ -46,6 +46,8 @@ void Pool::leave(Places places, const Marks& marks) noexcept {
 bool Pool::adopt(Place& place) noexcept {
   Page* page = place.page;
   if (page == nullptr || place.step != Step::kNone || page->state == State::kMoving) return false;
+  if (place.due != page && misplaced(place)) [[unlikely]]
+    return false;
   if (page->home != &place) {
     if (page->state != State::kIdle) return false;
     stale_.remove(place);
@@ -58,6 +60,12 @@ bool Pool::adopt(Place& place) noexcept {
     ++occupied_;
   }
   return true;
+}
+
+// Whether the page that a plan has for this place could take over from the one that is here.
+bool Pool::misplaced(const Place& place) const noexcept {
+  return place.due != nullptr && place.blocks == 0 && place.page->state == State::kIdle &&
+         place.due->state == State::kIdle && clocks_.completed(place.marks);
 }
 
 void Pool::drop(Place& place) noexcept {

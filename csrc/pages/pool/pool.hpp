@@ -100,6 +100,12 @@ class Pool {
   // device refuses; nobody lives there then.
   bool provide(Places places, Stream stream) noexcept;
 
+  // Each entry: places that are to have one page. Maps them so; a mapping that is in the way goes
+  // if its last use is completed. Takes pages that idle. If it may, creates up to a hundredth of
+  // them: with one too few, some would go from address to address in each iteration. Throws
+  // std::bad_alloc.
+  void arrange(const std::vector<std::vector<Place*>>& plan, bool may_create);
+
   // Releases so many bytes of pages that nobody uses, as far as there are. Returns how many.
   Bytes give_back(Bytes bytes) noexcept;
 
@@ -115,21 +121,32 @@ class Pool {
 
   void note_peak() noexcept;
   bool adopt(Place& place) noexcept;
+  bool misplaced(const Place& place) const noexcept;
   void drop(Place& place) noexcept;
   void become_idle(Page& page) noexcept;
   void undo(Place& place) noexcept;
   bool would_wait(Places places, Stream stream) const noexcept;
 
+  // arrangement.cpp
+  void claim_pages(const std::vector<std::vector<Place*>>& plan,
+                   std::vector<Page*>& pages) noexcept;
+  void create_for(std::vector<Page*>& pages) noexcept;
+  static bool belongs(const Page& page, const Place& place) noexcept;
+  void want(Place& place, Page& page) noexcept;
+  void add_mapping(Place& place, Page& page) noexcept;
+
   // supply.cpp
   std::size_t target() const noexcept;
   bool spares(std::size_t count, Stream stream) const noexcept;
   bool find_pages(Stream stream) noexcept;
+  bool find_enough(Stream stream) noexcept;
   std::size_t missing() const noexcept { return needs_.size() - found_; }
+  void use_twins(Stream stream) noexcept;
   void use_free() noexcept;
   void use_idle(Stream stream, std::size_t most) noexcept;
   bool may_use(const Page& page, Stream stream, bool behind_events) const noexcept;
   void use(Page& page, Stream stream) noexcept;
-  bool create() noexcept;
+  Page* create() noexcept;
   bool surrender() noexcept;
   Page* idle_and_completed() noexcept;
   void release(Page& page) noexcept;
@@ -143,6 +160,7 @@ class Pool {
   void unmap(std::span<Place* const> places) noexcept;
   void link(Place& place, Page& page) noexcept;
   void unlink(Place& place) noexcept;
+  void clear(Place& place) noexcept;
 
   // Far more than the blocks that touch a place.
   static constexpr std::uint32_t kHold = 1u << 20;
@@ -167,10 +185,13 @@ class Pool {
   std::size_t highest_ = 0;  // of `occupied_`, ever
   std::size_t limit_ = ~std::size_t{0};
   std::size_t held_ranges_ = 0;
-  bool exact_ = true;  // no range is held
+  std::uint64_t arrangement_ = 0;  // number of the last
+  bool exact_ = true;              // no range is held
   Statistics numbers_;
   std::uint64_t events_before_ = 0;
   std::uint64_t waits_before_ = 0;
+
+  std::vector<Need> wanted_;  // mappings, by an arrangement
 
   // Of the request that is worked on.
   std::vector<Need> needs_;

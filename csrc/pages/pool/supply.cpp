@@ -36,6 +36,15 @@ bool Pool::spares(std::size_t count, Stream stream) const noexcept {
 }
 
 bool Pool::find_pages(Stream stream) noexcept {
+  if (!find_enough(stream)) return false;
+  // Neighbours share a call.
+  std::sort(needs_.begin(), needs_.end(), [](const Need& one, const Need& other) {
+    return one.place->address < other.place->address;
+  });
+  return true;
+}
+
+bool Pool::find_enough(Stream stream) noexcept {
   const auto from_idle = [&] {
     const std::size_t wanted = target();
     const std::size_t rest = wanted > held_ ? wanted - held_ : 0;
@@ -44,6 +53,7 @@ bool Pool::find_pages(Stream stream) noexcept {
   bool too_few = false;
   {
     const std::lock_guard guard(state_);
+    use_twins(stream);
     use_free();
     too_few = from_idle() > idle_.size();
   }
@@ -52,7 +62,10 @@ bool Pool::find_pages(Stream stream) noexcept {
     const std::lock_guard guard(state_);
     use_idle(stream, from_idle());
   }
-  while (missing() > 0 && create()) {
+  while (missing() > 0) {
+    Page* const created = create();
+    if (created == nullptr) break;
+    needs_[found_++].page = created;
   }
   if (missing() == 0) return true;
   surrender();
@@ -63,6 +76,26 @@ bool Pool::find_pages(Stream stream) noexcept {
 
 bool Pool::surrender() noexcept {
   return uncounted_ != nullptr && !exact_ && uncounted_->surrender();
+}
+
+// Pages that a plan has these places share with others: once all of them have it mapped, it changes
+// hands without a call of the device.
+void Pool::use_twins(Stream stream) noexcept {
+  for (std::size_t at = found_; at < needs_.size(); ++at) {
+    const Place& place = *needs_[at].place;
+    const auto take = [&](Page* page) {
+      if (page == nullptr || page->state != State::kIdle) return false;
+      if (!may_use(*page, stream, true)) return false;
+      std::swap(needs_[at], needs_[found_]);
+      use(*page, stream);
+      return true;
+    };
+    bool taken = take(place.due);
+    for (const Place* twin = place.twin; !taken && twin != nullptr && twin != &place;
+         twin = twin->twin) {
+      taken = take(twin->page);
+    }
+  }
 }
 
 void Pool::use_free() noexcept {
@@ -107,15 +140,15 @@ void Pool::use(Page& page, Stream stream) noexcept {
   needs_[found_++].page = &page;
 }
 
-bool Pool::create() noexcept {
+Page* Pool::create() noexcept {
   Page* page = nullptr;
   {
     const std::lock_guard guard(state_);
-    if (held_ >= limit_ || held_ >= tuning_.most_pages) return false;
+    if (held_ >= limit_ || held_ >= tuning_.most_pages) return nullptr;
     try {
       if (gone_.empty()) gone_.push_back(pages_.emplace_back());
     } catch (const std::bad_alloc&) {
-      return false;
+      return nullptr;
     }
     page = gone_.first();
     gone_.remove(*page);
@@ -124,14 +157,13 @@ bool Pool::create() noexcept {
   const std::lock_guard guard(state_);
   if (!created) {
     gone_.push_back(*page);
-    return false;
+    return nullptr;
   }
   ++held_;
   ++numbers_.creates;
   numbers_.peak_held = std::max(numbers_.peak_held, static_cast<Bytes>(held_) * tuning_.page);
   page->state = State::kMoving;
-  needs_[found_++].page = page;
-  return true;
+  return page;
 }
 
 // --- back to the device --------------------------------------------------------------------------

@@ -120,14 +120,15 @@ class IterationStatistics:
 class Summary:
     """What a session did. `str` gives the text that people read.
 
-    `spilled` are the bytes of the arena that are in unified memory, on the host; `managed` the most
-    bytes of unified memory that were held, `card_room` those that the card had free before. `pages`
-    are the most bytes of pages that were held, `driver_calls` how often the driver's virtual memory
-    was called in one of the last iterations (medians), by kind. `waited` iterations were served
-    by pages alone, while a plan was there; `waits` says why, as long as it does. `run_bytes` are
-    the bytes asked for in all iterations but the `uncounted` ones, which ran without pgmo,
-    `run_bytes_hit` those from slots; `since` is the first iteration that slots served, counted
-    from 1, or 0. `verdict` says what it all was good for.
+    `arena` are the bytes that the plan needs: those of pages, where arenas of several streams share
+    some. `spilled` are the bytes of the arena that are in unified memory, on the host; `managed`
+    the most bytes of unified memory that were held, `card_room` those that the card had free
+    before. `pages` are the most bytes of pages that were held, `driver_calls` how often the
+    driver's virtual memory was called in one of the last iterations (medians), by kind. `waited`
+    iterations were served by pages alone, while a plan was there; `waits` says why, as long as it
+    does. `run_bytes` are the bytes asked for in all iterations but the `uncounted` ones, which ran
+    without pgmo, `run_bytes_hit` those from slots; `since` is the first iteration that slots
+    served, counted from 1, or 0. `verdict` says what it all was good for.
 
     Example:
         >>> print(Summary(iterations=0, recorded=0, replayed=0))

@@ -29,7 +29,7 @@ _LAST = 16
 _MOST_KEPT = 500_000
 """Events of a recording that are kept for the verdict: 16 MB."""
 
-_LEVELS = ("live_", "peak_", "pages_", "arena", "late_now")
+_LEVELS = ("live_", "peak_", "pages_", "planned_", "arena", "late_now")
 """How the names of readings begin that are levels, not counters."""
 
 _SUMMED = ("requests", "hits", "bytes_requested", "bytes_hit")
@@ -225,7 +225,7 @@ class StatisticsCollector:
             bytes_hit=totals["bytes_hit"],
             misses={reason: self._misses[reason] for reason in MISS_REASONS},
             blocks=int(np.count_nonzero(plan.offset >= 0)) if plan else 0,
-            arena=plan.arena if plan else 0,
+            arena=min(plan.arena, now["planned_pages"] or plan.arena) if plan else 0,
             max_load=plan.max_load if plan else 0,
             spilled=plan.spilled if plan else 0,
             solver=plan.solver if plan else "",

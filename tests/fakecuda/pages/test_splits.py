@@ -154,3 +154,18 @@ with pgmo.optimize(device="cuda") as session:
     assert outside == 10
     assert moved == 0
     assert peak <= plain
+
+
+def test_what_is_freed_beneath_goes_back_before_the_pages_grow():
+    """As DDP's first buckets, which are as large as the model."""
+    (taken,) = run(
+        """
+buckets = block(256)
+with pgmo.optimize(device="cuda") as session:
+    before = used()
+    del buckets
+    others = [block(64) for _ in range(4)]
+    tell(used() - before)
+"""
+    )
+    assert taken <= 2 * MIB

@@ -97,7 +97,10 @@ class Episode {
     }
     ground_.device().fail_one_in = 0;
     while (!living_.empty()) free_first();
-    seen_.surrenders += ground_.space().statistics().surrenders;
+    const pages::Statistics all = ground_.space().statistics();
+    seen_.surrenders += all.surrenders;
+    seen_.arranged += all.arranged;
+    seen_.hand_overs += all.hand_overs;
     seen_.stretched += ground_.engine().take_stretched();
     seen_.retracted += ground_.engine().statistics().counters.retracted_bytes;
     ground_.finish();

@@ -62,7 +62,7 @@ class Judge:
         """Of a session that has served from slots."""
         summary, plan = evidence.summary, evidence.plan
         assert plan is not None
-        arena = plan.arena - plan.spilled
+        arena = min(plan.arena, summary.arena or plan.arena) - plan.spilled
         taken = arena + evidence.outside
         since = f"from iteration {summary.since} on"
         counted = f"counted: {format_bytes(arena)} of arena"

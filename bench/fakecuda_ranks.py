@@ -1,0 +1,157 @@
+"""One rank of DDP, FSDP2, tensor parallel and pipelines on worlds of 2 to 512, without a GPU.
+
+The real CUDA build of PyTorch runs on the stub CUDA runtime of pgmo/rehearsal, and PyTorch's fake
+process group stands for the other ranks.
+
+    python bench/fakecuda_ranks.py --python .venv-fakecuda/bin/python
+    python bench/fakecuda_ranks.py --python .venv-fakecuda/bin/python --program fsdp2 --world 8
+    python bench/fakecuda_ranks.py --table
+
+GPT-2 medium with AdamW runs under every contender, each in a process of its own on a card of
+141 GiB: PyTorch's default allocator, expandable segments, a session of pgmo opened around the loop,
+and pages from the start with a session around the loop, as `pgmo run` has it. Efficiency is the
+peak of live bytes over that of the card, whoever took the memory: over the whole run, and in its
+last third, in which a plan is replayed. Live are the bytes that the program asked for, without an
+allocator's rounding. Over the whole run they are those of the default allocator's run, in the last
+third the contender's own, the smaller of both.
+
+On the stub all work is done at once, so nobody waits for a stream. So the same runs again while
+all streams lag: none does any of its work before the iteration has been submitted, and each
+hand-over of a page from one stream to another is a wait. A GPU is between the two. Worlds beyond 64
+are left out there.
+
+The gap is that of the pages that the plan needs above the largest sum of its living blocks, in the
+order of requests. Lifetimes of several streams are ordered in part only, so no plan needs less,
+and some may have to have more.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+from _machine import add_common_options, result_path, write_result
+from ranks import NAMES, WORLDS
+from ranks.job import CONTENDERS, OURS, RankJob
+from ranks.table import table
+from workloads.command import without_paths
+from workloads.launch import ROOT, Stub, WorkerError
+
+Row = dict[str, Any]
+
+MODULE = "ranks.worker"
+TOLERANCE = 1.005
+MOST_LAGGING = 64
+"""The world up to which streams lag: beyond, the stub takes a minute to keep account of it."""
+
+
+def measure(stub: Stub, case: RankJob, contenders: Iterable[str]) -> list[Row]:
+    """One row per contender; PyTorch's own always run, as the others are compared with them."""
+    wanted = list(contenders)
+    rows = [run(stub, replace(case, contender=name)) for name in CONTENDERS[:2]]
+    ours = [name for name in OURS if name in wanted]
+    for lag in (False, True) if case.world <= MOST_LAGGING else (False,):
+        rows += [run(stub, replace(case, contender=name, lag=lag)) for name in ours]
+    for row in rows:
+        compare(row, *rows[:2])
+        print(progress(row), file=sys.stderr, flush=True)
+    return [row for row in rows if row["contender"] in wanted]
+
+
+def run(stub: Stub, job: RankJob) -> Row:
+    """What the job's process says, or that it failed."""
+    row = {"program": job.program, "world": job.world, "contender": job.contender, "lag": job.lag}
+    row |= {"iterations": job.iterations, "batch": job.batch, "card": job.card}
+    try:
+        return row | stub.ask(job, MODULE)
+    except WorkerError as error:
+        return row | {"failed": str(error)}
+
+
+def compare(row: Row, default: Row, expandable: Row) -> None:
+    """Adds the figures that need the other runs."""
+    if any("steady_peak" not in one for one in (row, default, expandable)):
+        return
+    row["live"] = default["requested"]
+    row["efficiency"] = row["live"] / row["peak"]
+    row["steady_live"] = min(default["steady_requested"], row["steady_requested"])
+    row["steady_efficiency"] = row["steady_live"] / row["steady_peak"]
+    row["over_expandable"] = row["peak"] / expandable["peak"]
+    row["over_default"] = row["peak"] / default["peak"]
+    over = max(row["over_expandable"], row["over_default"])
+    row["behind"] = row["contender"] in OURS and over > TOLERANCE
+
+
+def progress(row: Row) -> str:
+    """A line for whoever watches."""
+    lag = " lag" if row["lag"] else ""
+    begin = f"{row['program'] + lag:20}{row['world']:4} {row['contender']:11}"
+    if "efficiency" not in row:
+        return f"{begin} FAILED: {row.get('failed') or row.get('error') or 'the others did'}"
+    calls = sum(row["driver_calls"].values())
+    ours = (
+        f"  slots {row['from_slots'] or 0:.3f}  mapping {row['requests_that_map']:.1f}"
+        f"  waits {row['waits']:.1f}  hand-overs {row['hand_overs']:.1f}  calls {calls:.0f}"
+        f"  gap {row['gap']:.4f}"
+        if row["contender"] in OURS
+        else ""
+    )
+    return (
+        f"{begin}{row['live'] / 2**20:8,.0f} MiB  whole {row['efficiency']:.3f}"
+        f"  replay {row['steady_efficiency']:.3f}{ours}  {row['seconds']:.0f} s"
+        + ("  BEHIND" if row["behind"] else "")
+    )
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    parser.add_argument("--python", default=sys.executable, help="one with the CUDA torch")
+    parser.add_argument("--stub", default=ROOT / "build/fakecuda")
+    parser.add_argument("--program", choices=NAMES, action="append", help="repeatable")
+    parser.add_argument("--world", type=int, action="append", help="by default 2, 8, 64 and 512")
+    parser.add_argument("--contender", choices=CONTENDERS, action="append")
+    parser.add_argument("--iterations", type=int, default=18)
+    parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
+    parser.add_argument("--table", action="store_true", help="print the table of an earlier run")
+    add_common_options(parser)
+    return parser.parse_args()
+
+
+def main() -> None:
+    arguments = parse()
+    if arguments.table:
+        found = json.loads(result_path("fakecuda_ranks", arguments.output).read_text("utf-8"))
+        print(table(found["rows"]))
+        return
+    stub = Stub.build(arguments.python, ROOT / arguments.stub)
+    quick = arguments.quick
+    cases = [
+        RankJob(
+            program,
+            world,
+            iterations=9 if quick else arguments.iterations,
+            batch=4 if quick else 8,
+            small=quick,
+        )
+        for program in arguments.program or NAMES
+        for world in arguments.world or ((4,) if quick else WORLDS)
+    ]
+    contenders = arguments.contender or CONTENDERS
+    with ThreadPoolExecutor(arguments.jobs) as pool:
+        rows = [
+            row
+            for part in pool.map(lambda case: measure(stub, case, contenders), cases)
+            for row in part
+        ]
+    sys.argv = [sys.argv[0], *without_paths(sys.argv[1:])]  # the result tells the command
+    write_result("fakecuda_ranks", {"rows": rows}, arguments.output, quick=quick)
+    print(table(rows))
+    if any("failed" in row for row in rows):
+        sys.exit("some runs failed")
+
+
+if __name__ == "__main__":
+    main()

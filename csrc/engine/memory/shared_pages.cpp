@@ -1,0 +1,96 @@
+// Plans of several streams: which pages of their arenas are one (sharing.hpp), told to the pages.
+
+#include <algorithm>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include "engine/engine.hpp"
+#include "engine/memory/arena.hpp"
+#include "engine/memory/sharing.hpp"
+
+namespace pgmo {
+
+using Guard = std::lock_guard<Spinlock>;
+
+// Whenever plans or arenas are others than before.
+void Engine::share_pages() noexcept {
+  pages::Space* const space = space_.load();
+  if (space == nullptr) return;
+  std::vector<pages::PlannedRange*> ranges;
+  std::vector<PageUse> uses;
+  try {
+    {
+      const Guard guard(lock_);
+      if (!has(PGMO_SERVING) || stretching_ || shared_for_ == plans_changed_) return;
+      shared_for_ = plans_changed_;
+      uses = uses_of_pages(*space, ranges);
+    }
+    std::vector<pages::SharedPage> shared;
+    if (ranges.size() > 1) {
+      for (const auto& one : pgmo::share_pages(uses, static_cast<std::uint32_t>(ranges.size()))) {
+        pages::SharedPage& page = shared.emplace_back();
+        for (const ArenaPage& part : one) page.push_back({ranges[part.arena], part.page});
+      }
+    }
+    space->share(*this, shared);
+    const auto least = most_at_once(uses, static_cast<std::uint32_t>(ranges.size()));
+    const Guard guard(lock_);
+    planned_pages_ = static_cast<Bytes>(shared.size()) * space->page();
+    planned_pages_least_ = static_cast<Bytes>(least) * space->page();
+  } catch (const std::bad_alloc&) {
+    // Pages find each other as they do without a plan.
+  }
+}
+
+// Once an iteration, until all pages are mapped wherever the plan uses them.
+void Engine::arrange_pages() noexcept {
+  pages::Space* const space = space_.load();
+  if (space != nullptr) space->arrange(*this);
+}
+
+// The lock is held.
+std::vector<PageUse> Engine::uses_of_pages(const pages::Space& space,
+                                           std::vector<pages::PlannedRange*>& ranges) const {
+  std::vector<const Arenas::Segment*> segments;
+  arenas_.for_each([&](const Arenas::Segment& segment) {
+    if (segment.range == nullptr) return;
+    ranges.push_back(segment.range);
+    segments.push_back(&segment);
+  });
+  std::vector<PageUse> uses;
+  if (segments.size() < 2) return uses;
+  const auto use = [&](std::uint32_t stream, Offset offset, Bytes bytes, Tick from, Tick to) {
+    const std::uintptr_t address = arenas_.address(stream, offset);
+    for (std::uint32_t at = 0; at < segments.size(); ++at) {
+      if (!contains(segments[at]->arena, address)) continue;
+      const auto begin = static_cast<Bytes>(address - address_of(segments[at]->arena.base));
+      uses.push_back({at, static_cast<std::size_t>(begin / space.page()),
+                      static_cast<std::size_t>((begin + bytes - 1) / space.page()), from, to});
+    }
+  };
+  Tick before = 0;  // ticks of the plans so far
+  for (const auto& replayer : plans_) {
+    const ReplayPlan& plan = replayer->plan();
+    const Tick length = plan.requests();
+    for (SlotIndex request = 0; request < plan.requests(); ++request) {
+      for (SlotIndex slot = request; slot != kNoSlot && plan.planned(slot);
+           slot = plan.slot(slot).alternate) {
+        const RequestKey key = plan.slot(slot).key;
+        const Tick end = plan.end_of(request);
+        const bool always = end - request >= length || plan.slot(request).alternate != kNoSlot;
+        const auto lives = [&](Tick from, Tick to) {
+          if (from < to) {
+            use(key_stream(key), plan.offset_of(slot), key_bytes(key), before + from, before + to);
+          }
+        };
+        lives(always ? 0 : request, always ? length : std::min(end, length));
+        if (!always) lives(0, end - length);
+      }
+    }
+    before += length;
+  }
+  return uses;
+}
+
+}  // namespace pgmo

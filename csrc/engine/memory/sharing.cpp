@@ -1,0 +1,286 @@
+#include "engine/memory/sharing.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+namespace pgmo {
+namespace {
+
+using Spans = std::vector<std::pair<Tick, Tick>>;  // sorted, disjoint
+
+// Neighbouring pages that are used at the same times: one run, and pages of other arenas with it.
+struct Run {
+  std::vector<ArenaPage> firsts;
+  std::size_t pages;
+  Spans spans;
+};
+
+// A pair of runs that are never used at the same time.
+struct Pair {
+  std::size_t run;
+  std::size_t other;
+  std::size_t partners;  // pages that the first run can be one with
+  double changes;        // of hands in an iteration, for each page that is saved
+  std::size_t pages;     // that become one
+};
+
+// Pairs that are compared; beyond, pages find each other as they did without a plan.
+constexpr std::size_t kMostPairs = std::size_t{1} << 22;
+
+Spans united(Spans spans) {
+  std::sort(spans.begin(), spans.end());
+  std::size_t kept = 0;
+  for (const auto& span : spans) {
+    if (kept > 0 && span.first <= spans[kept - 1].second) {
+      spans[kept - 1].second = std::max(spans[kept - 1].second, span.second);
+    } else {
+      spans[kept++] = span;
+    }
+  }
+  spans.resize(kept);
+  return spans;
+}
+
+std::vector<Run> runs_of(const std::vector<PageUse>& uses, std::uint32_t arena) {
+  std::vector<std::size_t> borders;
+  for (const PageUse& use : uses) {
+    if (use.arena != arena) continue;
+    borders.push_back(use.first);
+    borders.push_back(use.last + 1);
+  }
+  std::sort(borders.begin(), borders.end());
+  borders.erase(std::unique(borders.begin(), borders.end()), borders.end());
+  std::vector<Spans> spans(borders.size());
+  for (const PageUse& use : uses) {
+    if (use.arena != arena) continue;
+    auto at = static_cast<std::size_t>(std::lower_bound(borders.begin(), borders.end(), use.first) -
+                                       borders.begin());
+    for (; borders[at] <= use.last; ++at) spans[at].emplace_back(use.from, use.to);
+  }
+  std::vector<Run> runs;
+  for (std::size_t at = 0; at + 1 < borders.size(); ++at) {
+    if (spans[at].empty()) continue;
+    runs.push_back(
+        {{{arena, borders[at]}}, borders[at + 1] - borders[at], united(std::move(spans[at]))});
+  }
+  return runs;
+}
+
+// How often a page of both would change hands; nothing: they live at the same time.
+std::optional<std::size_t> changes(const Spans& one, const Spans& other) {
+  std::size_t count = 0;
+  int last = -1;
+  int first = -1;
+  auto a = one.begin();
+  auto b = other.begin();
+  while (a != one.end() || b != other.end()) {
+    const bool is_a = b == other.end() || (a != one.end() && a->first < b->first);
+    if (a != one.end() && b != other.end()) {
+      const auto& [sooner, later] = is_a ? std::pair(*a, *b) : std::pair(*b, *a);
+      if (later.first < sooner.second) return std::nullopt;
+    }
+    (is_a ? a : b)++;
+    const int owner = is_a ? 0 : 1;
+    if (first < 0) first = owner;
+    count += last >= 0 && owner != last;
+    last = owner;
+  }
+  return count + (first != last);
+}
+
+// `count` pages from the front of both become pages of one run.
+Run joined(Run& run, Run& other, std::size_t count) {
+  Run both{other.firsts, count, other.spans};
+  both.firsts.insert(both.firsts.end(), run.firsts.begin(), run.firsts.end());
+  both.spans.insert(both.spans.end(), run.spans.begin(), run.spans.end());
+  both.spans = united(std::move(both.spans));
+  for (Run* const part : {&run, &other}) {
+    part->pages -= count;
+    for (ArenaPage& first : part->firsts) first.page += count;
+  }
+  return both;
+}
+
+std::size_t pages_of(const std::vector<Run>& runs) {
+  return std::accumulate(runs.begin(), runs.end(), std::size_t{0},
+                         [](std::size_t sum, const Run& run) { return sum + run.pages; });
+}
+
+std::size_t most_at_once(const std::vector<std::vector<Run>>& arenas) {
+  std::vector<std::pair<Tick, std::ptrdiff_t>> steps;
+  for (const auto& runs : arenas) {
+    for (const Run& run : runs) {
+      const auto pages = static_cast<std::ptrdiff_t>(run.pages);
+      for (const auto& [from, to] : run.spans) {
+        steps.emplace_back(from, pages);
+        steps.emplace_back(to, -pages);
+      }
+    }
+  }
+  std::sort(steps.begin(), steps.end());  // what goes at a tick, goes before what comes
+  std::ptrdiff_t now = 0;
+  std::ptrdiff_t most = 0;
+  for (const auto& [tick, change] : steps) most = std::max(most, now += change);
+  return static_cast<std::size_t>(most);
+}
+
+std::vector<std::vector<Run>> runs_by_arena(const std::vector<PageUse>& uses,
+                                            std::uint32_t arenas) {
+  std::vector<std::vector<Run>> all;
+  for (std::uint32_t arena = 0; arena < arenas; ++arena) all.push_back(runs_of(uses, arena));
+  return all;
+}
+
+enum class Order : std::uint8_t {
+  kFewestChanges,  // of hands, for each page that is saved
+  kScarcestFirst,  // runs that can be one with the fewest pages
+};
+
+// Runs that are never used at the same time, in the order in which they are to be joined.
+std::vector<Pair> pairs_of(const std::vector<Run>& runs, const std::vector<Run>& found,
+                           Order order) {
+  std::vector<Pair> pairs;
+  if (runs.size() * found.size() > kMostPairs) return pairs;
+  for (std::size_t run = 0; run < runs.size(); ++run) {
+    std::size_t partners = 0;
+    const std::size_t first = pairs.size();
+    for (std::size_t other = 0; other < found.size(); ++other) {
+      const auto count = changes(runs[run].spans, found[other].spans);
+      if (!count) continue;
+      partners += found[other].pages;
+      const std::size_t pages = std::min(runs[run].pages, found[other].pages);
+      pairs.push_back({run, other, 0, static_cast<double>(*count) / static_cast<double>(pages), 0});
+    }
+    for (std::size_t at = first; at < pairs.size(); ++at) pairs[at].partners = partners;
+  }
+  std::stable_sort(pairs.begin(), pairs.end(), [order](const Pair& one, const Pair& other) {
+    if (order == Order::kScarcestFirst && one.partners != other.partners) {
+      return one.partners < other.partners;
+    }
+    return one.changes < other.changes;
+  });
+  return pairs;
+}
+
+// How many pages of each pair become one: greedily, in the order of the pairs, and then by
+// augmenting paths, along which a run leaves pages to another one and takes those of a third.
+std::vector<Pair> matched(const std::vector<Run>& runs, const std::vector<Run>& found,
+                          std::size_t wanted, Order order) {
+  if (wanted == 0) return {};
+  std::vector<Pair> pairs = pairs_of(runs, found, order);
+  const auto free_pages = [](const std::vector<Run>& of) {
+    std::vector<std::size_t> pages;
+    for (const Run& run : of) pages.push_back(run.pages);
+    return pages;
+  };
+  std::vector<std::size_t> run_free = free_pages(runs);
+  std::vector<std::size_t> other_free = free_pages(found);
+  std::vector<std::vector<Pair*>> of_run(runs.size());
+  std::vector<std::vector<Pair*>> of_other(found.size());
+  for (Pair& pair : pairs) {
+    pair.pages = std::min({run_free[pair.run], other_free[pair.other], wanted});
+    run_free[pair.run] -= pair.pages;
+    other_free[pair.other] -= pair.pages;
+    wanted -= pair.pages;
+    of_run[pair.run].push_back(&pair);
+    of_other[pair.other].push_back(&pair);
+  }
+  while (wanted > 0) {
+    std::vector<Pair*> to_run(runs.size());     // that gives pages up, on the way to a run
+    std::vector<Pair*> to_other(found.size());  // that takes them, on the way to its partner
+    std::vector<std::size_t> reached;
+    for (std::size_t run = 0; run < runs.size(); ++run) {
+      if (run_free[run] > 0) reached.push_back(run);
+    }
+    std::vector<bool> seen(runs.size());
+    for (const std::size_t run : reached) seen[run] = true;
+    std::optional<std::size_t> end;
+    for (std::size_t at = 0; at < reached.size() && !end; ++at) {
+      for (Pair* const pair : of_run[reached[at]]) {
+        if (to_other[pair->other] != nullptr) continue;
+        to_other[pair->other] = pair;
+        if (other_free[pair->other] > 0) {
+          end = pair->other;
+          break;
+        }
+        for (Pair* const taken : of_other[pair->other]) {
+          if (taken->pages == 0 || seen[taken->run]) continue;
+          seen[taken->run] = true;
+          to_run[taken->run] = taken;
+          reached.push_back(taken->run);
+        }
+      }
+    }
+    if (!end) break;
+    std::size_t count = std::min(wanted, other_free[*end]);
+    std::size_t begin = 0;
+    for (const Pair* pair = to_other[*end];; pair = to_other[to_run[begin]->other]) {
+      begin = pair->run;
+      if (to_run[begin] == nullptr) break;
+      count = std::min(count, to_run[begin]->pages);
+    }
+    count = std::min(count, run_free[begin]);
+    other_free[*end] -= count;
+    run_free[begin] -= count;
+    wanted -= count;
+    for (Pair* pair = to_other[*end];; pair = to_other[to_run[pair->run]->other]) {
+      pair->pages += count;
+      if (to_run[pair->run] == nullptr) break;
+      to_run[pair->run]->pages -= count;
+    }
+  }
+  return pairs;
+}
+
+// The runs of all arenas, joined until there are no more pages than that, or no two that can be.
+std::vector<Run> shared(std::vector<std::vector<Run>> all, std::size_t bound, Order order) {
+  std::size_t wanted = 0;
+  for (const auto& runs : all) wanted += pages_of(runs);
+  wanted -= bound;
+  std::vector<Run> found;
+  for (auto& runs : all) {
+    for (const Pair& pair : matched(runs, found, wanted, order)) {
+      if (pair.pages == 0) continue;
+      wanted -= pair.pages;
+      Run both = joined(runs[pair.run], found[pair.other], pair.pages);
+      found.push_back(std::move(both));
+    }
+    for (Run& run : runs) {
+      if (run.pages > 0) found.push_back(std::move(run));
+    }
+  }
+  std::erase_if(found, [](const Run& run) { return run.pages == 0; });
+  return found;
+}
+
+}  // namespace
+
+std::size_t most_at_once(const std::vector<PageUse>& uses, std::uint32_t arenas) {
+  return most_at_once(runs_by_arena(uses, arenas));
+}
+
+std::vector<std::vector<ArenaPage>> share_pages(const std::vector<PageUse>& uses,
+                                                std::uint32_t arenas) {
+  std::vector<std::vector<Run>> all = runs_by_arena(uses, arenas);
+  const std::size_t bound = most_at_once(all);
+  std::stable_sort(all.begin(), all.end(), [](const auto& one, const auto& other) {
+    return pages_of(one) > pages_of(other);
+  });
+  std::vector<Run> best = shared(all, bound, Order::kFewestChanges);
+  if (pages_of(best) > bound) {
+    std::vector<Run> other = shared(all, bound, Order::kScarcestFirst);
+    if (pages_of(other) < pages_of(best)) best.swap(other);
+  }
+  std::vector<std::vector<ArenaPage>> pages;
+  for (const Run& run : best) {
+    for (std::size_t page = 0; page < run.pages; ++page) {
+      pages.push_back(run.firsts);
+      for (ArenaPage& one : pages.back()) one.page += page;
+    }
+  }
+  return pages;
+}
+
+}  // namespace pgmo

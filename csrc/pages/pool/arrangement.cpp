@@ -1,0 +1,144 @@
+// What a plan needs is mapped before it is asked for: between two iterations most pages idle, and
+// what is in the way at one of these addresses has not been used for long.
+
+#include <algorithm>
+
+#include "pages/pool/pool.hpp"
+
+namespace pgmo::pages {
+namespace {
+
+using State = Page::State;
+using Step = Place::Step;
+
+constexpr std::size_t kSpare = 100;
+
+}  // namespace
+
+void Pool::arrange(const std::vector<std::vector<Place*>>& plan, bool may_create) {
+  if (!tuning_.aliases) return;
+  clocks_.catch_up();
+  std::size_t most = 0;
+  for (const auto& places : plan) most += places.size();
+  std::vector<Page*> pages(plan.size());
+  wanted_.clear();
+  wanted_.reserve(most);
+  places_.clear();
+  places_.reserve(most);
+  {
+    const std::lock_guard guard(state_);
+    claim_pages(plan, pages);
+  }
+  if (may_create) create_for(pages);
+  {
+    const std::lock_guard guard(state_);
+    for (std::size_t at = 0; at < plan.size(); ++at) {
+      for (Place* const place : plan[at]) {
+        place->due = pages[at];
+        if (pages[at] != nullptr && place->page != pages[at]) want(*place, *pages[at]);
+      }
+    }
+  }
+  const auto by_address = [](const Place* one, const Place* other) {
+    return one->address < other->address;
+  };
+  std::sort(places_.begin(), places_.end(), by_address);
+  std::sort(wanted_.begin(), wanted_.end(),
+            [&](const Need& one, const Need& other) { return by_address(one.place, other.place); });
+  unmap(places_);
+  needs_.swap(wanted_);  // as those of a request are mapped
+  const bool all = map();
+  needs_.swap(wanted_);
+  if (!all) {
+    for (Need& one : wanted_) {
+      if (one.mapped) device_.unmap(one.place->address, tuning_.page);
+      one.mapped = false;
+    }
+  }
+  const std::lock_guard guard(state_);
+  for (Place* const place : places_) clear(*place);
+  for (const Need& one : wanted_) {
+    one.place->step = Step::kNone;
+    if (!one.mapped) continue;
+    add_mapping(*one.place, *one.page);
+    ++numbers_.arranged;
+  }
+}
+
+// For each entry the page that it was to have before, or that one of its places has, or else one
+// that idles elsewhere.
+void Pool::claim_pages(const std::vector<std::vector<Place*>>& plan,
+                       std::vector<Page*>& pages) noexcept {
+  ++arrangement_;
+  for (std::size_t at = 0; at < plan.size(); ++at) {
+    for (const bool again : {true, false}) {
+      for (const Place* const place : plan[at]) {
+        Page* const page = again ? place->due : place->page;
+        if (pages[at] != nullptr || page == nullptr || page->claimed == arrangement_) continue;
+        if (!belongs(*page, *place)) continue;
+        page->claimed = arrangement_;
+        pages[at] = page;
+      }
+    }
+  }
+  Page* idle = idle_.first();
+  Page* free = free_.first();
+  for (Page*& page : pages) {
+    if (page != nullptr) continue;
+    while (idle != nullptr && idle->claimed == arrangement_) idle = idle->next;
+    Page*& next = free != nullptr ? free : idle;
+    if (next == nullptr) break;
+    page = next;
+    page->claimed = arrangement_;
+    next = next->next;
+  }
+}
+
+// What is missing, if that is next to nothing.
+void Pool::create_for(std::vector<Page*>& pages) noexcept {
+  const auto missing = static_cast<std::size_t>(std::count(pages.begin(), pages.end(), nullptr));
+  if (missing > pages.size() / kSpare) return;
+  for (Page*& page : pages) {
+    if (page != nullptr) continue;
+    page = create();
+    if (page == nullptr) return;
+    const std::lock_guard guard(state_);
+    page->state = State::kFree;
+    free_.push_back(*page);
+  }
+}
+
+// Whether nobody lives on it who is not in the plan.
+bool Pool::belongs(const Page& page, const Place& place) noexcept {
+  if (page.state != State::kUsed) return page.state == State::kIdle;
+  const Place* at = &place;
+  do {
+    if (page.home == at) return true;
+    at = at->twin;
+  } while (at != nullptr && at != &place);
+  return false;
+}
+
+// A mapping of this page here, unless somebody lives here, or did so a moment ago.
+void Pool::want(Place& place, Page& page) noexcept {
+  if (place.blocks > 0 || place.step != Step::kNone) return;
+  if (place.page != nullptr) {
+    if (!clocks_.completed(place.marks)) return;  // when it is used next: see `adopt`
+    places_.push_back(&place);
+  }
+  place.step = Step::kGetsPage;
+  wanted_.push_back({.place = &place, .page = &page});
+}
+
+void Pool::add_mapping(Place& place, Page& page) noexcept {
+  link(place, page);
+  if (page.state != State::kFree) {
+    stale_.push_back(place);
+    return;
+  }
+  free_.remove(page);
+  page.home = &place;
+  become_idle(page);
+}
+
+}  // namespace pgmo::pages
