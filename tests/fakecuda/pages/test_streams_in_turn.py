@@ -8,7 +8,7 @@ ones = torch.ones(32 * MIB, dtype=torch.uint8).pin_memory()
 def turn():
     with torch.cuda.stream(one):
         first = block(32)
-        first.zero_()
+        first.copy_(ones, non_blocking=True)
         del first
     with torch.cuda.stream(other):
         second = block(32)
@@ -39,27 +39,24 @@ def test_pages_of_a_plan_change_hands_without_a_call_of_the_driver():
 
 
 def test_a_stream_waits_for_the_delayed_work_of_the_one_before_it():
-    """Had the copy come first, the zeros that were submitted before it would show."""
-    value, unordered, waits, maps = run(
+    """The stub knows the bytes of copies: one that overtakes another's pending one is noticed."""
+    unordered, waits, maps = run(
         TURNS.format(
             body="""
     hold(one)
     with torch.cuda.stream(one):
         first = block(32)
-        first.zero_()
+        first.copy_(ones, non_blocking=True)
         del first
     with torch.cuda.stream(other):
         second = block(32)
         second.copy_(ones, non_blocking=True)
     unordered = violations(kernels=False)
     release(one)
-    torch.cuda.synchronize()
-    value = int(second.cpu().min())
 """
         ).rpartition("    tell(")[0]
-        + '    tell(value, unordered, changed["page_waits"], changed["page_maps"])\n'
+        + '    tell(unordered, changed["page_waits"], changed["page_maps"])\n'
     )
-    assert value == 1
     assert unordered == 0
     assert waits == 1
     assert maps == 0
