@@ -56,7 +56,8 @@ Lanes larger(Lanes one, Lanes other) {
 // Each lane has what was `by` lanes before it, and the first ones zero.
 template <int by>
 Lanes shifted(Lanes lanes) {
-  constexpr auto from = [](int lane) constexpr { return lane < by ? 0 : static_cast<int>(kLanes) + lane - by; };
+  constexpr int lanes_of_none = static_cast<int>(kLanes);
+  constexpr auto from = [](int lane) { return lane < by ? 0 : lanes_of_none + lane - by; };
 #if defined(__clang__)
   return __builtin_shufflevector(Lanes{}, lanes, from(0), from(1), from(2), from(3), from(4),
                                  from(5), from(6), from(7));
