@@ -12,6 +12,7 @@ CPU = (
     "engine",
     "extrapolation",
     "packing",
+    "planning",
     "real_programs",
     "recompute",
     "recompute_planners",

@@ -11,6 +11,7 @@ STUB = (
     "caching_model",
     "fakecuda_extrapolation",
     "fakecuda_memory",
+    "fakecuda_ranks",
     "fakecuda_recompute",
     "never_worse",
     "rules",
@@ -35,6 +36,20 @@ def test_every_benchmark_is_run_by_a_test():
 def test_make_bench_runs_all_that_a_cpu_can():
     makefile = (BENCH.parent / "Makefile").read_text()
     assert sorted(re.search(r"^CPU_BENCHES = (.*)$", makefile, re.MULTILINE)[1].split()) == [*CPU]
+
+
+def test_planning(tmp_path):
+    pytest.importorskip("torch")
+    fixed, varying = quick_result(tmp_path, "planning")["rows"]
+    assert (fixed["lengths"], varying["lengths"]) == ("fixed", "any")
+    for row in (fixed, varying):
+        assert 0 < row["planning_seconds"] < row["cpu_seconds"]
+        assert row["share"] == pytest.approx(row["planning_seconds"] / row["cpu_seconds"])
+        assert 0 < row["from_slots"] < 1
+    table = running.run(
+        tmp_path, BENCH / "planning.py", "--table", "-o", tmp_path / "planning.json"
+    )
+    assert f"{fixed['share']:.2%}" in table.stdout
 
 
 def test_engine(tmp_path):

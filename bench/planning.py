@@ -1,0 +1,113 @@
+"""What planning takes of a loop's CPU time, where arithmetic is real.
+
+    python bench/planning.py
+    python bench/planning.py --networks gpt lstm
+    python bench/planning.py --quick              one network, a few iterations
+    python bench/planning.py --table              the table of an earlier run
+
+Each demo network trains for a hundred iterations on the CPU with one thread and without a saved
+plan, at one length, and those that have lengths also at a new one each time. Planning is all that
+`session.step()` does; its share is of the CPU time of all these iterations, the first included.
+`never_worse.py --hundred` has the same without arithmetic.
+"""
+
+import argparse
+import json
+import random
+import statistics
+import time
+import warnings
+from typing import Any
+
+import torch
+from _machine import add_common_options, result_path, write_result
+
+import pgmo
+from pgmo.demo.network import NAMES, TITLES, VARYING_NAMES, create
+
+GOAL = 0.01
+
+
+def measure(network: str, iterations: int, *, varies: bool) -> dict[str, float]:
+    """CPU seconds of one run, and of its planning."""
+    net = create(network, 0)
+    assert net.lengths is not None or not varies
+    draw = random.Random(0)
+    planning = 0.0
+    with warnings.catch_warnings(), pgmo.optimize(device="cpu") as session:
+        warnings.simplefilter("ignore")
+        begin = time.process_time()
+        for index in range(iterations):
+            length = draw.randint(*net.lengths) if varies and net.lengths else None
+            net.step(net.batch(index, length))
+            ended = time.process_time()
+            session.step()
+            planning += time.process_time() - ended
+        seconds = time.process_time() - begin
+    return {
+        "cpu_seconds": seconds,
+        "planning_seconds": planning,
+        "share": planning / seconds,
+        "from_slots": session.summary().run_share,
+    }
+
+
+def row_of(network: str, iterations: int, repetitions: int, *, varies: bool) -> dict[str, Any]:
+    """The medians of several runs."""
+    runs = [measure(network, iterations, varies=varies) for _ in range(repetitions)]
+    row: dict[str, Any] = {"network": network, "lengths": "any" if varies else "fixed"}
+    row |= {"iterations": iterations, "shares": [run["share"] for run in runs]}
+    for name in runs[0]:
+        row[name] = statistics.median(run[name] for run in runs)
+    print(
+        f"{network:8}{row['lengths']:7}{row['cpu_seconds']:7.1f} s  planning "
+        f"{1e3 * row['planning_seconds']:4.0f} ms  {row['share']:.2%}",
+        flush=True,
+    )
+    return row
+
+
+def table(result: dict[str, Any]) -> str:
+    """In Markdown."""
+    lines = [
+        "| network | lengths | CPU time of an iteration | planning | of all | from slots |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    lines += [
+        f"| {TITLES[row['network']]} | {row['lengths']} "
+        f"| {1e3 * row['cpu_seconds'] / row['iterations']:.0f} ms "
+        f"| {1e3 * row['planning_seconds']:.0f} ms | {row['share']:.2%} "
+        f"| {row['from_slots']:.1%} |"
+        for row in result["rows"]
+    ]
+    return "\n".join(lines)
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    parser.add_argument("--networks", nargs="+", choices=NAMES, default=list(NAMES))
+    parser.add_argument("--repetitions", type=int, default=3)
+    parser.add_argument("--table", action="store_true", help="print that of an earlier run")
+    add_common_options(parser)
+    return parser.parse_args()
+
+
+def main() -> None:
+    arguments = parse()
+    if arguments.table:
+        print(table(json.loads(result_path("planning", arguments.output).read_text("utf-8"))))
+        return
+    torch.set_num_threads(1)
+    networks = ["lstm"] if arguments.quick else arguments.networks
+    iterations, repetitions = (6, 1) if arguments.quick else (100, arguments.repetitions)
+    rows = [
+        row_of(network, iterations, repetitions, varies=varies)
+        for network in networks
+        for varies in (False, *([True] if network in VARYING_NAMES else []))
+    ]
+    result = {"torch": str(torch.__version__), "goal": GOAL, "rows": rows}
+    write_result("planning", result, arguments.output, quick=arguments.quick)
+
+
+if __name__ == "__main__":
+    main()
