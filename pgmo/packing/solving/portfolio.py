@@ -11,7 +11,8 @@ from pgmo.packing.solving.result import Incumbent
 from pgmo.packing.solving.stages import schedule
 
 _MANY = 50_000  # blocks from which on not all packers are worth their time: first fit takes longest
-_NEAR_ENOUGH = 1 / 4096  # of the bound: where time counts more, another packer is not tried for it
+_COSTLY = 1000  # blocks from which on another packer costs milliseconds
+_NEAR_ENOUGH = 1 / 4096  # of the bound: where time counts more, they are not spent for less
 _FEW = 2  # of them, the first ones, which have nearly all of what there is to gain
 
 
@@ -89,7 +90,8 @@ class Portfolio:
                     raise KeyboardInterrupt
 
     def _is_enough(self, best: BestKnown) -> bool:
-        share = _NEAR_ENOUGH if self._effort == "fast" else 0.0
+        costly = self._effort == "fast" and len(best.problem) >= _COSTLY
+        share = _NEAR_ENOUGH if costly else 0.0
         return best.arena - best.bound <= share * best.bound
 
     def _packers(self, blocks: int) -> Sequence[str]:

@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from tests.integration.ranks.rank import join, told
+from tests.integration.ranks.rank import join, leave, told
 
 STEPS = 14
 
@@ -120,8 +120,7 @@ def main(folder: Path, package: str, name: str) -> None:
     losses = [train(name, one) for one in (None, *callbacks)]
     results = {"losses": losses, "sessions": [told(one.session) for one in callbacks]}
     if dist.is_initialized():
-        dist.barrier()
-        dist.destroy_process_group()
+        leave()
     print(json.dumps(results))
 
 

@@ -340,15 +340,22 @@ def test_every_stream_has_a_packing_before_any_has_a_second(monkeypatch):
     assert ran[:4] == [(30, PACKERS[0]), (40, PACKERS[0]), (30, PACKERS[1]), (40, PACKERS[1])]
 
 
-@pytest.mark.parametrize(("effort", "tries"), [("fast", 1), ("balanced", len(PACKERS))])
-def test_where_time_counts_no_packer_is_tried_for_next_to_nothing(monkeypatch, effort, tries):
-    large = 1 << 20
-    problem = Problem([large, 8, 8], [0, 0, 1], [2, 1, 2])  # at least large + 8
+@pytest.mark.parametrize(
+    ("effort", "blocks", "tries"),
+    [("fast", 1000, 1), ("fast", 999, len(PACKERS)), ("balanced", 1000, len(PACKERS))],
+)
+def test_where_time_counts_no_packer_is_tried_for_next_to_nothing(
+    monkeypatch, effort, blocks, tries
+):
+    small = np.full(blocks, 8)
+    small[0] = 1 << 20
+    offset = np.concatenate([[0], (1 << 20) + 8 * np.arange(blocks - 1)])
+    problem = Problem(small, np.arange(blocks), np.arange(blocks) + 2)
     ran = []
 
     def stacked(problem, name, time_limit):
         ran.append(name)
-        return np.array([0, large, large + 8]), False
+        return np.where(np.arange(blocks) > 2, 0, offset), False
 
     monkeypatch.setattr(portfolio, "attempt", stacked)
     monkeypatch.setattr(portfolio, "improve", lambda *_, **__: False)
