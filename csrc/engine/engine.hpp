@@ -247,6 +247,7 @@ class Engine final : private pages::RangeOwner {
   pages::PlannedRange* range_at(const void* base) const noexcept;
   void settle_ranges() noexcept;
   void unsettle_ranges();
+  void end_settling() noexcept;
   void share_pages() noexcept;
   void arrange_pages() noexcept;
   std::vector<PageUse> uses_of_pages(const pages::Space& space,
@@ -287,13 +288,14 @@ class Engine final : private pages::RangeOwner {
   Bytes planned_pages_least_ = 0;
   std::uint64_t shared_for_ = 0;  // when pages were shared last
   bool stretching_ = false;       // a plan is being made larger, without the lock
-  int settling_ = 0;              // ranges are being settled for the plans there are
+  int settling_ = 0;              // ranges are being settled, or shared, for the plans there are
   int stretches_left_ = 0;        // in this iteration
   std::uint32_t stretched_ = 0;   // since the session has asked
 
   Arenas arenas_;
   std::atomic<pages::Space*> space_{nullptr};  // of all ranges; also read without the lock
   std::vector<pages::PlannedRange*> ranges_;   // that have not been closed
+  std::vector<pages::PlannedRange*> closing_;  // once no range is being settled
   int departed_ = 0;                           // iterations to be followed, after one that departed
   std::uint64_t asked_before_ = 0;             // bytes, before this iteration
   std::uint64_t matched_before_ = 0;           // of these, those that came as planned

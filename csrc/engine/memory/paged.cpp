@@ -41,6 +41,7 @@ pgmo_arena Engine::reserve_arena(pages::Space& space, Bytes bytes, pages::Stream
   {
     const Guard guard(lock_);
     ranges_.reserve(ranges_.size() + 1);
+    closing_.reserve(ranges_.size() + closing_.size() + 1);
     space_.store(&space);
   }
   pages::PlannedRange* const range = space.reserve_range(bytes, stream, *this);
@@ -60,12 +61,34 @@ pgmo_arena Engine::reserve_arena(pages::Space& space, Bytes bytes, pages::Stream
           .context = reserved.release()};
 }
 
+// Another thread may yield an arena while its range is being settled, or shared: it is closed then.
 void Engine::close_range(pages::PlannedRange& range) noexcept {
   {
     const Guard guard(lock_);
     std::erase(ranges_, &range);
+    if (settling_ > 0) {
+      closing_.push_back(&range);  // there is room
+      return;
+    }
   }
   (void)space_.load()->close_range(range);
+}
+
+void Engine::end_settling() noexcept {
+  {
+    const Guard guard(lock_);
+    if (--settling_ > 0) return;
+  }
+  for (;;) {
+    pages::PlannedRange* range = nullptr;
+    {
+      const Guard guard(lock_);
+      if (settling_ > 0 || closing_.empty()) return;
+      range = closing_.back();
+      closing_.pop_back();
+    }
+    (void)space_.load()->close_range(*range);
+  }
 }
 
 pages::PlannedRange* Engine::range_at(const void* base) const noexcept {
@@ -164,8 +187,7 @@ void Engine::settle_ranges() noexcept {
     return;
   }
   for (Settling& one : all) (void)space->settle(*one.range, std::move(one.covered));
-  const Guard guard(lock_);
-  --settling_;
+  end_settling();
 }
 
 bool Engine::settled() noexcept {

@@ -19,12 +19,15 @@ void Engine::share_pages() noexcept {
   if (space == nullptr) return;
   std::vector<pages::PlannedRange*> ranges;
   std::vector<PageUse> uses;
+  bool begun = false;
   try {
     {
       const Guard guard(lock_);
       if (!has(PGMO_SERVING) || stretching_ || shared_for_ == plans_changed_) return;
       shared_for_ = plans_changed_;
       uses = uses_of_pages(*space, ranges);
+      ++settling_;
+      begun = true;
     }
     std::vector<pages::SharedPage> shared;
     if (ranges.size() > 1) {
@@ -41,6 +44,7 @@ void Engine::share_pages() noexcept {
   } catch (const std::bad_alloc&) {
     // Pages find each other as they do without a plan.
   }
+  if (begun) end_settling();
 }
 
 // Once an iteration, until all pages are mapped wherever the plan uses them.
