@@ -115,7 +115,7 @@ for holder in peak.phases:
 from pgmo.cli.main import main
 
 profile.save("network.pgmoprof")
-main(["stats", "network.pgmoprof", "--top", "5"])
+assert main(["stats", "network.pgmoprof", "--top", "5"]) == 0
 
 # %% [markdown]
 # The whole report, with every block at its place, opens inside of the notebook:

@@ -103,10 +103,8 @@ def first_fit(profile, alignment=64):
 
 
 online = first_fit(profile)
-print(
-    f"first fit, without a plan: {online} bytes, {online / best.max_load - 1:.2%} above the max load"
-)
-print(f"planned:                   {best.arena} bytes, {best.gap:.2%}")
+print(f"first fit: {online} bytes, {online / best.max_load - 1:.2%} above the max load")
+print(f"planned:   {best.arena} bytes, {best.gap:.2%}")
 assert online >= best.max_load
 
 # %% [markdown]
