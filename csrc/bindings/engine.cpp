@@ -18,11 +18,13 @@ namespace {
 template <typename T>
 using Column = py::array_t<T, py::array::c_style | py::array::forcecast>;
 
-std::vector<PlannedRequest> read_requests(
-    const Column<Bytes>& bytes, const Column<std::uint32_t>& stream_index,
-    const Column<bool>& varying, const Column<Tick>& end, const Column<Offset>& offset,
-    const Column<Offset>& alternate, const Column<std::uint32_t>& family,
-    const std::optional<Column<Bytes>>& shorter) {
+std::vector<PlannedRequest> read_requests(const Column<Bytes>& bytes,
+                                          const Column<std::uint32_t>& stream_index,
+                                          const Column<bool>& varying, const Column<Tick>& end,
+                                          const Column<Offset>& offset,
+                                          const Column<Offset>& alternate,
+                                          const Column<std::uint32_t>& family,
+                                          const std::optional<Column<Bytes>>& shorter) {
   const py::ssize_t rows = bytes.size();
   for (const py::ssize_t other :
        {stream_index.size(), varying.size(), end.size(), offset.size(), alternate.size(),
