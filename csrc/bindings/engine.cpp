@@ -185,17 +185,19 @@ void bind_engine(py::module_& module) {
              const Column<bool>& varying, const Column<Tick>& end, const Column<Offset>& offset,
              const Column<Offset>& alternate, const Column<std::uint32_t>& family,
              const std::vector<std::uint64_t>& streams, Bytes arena_bytes, Bytes alignment,
-             const std::optional<Column<Bytes>>& shorter) {
+             const std::optional<Column<Bytes>>& shorter, bool guessed) {
             return engine.add_plan(read_requests(bytes, stream_index, varying, end, offset,
                                                  alternate, family, shorter),
-                                   streams, arena_bytes, alignment);
+                                   streams, arena_bytes, alignment, guessed);
           },
           py::arg("size"), py::arg("stream_index"), py::arg("varying"), py::arg("end"),
           py::arg("offset"), py::arg("alternate"), py::arg("family"), py::arg("streams"),
           py::arg("arena_bytes"), py::arg("alignment"), py::arg("shorter") = py::none(),
+          py::arg("guessed") = false,
           "Adds a plan that the caller has validated; one row per request. Returns its number.\n"
           "`shorter` are the sizes in an iteration that was shorter, 0 for those that are not\n"
-          "known: with them the plan grows in the middle of an iteration, within the arena.\n\n"
+          "known: with them the plan grows in the middle of an iteration, within the arena.\n"
+          "`guessed`: nobody has seen yet which requests vary.\n\n"
           "Raises ValueError when a row is malformed or the arena is too small.")
       .def("select_plan", &Engine::select_plan, py::arg("plan"),
            "The next iteration starts with this plan.")

@@ -64,7 +64,7 @@ void Engine::expect_tags(TagGeneration generation) {
 
 Engine::PlanId Engine::add_plan(std::vector<PlannedRequest> requests,
                                 std::span<const std::uint64_t> streams, Bytes arena_bytes,
-                                Bytes alignment) {
+                                Bytes alignment, bool guessed) {
   // Only the first and the last step need the lock; the long one in between must not hold it.
   const std::vector<std::uint32_t> indices = indices_of(streams);
   for (PlannedRequest& request : requests) {
@@ -73,6 +73,7 @@ Engine::PlanId Engine::add_plan(std::vector<PlannedRequest> requests,
   }
   auto replayer = std::make_unique<Replayer>(ReplayPlan(requests, arena_bytes, alignment), here_);
   const auto is_known = [](const PlannedRequest& request) { return request.shorter > 0; };
+  if (guessed) replayer->guess_sizes();
   if (std::any_of(requests.begin(), requests.end(), is_known)) replayer->keep(std::move(requests));
   unsettle_ranges();
   const Guard guard(lock_);

@@ -96,7 +96,7 @@ class Engine final : private pages::RangeOwner {
   // Adds a plan; throws std::invalid_argument when it is malformed or larger than the arena.
   // Stream handles are in `streams`, which the rows' stream_index refers to.
   PlanId add_plan(std::vector<PlannedRequest> requests, std::span<const std::uint64_t> streams,
-                  Bytes arena_bytes, Bytes alignment);
+                  Bytes arena_bytes, Bytes alignment, bool guessed = false);
   void select_plan(PlanId plan);
   void correct_plan(PlanId plan);
   PlanId selected_plan();
@@ -228,6 +228,7 @@ class Engine final : private pages::RangeOwner {
     SlotIndex request = 0;
     Bytes arena_bytes = 0;
     Bytes alignment = 1;
+    bool guessed = false;
   };
 
   Placed place(RequestKey key, Offset offset);

@@ -26,8 +26,13 @@ Engine::Outgrown Engine::outgrown_by(RequestKey key) noexcept {
   stretching_ = true;
   --stretches_left_;
   const ReplayPlan& plan = replayer_->plan();
-  return {replayer_->rows(), replayer_,          plans_changed_,
-          request,           plan.arena_bytes(), plan.alignment()};
+  return {.rows = replayer_->rows(),
+          .replayer = replayer_,
+          .plans = plans_changed_,
+          .request = request,
+          .arena_bytes = plan.arena_bytes(),
+          .alignment = plan.alignment(),
+          .guessed = replayer_->guesses_sizes()};
 }
 
 Engine::Placed Engine::stretch(const Outgrown& outgrown, RequestKey key) noexcept {
@@ -38,6 +43,7 @@ Engine::Placed Engine::stretch(const Outgrown& outgrown, RequestKey key) noexcep
     if (rows) {
       larger =
           std::make_unique<Replayer>(ReplayPlan(*rows, outgrown.arena_bytes, alignment), here_);
+      if (outgrown.guessed) larger->guess_sizes();
       larger->keep(*std::move(rows));
       unsettle_ranges();
     }

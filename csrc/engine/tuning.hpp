@@ -33,6 +33,25 @@ constexpr std::uint32_t kFarWindow = 1u << 16;
 // Places there that are tried, each by the requests that would follow.
 constexpr int kMostCandidates = 32;
 
+// Requests that a plan has one after the other, as they came, before one that leads there: one, and
+// one more for each time that this was wrong in an iteration.
+constexpr std::size_t kMostReasons = 8;
+
+// After a jump: of the requests that the plan knows and those that it does not, how many times as
+// many have to be known. An average of weights asks for each size twice, and half of it is found
+// wherever it is looked for.
+constexpr std::uint64_t kAgreeing = 4;
+
+// Requests not known from which on a jump is wrong, unless so many more are.
+constexpr std::uint64_t kAstray = 8;
+
+// Requests known from which on the last one is right, unless too many are not.
+constexpr std::uint64_t kFollowedJump = 64;
+
+// Requests in a row that a plan has behind, one after the other, from which on a part of the
+// program comes once more.
+constexpr std::uint32_t kRepeated = 8;
+
 // Of a plan's bytes: what its smallest requests have together. They are small change: to serve them
 // elsewhere costs nothing, and to be wrong about them costs all that they would have passed over.
 constexpr double kSmallChange = 1.0 / 128;

@@ -107,6 +107,15 @@ class ReplayPlan {
 
   Tick end_of(SlotIndex index) const noexcept { return ends_by_slot_[index]; }
 
+  // Whether a tick of this iteration, or the last one before it (-1), is within the lifetime of the
+  // block of a slot, in this iteration or from the one before.
+  bool lives_at(SlotIndex index, Tick tick) const noexcept {
+    const SlotIndex request = request_of(index);
+    const Tick end = end_of(request);
+    return (static_cast<Tick>(request) <= tick && tick < end) ||
+           tick + static_cast<Tick>(requests_) < end;
+  }
+
   // Planned ends in the order of ticks; closed by an entry whose tick is never reached.
   struct End {
     std::uint32_t tick;
@@ -139,6 +148,9 @@ class ReplayPlan {
 
   // For resynchronisation: requests of a fixed size, after some ordinal.
   std::optional<SlotIndex> next_exact(RequestKey key, SlotIndex from) const noexcept;
+
+  // Whether any request of a fixed size is like this.
+  bool has_fixed(RequestKey key) const noexcept { return next_exact(key, 0).has_value(); }
 
   // Whether a request is more than small change, so that it tells where the program is.
   bool landmark(SlotIndex request) const noexcept {

@@ -7,14 +7,6 @@
 
 namespace pgmo {
 
-namespace {
-
-bool close(double own, double other) noexcept {
-  return std::abs(own - other) <= tuning::kRatioTolerance * other;
-}
-
-}  // namespace
-
 Offset Replayer::serve(RequestKey key) {
   const Slot& expected = plan_.slot(cursor_);
   if (expected.key == key) [[likely]] {
@@ -23,7 +15,7 @@ Offset Replayer::serve(RequestKey key) {
     pass(request);
     cursor_ = request + 1;
     if (plan_.varying(request)) [[unlikely]]
-      note_size(request, key);
+      sizes_.note(request, key);
     return serve_at(request, key);
   }
   const Match match = resynchronise(key);
@@ -79,9 +71,10 @@ void Replayer::rewind() noexcept {
   now_ = -1;
   end_ = plan_.ends();
   skipped_count_ = 0;
-  forget_sizes();
+  sizes_.forget();
+  jumps_.forget();
   outgrown_ = false;
-  missed_ = kNoKey;
+  missed_count_ = 0;
   answered_before_ = counters_.answered();
 }
 
@@ -105,7 +98,7 @@ int Replayer::growth_score(std::span<const RequestKey> keys) const noexcept {
   for (SlotIndex at = 0; at < keys.size(); ++at) {
     const Bytes bytes = key_bytes(keys[at]);
     const Bytes planned = key_bytes(plan_.slot(at).key);
-    if (!fits(at, keys[at]) && !may_have_grown(at, keys[at])) return -1;
+    if (!fits(at, keys[at]) && !sizes_.may_have_grown(at, keys[at])) return -1;
     score += tuning::kFullScore * std::min(bytes, planned) / std::max(bytes, planned);
   }
   return static_cast<int>(score);
@@ -119,210 +112,8 @@ bool Replayer::fits(SlotIndex request, RequestKey key) const noexcept {
          key_bytes(own) >= key_bytes(key);
 }
 
-Replayer::Match Replayer::resynchronise(RequestKey key) {
-  leave_small_change(key);
-  const bool varies = varies_for(cursor_, key);
-  if (varies && (is_known(cursor_, key) || (is_open(cursor_) && alike(cursor_, key)))) {
-    return take(cursor_, key);
-  }
-  if (const SlotIndex request = find_skipped(key); request != kNoSlot) return {request};
-  // Where it may as well be the next one, of which nothing is known yet, only few were left out.
-  const bool open = varies && is_open(cursor_);
-  const SlotIndex window = open ? tuning::kOpenWindow : tuning::kNearWindow;
-  if (const SlotIndex request = find_known(key, window); request != kNoSlot) {
-    return take(request, key);
-  }
-  if (const SlotIndex request = find_alike(key, window); request != kNoSlot) {
-    return take(request, key);
-  }
-  if (const SlotIndex request = find_far(key); request != kNoSlot) {
-    const Match match = advance_to(request);
-    ++counters_.jumps;
-    return match;
-  }
-  if (varies && open && !plausible(cursor_, key)) return {kNoSlot, Miss::kUnknown};
-  if (varies && (open || alike(cursor_, key))) return take(cursor_, key);
-  if (!varies) {
-    const SlotIndex request = find_open(key);
-    return request == kNoSlot ? Match{kNoSlot, Miss::kUnknown} : take(request, key);
-  }
-  if (!plausible(cursor_, key)) return {kNoSlot, Miss::kUnknown};
-  // By its place alone: sizes of small change depend on samples, not on the length of all.
-  if (!plan_.landmark(cursor_)) return take(cursor_, key);
-  if (++contradictions_ < tuning::kContradictions) return {kNoSlot, Miss::kUnknown};
-  forget_sizes();  // a micro-batch of another length has begun
-  return take(behind_missed(key), key);
-}
-
-// A tensor that comes amid small change tells that this is over: there may be more of it in one
-// iteration than in another, as where each sample of a batch is a tensor first.
-void Replayer::leave_small_change(RequestKey key) {
-  if (!plan_.is_large(key_bytes(key)) || cursor_ >= plan_.requests()) return;
-  const SlotIndex until = std::min(plan_.requests(), cursor_ + tuning::kSmallWindow);
-  SlotIndex next = cursor_;
-  while (next < until && !plan_.landmark(next)) ++next;
-  if (next == cursor_ || next == until || may_have_grown(cursor_, key)) return;
-  if (plan_.slot(next).key != key && !(varies_for(next, key) && plausible(next, key))) return;
-  advance_to(next);
-  cursor_ = next;
-}
-
-// Whether small change is some times as much today, as all that grows with the length.
-bool Replayer::may_have_grown(SlotIndex request, RequestKey key) const noexcept {
-  return varies_for(request, key) &&
-         key_bytes(key) <= tuning::kGrows * key_bytes(plan_.slot(request).key);
-}
-
-// The request that contradicted first has had no slot, but it was the one under the cursor.
-SlotIndex Replayer::behind_missed(RequestKey key) noexcept {
-  const SlotIndex next = cursor_ + 1;
-  if (missed_ == kNoKey || next >= plan_.requests() || !fits(cursor_, missed_)) return cursor_;
-  if (!fits(next, key) || !plausible(cursor_, missed_) || !plausible(next, key)) return cursor_;
-  note_size(cursor_, missed_);
-  return next;
-}
-
-void Replayer::forget_sizes() noexcept {
-  std::fill(today_.begin(), today_.end(), 0);
-  ratio_count_ = 0;
-  contradictions_ = 0;
-}
-
-// Whether a request may be this one at another size than planned.
-bool Replayer::varies_for(SlotIndex request, RequestKey key) const noexcept {
-  return request < plan_.requests() && plan_.varying(request) &&
-         key_stream(key) == key_stream(plan_.slot(request).key);
-}
-
-// Whether it is certain by now that a request has this size today.
-bool Replayer::is_known(SlotIndex request, RequestKey key) const noexcept {
-  if (!plan_.varying(request)) return plan_.slot(request).key == key;
-  return varies_for(request, key) && today_[plan_.size_class(request)] == key_bytes(key);
-}
-
-bool Replayer::is_open(SlotIndex request) const noexcept {
-  return today_[plan_.size_class(request)] == 0;
-}
-
-// By a ratio that others have changed by, or by its square, as what grows with that of the length.
-bool Replayer::alike(SlotIndex request, RequestKey key) const noexcept {
-  const double own = ratio(request, key);
-  return std::any_of(ratios_.begin(), ratios_.begin() + static_cast<std::ptrdiff_t>(ratio_count_),
-                     [own](double one) { return close(own, one) || close(own, one * one); });
-}
-
-void Replayer::note_size(SlotIndex request, RequestKey key) noexcept {
-  Bytes& today = today_[plan_.size_class(request)];
-  if (today == key_bytes(key)) {
-    contradictions_ = 0;
-    return;
-  }
-  today = key_bytes(key);
-  if (!plan_.landmark(request)) return;  // it may be one sample's, and not the length of all
-  if (ratio_count_ < ratios_.size() && !alike(request, key)) {
-    ratios_[ratio_count_++] = ratio(request, key);
-  }
-}
-
-double Replayer::ratio(SlotIndex request, RequestKey key) const noexcept {
-  return static_cast<double>(key_bytes(key)) /
-         static_cast<double>(key_bytes(plan_.slot(request).key));
-}
-
-// It is this request; whether there is room for it is another question.
-Replayer::Match Replayer::take(SlotIndex request, RequestKey key) {
-  if (plan_.varying(request)) note_size(request, key);
-  if (!fits(request, key)) return too_large(request, key);
-  return advance_to(request);
-}
-
-// The right request at a size beyond the plan's.
-Replayer::Match Replayer::too_large(SlotIndex request, RequestKey key) {
-  if (grown_.size() < tuning::kMostGrown) grown_.push_back({request, key_bytes(key)});
-  advance_to(request);
-  // Small change says nothing of the others.
-  const bool tells = plan_.landmark(request);
-  outgrown_ = outgrown_ || tells;
-  too_large_ = tells ? request : kNoSlot;
-  return {kNoSlot, Miss::kTooLarge};
-}
-
-// Skipped requests whose planned lifetime still contains `now` may be served after all.
-SlotIndex Replayer::find_skipped(RequestKey key) {
-  for (std::size_t at = 0; at < skipped_count_; ++at) {
-    const SlotIndex request = skipped_[at];
-    if (!is_known(request, key) || !fits(request, key) || plan_.end_of(request) <= now_) continue;
-    std::copy(skipped_.begin() + at + 1, skipped_.begin() + skipped_count_, skipped_.begin() + at);
-    --skipped_count_;
-    return request;
-  }
-  return kNoSlot;
-}
-
-SlotIndex Replayer::find_known(RequestKey key, SlotIndex window) const noexcept {
-  const SlotIndex until = std::min(plan_.requests(), cursor_ + window);
-  for (SlotIndex request = cursor_; request < until; ++request) {
-    const bool by_chance = plan_.varying(request) && !plan_.landmark(request);
-    if (by_chance && request != cursor_) continue;
-    if (is_known(request, key) && tells(request, tuning::kLeftOut)) return request;
-  }
-  return kNoSlot;
-}
-
-// Whether a request that comes tells that all before the planned one were left out. A number that
-// is copied for a log does not, though the plan has such a one among its tensors; but one of these
-// may be a workspace that is not always needed.
-bool Replayer::tells(SlotIndex request, std::uint32_t left_out) const noexcept {
-  if (plan_.landmark(request)) return true;
-  const std::uint32_t passed = plan_.landmarks_within(cursor_, request);
-  return passed == 0 || (passed <= left_out && request == cursor_ + passed);
-}
-
-// Whether a request may be this one at a size that is not known yet.
-bool Replayer::plausible(SlotIndex request, RequestKey key) const noexcept {
-  const Bytes planned = key_bytes(plan_.slot(request).key);
-  if (key_bytes(key) <= tuning::kNumber && planned >= tuning::kTensor) return false;
-  const bool large = plan_.is_large(key_bytes(key));
-  if (!plan_.landmark(request)) {
-    return (!large && key_bytes(key) < tuning::kSample) || may_have_grown(request, key);
-  }
-  if (large) return true;
-  return key_bytes(key) >= std::min(tuning::kSample, planned / tuning::kShrinks);
-}
-
-SlotIndex Replayer::find_alike(RequestKey key, SlotIndex window) const noexcept {
-  const SlotIndex until = std::min(plan_.requests(), cursor_ + window);
-  for (SlotIndex request = cursor_; request < until; ++request) {
-    if (!varies_for(request, key) || !is_open(request)) continue;
-    if (alike(request, key) && tells(request, 0)) return request;
-  }
-  return kNoSlot;
-}
-
-SlotIndex Replayer::find_open(RequestKey key) const noexcept {
-  const SlotIndex until = std::min(plan_.requests(), cursor_ + tuning::kOpenWindow);
-  for (SlotIndex request = cursor_; request < until; ++request) {
-    if (!varies_for(request, key) || !is_open(request)) continue;
-    if (fits(request, key) && plausible(request, key) && tells(request, 0)) return request;
-  }
-  return kNoSlot;
-}
-
-SlotIndex Replayer::find_far(RequestKey key) const noexcept {
-  const std::uint64_t until = std::uint64_t{cursor_} + tuning::kFarWindow;
-  SlotIndex from = cursor_;
-  for (int candidates = 0; candidates < tuning::kMostCandidates; ++candidates) {
-    const auto found = plan_.next_exact(key, from);
-    if (!found || *found >= until) break;
-    const bool pair = *found > 0 && plan_.slot(*found - 1).key == missed_;
-    if (pair && (tells(*found, 0) || plan_.landmark(*found - 1))) return *found;
-    from = *found + 1;
-  }
-  return kNoSlot;
-}
-
 Offset Replayer::serve_at(SlotIndex request, RequestKey key) noexcept {
-  missed_ = kNoKey;
+  missed_count_ = 0;
   if (!plan_.planned(request)) [[unlikely]]
     return miss(Miss::kPersistent, key);
   if (surroundings_.nowhere(key_stream(key))) [[unlikely]]
@@ -352,7 +143,11 @@ Offset Replayer::serve_at(SlotIndex request, RequestKey key) noexcept {
 
 Offset Replayer::miss(Miss reason, RequestKey key) noexcept {
   if (reason != Miss::kTooLarge) too_large_ = kNoSlot;
-  if (reason == Miss::kUnknown) missed_ = key;
+  if (reason == Miss::kUnknown) {
+    std::copy_backward(missed_.begin(), missed_.end() - 1, missed_.end());
+    missed_.front() = key;
+    ++missed_count_;
+  }
   counters_.missed(reason, key_bytes(key));
   return kUnplanned;
 }
@@ -391,6 +186,27 @@ Replayer::Match Replayer::advance_to(SlotIndex request) {
   for (SlotIndex at = recent; at < request; ++at) remember_skipped(at);
   cursor_ = request + 1;
   return {request};
+}
+
+// As if the requests since then had not come; those of their blocks that live are late, where they
+// would not live then by plan. What has become late in between stays so.
+void Replayer::go_back(const FarJumps::Origin& to) {
+  plan_.for_each_living([&](Place& place) {
+    if (place.bytes <= 0 || plan_.lives_at(place.living, to.now)) return;
+    late_.insert(place.offset, place.bytes);
+    place.bytes = -place.bytes;
+  });
+  skipped_count_ = 0;  // they are ahead again
+  cursor_ = to.cursor;
+  now_ = to.now;
+  end_ = to.end;
+}
+
+// As it would be if this request, which is behind, were expected.
+FarJumps::Origin Replayer::before(SlotIndex request) const noexcept {
+  const ReplayPlan::End* end = plan_.ends();
+  while (end->tick < request) ++end;
+  return {request, static_cast<Tick>(request) - 1, end};
 }
 
 void Replayer::remember_skipped(SlotIndex request) noexcept {

@@ -14,23 +14,19 @@
 //     where the cursor moves). Two slots whose lifetimes share a tick do not overlap: that is what
 //     the plan guarantees. Late blocks are compared one by one.
 //
-// Which size a request has is known for fixed ones, and for varying ones as soon as one of their
-// class has come in this iteration. Where neither is known, sizes have changed by few ratios: of
-// what grows with the sequence, with its square, in steps, or hardly at all.
-//
-//     planned    8   [100]   [400]   [100]   64   [400]
-//     came       8     30     120      30    64     ...     [100] is 30 today, so [400] is 120
-//
 // Matching, when the request under the cursor is not of its planned size, in this order:
 //   1. the one under the cursor, if it is known to have this size today, or may have it by a ratio
 //      that others have changed by;
 //   2. a request skipped shortly before that comes now (two threads changed places);
 //   3. the nearest that is known to have this size within some requests (some were left out);
 //   4. of those, the nearest that may have it by a known ratio;
-//   5. further ahead, if the previous miss fits the request before it, or if the plan has the size
-//      rarely: a single common size proves nothing, and a wrong long jump loses all in between;
+//   5. further ahead, if the previous miss fits the request before it: a single size proves
+//      nothing, and a wrong long jump loses all in between until it is taken back (far_jumps.hpp);
 //   6. the one under the cursor, if nothing is known of its size;
 //   7. else a miss; the cursor stays.
+//
+//     replayer   slots, lateness, and where the iteration stands    sizes_today   what varies
+//     matching   which request of the plan one is                   far_jumps     doubtful matches
 
 #pragma once
 
@@ -40,8 +36,10 @@
 #include <utility>
 #include <vector>
 
+#include "engine/replay/far_jumps.hpp"
 #include "engine/replay/late_set.hpp"
 #include "engine/replay/replay_plan.hpp"
+#include "engine/replay/sizes_today.hpp"
 #include "engine/statistics.hpp"
 #include "engine/tuning.hpp"
 
@@ -73,7 +71,9 @@ class Replayer {
         counters_(surroundings.counters),
         surroundings_(surroundings),
         end_(plan_.ends()),
-        today_(plan_.size_classes(), 0) {}
+        sizes_(plan_) {}
+  Replayer(const Replayer&) = delete;
+  Replayer& operator=(const Replayer&) = delete;
 
   // The offset to serve the request from, or kUnplanned. Counts. Throws std::bad_alloc only before
   // it has changed anything that the invariant needs.
@@ -136,6 +136,10 @@ class Replayer {
   // Whether a request of this iteration was larger than planned: others will be.
   bool outgrown() const noexcept { return outgrown_; }
 
+  // Which of its requests vary is a guess.
+  void guess_sizes() noexcept { sizes_.guess(); }
+  bool guesses_sizes() const noexcept { return sizes_.guessed(); }
+
   // Keeps the plan's rows, so that a larger plan can be made of them.
   void keep(std::vector<PlannedRequest> rows) {
     rows_ = std::make_shared<const std::vector<PlannedRequest>>(std::move(rows));
@@ -150,40 +154,36 @@ class Replayer {
   std::vector<Grown> take_grown() { return std::exchange(grown_, {}); }
 
  private:
-  static constexpr RequestKey kNoKey = ~RequestKey{0};
-
   struct Match {
     SlotIndex request = kNoSlot;
     Miss reason = Miss::kUnknown;  // when there is none
   };
 
+  // Which request of the plan one is (matching.cpp).
   Match resynchronise(RequestKey key);
+  Match expected_again(RequestKey key);
   SlotIndex find_skipped(RequestKey key);
-  bool tells(SlotIndex request, std::uint32_t left_out) const noexcept;
-  bool plausible(SlotIndex request, RequestKey key) const noexcept;
   SlotIndex find_known(RequestKey key, SlotIndex window) const noexcept;
   SlotIndex find_alike(RequestKey key, SlotIndex window) const noexcept;
   SlotIndex find_open(RequestKey key) const noexcept;
   SlotIndex find_far(RequestKey key) const noexcept;
-  void leave_small_change(RequestKey key);
-  bool may_have_grown(SlotIndex request, RequestKey key) const noexcept;
+  SlotIndex find_behind(RequestKey key) const noexcept;
+  bool follows_missed(SlotIndex request) const noexcept;
   SlotIndex behind_missed(RequestKey key) noexcept;
-  Match too_large(SlotIndex request, RequestKey key);
+  bool tells(SlotIndex request, std::uint32_t left_out) const noexcept;
+  void leave_small_change(RequestKey key);
   Match take(SlotIndex request, RequestKey key);
-  bool fits(SlotIndex request, RequestKey key) const noexcept;
-  bool varies_for(SlotIndex request, RequestKey key) const noexcept;
-  bool is_known(SlotIndex request, RequestKey key) const noexcept;
-  bool is_open(SlotIndex request) const noexcept;
-  bool alike(SlotIndex request, RequestKey key) const noexcept;
-  void forget_sizes() noexcept;
-  void note_size(SlotIndex request, RequestKey key) noexcept;
-  double ratio(SlotIndex request, RequestKey key) const noexcept;
+  Match too_large(SlotIndex request, RequestKey key);
 
+  // Where the iteration stands (replayer.cpp).
+  bool fits(SlotIndex request, RequestKey key) const noexcept;
   Offset serve_at(SlotIndex request, RequestKey key) noexcept;
   Offset miss(Miss reason, RequestKey key) noexcept;
   void pass(SlotIndex tick);
   void make_late(Place& place, Tick tick);
   Match advance_to(SlotIndex request);
+  FarJumps::Origin before(SlotIndex request) const noexcept;
+  void go_back(const FarJumps::Origin& to);
   void remember_skipped(SlotIndex request) noexcept;
   void rewind() noexcept;
 
@@ -194,16 +194,16 @@ class Replayer {
   SlotIndex cursor_ = 0;
   Tick now_ = -1;
   const ReplayPlan::End* end_;
-  RequestKey missed_ = kNoKey;  // the previous request's, if the plan did not know it
+  std::array<RequestKey, tuning::kMostReasons>
+      missed_{};                  // that the plan did not know, newest first
+  std::size_t missed_count_ = 0;  // in a row, the previous request included
   std::array<SlotIndex, tuning::kMostSkipped> skipped_{};
   std::size_t skipped_count_ = 0;
-  std::vector<Bytes> today_;         // by size class: what it is in this iteration; 0: not known
-  std::array<double, 16> ratios_{};  // of varying requests to their slots, in this iteration
-  std::size_t ratio_count_ = 0;
+  SizesToday sizes_;
+  FarJumps jumps_;
   std::shared_ptr<const std::vector<PlannedRequest>> rows_;  // none: it stays as large as it is
   SlotIndex too_large_ = kNoSlot;
   bool outgrown_ = false;
-  int contradictions_ = 0;  // requests in a row that are not what their class is today
   std::uint64_t answered_before_ = 0;
   std::vector<Grown> grown_;
 };

@@ -79,10 +79,10 @@ class FirstIteration:
         tags: Sequence[Tag],
         meta: ProfileMeta,
     ) -> None:
-        """Makes its profile from a recording; plans it for those who load a plan that is saved."""
+        """Makes its profile from the session's first recording; plans it for those who load it."""
         options, installer = self._state.options, self._installer
         wanted = options.save_directory is not None or options.record_only
-        if not wanted or installer.plans.all or installer.opening is not None:
+        if not wanted or installer.opening is not None:
             return
         from pgmo.profiler.iterations.opening_profile import build_opening
 

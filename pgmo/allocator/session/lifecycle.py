@@ -213,7 +213,7 @@ class Lifecycle:
         elif last:
             self._learn_anyway(iterations)
         else:
-            self._early.serve(iterations[-1], statistics)
+            self._early.serve(iterations, statistics)
 
     @property
     def _keeps_gaps(self) -> bool:
@@ -322,7 +322,7 @@ class Lifecycle:
             return
         self._keep_beginning()
         useful = [(profile, steady) for profile, steady in profiles if np.any(profile.turns > 0)]
-        if useful:
+        if useful and not self._early.others:
             steady = useful[-1][1]
             self._first.note(iterations, steady, tags, self._meta_of(steady))
         self._recorder.stop()

@@ -25,13 +25,16 @@ struct Coverage {
     }
     counters.late += one.counters.late;
     counters.jumps += one.counters.jumps;
+    counters.returns += one.counters.returns;
+    counters.repeats += one.counters.repeats;
     counters.takeovers += one.counters.takeovers;
   }
 
   bool complete() const {
     bool all = counters.hits > counters.requests / 10;
     for (const std::uint64_t reason : counters.misses) all = all && reason > 0;
-    for (const std::uint64_t count : {counters.late, counters.jumps, counters.takeovers, yields}) {
+    for (const std::uint64_t count : {counters.late, counters.jumps, counters.returns,
+                                      counters.repeats, counters.takeovers, yields}) {
       all = all && count > 0;
     }
     return all;
@@ -49,6 +52,8 @@ struct Coverage {
     std::printf("\n");
     print("blocks late", counters.late);
     print("jumps", counters.jumps);
+    print("taken back", counters.returns);
+    print("repeats", counters.repeats);
     print("takeovers", counters.takeovers);
     print("yields", yields);
     std::printf("\n");

@@ -2,9 +2,11 @@
 //
 //     plan      a b c d e f g h
 //     program   a c b d d x   g       reordered, duplicated, inserted, dropped, cut short, outgrown
+//     or        a b c f g d e f g h   a part of it too early, or once more
 
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -39,6 +41,7 @@ class Perturbation {
       if (random_.chance(wildness_ / 2) || tick >= ticks) continue;
       const PlannedRequest& row = plan.rows[static_cast<std::size_t>(tick)];
       if (random_.chance(wildness_ / 2)) steps.push_back(stranger(tick, ticks));
+      if (random_.chance(wildness_ / 16)) add_part(plan, steps);
       Step step{.bytes = static_cast<std::uint64_t>(row.bytes),
                 .stream = row.stream_index,
                 .tick = tick,
@@ -68,6 +71,21 @@ class Perturbation {
             .stream = static_cast<std::uint32_t>(random_.between(0, Client::kUnknownStream)),
             .tick = tick,
             .lifetime = random_.between(1, 2 * ticks)};
+  }
+
+  // Some rows of any place, as they are planned, and dead soon or as planned.
+  void add_part(const RandomPlan& plan, std::vector<Step>& steps) {
+    const Tick ticks = static_cast<Tick>(plan.rows.size());
+    const Tick begin = random_.between(0, ticks - 1);
+    const Tick end = std::min(ticks, begin + random_.between(2, 24));
+    const bool soon = random_.chance(0.5);
+    for (Tick tick = begin; tick < end; ++tick) {
+      const PlannedRequest& row = plan.rows[static_cast<std::size_t>(tick)];
+      steps.push_back({.bytes = static_cast<std::uint64_t>(row.bytes),
+                       .stream = row.stream_index,
+                       .tick = tick,
+                       .lifetime = soon ? random_.between(1, 8) : row.end - tick});
+    }
   }
 
   Tick lifetime(Tick planned, bool persistent, Tick ticks) {

@@ -1,5 +1,6 @@
 """Serves a program's iterations while they are recorded."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pgmo.allocator import tuning
@@ -54,7 +55,7 @@ class EarlyService:
         self._gave_up = False
         self.apart = []
 
-    def serve(self, latest: Iteration, statistics: IterationStatistics) -> None:
+    def serve(self, iterations: Sequence[Iteration], statistics: IterationStatistics) -> None:
         """Serves the next iteration from a plan of the first ones.
 
         The first is like none that follows, and none need be like the second: the plan that is made
@@ -64,12 +65,11 @@ class EarlyService:
         blocks are.
 
         Args:
-            latest: the iteration that has just ended.
-            statistics: of it.
+            iterations: all that were recorded, in order; the last one has just ended.
+            statistics: of that.
         """
-        options, adapter = self._state.options, self._state.adapter
-        recorded_only = options.record_only or options.save_directory is not None
-        if recorded_only or options.budget is not None:
+        options, adapter, latest = self._state.options, self._state.adapter, iterations[-1]
+        if options.record_only or options.budget is not None:
             return
         if not (adapter.pages or adapter.lazy) or self.others or self._gave_up:
             return
@@ -89,7 +89,7 @@ class EarlyService:
             self._gave_up = True  # until there is a recorded one
             self._drop()
             return
-        plan = self._make(latest)
+        plan = self._make(iterations)
         if plan is not None:
             self._install(plan)
 
@@ -105,11 +105,11 @@ class EarlyService:
         poor = rate < tuning.WORTHWHILE_SHARE
         return poor and is_another_program(self._plan, latest)
 
-    def _make(self, latest: Iteration) -> PlannedProfile | None:
-        state, number = self._state, self._recorder.iterations
-        pages, planning = state.adapter.pages, state.planning
+    def _make(self, iterations: Sequence[Iteration]) -> PlannedProfile | None:
+        state, number, latest = self._state, self._recorder.iterations, iterations[-1]
+        pages, planning, tags = state.adapter.pages, state.planning, self._recorder.tags
         if number == 1 and not pages:
-            self._fixed = lasting_sizes(latest, self._recorder.tags)
+            self._fixed = lasting_sizes(latest, tags)
         # Not with the first one: it is tagged, and where a script is run as it is, it begins late.
         if self._plan and number > 2 and not pages:
             both = from_both(self._plan, latest, planning)
@@ -119,9 +119,9 @@ class EarlyService:
         if self._plan and self._latest is not None and are_far_apart(self._plan, latest):
             self.apart.append(self._latest)
         self._latest, self._guessed = latest, self._fixed is not None
-        tags = self._recorder.tags if number == 1 else None
+        before = iterations[-2] if len(iterations) > 1 else None
         meta = state.meta({"found": "a single iteration"})
-        return from_single(latest, tags, meta, planning, self._fixed)
+        return from_single(latest, tags, meta, planning, self._fixed, before)
 
     def _install(self, plan: PlannedProfile) -> None:
         with uninterrupted():  # else a plan would be there that counts as one of a recording

@@ -97,10 +97,50 @@ def test_without_tags_only_what_has_died_is_expected():
 
 
 def test_of_later_iterations_all_comes_again():
-    rows = [("request", ACTIVATION), ("request", GRADIENT), ("free", 0)]
-    plan = from_single(first(rows, [-1, -1]), None, META, PLANNING).plan
-    assert plan.size.tolist() == [ACTIVATION, GRADIENT]
-    assert (plan.offset >= 0).tolist() == [True, False]
+    """What they leave alive lives as long as what the one before has left."""
+    rows = [
+        ("request", ACTIVATION),
+        ("request", GRADIENT),
+        ("free", 0),
+        ("request", STATE),
+        ("step",),
+        ("request", ACTIVATION),
+        ("request", 512),
+        ("free", 1),  # the gradient, before the next one
+        ("request", GRADIENT),
+        ("free", 3),
+        ("request", 1024),
+        ("step",),
+    ]
+    before, latest = split(make_events(rows))
+    plan = from_single(latest, (), META, PLANNING, before=before).plan
+    assert plan.size.tolist() == [ACTIVATION, 512, GRADIENT, 1024]
+    assert (plan.offset >= 0).tolist() == [True, False, True, False]
+    assert plan.end.tolist()[2] == 4 + 2
+
+
+def test_a_sum_that_only_tags_have_made_does_not_tell_when_gradients_die():
+    rows = [
+        ("request", SUM),
+        ("request", SUM),
+        ("request", SUM),  # of both
+        ("free", 0),
+        ("free", 1),
+        ("request", 512),
+        ("step",),
+        ("request", SUM),
+        ("free", 2),
+        ("request", SUM),
+        ("free", 5),
+        ("request", 512),
+        ("free", 3),
+        ("step",),
+    ]
+    before, latest = split(make_events(rows))
+    before.tag[:] = [BACKWARD, BACKWARD, ADD, BACKWARD]
+    plan = from_single(latest, TAGS, META, PLANNING, before=before).plan
+    assert plan.size.tolist() == [SUM, SUM, 512]
+    assert plan.end.tolist()[:2] == [3 + 1, 2]
 
 
 def test_all_but_the_sizes_of_parameters_may_vary():
