@@ -212,7 +212,7 @@ bool Space::unsettle(const RangeOwner& owner) noexcept {
   return true;
 }
 
-void Space::share(const RangeOwner& owner, const std::vector<SharedPage>& pages) {
+void Space::share(const RangeOwner& owner, const std::vector<SharedPage>& pages, bool in_order) {
   const std::lock_guard working(pool_.work());
   std::set<PlannedRange*> sharing;
   for (const SharedPage& page : pages) {
@@ -231,7 +231,8 @@ void Space::share(const RangeOwner& owner, const std::vector<SharedPage>& pages)
     }
     if (!places.empty()) plan.push_back(std::move(places));
   }
-  plans_[&owner].swap(plan);
+  plans_[&owner].pages.swap(plan);
+  plans_[&owner].in_order = in_order;
   for (const auto& places : plan) {
     for (Place* const place : places) {
       place->twin = nullptr;
@@ -241,7 +242,7 @@ void Space::share(const RangeOwner& owner, const std::vector<SharedPage>& pages)
   for (const auto& [address, range] : ranges_) {
     if (&range->owner() == &owner) range->shares_pages_ = sharing.count(range.get()) != 0;
   }
-  for (const auto& places : plans_[&owner]) {
+  for (const auto& places : plans_[&owner].pages) {
     for (std::size_t at = 0; at < places.size() && places.size() > 1; ++at) {
       places[at]->twin = places[(at + 1) % places.size()];
     }
@@ -260,7 +261,9 @@ void Space::arrange(const RangeOwner& owner) noexcept {
     arranged_ = true;
   }
   try {
-    pool_.arrange(plan->second, ++arrangements_ >= kPatience);
+    const auto& [pages, in_order] = plan->second;
+    const bool patient = ++arrangements_ < kPatience;
+    pool_.arrange(pages, patient ? 0 : in_order ? pages.size() : pages.size() / kSpare);
   } catch (const std::bad_alloc&) {
     // Pages come when they are needed.
   }
@@ -275,7 +278,7 @@ Place& Space::place_in(const Twin& twin) {
 void Space::forget_plan(const RangeOwner& owner) noexcept {
   const auto plan = plans_.find(&owner);
   if (plan == plans_.end()) return;
-  for (const auto& places : plan->second) {
+  for (const auto& places : plan->second.pages) {
     for (Place* const place : places) {
       place->twin = nullptr;
       place->due = nullptr;

@@ -12,6 +12,7 @@ from pgmo.columns import as_column
 from pgmo.display import NotebookFrame, formatter
 from pgmo.errors import PlanError
 from pgmo.packing.solving.result import Incumbent
+from pgmo.profiler.ordering.order import Order
 from pgmo.units import format_bytes
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ class Plan:
         shorter: sizes of the same requests in an iteration that was shorter, in bytes, 0 where they
             are not known: both together tell the sizes in one that is longer. If left out, nothing
             is known.
+        order: of the profile: how the iteration orders its streams; None where that is not known.
 
     Raises:
         PlanError: when the columns differ in length or hold something else than whole numbers, or
@@ -114,6 +116,7 @@ class Plan:
     interrupted: bool = False
     resident: int = -1
     shorter: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    order: Order | None = None
 
     def __post_init__(self) -> None:
         if not len(self.shorter):
@@ -151,7 +154,7 @@ class Plan:
             >>> len(Plan.of(profile, offset=offset, **given))
             1
         """
-        names = (*COLUMNS, "ticks", "circular", "fingerprint", "meta")
+        names = (*COLUMNS, "ticks", "circular", "fingerprint", "meta", "order")
         own = {name: getattr(profile, name) for name in names if hasattr(profile, name)}
         return cls(**{**own, **figures})
 
@@ -176,6 +179,7 @@ class Plan:
             ticks=self.ticks,
             circular=self.circular,
             meta=self.meta,
+            order=self.order,
         )
 
     @property

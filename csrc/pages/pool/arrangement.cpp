@@ -11,11 +11,9 @@ namespace {
 using State = Page::State;
 using Step = Place::Step;
 
-constexpr std::size_t kSpare = 100;
-
 }  // namespace
 
-void Pool::arrange(const std::vector<std::vector<Place*>>& plan, bool may_create) {
+void Pool::arrange(const std::vector<std::vector<Place*>>& plan, std::size_t most_created) {
   if (!tuning_.aliases) return;
   clocks_.catch_up();
   std::size_t most = 0;
@@ -29,7 +27,7 @@ void Pool::arrange(const std::vector<std::vector<Place*>>& plan, bool may_create
     const std::lock_guard guard(state_);
     claim_pages(plan, pages);
   }
-  if (may_create) create_for(pages);
+  create_for(pages, most_created);
   {
     const std::lock_guard guard(state_);
     for (std::size_t at = 0; at < plan.size(); ++at) {
@@ -95,9 +93,9 @@ void Pool::claim_pages(const std::vector<std::vector<Place*>>& plan,
 }
 
 // What is missing, if that is next to nothing.
-void Pool::create_for(std::vector<Page*>& pages) noexcept {
+void Pool::create_for(std::vector<Page*>& pages, std::size_t most) noexcept {
   const auto missing = static_cast<std::size_t>(std::count(pages.begin(), pages.end(), nullptr));
-  if (missing > pages.size() / kSpare) return;
+  if (missing > most) return;
   for (Page*& page : pages) {
     if (page != nullptr) continue;
     page = create();

@@ -13,6 +13,7 @@ from pgmo.columns import is_among
 from pgmo.packing.planning_options import PlanningOptions
 from pgmo.profiler.iterations.lifetimes import build_profile, only
 from pgmo.profiler.iterations.step_finder import best_effort
+from pgmo.profiler.ordering.recorded import kept_rows
 from pgmo.profiler.profile import ProfileMeta
 from pgmo.profiler.recording import ALIVE, Iteration
 from pgmo.profiler.tag import Tag
@@ -53,7 +54,7 @@ def from_single(
     if not np.any(kept & ~alive):
         return None
     before = np.concatenate(([0], np.cumsum(kept)))  # requests that are kept, before each
-    own = only(iteration, kept)
+    own, rows = only(iteration, kept), kept_rows(iteration.rows, iteration.first, kept)
     ends = np.clip(own.gone - iteration.first, 0, len(iteration))
     gone = np.where(own.gone == ALIVE, ALIVE, before[ends])
     own = replace(
@@ -63,6 +64,7 @@ def from_single(
         gone=gone,
         tag=np.full_like(own.tag, -1),
         shared=own.shared | own.in_gap,  # neither gets a slot
+        rows=rows,
     )
     steady = best_effort([own])
     if steady is None:
