@@ -47,11 +47,11 @@ std::vector<PlannedRequest> read_requests(const Column<Bytes>& bytes,
 
 // Of `Counted`, as in `read_statistics`.
 constexpr std::array<const char*, std::tuple_size_v<Counted>> kCountedNames{
-    "requests",         "hits",         "persistent",    "unknown",         "too_large",
-    "occupied",         "late",         "no_arena",      "requested_bytes", "hit_bytes",
-    "persistent_bytes", "skipped",      "jumps",         "late_blocks",     "takeovers",
-    "fallback_bytes",   "page_creates", "page_releases", "page_maps",       "page_grants",
-    "page_unmaps",      "page_events",  "page_waits"};
+    "requests",         "hits",         "persistent",    "unknown",          "too_large",
+    "occupied",         "late",         "no_arena",      "requested_bytes",  "hit_bytes",
+    "persistent_bytes", "skipped",      "jumps",         "late_blocks",      "takeovers",
+    "fallback_bytes",   "page_creates", "page_releases", "page_maps",        "page_grants",
+    "page_unmaps",      "page_events",  "page_waits",    "page_waits_added", "page_hand_overs"};
 
 py::array read_events(Engine& engine, std::size_t from) {
   auto* events = new std::vector<Event>(engine.events(from));

@@ -226,10 +226,9 @@ void Space::share(const RangeOwner& owner, const std::vector<SharedPage>& pages,
   std::vector<std::vector<Place*>> plan;
   for (const SharedPage& page : pages) {
     std::vector<Place*> places;
-    for (const Twin& twin : page) {
-      if (sharing.count(twin.range) != 0) places.push_back(&place_in(twin));
-    }
-    if (!places.empty()) plan.push_back(std::move(places));
+    // Those that share nothing keep their own, or others would be promised them.
+    for (const Twin& twin : page) places.push_back(&place_in(twin));
+    if (!sharing.empty()) plan.push_back(std::move(places));
   }
   plans_[&owner].pages.swap(plan);
   plans_[&owner].in_order = in_order;

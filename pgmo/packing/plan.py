@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -134,6 +135,8 @@ class Plan:
         if not 0 <= self.resident < self.arena:
             object.__setattr__(self, "resident", self.arena)
         object.__setattr__(self, "others", tuple(self.others))
+        if self.order is not None and not self.order.fits(len(self.size), self.ticks):
+            raise PlanError(f"the order is one of more than {len(self.size)} blocks")
         for inner in self.inner:
             if not isinstance(inner, Plan):
                 raise PlanError(f"{inner!r} is given as a plan of the same program; pass a Plan")
@@ -193,6 +196,23 @@ class Plan:
             0.0
         """
         return self.arena / self.max_load - 1 if self.max_load else 0.0
+
+    @cached_property
+    def ordered_load(self) -> int | None:
+        """The largest sum of bytes that may live at once, as the program orders its streams.
+
+        No plan in which streams hand memory to each other without waits of their own can need less.
+        None where it is not known how they are ordered. See `pgmo.packing.ordered_load`.
+
+        Example:
+            >>> from pgmo.packing.planner import plan
+            >>> from pgmo.profiler.profile import Profile
+            >>> plan(Profile.from_columns(size=[64], start=[0], end=[1], ticks=1)).ordered_load
+
+        """
+        from pgmo.packing.ordered_load import ordered_load
+
+        return ordered_load(self, self.alignment)
 
     @property
     def spilled(self) -> int:

@@ -63,15 +63,17 @@ void Pool::arrange(const std::vector<std::vector<Place*>>& plan, std::size_t mos
   }
 }
 
-// For each entry the page that it was to have before, or that one of its places has, or else one
-// that idles elsewhere.
+// For each entry the page that somebody lives on there, who cannot be moved; else the one that it
+// was to have before, or that one of its places has, or one that idles elsewhere.
 void Pool::claim_pages(const std::vector<std::vector<Place*>>& plan,
                        std::vector<Page*>& pages) noexcept {
   ++arrangement_;
-  for (std::size_t at = 0; at < plan.size(); ++at) {
-    for (const bool again : {true, false}) {
+  enum class Claim : std::uint8_t { kLivesThere, kAgain, kIsThere };
+  for (const Claim claim : {Claim::kLivesThere, Claim::kAgain, Claim::kIsThere}) {
+    for (std::size_t at = 0; at < plan.size(); ++at) {
       for (const Place* const place : plan[at]) {
-        Page* const page = again ? place->due : place->page;
+        if (claim == Claim::kLivesThere && place->blocks == 0) continue;
+        Page* const page = claim == Claim::kAgain ? place->due : place->page;
         if (pages[at] != nullptr || page == nullptr || page->claimed == arrangement_) continue;
         if (!belongs(*page, *place)) continue;
         page->claimed = arrangement_;
