@@ -95,8 +95,8 @@ def progress(row: Row) -> str:
     calls = sum(row["driver_calls"].values())
     ours = (
         f"  slots {row['from_slots'] or 0:.3f}  mapping {row['requests_that_map']:.1f}"
-        f"  waits {row['waits']:.1f} ({row['waits_added']:.1f} added)  hand-overs {row['hand_overs']:.1f}  calls {calls:.0f}"
-        f"  gap {row['gap']:.4f}"
+        f"  waits {row['waits']:.1f} ({row['waits_added']:.1f} added)"
+        f"  hand-overs {row['hand_overs']:.1f}  calls {calls:.0f}  gap {row['gap']:.4f}"
         if row["contender"] in OURS
         else ""
     )

@@ -46,6 +46,7 @@ class Engine:
         arena_bytes: int,
         alignment: int,
         shorter: numpy.typing.NDArray[numpy.int64] | None = None,
+        behind: numpy.typing.NDArray[numpy.int64] | None = None,
     ) -> int: ...
     def add_spill(
         self, begin: int, base: int, bytes: int, give_back: int = 0, context: int = 0

@@ -212,7 +212,8 @@ bool Space::unsettle(const RangeOwner& owner) noexcept {
   return true;
 }
 
-void Space::share(const RangeOwner& owner, const std::vector<SharedPage>& pages, bool in_order) {
+void Space::share(const RangeOwner& owner, const std::vector<SharedPage>& pages,
+                  std::optional<std::size_t> more) {
   const std::lock_guard working(pool_.work());
   std::set<PlannedRange*> sharing;
   for (const SharedPage& page : pages) {
@@ -231,7 +232,7 @@ void Space::share(const RangeOwner& owner, const std::vector<SharedPage>& pages,
     if (!sharing.empty()) plan.push_back(std::move(places));
   }
   plans_[&owner].pages.swap(plan);
-  plans_[&owner].in_order = in_order;
+  plans_[&owner].more = more;
   for (const auto& places : plan) {
     for (Place* const place : places) {
       place->twin = nullptr;
@@ -260,9 +261,13 @@ void Space::arrange(const RangeOwner& owner) noexcept {
     arranged_ = true;
   }
   try {
-    const auto& [pages, in_order] = plan->second;
-    const bool patient = ++arrangements_ < kPatience;
-    pool_.arrange(pages, patient ? 0 : in_order ? pages.size() : pages.size() / kSpare);
+    const auto& [pages, more] = plan->second;
+    const std::size_t few = pages.size() / kSpare;
+    Pool::Growth growth;
+    if (++arrangements_ >= kPatience) {
+      growth = more ? Pool::Growth{pages.size(), *more} : Pool::Growth{few, few};
+    }
+    pool_.arrange(pages, growth);
   } catch (const std::bad_alloc&) {
     // Pages come when they are needed.
   }

@@ -126,9 +126,11 @@ class Space final : private Uncounted {
 
   // What a plan has found: these pages of this owner's ranges are to be one each, mapped in all of
   // them, so that they change hands without a call of the device. Takes the place of what was said
-  // before. `in_order`: the program itself orders the streams that share one, and who gets another
-  // one would wait longer than it does. Throws std::bad_alloc, and nothing is shared then.
-  void share(const RangeOwner& owner, const std::vector<SharedPage>& pages, bool in_order);
+  // before. `more`: so many more than ever live at once, because the program itself orders the
+  // streams that share one, and who got another one would wait longer than it does; nothing: it is
+  // not known how they are ordered. Throws std::bad_alloc, and nothing is shared then.
+  void share(const RangeOwner& owner, const std::vector<SharedPage>& pages,
+             std::optional<std::size_t> more);
 
   // Maps them so, as far as pages idle and mappings that are in the way are no longer used; if that
   // has not been enough a few times, with as many pages more as are missing, or, where nobody knows
@@ -240,7 +242,7 @@ class Space final : private Uncounted {
   std::map<Address, std::unique_ptr<PlannedRange>> ranges_;
   struct SharingPlan {
     std::vector<std::vector<Place*>> pages;
-    bool in_order = false;
+    std::optional<std::size_t> more;
   };
   std::map<const RangeOwner*, SharingPlan> plans_;  // under `work`, too
   bool arranged_ = true;                            // nothing has been missed since

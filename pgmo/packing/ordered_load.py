@@ -7,12 +7,13 @@ stream 1               [C) W   [===D===)    A and C may live at once, in whateve
 A device runs what it was given in any order that streams and events allow. What it has run at some
 moment is a set of which each element's predecessors are in it, too. Two blocks are alive in one of
 these moments exactly where neither's end comes before the other's beginning; and where that holds
-for all pairs of some blocks, there is a moment in which they are all alive (Garg and Waldecker 1994,
-weak conjunctive predicates). So the heaviest set of blocks of which none has to wait for another is
-the largest sum of live bytes over all moments, and no plan in which memory is handed from stream to
-stream only along that order can be smaller (Dilworth 1950 says that as many chains are enough where
-blocks are of one page each). It is a closure of maximum weight, which a minimum cut finds (Picard
-1976): an element for each stretch of a stream between two rows that order anything.
+for all pairs of some blocks, there is a moment in which they are all alive (Garg and Waldecker
+1994, weak conjunctive predicates). So the heaviest set of blocks of which none has to wait for
+another is the largest sum of live bytes over all moments, and no plan in which memory is handed
+from stream to stream only along that order can be smaller (Dilworth 1950 says that as many chains
+are enough where blocks are of one page each). It is a closure of maximum weight, which a minimum
+cut finds (Picard 1976): an element for each stretch of a stream between two rows that order
+anything.
 """
 
 from itertools import pairwise
@@ -142,9 +143,7 @@ def _requirements(
     number: dict[tuple[int, int], int],
 ) -> tuple[list[int], list[int]]:
     """Nodes, and what each needs: the stop before it, and what is waited for there."""
-    place = {
-        (stream, row): at for stream, rows in stops.items() for at, row in enumerate(rows, 1)
-    }
+    place = {(stream, row): at for stream, rows in stops.items() for at, row in enumerate(rows, 1)}
     tail, head = [], []
     for (stream, at), node in number.items():
         if at > 1:

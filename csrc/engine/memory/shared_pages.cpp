@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <new>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -37,8 +38,10 @@ void Engine::share_pages() noexcept {
         for (const ArenaPage& part : one) page.push_back({ranges[part.arena], part.page});
       }
     }
-    space->share(*this, shared, uses.in_order());
-    const auto least = most_at_once(uses.uses, arenas);
+    const std::size_t least = most_at_once(uses.uses, arenas);
+    std::optional<std::size_t> more;
+    if (uses.in_order()) more = shared.size() - std::min(least, shared.size());
+    space->share(*this, shared, more);
     const Guard guard(lock_);
     planned_pages_ = static_cast<Bytes>(shared.size()) * space->page();
     planned_pages_least_ = static_cast<Bytes>(least) * space->page();

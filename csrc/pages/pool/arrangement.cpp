@@ -13,7 +13,7 @@ using Step = Place::Step;
 
 }  // namespace
 
-void Pool::arrange(const std::vector<std::vector<Place*>>& plan, std::size_t most_created) {
+void Pool::arrange(const std::vector<std::vector<Place*>>& plan, const Growth& growth) {
   if (!tuning_.aliases) return;
   clocks_.catch_up();
   std::size_t most = 0;
@@ -27,7 +27,7 @@ void Pool::arrange(const std::vector<std::vector<Place*>>& plan, std::size_t mos
     const std::lock_guard guard(state_);
     claim_pages(plan, pages);
   }
-  create_for(pages, most_created);
+  create_for(pages, growth);
   {
     const std::lock_guard guard(state_);
     for (std::size_t at = 0; at < plan.size(); ++at) {
@@ -94,12 +94,15 @@ void Pool::claim_pages(const std::vector<std::vector<Place*>>& plan,
   }
 }
 
-// What is missing, if that is next to nothing.
-void Pool::create_for(std::vector<Page*>& pages, std::size_t most) noexcept {
+void Pool::create_for(std::vector<Page*>& pages, const Growth& growth) noexcept {
   const auto missing = static_cast<std::size_t>(std::count(pages.begin(), pages.end(), nullptr));
-  if (missing > most) return;
+  if (missing > growth.most_missing) return;
   for (Page*& page : pages) {
     if (page != nullptr) continue;
+    {
+      const std::lock_guard guard(state_);
+      if (held_ >= highest_ + growth.beyond) return;
+    }
     page = create();
     if (page == nullptr) return;
     const std::lock_guard guard(state_);

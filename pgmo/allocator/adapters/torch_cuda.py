@@ -18,8 +18,8 @@ from pgmo.allocator.adapters.optimizer_state import tell_of_states
 from pgmo.allocator.build.compile import AdapterSource, compiled_adapter
 from pgmo.allocator.build.cuda_headers import cuda_include
 from pgmo.allocator.build.forwarders import forwarders
-from pgmo.allocator.build.trace_methods import trace_methods
 from pgmo.allocator.build.library import AdapterLibrary, load_adapter
+from pgmo.allocator.build.trace_methods import trace_methods
 from pgmo.errors import AdapterError
 
 ALIGNMENT = 512

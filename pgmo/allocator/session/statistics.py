@@ -128,14 +128,14 @@ class Summary:
     some. `ordered_load` is the least that these can be where streams hand memory over only as the
     program orders them itself; None where that is not known. `hand_overs` are pages that went from
     one stream to another in one of the last iterations, `waits_added` the waits that the program
-    does not imply (medians). `spilled` are the bytes of the arena that are in unified memory, on the host; `managed`
-    the most bytes of unified memory that were held, `card_room` those that the card had free
-    before. `pages` are the most bytes of pages that were held, `driver_calls` how often the
-    driver's virtual memory was called in one of the last iterations (medians), by kind. `waited`
-    iterations were served by pages alone, while a plan was there; `waits` says why, as long as it
-    does. `run_bytes` are the bytes asked for in all iterations but the `uncounted` ones, which ran
-    without pgmo, `run_bytes_hit` those from slots; `since` is the first iteration that slots
-    served, counted from 1, or 0. `verdict` says what it all was good for.
+    does not imply (medians). `spilled` are the bytes of the arena that are in unified memory, on
+    the host; `managed` the most bytes of unified memory that were held, `card_room` those that the
+    card had free before. `pages` are the most bytes of pages that were held, `driver_calls` how
+    often the driver's virtual memory was called in one of the last iterations (medians), by kind.
+    `waited` iterations were served by pages alone, while a plan was there; `waits` says why, as
+    long as it does. `run_bytes` are the bytes asked for in all iterations but the `uncounted` ones,
+    which ran without pgmo, `run_bytes_hit` those from slots; `since` is the first iteration that
+    slots served, counted from 1, or 0. `verdict` says what it all was good for.
 
     Example:
         >>> print(Summary(iterations=0, recorded=0, replayed=0))

@@ -168,8 +168,8 @@ def used_until(
     """The same of what is known of each block's last use: a row from which an event covers it.
 
     Programs let go of a block long after the stream has finished with it. Where the stream was
-    given nothing since it recorded an event, neither a request nor a wait, that event is as late
-    as the free.
+    given nothing since it recorded an event, or was waited for, neither a request nor a wait, that
+    is as late as the free.
     """
     freed = freed_at(order, end, ticks)
     length = max(1, len(order))
@@ -185,7 +185,8 @@ def used_until(
         mine = np.flatnonzero(stream == one)
         waits = place[(order.kind == WAIT) & (order.stream == one)]
         given = np.sort(np.concatenate((requested[mine], waits)))
-        events = np.flatnonzero((order.kind == RECORD) & (order.stream == one))
+        told = np.isin(order.kind, (RECORD, STREAM_DONE)) & (order.stream == one)
+        events = np.flatnonzero(told | (order.kind == DEVICE_DONE))
         if not events.size or not given.size:
             continue
         given = np.concatenate([given + turn * whole for turn in range(-1, 3)])

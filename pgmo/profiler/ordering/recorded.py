@@ -90,7 +90,7 @@ def kept_rows(
     own = np.clip(rows["target"] - first, 0, len(kept) - 1)
     freed = rows["kind"] == FREE
     left = ~freed | ((rows["target"] >= first) & kept[own])
-    out = rows[left].copy()
+    out: NDArray[np.void] = rows[left].copy()
     out["tick"] = before[np.clip(out["tick"] - first, 0, len(kept))]
     out["target"] = np.where(freed, before[own], rows["target"])[left]
     return out
