@@ -55,7 +55,9 @@ def at_random(seed: int, iterations: int = 6, streams: int = 3) -> Script:
     stream = [draw.randrange(streams) for _ in range(ticks)]
     for tick in range(ticks):
         for _ in range(draw.randint(0, 2)):
-            what = draw.choice(("record", "wait", "wait", "sync") if draw.random() < 0.3 else ("wait",))
+            what = draw.choice(
+                ("record", "wait", "wait", "sync") if draw.random() < 0.3 else ("wait",)
+            )
             acts.append((what, tick, draw.randrange(streams)))
             acts.append(("record", tick, draw.randrange(streams)))
     script = Script()

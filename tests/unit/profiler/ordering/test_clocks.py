@@ -101,7 +101,8 @@ def test_what_was_recorded_in_the_iteration_before_is_known():
         script.step()
     profile, _, _ = profile_of(script)
     streams, table = ticks_behind(profile)
-    assert profile.order.back[profile.order.kind == 5].tolist() == [1]
+    # What comes before an iteration's first request belongs to the one before it.
+    assert profile.order.tick[profile.order.kind == 5].tolist() == [2]
     assert table[1, streams.index(7)] == 2  # the next iteration's first request
     assert table[0, streams.index(0)] == NEVER
 
