@@ -70,8 +70,9 @@ def test_it_is_the_heaviest_set(seed):
 
 def test_streams_that_nothing_orders_need_the_sum_of_their_own():
     order = Order(tick=[], kind=[], stream=[], target=[], back=[])
-    columns = dict(size=[5, 3, 2], start=[0, 1, 2], end=[1, 2, 3], stream=[0, 7, 7], ticks=3)
-    profile = Profile.from_columns(**columns, order=order)
+    profile = Profile.from_columns(
+        size=[5, 3, 2], start=[0, 1, 2], end=[1, 2, 3], stream=[0, 7, 7], ticks=3, order=order
+    )
     assert profile.max_load() == 5
     assert ordered_load(profile) == 5 + 3
 
@@ -85,8 +86,10 @@ def test_streams_that_wait_for_each_other_need_what_requests_say():
         target=[0, -1, 1, 1, -1, 4],
         back=[0] * 6,
     )
-    columns = dict(size=[5, 3], start=[0, 1], end=[1, 2], stream=[0, 7], ticks=2)
-    assert ordered_load(Profile.from_columns(**columns, order=order)) == 5
+    profile = Profile.from_columns(
+        size=[5, 3], start=[0, 1], end=[1, 2], stream=[0, 7], ticks=2, order=order
+    )
+    assert ordered_load(profile) == 5
 
 
 def test_without_an_order_nothing_is_known():
@@ -96,5 +99,7 @@ def test_without_an_order_nothing_is_known():
 
 def test_blocks_without_slots_do_not_count():
     order = Order(tick=[], kind=[], stream=[], target=[], back=[])
-    columns = dict(size=[5, 3], start=[0, 1], end=[1, -1], stream=[0, 7], ticks=2)
-    assert ordered_load(Profile.from_columns(**columns, order=order)) == 5
+    profile = Profile.from_columns(
+        size=[5, 3], start=[0, 1], end=[1, -1], stream=[0, 7], ticks=2, order=order
+    )
+    assert ordered_load(profile) == 5
