@@ -18,11 +18,12 @@ third the contender's own, the smaller of both.
 On the stub all work is done at once, so nobody waits for a stream. So the same runs again while
 all streams lag: none does any of its work before the iteration has been submitted, and each
 hand-over of a page from one stream to another is a wait. A GPU is between the two. Worlds beyond 64
-are left out there.
+are left out there. Waits are *added* where the program's own events do not imply them.
 
-The gap is that of the pages that the plan needs above the largest sum of its living blocks, in the
-order of requests. Lifetimes of several streams are ordered in part only, so no plan needs less,
-and some may have to have more.
+Lifetimes of several streams are ordered in part only. *Order* is how far the largest sum of blocks
+that may live at once, in whatever order the program's events let streams run, is above the largest
+sum in the order of requests: no plan without waits of its own can be below it. The gap is that of
+the pages that the plan needs above this bound (`pgmo.packing.ordered_load`).
 """
 
 import argparse
@@ -94,8 +95,8 @@ def progress(row: Row) -> str:
     calls = sum(row["driver_calls"].values())
     ours = (
         f"  slots {row['from_slots'] or 0:.3f}  mapping {row['requests_that_map']:.1f}"
-        f"  waits {row['waits']:.1f}  hand-overs {row['hand_overs']:.1f}  calls {calls:.0f}"
-        f"  gap {row['gap']:.4f}"
+        f"  waits {row['waits']:.1f} ({row['waits_added']:.1f} added)"
+        f"  hand-overs {row['hand_overs']:.1f}  calls {calls:.0f}  gap {row['gap']:.4f}"
         if row["contender"] in OURS
         else ""
     )

@@ -47,6 +47,7 @@ class Engine:
         alignment: int,
         shorter: numpy.typing.NDArray[numpy.int64] | None = None,
         guessed: bool = False,
+        behind: numpy.typing.NDArray[numpy.int64] | None = None,
     ) -> int: ...
     def add_spill(
         self, begin: int, base: int, bytes: int, give_back: int = 0, context: int = 0

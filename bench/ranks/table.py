@@ -17,8 +17,8 @@ def table(rows: Iterable[Row]) -> str:
     for row in rows:
         case = cases.setdefault((row["program"], row["world"]), {})
         case[row["contender"], row["lag"]] = row
-    ends = ["gap", "requests that map", "waits"]
-    ends += ["lagging: efficiency", "requests that map", "waits"]
+    ends = ["order", "gap", "requests that map", "hand-overs", "waits added"]
+    ends += ["lagging: efficiency", "requests that map", "waits", "of these added"]
     lines = [["program", "world", "live MiB", *(HEADS[one] for one in CONTENDERS), *ends]]
     for (program, world), found in cases.items():
         some = next(iter(found.values()))
@@ -34,10 +34,11 @@ def table(rows: Iterable[Row]) -> str:
                 str(world),
                 live,
                 *cells,
+                order(prompt),
                 highest(prompt, "gap"),
-                *(most(prompt, key) for key in ("requests_that_map", "waits")),
+                *(most(prompt, key) for key in ("requests_that_map", "hand_overs", "waits_added")),
                 f"{lagging:.3f}" if lagging else "",
-                *(most(late, key) for key in ("requests_that_map", "waits")),
+                *(most(late, key) for key in ("requests_that_map", "waits", "waits_added")),
             ]
         )
     return markdown(lines)
@@ -51,6 +52,12 @@ def efficiency(row: Row | None) -> str:
         return "failed"
     mark = " (!)" if row["behind"] else ""
     return f"{row['efficiency']:.3f} / {row['steady_efficiency']:.3f}{mark}"
+
+
+def order(rows: Iterable[Row]) -> str:
+    """How far what may live at once is above what does in the order of requests."""
+    shares = [one["ordered_load"] / one["max_load"] - 1 for one in rows if one.get("ordered_load")]
+    return f"{max(shares):.1%}" if shares else ""
 
 
 def highest(rows: Iterable[Row], key: str) -> str:

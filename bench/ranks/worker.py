@@ -113,21 +113,28 @@ def about(session: Any, before: dict[str, int], late_from: int) -> dict[str, Any
         "from_slots": sum(one.bytes_hit for one in late) / asked if asked else None,
         "requests_that_map": per_iteration("page_requests"),
         "waits": per_iteration("page_waits"),
+        "waits_added": per_iteration("page_waits_added"),
         "hand_overs": per_iteration("page_hand_overs"),
-        "gap": gap(session),
+        **about_plan(session),
         "replans": summary.replans,
         "notes": list(summary.notes),
         "replayed": sum(one.phase.value == "replay" for one in session.history),
     }
 
 
-def gap(session: Any) -> float:
-    """Of the pages that the plan needs, or of its arena, where streams share none."""
+def about_plan(session: Any) -> dict[str, Any]:
+    """What it needs, in bytes, beside the bounds: by requests, and as streams are ordered."""
     plan = session.plan
     if plan is None or not plan.max_load:
-        return 0.0
+        return {"gap": 0.0}
     needed = session.statistics["planned_pages"] or plan.arena
-    return float(needed / plan.max_load - 1)
+    bound = plan.ordered_load or plan.max_load
+    return {
+        "needed": needed,
+        "max_load": plan.max_load,
+        "ordered_load": plan.ordered_load,
+        "gap": float(needed / bound - 1),
+    }
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@
 #include "adapters/cuda/arenas.hpp"
 #include "adapters/cuda/current.hpp"
 #include "adapters/cuda/managed.hpp"
+#include "adapters/cuda/trace.hpp"
 
 namespace adapter = c10::cuda::CUDACachingAllocator::pgmo;
 
@@ -182,8 +183,15 @@ int pgmo_uninstall(char* message, size_t capacity) {
 int pgmo_attend(int device, int on, char* message, size_t capacity) {
   return guarded(message, capacity, [&] {
     adapter::Device& one = adapter::device_at(device);
-    if (on == 0) return adapter::leave(one);
+    if (on == 0) {
+      adapter::leave(one);
+      for (const adapter::Device& other : adapter::devices()) {
+        if (other.attended.load()) return;
+      }
+      return adapter::Trace::get().stop();
+    }
     one.attended.store(true);
+    adapter::Trace::get().listen();
   });
 }
 

@@ -47,11 +47,11 @@ std::vector<PlannedRequest> read_requests(const Column<Bytes>& bytes,
 
 // Of `Counted`, as in `read_statistics`.
 constexpr std::array<const char*, std::tuple_size_v<Counted>> kCountedNames{
-    "requests",         "hits",         "persistent",    "unknown",         "too_large",
-    "occupied",         "late",         "no_arena",      "requested_bytes", "hit_bytes",
-    "persistent_bytes", "skipped",      "jumps",         "late_blocks",     "takeovers",
-    "fallback_bytes",   "page_creates", "page_releases", "page_maps",       "page_grants",
-    "page_unmaps",      "page_events",  "page_waits"};
+    "requests",         "hits",         "persistent",    "unknown",          "too_large",
+    "occupied",         "late",         "no_arena",      "requested_bytes",  "hit_bytes",
+    "persistent_bytes", "skipped",      "jumps",         "late_blocks",      "takeovers",
+    "fallback_bytes",   "page_creates", "page_releases", "page_maps",        "page_grants",
+    "page_unmaps",      "page_events",  "page_waits",    "page_waits_added", "page_hand_overs"};
 
 py::array read_events(Engine& engine, std::size_t from) {
   auto* events = new std::vector<Event>(engine.events(from));
@@ -95,6 +95,7 @@ py::typing::Dict<py::str, py::int_> read_statistics(const Statistics& all) {
   out["page_unmaps"] = all.pages.unmaps;
   out["page_events"] = all.pages.events;
   out["page_waits"] = all.pages.waits;
+  out["page_waits_added"] = all.pages.waits_added;
   out["page_requests"] = all.pages.requests_that_map;
   out["page_hand_overs"] = all.pages.hand_overs;
   out["planned_pages"] = all.planned_pages;
@@ -185,19 +186,26 @@ void bind_engine(py::module_& module) {
              const Column<bool>& varying, const Column<Tick>& end, const Column<Offset>& offset,
              const Column<Offset>& alternate, const Column<std::uint32_t>& family,
              const std::vector<std::uint64_t>& streams, Bytes arena_bytes, Bytes alignment,
-             const std::optional<Column<Bytes>>& shorter, bool guessed) {
+             const std::optional<Column<Bytes>>& shorter, bool guessed,
+             const std::optional<Column<Tick>>& behind) {
+             std::vector<Tick> order;
+             if (behind) order.assign(behind->data(), behind->data() + behind->size());
             return engine.add_plan(read_requests(bytes, stream_index, varying, end, offset,
                                                  alternate, family, shorter),
-                                   streams, arena_bytes, alignment, guessed);
+                                   streams, arena_bytes, alignment, guessed, std::move(order));
           },
           py::arg("size"), py::arg("stream_index"), py::arg("varying"), py::arg("end"),
           py::arg("offset"), py::arg("alternate"), py::arg("family"), py::arg("streams"),
           py::arg("arena_bytes"), py::arg("alignment"), py::arg("shorter") = py::none(),
           py::arg("guessed") = false,
+          py::arg("behind") = py::none(),
           "Adds a plan that the caller has validated; one row per request. Returns its number.\n"
           "`shorter` are the sizes in an iteration that was shorter, 0 for those that are not\n"
           "known: with them the plan grows in the middle of an iteration, within the arena.\n"
-          "`guessed`: nobody has seen yet which requests vary.\n\n"
+          "`guessed`: nobody has seen yet which requests vary.\n"
+          "`behind` is from which tick on each of the streams comes after each block's use, row "
+          "by\n"
+          "row (pgmo.profiler.ordering): streams share pages only there.\n\n"
           "Raises ValueError when a row is malformed or the arena is too small.")
       .def("select_plan", &Engine::select_plan, py::arg("plan"),
            "The next iteration starts with this plan.")

@@ -48,6 +48,8 @@ constexpr pgmo_engine_api kApi = {
     .shared = [](pgmo_engine* handle, void* pointer, std::uint64_t stream) -> int {
       return engine_of(handle)->shared(pointer, stream) ? PGMO_SLOT : PGMO_FOREIGN;
     },
+    .ordered = [](pgmo_engine* handle, int what, std::uint64_t stream,
+                  std::uint64_t event) { engine_of(handle)->ordered(what, stream, event); },
     .size_of = [](pgmo_engine* handle, const void* pointer) -> std::uint64_t {
       return static_cast<std::uint64_t>(engine_of(handle)->size_of(pointer));
     },

@@ -64,13 +64,17 @@ void Engine::expect_tags(TagGeneration generation) {
 
 Engine::PlanId Engine::add_plan(std::vector<PlannedRequest> requests,
                                 std::span<const std::uint64_t> streams, Bytes arena_bytes,
-                                Bytes alignment, bool guessed) {
+                                Bytes alignment, bool guessed, std::vector<Tick> behind) {
+  if (!behind.empty() && behind.size() != requests.size() * streams.size()) {
+    throw std::invalid_argument("an order of another plan");
+  }
   // Only the first and the last step need the lock; the long one in between must not hold it.
   const std::vector<std::uint32_t> indices = indices_of(streams);
   for (PlannedRequest& request : requests) {
     if (request.stream_index >= indices.size()) throw std::invalid_argument("unknown stream");
     request.stream_index = indices[request.stream_index];
   }
+  auto order = std::make_unique<const StreamOrder>(StreamOrder{indices, std::move(behind)});
   auto replayer = std::make_unique<Replayer>(ReplayPlan(requests, arena_bytes, alignment), here_);
   const auto is_known = [](const PlannedRequest& request) { return request.shorter > 0; };
   if (guessed) replayer->guess_sizes();
@@ -80,8 +84,10 @@ Engine::PlanId Engine::add_plan(std::vector<PlannedRequest> requests,
   check_slots(replayer->plan(), arenas_);
   const PlanId plan = static_cast<PlanId>(plans_.size());
   plans_.reserve(plan + 1);
+  orders_.reserve(plan + 1);
   successors_.reserve(plan + 1);
   plans_.push_back(std::move(replayer));
+  orders_.push_back(std::move(order));
   successors_.push_back(plan);
   ++plans_changed_;
   if (replayer_ == nullptr) switch_to(plan);
@@ -122,6 +128,7 @@ Engine::PlanId Engine::selected_plan() {
 
 void Engine::remove_plans() {
   std::vector<std::unique_ptr<Replayer>> plans;  // destroyed after the guard
+  std::vector<std::unique_ptr<const StreamOrder>> orders;
   const Guard guard(lock_);
   set(PGMO_SERVING, false);
   passing_.look();
@@ -130,6 +137,7 @@ void Engine::remove_plans() {
   ++plans_changed_;
   selected_ = previous_ = before_ = 0;
   plans.swap(plans_);
+  orders.swap(orders_);
   successors_.clear();
 }
 

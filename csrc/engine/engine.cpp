@@ -138,6 +138,12 @@ bool Engine::shared(void* pointer, std::uint64_t stream) noexcept {
   return ours;
 }
 
+void Engine::ordered(int what, std::uint64_t stream, std::uint64_t event) noexcept {
+  const Guard guard(lock_);
+  if (!has(PGMO_RECORDING)) return;
+  blocks_.recorder.ordered(static_cast<Event::Kind>(what), stream, event);
+}
+
 Bytes Engine::size_of(const void* pointer) noexcept {
   const std::uintptr_t address = address_of(pointer);
   const Guard guard(lock_);

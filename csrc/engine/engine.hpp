@@ -17,9 +17,11 @@
 
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -30,6 +32,7 @@
 #include "engine/memory/arenas.hpp"
 #include "engine/memory/lending.hpp"
 #include "engine/memory/sharing.hpp"
+#include "engine/memory/stream_order.hpp"
 #include "engine/passing.hpp"
 #include "engine/pgmo_engine.h"
 #include "engine/recording/block_table.hpp"
@@ -69,6 +72,7 @@ class Engine final : private pages::RangeOwner {
   bool release(void* pointer) noexcept;
   bool owns(const void* pointer) noexcept;
   bool shared(void* pointer, std::uint64_t stream) noexcept;
+  void ordered(int what, std::uint64_t stream, std::uint64_t event) noexcept;
   Bytes size_of(const void* pointer) noexcept;
 
   // Calls `visit` with the address and the bytes of each living slot, late ones included. The lock
@@ -95,8 +99,10 @@ class Engine final : private pages::RangeOwner {
 
   // Adds a plan; throws std::invalid_argument when it is malformed or larger than the arena.
   // Stream handles are in `streams`, which the rows' stream_index refers to.
+  // `behind`, for each row and stream, is what StreamOrder has; empty: nothing is known.
   PlanId add_plan(std::vector<PlannedRequest> requests, std::span<const std::uint64_t> streams,
-                  Bytes arena_bytes, Bytes alignment, bool guessed = false);
+                  Bytes arena_bytes, Bytes alignment, bool guessed = false,
+                  std::vector<Tick> behind = {});
   void select_plan(PlanId plan);
   void correct_plan(PlanId plan);
   PlanId selected_plan();
@@ -251,8 +257,22 @@ class Engine final : private pages::RangeOwner {
   void end_settling() noexcept;
   void share_pages() noexcept;
   void arrange_pages() noexcept;
-  std::vector<PageUse> uses_of_pages(const pages::Space& space,
-                                     std::vector<pages::PlannedRange*>& ranges) const;
+
+  struct PlannedUses {
+    std::vector<PageUse> uses;
+    std::vector<PlanTicks> plans;
+    std::deque<std::vector<Tick>> rows;  // that uses point to
+
+    // Of all plans it is known how they order streams.
+    bool in_order() const noexcept {
+      return std::all_of(uses.begin(), uses.end(),
+                         [](const PageUse& use) { return use.behind != nullptr; });
+    }
+    const Tick* behind(const StreamOrder& order, SlotIndex request, Tick before,
+                       std::span<const Arenas::Segment* const> segments);
+  };
+  PlannedUses uses_of_pages(const pages::Space& space,
+                            std::vector<pages::PlannedRange*>& ranges) const;
   std::vector<pages::Extent> covered_in(const Arenas::Segment& segment) const;
   Bytes return_pages(bool serving);
   void lend() noexcept;
@@ -277,7 +297,8 @@ class Engine final : private pages::RangeOwner {
   std::vector<std::uint64_t> streams_;
 
   std::vector<std::unique_ptr<Replayer>> plans_;
-  Replayer* replayer_ = nullptr;  // of the selected plan
+  std::vector<std::unique_ptr<const StreamOrder>> orders_;  // of the plans
+  Replayer* replayer_ = nullptr;                            // of the selected plan
   PlanId selected_ = 0;
   std::vector<PlanId> successors_;  // the plan that followed each plan the last time
   PlanId previous_ = 0;             // that the last iteration has followed to its end

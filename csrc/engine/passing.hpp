@@ -23,7 +23,7 @@
 namespace pgmo {
 
 // What counters have changed by in one iteration, in the order of `Passing::counted_in`.
-using Counted = std::array<std::uint64_t, 23>;
+using Counted = std::array<std::uint64_t, 25>;
 
 // Successive iterations that have passed, all alike.
 struct Passed {
@@ -93,7 +93,8 @@ class Passing {
   using Levels = std::array<std::uint64_t, 6>;
 
   static constexpr std::size_t kMisses = 2, kPages = 16;  // where they begin
-  static constexpr std::ptrdiff_t kWaits = 2;  // and events: streams may share pages by plan
+  static constexpr std::ptrdiff_t kWaits =
+      4;  // and what goes with them: streams may share pages by plan
 
   bool is_as_planned(const Counted& change, std::uint32_t plan) const noexcept {
     const auto is_zero = [](std::uint64_t one) { return one == 0; };
@@ -151,7 +152,9 @@ class Passing {
             pages.grants,
             pages.unmaps,
             pages.events,
-            pages.waits};
+            pages.waits,
+            pages.waits_added,
+            pages.hand_overs};
   }
 
   static Levels levels_of(const Statistics& now) noexcept {

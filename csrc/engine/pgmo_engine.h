@@ -26,7 +26,7 @@
 extern "C" {
 #endif
 
-#define PGMO_ENGINE_API_VERSION 6
+#define PGMO_ENGINE_API_VERSION 7
 
 typedef struct pgmo_engine pgmo_engine;
 
@@ -34,6 +34,15 @@ enum { PGMO_FOREIGN = 0, PGMO_SLOT = 1 };
 
 /* Bits of the mode word. Zero is bypass: the adapter asks the framework and returns. */
 enum { PGMO_RECORDING = 1, PGMO_SERVING = 2 };
+
+/* What orders streams; see `ordered`. The values are those of recorded events. */
+enum {
+  PGMO_RECORDED = 4,    /* an event, on a stream */
+  PGMO_WAITED = 5,      /* a stream, for an event */
+  PGMO_STREAM_DONE = 6, /* the calling thread has waited for a stream */
+  PGMO_EVENT_DONE = 7,  /* for an event */
+  PGMO_DEVICE_DONE = 8  /* for all streams */
+};
 
 typedef struct pgmo_engine_statistics {
   uint64_t requests;       /* seen while serving, zero-byte requests not counted */
@@ -74,6 +83,10 @@ typedef struct pgmo_engine_api {
    * streams use is not planned. PGMO_SLOT: it lies in memory of the engine's and the stream is
    * another one than its own, so the adapter has to put off `release` until that stream is done. */
   int (*shared)(pgmo_engine*, void* pointer, uint64_t stream);
+
+  /* Tells how the program orders its streams; noted while recording. `event` is any number by which
+   * it is told from others while it is there. */
+  void (*ordered)(pgmo_engine*, int what, uint64_t stream, uint64_t event);
 
   /* Bytes that were asked for, of a living block in memory of the engine's; 0 for others. Slower
    * than the rest: for profilers. */

@@ -166,6 +166,11 @@ constexpr pgmo_pages_api kApi = {
             visit(context, run.address, static_cast<std::uint64_t>(run.bytes), stream);
           });
         },
+    .ordered =
+        [](pgmo_space* space, int what, std::uint32_t stream, std::uint64_t event) {
+          constexpr int kFirst = 4;  // as the engine numbers them
+          space_of(space)->ordered(static_cast<Clocks::Ordered>(what - kFirst), stream, event);
+        },
     .pin_living = [](pgmo_space* space) { space_of(space)->pin_living(); },
     .share = share,
     .grant_again = [](pgmo_space* space) { space_of(space)->grant_again(); },

@@ -20,7 +20,7 @@
 extern "C" {
 #endif
 
-#define PGMO_PAGES_API_VERSION 2
+#define PGMO_PAGES_API_VERSION 3
 
 typedef struct pgmo_space pgmo_space;
 
@@ -95,6 +95,10 @@ typedef struct pgmo_pages_api {
                        void (*visit)(void* context, uintptr_t address, uint64_t bytes,
                                      uint32_t stream),
                        void* context);
+
+  /* Tells how the program orders its streams; `what` is as in pgmo_engine.h. Nothing but a count
+   * depends on it: of waits that the program does not imply. */
+  void (*ordered)(pgmo_space*, int what, uint32_t stream, uint64_t event);
 
   /* Keeps the pages under all that lives where they are for good, for a graph that was captured. */
   void (*pin_living)(pgmo_space*);

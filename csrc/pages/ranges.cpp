@@ -212,7 +212,8 @@ bool Space::unsettle(const RangeOwner& owner) noexcept {
   return true;
 }
 
-void Space::share(const RangeOwner& owner, const std::vector<SharedPage>& pages) {
+void Space::share(const RangeOwner& owner, const std::vector<SharedPage>& pages,
+                  std::optional<std::size_t> more) {
   const std::lock_guard working(pool_.work());
   std::set<PlannedRange*> sharing;
   for (const SharedPage& page : pages) {
@@ -226,12 +227,12 @@ void Space::share(const RangeOwner& owner, const std::vector<SharedPage>& pages)
   std::vector<std::vector<Place*>> plan;
   for (const SharedPage& page : pages) {
     std::vector<Place*> places;
-    for (const Twin& twin : page) {
-      if (sharing.count(twin.range) != 0) places.push_back(&place_in(twin));
-    }
-    if (!places.empty()) plan.push_back(std::move(places));
+    // Those that share nothing keep their own, or others would be promised them.
+    for (const Twin& twin : page) places.push_back(&place_in(twin));
+    if (!sharing.empty()) plan.push_back(std::move(places));
   }
-  plans_[&owner].swap(plan);
+  plans_[&owner].pages.swap(plan);
+  plans_[&owner].more = more;
   for (const auto& places : plan) {
     for (Place* const place : places) {
       place->twin = nullptr;
@@ -241,7 +242,7 @@ void Space::share(const RangeOwner& owner, const std::vector<SharedPage>& pages)
   for (const auto& [address, range] : ranges_) {
     if (&range->owner() == &owner) range->shares_pages_ = sharing.count(range.get()) != 0;
   }
-  for (const auto& places : plans_[&owner]) {
+  for (const auto& places : plans_[&owner].pages) {
     for (std::size_t at = 0; at < places.size() && places.size() > 1; ++at) {
       places[at]->twin = places[(at + 1) % places.size()];
     }
@@ -260,7 +261,13 @@ void Space::arrange(const RangeOwner& owner) noexcept {
     arranged_ = true;
   }
   try {
-    pool_.arrange(plan->second, ++arrangements_ >= kPatience);
+    const auto& [pages, more] = plan->second;
+    const std::size_t few = pages.size() / kSpare;
+    Pool::Growth growth;
+    if (++arrangements_ >= kPatience) {
+      growth = more ? Pool::Growth{pages.size(), *more} : Pool::Growth{few, few};
+    }
+    pool_.arrange(pages, growth);
   } catch (const std::bad_alloc&) {
     // Pages come when they are needed.
   }
@@ -275,7 +282,7 @@ Place& Space::place_in(const Twin& twin) {
 void Space::forget_plan(const RangeOwner& owner) noexcept {
   const auto plan = plans_.find(&owner);
   if (plan == plans_.end()) return;
-  for (const auto& places : plan->second) {
+  for (const auto& places : plan->second.pages) {
     for (Place* const place : places) {
       place->twin = nullptr;
       place->due = nullptr;

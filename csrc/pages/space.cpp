@@ -124,6 +124,11 @@ void Space::limit(Bytes bytes) noexcept {
   pool_.give_back(beyond);
 }
 
+void Space::ordered(Clocks::Ordered what, std::uint32_t stream, std::uint64_t event) noexcept {
+  const std::lock_guard guard(pool_.state());
+  pool_.clocks().ordered(what, stream, event);
+}
+
 Statistics Space::statistics() noexcept {
   const std::lock_guard guard(pool_.state());
   Statistics now = pool_.statistics();

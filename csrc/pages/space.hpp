@@ -72,6 +72,9 @@ class Space final : private Uncounted {
   void pin_living() noexcept;
 
   // Whether the address is one that was reserved here, whatever lies there.
+  // What the program orders itself: see pool/program_order.hpp.
+  void ordered(Clocks::Ordered what, std::uint32_t stream, std::uint64_t event) noexcept;
+
   bool owns(Address address) noexcept;
 
   // Calls `visit` with each living block of a window and its stream. The lock is held.
@@ -123,12 +126,16 @@ class Space final : private Uncounted {
 
   // What a plan has found: these pages of this owner's ranges are to be one each, mapped in all of
   // them, so that they change hands without a call of the device. Takes the place of what was said
-  // before. Throws std::bad_alloc, and nothing is shared then.
-  void share(const RangeOwner& owner, const std::vector<SharedPage>& pages);
+  // before. `more`: so many more than ever live at once, because the program itself orders the
+  // streams that share one, and who got another one would wait longer than it does; nothing: it is
+  // not known how they are ordered. Throws std::bad_alloc, and nothing is shared then.
+  void share(const RangeOwner& owner, const std::vector<SharedPage>& pages,
+             std::optional<std::size_t> more);
 
   // Maps them so, as far as pages idle and mappings that are in the way are no longer used; if that
-  // has not been enough a few times, with a few pages more. Nothing happens unless a slot has
-  // missed a page since the last call.
+  // has not been enough a few times, with as many pages more as are missing, or, where nobody knows
+  // how streams are ordered, a few. Nothing happens unless a slot has missed a page since the last
+  // call.
   void arrange(const RangeOwner& owner) noexcept;
 
   // The addresses go back, and the range is gone; nothing may live there. False: something does.
@@ -172,7 +179,8 @@ class Space final : private Uncounted {
     std::optional<Stream> stream = std::nullopt;  // of a window
   };
 
-  static constexpr int kPatience = 3;  // arrangements without a page more
+  static constexpr int kPatience = 3;         // arrangements without a page more
+  static constexpr std::size_t kSpare = 100;  // of so many pages one more is a few
   static constexpr int kMostTries = 4;
   static constexpr std::size_t kMostPlaces = 32;
   static constexpr Bytes kMostBytes = Bytes{1} << 46;
@@ -232,9 +240,13 @@ class Space final : private Uncounted {
   std::array<std::array<std::unique_ptr<Addresses>, kKinds>, kMostStreams> windows_;
   Addresses planned_;
   std::map<Address, std::unique_ptr<PlannedRange>> ranges_;
-  std::map<const RangeOwner*, std::vector<std::vector<Place*>>> plans_;  // under `work`, too
-  bool arranged_ = true;  // nothing has been missed since
-  int arrangements_ = 0;  // of this plan
+  struct SharingPlan {
+    std::vector<std::vector<Place*>> pages;
+    std::optional<std::size_t> more;
+  };
+  std::map<const RangeOwner*, SharingPlan> plans_;  // under `work`, too
+  bool arranged_ = true;                            // nothing has been missed since
+  int arrangements_ = 0;                            // of this plan
   std::unordered_map<Address, Block> blocks_;
   Meter meter_;
   std::uint64_t allocations_ = 0;

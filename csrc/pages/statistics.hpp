@@ -34,6 +34,7 @@ struct Statistics {
   std::uint64_t unmaps = 0;
   std::uint64_t events = 0;
   std::uint64_t waits = 0;
+  std::uint64_t waits_added = 0;  // of these, those that the program does not imply itself
   std::uint64_t requests_that_map = 0;
   std::uint64_t hand_overs = 0;  // pages that came from another stream, with or without a wait
   std::uint64_t taken = 0;       // pages that idled elsewhere

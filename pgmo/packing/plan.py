@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from pgmo.columns import as_column
 from pgmo.display import NotebookFrame, formatter
 from pgmo.errors import PlanError
 from pgmo.packing.solving.result import Incumbent
+from pgmo.profiler.ordering.order import Order
 from pgmo.units import format_bytes
 
 if TYPE_CHECKING:
@@ -76,6 +78,7 @@ class Plan:
         shorter: sizes of the same requests in an iteration that was shorter, in bytes, 0 where they
             are not known: both together tell the sizes in one that is longer. If left out, nothing
             is known.
+        order: of the profile: how the iteration orders its streams; None where that is not known.
 
     Raises:
         PlanError: when the columns differ in length or hold something else than whole numbers, or
@@ -114,6 +117,7 @@ class Plan:
     interrupted: bool = False
     resident: int = -1
     shorter: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    order: Order | None = None
 
     def __post_init__(self) -> None:
         if not len(self.shorter):
@@ -131,6 +135,8 @@ class Plan:
         if not 0 <= self.resident < self.arena:
             object.__setattr__(self, "resident", self.arena)
         object.__setattr__(self, "others", tuple(self.others))
+        if self.order is not None and not self.order.fits(len(self.size), self.ticks):
+            raise PlanError(f"the order is one of more than {len(self.size)} blocks")
         for inner in self.inner:
             if not isinstance(inner, Plan):
                 raise PlanError(f"{inner!r} is given as a plan of the same program; pass a Plan")
@@ -151,7 +157,7 @@ class Plan:
             >>> len(Plan.of(profile, offset=offset, **given))
             1
         """
-        names = (*COLUMNS, "ticks", "circular", "fingerprint", "meta")
+        names = (*COLUMNS, "ticks", "circular", "fingerprint", "meta", "order")
         own = {name: getattr(profile, name) for name in names if hasattr(profile, name)}
         return cls(**{**own, **figures})
 
@@ -176,6 +182,7 @@ class Plan:
             ticks=self.ticks,
             circular=self.circular,
             meta=self.meta,
+            order=self.order,
         )
 
     @property
@@ -189,6 +196,23 @@ class Plan:
             0.0
         """
         return self.arena / self.max_load - 1 if self.max_load else 0.0
+
+    @cached_property
+    def ordered_load(self) -> int | None:
+        """The largest sum of bytes that may live at once, as the program orders its streams.
+
+        No plan in which streams hand memory to each other without waits of their own can need less.
+        None where it is not known how they are ordered. See `pgmo.packing.ordered_load`.
+
+        Example:
+            >>> from pgmo.packing.planner import plan
+            >>> from pgmo.profiler.profile import Profile
+            >>> plan(Profile.from_columns(size=[64], start=[0], end=[1], ticks=1)).ordered_load
+
+        """
+        from pgmo.packing.ordered_load import ordered_load
+
+        return ordered_load(self, self.alignment)
 
     @property
     def spilled(self) -> int:

@@ -23,15 +23,18 @@ from pgmo.archive.fields import UNWRITTEN, Fields, as_text, refuse
 from pgmo.errors import FileError, PgmoError
 from pgmo.packing.plan import COLUMNS, Plan
 from pgmo.packing.validator import validate
+from pgmo.profiler.ordering.order import Order
+from pgmo.profiler.ordering.order_file import MEMBER, pack_order, unpack_order
 from pgmo.profiler.profile import MAX_TICKS
 from pgmo.profiler.profile_file import meta_from_json, meta_to_json
 
 FORMAT = "pgmoplan"
-FORMAT_VERSION = 5
+FORMAT_VERSION = 6
 _SINCE = {"shared": 2, "shorter": 5}  # the format version that brought a column
 _NESTS_SINCE = 2  # the one that brought plans inside of a plan
 _BOUND_SINCE = 3  # the one that brought the bound that is proved
 _RESIDENT_SINCE = 4  # the one that brought slots in unified memory
+_ORDERS_SINCE = 6  # the one that brought how streams are ordered
 _OPENING = "opening"
 _FIELDS: dict[str, Callable[[Any], object]] = {
     **dict.fromkeys(("arena", "max_load", "bound", "resident"), int),
@@ -71,6 +74,9 @@ def write_plan(plan: Plan, path: str | os.PathLike[str]) -> None:
         name: pack(FORMAT, FORMAT_VERSION, _columns(one), _fields(one))
         for name, one in inner.items()
     }
+    for name, one in [("", plan), *inner.items()]:
+        if one.order is not None:
+            packed[_order_of(name)] = pack_order(one.order, FORMAT, FORMAT_VERSION)
     write(path, FORMAT, FORMAT_VERSION, _columns(plan), _fields(plan), packed)
 
 
@@ -95,17 +101,22 @@ def read_plan(path: str | os.PathLike[str], *, check: bool = True) -> Plan:
         /no/such/file.pgmoplan: cannot be read (No such file or directory); check the path
     """
     archive = read(path, FORMAT, FORMAT_VERSION, COLUMNS, _SINCE, nests=True)
-    names = archive.nested.keys()
+    nested_orders = _orders(archive)
+    names = archive.nested.keys() - nested_orders.keys()
     others = [_other(number) for number in range(1, len(names - {_OPENING}) + 1)]
     known = {_OPENING, *others} if archive.version >= _NESTS_SINCE else set()
     for name in sorted(names - known):
         refuse(archive.path, f"member '{name[:80]}.{FORMAT}' is not part of this format")
+    for name in sorted(nested_orders.keys() - {_order_of(one) for one in ("", *names)}):
+        refuse(archive.path, f"member '{name[:80]}.{FORMAT}' is not part of this format")
     inner = {}
-    for name, data in archive.nested.items():
+    for name in names:
         where = archive.path / f"{name}.{FORMAT}"
+        data = archive.nested[name]
         nested = read_from(where, data, FORMAT, FORMAT_VERSION, COLUMNS, _SINCE)
-        inner[name] = _plan(nested, check)
-    return _plan(archive, check, inner.get(_OPENING), tuple(inner[other] for other in others))
+        inner[name] = _plan(nested, check, order=nested_orders.get(_order_of(name)))
+    plans = inner.get(_OPENING), tuple(inner[other] for other in others)
+    return _plan(archive, check, *plans, order=nested_orders.get(_order_of("")))
 
 
 def pack_plan(plan: Plan) -> bytes:
@@ -134,6 +145,21 @@ def unpack_plan(data: bytes, where: Path) -> Plan:
     return _plan(read_from(where, data, FORMAT, FORMAT_VERSION, COLUMNS, _SINCE), True)
 
 
+def _order_of(name: str) -> str:
+    """The member that has the order of a plan inside, or of the file's own."""
+    return f"{name}-{MEMBER}" if name else MEMBER
+
+
+def _orders(archive: Archive) -> dict[str, Order]:
+    if archive.version < _ORDERS_SINCE:
+        return {}
+    return {
+        name: unpack_order(data, archive.path / f"{name}.{FORMAT}", FORMAT, FORMAT_VERSION)
+        for name, data in archive.nested.items()
+        if name == MEMBER or name.endswith(f"-{MEMBER}")
+    }
+
+
 def _other(number: int) -> str:
     return f"other-{number}"
 
@@ -148,14 +174,19 @@ def _fields(plan: Plan) -> dict[str, object]:
 
 
 def _plan(
-    archive: Archive, check: bool, opening: Plan | None = None, others: tuple[Plan, ...] = ()
+    archive: Archive,
+    check: bool,
+    opening: Plan | None = None,
+    others: tuple[Plan, ...] = (),
+    *,
+    order: Order | None = None,
 ) -> Plan:
     """The plan of an archive, checked if asked for; the plans inside have been."""
     own = Fields(archive.path, archive.fields)
     columns: dict[str, Any] = archive.columns
     try:
         fields = _read_fields(own, archive.rows, archive.version)
-        plan = Plan(**columns, **fields, opening=opening, others=others)
+        plan = Plan(**columns, **fields, opening=opening, others=others, order=order)
         if check:
             _check(own, plan, fields["resident"])
     except FileError:

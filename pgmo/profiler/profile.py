@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from pgmo.columns import as_column
 from pgmo.display import NotebookFrame, formatter
 from pgmo.errors import ProfileError
+from pgmo.profiler.ordering.order import Order
 from pgmo.profiler.tag import Tag
 from pgmo.profiler.trace import Trace
 from pgmo.units import format_bytes
@@ -101,6 +102,7 @@ class Profile:
         meta: where it comes from.
         trace: all that was seen of the program, of which the profile is one iteration; None where
             only the iteration is known.
+        order: how the iteration orders its streams; None where that is not known.
 
     Raises:
         ProfileError: when the columns contradict each other.
@@ -127,6 +129,7 @@ class Profile:
     tags: tuple[Tag, ...]
     meta: ProfileMeta
     trace: Trace | None = None
+    order: Order | None = None
 
     def __post_init__(self) -> None:
         for name, dtype in COLUMNS.items():
@@ -154,6 +157,7 @@ class Profile:
         tags: tuple[Tag, ...] = (),
         meta: ProfileMeta | None = None,
         trace: Trace | None = None,
+        order: Order | None = None,
     ) -> "Profile":
         """Makes a profile from anything array-like; what is left out gets the plainest value.
 
@@ -188,6 +192,7 @@ class Profile:
             tags=tags,
             meta=meta or ProfileMeta(),
             trace=trace,
+            order=order,
         )
 
     def __len__(self) -> int:
@@ -367,6 +372,8 @@ def _check(profile: Profile) -> None:
     _need(
         (tag >= -1) & (tag < len(profile.tags)), "tag", tag, f"from -1 to below {len(profile.tags)}"
     )
+    if profile.order is not None and not profile.order.fits(n, ticks):
+        _fail(f"the order is one of more than {n} blocks or {ticks} ticks", 1)
     if size.sum(dtype=np.float64) >= 2**61:
         raise ProfileError(
             f"the sizes of {n} blocks add up to more than 2**61 bytes; check their unit"

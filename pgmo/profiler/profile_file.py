@@ -4,7 +4,8 @@ lm.pgmoprof
 +--------------------------+
 | size.npy ... meta.json   |  the iteration
 | trace.pgmoprof           |  where it is there, the trace that the iteration was taken from:
-+--------------------------+  a sealed archive like this one, with columns of its own
+| order.pgmoprof           |  a sealed archive like this one, with columns of its own; and likewise
++--------------------------+  how the iteration orders its streams
 """
 
 import os
@@ -16,17 +17,20 @@ from typing import Any
 from pgmo.archive import Archive, pack, read, read_from, write
 from pgmo.archive.fields import UNWRITTEN, Fields, as_text, refuse
 from pgmo.errors import FileError, ProfileError
+from pgmo.profiler.ordering.order import Order
+from pgmo.profiler.ordering.order_file import MEMBER, pack_order, unpack_order
 from pgmo.profiler.profile import COLUMNS, MAX_TICKS, Profile, ProfileMeta
 from pgmo.profiler.tag import Tag
 from pgmo.profiler.trace import COLUMNS as TRACE_COLUMNS
 from pgmo.profiler.trace import MOST_DEVICE, MarkedBy, Trace
 
 FORMAT = "pgmoprof"
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 _SINCE = {"shared": 2, "address": 3}  # the format version that brought a column
 _TRACE = "trace"
 _ORIGINS_SINCE = 3  # the one that brought lines of code to tags, and the trace
 _MARKS_SINCE = 4  # the one that says where the trace's marks come from
+_ORDERS_SINCE = 5  # the one that brought how streams are ordered
 _MOST_LINES = 64  # of code that a tag has
 _TEXTS = tuple(item.name for item in fields(ProfileMeta) if item.name != "notes")
 
@@ -56,6 +60,8 @@ def write_profile(profile: Profile, path: str | os.PathLike[str]) -> None:
     _fields(Fields(path, own, remedy=UNWRITTEN), len(profile), FORMAT_VERSION)
     columns = {name: getattr(profile, name) for name in COLUMNS}
     nested = {} if profile.trace is None else {_TRACE: _pack_trace(path, profile.trace)}
+    if profile.order is not None:
+        nested[MEMBER] = pack_order(profile.order, FORMAT, FORMAT_VERSION)
     write(path, FORMAT, FORMAT_VERSION, columns, own, nested)
 
 
@@ -73,7 +79,8 @@ def read_profile(path: str | os.PathLike[str]) -> Profile:
         /no/such/file.pgmoprof: cannot be read (No such file or directory); check the path
     """
     archive = read(path, FORMAT, FORMAT_VERSION, COLUMNS, _SINCE, nests=True)
-    for name in sorted(archive.nested.keys() - {_TRACE}):
+    known = {_TRACE, MEMBER} if archive.version >= _ORDERS_SINCE else {_TRACE}
+    for name in sorted(archive.nested.keys() - known):
         refuse(archive.path, f"member '{name[:80]}.{FORMAT}' is not part of this format")
     own = Fields(archive.path, archive.fields)
     try:
@@ -81,7 +88,8 @@ def read_profile(path: str | os.PathLike[str]) -> Profile:
         return Profile(
             **columns,
             **_fields(own, archive.rows, archive.version),
-            trace=_read_trace(archive, own) if archive.nested else None,
+            trace=_read_trace(archive, own) if _TRACE in archive.nested else None,
+            order=_read_order(archive),
         )
     except ProfileError as error:
         raise FileError(f"{archive.path}: {error}; record it again") from error
@@ -127,6 +135,13 @@ def _read_trace(outer: Archive, profile: Fields) -> Trace:
     if archive.version < _MARKS_SINCE:
         told["marked_by"] = _earlier(profile)
     return Trace(**columns, **told)
+
+
+def _read_order(archive: Archive) -> Order | None:
+    if MEMBER not in archive.nested:
+        return None
+    path = archive.path / f"{MEMBER}.{FORMAT}"
+    return unpack_order(archive.nested[MEMBER], path, FORMAT, FORMAT_VERSION)
 
 
 def _trace_fields(own: Fields, rows: int, version: int) -> dict[str, Any]:

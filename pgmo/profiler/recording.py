@@ -1,6 +1,7 @@
 """The recorder's events, split into iterations.
 
 events      R0 R1 F0 R2 | R3 F1 R4 S4 F3 R5 |       R request, F free, S shared, | step
+                                                    (and what orders streams: see ordering)
 requests     0  1     2    3     4        5
 iteration   [---- 0 ----][------ 1 -------)
 gone at     block 0: 2   block 1: 4   block 3: 5    the next request after the free
@@ -14,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pgmo.errors import ProfileError
+from pgmo.profiler.ordering.order import DEVICE_DONE
+from pgmo.profiler.ordering.recorded import numbered, split_rows
 
 EVENT = np.dtype(
     [
@@ -31,7 +34,8 @@ EVENT = np.dtype(
 
 REQUEST, FREE, STEP, STREAM = 0, 1, 2, 3
 """Values of `kind`. A step ends an iteration; a stream event names a block that is used on another
-stream than its own, its other fields are zero."""
+stream than its own, its other fields are zero. What follows is among `pgmo.profiler.ordering`: its
+`bytes` are the number of an event."""
 
 ALIVE = -1
 """`gone` of a block that was not freed before the last step."""
@@ -52,6 +56,8 @@ class Iteration:
             `ALIVE` when the last step came first.
         shared: whether the block was used on another stream than its own before the last step.
         in_gap: whether the framework had memory for it that is idle otherwise.
+        rows: what ordered streams, as `pgmo.profiler.ordering.recorded` numbers it; None where
+            nothing did.
 
     Example:
         >>> events = make_events([("request", 64), ("free", 0), ("step",)])
@@ -68,6 +74,7 @@ class Iteration:
     gone: NDArray[np.int64]
     shared: NDArray[np.bool_]
     in_gap: NDArray[np.bool_]
+    rows: NDArray[np.void] | None = None
 
     def __len__(self) -> int:
         return len(self.size)
@@ -95,7 +102,7 @@ def split(events: NDArray[np.void]) -> list[Iteration]:
     if events.dtype != EVENT:
         raise ProfileError(f"events have dtype {events.dtype}; they must have {EVENT}")
     kind = events["kind"]
-    unknown = np.flatnonzero(kind > STREAM)
+    unknown = np.flatnonzero(kind > DEVICE_DONE)
     if unknown.size:
         raise ProfileError(f"event {unknown[0]} has kind {kind[unknown[0]]}; record again")
     steps = np.flatnonzero(kind == STEP)
@@ -111,6 +118,7 @@ def split(events: NDArray[np.void]) -> list[Iteration]:
     shared = _shared(events["block"][marks], served[marks], len(requests))
     thread = _small_numbers(requests["thread"])
     edges = np.concatenate(([0], served[steps])).astype(np.int64)
+    rows = split_rows(numbered(events, served), edges)
     return [
         Iteration(
             index=index,
@@ -122,6 +130,7 @@ def split(events: NDArray[np.void]) -> list[Iteration]:
             gone=gone[low:high],
             shared=shared[low:high],
             in_gap=requests["in_gap"][low:high] != 0,
+            rows=rows[index],
         )
         for index, (low, high) in enumerate(pairwise(edges.tolist()))
     ]

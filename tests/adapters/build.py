@@ -20,6 +20,7 @@ from filelock import FileLock
 
 from pgmo.allocator.build.compile import find_compiler
 from pgmo.allocator.build.forwarders import forwarders
+from pgmo.allocator.build.trace_methods import trace_methods
 from tests.adapters.interface import fake_calls, fake_methods, macros
 
 HERE = Path(__file__).resolve().parent
@@ -44,6 +45,7 @@ def build() -> dict[str, Path]:
     forwarding = forwarders(include)
     generated = {
         "torch_cuda_forwarders.inc": forwarding,
+        "torch_trace_methods.inc": trace_methods(include),
         "fake_methods.inc": fake_methods(include),
         "fake_calls.inc": fake_calls(include),
         "fake_macros.hpp": macros(forwarding),

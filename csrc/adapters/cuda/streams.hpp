@@ -18,6 +18,7 @@ namespace {
 class StreamNumbers {
  public:
   static constexpr uint32_t kMost = 64;
+  static constexpr uint32_t kMostStrangers = 256;
 
   // nullopt when there are too many.
   std::optional<uint32_t> number_of(cudaStream_t stream) {
@@ -27,6 +28,23 @@ class StreamNumbers {
       if (handles_[number] == stream) return number;
     }
     return add(stream);
+  }
+
+  // The same without counting as a use: a stream on which nothing was requested yet has a number
+  // from `kMost` on.
+  std::optional<uint32_t> number_or_stranger(cudaStream_t stream) {
+    if (stream == nullptr) return 0;
+    const uint32_t count = count_.load(std::memory_order_acquire);
+    for (uint32_t number = 1; number < count; ++number) {
+      if (handles_[number] == stream) return number;
+    }
+    const std::lock_guard guard(mutex_);
+    for (uint32_t at = 0; at < strangers_; ++at) {
+      if (stranger_[at] == stream) return kMost + at;
+    }
+    if (strangers_ == kMostStrangers) return std::nullopt;
+    stranger_[strangers_] = stream;
+    return kMost + strangers_++;
   }
 
   bool known(uint64_t number) const { return number < count_.load(std::memory_order_acquire); }
@@ -48,6 +66,8 @@ class StreamNumbers {
   std::mutex mutex_;
   std::array<cudaStream_t, kMost> handles_{};
   std::atomic<uint32_t> count_{1};
+  std::array<cudaStream_t, kMostStrangers> stranger_{};
+  uint32_t strangers_ = 0;
 };
 
 }  // namespace

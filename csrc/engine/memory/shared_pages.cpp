@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <new>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -18,7 +19,7 @@ void Engine::share_pages() noexcept {
   pages::Space* const space = space_.load();
   if (space == nullptr) return;
   std::vector<pages::PlannedRange*> ranges;
-  std::vector<PageUse> uses;
+  PlannedUses uses;
   bool begun = false;
   try {
     {
@@ -29,15 +30,18 @@ void Engine::share_pages() noexcept {
       ++settling_;
       begun = true;
     }
+    const auto arenas = static_cast<std::uint32_t>(ranges.size());
     std::vector<pages::SharedPage> shared;
     if (ranges.size() > 1) {
-      for (const auto& one : pgmo::share_pages(uses, static_cast<std::uint32_t>(ranges.size()))) {
+      for (const auto& one : pgmo::share_pages(uses.uses, arenas, uses.plans)) {
         pages::SharedPage& page = shared.emplace_back();
         for (const ArenaPage& part : one) page.push_back({ranges[part.arena], part.page});
       }
     }
-    space->share(*this, shared);
-    const auto least = most_at_once(uses, static_cast<std::uint32_t>(ranges.size()));
+    const std::size_t least = most_at_once(uses.uses, arenas);
+    std::optional<std::size_t> more;
+    if (uses.in_order()) more = shared.size() - std::min(least, shared.size());
+    space->share(*this, shared, more);
     const Guard guard(lock_);
     planned_pages_ = static_cast<Bytes>(shared.size()) * space->page();
     planned_pages_least_ = static_cast<Bytes>(least) * space->page();
@@ -54,47 +58,71 @@ void Engine::arrange_pages() noexcept {
 }
 
 // The lock is held.
-std::vector<PageUse> Engine::uses_of_pages(const pages::Space& space,
-                                           std::vector<pages::PlannedRange*>& ranges) const {
+Engine::PlannedUses Engine::uses_of_pages(const pages::Space& space,
+                                          std::vector<pages::PlannedRange*>& ranges) const {
   std::vector<const Arenas::Segment*> segments;
   arenas_.for_each([&](const Arenas::Segment& segment) {
     if (segment.range == nullptr) return;
     ranges.push_back(segment.range);
     segments.push_back(&segment);
   });
-  std::vector<PageUse> uses;
-  if (segments.size() < 2) return uses;
+  PlannedUses all;
+  if (segments.size() < 2) return all;
+  const Tick* behind = nullptr;
+  std::uint32_t number = 0;
   const auto use = [&](std::uint32_t stream, Offset offset, Bytes bytes, Tick from, Tick to) {
     const std::uintptr_t address = arenas_.address(stream, offset);
     for (std::uint32_t at = 0; at < segments.size(); ++at) {
       if (!contains(segments[at]->arena, address)) continue;
       const auto begin = static_cast<Bytes>(address - address_of(segments[at]->arena.base));
-      uses.push_back({at, static_cast<std::size_t>(begin / space.page()),
-                      static_cast<std::size_t>((begin + bytes - 1) / space.page()), from, to});
+      all.uses.push_back({at, static_cast<std::size_t>(begin / space.page()),
+                          static_cast<std::size_t>((begin + bytes - 1) / space.page()), from, to,
+                          number, behind});
     }
   };
   Tick before = 0;  // ticks of the plans so far
   for (const auto& replayer : plans_) {
     const ReplayPlan& plan = replayer->plan();
     const Tick length = plan.requests();
+    const StreamOrder& order = *orders_[number];
     for (SlotIndex request = 0; request < plan.requests(); ++request) {
       for (SlotIndex slot = request; slot != kNoSlot && plan.planned(slot);
            slot = plan.slot(slot).alternate) {
         const RequestKey key = plan.slot(slot).key;
         const Tick end = plan.end_of(request);
         const bool always = end - request >= length || plan.slot(request).alternate != kNoSlot;
-        const auto lives = [&](Tick from, Tick to) {
-          if (from < to) {
-            use(key_stream(key), plan.offset_of(slot), key_bytes(key), before + from, before + to);
-          }
+        // `turns`: ticks of the iterations that have passed since it was requested.
+        const auto lives = [&](Tick from, Tick to, Tick turns) {
+          if (from >= to) return;
+          behind = all.behind(order, request, before - turns, segments);
+          use(key_stream(key), plan.offset_of(slot), key_bytes(key), before + from, before + to);
         };
-        lives(always ? 0 : request, always ? length : std::min(end, length));
-        if (!always) lives(0, end - length);
+        lives(always ? 0 : request, always ? length : std::min(end, length), 0);
+        if (!always) lives(0, end - length, length);
       }
     }
+    all.plans.push_back({before, length});
     before += length;
+    ++number;
   }
-  return uses;
+  return all;
+}
+
+// Null where the plan has no order.
+const Tick* Engine::PlannedUses::behind(const StreamOrder& order, SlotIndex request, Tick before,
+                                        std::span<const Arenas::Segment* const> segments) {
+  if (order.behind.empty()) return nullptr;
+  std::vector<Tick>& row = rows.emplace_back();
+  for (const Arenas::Segment* const segment : segments) {
+    const auto known = std::find(order.streams.begin(), order.streams.end(), segment->stream_index);
+    const auto column = static_cast<std::size_t>(known - order.streams.begin());
+    // A stream that the plan has no requests of takes none of its pages.
+    const Tick tick = known == order.streams.end()
+                          ? kNeverOrdered
+                          : order.behind[request * order.streams.size() + column];
+    row.push_back(before + std::min(tick, kNeverOrdered));
+  }
+  return row.data();
 }
 
 }  // namespace pgmo

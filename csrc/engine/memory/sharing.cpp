@@ -5,17 +5,10 @@
 #include <optional>
 #include <utility>
 
+#include "engine/memory/page_runs.hpp"
+
 namespace pgmo {
 namespace {
-
-using Spans = std::vector<std::pair<Tick, Tick>>;  // sorted, disjoint
-
-// Neighbouring pages that are used at the same times: one run, and pages of other arenas with it.
-struct Run {
-  std::vector<ArenaPage> firsts;
-  std::size_t pages;
-  Spans spans;
-};
 
 // A pair of runs that are never used at the same time.
 struct Pair {
@@ -29,93 +22,19 @@ struct Pair {
 // Pairs that are compared; beyond, pages find each other as they did without a plan.
 constexpr std::size_t kMostPairs = std::size_t{1} << 22;
 
-Spans united(Spans spans) {
-  std::sort(spans.begin(), spans.end());
-  std::size_t kept = 0;
-  for (const auto& span : spans) {
-    if (kept > 0 && span.first <= spans[kept - 1].second) {
-      spans[kept - 1].second = std::max(spans[kept - 1].second, span.second);
-    } else {
-      spans[kept++] = span;
-    }
-  }
-  spans.resize(kept);
-  return spans;
-}
-
-std::vector<Run> runs_of(const std::vector<PageUse>& uses, std::uint32_t arena) {
-  std::vector<std::size_t> borders;
-  for (const PageUse& use : uses) {
-    if (use.arena != arena) continue;
-    borders.push_back(use.first);
-    borders.push_back(use.last + 1);
-  }
-  std::sort(borders.begin(), borders.end());
-  borders.erase(std::unique(borders.begin(), borders.end()), borders.end());
-  std::vector<Spans> spans(borders.size());
-  for (const PageUse& use : uses) {
-    if (use.arena != arena) continue;
-    auto at = static_cast<std::size_t>(std::lower_bound(borders.begin(), borders.end(), use.first) -
-                                       borders.begin());
-    for (; borders[at] <= use.last; ++at) spans[at].emplace_back(use.from, use.to);
-  }
-  std::vector<Run> runs;
-  for (std::size_t at = 0; at + 1 < borders.size(); ++at) {
-    if (spans[at].empty()) continue;
-    runs.push_back(
-        {{{arena, borders[at]}}, borders[at + 1] - borders[at], united(std::move(spans[at]))});
-  }
-  return runs;
-}
-
-// How often a page of both would change hands; nothing: they live at the same time.
-std::optional<std::size_t> changes(const Spans& one, const Spans& other) {
-  std::size_t count = 0;
-  int last = -1;
-  int first = -1;
-  auto a = one.begin();
-  auto b = other.begin();
-  while (a != one.end() || b != other.end()) {
-    const bool is_a = b == other.end() || (a != one.end() && a->first < b->first);
-    if (a != one.end() && b != other.end()) {
-      const auto& [sooner, later] = is_a ? std::pair(*a, *b) : std::pair(*b, *a);
-      if (later.first < sooner.second) return std::nullopt;
-    }
-    (is_a ? a : b)++;
-    const int owner = is_a ? 0 : 1;
-    if (first < 0) first = owner;
-    count += last >= 0 && owner != last;
-    last = owner;
-  }
-  return count + (first != last);
-}
-
-// `count` pages from the front of both become pages of one run.
-Run joined(Run& run, Run& other, std::size_t count) {
-  Run both{other.firsts, count, other.spans};
-  both.firsts.insert(both.firsts.end(), run.firsts.begin(), run.firsts.end());
-  both.spans.insert(both.spans.end(), run.spans.begin(), run.spans.end());
-  both.spans = united(std::move(both.spans));
-  for (Run* const part : {&run, &other}) {
-    part->pages -= count;
-    for (ArenaPage& first : part->firsts) first.page += count;
-  }
-  return both;
-}
-
-std::size_t pages_of(const std::vector<Run>& runs) {
+std::size_t pages_of(const std::vector<PageRun>& runs) {
   return std::accumulate(runs.begin(), runs.end(), std::size_t{0},
-                         [](std::size_t sum, const Run& run) { return sum + run.pages; });
+                         [](std::size_t sum, const PageRun& run) { return sum + run.pages; });
 }
 
-std::size_t most_at_once(const std::vector<std::vector<Run>>& arenas) {
+std::size_t most_at_once(const std::vector<std::vector<PageRun>>& arenas) {
   std::vector<std::pair<Tick, std::ptrdiff_t>> steps;
   for (const auto& runs : arenas) {
-    for (const Run& run : runs) {
+    for (const PageRun& run : runs) {
       const auto pages = static_cast<std::ptrdiff_t>(run.pages);
-      for (const auto& [from, to] : run.spans) {
-        steps.emplace_back(from, pages);
-        steps.emplace_back(to, -pages);
+      for (const PageSpan& span : run.spans) {
+        steps.emplace_back(span.from, pages);
+        steps.emplace_back(span.to, -pages);
       }
     }
   }
@@ -126,10 +45,12 @@ std::size_t most_at_once(const std::vector<std::vector<Run>>& arenas) {
   return static_cast<std::size_t>(most);
 }
 
-std::vector<std::vector<Run>> runs_by_arena(const std::vector<PageUse>& uses,
-                                            std::uint32_t arenas) {
-  std::vector<std::vector<Run>> all;
-  for (std::uint32_t arena = 0; arena < arenas; ++arena) all.push_back(runs_of(uses, arena));
+std::vector<std::vector<PageRun>> runs_by_arena(const std::vector<PageUse>& uses,
+                                                std::uint32_t arenas, Latest& latest) {
+  std::vector<std::vector<PageRun>> all;
+  for (std::uint32_t arena = 0; arena < arenas; ++arena) {
+    all.push_back(runs_of(uses, arena, latest));
+  }
   return all;
 }
 
@@ -139,15 +60,15 @@ enum class Order : std::uint8_t {
 };
 
 // Runs that are never used at the same time, in the order in which they are to be joined.
-std::vector<Pair> pairs_of(const std::vector<Run>& runs, const std::vector<Run>& found,
-                           Order order) {
+std::vector<Pair> pairs_of(const std::vector<PageRun>& runs, const std::vector<PageRun>& found,
+                           std::span<const PlanTicks> plans, Order order) {
   std::vector<Pair> pairs;
   if (runs.size() * found.size() > kMostPairs) return pairs;
   for (std::size_t run = 0; run < runs.size(); ++run) {
     std::size_t partners = 0;
     const std::size_t first = pairs.size();
     for (std::size_t other = 0; other < found.size(); ++other) {
-      const auto count = changes(runs[run].spans, found[other].spans);
+      const auto count = changes(runs[run].spans, found[other].spans, plans);
       if (!count) continue;
       partners += found[other].pages;
       const std::size_t pages = std::min(runs[run].pages, found[other].pages);
@@ -166,13 +87,13 @@ std::vector<Pair> pairs_of(const std::vector<Run>& runs, const std::vector<Run>&
 
 // How many pages of each pair become one: greedily, in the order of the pairs, and then by
 // augmenting paths, along which a run leaves pages to another one and takes those of a third.
-std::vector<Pair> matched(const std::vector<Run>& runs, const std::vector<Run>& found,
-                          std::size_t wanted, Order order) {
+std::vector<Pair> matched(const std::vector<PageRun>& runs, const std::vector<PageRun>& found,
+                          std::span<const PlanTicks> plans, std::size_t wanted, Order order) {
   if (wanted == 0) return {};
-  std::vector<Pair> pairs = pairs_of(runs, found, order);
-  const auto free_pages = [](const std::vector<Run>& of) {
+  std::vector<Pair> pairs = pairs_of(runs, found, plans, order);
+  const auto free_pages = [](const std::vector<PageRun>& of) {
     std::vector<std::size_t> pages;
-    for (const Run& run : of) pages.push_back(run.pages);
+    for (const PageRun& run : of) pages.push_back(run.pages);
     return pages;
   };
   std::vector<std::size_t> run_free = free_pages(runs);
@@ -235,46 +156,50 @@ std::vector<Pair> matched(const std::vector<Run>& runs, const std::vector<Run>& 
 }
 
 // The runs of all arenas, joined until there are no more pages than that, or no two that can be.
-std::vector<Run> shared(std::vector<std::vector<Run>> all, std::size_t bound, Order order) {
+std::vector<PageRun> shared(std::vector<std::vector<PageRun>> all, std::span<const PlanTicks> plans,
+                            std::size_t bound, Order order) {
   std::size_t wanted = 0;
   for (const auto& runs : all) wanted += pages_of(runs);
   wanted -= bound;
-  std::vector<Run> found;
+  std::vector<PageRun> found;
   for (auto& runs : all) {
-    for (const Pair& pair : matched(runs, found, wanted, order)) {
+    for (const Pair& pair : matched(runs, found, plans, wanted, order)) {
       if (pair.pages == 0) continue;
       wanted -= pair.pages;
-      Run both = joined(runs[pair.run], found[pair.other], pair.pages);
+      PageRun both = joined(runs[pair.run], found[pair.other], pair.pages);
       found.push_back(std::move(both));
     }
-    for (Run& run : runs) {
+    for (PageRun& run : runs) {
       if (run.pages > 0) found.push_back(std::move(run));
     }
   }
-  std::erase_if(found, [](const Run& run) { return run.pages == 0; });
+  std::erase_if(found, [](const PageRun& run) { return run.pages == 0; });
   return found;
 }
 
 }  // namespace
 
 std::size_t most_at_once(const std::vector<PageUse>& uses, std::uint32_t arenas) {
-  return most_at_once(runs_by_arena(uses, arenas));
+  Latest latest(arenas);
+  return most_at_once(runs_by_arena(uses, arenas, latest));
 }
 
 std::vector<std::vector<ArenaPage>> share_pages(const std::vector<PageUse>& uses,
-                                                std::uint32_t arenas) {
-  std::vector<std::vector<Run>> all = runs_by_arena(uses, arenas);
+                                                std::uint32_t arenas,
+                                                std::span<const PlanTicks> plans) {
+  Latest latest(arenas);
+  std::vector<std::vector<PageRun>> all = runs_by_arena(uses, arenas, latest);
   const std::size_t bound = most_at_once(all);
   std::stable_sort(all.begin(), all.end(), [](const auto& one, const auto& other) {
     return pages_of(one) > pages_of(other);
   });
-  std::vector<Run> best = shared(all, bound, Order::kFewestChanges);
+  std::vector<PageRun> best = shared(all, plans, bound, Order::kFewestChanges);
   if (pages_of(best) > bound) {
-    std::vector<Run> other = shared(all, bound, Order::kScarcestFirst);
+    std::vector<PageRun> other = shared(all, plans, bound, Order::kScarcestFirst);
     if (pages_of(other) < pages_of(best)) best.swap(other);
   }
   std::vector<std::vector<ArenaPage>> pages;
-  for (const Run& run : best) {
+  for (const PageRun& run : best) {
     for (std::size_t page = 0; page < run.pages; ++page) {
       pages.push_back(run.firsts);
       for (ArenaPage& one : pages.back()) one.page += page;

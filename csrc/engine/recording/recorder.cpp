@@ -89,6 +89,15 @@ void Recorder::shared(std::uint32_t block) noexcept {
           .stream = 0});
 }
 
+void Recorder::ordered(Event::Kind kind, std::uint64_t stream, std::uint64_t event) noexcept {
+  append({.kind = kind,
+          .thread = thread_number(),
+          .tag = -1,
+          .block = kNoBlock,
+          .bytes = static_cast<Bytes>(event),
+          .stream = stream});
+}
+
 bool Recorder::append(const Event& event) noexcept {
   if (truncated_) return false;
   try {

@@ -1,6 +1,6 @@
 // The recorder: what happened, in the order in which it happened.
 //
-//     request 0  request 1  free 0  request 2  shared 2  step  request 3  free 2 ...
+//     request 0  request 1  free 0  record  request 2  wait  shared 2  step  request 3  free 2 ...
 //
 // Blocks are numbered by their request, counted from the start of the recording. Zero-byte requests
 // do not occur. The layout of an event is also numpy's: see pgmo/profiler/recording.py.
@@ -16,7 +16,18 @@
 namespace pgmo {
 
 struct Event {
-  enum Kind : std::uint8_t { kRequest = 0, kFree = 1, kStep = 2, kShared = 3 };
+  // From kRecord on, what orders streams: as in pgmo_engine.h.
+  enum Kind : std::uint8_t {
+    kRequest = 0,
+    kFree = 1,
+    kStep = 2,
+    kShared = 3,
+    kRecord = 4,
+    kWait = 5,
+    kStreamDone = 6,
+    kEventDone = 7,
+    kDeviceDone = 8
+  };
 
   Kind kind;
   std::uint8_t in_gap = 0;  // of a request: the framework had idle memory for it
@@ -24,7 +35,7 @@ struct Event {
   std::int32_t tag;
   std::uint32_t block;
   std::uint32_t reserved = 0;
-  Bytes bytes;
+  Bytes bytes;  // of what orders streams: the event's number
   std::uint64_t stream;
 };
 static_assert(sizeof(Event) == 32);
@@ -72,6 +83,9 @@ class Recorder {
 
   // The block is used on another stream, too.
   void shared(std::uint32_t block) noexcept;
+
+  // Streams are ordered: a kind from kRecord on.
+  void ordered(Event::Kind kind, std::uint64_t stream, std::uint64_t event) noexcept;
 
  private:
   bool append(const Event& event) noexcept;

@@ -11,11 +11,9 @@ namespace {
 using State = Page::State;
 using Step = Place::Step;
 
-constexpr std::size_t kSpare = 100;
-
 }  // namespace
 
-void Pool::arrange(const std::vector<std::vector<Place*>>& plan, bool may_create) {
+void Pool::arrange(const std::vector<std::vector<Place*>>& plan, const Growth& growth) {
   if (!tuning_.aliases) return;
   clocks_.catch_up();
   std::size_t most = 0;
@@ -29,7 +27,7 @@ void Pool::arrange(const std::vector<std::vector<Place*>>& plan, bool may_create
     const std::lock_guard guard(state_);
     claim_pages(plan, pages);
   }
-  if (may_create) create_for(pages);
+  create_for(pages, growth);
   {
     const std::lock_guard guard(state_);
     for (std::size_t at = 0; at < plan.size(); ++at) {
@@ -65,15 +63,17 @@ void Pool::arrange(const std::vector<std::vector<Place*>>& plan, bool may_create
   }
 }
 
-// For each entry the page that it was to have before, or that one of its places has, or else one
-// that idles elsewhere.
+// For each entry the page that somebody lives on there, who cannot be moved; else the one that it
+// was to have before, or that one of its places has, or one that idles elsewhere.
 void Pool::claim_pages(const std::vector<std::vector<Place*>>& plan,
                        std::vector<Page*>& pages) noexcept {
   ++arrangement_;
-  for (std::size_t at = 0; at < plan.size(); ++at) {
-    for (const bool again : {true, false}) {
+  enum class Claim : std::uint8_t { kLivesThere, kAgain, kIsThere };
+  for (const Claim claim : {Claim::kLivesThere, Claim::kAgain, Claim::kIsThere}) {
+    for (std::size_t at = 0; at < plan.size(); ++at) {
       for (const Place* const place : plan[at]) {
-        Page* const page = again ? place->due : place->page;
+        if (claim == Claim::kLivesThere && place->blocks == 0) continue;
+        Page* const page = claim == Claim::kAgain ? place->due : place->page;
         if (pages[at] != nullptr || page == nullptr || page->claimed == arrangement_) continue;
         if (!belongs(*page, *place)) continue;
         page->claimed = arrangement_;
@@ -94,12 +94,15 @@ void Pool::claim_pages(const std::vector<std::vector<Place*>>& plan,
   }
 }
 
-// What is missing, if that is next to nothing.
-void Pool::create_for(std::vector<Page*>& pages) noexcept {
+void Pool::create_for(std::vector<Page*>& pages, const Growth& growth) noexcept {
   const auto missing = static_cast<std::size_t>(std::count(pages.begin(), pages.end(), nullptr));
-  if (missing > pages.size() / kSpare) return;
+  if (missing > growth.most_missing) return;
   for (Page*& page : pages) {
     if (page != nullptr) continue;
+    {
+      const std::lock_guard guard(state_);
+      if (held_ >= highest_ + growth.beyond) return;
+    }
     page = create();
     if (page == nullptr) return;
     const std::lock_guard guard(state_);

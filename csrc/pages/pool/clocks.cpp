@@ -32,11 +32,28 @@ std::uint64_t Clocks::needed(const Line& line, const Marks& marks) const noexcep
   return std::min(line.marked, marks.number);
 }
 
+void Clocks::ordered(Ordered what, std::uint32_t stream, std::uint64_t event) noexcept {
+  switch (what) {
+    case Ordered::kRecorded:
+      return program_.recorded(stream, event, next_++);
+    case Ordered::kWaited:
+      return program_.waited(stream, event, next_);
+    case Ordered::kStreamDone:
+      return program_.done(stream, next_++);
+    case Ordered::kEventDone:
+      return program_.event_done(event);
+    case Ordered::kAllDone:
+      return program_.all_done(next_++);
+  }
+}
+
 bool Clocks::record(Stream stream) noexcept {
   std::uint64_t number = 0;
+  std::uint64_t as_late = 0;
   {
     const std::lock_guard guard(state_);
     number = next_++;
+    as_late = program_.as_late(stream, number);
     lines_[stream].freed = 0;
   }
   const Event event = device_.record(stream);
@@ -49,7 +66,7 @@ bool Clocks::record(Stream stream) noexcept {
     try {
       auto at = line.pending.end();
       while (at != line.pending.begin() && std::prev(at)->number > number) --at;
-      line.pending.insert(at, {number, event});
+      line.pending.insert(at, {number, event, as_late});
       line.recorded = std::max(line.recorded, number);
     } catch (const std::bad_alloc&) {
       noted = false;
@@ -108,9 +125,11 @@ bool Clocks::wait(Stream stream, const Marks& marks) noexcept {
         for (const Recorded& one : line.pending) {
           if (one.number < number) continue;
           event = one.event;
+          added_ += !program_.implies(stream, other, one.as_late);
+          program_.made_to_wait(stream, other, one.number);
+          ++waits_;
           break;
         }
-        waits_ += event != 0;
       }
       if (event != 0) {
         all = device_.wait(stream, event);

@@ -16,6 +16,7 @@
 #include <mutex>
 
 #include "pages/device.hpp"
+#include "pages/pool/program_order.hpp"
 
 namespace pgmo::pages {
 
@@ -52,6 +53,11 @@ class Clocks {
   // As far as is known. Never asks the device.
   bool completed(const Marks& marks) const noexcept;
 
+  // A stream is given work, and what the program orders itself; see program_order.hpp.
+  void given(Stream stream) noexcept { program_.given(stream, next_); }
+  enum class Ordered : std::uint8_t { kRecorded, kWaited, kStreamDone, kEventDone, kAllDone };
+  void ordered(Ordered what, std::uint32_t stream, std::uint64_t event) noexcept;
+
   // Adds to what has been freed since the stream's last event.
   Bytes freed(Stream stream, Bytes bytes) noexcept { return lines_[stream].freed += bytes; }
 
@@ -69,10 +75,14 @@ class Clocks {
   std::uint64_t events() const noexcept { return events_; }  // the lock is held
   std::uint64_t waits() const noexcept { return waits_; }
 
+  // Of these, those that the program does not imply itself.
+  std::uint64_t added() const noexcept { return added_; }
+
  private:
   struct Recorded {
     std::uint64_t number;
     Event event;
+    std::uint64_t as_late = 0;  // number of an event of the program's
   };
 
   struct Line {
@@ -96,6 +106,8 @@ class Clocks {
   std::uint64_t next_ = 1;  // of the events
   std::uint64_t events_ = 0;
   std::uint64_t waits_ = 0;
+  std::uint64_t added_ = 0;
+  ProgramOrder program_;
 };
 
 }  // namespace pgmo::pages

@@ -19,6 +19,7 @@ using Step = Place::Step;
 // --- blocks come and go --------------------------------------------------------------------------
 
 bool Pool::enter(Places places, Stream stream) noexcept {
+  clocks_.given(stream);
   std::size_t done = 0;
   for (; done < places.size(); ++done) {
     Place& place = places[done];
@@ -133,6 +134,7 @@ bool Pool::admit(Places places, Stream stream, std::vector<Extent>& blocked, Wai
   blocked.reserve(blocked.size() + places.size());
   found_ = 0;
   waits_ = {};
+  clocks_.given(stream);
   bool all = true;
   const bool elsewhere = waits == Waits::kRatherElsewhere && would_wait(places, stream) &&
                          spares(places.size(), stream);
@@ -216,6 +218,7 @@ Statistics Pool::statistics() const noexcept {
   now.stale = stale_.size();
   now.events = clocks_.events() - events_before_;
   now.waits = clocks_.waits() - waits_before_;
+  now.waits_added = clocks_.added() - added_before_;
   return now;
 }
 
@@ -223,6 +226,7 @@ void Pool::reset_statistics() noexcept {
   numbers_ = {};
   events_before_ = clocks_.events();
   waits_before_ = clocks_.waits();
+  added_before_ = clocks_.added();
   reset_peaks();
 }
 

@@ -100,11 +100,17 @@ class Pool {
   // device refuses; nobody lives there then.
   bool provide(Places places, Stream stream) noexcept;
 
+  // Pages that an arrangement may create: none if more than so many are missing, and none once so
+  // many are held beyond the highest occupancy. What idles elsewhere at the moment comes back.
+  struct Growth {
+    std::size_t most_missing = 0;
+    std::size_t beyond = 0;
+  };
+
   // Each entry: places that are to have one page. Maps them so; a mapping that is in the way goes
-  // if its last use is completed. Takes pages that idle. If it may, creates up to a hundredth of
-  // them: with one too few, some would go from address to address in each iteration. Throws
-  // std::bad_alloc.
-  void arrange(const std::vector<std::vector<Place*>>& plan, bool may_create);
+  // if its last use is completed. Takes pages that idle, and creates some: with one too few, some
+  // would go from address to address in each iteration. Throws std::bad_alloc.
+  void arrange(const std::vector<std::vector<Place*>>& plan, const Growth& growth);
 
   // Releases so many bytes of pages that nobody uses, as far as there are. Returns how many.
   Bytes give_back(Bytes bytes) noexcept;
@@ -130,7 +136,7 @@ class Pool {
   // arrangement.cpp
   void claim_pages(const std::vector<std::vector<Place*>>& plan,
                    std::vector<Page*>& pages) noexcept;
-  void create_for(std::vector<Page*>& pages) noexcept;
+  void create_for(std::vector<Page*>& pages, const Growth& growth) noexcept;
   static bool belongs(const Page& page, const Place& place) noexcept;
   void want(Place& place, Page& page) noexcept;
   void add_mapping(Place& place, Page& page) noexcept;
@@ -190,6 +196,7 @@ class Pool {
   Statistics numbers_;
   std::uint64_t events_before_ = 0;
   std::uint64_t waits_before_ = 0;
+  std::uint64_t added_before_ = 0;
 
   std::vector<Need> wanted_;  // mappings, by an arrangement
 

@@ -19,6 +19,7 @@ from pgmo.allocator.build.compile import AdapterSource, compiled_adapter
 from pgmo.allocator.build.cuda_headers import cuda_include
 from pgmo.allocator.build.forwarders import forwarders
 from pgmo.allocator.build.library import AdapterLibrary, load_adapter
+from pgmo.allocator.build.trace_methods import trace_methods
 from pgmo.errors import AdapterError
 
 ALIGNMENT = 512
@@ -360,7 +361,10 @@ def _source(name: str, *flags: str) -> AdapterSource:
             *("-isystem", str(root / "include"), "-isystem", str(cuda_include())),
             *(f"-L{root / 'lib'}", *flags),
         ),
-        generated={"torch_cuda_forwarders.inc": forwarders(root / "include")},
+        generated={
+            "torch_cuda_forwarders.inc": forwarders(root / "include"),
+            "torch_trace_methods.inc": trace_methods(root / "include"),
+        },
     )
 
 

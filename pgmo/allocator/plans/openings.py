@@ -91,6 +91,7 @@ def _with_births(recorded: Plan, steady: Plan) -> Plan | None:
         offset=merged("offset", UNPLANNED),
         alternate=merged("alternate", UNPLANNED),
         shorter=merged("shorter", 0),
+        order=steady.order and steady.order.moved(old, np.arange(len(shift)) + shift),
         ticks=ticks,
         opening=None,
         others=(),
@@ -111,4 +112,5 @@ def _alike(steady: Plan, rows: np.ndarray, size: np.ndarray) -> int:
 def _part(iteration: Iteration, rows: np.ndarray) -> Iteration:
     """Some of an iteration's requests."""
     columns = ("size", "stream", "thread", "tag", "gone", "shared", "in_gap")
-    return replace(iteration, **{name: getattr(iteration, name)[rows] for name in columns})
+    kept = {name: getattr(iteration, name)[rows] for name in columns}
+    return replace(iteration, rows=None, **kept)

@@ -23,6 +23,7 @@ from pgmo.errors import AdapterError, PlanError
 from pgmo.packing.plan import Plan
 from pgmo.packing.validator import validate
 from pgmo.profiler.iterations.families import families, refine
+from pgmo.profiler.ordering.clocks import behind
 from pgmo.profiler.profile import Profile
 
 _SPILL = -1
@@ -305,6 +306,7 @@ class PlanSet:
             # Only addresses are there to grow into, and what is spilled stays where it is.
             shorter=self._shorter(plan) if self._roomy and not plan.spilled else None,
             guessed=planned.guessed,
+            behind=_behind(plan, streams),
         )
 
     def _shorter(self, plan: Plan) -> NDArray[np.int64]:
@@ -317,6 +319,20 @@ class PlanSet:
             return plan.shorter
         guessed = plan.varying & (plan.shorter == 0)
         return np.where(guessed, plan.size // 2, plan.shorter)
+
+
+def _behind(plan: Plan, streams: NDArray[np.uint64]) -> NDArray[np.int64] | None:
+    """From which tick on each stream comes after each block; None where that is not known."""
+    if plan.order is None or len(streams) < 2:
+        return None
+    return behind(
+        plan.order,
+        start=plan.start,
+        end=plan.end,
+        stream=plan.stream,
+        ticks=plan.ticks,
+        streams=streams,
+    )
 
 
 def check_replayable(plan: Plan, alignment: int) -> None:

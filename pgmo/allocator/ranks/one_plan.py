@@ -39,7 +39,7 @@ ANSWER = 5.0
 _FIRST_LOOK, _LAST_LOOK = 0.002, 0.1  # seconds between two, growing: a thousand ranks may look
 _BYTES_A_ROW, _BYTES_BESIDE = 256, 1 << 20  # of a plan that is unpacked, at most
 _SAME_LIVES = 0.95  # of the blocks, at least, must be freed at the same tick
-_BESIDE = {"end", "thread", "tag", "ordinal", "address", "tags", "meta", "trace"}
+_BESIDE = {"end", "thread", "tag", "ordinal", "address", "tags", "meta", "trace", "order"}
 """Fields of a profile that do not decide whether another's plan will do, or are looked at later."""
 
 
@@ -169,7 +169,7 @@ def _unpacked(data: bytes, profile: Profile) -> Plan | None:
         plan = unpack_plan(zlib.decompressobj().decompress(data, most), Path("another rank"))
     except (FileError, zlib.error):
         return None
-    return replace(plan, meta=profile.meta) if _is_of(plan, profile) else None
+    return replace(plan, meta=profile.meta, order=profile.order) if _is_of(plan, profile) else None
 
 
 def _is_of(plan: Plan, profile: Profile) -> bool:

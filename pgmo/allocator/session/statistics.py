@@ -69,6 +69,8 @@ class IterationStatistics:
         bytes_unplanned: sum of the sizes of requests that the plan leaves out, as optimizer state
             in the iteration in which it is born.
         driver_calls: of the driver's virtual memory, by kind: those of `DRIVER_CALLS`.
+        hand_overs: pages that came from another stream.
+        waits_added: waits for another stream that the program's own events do not imply.
 
     Example:
         >>> one = IterationStatistics(Phase.REPLAY, 4, 3, 400, 390)
@@ -87,6 +89,8 @@ class IterationStatistics:
     plan: int = -1
     bytes_unplanned: int = 0
     driver_calls: Mapping[str, int] = field(default_factory=dict)
+    hand_overs: int = 0
+    waits_added: int = 0
 
     @property
     def hit_rate(self) -> float:
@@ -121,14 +125,17 @@ class Summary:
     """What a session did. `str` gives the text that people read.
 
     `arena` are the bytes that the plan needs: those of pages, where arenas of several streams share
-    some. `spilled` are the bytes of the arena that are in unified memory, on the host; `managed`
-    the most bytes of unified memory that were held, `card_room` those that the card had free
-    before. `pages` are the most bytes of pages that were held, `driver_calls` how often the
-    driver's virtual memory was called in one of the last iterations (medians), by kind. `waited`
-    iterations were served by pages alone, while a plan was there; `waits` says why, as long as it
-    does. `run_bytes` are the bytes asked for in all iterations but the `uncounted` ones, which ran
-    without pgmo, `run_bytes_hit` those from slots; `since` is the first iteration that slots
-    served, counted from 1, or 0. `verdict` says what it all was good for.
+    some. `ordered_load` is the least that these can be where streams hand memory over only as the
+    program orders them itself; None where that is not known. `hand_overs` are pages that went from
+    one stream to another in one of the last iterations, `waits_added` the waits that the program
+    does not imply (medians). `spilled` are the bytes of the arena that are in unified memory, on
+    the host; `managed` the most bytes of unified memory that were held, `card_room` those that the
+    card had free before. `pages` are the most bytes of pages that were held, `driver_calls` how
+    often the driver's virtual memory was called in one of the last iterations (medians), by kind.
+    `waited` iterations were served by pages alone, while a plan was there; `waits` says why, as
+    long as it does. `run_bytes` are the bytes asked for in all iterations but the `uncounted` ones,
+    which ran without pgmo, `run_bytes_hit` those from slots; `since` is the first iteration that
+    slots served, counted from 1, or 0. `verdict` says what it all was good for.
 
     Example:
         >>> print(Summary(iterations=0, recorded=0, replayed=0))
@@ -163,6 +170,9 @@ class Summary:
     run_bytes_hit: int = 0
     uncounted: int = 0
     since: int = 0
+    ordered_load: int | None = None
+    hand_overs: float = 0
+    waits_added: float = 0
     verdict: Verdict | None = None
 
     @property
@@ -189,6 +199,11 @@ class Summary:
     def gap(self) -> float:
         """How far the arena is above the max load, which no plan can be below."""
         return self.arena / self.max_load - 1 if self.max_load else 0.0
+
+    @property
+    def ordered_gap(self) -> float:
+        """How far the arena is above what streams need at least, as the program orders them."""
+        return self.arena / self.ordered_load - 1 if self.ordered_load else 0.0
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
@@ -219,6 +234,12 @@ class Summary:
                 f"  arena      {format_bytes(self.arena)} for {self.blocks} blocks, "
                 f"{self.gap:.2%} above the lower bound of {format_bytes(self.max_load)} "
                 f"({self.solver}; {plans})"
+            )
+        if self.ordered_load:
+            lines.append(
+                f"  streams    {self.ordered_gap:.2%} above {format_bytes(self.ordered_load)}, the "
+                "least as the program orders them; in one of the last iterations "
+                f"{self.hand_overs:g} pages handed over, {self.waits_added:g} waits added"
             )
         if self.requests:
             lines.append(

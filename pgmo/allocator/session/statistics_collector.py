@@ -178,6 +178,13 @@ class StatisticsCollector:
 
         return {call: median(calls[call] for calls in last) for call in DRIVER_CALLS if last}
 
+    def _in_the_middle(self, name: str) -> float:
+        """A count of the last iterations."""
+        last = [getattr(one, name) for one in islice(reversed(self._history), _LAST)]
+        from statistics import median
+
+        return float(median(last)) if last else 0.0
+
     def outside_of_plan(self) -> int:
         """Bytes at once in the last replayed iterations that had no slot, at most."""
         now = self._engine.statistics()["peak_fallback_bytes"]
@@ -242,6 +249,9 @@ class StatisticsCollector:
             run_bytes_hit=totals["run_bytes_hit"],
             uncounted=totals["uncounted"],
             since=self._since,
+            ordered_load=plan.ordered_load if plan else None,
+            hand_overs=self._in_the_middle("hand_overs"),
+            waits_added=self._in_the_middle("waits_added"),
         )
 
 
@@ -259,4 +269,6 @@ def _statistics(phase: Phase, plan: int, change: dict[str, int]) -> IterationSta
         plan=plan,
         bytes_unplanned=change["persistent_bytes"],
         driver_calls={call: change[f"page_{call}"] for call in DRIVER_CALLS},
+        hand_overs=change["page_hand_overs"],
+        waits_added=change["page_waits_added"],
     )

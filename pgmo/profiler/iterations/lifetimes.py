@@ -19,6 +19,8 @@ from pgmo.columns import distinct, is_among
 from pgmo.errors import ProfileError
 from pgmo.profiler.iterations.iteration_kinds import Kind, compare
 from pgmo.profiler.iterations.request_pairs import UNPAIRED, align
+from pgmo.profiler.ordering.order import Order
+from pgmo.profiler.ordering.recorded import order_of
 from pgmo.profiler.profile import NEVER, Profile, ProfileMeta
 from pgmo.profiler.recording import ALIVE, Iteration
 from pgmo.profiler.tag import Tag
@@ -112,6 +114,7 @@ def build_profile(
         steady=steady.kind != "none",
         tags=tuple(tags),
         meta=meta or ProfileMeta(),
+        order=_order(iterations, steady),
     )
 
 
@@ -126,6 +129,14 @@ def check_belongs(steady: Steady, iterations: list[Iteration]) -> None:
             f"the steady state names iteration {max(steady.rows)} of {len(iterations)}; "
             "find it in the same recording"
         )
+
+
+def _order(iterations: list[Iteration], steady: Steady) -> Order | None:
+    """That of the reference, which looks back at the members before it."""
+    members = sorted(steady.rows.keys() - steady.shadows)
+    if steady.reference not in members:
+        return None
+    return order_of([iterations[one] for one in members], members.index(steady.reference))
 
 
 def _shared(iterations: list[Iteration], steady: Steady) -> NDArray[np.bool_]:
@@ -224,7 +235,8 @@ def _tags(
 def only(iteration: Iteration, wanted: NDArray[np.bool_]) -> Iteration:
     """Some of the requests of an iteration, whose frees keep the numbers that they have."""
     names = ("size", "stream", "thread", "tag", "gone", "shared", "in_gap")
-    return replace(iteration, **{name: getattr(iteration, name)[wanted] for name in names})
+    kept = {name: getattr(iteration, name)[wanted] for name in names}
+    return replace(iteration, rows=None, **kept)
 
 
 def _lend_tags(tag: NDArray[np.int32]) -> NDArray[np.int32]:

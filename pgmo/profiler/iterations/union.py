@@ -68,6 +68,7 @@ def unite(known: Profile, new: Profile, rows: NDArray[np.int64], headroom: float
     ends[1, own_place] = _moved(new.end, new.ticks, own_place, ticks)
     start = np.arange(ticks)
     end = np.minimum(ends.max(axis=0), start + 2 * ticks)
+    order = known.order
     return replace(
         known,
         size=size,
@@ -83,6 +84,7 @@ def unite(known: Profile, new: Profile, rows: NDArray[np.int64], headroom: float
         ticks=ticks,
         steady=known.steady and new.steady,
         trace=None,
+        order=order and order.moved(known_place, np.append(known_place, ticks)),
     )
 
 

@@ -12,6 +12,9 @@ using namespace pgmo::test;
 
 namespace {
 
+constexpr Tick kTicks = 40;
+const std::vector<PlanTicks> kOnePlan = {{0, kTicks}};
+
 // No two pages of an entry are used at the same time, and each page that is used is in one entry.
 void check_sound(const std::vector<PageUse>& uses,
                  const std::vector<std::vector<ArenaPage>>& pages) {
@@ -42,7 +45,7 @@ void check_sound(const std::vector<PageUse>& uses,
 
 TEST(pages_that_never_live_at_the_same_time_are_one) {
   const std::vector<PageUse> uses = {{0, 0, 3, 0, 5}, {1, 2, 5, 5, 9}};
-  const auto pages = share_pages(uses, 2);
+  const auto pages = share_pages(uses, 2, kOnePlan);
   check_sound(uses, pages);
   CHECK_EQ(pages.size(), 4u);
   CHECK_EQ(most_at_once(uses, 2), 4u);
@@ -50,20 +53,20 @@ TEST(pages_that_never_live_at_the_same_time_are_one) {
 
 TEST(pages_that_live_at_the_same_time_stay_apart) {
   const std::vector<PageUse> uses = {{0, 0, 3, 0, 5}, {1, 0, 3, 4, 9}};
-  const auto pages = share_pages(uses, 2);
+  const auto pages = share_pages(uses, 2, kOnePlan);
   check_sound(uses, pages);
   CHECK_EQ(pages.size(), 8u);
 }
 
 TEST(pages_of_one_arena_are_never_one) {
   const std::vector<PageUse> uses = {{0, 0, 0, 0, 5}, {0, 1, 1, 5, 9}};
-  CHECK_EQ(share_pages(uses, 1).size(), 2u);
+  CHECK_EQ(share_pages(uses, 1, kOnePlan).size(), 2u);
 }
 
 TEST(no_more_pages_are_shared_than_saves_any) {
   // Four live at once in any case: of the two pages that could be shared with others, none is.
   const std::vector<PageUse> uses = {{0, 0, 1, 0, 4}, {1, 0, 1, 4, 8}, {0, 2, 3, 4, 8}};
-  const auto pages = share_pages(uses, 2);
+  const auto pages = share_pages(uses, 2, kOnePlan);
   check_sound(uses, pages);
   CHECK_EQ(pages.size(), 4u);
   const auto shared =
@@ -74,7 +77,7 @@ TEST(no_more_pages_are_shared_than_saves_any) {
 TEST(pages_that_change_hands_less_often_are_shared_first) {
   const std::vector<PageUse> uses = {{0, 0, 0, 0, 2}, {0, 0, 0, 6, 8}, {0, 1, 1, 0, 2},
                                      {0, 2, 2, 3, 9}, {1, 0, 0, 3, 5}, {1, 0, 0, 9, 10}};
-  const auto pages = share_pages(uses, 2);
+  const auto pages = share_pages(uses, 2, kOnePlan);
   check_sound(uses, pages);
   for (const auto& page : pages) {
     if (page.size() > 1) CHECK(page.front() == (ArenaPage{0, 1}));
@@ -86,7 +89,7 @@ TEST(pages_that_change_hands_less_often_are_shared_first) {
 TEST(a_page_leaves_its_partner_to_one_that_has_no_other) {
   const std::vector<PageUse> uses = {
       {0, 0, 0, 0, 2}, {0, 1, 1, 0, 4}, {0, 2, 2, 8, 9}, {1, 0, 0, 5, 6}, {1, 1, 1, 3, 6}};
-  const auto pages = share_pages(uses, 2);
+  const auto pages = share_pages(uses, 2, kOnePlan);
   check_sound(uses, pages);
   CHECK_EQ(pages.size(), 3u);
 }
@@ -103,10 +106,128 @@ TEST(whatever_the_arenas_are_pages_that_share_are_never_used_at_once) {
                       first + static_cast<std::size_t>(random.between(0, 4)), from,
                       from + random.between(1, 8)});
     }
-    const auto pages = share_pages(uses, arenas);
+    const auto pages = share_pages(uses, arenas, kOnePlan);
     check_sound(uses, pages);
     CHECK(pages.size() >= most_at_once(uses, arenas));
   }
+}
+
+// Where it is known when streams come after each other, pages go from one to another only then.
+void check_in_order(const std::vector<PageUse>& uses,
+                    const std::vector<std::vector<ArenaPage>>& pages) {
+  for (const auto& page : pages) {
+    std::vector<const PageUse*> here;
+    for (const PageUse& use : uses) {
+      for (const ArenaPage& one : page) {
+        if (one.arena == use.arena && use.first <= one.page && one.page <= use.last) {
+          here.push_back(&use);
+        }
+      }
+    }
+    for (const PageUse* one : here) {
+      for (const PageUse* other : here) {
+        if (one->arena == other->arena) continue;
+        // The next time that the other comes after this one.
+        const Tick next = other->from >= one->to ? other->from : other->from + kTicks;
+        CHECK(next >= one->behind[other->arena]);
+      }
+    }
+  }
+}
+
+TEST(a_page_that_would_have_to_wait_is_not_shared) {
+  const std::vector<Tick> soon = {5, 5};
+  const std::vector<Tick> later = {5, 6};
+  const std::vector<Tick> whenever = {9, 9};
+  for (const auto* behind : {&soon, &later}) {
+    const std::vector<PageUse> uses = {{0, 0, 3, 0, 5, 0, behind->data()},
+                                       {1, 2, 5, 5, 9, 0, whenever.data()}};
+    const auto pages = share_pages(uses, 2, kOnePlan);
+    check_in_order(uses, pages);
+    CHECK_EQ(pages.size(), behind == &soon ? 4u : 8u);
+  }
+}
+
+TEST(nor_one_that_the_next_iteration_would_have_to_wait_for) {
+  const std::vector<Tick> soon = {5, 5};
+  for (const Tick next : {kTicks, kTicks + 1}) {
+    const std::vector<Tick> behind = {next, 9};
+    const std::vector<PageUse> uses = {{0, 0, 0, 0, 5, 0, soon.data()},
+                                       {1, 0, 0, 5, 9, 0, behind.data()}};
+    CHECK_EQ(share_pages(uses, 2, kOnePlan).size(), next == kTicks ? 1u : 2u);
+  }
+}
+
+TEST(another_plan_comes_at_once) {
+  const std::vector<PlanTicks> plans = {{0, 10}, {10, 10}};
+  const std::vector<Tick> second = {29, 20};
+  for (const Tick in_order : {Tick{10}, Tick{11}}) {
+    const std::vector<Tick> first = {5, in_order};
+    const std::vector<PageUse> uses = {{0, 0, 0, 0, 5, 0, first.data()},
+                                       {1, 0, 0, 12, 19, 1, second.data()}};
+    CHECK_EQ(share_pages(uses, 2, plans).size(), 2u);  // the second outlives its iteration
+  }
+  const std::vector<Tick> over = {19, 19};
+  for (const Tick in_order : {Tick{10}, Tick{11}}) {
+    const std::vector<Tick> first = {5, in_order};
+    const std::vector<PageUse> uses = {{0, 0, 0, 0, 5, 0, first.data()},
+                                       {1, 0, 0, 12, 19, 1, over.data()}};
+    CHECK_EQ(share_pages(uses, 2, plans).size(), in_order == 10 ? 1u : 2u);
+  }
+}
+
+TEST(whatever_the_order_pages_go_to_others_only_along_it) {
+  Random random(12);
+  std::size_t shared = 0;
+  for (int round = 0; round < 300; ++round) {
+    const auto arenas = static_cast<std::uint32_t>(random.between(2, 4));
+    std::vector<PageUse> uses;
+    std::vector<std::vector<Tick>> rows;
+    rows.reserve(40);
+    for (std::int64_t left = random.between(2, 30); left > 0; --left) {
+      const auto first = static_cast<std::size_t>(random.between(0, 12));
+      const Tick from = random.between(0, 20);
+      const Tick to = from + random.between(1, 8);
+      auto& behind = rows.emplace_back();
+      for (std::uint32_t arena = 0; arena < arenas; ++arena) {
+        behind.push_back(to + (random.between(0, 2) == 0 ? 0 : random.between(0, 30)));
+      }
+      uses.push_back({static_cast<std::uint32_t>(random.between(0, arenas - 1)), first,
+                      first + static_cast<std::size_t>(random.between(0, 4)), from, to, 0,
+                      behind.data()});
+    }
+    const auto pages = share_pages(uses, arenas, kOnePlan);
+    check_sound(uses, pages);
+    for (const auto& page : pages) shared += page.size() > 1;
+    // Only the next user counts: whoever comes after that one comes after this one, too. So the
+    // check holds for pairs without anybody in between.
+    for (const auto& page : pages) {
+      std::vector<const PageUse*> here;
+      for (const PageUse& use : uses) {
+        for (const ArenaPage& one : page) {
+          if (one.arena == use.arena && use.first <= one.page && one.page <= use.last) {
+            here.push_back(&use);
+          }
+        }
+      }
+      for (const PageUse* one : here) {
+        const PageUse* next = nullptr;
+        Tick at = 0;
+        for (const PageUse* other : here) {
+          const Tick comes = other->from >= one->to ? other->from : other->from + kTicks;
+          if (other->from < one->to && other->to > one->from) continue;  // of the same arena
+          if (next == nullptr || comes < at) {
+            next = other;
+            at = comes;
+          }
+        }
+        if (next != nullptr && next->arena != one->arena) {
+          CHECK(at >= one->behind[next->arena]);
+        }
+      }
+    }
+  }
+  CHECK(shared > 500);
 }
 
 int main(int argc, char** argv) {

@@ -14,6 +14,7 @@ from pgmo.packing.planning_options import PlanningOptions
 from pgmo.profiler.iterations.lifetimes import build_profile, only
 from pgmo.profiler.iterations.request_pairs import UNPAIRED, align
 from pgmo.profiler.iterations.step_finder import best_effort
+from pgmo.profiler.ordering.recorded import kept_rows
 from pgmo.profiler.profile import ProfileMeta
 from pgmo.profiler.recording import ALIVE, Iteration
 from pgmo.profiler.tag import Tag
@@ -62,7 +63,7 @@ def from_single(
     ticks = np.concatenate(([0], np.cumsum(kept)))  # requests that are kept, before each
     turn, within = np.divmod(gone, len(iteration))
     known = ~alive | (gone >= len(iteration))
-    own = only(iteration, kept)
+    own, rows = only(iteration, kept), kept_rows(iteration.rows, iteration.first, kept)
     own = replace(
         own,
         index=0,
@@ -70,6 +71,7 @@ def from_single(
         gone=np.where(known, turn * ticks[-1] + ticks[within], ALIVE)[kept],
         tag=np.full_like(own.tag, -1),
         shared=own.shared | own.in_gap,  # neither gets a slot
+        rows=rows,
     )
     steady = best_effort([own])
     if steady is None:

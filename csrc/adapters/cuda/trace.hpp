@@ -1,0 +1,115 @@
+// Hears of the events that the program records and waits for, by which it orders its streams.
+//
+//     torch ──event recorded, waited for, stream synchronised──▶ GPUTrace ──▶ ours ──▶ engine
+//                                                                              └──▶ Python's, if
+//                                                                              any
+//
+// PyTorch tells one interpreter of them, Python's, once somebody has asked for that, and takes the
+// interpreter's lock each time. What is told here takes no lock of Python's. Python's stays told:
+// where it was there before, it is told by ours, and where it comes later, PyTorch puts it in the
+// place of ours, which then hears nothing until the next session. Events that a program makes by
+// calls of CUDA's own are not heard, so less order is known than there is, never more.
+//
+// The class has dozens of methods that nobody calls by way of a trace; they are generated, for
+// their set differs between versions: torch_trace_methods.inc, see
+// pgmo/allocator/build/trace_methods.py.
+
+#pragma once
+
+#include <c10/core/impl/GPUTrace.h>
+#include <c10/core/impl/PyInterpreter.h>
+#include <c10/cuda/CUDAFunctions.h>
+
+#include <atomic>
+#include <cstdint>
+
+#include "adapters/cuda/device.hpp"
+#include "engine/pgmo_engine.h"
+
+namespace c10::cuda::CUDACachingAllocator::pgmo {
+namespace {
+
+class Trace final : public c10::impl::PyInterpreterVTable {
+ public:
+#include "torch_trace_methods.inc"
+
+  void trace_gpu_event_record(c10::DeviceType type, uintptr_t event,
+                              uintptr_t stream) const override {
+    tell(type, PGMO_RECORDED, stream, event);
+    if (const auto* next = next_.load()) (*next)->trace_gpu_event_record(type, event, stream);
+  }
+  void trace_gpu_event_wait(c10::DeviceType type, uintptr_t event,
+                            uintptr_t stream) const override {
+    tell(type, PGMO_WAITED, stream, event);
+    if (const auto* next = next_.load()) (*next)->trace_gpu_event_wait(type, event, stream);
+  }
+  void trace_gpu_stream_synchronization(c10::DeviceType type, uintptr_t stream) const override {
+    tell(type, PGMO_STREAM_DONE, stream, 0);
+    if (const auto* next = next_.load()) (*next)->trace_gpu_stream_synchronization(type, stream);
+  }
+  void trace_gpu_event_synchronization(c10::DeviceType type, uintptr_t event) const override {
+    tell(type, PGMO_EVENT_DONE, 0, event);
+    if (const auto* next = next_.load()) (*next)->trace_gpu_event_synchronization(type, event);
+  }
+  void trace_gpu_device_synchronization(c10::DeviceType type) const override {
+    tell(type, PGMO_DEVICE_DONE, 0, 0);
+    if (const auto* next = next_.load()) (*next)->trace_gpu_device_synchronization(type);
+  }
+  void trace_gpu_event_creation(c10::DeviceType type, uintptr_t event) const override {
+    if (const auto* next = next_.load()) (*next)->trace_gpu_event_creation(type, event);
+  }
+  void trace_gpu_event_deletion(c10::DeviceType type, uintptr_t event) const override {
+    if (const auto* next = next_.load()) (*next)->trace_gpu_event_deletion(type, event);
+  }
+  void trace_gpu_memory_allocation(c10::DeviceType type, uintptr_t pointer) const override {
+    if (const auto* next = next_.load()) (*next)->trace_gpu_memory_allocation(type, pointer);
+  }
+  void trace_gpu_memory_deallocation(c10::DeviceType type, uintptr_t pointer) const override {
+    if (const auto* next = next_.load()) (*next)->trace_gpu_memory_deallocation(type, pointer);
+  }
+  void trace_gpu_stream_creation(c10::DeviceType type, uintptr_t stream) const override {
+    if (const auto* next = next_.load()) (*next)->trace_gpu_stream_creation(type, stream);
+  }
+
+  // Never destroyed: a thread may be in it when it has just been taken away.
+  static Trace& get() {
+    static Trace* const only = new Trace;
+    return *only;
+  }
+
+  // Nothing happens where somebody had switched traces off: who would be told then is not known.
+  void listen() {
+    const c10::impl::PyInterpreter* now = c10::impl::GPUTrace::gpuTraceState.load();
+    if (now == &self_ || (now != nullptr && !c10::impl::GPUTrace::haveState)) return;
+    next_.store(now);
+    if (!c10::impl::GPUTrace::gpuTraceState.compare_exchange_strong(now, &self_)) return;
+    c10::impl::GPUTrace::haveState = true;
+  }
+
+  void stop() {
+    const c10::impl::PyInterpreter* now = &self_;
+    (void)c10::impl::GPUTrace::gpuTraceState.compare_exchange_strong(now, next_.load());
+  }
+
+ private:
+  Trace() : self_(this) {}
+
+  static void tell(c10::DeviceType type, int what, uintptr_t stream, uintptr_t event) noexcept {
+    int current = 0;
+    if (type != c10::DeviceType::CUDA || cudaGetDevice(&current) != cudaSuccess) return;
+    if (current < 0 || current >= kMostDevices) return;
+    Device& device = devices()[current];
+    if (device.pools.any()) return;          // in a capture nothing is done yet
+    const auto handle = reinterpret_cast<cudaStream_t>(stream);  // NOLINT: as torch tells it
+    const auto number = device.streams.number_or_stranger(handle);
+    if (!number) return;
+    if (device.active()) api->ordered(device.engine, what, *number, event);
+    if (device.pages() != nullptr) pages_api->ordered(device.pages(), what, *number, event);
+  }
+
+  c10::impl::PyInterpreter self_;
+  std::atomic<const c10::impl::PyInterpreter*> next_{nullptr};
+};
+
+}  // namespace
+}  // namespace c10::cuda::CUDACachingAllocator::pgmo

@@ -1,0 +1,251 @@
+"""Which work of other streams is done before a request, whatever the device does first.
+
+stream 0    F0 ──F1──E────────F2──────▶
+                      ╲
+stream 1    ───────────W──R5──────────▶     R5 comes after F0 and F1, as far as anybody knows not
+                                            after F2
+
+What a stream is given runs in order. An event takes along what its stream has been given, and what
+that one has waited for; who waits for the event comes after all of it. Source: vector clocks
+(Fidge 1988, Mattern 1989), with a component for each stream. An iteration is repeated, so the rows
+are gone through several times in a row.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pgmo.profiler.ordering.order import (
+    DEVICE_DONE,
+    EVENT_DONE,
+    FREE,
+    RECORD,
+    STREAM_DONE,
+    UNKNOWN,
+    WAIT,
+    Order,
+)
+
+NEVER = np.iinfo(np.int64).max
+"""A tick at which no request comes."""
+
+_TURNS = 6
+"""Iterations that are gone through: a block may live for two, and what is after it come later."""
+
+
+@dataclass(frozen=True)
+class Edge:
+    """From some place in an iteration on, a stream comes after another one's work up to another.
+
+    Args:
+        stream: that waits.
+        at: the row that makes it wait.
+        other: that is waited for.
+        before: the row before which that has been given the work.
+        back: how many iterations before this one that is.
+    """
+
+    stream: int
+    at: int
+    other: int
+    before: int
+    back: int
+
+
+def edges(order: Order, streams: NDArray[np.uint64]) -> list[Edge]:
+    """All that is waited for, in the order of the rows, as far as it is known what.
+
+    Args:
+        order: of an iteration.
+        streams: that have requests. What others do is followed, too.
+
+    Example:
+        >>> order = Order(tick=[1, 1], kind=[4, 5], stream=[0, 7], target=[-1, 0], back=[0, 0])
+        >>> edges(order, np.array([0, 7], np.uint64))
+        [Edge(stream=7, at=1, other=0, before=0, back=0)]
+    """
+    all_streams = _all_streams(order, streams)
+    found = []
+    for at in np.flatnonzero(order.kind >= WAIT).tolist():
+        kind, stream = int(order.kind[at]), int(order.stream[at])
+        if kind in (WAIT, EVENT_DONE):
+            target = int(order.target[at])
+            if target == UNKNOWN:
+                continue
+            done = [(int(order.stream[target]), target, int(order.back[at]))]
+        elif kind == STREAM_DONE:
+            done = [(stream, at, 0)]
+        else:
+            done = [(other, at, 0) for other in all_streams]
+        waiting = [stream] if kind == WAIT else all_streams
+        found += [
+            Edge(one, at, other, before, back)
+            for one in waiting
+            for other, before, back in done
+            if one != other
+        ]
+    return found
+
+
+def behind(
+    order: Order,
+    *,
+    start: NDArray[np.int64],
+    end: NDArray[np.int64],
+    stream: NDArray[np.uint64],
+    ticks: int,
+    streams: NDArray[np.uint64],
+) -> NDArray[np.int64]:
+    """From which tick on each stream comes after what each block was used for.
+
+    Ticks count from the beginning of the iteration in which the block is requested; those of the
+    next one go on from `ticks`. Whoever gets the block's memory at such a tick, or later, needs no
+    event for it. On the block's own stream that is its end.
+
+    Args:
+        order: of the iteration.
+        start: tick of each block's request, shape (n,).
+        end: first tick at which it is gone, shape (n,); -1 for never.
+        stream: that it belongs to, shape (n,).
+        ticks: requests per iteration.
+        streams: that have requests, shape (k,).
+
+    Returns:
+        Ticks, shape (n, k); `NEVER` where nothing orders the two.
+
+    Example:
+        >>> order = Order(tick=[1, 1], kind=[4, 5], stream=[0, 7], target=[-1, 0], back=[0, 0])
+        >>> blocks = dict(start=np.array([0]), end=np.array([1]), stream=np.array([0], np.uint64))
+        >>> behind(order, **blocks, ticks=2, streams=np.array([0, 7], np.uint64)).tolist()
+        [[1, 1]]
+    """
+    freed = used_until(order, start=start, end=end, stream=stream, ticks=ticks)
+    table = np.full((len(end), len(streams)), NEVER)
+    steps = _steps(order, streams, ticks)
+    for column, waiting in enumerate(streams.tolist()):
+        for owner in streams.tolist():
+            mine = (stream == owner) & (end >= 0)
+            if owner == waiting:
+                table[mine, column] = end[mine]
+                continue
+            since, before = steps.get((waiting, owner), (np.zeros(0, int), np.zeros(0, int)))
+            # Born in the second of the turns: what the first one does not know is known then.
+            place = np.searchsorted(before, freed[mine] + len(order), side="left")
+            late = np.append(since - ticks, NEVER)[place]
+            table[mine, column] = np.maximum(late, end[mine])
+    return table
+
+
+def freed_at(order: Order, end: NDArray[np.int64], ticks: int) -> NDArray[np.int64]:
+    """How many rows come before each block's free, counted from its own iteration's first row.
+
+    Where the iteration of the order saw the block go at another tick than `end`, all rows before
+    that request do.
+
+    Args:
+        order: of the iteration.
+        end: first tick at which each block is gone, shape (n,).
+        ticks: requests per iteration.
+    """
+    turns, within = np.divmod(np.maximum(end - 1, 0), max(1, ticks))
+    place = turns * len(order) + np.searchsorted(order.tick, within + 1, side="right")
+    rows = np.flatnonzero(order.kind == FREE)
+    target, back = order.target[rows], order.back[rows]
+    seen = order.tick[rows] + back * ticks == end[target]
+    place[target[seen]] = (rows + back * len(order))[seen]
+    return place
+
+
+def used_until(
+    order: Order,
+    *,
+    start: NDArray[np.int64],
+    end: NDArray[np.int64],
+    stream: NDArray[np.uint64],
+    ticks: int,
+) -> NDArray[np.int64]:
+    """The same of what is known of each block's last use: a row from which an event covers it.
+
+    Programs let go of a block long after the stream has finished with it. Where the stream was
+    given nothing since it recorded an event, or was waited for, neither a request nor a wait, that
+    is as late as the free.
+    """
+    freed = freed_at(order, end, ticks)
+    length = max(1, len(order))
+    place = np.arange(len(order)) + order.tick  # in one line with the requests
+    whole = len(order) + ticks
+    requested = start + np.searchsorted(order.tick, start, side="right")
+    turns, within = np.divmod(freed, length)
+    at = np.append(place, whole)[within] + turns * whole
+    last, rest = np.divmod(np.maximum(end, 0), max(1, ticks))
+    table = np.append(np.arange(ticks) + np.searchsorted(order.tick, np.arange(ticks), "right"), 0)
+    at = np.minimum(at, table[rest] + last * whole)
+    for one in np.unique(stream).tolist():
+        mine = np.flatnonzero(stream == one)
+        waits = place[(order.kind == WAIT) & (order.stream == one)]
+        given = np.sort(np.concatenate((requested[mine], waits)))
+        told = np.isin(order.kind, (RECORD, STREAM_DONE)) & (order.stream == one)
+        events = np.flatnonzero(told | (order.kind == DEVICE_DONE))
+        if not events.size or not given.size:
+            continue
+        given = np.concatenate([given + turn * whole for turn in range(-1, 3)])
+        since = given[np.searchsorted(given, at[mine], side="left") - 1]
+        rows = np.concatenate([events + turn * len(order) for turn in range(-1, 3)])
+        places = np.concatenate([place[events] + turn * whole for turn in range(-1, 3)])
+        first = np.minimum(np.searchsorted(places, since, side="right"), len(rows) - 1)
+        earlier = (places[first] > since) & (rows[first] < freed[mine])
+        freed[mine[earlier]] = rows[first[earlier]]
+    return freed
+
+
+def _steps(
+    order: Order, streams: NDArray[np.uint64], ticks: int
+) -> dict[tuple[int, int], tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """For each pair of streams: from which ticks on, and up to which row, the first is behind."""
+    number = {one: at for at, one in enumerate(_all_streams(order, streams))}
+    known = np.full((len(number), len(number)), -1)  # rows of the second, done before the first
+    at_event: dict[int, NDArray[np.int64]] = {}
+    steps: dict[tuple[int, int], tuple[list[int], list[int]]] = {}
+    by_row: dict[int, list[Edge]] = {}
+    for edge in edges(order, streams):
+        by_row.setdefault(edge.at, []).append(edge)
+    rows = sorted({*by_row, *np.flatnonzero(order.kind == RECORD).tolist()})
+    wanted = {number[one]: one for one in streams.tolist()}
+    for turn in range(_TURNS):
+        for row in rows:
+            now = turn * len(order) + row
+            if order.kind[row] == RECORD:
+                one = number[int(order.stream[row])]
+                at_event[now] = known[one].copy()
+                at_event[now][one] = now
+            before = known.copy()
+            for edge in by_row.get(row, ()):
+                one, other = number[edge.stream], number[edge.other]
+                since = now - row + edge.before - edge.back * len(order)
+                if since == now:  # the program has waited for all that was there
+                    clock = before[other].copy()
+                    clock[other] = now
+                elif since in at_event:
+                    clock = at_event[since]
+                else:
+                    continue
+                np.maximum(known[one], clock, out=known[one])
+            tick = turn * ticks + int(order.tick[row])
+            for one, other in zip(*np.nonzero(known > before), strict=True):
+                if int(one) not in wanted or int(other) not in wanted or one == other:
+                    continue
+                since_list, done = steps.setdefault(
+                    (wanted[int(one)], wanted[int(other)]), ([], [])
+                )
+                since_list.append(tick)
+                done.append(int(known[one, other]))
+    return {pair: (np.array(since), np.array(done)) for pair, (since, done) in steps.items()}
+
+
+def _all_streams(order: Order, streams: NDArray[np.uint64]) -> list[int]:
+    named = order.stream[np.isin(order.kind, (RECORD, WAIT, STREAM_DONE))]
+    return sorted({*named.tolist(), *streams.tolist()})
+
+
+__all__ = ["DEVICE_DONE", "NEVER", "Edge", "behind", "edges", "freed_at"]

@@ -1,0 +1,123 @@
+"""What an iteration does between its requests: frees, events recorded and waited for.
+
+requests     0     1        2     3          ticks
+rows            F0    E  W    W         D    before request 1, 2, 3: free 0, event, wait, ...
+
+A program orders its streams by events. A row that stands before request `t` has tick `t`; rows of
+one tick are in the order in which they came, so that it is known whether a block was freed before
+an event was recorded or after it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pgmo.columns import as_column
+from pgmo.errors import ProfileError
+
+FREE, RECORD, WAIT, STREAM_DONE, EVENT_DONE, DEVICE_DONE = 1, 4, 5, 6, 7, 8
+"""Values of `kind`: a block is freed; an event is recorded on a stream; a stream waits for an
+event; the program itself waits for a stream, for an event, for all streams."""
+
+KINDS = (FREE, RECORD, WAIT, STREAM_DONE, EVENT_DONE, DEVICE_DONE)
+
+UNKNOWN = -1
+"""`target` of a row that has none, or one that was not recorded."""
+
+MOST_BACK = 4
+"""Iterations that a row looks back, at most."""
+
+COLUMNS: Mapping[str, np.dtype[Any]] = {
+    "tick": np.dtype(np.int64),
+    "kind": np.dtype(np.uint8),
+    "stream": np.dtype(np.uint64),
+    "target": np.dtype(np.int64),
+    "back": np.dtype(np.int64),
+}
+"""The columns of an order and their types; also the members of its file."""
+
+
+@dataclass(frozen=True, eq=False)
+class Order:
+    """Rows between requests, in the order in which they came; columns of shape (m,), read-only.
+
+    Args:
+        tick: the request before which it came, up to `ticks` at the iteration's end.
+        kind: one of `KINDS`.
+        stream: that an event is recorded on, that waits, or that is waited for; else 0.
+        target: of a free the row of the block, of a wait the row here that recorded its event;
+            `UNKNOWN` where there is none.
+        back: how many iterations before this one the target is.
+
+    Raises:
+        ProfileError: when the columns contradict each other.
+
+    Example:
+        >>> rows = dict(tick=[1, 1], kind=[RECORD, WAIT], stream=[0, 7])
+        >>> len(Order(**rows, target=[UNKNOWN, 0], back=[0, 0]))
+        2
+    """
+
+    tick: NDArray[np.int64]
+    kind: NDArray[np.uint8]
+    stream: NDArray[np.uint64]
+    target: NDArray[np.int64]
+    back: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        for name, dtype in COLUMNS.items():
+            given = getattr(self, name)
+            object.__setattr__(self, name, as_column(name, given, dtype, ProfileError))
+            if len(getattr(self, name)) != len(self.tick):
+                raise ProfileError(
+                    f"column {name!r} of the order has {len(getattr(self, name))} rows, 'tick' has "
+                    f"{len(self.tick)}; give one for each row"
+                )
+        if len(self.tick) and (self.tick[0] < 0 or (np.diff(self.tick) < 0).any()):
+            raise ProfileError("the ticks of an order go back; record again")
+        unknown = self.kind[~np.isin(self.kind, KINDS)]
+        if unknown.size:
+            raise ProfileError(f"a row of the order has kind {unknown[0]}, must be among {KINDS}")
+        if (self.back < 0).any() or (self.back > MOST_BACK).any():
+            raise ProfileError(f"rows of an order look back up to {MOST_BACK} iterations")
+        waits = np.isin(self.kind, (WAIT, EVENT_DONE)) & (self.target != UNKNOWN)
+        target, own = self.target[waits], np.flatnonzero(waits)
+        among = (target >= 0) & (target < len(self))
+        if not among.all() or not (self.kind[target] == RECORD).all():
+            raise ProfileError("a row of the order waits for what records no event; record again")
+        if ((self.back[waits] == 0) & (target > own)).any():
+            raise ProfileError("a row of the order waits for an event that comes later")
+
+    def __len__(self) -> int:
+        return len(self.tick)
+
+    def moved(self, rows: NDArray[np.int64], ticks: NDArray[np.int64]) -> "Order":
+        """The same among more requests.
+
+        Args:
+            rows: the new row of each block, shape (n,).
+            ticks: the new number of each request and of the iteration's end, shape (ticks + 1,).
+
+        Example:
+            >>> freed = dict(tick=[1], kind=[FREE], stream=[0], target=[0], back=[0])
+            >>> Order(**freed).moved(np.array([2]), np.array([2, 3])).tick.tolist()
+            [3]
+        """
+        freed = self.kind == FREE
+        target = self.target.copy()
+        target[freed] = rows[target[freed]]
+        return replace(self, tick=ticks[self.tick], target=target)
+
+    def fits(self, blocks: int, ticks: int) -> bool:
+        """Whether it can be that of so many blocks and requests.
+
+        Example:
+            >>> empty = {name: [] for name in COLUMNS}
+            >>> Order(**empty).fits(0, 0)
+            True
+        """
+        freed = self.target[self.kind == FREE]
+        return bool((self.tick <= ticks).all() and ((freed >= 0) & (freed < blocks)).all())

@@ -1,0 +1,127 @@
+"""The order that vector clocks tell is the one that can be followed event by event."""
+
+import numpy as np
+import pytest
+
+from pgmo.profiler.iterations.lifetimes import build_profile
+from pgmo.profiler.iterations.step_finder import find_steady
+from pgmo.profiler.ordering.clocks import NEVER, behind
+from pgmo.profiler.recording import split
+from tests.unit.profiler.ordering.programs import Script, at_random, known
+
+
+def profile_of(script: Script):
+    iterations = split(script.events())
+    steady = find_steady(iterations)
+    return build_profile(iterations, steady), iterations, steady
+
+
+def ticks_behind(profile):
+    streams = np.unique(profile.stream)
+    table = behind(
+        profile.order,
+        start=profile.start,
+        end=profile.end,
+        stream=profile.stream,
+        ticks=profile.ticks,
+        streams=streams,
+    )
+    return streams.tolist(), table
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_no_hand_over_is_promised_that_the_events_do_not_order(seed):
+    script = at_random(seed)
+    profile, iterations, steady = profile_of(script)
+    if profile.order is None:
+        return
+    streams, table = ticks_behind(profile)
+    over = known(script)
+    first = iterations[steady.reference].first
+    promised = 0
+    for row in range(len(profile)):
+        for column, stream in enumerate(streams):
+            if table[row, column] == NEVER or profile.end[row] < 0:
+                continue
+            # The first request of that stream from that tick on, in whatever iteration it is.
+            ticks = range(int(table[row, column]), int(table[row, column]) + 2 * profile.ticks)
+            own = [t for t in ticks if profile.stream[t % profile.ticks] == stream]
+            if own and first + own[0] < len(over):
+                promised += 1
+                assert first + row in over[first + own[0]], (row, stream, own[0])
+    assert promised
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_nor_is_one_left_out(seed):
+    script = at_random(seed)
+    profile, iterations, steady = profile_of(script)
+    if profile.order is None:
+        return
+    streams, table = ticks_behind(profile)
+    over = known(script)
+    first = iterations[steady.reference].first
+    # Blocks and requests of one iteration: nothing of what was before it is needed to know them.
+    for row in range(len(profile)):
+        for tick in range(int(profile.end[row]), profile.ticks):
+            column = streams.index(int(profile.stream[tick]))
+            if first + row in over[first + tick]:
+                assert table[row, column] <= tick, (row, tick)
+
+
+def test_an_event_that_is_recorded_again_is_another_one():
+    script = Script()
+    for _ in range(3):
+        one = script.request(8, 0)
+        script.record(5, 0)
+        script.free(one)
+        other = script.request(8, 0)
+        script.record(5, 0)
+        script.wait(5, 7)
+        third = script.request(8, 7)
+        script.free(other)
+        script.free(third)
+        script.step()
+    profile, _, _ = profile_of(script)
+    streams, table = ticks_behind(profile)
+    assert table[0, streams.index(7)] == 2
+    assert profile.order.target[profile.order.kind == 5].tolist() == [2]
+
+
+def test_what_was_recorded_in_the_iteration_before_is_known():
+    script = Script()
+    for turn in range(4):
+        if turn:
+            script.wait(turn - 1, 7)
+        one = script.request(8, 7)
+        script.free(one)
+        two = script.request(8, 0)
+        script.free(two)
+        script.record(turn, 0)
+        script.step()
+    profile, _, _ = profile_of(script)
+    streams, table = ticks_behind(profile)
+    # What comes before an iteration's first request belongs to the one before it.
+    assert profile.order.tick[profile.order.kind == 5].tolist() == [2]
+    assert table[1, streams.index(7)] == 2  # the next iteration's first request
+    assert table[0, streams.index(0)] == NEVER
+
+
+def test_one_stream_has_no_order():
+    script = Script()
+    for _ in range(3):
+        block = script.request(8, 0)
+        script.record(1, 0)
+        script.free(block)
+        script.step()
+    assert profile_of(script)[0].order is None
+
+
+def test_recordings_without_events_have_none():
+    script = Script()
+    for _ in range(3):
+        blocks = script.request(8, 0), script.request(8, 7)
+        for block in blocks:
+            script.free(block)
+        script.step()
+    assert profile_of(script)[0].order is None
