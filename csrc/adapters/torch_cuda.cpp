@@ -274,6 +274,16 @@ int pgmo_take_spill(int device, size_t bytes, pgmo_arena* out, char* message, si
   });
 }
 
+// Between the device and the host, in whichever direction the addresses say.
+int pgmo_copy(int device, void* to, const void* from, size_t bytes, char* message,
+              size_t capacity) {
+  return guarded(message, capacity, [&] {
+    (void)adapter::device_at(device);
+    const OnDevice on(device);
+    C10_CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, nullptr));
+  });
+}
+
 int pgmo_knows_stream(int device, uint64_t stream) {
   return adapter::devices()[device].streams.known(stream);
 }

@@ -80,7 +80,7 @@ class TorchCuda:
         self.library.call("pgmo_attend", self.index, 1)
         self.library.ask("pgmo_serve_pages", self.index, int(self.pages))
         if self.pages:
-            self.engine.use_pages(self.library.pointer("pgmo_space_of", self.index))
+            self.engine.use_pages(self.space)
             gaps = np.array(split_blocks(self.index), np.uint64)
             self.library.ask(
                 "pgmo_use_splits",
@@ -131,8 +131,7 @@ class TorchCuda:
         if not self.library.ask("pgmo_knows_stream", self.index, ctypes.c_uint64(stream)):
             return None
         if self.pages:
-            space = self.library.pointer("pgmo_space_of", self.index)
-            memory = Memory(*self.engine.reserve_arena(space, size, stream))
+            memory = Memory(*self.engine.reserve_arena(self.space, size, stream))
             if not memory.base:
                 raise AdapterError(f"no {size} bytes of addresses can be had")
             return memory
@@ -175,6 +174,31 @@ class TorchCuda:
 
     def rest(self, on: bool) -> None:
         """Nothing to do: pages go where they are needed anyway."""
+
+    @property
+    def space(self) -> int:
+        """The handle of the device's pages."""
+        return self.library.pointer("pgmo_space_of", self.index)
+
+    def synchronize(self) -> None:
+        """Waits for all that the device was told to do."""
+        import torch
+
+        torch.cuda.synchronize(self.index)
+
+    def copy(self, to: int, source: int, size: int) -> None:
+        """Copies bytes between the device and the host, behind what was submitted before.
+
+        Raises:
+            AdapterError: when CUDA refuses, as for an address under which there is no page.
+        """
+        self.library.call(
+            "pgmo_copy",
+            self.index,
+            ctypes.c_void_p(to),
+            ctypes.c_void_p(source),
+            ctypes.c_size_t(size),
+        )
 
     def advise(self, text: str) -> None:
         """What out-of-memory errors say besides."""

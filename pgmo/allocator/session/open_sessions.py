@@ -7,7 +7,7 @@ is not kept alive: when it is lost, without having been closed, its end undoes i
 import gc
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pgmo.allocator.adapters.adapter import Adapter
@@ -15,6 +15,8 @@ from pgmo.allocator.session.lifecycle import Lifecycle
 from pgmo.allocator.session.options import Options
 from pgmo.allocator.session.threads.boundary import exclusive, uninterrupted, when_free
 from pgmo.allocator.session.threads.turns import Turns
+from pgmo.allocator.sleeping.sleeping import Sleeping
+from pgmo.allocator.sleeping.stages import Stages
 from pgmo.errors import AdapterError, SessionError
 
 if TYPE_CHECKING:
@@ -35,6 +37,12 @@ class OpenSession:
     lifecycle: Lifecycle
     session: "weakref.ref[Session]"
     give_way: Callable[[], object] | None = None
+    sleeping: Sleeping = field(init=False)
+    stages: Stages = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.sleeping = Sleeping(self.lifecycle.state)
+        self.stages = Stages(self.sleeping, self.adapter.engine)
 
     @property
     def turns(self) -> Turns:
@@ -108,6 +116,7 @@ def end(opened: OpenSession) -> str:
     if find_open(adapter) is not opened:
         return ""
     with uninterrupted():
+        sleeps = opened.sleeping.end()
         try:
             opened.lifecycle.stop()
         finally:
@@ -115,7 +124,7 @@ def end(opened: OpenSession) -> str:
             del _open[adapter.name, adapter.device]
             try:
                 adapter.uninstall()
-                said = ""
+                said = sleeps
             except AdapterError as error:
                 # Harmless, for the engine delegates everything now, and perhaps an exception of the
                 # program's is on its way out, which matters more.

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar, cast
 from pgmo.allocator.adapters.adapter import Adapter
 from pgmo.allocator.optimized import Optimized
 from pgmo.allocator.session import open_sessions
+from pgmo.allocator.session.giving import Giving
 from pgmo.allocator.session.open_sessions import OpenSession
 from pgmo.allocator.session.options import Options
 from pgmo.allocator.session.statistics import IterationStatistics, Phase, Summary
@@ -54,7 +55,7 @@ def active_session(find: Callable[[], Adapter]) -> "Session | None":
     return opened.session() if opened is not None else None
 
 
-class Session:
+class Session(Giving):
     """A running optimization; made by `pgmo.optimize`.
 
     Attributes:
@@ -356,6 +357,10 @@ class Session:
         """What there is of it, once it was opened."""
         assert self._opened is not None
         return self._opened
+
+    @property
+    def _was_opened(self) -> bool:
+        return self._opened is not None
 
     @property
     def _is_forked(self) -> bool:

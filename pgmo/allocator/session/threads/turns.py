@@ -113,6 +113,11 @@ class Turns:
         return self._counted()
 
     @property
+    def is_inside(self) -> bool:
+        """Whether the calling thread is inside of `iteration()`, or of a call that is one."""
+        return threading.current_thread() in self._inside
+
+    @property
     def _is_alone(self) -> bool:
         """Whether no other thread has ended an iteration lately, and none is delegated."""
         others = self._calls or self._inside or self._beside
