@@ -1,4 +1,4 @@
-"""The part of `Session` that gives memory to others for a while."""
+"""The part of `Session` that shares a card: sleep, stages, and turns with other sessions."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pgmo.allocator.session.threads.boundary import exclusive, uninterrupted
+from pgmo.allocator.session.threads.card_seat import CardSeat
 from pgmo.allocator.sleeping.released import Released, State
 from pgmo.errors import SessionError
 
@@ -14,7 +15,10 @@ if TYPE_CHECKING:
 
 
 class Giving(ABC):
-    """Sleep, waking and stages; see `Session`."""
+    """Sleep, waking, stages and turns; see `Session`."""
+
+    _opened: "OpenSession | None"
+    _open: bool
 
     @property
     @abstractmethod
@@ -89,7 +93,7 @@ class Giving(ABC):
     @property
     def asleep(self) -> int:
         """Bytes of state that sleep at the moment."""
-        return self._known.sleeping.asleep if self._was_opened else 0
+        return self._known.sleeping.asleep if self._opened is not None else 0
 
     @contextmanager
     def stage(
@@ -140,8 +144,12 @@ class Giving(ABC):
 
     @property
     @abstractmethod
-    def _was_opened(self) -> bool:
-        """Whether it was opened at some time."""
+    def _is_forked(self) -> bool:
+        """Whether this is a forked child."""
+
+    @abstractmethod
+    def _end_iteration(self, complete: bool) -> None:
+        """Does what is to be done at a boundary, exclusively."""
 
     def _require_no_iteration(self, call: str) -> None:
         if self._known.turns.is_inside:
@@ -149,3 +157,42 @@ class Giving(ABC):
                 f"session.{call} was called inside session.iteration(), which uses the memory that "
                 "it would give back; call it between two iterations"
             )
+
+    # --- turns on a device that several sessions share --------------------------------------------
+
+    @property
+    def _seat(self) -> CardSeat | None:
+        return self._opened.seat if self._opened is not None else None
+
+    @contextmanager
+    def _turn(self, wanted: bool) -> Iterator[bool]:
+        """The turn on a device that several sessions share; False inside: it could not be had."""
+        seat = self._seat
+        if seat is None or not wanted or seat.held or self._is_forked:
+            yield wanted
+            return
+        try:
+            yield not seat.shared or self._take_turn(seat)
+        finally:
+            seat.give()
+
+    def _take_turn(self, seat: CardSeat) -> bool:
+        taken = seat.take()
+        if taken and seat.broken:
+            seat.broken = False
+            with exclusive():
+                if self._open:
+                    self._end_iteration(complete=False)
+        return taken
+
+    def _step_in_turn(self, seat: CardSeat) -> None:
+        """Ends an iteration, and lets others have theirs before the next one begins."""
+        with exclusive():
+            if not self._is_open("step()"):
+                return
+            held = seat.held
+            if held and self._known.turns.ends_iteration():
+                self._end_iteration(complete=True)
+        if held:
+            seat.give()
+        self._take_turn(seat)

@@ -4,10 +4,10 @@ rollout     parameters ▓▓▓  cache ▓▓▓▓▓▓▓▓▓▓▓▓    
 training    parameters ▓▓▓  state ▓▓▓▓▓▓  arena ▓▓▓▓▓▓
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pgmo import _core
 from pgmo.allocator.sleeping.released import Released, State
 from pgmo.allocator.sleeping.sleeping import Sleeping
 
@@ -30,16 +30,16 @@ class Stages:
 
     Args:
         sleeping: puts to sleep what a stage does not need.
-        engine: of the session.
+        ended: how many iterations have ended.
 
     Example:
         >>> stay = stages.enter("rollout", [optimizer], "host")  # doctest: +SKIP
         >>> stages.leave(stay)  # doctest: +SKIP
     """
 
-    def __init__(self, sleeping: Sleeping, engine: _core.Engine) -> None:
+    def __init__(self, sleeping: Sleeping, ended: Callable[[], int]) -> None:
         self._sleeping = sleeping
-        self._engine = engine
+        self._ended = ended
 
     def enter(self, name: str, objects: object, state: State) -> Stay:
         """A stage begins.
@@ -51,11 +51,11 @@ class Stages:
         if objects is not None:
             sleep, released = self._sleeping.put_to_sleep(objects, state)
         self._sleeping.hand_over()
-        return Stay(name, sleep, released, self._ended)
+        return Stay(name, sleep, released, self._ended())
 
     def nothing_ended(self, stay: Stay) -> bool:
         """Whether no iteration has ended since."""
-        return self._ended == stay.iterations
+        return self._ended() == stay.iterations
 
     def leave(self, stay: Stay) -> None:
         """It ends.
@@ -65,7 +65,3 @@ class Stages:
         """
         self._sleeping.wake(stay.sleep)
         self._sleeping.hand_over()
-
-    @property
-    def _ended(self) -> int:
-        return int(self._engine.statistics()["iterations"])
