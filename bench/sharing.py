@@ -40,9 +40,11 @@ def measure(stub: Stub, case: SharedJob, contenders: Iterable[str]) -> list[Row]
     """One row per contender."""
     several = case.program not in STAGES
     names = [name for name in contenders if not (several and name == "pgmo_asleep")]
-    rows = [run(stub, replace(case, contender=name)) for name in names]
-    for row in rows:
-        if "arenas" in row and several:
+    rows = []
+    for name in names:
+        row = run(stub, replace(case, contender=name))
+        rows.append(row)
+        if row.get("arenas") and several:
             row["needed"] = row["persistent"] + max(row["arenas"])
             row["over"] = row["peak"] / row["needed"]
         print(progress(row), file=sys.stderr, flush=True)

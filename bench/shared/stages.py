@@ -1,6 +1,6 @@
 """Rollouts with a cache that grows by a token at a time, then two epochs over what was decoded.
 
-A Llama of 200 million parameters decodes answers for 96 prompts at a time, of any length up to a
+A Llama of 200 million parameters decodes answers for 128 prompts at a time, of any length up to a
 thousand tokens, and is trained on them with AdamW in bfloat16, eight at a time.
 """
 
@@ -24,7 +24,7 @@ class Stages(Loop):
         super().__init__(setting)
         self.policy = llama(setting, cache=True)
         self.optimizer = adamw([self.policy], fused=True)
-        self.answers = setting.choose(96, 8)
+        self.answers = setting.choose(128, 8)
         self.part = setting.choose(8, 4)
         self.asleep = False
 

@@ -86,6 +86,8 @@ class TorchCuda:
         self.library.call("pgmo_install")
         self.library.call("pgmo_attend", self.index, 1)
         self.library.ask("pgmo_serve_pages", self.index, int(self.pages))
+        if not self._has_company:
+            self.take_turn()
         if self.pages:
             self.engine.use_pages(self.space)
             if not self._has_company:

@@ -163,14 +163,20 @@ with pgmo.optimize(device="cuda") as first:
             train(trainings[0])
     outer = rates(first)
 train(trainings[1])
-print(json.dumps([inner, outer, kept.sum().item() == 0, violations(kernels=False)]))
+with pgmo.optimize(device="cuda") as third:
+    for _ in range(8):
+        train(trainings[1])
+        third.step()
+    alone = rates(third)
+print(json.dumps([inner, outer, alone, kept.sum().item() == 0, violations(kernels=False)]))
 """
 )
 
 
 def test_a_session_may_open_and_close_beside_another():
-    inner, outer, kept, pending = run_program(CLOSED, PYTHONPATH=PATHS, PGMO_CHECK="1")
+    inner, outer, alone, kept, pending = run_program(CLOSED, PYTHONPATH=PATHS, PGMO_CHECK="1")
     assert min(inner) >= 0.999
     assert min(outer) >= 0.999
+    assert min(alone) >= 0.999
     assert kept
     assert pending == 0
