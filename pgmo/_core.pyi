@@ -13,7 +13,11 @@ __all__: list[str] = [
     "UNCUTTABLE",
     "end_blocks",
     "engine_api",
+    "fall_asleep",
     "first_overlap",
+    "forget_peak",
+    "get_up",
+    "lie_down",
     "max_load",
     "min_cut",
     "next_tag_generation",
@@ -24,6 +28,7 @@ __all__: list[str] = [
     "pair_in_gaps",
     "set_tag",
     "solve",
+    "wake",
 ]
 
 class Block: ...
@@ -140,12 +145,18 @@ class Step:
 
 def end_blocks(on: bool = True) -> None: ...
 def engine_api() -> int: ...
+def fall_asleep(space: int, sleep: int) -> int: ...
 def first_overlap(
     begin: numpy.typing.NDArray[numpy.int64],
     end: numpy.typing.NDArray[numpy.int64],
     low: numpy.typing.NDArray[numpy.int64],
     high: numpy.typing.NDArray[numpy.int64],
 ) -> tuple[int, int] | None: ...
+def forget_peak(space: int) -> None: ...
+def get_up(space: int, sleep: int) -> None: ...
+def lie_down(
+    space: int, blocks: collections.abc.Sequence[tuple[int, int]]
+) -> tuple[int, list[tuple[int, int]]]: ...
 def max_load(
     size: numpy.typing.NDArray[numpy.int64],
     lower: numpy.typing.NDArray[numpy.int64],
@@ -205,5 +216,6 @@ def solve(
     seed: int,
     observer: typing.Any,
 ) -> dict: ...
+def wake(space: int, sleep: int) -> tuple[bool, list[tuple[int, int]]]: ...
 
 UNCUTTABLE: int = 2305843009213693951

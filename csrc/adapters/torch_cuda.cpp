@@ -41,12 +41,25 @@ int pgmo_connect(int device, const pgmo_engine_api* table, pgmo_engine* engine, 
     TORCH_CHECK(table->version == PGMO_ENGINE_API_VERSION && table->size == sizeof(pgmo_engine_api),
                 "this adapter was compiled for another version of pgmo's engine");
     adapter::Device& one = adapter::device_at(device);
-    TORCH_CHECK(one.engine == nullptr || one.engine == engine,
-                "the adapter serves this device from another engine already");
     adapter::api = table;
-    one.engine = engine;
+    const std::lock_guard guard(one.mutex);
+    if (one.any_engine([&](pgmo_engine* known) { return known == engine; })) return;
+    const int count = one.engine_count.load();
+    TORCH_CHECK(count < adapter::kMostEngines, "more than ", adapter::kMostEngines,
+                " sessions are open on one device");
+    one.engines[count] = engine;
+    one.engine_count.store(count + 1, std::memory_order_release);
+    if (count > 0) return;
+    one.engine.store(engine);
     one.mode.store(table->mode(engine), std::memory_order_release);
   });
+}
+
+// Requests on the device are those of this engine's session from now on.
+void pgmo_take_turn(int device, pgmo_engine* engine) {
+  adapter::Device& one = adapter::devices()[device];
+  one.engine.store(engine);
+  one.mode.store(adapter::api->mode(engine), std::memory_order_release);
 }
 
 // The table for pages, before anything else is asked of them. `everywhere`: from the first request
@@ -279,6 +292,16 @@ int pgmo_take_spill(int device, size_t bytes, pgmo_arena* out, char* message, si
             .give_back = adapter::give_spilled_back,
             .context = spilled.get()};
     (void)spilled.release();
+  });
+}
+
+// Between the device and the host, in whichever direction the addresses say.
+int pgmo_copy(int device, void* to, const void* from, size_t bytes, char* message,
+              size_t capacity) {
+  return guarded(message, capacity, [&] {
+    (void)adapter::device_at(device);
+    const OnDevice on(device);
+    C10_CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, nullptr));
   });
 }
 

@@ -156,10 +156,6 @@ void bind_engine(py::module_& module) {
       "engine_api", [] { return reinterpret_cast<std::uintptr_t>(engine_api()); },
       "Address of the table of functions in pgmo_engine.h, for adapters.");
 
-  module.def(
-      "pages_api", [] { return reinterpret_cast<std::uintptr_t>(pages::pages_api()); },
-      "Address of the table of functions in pgmo_pages.h, for adapters.");
-
   py::class_<Engine, std::shared_ptr<Engine>>(
       module, "Engine", "Records and replays the requests of one framework allocator.")
       .def(py::init<>())

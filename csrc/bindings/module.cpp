@@ -9,5 +9,6 @@ PYBIND11_MODULE(_core, module) {
   pgmo::bind_packing(module);
   pgmo::bind_block(module);
   pgmo::bind_engine(module);
+  pgmo::bind_pages(module);
   pgmo::bind_recompute(module);
 }

@@ -279,8 +279,10 @@ class Engine final : private pages::RangeOwner {
   void look_at(std::uintptr_t address, Bytes bytes) noexcept;
   void count_sparse() noexcept;
   void count_slots() noexcept {
-    if (pages::Space* const space = space_.load(std::memory_order_relaxed)) [[unlikely]]
-      space->meter().slots_have(slots_.live);
+    if (pages::Space* const space = space_.load(std::memory_order_relaxed)) [[unlikely]] {
+      space->meter().slots_gain(slots_.live - metered_);
+      metered_ = slots_.live;
+    }
   }
   [[nodiscard]] std::vector<pgmo_arena> retire_arenas();
   bool is_idle() noexcept;
@@ -326,6 +328,7 @@ class Engine final : private pages::RangeOwner {
   ThreadId passing_thread_ = 0;
 
   Level slots_;
+  Bytes metered_ = 0;  // of these, what the pages have been told
   Lending lending_;
   Bytes least_sparse_ = 0;  // of blocks of which less than half was touched; 0: none yet
   Bytes most_dense_ = 0;    // of those of which more was

@@ -21,6 +21,7 @@ namespace pgmo::pages {
 using Address = std::uintptr_t;
 using Handle = std::uint64_t;  // of a page
 using Event = std::uint64_t;   // 0: none
+using Sleep = std::uint32_t;   // of what goes to sleep at once; 0: none
 using Stream = std::uint32_t;  // a number below kMostStreams, see cuda/streams.hpp
 
 constexpr Stream kMostStreams = 64;

@@ -1,6 +1,7 @@
 // Bytes that live, in windows and in slots together, and the most that they have ever been.
 //
-// Each side counts its own under its own lock and reads the other's, so that neither waits.
+// Windows are counted under one lock, the slots of each engine under its own; none waits for
+// another.
 
 #pragma once
 
@@ -12,9 +13,16 @@ namespace pgmo::pages {
 
 class Meter {
  public:
-  // Each from under the lock of its side.
-  void windows_have(Bytes bytes) noexcept { set(windows_, bytes, slots_); }
-  void slots_have(Bytes bytes) noexcept { set(slots_, bytes, windows_); }
+  // From under the lock of the windows.
+  void windows_have(Bytes bytes) noexcept {
+    windows_.store(bytes, std::memory_order_relaxed);
+    note(bytes + slots());
+  }
+
+  // Of one engine, more than when it last said so.
+  void slots_gain(Bytes bytes) noexcept {
+    note(slots_.fetch_add(bytes, std::memory_order_relaxed) + bytes + windows());
+  }
 
   Bytes windows() const noexcept { return windows_.load(std::memory_order_relaxed); }
   Bytes slots() const noexcept { return slots_.load(std::memory_order_relaxed); }
@@ -24,9 +32,7 @@ class Meter {
  private:
   using Level = std::atomic<Bytes>;
 
-  void set(Level& own, Bytes bytes, const Level& other) noexcept {
-    own.store(bytes, std::memory_order_relaxed);
-    const Bytes sum = bytes + other.load(std::memory_order_relaxed);
+  void note(Bytes sum) noexcept {
     Bytes peak = peak_.load(std::memory_order_relaxed);
     while (sum > peak) [[unlikely]] {
       if (peak_.compare_exchange_weak(peak, sum, std::memory_order_relaxed)) break;

@@ -20,6 +20,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -141,6 +142,28 @@ class Space final : private Uncounted {
   // The addresses go back, and the range is gone; nothing may live there. False: something does.
   bool close_range(PlannedRange& range) noexcept;
 
+  // --- sleep -------------------------------------------------------------------------------------
+
+  // Pages on which none but these blocks live lie down: nobody comes to live there any more.
+  // Returns the number of this sleep, and the pages as runs, whose contents the caller keeps; 0:
+  // this thread is capturing. Of a slot its bytes are asked for. Throws std::bad_alloc, and
+  // nothing has changed then.
+  Sleep lie_down(std::span<const Extent> blocks, std::vector<Extent>& runs);
+
+  // Their pages go back to the device; nothing may run that uses them. Returns how many bytes.
+  Bytes fall_asleep(Sleep sleep) noexcept;
+
+  // Instead of it: nothing has changed.
+  void get_up(Sleep sleep) noexcept;
+
+  // Pages under the same addresses, of any content, and as runs those whose blocks still live. The
+  // device has to be waited for before anything is written there. False: there are too few pages,
+  // and all sleeps on. Throws std::bad_alloc, likewise.
+  bool wake(Sleep sleep, std::vector<Extent>& runs);
+
+  // From now on pages that idle are taken before more are created than are in use now.
+  void forget_peak() noexcept;
+
   // --- the device --------------------------------------------------------------------------------
 
   // Idle pages, for somebody else's growth. Returns what was released.
@@ -208,6 +231,11 @@ class Space final : private Uncounted {
   std::optional<Places> known_places(Extent range) noexcept;
   Reservation* reservation_at(Address address) noexcept;
 
+  // sleep.cpp
+  std::optional<Places> places_of_block(Extent block) noexcept;
+  void lie_down(std::span<const Extent> blocks, Sleep sleep, std::vector<Extent>& runs);
+  void add_page(std::vector<Extent>& runs, Address address) const;
+
   // blocks.cpp
   Address allocate_here(Bytes bytes, Stream stream);
   std::optional<Places> place_without_maps(const Addresses& addresses, Extent& block,
@@ -255,6 +283,7 @@ class Space final : private Uncounted {
   std::atomic<bool> gone_{false};     // this is the child of a fork
 
   std::vector<Extent> living_;  // under `work`
+  Sleep sleeps_ = 0;
 };
 
 }  // namespace pgmo::pages

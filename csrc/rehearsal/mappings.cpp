@@ -102,6 +102,17 @@ bool is_mapped(const void* address) {
   return !nothing_mapped(reinterpret_cast<CUdeviceptr>(address), 1);
 }
 
+bool lacks_memory(const void* begin, size_t bytes) {
+  auto at = reinterpret_cast<CUdeviceptr>(begin);
+  const CUdeviceptr end = at + bytes;
+  if (bytes == 0 || !is_reserved(at, 1)) return false;
+  for (auto next = first_in(at); at < end; ++next) {
+    if (next == mappings().end() || next->first > at) return true;
+    at = next->first + next->second.bytes;
+  }
+  return false;
+}
+
 std::vector<MappedPart> mapped_parts(const void* begin, size_t bytes) {
   std::vector<MappedPart> parts;
   const auto from = reinterpret_cast<CUdeviceptr>(begin);

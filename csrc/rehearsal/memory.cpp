@@ -57,6 +57,12 @@ void copy(void* to, const void* from, size_t bytes) {
   if (really(bytes)) std::memmove(to, from, bytes);
 }
 
+// The real one fails later, and for good.
+bool lacks(const void* address, size_t bytes) {
+  const Guard guard(everything());
+  return lacks_memory(address, bytes);
+}
+
 void submit_copy(void* to, const void* from, size_t bytes, cudaStream_t stream) {
   submit(stream, {[=] { copy(to, from, bytes); }, {{to, bytes, true}, {from, bytes, false}}});
 }
@@ -238,12 +244,14 @@ cudaError_t cudaHostGetDevicePointer(void** device, void* host, unsigned) {
 
 cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind) {
   if (breaks_capture()) return fail(cudaErrorStreamCaptureUnsupported);
+  if (lacks(to, bytes) || lacks(from, bytes)) return fail(cudaErrorIllegalAddress);
   copy(to, from, bytes);
   return cudaSuccess;
 }
 
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind,
                             cudaStream_t stream) {
+  if (lacks(to, bytes) || lacks(from, bytes)) return fail(cudaErrorIllegalAddress);
   submit_copy(to, from, bytes, stream);
   return cudaSuccess;
 }
@@ -271,11 +279,13 @@ cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_
 }
 
 cudaError_t cudaMemset(void* address, int value, size_t bytes) {
+  if (lacks(address, bytes)) return fail(cudaErrorIllegalAddress);
   if (really(bytes)) std::memset(address, value, bytes);
   return cudaSuccess;
 }
 
 cudaError_t cudaMemsetAsync(void* address, int value, size_t bytes, cudaStream_t stream) {
+  if (lacks(address, bytes)) return fail(cudaErrorIllegalAddress);
   const auto run = [=] {
     if (really(bytes)) std::memset(address, value, bytes);
   };

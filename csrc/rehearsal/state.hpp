@@ -87,6 +87,9 @@ bool same_file(int one, int other);
 bool supports_virtual_memory();
 bool is_mapped(const void* address);
 
+// Whether some of these bytes are addresses that were reserved, and nothing is mapped there.
+bool lacks_memory(const void* begin, size_t bytes);
+
 // A part of a mapping, and which bytes of the handle's memory it shows.
 struct MappedPart {
   uint64_t mapping;

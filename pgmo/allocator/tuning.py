@@ -140,5 +140,11 @@ TAIL_SHARE = 1 / 8
 """Of a thread's requests: up to which those of its predecessor are what that does after its step,
 and not an iteration at the same time."""
 
+TURN_DEADLINE = 60.0
+"""Seconds that a session waits for its turn on a device that it shares with others."""
+
+TURN_LOOK = 1.0
+"""Seconds after which it looks whether the thread that has the turn still lives."""
+
 THREAD_SHARE = 0.05
 """Of an iteration's requests: from which on a thread counts among those that request memory."""

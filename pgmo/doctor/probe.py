@@ -114,9 +114,9 @@ def _torch(torch: Any, build: bool) -> None:
     if torch.version.cuda is None:
         return
 
-    from pgmo.allocator.adapters import torch_cuda
+    from pgmo.allocator.adapters import torch_cuda_source
 
-    _say(cuda_adapter=_adapter(torch_cuda.adapter_source, build))
+    _say(cuda_adapter=_adapter(torch_cuda_source.adapter_source, build))
     # From here on CUDA may fail.
     if not torch.cuda.is_available():
         try:

@@ -61,7 +61,7 @@ def adapter_of(world) -> Callable[[int], torch_cuda.TorchCuda]:
 
     def make(index: int) -> torch_cuda.TorchCuda:
         made = torch_cuda.TorchCuda(index)
-        torch_cuda._adapters[index] = made
+        torch_cuda._adapters[index, 0] = made
         made.install()
         world.log()  # what the allocator beneath was asked for that
         return made

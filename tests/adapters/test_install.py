@@ -143,10 +143,13 @@ def test_sessions_find_what_torch_itself_has_installed(world):
     assert world.living() == 0
 
 
-def test_an_engine_of_another_version_or_a_second_one_is_refused(world, adapter):
-    other = _core.Engine()
+def test_an_engine_of_another_version_or_one_too_many_is_refused(world, adapter):
     table = ctypes.c_void_p(_core.engine_api())
-    with pytest.raises(AdapterError, match="from another engine already"):
+    others = [_core.Engine() for _ in range(32)]
+    for other in others[:-1]:
+        world.adapter.call("pgmo_connect", 0, table, ctypes.c_void_p(other.handle))
+    other = others[-1]
+    with pytest.raises(AdapterError, match="more than 32 sessions are open on one device"):
         world.adapter.call("pgmo_connect", 0, table, ctypes.c_void_p(other.handle))
     old = (ctypes.c_uint32 * 2)(1, 8)
     with pytest.raises(AdapterError, match="another version of pgmo's engine"):

@@ -16,6 +16,7 @@ STUB = (
     "never_worse",
     "rules",
     "sekiyama",
+    "sharing",
 )
 """Run by tests/fakecuda."""
 

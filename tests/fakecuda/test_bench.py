@@ -188,3 +188,18 @@ def test_ranks_share_the_pages_of_their_streams(tmp_path):
             assert not row["behind"]
             assert row["hand_overs"] > 0
             assert row["lag"] == (row["waits"] > 0)
+
+
+def test_jobs_that_share_a_card(tmp_path):
+    results = tmp_path / "results.json"
+    found = quick("sharing.py", results)
+    rows = {(row["program"], row["contender"]): row for row in found["rows"]}
+    assert len(rows) == 4 + 2 * 3
+    for row in rows.values():
+        assert "failed" not in row
+        assert not row["out_of_memory"]
+    for program in ("turns", "threads"):
+        assert rows[program, "pgmo"]["over"] <= 1.1  # a few pages are much of a tiny network
+    awake, asleep = rows["stages", "pgmo"], rows["stages", "pgmo_asleep"]
+    assert asleep["peak"] <= awake["peak"]
+    assert f"{awake['peak'] / 2**20:,.0f} MiB" in run("sharing.py", "--table", "-o", results)

@@ -112,7 +112,7 @@ class TorchCudaAdapter final : public CUDAAllocator {
         }
         return release(device, upstream_, block);
       }
-      if (device.connected()) (void)api->release(device.engine, block);  // if it was adopted
+      (void)release_slot(device, block);  // if it was adopted
       mind_absence(device, block);
       if (device.splits.any()) device.splits.lose(block);
     }
@@ -137,7 +137,9 @@ class TorchCudaAdapter final : public CUDAAllocator {
     const auto defer = [&] {
       device.deferred.note(data.get(), stream.device_index(), stream.stream());
     };
-    if (device.connected() && api->shared(device.engine, data.get(), known) == PGMO_SLOT) {
+    const bool a_slot = device.any_engine(
+        [&](pgmo_engine* engine) { return api->shared(engine, data.get(), known) == PGMO_SLOT; });
+    if (a_slot) {
       defer();
     } else if (device.pages() != nullptr && pages_api->owns(device.pages(), data.get())) {
       const bool noted = number && pages_api->use_block(device.pages(), data.get(), *number);
@@ -315,7 +317,7 @@ class TorchCudaAdapter final : public CUDAAllocator {
   }
 
   static bool is_own(const Device& device, const void* block) {
-    return (device.connected() && api->owns(device.engine, block)) ||
+    return device.any_engine([&](pgmo_engine* engine) { return api->owns(engine, block) != 0; }) ||
            (device.pages() != nullptr && pages_api->owns(device.pages(), block));
   }
 

@@ -38,6 +38,7 @@ namespace {
 
 constexpr int kMostDevices = 16;
 constexpr int kMostUpstreams = 4;
+constexpr int kMostEngines = 32;
 
 const pgmo_engine_api* api = nullptr;
 const pgmo_pages_api* pages_api = nullptr;
@@ -65,8 +66,10 @@ struct Fraction {
 // What is kept of one device. Never destroyed.
 struct Device {
   int index = 0;
-  pgmo_engine* engine = nullptr;
-  std::atomic<const uint32_t*> mode{nullptr};  // null: not asked for, everything is passed on
+  std::atomic<pgmo_engine*> engine{nullptr};         // of the session whose turn it is
+  std::atomic<const uint32_t*> mode{nullptr};        // null: not asked for, everything is passed on
+  std::array<pgmo_engine*, kMostEngines> engines{};  // of all sessions; any may have living slots
+  std::atomic<int> engine_count{0};
   StreamNumbers streams;
   ActivePools pools;
   DeferredFrees deferred;
@@ -93,6 +96,15 @@ struct Device {
     return word != nullptr && __atomic_load_n(word, __ATOMIC_RELAXED) != 0;
   }
   bool connected() const { return mode.load(std::memory_order_acquire) != nullptr; }
+  // Calls `visit` with each engine, until one says true.
+  template <typename Visit>
+  bool any_engine(Visit&& visit) const {
+    const int count = engine_count.load(std::memory_order_acquire);
+    for (int at = 0; at < count; ++at) {
+      if (visit(engines[at])) return true;
+    }
+    return false;
+  }
   bool paged() const { return serves_pages.load(std::memory_order_acquire); }
   pgmo_space* pages() const { return space.load(std::memory_order_acquire); }
 };
@@ -128,12 +140,13 @@ std::array<CUDAAllocator*, kMostUpstreams> upstreams{};
 
 void report(const Device& device, void* block, int64_t bytes, int64_t gone = 0) {
   uint64_t live = 0, held = 0;
-  if (device.connected()) {
+  device.any_engine([&](pgmo_engine* engine) {
     pgmo_engine_statistics now;
-    api->statistics(device.engine, &now);
+    api->statistics(engine, &now);
     live += now.live_slot_bytes;
     held += now.arena_bytes;
-  }
+    return false;
+  });
   if (device.pages() != nullptr) {
     pgmo_pages_statistics now;
     pages_api->statistics(device.pages(), &now);
@@ -154,7 +167,8 @@ void tell_of_birth(Device& device, void* block, size_t bytes, uint32_t stream) {
 // Of a slot or a block of a window; 0: it is neither.
 uint64_t bytes_of(const Device& device, const void* block) {
   uint64_t bytes = 0;
-  if (device.connected()) bytes = api->size_of(device.engine, block);
+  device.any_engine(
+      [&](pgmo_engine* engine) { return (bytes = api->size_of(engine, block)) != 0; });
   if (bytes == 0 && device.pages() != nullptr) bytes = pages_api->size_of(device.pages(), block);
   return bytes;
 }
@@ -180,10 +194,16 @@ void tell_of_end(const Device& device, void* block) {
   if (noted) history().ends(device.index, block, static_cast<size_t>(bytes), nullptr);
 }
 
+// True: it was a slot. False: each engine knows that it is gone, if it had been told of it.
+bool release_slot(const Device& device, void* block) {
+  return device.any_engine(
+      [&](pgmo_engine* engine) { return api->release(engine, block) == PGMO_SLOT; });
+}
+
 // True: it was a slot, or a block of a window, and is free now. False: it is of the allocator
 // beneath.
 bool release_own(const Device& device, void* block) {
-  if (device.connected() && api->release(device.engine, block) == PGMO_SLOT) return true;
+  if (release_slot(device, block)) return true;
   return device.pages() != nullptr && pages_api->deallocate(device.pages(), block) != 0;
 }
 
@@ -279,7 +299,11 @@ bool share_fraction(Device& device, CUDAAllocator* upstream);  // in cuda/window
 bool relieve(Device& device) {
   if (device.pools.any()) return false;
   settle(device);
-  const bool yielded = device.connected() && api->yield_idle(device.engine) != 0;
+  bool yielded = false;
+  device.any_engine([&](pgmo_engine* engine) {
+    yielded = api->yield_idle(engine) != 0 || yielded;
+    return false;
+  });
   if (device.pages() == nullptr) return yielded;
   synchronize(device);  // pages go back only when nothing runs that uses them
   const bool released = pages_api->give_back(device.pages(), ~uint64_t{0}) != 0;
@@ -300,7 +324,7 @@ bool relieve(Device& device) {
   }
   if (device.connected()) {
     pgmo_engine_statistics now;
-    api->statistics(device.engine, &now);
+    api->statistics(device.engine.load(), &now);
     if (now.arena_bytes != 0) {
       text += "arenas hold " + size(now.arena_bytes) + ", of which " + size(now.live_slot_bytes) +
               " are in use; ";

@@ -32,14 +32,15 @@ std::vector<Run> living_blocks(const Device& device) {
         static_cast<std::vector<Run>*>(context)->push_back({address, bytes, stream});
       },
       &all);
-  if (device.connected()) {
+  device.any_engine([&](pgmo_engine* engine) {
     api->for_each_slot(
-        device.engine,
+        engine,
         [](void* context, uintptr_t address, uint64_t bytes) {
           static_cast<std::vector<Run>*>(context)->push_back({address, bytes, 0});
         },
         &all);
-  }
+    return false;
+  });
   std::sort(all.begin(), all.end(),
             [](const Run& one, const Run& other) { return one.address < other.address; });
   return all;

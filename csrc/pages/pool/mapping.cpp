@@ -121,6 +121,12 @@ void Pool::commit(Places places, Stream stream) noexcept {
 }
 
 void Pool::roll_back(Places places) noexcept {
+  abandon_needs();
+  const std::lock_guard guard(state_);
+  dismiss(places);
+}
+
+void Pool::abandon_needs() noexcept {
   // Nothing has used what has just been mapped.
   for (const Need& need : needs_) {
     if (need.mapped) device_.unmap(need.place->address, tuning_.page);
@@ -139,7 +145,6 @@ void Pool::roll_back(Places places) noexcept {
       become_idle(*need.page);
     }
   }
-  dismiss(places);
 }
 
 // Mappings that are in nobody's way go when there are too many.

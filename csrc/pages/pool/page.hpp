@@ -8,7 +8,8 @@
 //
 // A page is *used* while blocks lie on it, all of them at its home; *idle* while none does and it
 // is still mapped; *free* when it is mapped nowhere; *moving* while a thread makes calls of the
-// device for it. Only idle and free ones are given to others.
+// device for it. Only idle and free ones are given to others. A place is *asleep* where blocks live
+// and there is no page.
 
 #pragma once
 
@@ -33,6 +34,7 @@ struct Place {
     kAwaitsOthers,  // the stream is made to wait for the page's last users
     kLosesPage,
     kBlocked,  // within one call
+    kAsleep,   // or about to be: see sleep.cpp
   };
 
   explicit Place(Address where) : address(where) {}
@@ -48,6 +50,7 @@ struct Place {
   std::uint32_t blocks = 0;  // that touch this place, what holds it for good counted in
   Step step = Step::kNone;
   bool pinned = false;
+  bool shared = false;    // its page is another process's, too
   Place* prev = nullptr;  // in the list of stale ones
   Place* next = nullptr;
 };

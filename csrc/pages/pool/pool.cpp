@@ -38,6 +38,10 @@ void Pool::leave(Places places, const Marks& marks) noexcept {
   for (std::size_t at = 0; at < places.size(); ++at) {
     Place& place = places[at];
     place.marks.add(marks);
+    if (place.page == nullptr) {
+      leave_sleeping(place);
+      continue;
+    }
     place.page->marks.add(marks);
     drop(place);
   }
@@ -140,7 +144,10 @@ bool Pool::admit(Places places, Stream stream, std::vector<Extent>& blocked, Wai
                          spares(places.size(), stream);
   for (std::size_t at = 0; at < places.size(); ++at) {
     Place& place = places[at];
-    if (adopt(place)) {
+    if (place.step == Step::kAsleep) {
+      blocked.push_back({place.address, tuning_.page});
+      all = false;
+    } else if (adopt(place)) {
       const Marks others = place.page->marks.elsewhere(stream);
       if (others.empty()) continue;
       if (elsewhere && !clocks_.completed(others)) {
@@ -182,6 +189,7 @@ void Pool::dismiss(Places places) noexcept {
 
 void Pool::undo(Place& place) noexcept {
   const Step step = place.step;
+  if (step == Step::kAsleep) return;
   place.step = Step::kNone;
   if (step == Step::kBlocked) return;
   if (step == Step::kGetsPage) {

@@ -23,6 +23,7 @@
 
 #include <cstddef>
 #include <deque>
+#include <map>
 #include <mutex>
 #include <span>
 #include <vector>
@@ -65,6 +66,13 @@ class Pool {
 
   // Keeps the pages of a living block where they are for good. False: they are being worked on.
   bool pin(Places places) noexcept;
+
+  // So many blocks at this place are all that live there: their page may go once it is asleep.
+  // False: others do, or another process has it. Throws std::bad_alloc.
+  bool lie_down(Place& place, std::uint32_t blocks, Sleep sleep);
+
+  // From now on pages are created as if there had never been more than there are now.
+  void forget_peak() noexcept;
 
   // Of a planned range whose places are all used, and from now on used as a whole, however many
   // blocks come and go there. Meanwhile the occupancy is no measure. `work` is held as well.
@@ -112,6 +120,18 @@ class Pool {
   // would go from address to address in each iteration. Throws std::bad_alloc.
   void arrange(const std::vector<std::vector<Place*>>& plan, const Growth& growth);
 
+  // Releases the pages of all that has lain down; returns how many bytes they were. Nothing may run
+  // that uses them.
+  Bytes fall_asleep(Sleep sleep) noexcept;
+
+  // What has lain down goes on as if it had not.
+  void get_up(Sleep sleep) noexcept;
+
+  // Pages for what is asleep, wherever they have been: before anything is written there the device
+  // has to be waited for. Returns the places whose blocks still live, by address. False: there are
+  // too few, and all of it sleeps on. Throws std::bad_alloc, likewise.
+  bool wake(Sleep sleep, std::vector<Address>& places);
+
   // Releases so many bytes of pages that nobody uses, as far as there are. Returns how many.
   Bytes give_back(Bytes bytes) noexcept;
 
@@ -132,6 +152,11 @@ class Pool {
   void become_idle(Page& page) noexcept;
   void undo(Place& place) noexcept;
   bool would_wait(Places places, Stream stream) const noexcept;
+
+  // sleep.cpp
+  void leave_sleeping(Place& place) noexcept;
+  Page* next_to_sleep(Sleep sleep, Address& from) noexcept;
+  bool wake_with_pages() noexcept;
 
   // arrangement.cpp
   void claim_pages(const std::vector<std::vector<Place*>>& plan,
@@ -162,6 +187,7 @@ class Pool {
   bool map() noexcept;
   void commit(Places places, Stream stream) noexcept;
   void roll_back(Places places) noexcept;
+  void abandon_needs() noexcept;
   void sweep() noexcept;
   void unmap(std::span<Place* const> places) noexcept;
   void link(Place& place, Page& page) noexcept;
@@ -197,6 +223,12 @@ class Pool {
   std::uint64_t events_before_ = 0;
   std::uint64_t waits_before_ = 0;
   std::uint64_t added_before_ = 0;
+
+  struct Sleeping {
+    Place* place;
+    Sleep sleep;
+  };
+  std::map<Address, Sleeping> asleep_;  // with those that have lain down
 
   std::vector<Need> wanted_;  // mappings, by an arrangement
 

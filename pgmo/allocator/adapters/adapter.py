@@ -45,6 +45,8 @@ class Adapter(Protocol):
     device: str
     alignment: int
     engine: _core.Engine
+    seat: int
+    """Of the session, among those that share the device's pages; 0 where none can."""
     pages: bool
     """Whether arenas are addresses alone, whose pages come when slots need them."""
 

@@ -71,6 +71,7 @@ class Cupy:
     name = "cupy"
     alignment = ALIGNMENT
     pages = False
+    seat = 0
     lazy = False
 
     def __init__(self, index: int) -> None:

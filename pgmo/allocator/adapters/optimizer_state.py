@@ -35,6 +35,11 @@ def tell_of_states(tell: Callable[[bool], object]) -> None:
         _told.append(tell)
 
 
+def stepped() -> list[Any]:
+    """The optimizers that have stepped since `tell_of_states`, as long as they live."""
+    return list(_stepped)
+
+
 def _tell(lasting: bool) -> None:
     global _lasting
     _lasting = lasting

@@ -36,6 +36,7 @@ class TorchCpu:
     device = "cpu"
     alignment = ALIGNMENT
     pages = False
+    seat = 0
 
     def __init__(self) -> None:
         source = adapter_source()

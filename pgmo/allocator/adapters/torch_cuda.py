@@ -15,11 +15,16 @@ from pgmo import _core
 from pgmo.allocator.adapters.adapter import Memory
 from pgmo.allocator.adapters.managed_hints import Hints
 from pgmo.allocator.adapters.optimizer_state import tell_of_states
-from pgmo.allocator.build.compile import AdapterSource, compiled_adapter
-from pgmo.allocator.build.cuda_headers import cuda_include
-from pgmo.allocator.build.forwarders import forwarders
+from pgmo.allocator.adapters.torch_cuda_source import (
+    adapter_source,
+    imported_torch,
+    pybind_abi,
+    source_of,
+    split_blocks,
+    torch_with_cuda,
+)
+from pgmo.allocator.build.compile import compiled_adapter
 from pgmo.allocator.build.library import AdapterLibrary, load_adapter
-from pgmo.allocator.build.trace_methods import trace_methods
 from pgmo.errors import AdapterError
 
 ALIGNMENT = 512
@@ -43,10 +48,11 @@ class TorchCuda:
     lazy = False
     alignment = ALIGNMENT
 
-    def __init__(self, index: int) -> None:
+    def __init__(self, index: int, seat: int = 0) -> None:
         import torch
 
         self.index = index
+        self.seat = seat
         self.device = f"cuda:{index}"
         self.version = str(torch.__version__)
         self.library = adapter_library()
@@ -80,18 +86,43 @@ class TorchCuda:
         self.library.call("pgmo_install")
         self.library.call("pgmo_attend", self.index, 1)
         self.library.ask("pgmo_serve_pages", self.index, int(self.pages))
+        if not self._has_company:
+            self.take_turn()
         if self.pages:
-            self.engine.use_pages(self.library.pointer("pgmo_space_of", self.index))
-            gaps = np.array(split_blocks(self.index), np.uint64)
-            self.library.ask(
-                "pgmo_use_splits",
-                self.index,
-                gaps.ctypes.data_as(ctypes.c_void_p),
-                ctypes.c_size_t(len(gaps)),
-            )
-            self.library.call("pgmo_limit_pages", self.index, ctypes.c_uint64(self._limit))
+            self.engine.use_pages(self.space)
+            if not self._has_company:
+                self._use_gaps()
+            if self._limit or not self._has_company:
+                self.library.call("pgmo_limit_pages", self.index, ctypes.c_uint64(self._limit))
             tell_of_states(expect_lasting)
-        _open.add(self.index)
+        _open.add((self.index, self.seat))
+
+    @property
+    def _has_company(self) -> bool:
+        """Whether a session is open on the device."""
+        return any(index == self.index for index, _ in _open)
+
+    def _use_gaps(self) -> None:
+        gaps = np.array(split_blocks(self.index), np.uint64)
+        self.library.ask(
+            "pgmo_use_splits",
+            self.index,
+            gaps.ctypes.data_as(ctypes.c_void_p),
+            ctypes.c_size_t(len(gaps)),
+        )
+
+    def another(self) -> "TorchCuda":
+        """The adapter of one more session on the device, with an engine of its own.
+
+        Raises:
+            AdapterError: when there are too many.
+        """
+        taken = {seat for index, seat in _open if index == self.index}
+        return torch_cuda(self.index, min(set(range(len(taken) + 1)) - taken))
+
+    def take_turn(self) -> None:
+        """What is requested on the device is this engine's from now on."""
+        self.library.ask("pgmo_take_turn", self.index, ctypes.c_void_p(self.engine.handle))
 
     def uninstall(self) -> None:
         """Takes the adapter away again. Tensors made under it stay valid and free their blocks.
@@ -99,7 +130,9 @@ class TorchCuda:
         Raises:
             AdapterError: when somebody has put another allocator on top meanwhile.
         """
-        _open.discard(self.index)
+        _open.discard((self.index, self.seat))
+        if self._has_company:
+            return
         # What waits for other streams is waited for, since nobody will ask for it from now on.
         self.library.call("pgmo_attend", self.index, 0)
         if _open:
@@ -132,8 +165,7 @@ class TorchCuda:
         if not self.library.ask("pgmo_knows_stream", self.index, ctypes.c_uint64(stream)):
             return None
         if self.pages:
-            space = self.library.pointer("pgmo_space_of", self.index)
-            memory = Memory(*self.engine.reserve_arena(space, size, stream))
+            memory = Memory(*self.engine.reserve_arena(self.space, size, stream))
             if not memory.base:
                 raise AdapterError(f"no {size} bytes of addresses can be had")
             return memory
@@ -177,22 +209,49 @@ class TorchCuda:
     def rest(self, on: bool) -> None:
         """Nothing to do: pages go where they are needed anyway."""
 
+    @property
+    def space(self) -> int:
+        """The handle of the device's pages."""
+        return self.library.pointer("pgmo_space_of", self.index)
+
+    def synchronize(self) -> None:
+        """Waits for all that the device was told to do."""
+        import torch
+
+        torch.cuda.synchronize(self.index)
+
+    def copy(self, to: int, source: int, size: int) -> None:
+        """Copies bytes between the device and the host, behind what was submitted before.
+
+        Raises:
+            AdapterError: when CUDA refuses, as for an address under which there is no page.
+        """
+        self.library.call(
+            "pgmo_copy",
+            self.index,
+            ctypes.c_void_p(to),
+            ctypes.c_void_p(source),
+            ctypes.c_size_t(size),
+        )
+
     def advise(self, text: str) -> None:
         """What out-of-memory errors say besides."""
         self.library.ask("pgmo_set_advice", self.index, ctypes.c_char_p(text.encode()))
 
 
-_adapters: dict[int, TorchCuda] = {}
+_adapters: dict[tuple[int, int], TorchCuda] = {}
+"""By device and seat: each session that is open on a device has one, and all share its pages."""
 
-_open: set[int] = set()
-"""Devices with an open session: the adapter serves them all."""
+_open: set[tuple[int, int]] = set()
+"""Those with an open session: the adapter serves them all."""
 
 
-def torch_cuda(index: int | None = None) -> TorchCuda:
+def torch_cuda(index: int | None = None, seat: int = 0) -> TorchCuda:
     """The adapter of one device in this process, compiled and loaded on first use.
 
     Args:
         index: of the device; None for the current one.
+        seat: of the session, among those that are open there.
 
     Raises:
         AdapterError: when torch, CUDA, a compiler or headers are missing, or compiling fails.
@@ -208,9 +267,9 @@ def torch_cuda(index: int | None = None) -> TorchCuda:
         raise AdapterError(
             f"there is no device cuda:{index}; this machine has {torch.cuda.device_count()}"
         )
-    if index not in _adapters:
-        _adapters[index] = TorchCuda(index)
-    return _adapters[index]
+    if (index, seat) not in _adapters:
+        _adapters[index, seat] = TorchCuda(index, seat)
+    return _adapters[index, seat]
 
 
 def torch_allocator() -> Any:
@@ -229,7 +288,7 @@ def torch_allocator() -> Any:
     Example:
         >>> torch.cuda.memory.change_current_allocator(pgmo.torch_allocator())  # doctest: +SKIP
     """
-    torch = _torch()
+    torch = imported_torch()
     library = adapter_library()
     if pages_wanted():
         library.call("pgmo_know_pages", ctypes.c_void_p(_core.pages_api()), 1)
@@ -267,41 +326,6 @@ def pages_wanted() -> bool:
     return os.environ.get("PGMO_PAGES", "1") != "0"
 
 
-def split_blocks(index: int) -> list[tuple[int, int, int, int]]:
-    """What is free between living tensors in PyTorch's segments of large blocks.
-
-    Segments that can be unmapped in part are left out: they keep no whole page.
-
-    Args:
-        index: of the device.
-
-    Returns:
-        Address, bytes, the segment's address and the handle of its stream, for each.
-    """
-    import torch
-
-    statistics = torch.cuda.memory_stats(index)
-    if not statistics.get("inactive_split_bytes.large_pool.current"):
-        return []
-    return [
-        (block["address"], block["size"], segment["address"], segment["stream"])
-        for segment in torch.cuda.memory_snapshot()  # type: ignore[no-untyped-call]
-        if segment["device"] == index and segment["segment_type"] == "large"
-        if not segment["is_expandable"] and tuple(segment["segment_pool_id"]) == (0, 0)
-        for block in segment["blocks"]
-        if block["state"] == "inactive"
-    ]
-
-
-def adapter_source() -> AdapterSource:
-    """How to compile the adapter against the installed torch.
-
-    Raises:
-        AdapterError: when torch or CUDA's headers are missing, or torch's are not understood.
-    """
-    return _source("torch_cuda", "-lc10", "-lc10_cuda")
-
-
 def serve_without_session() -> None:
     """Serves all devices from pages from now on, to the end of the process; CUDA is initialized.
 
@@ -323,8 +347,8 @@ def _wrapper() -> Any:
             "install them (Debian, Ubuntu: apt install python3-dev), or use pgmo.optimize(), which "
             "does without"
         )
-    abi = pybind_abi(_torch()._C)
-    source = _source(_MODULE, *abi, "-isystem", include, "-lc10", "-lc10_cuda")
+    abi = pybind_abi(imported_torch()._C)
+    source = source_of(_MODULE, *abi, "-isystem", include, "-lc10", "-lc10_cuda")
     with compiled_adapter(source) as path:
         loader = ExtensionFileLoader(_MODULE, str(path))
         spec = importlib.util.spec_from_file_location(_MODULE, str(path), loader=loader)
@@ -332,67 +356,3 @@ def _wrapper() -> Any:
         module = importlib.util.module_from_spec(spec)
         loader.exec_module(module)
     return module
-
-
-def pybind_abi(torch_c: Any) -> list[str]:
-    """What torch's own module was compiled with: pybind11 shares no types with any other.
-
-    Newer versions of torch no longer say, as pybind11 finds the same by itself.
-
-    Args:
-        torch_c: `torch._C`.
-    """
-    names = ("COMPILER_TYPE", "STDLIB", "BUILD_ABI")
-    said = {name: getattr(torch_c, f"_PYBIND11_{name}", None) for name in names}
-    return [f'-DPYBIND11_{name}="{value}"' for name, value in said.items() if value is not None]
-
-
-def _source(name: str, *flags: str) -> AdapterSource:
-    """How to compile one of the files against the installed torch."""
-    torch = _torch()
-    root = Path(torch.__file__).parent
-    version = str(torch.__version__)
-    return AdapterSource(
-        name=name.removeprefix("pgmo_"),
-        what=f"PyTorch {version} (CUDA)",
-        version=version,
-        flags=(
-            f"-D_GLIBCXX_USE_CXX11_ABI={int(torch._C._GLIBCXX_USE_CXX11_ABI)}",
-            *("-isystem", str(root / "include"), "-isystem", str(cuda_include())),
-            *(f"-L{root / 'lib'}", *flags),
-        ),
-        generated={
-            "torch_cuda_forwarders.inc": forwarders(root / "include"),
-            "torch_trace_methods.inc": trace_methods(root / "include"),
-        },
-    )
-
-
-def _torch() -> Any:
-    try:
-        import torch
-    except ImportError as error:
-        raise AdapterError(
-            "pgmo.optimize() needs PyTorch, which is not installed: pip install 'pgmo[torch]'"
-        ) from error
-    return torch
-
-
-def torch_with_cuda() -> Any:
-    """The module.
-
-    Raises:
-        AdapterError: when it is missing, or finds no CUDA device.
-    """
-    torch = _torch()
-    if torch.version.cuda is None:
-        raise AdapterError(
-            f"the installed PyTorch {torch.__version__} was built without CUDA; install a CUDA "
-            "build, or use pgmo.optimize(device='cpu')"
-        )
-    if not torch.cuda.is_available():
-        raise AdapterError(
-            "PyTorch finds no CUDA device; check the driver (nvidia-smi), or use "
-            "pgmo.optimize(device='cpu')"
-        )
-    return torch

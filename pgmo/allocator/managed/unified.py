@@ -27,6 +27,7 @@ class UnifiedAdapter:
     """
 
     pages = False
+    seat = 0
     lazy = False
 
     def __init__(self, adapter: Adapter, managed: Managed) -> None:

@@ -219,4 +219,5 @@ def joint_session(
         own["model_name"] = f"{model}-{name}" if model else ""  # files of their own
         chosen = Options(**{**options, **own, "framework": name})
         sessions[name] = Session(chosen, find(chosen))
+        sessions[name].shares_card = False  # their iterations begin together
     return JointSession(sessions)

@@ -1,4 +1,4 @@
-"""The sessions that are open: one at a time under each allocator.
+"""The sessions that are open: one under each allocator, or several that take turns on its pages.
 
 An open session is known here by what has to be undone at its end. The object that the program holds
 is not kept alive: when it is lost, without having been closed, its end undoes it.
@@ -7,14 +7,18 @@ is not kept alive: when it is lost, without having been closed, its end undoes i
 import gc
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pgmo.allocator.adapters.adapter import Adapter
 from pgmo.allocator.session.lifecycle import Lifecycle
 from pgmo.allocator.session.options import Options
 from pgmo.allocator.session.threads.boundary import exclusive, uninterrupted, when_free
+from pgmo.allocator.session.threads.card_seat import CardSeat
+from pgmo.allocator.session.threads.card_turns import CardTurns
 from pgmo.allocator.session.threads.turns import Turns
+from pgmo.allocator.sleeping.sleeping import Sleeping
+from pgmo.allocator.sleeping.stages import Stages
 from pgmo.errors import AdapterError, SessionError
 
 if TYPE_CHECKING:
@@ -30,11 +34,20 @@ class OpenSession:
         session: what the program holds.
         give_way: for whoever opens sessions in other people's programs: called, to close this one,
             when the program opens one of its own. None for the program's own.
+        seat: among the sessions of its device; None where it cannot share it.
     """
 
     lifecycle: Lifecycle
     session: "weakref.ref[Session]"
     give_way: Callable[[], object] | None = None
+    seat: CardSeat | None = None
+    sleeping: Sleeping = field(init=False)
+    stages: Stages = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.sleeping = Sleeping(self.lifecycle.state)
+        collector = self.lifecycle.collector
+        self.stages = Stages(self.sleeping, lambda: collector.iterations)
 
     @property
     def turns(self) -> Turns:
@@ -47,18 +60,28 @@ class OpenSession:
         return self.lifecycle.state.adapter
 
 
-_open: dict[tuple[str, str], OpenSession] = {}
-"""By the framework's name and device: there is one engine under each."""
+Key = tuple[str, str, int]
+
+_open: dict[Key, OpenSession] = {}
+"""By the framework's name, device and seat: there is one engine under each."""
+
+_card_turns: dict[str, CardTurns] = {}
+"""By the device's name."""
+
+
+def _key(adapter: Adapter) -> Key:
+    return adapter.name, adapter.device, adapter.seat
 
 
 def find_open(adapter: Adapter) -> OpenSession | None:
-    """The one under this framework's allocator, if there is one."""
-    return _open.get((adapter.name, adapter.device))
+    """The one under this framework's allocator, or one of them, if there is any."""
+    there = (one for (*under, _), one in _open.items() if under == [adapter.name, adapter.device])
+    return _open.get(_key(adapter)) or next(there, None)
 
 
 def any_open(device: str = "") -> bool:
     """Whether there is one on a device, or on one of a kind (`"cuda"`); anywhere by default."""
-    return any(f"{one}:".startswith(f"{device}:" if device else "") for _, one in _open)
+    return any(f"{one}:".startswith(f"{device}:" if device else "") for _, one, _ in _open)
 
 
 def begin(session: "Session", adapter: Adapter, options: Options) -> OpenSession:
@@ -74,28 +97,55 @@ def begin(session: "Session", adapter: Adapter, options: Options) -> OpenSession
         other = find_open(adapter)
         if other is not None and other.give_way is not None:
             other.give_way()
-        if find_open(adapter) is not None:
-            raise SessionError(
-                f"a session for {adapter.name} on {adapter.device} is open already: "
-                "sessions cannot be nested, and there is one per process; leave its `with` block "
-                "first, or call pgmo.close(), which closes it wherever it was opened"
-            )
+        other = find_open(adapter)
+        if other is not None:
+            adapter = _beside(other, session, adapter, options)
         adapter.choose_pages(options.pages is not False, options.limit_bytes)
         lifecycle = Lifecycle(adapter, options)
         opened = OpenSession(lifecycle, weakref.ref(session))
         adapter.install()
         try:
             lifecycle.start()
-            _open[adapter.name, adapter.device] = opened
+            _open[_key(adapter)] = opened
+            if session.shares_card:
+                opened.seat = _seat_of(opened)
             finalizer = weakref.finalize(session, when_free, lambda: _end_lost(opened))
             finalizer.atexit = False  # the process ends anyway, and the driver may be gone
         except BaseException:
             with uninterrupted():
-                _open.pop((adapter.name, adapter.device), None)
+                _open.pop(_key(adapter), None)
                 lifecycle.stop()
                 adapter.uninstall()
             raise
     return opened
+
+
+def _beside(other: OpenSession, session: "Session", adapter: Adapter, options: Options) -> Adapter:
+    """The adapter of one more session on a device."""
+    from pgmo.allocator.adapters.torch_cuda import TorchCuda
+
+    first = other.adapter
+    can = other.seat is not None and session.shares_card and options.pages is not False
+    if can and isinstance(first, TorchCuda) and isinstance(adapter, TorchCuda):
+        return first.another()
+    raise SessionError(
+        f"a session for {adapter.name} on {adapter.device} is open already: sessions cannot be "
+        "nested, and there is one per process where there are no pages to share; leave its `with` "
+        "block first, or call pgmo.close(), which closes it wherever it was opened"
+    )
+
+
+def _seat_of(opened: OpenSession) -> CardSeat | None:
+    """A place on the device, where it has pages that sessions can share."""
+    adapter = opened.adapter
+    if not adapter.pages:
+        return None
+    from pgmo.allocator.adapters.torch_cuda import TorchCuda
+
+    if not isinstance(adapter, TorchCuda):
+        return None
+    turns = _card_turns.setdefault(adapter.device, CardTurns())
+    return CardSeat(adapter, turns, lambda: opened.turns.running(), opened.lifecycle.state.warn)
 
 
 def end(opened: OpenSession) -> str:
@@ -105,17 +155,20 @@ def end(opened: OpenSession) -> str:
         What has to be said of it, in plain words; "" as a rule.
     """
     adapter = opened.adapter
-    if find_open(adapter) is not opened:
+    if _open.get(_key(adapter)) is not opened:
         return ""
     with uninterrupted():
+        sleeps = opened.sleeping.end()
         try:
             opened.lifecycle.stop()
         finally:
             opened.turns.close()
-            del _open[adapter.name, adapter.device]
+            if opened.seat is not None:
+                opened.seat.leave()
+            del _open[_key(adapter)]
             try:
                 adapter.uninstall()
-                said = ""
+                said = sleeps
             except AdapterError as error:
                 # Harmless, for the engine delegates everything now, and perhaps an exception of the
                 # program's is on its way out, which matters more.

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar, cast
 from pgmo.allocator.adapters.adapter import Adapter
 from pgmo.allocator.optimized import Optimized
 from pgmo.allocator.session import open_sessions
+from pgmo.allocator.session.giving import Giving
 from pgmo.allocator.session.open_sessions import OpenSession
 from pgmo.allocator.session.options import Options
 from pgmo.allocator.session.statistics import IterationStatistics, Phase, Summary
@@ -54,7 +55,7 @@ def active_session(find: Callable[[], Adapter]) -> "Session | None":
     return opened.session() if opened is not None else None
 
 
-class Session:
+class Session(Giving):
     """A running optimization; made by `pgmo.optimize`.
 
     Attributes:
@@ -80,6 +81,7 @@ class Session:
         self._closed_by: threading.Thread | None = None
         self._busy = self._to_be_closed = False
         self._process = 0
+        self.shares_card = True  # with other sessions on its device
         self._unified: UnifiedAdapter | None = None
         self._pass_step: Callable[[], bool] = _never  # ends an iteration that need not be looked at
 
@@ -98,17 +100,20 @@ class Session:
         """
         thread = threading.current_thread()
         with exclusive():
-            if served := self._is_open("iteration()"):
-                self._known.turns.begin_iteration()
-        complete = False
-        try:
-            yield
-            complete = True
-        finally:
-            if served and not self._is_forked:
-                with exclusive():
-                    if self._open and self._known.turns.leave_iteration(thread):
-                        self._end_iteration(complete)
+            served = self._is_open("iteration()")
+        with self._turn(served) as served:
+            with exclusive():
+                if served := served and self._is_open("iteration()"):
+                    self._known.turns.begin_iteration()
+            complete = False
+            try:
+                yield
+                complete = True
+            finally:
+                if served and not self._is_forked:
+                    with exclusive():
+                        if self._open and self._known.turns.leave_iteration(thread):
+                            self._end_iteration(complete)
 
     def step(self) -> None:
         """Ends an iteration: call it once at the end of each, instead of `iteration()`.
@@ -119,11 +124,13 @@ class Session:
             SessionError: when the session is not open, or the calling thread is in a pause or in
                 `iteration()`.
         """
-        if self._pass_step():
-            return
-        with exclusive():
-            if self._is_open("step()") and self._known.turns.ends_iteration():
-                self._end_iteration(complete=True)
+        seat = self._seat
+        if seat is not None and seat.shared:
+            self._step_in_turn(seat)
+        elif not self._pass_step():
+            with exclusive():
+                if self._is_open("step()") and self._known.turns.ends_iteration():
+                    self._end_iteration(complete=True)
 
     @contextmanager
     def pause(self, *, long: bool | None = None) -> Iterator[None]:
@@ -139,18 +146,23 @@ class Session:
         Raises:
             SessionError: when the session is not open.
         """
-        token = None
+        token, seat = None, self._seat
+        held = seat is not None and seat.held
         try:
             with exclusive():
                 token = self._known.turns.pause() if self._is_open("pause()") else None
                 if token is not None:
                     self._known.lifecycle.rest.begin(long)
+            if seat is not None and held:
+                seat.give()  # others go on meanwhile
             yield
         finally:
             if token is not None and not self._is_forked:
                 with exclusive():
                     self._known.turns.resume(token)
                     self._known.lifecycle.rest.end()
+                if seat is not None and held:
+                    seat.take()
 
     def summary(self) -> Summary:
         """What has been done so far, with a verdict on it; printable.
@@ -299,7 +311,7 @@ class Session:
         self._process = os.getpid()
         self._open = True
         if self._unified is None:  # which has to do something after each
-            self._pass_step = adapter.engine.pass_step
+            self._pass_step = opened.adapter.engine.pass_step
         return self
 
     def __exit__(

@@ -2,7 +2,7 @@
 // that knows physical memory.
 //
 //     program    request ─ fill ─ use on another stream ─ check ─ free        plans with slots,
-//                hold a stream, limit, give back, pin, capture                settled and
+//                hold a stream, limit, give back, pin, capture, sleep         settled and
 //                surrendered
 //     device     does the work later; refuses to create, to map, to record, now and then
 //
@@ -23,6 +23,7 @@
 #include "pages_crowd.hpp"
 #include "pages_requests.hpp"
 #include "pages_seen.hpp"
+#include "pages_sleepers.hpp"
 #include "physical_oracle.hpp"
 #include "pretended_plan.hpp"
 #include "random.hpp"
@@ -47,6 +48,7 @@ class Episode {
         tuning_(any_tuning(random_, device_)),
         space_(device_, tuning_),
         oracle_(device_),
+        sleepers_(space_, device_, oracle_),
         streams_(random_, device_, static_cast<Stream>(random_.between(1, 4))) {
     if (random_.chance(0.3))
       device_.fail_one_in = static_cast<std::uint64_t>(random_.between(20, 2000));
@@ -106,6 +108,10 @@ class Episode {
       device_.synchronize();
     } else if (dice < 998) {
       pin();
+    } else if (sleepers_.any()) {
+      sleepers_.wake(living_);
+    } else if (random_.chance(0.5)) {
+      sleep();
     } else {
       compare();
     }
@@ -142,6 +148,7 @@ class Episode {
   }
 
   void free_one() {
+    if (sleepers_.any() && random_.chance(0.1)) return free_sleeping();
     if (living_.empty()) return;
     const auto at =
         static_cast<std::size_t>(random_.between(0, static_cast<std::int64_t>(living_.size()) - 1));
@@ -150,6 +157,15 @@ class Episode {
     living_.pop_back();
     device_.check(held.stream, held.where, held.pattern);
     oracle_.dies(held.where);
+    free(held, plan);
+  }
+
+  void free_sleeping() {
+    const auto [held, plan] = sleepers_.take(random_);
+    free(held, plan);
+  }
+
+  void free(const Held& held, PretendedPlan* plan) {
     if (plan != nullptr) {
       // An owner frees a slot that others use once they are done.
       for (Stream stream = 0; stream < streams_.count(); ++stream) {
@@ -179,6 +195,15 @@ class Episode {
     require(space_.pin(held.where), "a living block cannot be pinned");
     pinned_[held.where.address] = device_.page_at(held.where.address);
     ++seen_.pins;
+    any_pinned_ = true;
+  }
+
+  // What is pinned stays at its address, and may come to lie on another page.
+  void sleep() {
+    for (const Extent& run : sleepers_.sleep(random_, living_)) {
+      const auto end = pinned_.lower_bound(run.address + static_cast<Address>(run.bytes));
+      pinned_.erase(pinned_.lower_bound(run.address), end);
+    }
   }
 
   void give_back() {
@@ -201,7 +226,7 @@ class Episode {
     require(now.occupied >= oracle_.occupied(), "fewer pages occupied than there are");
     const bool exact = std::none_of(plans_.begin(), plans_.end(),
                                     [](const auto& plan) { return plan->fully_mapped(); });
-    if (exact && pinned_.empty()) {
+    if (exact && !any_pinned_ && !sleepers_.any()) {
       require_equal(static_cast<std::uint64_t>(now.occupied),
                     static_cast<std::uint64_t>(oracle_.occupied()), "bytes occupied");
     }
@@ -217,13 +242,17 @@ class Episode {
     device_.fail_one_in = 0;
     device_.captured_streams = 0;
     compare();
+    if (random_.chance(0.5)) sleepers_.wake(living_);
+    while (sleepers_.any()) free_sleeping();
     while (!living_.empty()) free_one();
+    seen_.slept += sleepers_.slept();
+    seen_.woken += sleepers_.woken();
     device_.synchronize();
     compare();
     seen_.add(space_.statistics(), device_.most_mappings);
     for (const auto& plan : plans_) require(plan->close(), "an empty plan cannot be closed");
     give_all_back(space_, device_);
-    if (pinned_.empty()) {
+    if (!any_pinned_) {
       require_equal(device_.pages_created(), 0, "pages left at the end");
     }
   }
@@ -236,11 +265,13 @@ class Episode {
   pages::Tuning tuning_;
   Space space_;
   PhysicalOracle oracle_;
+  Sleepers sleepers_;
   RandomStreams streams_;
   std::vector<std::shared_ptr<PretendedPlan>> plans_;
   std::vector<std::pair<Held, PretendedPlan*>> living_;
   std::uint64_t next_pattern_ = 0x1234567;
   std::map<Address, pages::Handle> pinned_;  // those under the first byte of a block
+  bool any_pinned_ = false;
 };
 
 int attack(std::uint64_t seed, std::uint64_t events) {

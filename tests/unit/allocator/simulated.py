@@ -56,6 +56,7 @@ class SimulatedAdapter:
     device = "cpu"
     alignment = 64
     pages = False
+    seat = 0
     lazy = False
 
     def __init__(self) -> None:

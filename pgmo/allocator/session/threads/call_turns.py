@@ -110,6 +110,12 @@ class CallTurns(Turns):
             if native is not None:
                 self._engine.delegate_thread(native, False)
 
+    @property
+    def is_inside(self) -> bool:
+        """Whether the calling thread is inside of a call."""
+        me = threading.get_ident()
+        return me == self._counted_thread or me in self._aside
+
     # --- what sessions ask for ------------------------------------------------------------------
 
     def begin_iteration(self) -> None:

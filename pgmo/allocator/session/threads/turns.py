@@ -112,6 +112,15 @@ class Turns:
             return False
         return self._counted()
 
+    def running(self) -> threading.Thread | None:
+        """The thread whose `iteration()` is counted, while it is inside of it."""
+        return self._owner if self._owner in self._inside else None
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether the calling thread is inside of `iteration()`, or of a call that is one."""
+        return threading.current_thread() in self._inside
+
     @property
     def _is_alone(self) -> bool:
         """Whether no other thread has ended an iteration lately, and none is delegated."""

@@ -19,6 +19,8 @@ struct Seen {
   std::uint64_t refused = 0;
   std::uint64_t given_back = 0;
   std::uint64_t pins = 0;
+  std::uint64_t slept = 0;
+  std::uint64_t woken = 0;
   int most_mappings = 0;
 
   void add(const pages::Statistics& more, int mappings) {
@@ -37,6 +39,7 @@ struct Seen {
     require(refused > 0 && given_back > 0 && pins > 0, "nothing was refused");
     require(sum.lends > 0 && sum.waits > 0 && most_mappings > 1, "nothing was lent");
     require(sum.surrenders > 0, "no plan was surrendered");
+    require(slept > 0 && woken > 0, "nobody slept");
   }
 
   void print(std::uint64_t seed, std::uint64_t events) const {

@@ -1,0 +1,5 @@
+"""Several jobs on one card, for `sharing.py`: stages of a loop, and trainings that take turns."""
+
+STAGES = ("stages",)
+TRAININGS = ("turns", "threads")
+NAMES = (*STAGES, *TRAININGS)

@@ -1,0 +1,59 @@
+"""Rollouts with a cache that grows by a token at a time, then two epochs over what was decoded.
+
+A Llama of 200 million parameters decodes answers for 128 prompts at a time, of any length up to a
+thousand tokens, and is trained on them with AdamW in bfloat16, eight at a time.
+"""
+
+import contextlib
+from contextlib import AbstractContextManager
+from typing import Any
+
+import torch
+from loops import Setting
+from loops.decoding import decode
+from loops.llama import llama
+from loops.loop import BFLOAT16, Loop, adamw
+
+EPOCHS = 2
+
+
+class Stages(Loop):
+    """The loop. With a session its parts are stages; with `asleep`, the state sleeps in one."""
+
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
+        self.policy = llama(setting, cache=True)
+        self.optimizer = adamw([self.policy], fused=True)
+        self.answers = setting.choose(128, 8)
+        self.part = setting.choose(8, 4)
+        self.asleep = False
+
+    def step(self, iteration: int) -> None:
+        """One rollout and its epochs."""
+        longest = self.setting.choose(960, 48)
+        prompt = self.chance.randint(longest // 2, longest)
+        tokens = self.setting.choose(24, 4)
+        with self.stage("rollout"), torch.autocast("cuda", BFLOAT16):
+            answers = decode(self.policy, self.answers, prompt, tokens)
+        with self.stage("training"):
+            for _ in range(EPOCHS):
+                for part in answers.split(self.part):
+                    self.train(part)
+                    if self.session:
+                        self.session.step()
+
+    def stage(self, name: str) -> AbstractContextManager[Any]:
+        """A stage of the session's, if there is one."""
+        if not self.session:
+            return contextlib.nullcontext()
+        asleep = [self.optimizer] if self.asleep and name == "rollout" else None
+        stage: AbstractContextManager[Any] = self.session.stage(name, asleep=asleep)
+        return stage
+
+    def train(self, tokens: torch.Tensor) -> None:
+        """One micro-batch, and a step of the optimizer."""
+        with torch.autocast("cuda", BFLOAT16):
+            loss = self.policy(input_ids=tokens, labels=tokens, use_cache=False).loss
+        loss.backward()
+        self.optimizer.step()
+        self.optimizer.zero_grad()

@@ -1,0 +1,129 @@
+"""Runs the jobs of `sharing.py`, each in a process of its own. See `workloads/worker.py`."""
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from workloads.worker import serve
+
+from shared import STAGES
+from shared.job import OURS, SharedJob, parse
+
+
+def run(job: SharedJob) -> dict[str, Any]:
+    """What the job's process reports; sizes in bytes."""
+    began = time.monotonic()
+    if job.contender in OURS:
+        import pgmo
+
+        torch.cuda.memory.change_current_allocator(pgmo.torch_allocator())
+    error, told = "", {}
+    try:
+        told = run_stages(job) if job.program in STAGES else run_trainings(job)
+    except torch.OutOfMemoryError as problem:
+        error = str(problem).partition("\n")[0][:300]
+    from pgmo.rehearsal import control
+
+    counted = torch.cuda.memory_stats()
+    return {
+        "peak": control.peak(0),
+        "requested": counted["requested_bytes.all.peak"],
+        "out_of_memory": bool(error),
+        "error": error,
+        "seconds": time.monotonic() - began,
+        "torch": str(torch.__version__),
+        **told,
+    }
+
+
+def run_stages(job: SharedJob) -> dict[str, Any]:
+    """Rollouts and epochs."""
+    from loops import Setting
+
+    from shared.stages import Stages
+
+    loop = Stages(Setting(0, job.small))
+    with open_session(job) as session:
+        loop.session, loop.asleep = session, job.contender == "pgmo_asleep"
+        for iteration in range(job.iterations):
+            loop.step(iteration)
+        states = loop.optimizer.state.values()
+        state = sum(t.nbytes for one in states for t in one.values() if t.is_cuda)
+        return {"state": state, **about([session] if session else [])}
+
+
+def run_trainings(job: SharedJob) -> dict[str, Any]:
+    """Trainings of GPT-2 at different batches, in turns on one thread, or each on its own."""
+    from workloads import Shape, create
+
+    trainings = [
+        create("gpt", Shape(batch=batch, small=job.small)) for batch in (8, 4, 6, 2)[: job.models]
+    ]
+    length = 128 if job.small else 512
+    with contextlib.ExitStack() as stack:
+        sessions = [stack.enter_context(open_session(job)) for _ in trainings]
+
+        def iterate(at: int) -> None:
+            mark = sessions[at].iteration() if sessions[at] else contextlib.nullcontext()
+            with mark:
+                trainings[at].step(length)
+                trainings[at].optimize.zero_grad()
+
+        each(iterate, len(trainings), job)
+        told = about([one for one in sessions if one])
+    torch.cuda.synchronize()
+    return {"persistent": torch.cuda.memory_allocated(), **told}
+
+
+def each(iterate: Callable[[int], None], count: int, job: SharedJob) -> None:
+    """All iterations of all trainings."""
+    if job.program == "turns":
+        for _ in range(job.iterations):
+            for at in range(count):
+                iterate(at)
+        return
+    failed: list[BaseException] = []
+
+    def train(at: int) -> None:
+        try:
+            for _ in range(job.iterations):
+                iterate(at)
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=train, args=(at,)) for at in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failed:
+        raise failed[0]
+
+
+def open_session(job: SharedJob) -> Any:
+    """A session of pgmo, or nothing that can be entered as one."""
+    if job.contender not in OURS:
+        return contextlib.nullcontext()
+    import pgmo
+
+    return pgmo.optimize(device="cuda")
+
+
+def about(sessions: list[Any]) -> dict[str, Any]:
+    """What pgmo knows of the run."""
+    late = [one for session in sessions for one in session.history[-3:]]
+    asked = sum(one.bytes_requested for one in late)
+    return {
+        "arenas": [session.plan.arena if session.plan else 0 for session in sessions],
+        "from_slots": sum(one.bytes_hit for one in late) / asked if asked else None,
+        "driver_calls": sum(sum(one.driver_calls.values()) for one in late) / max(len(late), 1),
+        "replayed": [sum(o.phase.value == "replay" for o in s.history) for s in sessions],
+        "notes": [note for session in sessions for note in session.summary().notes],
+    }
+
+
+if __name__ == "__main__":
+    serve(parse, run)

@@ -1,0 +1,125 @@
+"""Several jobs on one card: stages of a loop with state asleep, and trainings that take turns.
+
+Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of pgmo/rehearsal.
+
+    python bench/sharing.py --python .venv-fakecuda/bin/python
+    python bench/sharing.py --python .venv-fakecuda/bin/python --program stages
+    python bench/sharing.py --table
+
+Rollouts decode with a cache that grows, and two epochs train on what came out (`shared/stages.py`).
+Trainings are two or four of GPT-2 medium in one process, at batches of 8, 4, 6 and 2: an iteration
+of one after an iteration of the other on one thread, or each on a thread of its own. Every
+contender has a process of its own on a card of 141 GiB. Peaks are those of the card, whoever took
+the memory.
+
+What trainings need is what persists (parameters, optimizer state) and the largest arena; `over` is
+the peak above that. PyTorch's own allocator shares its cache among threads on one stream, so there
+the peak of several threads is what happens to live at once.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from _machine import add_common_options, result_path, write_result
+from shared import NAMES, STAGES
+from shared.job import CONTENDERS, SharedJob
+from workloads.command import without_paths
+from workloads.launch import ROOT, Stub, WorkerError
+
+Row = dict[str, Any]
+
+MODULE = "shared.worker"
+MIB = 1 << 20
+
+
+def measure(stub: Stub, case: SharedJob, contenders: Iterable[str]) -> list[Row]:
+    """One row per contender."""
+    several = case.program not in STAGES
+    names = [name for name in contenders if not (several and name == "pgmo_asleep")]
+    rows = []
+    for name in names:
+        row = run(stub, replace(case, contender=name))
+        rows.append(row)
+        if row.get("arenas") and several:
+            row["needed"] = row["persistent"] + max(row["arenas"])
+            row["over"] = row["peak"] / row["needed"]
+        print(progress(row), file=sys.stderr, flush=True)
+    return rows
+
+
+def run(stub: Stub, job: SharedJob) -> Row:
+    """What the job's process says, or that it failed."""
+    row = {"program": job.program, "models": job.models, "contender": job.contender}
+    row |= {"iterations": job.iterations, "card": job.card}
+    try:
+        return row | stub.ask(job, MODULE)
+    except WorkerError as error:
+        return row | {"failed": str(error)}
+
+
+def progress(row: Row) -> str:
+    """A line for whoever watches."""
+    begin = f"{row['program']:8} {row['models']} {row['contender']:12}"
+    if "failed" in row:
+        return f"{begin} FAILED: {row['failed']}"
+    over = f"  over {row['over']:.4f}" if "over" in row else ""
+    slots = f"  slots {row['from_slots']:.3f}" if row.get("from_slots") else ""
+    out = "  OUT OF MEMORY" if row["out_of_memory"] else ""
+    return f"{begin}{row['peak'] / MIB:10,.0f} MiB{over}{slots}  {row['seconds']:.0f} s{out}"
+
+
+def table(rows: list[Row]) -> str:
+    """Peaks as Markdown."""
+    lines = [
+        "| jobs | default | expandable segments | pgmo | state asleep | above what is needed |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    cases = dict.fromkeys((row["program"], row["models"]) for row in rows)
+    for program, models in cases:
+        found = {
+            r["contender"]: r for r in rows if (r["program"], r["models"]) == (program, models)
+        }
+        cells = [f"{found[n]['peak'] / MIB:,.0f} MiB" if n in found else "" for n in CONTENDERS]
+        over = found.get("pgmo", {}).get("over")
+        cells.append(f"{over:.3f}" if over else "")
+        name = program if program in STAGES else f"{models} trainings, {program}"
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    parser.add_argument("--python", default=sys.executable, help="one with the CUDA torch")
+    parser.add_argument("--stub", default=ROOT / "build/fakecuda")
+    parser.add_argument("--program", choices=NAMES, action="append", help="repeatable")
+    parser.add_argument("--contender", choices=CONTENDERS, action="append")
+    parser.add_argument("--iterations", type=int, default=12)
+    parser.add_argument("--table", action="store_true", help="print the table of an earlier run")
+    add_common_options(parser)
+    return parser.parse_args()
+
+
+def main() -> None:
+    arguments = parse()
+    if arguments.table:
+        found = json.loads(result_path("sharing", arguments.output).read_text("utf-8"))
+        print(table(found["rows"]))
+        return
+    stub = Stub.build(arguments.python, ROOT / arguments.stub)
+    cases = [
+        SharedJob(program, models, iterations=arguments.iterations, small=arguments.quick)
+        for program in arguments.program or NAMES
+        for models in ((1,) if program in STAGES else (2,) if arguments.quick else (2, 4))
+    ]
+    contenders = arguments.contender or CONTENDERS
+    rows = [row for case in cases for row in measure(stub, case, contenders)]
+    sys.argv = [sys.argv[0], *without_paths(sys.argv[1:])]  # the result tells the command
+    write_result("sharing", {"rows": rows}, arguments.output, quick=arguments.quick)
+
+
+if __name__ == "__main__":
+    main()

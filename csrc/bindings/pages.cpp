@@ -1,0 +1,78 @@
+// Pages: the table for adapters, and what sessions ask of a device's pages themselves.
+
+#include <pybind11/numpy.h>
+#include <pybind11/stl.h>
+
+#include <cstdint>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "bindings/module.hpp"
+#include "pages/c_api.hpp"
+#include "pages/space.hpp"
+
+namespace py = pybind11;
+
+namespace pgmo {
+namespace {
+
+using Runs = std::vector<std::pair<std::uintptr_t, Bytes>>;
+using Given = std::vector<std::pair<std::uintptr_t, Bytes>>;
+
+pages::Space& space_at(std::uintptr_t handle) {
+  return *pages::space_of(reinterpret_cast<pgmo_space*>(handle));
+}
+
+Runs pairs(const std::vector<pages::Extent>& extents) {
+  Runs out;
+  out.reserve(extents.size());
+  for (const pages::Extent& one : extents) out.emplace_back(one.address, one.bytes);
+  return out;
+}
+
+std::tuple<pages::Sleep, Runs> lie_down(std::uintptr_t space, const Given& blocks) {
+  std::vector<pages::Extent> extents;
+  extents.reserve(blocks.size());
+  for (const auto& [address, bytes] : blocks) extents.push_back({address, bytes});
+  std::vector<pages::Extent> runs;
+  const pages::Sleep sleep = space_at(space).lie_down(extents, runs);
+  return {sleep, pairs(runs)};
+}
+
+std::tuple<bool, Runs> wake(std::uintptr_t space, pages::Sleep sleep) {
+  std::vector<pages::Extent> runs;
+  const bool awake = space_at(space).wake(sleep, runs);
+  return {awake, pairs(runs)};
+}
+
+}  // namespace
+
+void bind_pages(py::module_& module) {
+  module.def(
+      "pages_api", [] { return reinterpret_cast<std::uintptr_t>(pages::pages_api()); },
+      "Address of the table of functions in pgmo_pages.h, for adapters.");
+
+  const auto without_gil = py::call_guard<py::gil_scoped_release>();
+  module.def("lie_down", &lie_down, py::arg("space"), py::arg("blocks"), without_gil,
+             "Pages on which only these blocks live, (address, bytes) each, are about to sleep.\n"
+             "Returns the number of the sleep, 0 while a graph is captured, and runs of pages\n"
+             "whose contents the caller keeps.");
+  module.def(
+      "fall_asleep",
+      [](std::uintptr_t space, pages::Sleep sleep) { return space_at(space).fall_asleep(sleep); },
+      py::arg("space"), py::arg("sleep"), without_gil,
+      "Gives these pages back to the device, which runs nothing that uses them; returns bytes.");
+  module.def(
+      "get_up", [](std::uintptr_t space, pages::Sleep sleep) { space_at(space).get_up(sleep); },
+      py::arg("space"), py::arg("sleep"), without_gil, "Instead of `fall_asleep`: undoes it.");
+  module.def(
+      "wake", &wake, py::arg("space"), py::arg("sleep"), without_gil,
+      "Pages under the same addresses. Returns whether there are enough, and the runs whose\n"
+      "contents are to be put back once the device has been waited for.");
+  module.def(
+      "forget_peak", [](std::uintptr_t space) { space_at(space).forget_peak(); }, py::arg("space"),
+      without_gil, "Idle pages are taken from now on before more are created than are in use.");
+}
+
+}  // namespace pgmo

@@ -1,0 +1,140 @@
+// Pages that are given back while blocks live on them: whoever says so keeps what they hold.
+//
+//     blocks    [── a ──][── b ──]        [── a ──][── b ──]        [── a ──][── b ──]
+//     places    [  ][  ][  ][  ]          [  ][  ][  ][  ]          [  ][  ][  ][  ]
+//     pages      #   #   #   #             .   .   #   #             #   #   #   #
+//                lie down: a               asleep                    awake
+//
+// Addresses stay with their blocks, which may die meanwhile. Nobody else comes to live at such a
+// place. A page on which others live stays.
+
+#include <algorithm>
+
+#include "pages/pool/pool.hpp"
+
+namespace pgmo::pages {
+namespace {
+
+using State = Page::State;
+using Step = Place::Step;
+
+}  // namespace
+
+bool Pool::lie_down(Place& place, std::uint32_t blocks, Sleep sleep) {
+  const Page* const page = place.page;
+  if (page == nullptr || page->home != &place || page->state != State::kUsed) return false;
+  if (place.step != Step::kNone || place.shared) return false;
+  if (place.blocks != blocks + static_cast<std::uint32_t>(place.pinned)) return false;
+  asleep_.insert_or_assign(place.address, Sleeping{&place, sleep});
+  place.step = Step::kAsleep;
+  return true;
+}
+
+void Pool::get_up(Sleep sleep) noexcept {
+  const std::lock_guard guard(state_);
+  for (auto at = asleep_.begin(); at != asleep_.end();) {
+    Place& place = *at->second.place;
+    if (at->second.sleep != sleep || place.page == nullptr) {
+      ++at;
+      continue;
+    }
+    place.step = Step::kNone;
+    at = asleep_.erase(at);
+  }
+}
+
+Bytes Pool::fall_asleep(Sleep sleep) noexcept {
+  Bytes released = 0;
+  for (Address from = 0;;) {
+    Page* page = nullptr;
+    {
+      const std::lock_guard guard(state_);
+      page = next_to_sleep(sleep, from);
+    }
+    if (page == nullptr) break;
+    release(*page);
+    released += tuning_.page;
+  }
+  get_up(sleep);  // where the last block has died meanwhile
+  return released;
+}
+
+// The page of one that has lain down and still lives, from an address on.
+Page* Pool::next_to_sleep(Sleep sleep, Address& from) noexcept {
+  for (auto at = asleep_.lower_bound(from); at != asleep_.end(); ++at) {
+    const Sleeping& one = at->second;
+    Page* const page = one.place->page;
+    from = at->first + 1;
+    if (one.sleep != sleep || page == nullptr) continue;
+    if (page->home != one.place || page->state != State::kUsed) continue;
+    page->state = State::kMoving;
+    --occupied_;
+    return page;
+  }
+  return nullptr;
+}
+
+// A block has gone from a place that is asleep. `state` is held.
+void Pool::leave_sleeping(Place& place) noexcept {
+  if (--place.blocks > 0) return;
+  place.step = Step::kNone;
+  asleep_.erase(place.address);
+}
+
+bool Pool::wake(Sleep sleep, std::vector<Address>& places) {
+  clocks_.catch_up();
+  needs_.clear();
+  places_.clear();
+  found_ = 0;
+  waits_ = {};
+  {
+    const std::lock_guard guard(state_);
+    for (const auto& [address, one] : asleep_) {
+      if (one.sleep == sleep) needs_.push_back({.place = one.place});
+    }
+    places_.reserve(needs_.size());
+    places.reserve(needs_.size());
+    occupied_ += needs_.size();
+    numbers_.requests_that_map += !needs_.empty();
+  }
+  if (!wake_with_pages()) {
+    abandon_needs();
+    needs_.clear();
+    return false;
+  }
+  const std::lock_guard guard(state_);
+  for (const Need& need : needs_) {
+    Place& place = *need.place;
+    Page& page = *need.page;
+    if (page.home != nullptr) stale_.push_back(*page.home);
+    const Marks last = place.marks;
+    link(place, page);
+    page.marks.add(last);
+    page.home = &place;
+    page.state = State::kUsed;
+    if (place.blocks == 0) {  // it has died while pages were sought
+      --occupied_;
+      become_idle(page);
+      continue;
+    }
+    place.step = Step::kNone;
+    asleep_.erase(place.address);
+    places.push_back(place.address);
+  }
+  note_peak();
+  needs_.clear();
+  return true;
+}
+
+// For all needs, mapped.
+bool Pool::wake_with_pages() noexcept {
+  if (!find_pages(0)) return false;
+  clear_places();
+  return map();
+}
+
+void Pool::forget_peak() noexcept {
+  if (exact_) highest_ = occupied_;
+}
+
+}  // namespace pgmo::pages

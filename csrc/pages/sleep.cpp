@@ -1,0 +1,95 @@
+// Blocks that sleep: their pages go to others, and come back, or others in their place.
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <new>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "pages/space.hpp"
+
+namespace pgmo::pages {
+
+Sleep Space::lie_down(std::span<const Extent> blocks, std::vector<Extent>& runs) {
+  const std::lock_guard working(pool_.work());
+  if (device_.capturing() || gone_) return 0;
+  (void)surrender();  // so that it is known what lives in planned ranges
+  const Sleep sleep = ++sleeps_;
+  try {
+    lie_down(blocks, sleep, runs);
+  } catch (const std::bad_alloc&) {
+    pool_.get_up(sleep);
+    throw;
+  }
+  return sleep;
+}
+
+void Space::lie_down(std::span<const Extent> blocks, Sleep sleep, std::vector<Extent>& runs) {
+  const std::lock_guard guard(pool_.state());
+  std::map<Address, std::pair<Place*, std::uint32_t>> touched;
+  for (const Extent& block : blocks) {
+    const auto places = places_of_block(block);
+    for (std::size_t at = 0; places && at < places->size(); ++at) {
+      auto& [place, count] = touched[(*places)[at].address];
+      place = &(*places)[at];
+      ++count;
+    }
+  }
+  runs.reserve(touched.size());
+  for (const auto& [address, one] : touched) {
+    if (pool_.lie_down(*one.first, one.second, sleep)) add_page(runs, address);
+  }
+}
+
+// Of a block of a window, or a slot. `state` is held.
+std::optional<Places> Space::places_of_block(Extent block) noexcept {
+  const auto known = blocks_.find(block.address);
+  if (known != blocks_.end()) return known_places({block.address, known->second.bytes});
+  auto range = ranges_.upper_bound(block.address);
+  if (range == ranges_.begin()) return std::nullopt;
+  const Extent where = std::prev(range)->second->where();
+  if (block.address - where.address >= static_cast<Address>(where.bytes)) return std::nullopt;
+  return known_places(block);
+}
+
+void Space::add_page(std::vector<Extent>& runs, Address address) const {
+  const bool follows =
+      !runs.empty() && runs.back().address + static_cast<Address>(runs.back().bytes) == address;
+  if (follows) {
+    runs.back().bytes += tuning_.page;
+  } else {
+    runs.push_back({address, tuning_.page});
+  }
+}
+
+Bytes Space::fall_asleep(Sleep sleep) noexcept {
+  const std::lock_guard working(pool_.work());
+  return pool_.fall_asleep(sleep);
+}
+
+void Space::get_up(Sleep sleep) noexcept {
+  const std::lock_guard working(pool_.work());
+  pool_.get_up(sleep);
+}
+
+bool Space::wake(Sleep sleep, std::vector<Extent>& runs) {
+  const std::lock_guard working(pool_.work());
+  if (device_.capturing() || gone_) return false;
+  std::vector<Address> places;
+  if (!pool_.wake(sleep, places)) return false;
+  std::sort(places.begin(), places.end());
+  for (const Address place : places) add_page(runs, place);
+  return true;
+}
+
+void Space::forget_peak() noexcept {
+  const std::lock_guard working(pool_.work());
+  (void)surrender();
+  const std::lock_guard guard(pool_.state());
+  pool_.forget_peak();
+}
+
+}  // namespace pgmo::pages

@@ -1,0 +1,198 @@
+"""The part of `Session` that shares a card: sleep, stages, and turns with other sessions."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from pgmo.allocator.session.threads.boundary import exclusive, uninterrupted
+from pgmo.allocator.session.threads.card_seat import CardSeat
+from pgmo.allocator.sleeping.released import Released, State
+from pgmo.errors import SessionError
+
+if TYPE_CHECKING:
+    from pgmo.allocator.session.open_sessions import OpenSession
+
+
+class Giving(ABC):
+    """Sleep, waking, stages and turns; see `Session`."""
+
+    _opened: "OpenSession | None"
+    _open: bool
+
+    @property
+    @abstractmethod
+    def _known(self) -> "OpenSession":
+        """What there is of it, once it was opened."""
+
+    @abstractmethod
+    def _is_open(self, call: str) -> bool:
+        """Whether a call has something to do."""
+
+    @abstractmethod
+    def step(self) -> None:
+        """Ends an iteration."""
+
+    def release(self, *, state: State | None = None, of: object = None) -> Released:
+        """Gives memory back between two iterations, until it is needed again.
+
+        All pages go in which nothing lives, those of arenas among them. Addresses stay, and the
+        next iteration takes pages as it needs them, so nothing has to be undone.
+
+        With `state`, pages in which optimizer state lives go, too. The tensors stay valid and keep
+        their addresses, but may not be used before `resume()`: `optimizer.step()` and calls of
+        modules that sleep raise `SessionError`, kernels and copies fail as CUDA says it (`illegal
+        memory access`), after which a process can do nothing more on that device.
+
+        Args:
+            state: "host" keeps what sleeps on the host, in pinned memory where there is some;
+                "drop" does not, and `resume()` brings memory of any content. None: nothing sleeps,
+                unless `of` says what.
+            of: tensors, modules (parameters, gradients, buffers) or optimizers that sleep; by
+                default the optimizers that have stepped since the session was opened.
+
+        Returns:
+            Bytes that the card has back, bytes that the host keeps, and bytes that were to sleep
+            and cannot: what lies in segments of PyTorch's, as a model does that was built before
+            the session, or beside something else in a page.
+
+        Raises:
+            OptionError: when `of` or `state` is something else.
+            SessionError: when the session is not open, inside `iteration()`, or while a graph is
+                captured.
+
+        Example:
+            >>> print(session.release(state="host"))  # doctest: +SKIP
+            6.00 GiB given back to the card, 2.00 GiB of it kept on the host
+            >>> session.resume()  # doctest: +SKIP
+        """
+        with exclusive(), uninterrupted():
+            if not self._is_open("release()"):
+                return Released()
+            self._require_no_iteration("release()")
+            return self._known.sleeping.release(state, of)
+
+    def resume(self, released: Released | None = None) -> None:
+        """Puts back what `release` has put to sleep, at the same addresses. Twice is fine.
+
+        Also after the session was closed, if there was no memory for it then.
+
+        Args:
+            released: what one call of `release` has returned, to wake that alone; by default all.
+
+        Raises:
+            SessionError: when the card has too little memory; then it sleeps on. When the session
+                was never opened.
+
+        Example:
+            >>> session.resume()  # doctest: +SKIP
+        """
+        with exclusive(), uninterrupted():
+            self._known.sleeping.resume(released)
+
+    @property
+    def asleep(self) -> int:
+        """Bytes of state that sleep at the moment."""
+        return self._known.sleeping.asleep if self._opened is not None else 0
+
+    @contextmanager
+    def stage(
+        self, name: str, *, asleep: object = None, state: State = "host"
+    ) -> Iterator[Released]:
+        """A stage of a loop, such as the rollout or the training of reinforcement learning.
+
+        Its iterations are marked as ever, and have plans of their own, as iterations of another
+        structure always have; without a mark, the whole block is one. Idle pages of the stage
+        before are used before the card is asked for more.
+
+        Args:
+            name: of the stage, the same each time.
+            asleep: what the stage does not use: optimizers, modules, tensors. It sleeps inside of
+                the block, see `release`.
+            state: what becomes of its contents, as in `release`.
+
+        Yields:
+            What was given back for it.
+
+        Raises:
+            OptionError, SessionError: as `release` does; and `SessionError` at the end, when the
+                card has too little memory to wake what sleeps.
+
+        Example:
+            >>> with session.stage("rollout", asleep=[optimizer]):  # doctest: +SKIP
+            ...     answers = model.generate(prompts)
+            >>> with session.stage("training"):  # doctest: +SKIP
+            ...     for part in answers.split(8):
+            ...         train(part)
+            ...         session.step()
+        """
+        with exclusive(), uninterrupted():
+            opened = self._is_open("stage()")
+            if opened:
+                self._require_no_iteration("stage()")
+                stay = self._known.stages.enter(name, asleep, state)
+        if not opened:
+            yield Released()
+            return
+        try:
+            yield stay.released
+            if self._is_open("stage()") and self._known.stages.nothing_ended(stay):
+                self.step()
+        finally:
+            with exclusive(), uninterrupted():
+                self._known.stages.leave(stay)
+
+    @property
+    @abstractmethod
+    def _is_forked(self) -> bool:
+        """Whether this is a forked child."""
+
+    @abstractmethod
+    def _end_iteration(self, complete: bool) -> None:
+        """Does what is to be done at a boundary, exclusively."""
+
+    def _require_no_iteration(self, call: str) -> None:
+        if self._known.turns.is_inside:
+            raise SessionError(
+                f"session.{call} was called inside session.iteration(), which uses the memory that "
+                "it would give back; call it between two iterations"
+            )
+
+    # --- turns on a device that several sessions share --------------------------------------------
+
+    @property
+    def _seat(self) -> CardSeat | None:
+        return self._opened.seat if self._opened is not None else None
+
+    @contextmanager
+    def _turn(self, wanted: bool) -> Iterator[bool]:
+        """The turn on a device that several sessions share; False inside: it could not be had."""
+        seat = self._seat
+        if seat is None or not wanted or seat.held or self._is_forked:
+            yield wanted
+            return
+        try:
+            yield not seat.shared or self._take_turn(seat)
+        finally:
+            seat.give()
+
+    def _take_turn(self, seat: CardSeat) -> bool:
+        taken = seat.take()
+        if taken and seat.broken:
+            seat.broken = False
+            with exclusive():
+                if self._open:
+                    self._end_iteration(complete=False)
+        return taken
+
+    def _step_in_turn(self, seat: CardSeat) -> None:
+        """Ends an iteration, and lets others have theirs before the next one begins."""
+        with exclusive():
+            if not self._is_open("step()"):
+                return
+            held = seat.held
+            if held and self._known.turns.ends_iteration():
+                self._end_iteration(complete=True)
+        if held:
+            seat.give()
+        self._take_turn(seat)

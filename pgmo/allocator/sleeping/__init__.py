@@ -1,0 +1,1 @@
+"""Memory that is given back while its owners live: sleep, waking, and phases."""

@@ -1,0 +1,70 @@
+"""Errors for who uses what sleeps, where they can be had: optimizers and modules.
+
+A kernel that reads an address without pages fails on the device, later and without a name, and the
+process can do nothing on that device any more. PyTorch's hooks come before.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+from weakref import WeakSet
+
+from pgmo.errors import SessionError
+
+
+class Watch:
+    """Refuses steps of optimizers and calls of modules, as long as it is on.
+
+    Args:
+        objects: optimizers and modules, among others.
+        advice: what to do, as the end of a sentence.
+
+    Example:
+        >>> watch = Watch([optimizer], "call session.resume()")  # doctest: +SKIP
+        >>> optimizer.step()  # doctest: +SKIP
+        Traceback (most recent call last):
+        SessionError: the state of this AdamW sleeps: call session.resume()
+        >>> watch.end()  # doctest: +SKIP
+    """
+
+    def __init__(self, objects: object, advice: str) -> None:
+        import torch
+        from torch.nn.modules.module import register_module_forward_pre_hook
+        from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+        self._advice = advice
+        self._sleeping: WeakSet[Any] = WeakSet()
+        self._handles: list[Any] = []
+        self._note(objects)
+        if any(isinstance(one, torch.optim.Optimizer) for one in self._sleeping):
+            self._handles.append(register_optimizer_step_pre_hook(self._refuse_step))
+        if any(isinstance(one, torch.nn.Module) for one in self._sleeping):
+            self._handles.append(register_module_forward_pre_hook(self._refuse_call))
+
+    def _note(self, objects: object) -> None:
+        import torch
+
+        if isinstance(objects, torch.optim.Optimizer):
+            self._sleeping.add(objects)
+        elif isinstance(objects, torch.nn.Module):
+            self._sleeping.update(objects.modules())
+        elif isinstance(objects, torch.Tensor):
+            return
+        elif isinstance(objects, Mapping):
+            self._note(objects.values())
+        elif isinstance(objects, Iterable):
+            for one in objects:
+                self._note(one)
+
+    def _refuse_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if optimizer in self._sleeping:
+            raise SessionError(f"the state of this {type(optimizer).__name__} sleeps{self._advice}")
+
+    def _refuse_call(self, module: Any, args: Any) -> None:
+        if module in self._sleeping:
+            raise SessionError(f"the memory of this {type(module).__name__} sleeps{self._advice}")
+
+    def end(self) -> None:
+        """They may be used again."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles.clear()

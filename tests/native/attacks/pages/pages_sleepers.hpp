@@ -1,0 +1,86 @@
+// Blocks of an attack that sleep: they are nobody's until they wake, and are filled anew then.
+
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "fake_device.hpp"
+#include "pages/space.hpp"
+#include "pages_requests.hpp"
+#include "physical_oracle.hpp"
+#include "pretended_plan.hpp"
+#include "random.hpp"
+
+namespace pgmo::test {
+
+class Sleepers {
+ public:
+  using Block = std::pair<Held, PretendedPlan*>;
+
+  Sleepers(pages::Space& space, FakeDevice& device, PhysicalOracle& oracle)
+      : space_(space), device_(device), oracle_(oracle) {}
+
+  bool any() const { return !sleeping_.empty(); }
+  std::uint64_t slept() const { return slept_; }
+  std::uint64_t woken() const { return woken_; }
+
+  // Some of those that live, if nobody sleeps. Returns runs of pages, each of which is another when
+  // it comes back.
+  std::vector<pages::Extent> sleep(Random& random, std::vector<Block>& living) {
+    std::vector<pages::Extent> extents;
+    std::vector<pages::Extent> runs;
+    if (any() || living.empty()) return runs;
+    device_.synchronize();
+    const double share = random.chance(0.5) ? 0.9 : 0.3;
+    for (std::size_t at = living.size(); at-- > 0;) {
+      if (!random.chance(share)) continue;
+      std::swap(living[at], living.back());
+      extents.push_back(living.back().first.where);
+      oracle_.dies(living.back().first.where);
+      sleeping_.push_back(living.back());
+      living.pop_back();
+    }
+    number_ = space_.lie_down(extents, runs);
+    slept_ += !runs.empty();
+    if (random.chance(0.2)) space_.get_up(number_);
+    (void)space_.fall_asleep(number_);
+    if (random.chance(0.3)) space_.forget_peak();
+    return runs;
+  }
+
+  void wake(std::vector<Block>& living) {
+    if (!any()) return;
+    std::vector<pages::Extent> runs;
+    if (!space_.wake(number_, runs)) return;
+    device_.synchronize();
+    woken_ += !runs.empty();
+    for (const Block& one : sleeping_) {
+      oracle_.lives(one.first.where);
+      device_.fill(one.first.stream, one.first.where, one.first.pattern);
+      living.push_back(one);
+    }
+    sleeping_.clear();
+  }
+
+  // One that is asleep.
+  Block take(Random& random) {
+    const auto last = static_cast<std::int64_t>(sleeping_.size()) - 1;
+    std::swap(sleeping_[static_cast<std::size_t>(random.between(0, last))], sleeping_.back());
+    const Block one = sleeping_.back();
+    sleeping_.pop_back();
+    return one;
+  }
+
+ private:
+  pages::Space& space_;
+  FakeDevice& device_;
+  PhysicalOracle& oracle_;
+  std::vector<Block> sleeping_;
+  pages::Sleep number_ = 0;
+  std::uint64_t slept_ = 0;
+  std::uint64_t woken_ = 0;
+};
+
+}  // namespace pgmo::test

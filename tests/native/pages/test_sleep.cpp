@@ -1,0 +1,147 @@
+// Blocks that sleep: who keeps a page, who may come to live there, and what comes back.
+
+#include <vector>
+
+#include "check.hpp"
+#include "pages/space.hpp"
+#include "pages_fixture.hpp"
+
+using namespace pgmo;
+using namespace pgmo::test;
+using pages::Address;
+using pages::Extent;
+using pages::Sleep;
+using pages::Space;
+
+namespace {
+
+Sleep put_to_sleep(Space& space, const std::vector<Extent>& blocks, std::vector<Extent>& runs) {
+  const Sleep sleep = space.lie_down(blocks, runs);
+  space.fall_asleep(sleep);
+  return sleep;
+}
+
+}  // namespace
+
+TEST(pages_go_and_come_back_under_the_same_addresses) {
+  PagesFixture f(4);
+  Space space(f.device, f.tuning);
+  const Address a = space.allocate(f.pages(3), 0);
+  std::vector<Extent> runs;
+  const Sleep sleep = put_to_sleep(space, {{a, f.pages(3)}}, runs);
+  CHECK_EQ(runs.size(), 1u);
+  CHECK_EQ(runs[0].address, a);
+  CHECK_EQ(runs[0].bytes, f.pages(3));
+  CHECK_EQ(f.device.pages_created(), 0u);
+  CHECK_EQ(space.statistics().occupied, 0);
+  CHECK_EQ(space.statistics().live, f.pages(3));
+  const Address other = space.allocate(f.pages(4), 0);  // the whole card
+  CHECK(other != 0);
+  CHECK(!space.wake(sleep, runs));
+  space.deallocate(other, 0);
+  runs.clear();
+  CHECK(space.wake(sleep, runs));
+  CHECK_EQ(runs.size(), 1u);
+  CHECK(f.device.page_at(a) != 0);
+  CHECK_EQ(space.statistics().occupied, f.pages(3));
+  CHECK(space.deallocate(a, 0));
+}
+
+TEST(a_page_with_other_blocks_stays) {
+  PagesFixture f;
+  Space space(f.device, f.tuning);
+  const Address a = space.allocate(f.pages(1) + f.pages(1) / 2, 0);
+  const Address b = space.allocate(f.pages(1) / 2 + 512, 0);  // from the second page on
+  CHECK_EQ(b, a + static_cast<Address>(f.pages(1) + f.pages(1) / 2));
+  std::vector<Extent> runs;
+  const Sleep sleep = put_to_sleep(space, {{a, 1}}, runs);
+  CHECK_EQ(runs.size(), 1u);
+  CHECK_EQ(runs[0].bytes, f.pages(1));
+  CHECK(f.device.page_at(b) != 0);
+  CHECK(space.wake(sleep, runs));
+}
+
+TEST(nobody_comes_to_live_where_others_sleep) {
+  PagesFixture f;
+  Space space(f.device, f.tuning);
+  const Address a = space.allocate(f.pages(1) / 2 + 512, 0);
+  std::vector<Extent> runs;
+  const Sleep sleep = put_to_sleep(space, {{a, 0}}, runs);
+  const Address b = space.allocate(f.pages(1) / 2 - 512, 0);  // would fit behind it
+  CHECK(b != 0);
+  CHECK(b / static_cast<Address>(f.pages(1)) != a / static_cast<Address>(f.pages(1)));
+  CHECK(space.wake(sleep, runs));
+}
+
+TEST(who_dies_asleep_does_not_wake) {
+  PagesFixture f;
+  Space space(f.device, f.tuning);
+  const Address a = space.allocate(f.pages(2), 0);
+  const Address b = space.allocate(f.pages(2), 0);
+  std::vector<Extent> runs;
+  const Sleep sleep = put_to_sleep(space, {{a, 0}, {b, 0}}, runs);
+  CHECK(space.deallocate(a, 0));
+  CHECK_EQ(space.allocate(f.pages(2), 0), a);
+  runs.clear();
+  CHECK(space.wake(sleep, runs));
+  CHECK_EQ(runs.size(), 1u);
+  CHECK_EQ(runs[0].address, b);
+}
+
+TEST(who_gets_up_has_lost_nothing) {
+  PagesFixture f;
+  Space space(f.device, f.tuning);
+  const Address a = space.allocate(f.pages(2), 0);
+  const auto page = f.device.page_at(a);
+  std::vector<Extent> runs;
+  const Sleep sleep = space.lie_down(std::vector<Extent>{{a, 0}}, runs);
+  space.get_up(sleep);
+  CHECK_EQ(f.device.page_at(a), page);
+  CHECK(space.wake(sleep, runs));  // nothing to do
+  CHECK(space.deallocate(a, 0));
+  CHECK_EQ(space.allocate(f.pages(2), 0), a);
+}
+
+TEST(what_another_process_has_does_not_sleep) {
+  PagesFixture f;
+  Space space(f.device, f.tuning);
+  const Address a = space.allocate(f.pages(1), 0);
+  std::vector<pages::Handle> shared;
+  CHECK_EQ(space.share({a, f.pages(1)}, shared), a);
+  std::vector<Extent> runs;
+  (void)put_to_sleep(space, {{a, 0}}, runs);
+  CHECK(runs.empty());
+  CHECK(f.device.page_at(a) != 0);
+}
+
+TEST(what_a_graph_knows_sleeps_and_stays_where_it_is) {
+  PagesFixture f;
+  Space space(f.device, f.tuning);
+  const Address a = space.allocate(f.pages(1), 0);
+  CHECK(space.pin({a, f.pages(1)}));
+  std::vector<Extent> runs;
+  const Sleep sleep = put_to_sleep(space, {{a, 0}}, runs);
+  CHECK_EQ(f.device.pages_created(), 0u);
+  CHECK(space.wake(sleep, runs));
+  CHECK(f.device.page_at(a) != 0);
+}
+
+TEST(the_highest_occupancy_can_be_forgotten) {
+  PagesFixture f;
+  Space space(f.device, f.tuning);
+  const Address a = space.allocate(f.pages(8), 0);
+  space.deallocate(a, 0);
+  space.give_back(f.pages(8));  // records what has to be completed
+  f.device.synchronize();
+  space.give_back(f.pages(8));
+  space.forget_peak();
+  const Address b = space.allocate(f.pages(2), 0);
+  space.deallocate(b, 0);
+  const Address c = space.allocate(f.pages(2), 1);  // would be created otherwise
+  CHECK(c != 0);
+  CHECK_EQ(space.statistics().held, f.pages(2));
+}
+
+int main(int argc, char** argv) {
+  return pgmo::test::run_all(argc, argv);
+}
