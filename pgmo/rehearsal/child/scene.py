@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pgmo.imports import after_import
+from pgmo.rehearsal.child.world import FakeWorld
 
 if TYPE_CHECKING:
     from pgmo.rehearsal.values.mode import Values
@@ -25,6 +26,7 @@ class Scene:
         self._spec = spec
         self._values: Values | None = None
         self._compiled = False
+        self._world = FakeWorld(spec["rank"], spec["world"]) if spec["world"] > 1 else None
 
     def set(self) -> None:
         """Hides what cannot run, and waits for torch."""
@@ -32,15 +34,19 @@ class Scene:
         sys.modules.setdefault("triton", None)  # type: ignore[arg-type]
         os.environ["TORCHDYNAMO_DISABLE"] = "1"
         after_import("torch", self._torch)
+        if self._world is not None:
+            self._world.set()
 
     def notes(self) -> list[str]:
         """What of the answer is uncertain, as far as the scene knows."""
         found = []
         if self._compiled:
             found.append(
-                "torch.compile was left out: the script ran operator by operator, which takes other "
-                "memory than compiled code"
+                "torch.compile was left out: the script ran operator by operator, and compiled code "
+                "takes other memory"
             )
+        if self._world is not None:
+            found += dict.fromkeys(self._world.notes)
         if self._values is not None:
             found += _of_values(self._values)
         return found
@@ -58,7 +64,7 @@ class Scene:
 
         torch.compile = compile_
         # NVML would count the cards of the machine.
-        torch.cuda._device_count_nvml = lambda: -1  # type: ignore[attr-defined]
+        torch.cuda._device_count_nvml = lambda: -1
         self._values = Values()
         self._values.begin()
 

@@ -49,6 +49,11 @@ def readable(tensor: Tensor) -> bool:
     )
 
 
+def covers(tensor: Tensor) -> bool:
+    """Whether the tensor is all of its storage."""
+    return tensor.nbytes == tensor.untyped_storage().nbytes()
+
+
 def on_host(tensor: Tensor) -> Tensor:
     """A tensor of the host in the same memory.
 

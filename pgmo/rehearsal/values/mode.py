@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from pgmo.profiler.tagging import operator_mode
-from pgmo.rehearsal.values.known import Known, readable
+from pgmo.rehearsal.values.known import Known, covers, readable
 from pgmo.rehearsal.values.made_up import MadeUp
 from pgmo.rehearsal.values.operators import on_card, operator
 from pgmo.rehearsal.values.replay import Replay
@@ -48,9 +48,11 @@ class Values:
 
     def begin(self) -> None:
         """From here on, operators of this thread are seen."""
+        from torch._subclasses.fake_tensor import FakeTensor
+
         values, plain = self, Tensor.__torch_dispatch__
 
-        class Mode(TorchDispatchMode):
+        class Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             supports_higher_order_operators = True
 
             @classmethod
@@ -58,12 +60,15 @@ class Values:
                 return True
 
         def dispatch(_mode: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            if any(one.__torch_dispatch__ is not plain for one in types):
+            others = [one for one in types if one.__torch_dispatch__ is not plain]
+            if any(issubclass(one, FakeTensor) for one in others):
+                return func(*args, **(kwargs or {}))
+            if others:
                 return NotImplemented  # the subclass unwraps, and comes back with what is inside
             return values.around(func, args, kwargs or {})
 
         # Outside of the class, as in `operator_mode`: torch would import TorchDynamo for it.
-        Mode.__torch_dispatch__ = dispatch  # type: ignore[assignment]
+        Mode.__torch_dispatch__ = dispatch  # type: ignore[method-assign]
         operator_mode._put_in(Mode())  # type: ignore[no-untyped-call]
 
     def around(self, func: Any, args: Any, kwargs: Any) -> Any:
@@ -109,14 +114,15 @@ class Values:
         device = kwargs.get("device")
         leaves = source.is_cuda and device is not None and torch.device(device).type == "cpu"
         empty = leaves and not self._filled(source)
-        made = self._run(func, (source,), kwargs)
-        self._has_copied(source, made, empty=empty)
+        made = func(source, **kwargs)
+        self._has_copied(func, (source,), kwargs, source, made, empty=empty)
         return made
 
     def _copy_(self, func: Any, target: Tensor, source: Tensor, *args: Any, **kwargs: Any) -> Any:
         empty = source.is_cuda and not target.is_cuda and not self._filled(source)
-        made = self._run(func, (target, source, *args), kwargs)
-        self._has_copied(source, target, empty=empty)
+        given = target, source, *args
+        made = func(*given, **kwargs)
+        self._has_copied(func, given, kwargs, source, target, empty=empty)
         return made
 
     def _filled(self, source: Tensor) -> bool:
@@ -125,11 +131,17 @@ class Values:
             return True
         return self.made_up.fill(source, "copy to the host")
 
-    def _has_copied(self, source: Tensor, target: Tensor, *, empty: bool) -> None:
+    def _has_copied(
+        self, func: Any, args: Any, kwargs: Any, source: Tensor, target: Tensor, *, empty: bool
+    ) -> None:
         if empty and target.nbytes <= _ZEROED:
             target.zero_()
-        if target.is_cuda and not source.is_cuda and _whole_copy(source, target):
+        if not target.is_cuda:
+            return
+        if not source.is_cuda and _whole_copy(source, target):
             self.known.add(target)
+        else:
+            self._replay.after(func, operator(func), args, kwargs, target)
 
 
 def _whole_copy(source: Tensor, target: Tensor) -> bool:
@@ -139,5 +151,5 @@ def _whole_copy(source: Tensor, target: Tensor) -> bool:
         and target.nbytes <= _COPIED
         and source.is_contiguous()
         and target.is_contiguous()
-        and target.nbytes == target.untyped_storage().nbytes()
+        and covers(target)
     )

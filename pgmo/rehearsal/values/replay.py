@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pgmo.rehearsal.values.known import Known, on_host, readable
+from pgmo.rehearsal.values.known import Known, address_of, covers, on_host, readable
 from pgmo.rehearsal.values.made_up import MOST, MadeUp
 from pgmo.rehearsal.values.operators import Operator, on_card
 
@@ -36,8 +36,16 @@ class Replay:
             return
         if op.leaves_unwritten or not all(map(readable, written)):
             self._forget(written)
+            if op.creates:
+                self._clear(written)
             return
         read = [one for part in (args, kwargs.values()) for one in on_card(tuple(part))]
+        if op.overwrites:
+            targets = {address_of(one) for one in written if covers(one)}
+            read = [one for one in read if address_of(one) not in targets]
+        if op.collective:
+            self._pass_on(written, read)
+            return
         discrete = not any(one.is_floating_point() or one.is_complex() for one in written)
         discrete = discrete or op.chooses
         limit = MOST if discrete else MOST_FLOATS
@@ -45,7 +53,7 @@ class Replay:
             op, read, written, limit, discrete=discrete
         ):
             self._forget(written)
-            if discrete:
+            if discrete and not op.writes:
                 self._guess(op, written, read)
             return
         if self._compute(func, op, args, kwargs, out):
@@ -53,6 +61,16 @@ class Replay:
                 self._known.add(one)
         else:
             self._forget(written)
+
+    def _pass_on(self, written: list[Tensor], read: list[Tensor]) -> None:
+        """A fake collective leaves or copies what there is, byte by byte."""
+        targets = {address_of(one) for one in written}
+        sources = [one for one in read if address_of(one) not in targets]
+        for one in written if sources else ():
+            if all(source in self._known for source in sources):
+                self._known.add(one)
+            else:
+                self._known.forget(one)
 
     def _ready(
         self, op: Operator, read: list[Tensor], written: list[Tensor], limit: int, *, discrete: bool
@@ -63,7 +81,7 @@ class Replay:
                 return False
             if one in self._known:
                 continue
-            if not discrete or (op.writes and any(one is other for other in written)):
+            if not discrete or op.writes:
                 return False
         return all(one in self._known or self._made_up.fill(one, op.name) for one in read)
 
@@ -97,6 +115,13 @@ class Replay:
             else:
                 continue
             self._known.add(one)
+
+    def _clear(self, made: list[Tensor]) -> None:
+        """Whole numbers begin as zeros: parts of them may be written and read one by one."""
+        for one in made:
+            if not one.is_floating_point() and 0 < one.numel() <= MOST_FLOATS and covers(one):
+                on_host(one).zero_()
+                self._known.add(one)
 
     def _forget(self, written: Iterable[Tensor]) -> None:
         for one in written:

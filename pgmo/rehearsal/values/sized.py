@@ -78,7 +78,7 @@ class Sized:
         return self._run(func, (one, indices, *args), kwargs)
 
     def _masked_select(self, _func: Any, one: Tensor, mask: Tensor) -> Tensor:
-        one, mask = torch.broadcast_tensors(one, mask)
+        one, mask = torch.broadcast_tensors(one, mask)  # type: ignore[no-untyped-call]
         made: Tensor = self._index(torch.ops.aten.index.Tensor, one, [mask])
         return made
 
