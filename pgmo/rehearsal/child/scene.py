@@ -42,8 +42,8 @@ class Scene:
         found = []
         if self._compiled:
             found.append(
-                "torch.compile was left out: the script ran operator by operator, and compiled code "
-                "takes other memory"
+                "torch.compile was left out: the script ran operator by operator, and compiled "
+                "code takes other memory"
             )
         if self._world is not None:
             found += dict.fromkeys(self._world.notes)
