@@ -37,6 +37,9 @@ STAGES = {
 # One line a command, in the order in which the help lists them.
 COMMANDS = {
     "run": Command("record", "Run a training script under pgmo, without changing it"),
+    "rehearse": Command(
+        "record", "Run a script on a card that is not there, and say what it would take of it"
+    ),
     "top": Command(
         "record",
         "Watch programs that run under pgmo run on this machine: arena, hits, peaks, and why not "

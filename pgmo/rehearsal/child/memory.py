@@ -1,0 +1,72 @@
+"""What the script took of the cards, and where it asked for too much."""
+
+import os
+import sys
+import traceback
+from typing import Any
+
+from pgmo.imports import after_import
+
+
+def counted() -> dict[str, Any]:
+    """Peaks of the fullest card, in bytes, as the stub and torch count them."""
+    from pgmo.rehearsal import control
+
+    cuda = sys.modules.get("torch.cuda")
+    if cuda is None or not cuda.is_initialized():
+        return {"card_peak": 0, "reserved_peak": 0, "allocated_peak": 0, "context": 0}
+    devices = range(cuda.device_count())
+    contexts = any(control.has_context(one) for one in devices)
+    return {
+        "card_peak": max(control.peak(one) for one in devices),
+        "reserved_peak": max(cuda.max_memory_reserved(one) for one in devices),
+        "allocated_peak": max(cuda.max_memory_allocated(one) for one in devices),
+        "context": int(os.environ.get("FAKECUDA_CONTEXT", "0")) if contexts else 0,
+    }
+
+
+def times_out() -> int:
+    """How often memory has run out on any card, caught by the script or not."""
+    cuda = sys.modules.get("torch.cuda")
+    if cuda is None or not cuda.is_initialized():
+        return 0
+    return sum(cuda.memory_stats(one).get("num_ooms", 0) for one in range(cuda.device_count()))
+
+
+def line_that_asked(error: BaseException) -> str:
+    """Where in the program memory ran out: its innermost frame outside of installed packages.
+
+    Args:
+        error: with the traceback that it was caught with.
+
+    Returns:
+        "train.py:12: loss.backward()", or "" where no frame is known.
+    """
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [one for one in frames if not _installed(one.filename)]
+    for frame in reversed(own or frames):
+        return f"{os.path.relpath(frame.filename)}:{frame.lineno}: {frame.line}"
+    return ""
+
+
+def record_history() -> None:
+    """Has PyTorch record what a snapshot is to show, from its first request on."""
+    after_import("torch.cuda", _record)
+
+
+def write_snapshot(path: str) -> None:
+    """Writes PyTorch's memory snapshot; nothing where CUDA was never used."""
+    cuda = sys.modules.get("torch.cuda")
+    if cuda is not None and cuda.is_initialized():
+        cuda.memory._dump_snapshot(path)
+
+
+def _record() -> None:
+    cuda: Any = sys.modules["torch.cuda"]
+    cuda._lazy_call(lambda: cuda.memory._record_memory_history(stacks="python"))
+
+
+def _installed(path: str) -> bool:
+    package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    folders = ("site-packages", "dist-packages", os.path.dirname(os.__file__), package, "<frozen")
+    return any(one in path for one in folders)

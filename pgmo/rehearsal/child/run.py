@@ -1,0 +1,136 @@
+"""Runs the script, and writes what came of it into the result file."""
+
+import atexit
+import json
+import os
+import sys
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pgmo.imports import after_import
+from pgmo.rehearsal.child import memory
+from pgmo.rehearsal.child.iterations import Counted, Stopped
+from pgmo.rehearsal.child.obstacles import advice, kernels_of_others
+from pgmo.rehearsal.child.scene import Scene
+from pgmo.runner.early_pages import serve_from_the_start
+from pgmo.runner.out_of_memory import is_out_of_memory
+from pgmo.runner.program import Program
+from pgmo.runner.supervision import RunOptions, Supervision
+from pgmo.runner.watcher import Watcher
+
+_SHOWN = 4000
+"""Characters of an error that are kept, its last ones."""
+
+_FILES = {".pgmoprof": "profile", ".pgmoplan": "plan"}
+
+
+def main(spec_path: str) -> int:
+    """Rehearses what the spec says; returns the script's exit code."""
+    run = Run(json.loads(Path(spec_path).read_text()))
+    run.prepare()
+    done = run.program.run(None)
+    run.end(done.code, done.error)
+    if isinstance(done.error, Stopped):
+        code = 0
+    else:
+        done.show()
+        code = done.code
+    sys.stdout.flush()
+    return code
+
+
+class Run:
+    """One run of a script.
+
+    Args:
+        spec: what `rehearse` wants, by name.
+    """
+
+    def __init__(self, spec: Mapping[str, Any]) -> None:
+        self._spec = spec
+        command = spec["command"]
+        module = command[0] == "-m"
+        target, *arguments = command[1:] if module else command
+        self.program = Program(target, module, tuple(arguments))
+        self._scene = Scene(spec)
+        self._supervision = self._supervised() if spec["way"] == "pgmo" else None
+        self._counted = Counted(self._supervision, spec["iterations"])
+        self._process = os.getpid()
+        self._ended = False
+
+    def prepare(self) -> None:
+        """Sees to it that the script is watched, and its end noticed, whatever it is."""
+        self._scene.set()
+        if self._supervision is not None:
+            serve_from_the_start(self._supervision.notes.append)
+        watcher = Watcher(self._counted)  # type: ignore[arg-type]
+        after_import("torch.optim.optimizer", watcher.attach)
+        atexit.register(self.end, 0, None)
+        leave = os._exit
+
+        def end_first(code: int) -> None:
+            self.end(code, None)
+            leave(code)
+
+        os._exit = end_first  # type: ignore[assignment]
+
+    def end(self, code: int, error: BaseException | None) -> None:
+        """Writes the result, at the first end that comes."""
+        if os.getpid() != self._process or self._ended:
+            return
+        self._ended = True
+        counted = self._counted
+        notes = [*counted.notes, *self._scene.notes(), *self._of_others()]
+        if isinstance(error, Stopped):
+            notes.append(f"stopped after {counted.ended} iterations: what comes later was not run")
+            code, error = 0, None
+        fields: dict[str, Any] = {
+            "exit_code": code,
+            "rank": self._spec["rank"],
+            "iterations": counted.ended or None,
+            **memory.counted(),
+        }
+        if self._spec["snapshot"]:
+            memory.write_snapshot(self._spec["snapshot"])
+        if is_out_of_memory(error):
+            assert error is not None
+            fields["out_of_memory"] = f"{error}\n{memory.line_that_asked(error)}"
+        elif caught := memory.times_out():
+            notes.insert(0, f"memory ran out {caught} times, and the script went on")
+        if error is not None and "out_of_memory" not in fields:
+            text = "".join(traceback.format_exception(error))
+            fields["error"] = text[-_SHOWN:]
+            reason = advice(text)
+            if reason is not None:
+                notes.insert(0, f"the script cannot be rehearsed as it is: {reason}")
+        if self._supervision is not None:
+            self._supervision.close()
+            notes += self._supervision.notes
+            saved = {_FILES.get(one.suffix): str(one) for one in self._supervision.saved}
+            fields |= {kind: path for kind, path in saved.items() if kind is not None}
+        _write(Path(self._spec["result"]), fields | {"notes": notes})
+
+    def _supervised(self) -> Supervision:
+        spec = self._spec
+        start = Path.cwd()
+        return Supervision(
+            RunOptions(self.program.name, plan=spec["plan"], save=spec["save"], start=start)
+        )
+
+    def _of_others(self) -> list[str]:
+        names = kernels_of_others()
+        if not names:
+            return []
+        return [
+            f"{', '.join(names)} brought kernels of its own: what they take beside PyTorch's "
+            "allocator is not known, nor are sizes that they compute"
+        ]
+
+
+def _write(path: Path, fields: Mapping[str, Any]) -> None:
+    """Writes the result in one step."""
+    partial = path.with_suffix(".partial")
+    partial.write_text(json.dumps(fields))
+    os.replace(partial, path)
