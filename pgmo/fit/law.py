@@ -1,0 +1,212 @@
+"""What a job asks for at any batch: one profile where nothing varies, else laws over several.
+
+evidence at 2, 4        requests paired, sizes fitted          Law
+law.at(18)  -->  a profile and its categories  -->  what each way reserves on a card
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pgmo.errors import OptionError, ProfileError, RehearsalError
+from pgmo.fit.categories import NAMES
+from pgmo.fit.evidence import Evidence
+from pgmo.fit.need import Need, Source, Way
+from pgmo.profiler.caching.curves import Reserved
+from pgmo.profiler.caching.model import AllocatorSettings, simulate_profile
+from pgmo.profiler.extrapolation.extrapolate import extrapolate
+from pgmo.profiler.profile import NEVER, Profile
+
+if TYPE_CHECKING:
+    from pgmo.profiler.extrapolation.learned import Extrapolation
+
+ABOVE = 1.01
+"""What pgmo takes over the live bytes, until a rehearsal has shown it: see bench/never_worse.py."""
+
+PYTORCH: tuple[Way, ...] = ("default", "expandable")
+
+_SETTINGS = {
+    "default": AllocatorSettings(),
+    "expandable": AllocatorSettings.from_text("expandable_segments:True"),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Load:
+    """A profile of a job at one batch, with the category of each block.
+
+    Example:
+        >>> profile = Profile.from_columns(size=[4, 2], start=[0, 1], end=[2, 2], ticks=2)
+        >>> Load(profile, np.array([1, 0], np.int8)).at_peak
+        {'activations': 2, 'parameters': 4, 'gradients': 0, 'optimizer_state': 0, 'workspaces': 0}
+    """
+
+    profile: Profile
+    category: NDArray[np.int8]
+
+    @cached_property
+    def curves(self) -> NDArray[np.int64]:
+        """Bytes alive of each category after each request, shape (len(NAMES), ticks)."""
+        ticks = self.profile.ticks
+        change = np.zeros((len(NAMES), ticks + 1), np.int64)
+        end = np.where(self.profile.end == NEVER, ticks, np.minimum(self.profile.end, ticks))
+        np.add.at(change, (self.category, self.profile.start), self.profile.size)
+        np.add.at(change, (self.category, end), -self.profile.size)
+        return np.cumsum(change[:, :-1], axis=1)
+
+    @property
+    def peak(self) -> int:
+        """Most bytes alive at once."""
+        return int(self.curves.sum(axis=0).max(initial=0))
+
+    @property
+    def at_peak(self) -> dict[str, int]:
+        """Bytes of each category at the first moment at which most are alive."""
+        whole = self.curves.sum(axis=0)
+        tick = int(whole.argmax()) if whole.size else 0
+        found = self.curves[:, tick] if whole.size else np.zeros(len(NAMES), np.int64)
+        return {name: int(size) for name, size in zip(NAMES, found, strict=True)}
+
+    def total(self, name: str) -> int:
+        """The most bytes of one category that are alive at once."""
+        return int(self.curves[NAMES.index(name)].max(initial=0))
+
+    def simulate(self, way: Way, capacity: int | None = None) -> Reserved:
+        """What PyTorch's allocator takes, by its model. `way` is not pgmo."""
+        return simulate_profile(self.profile, _SETTINGS[way], iterations=1, capacity=capacity)
+
+
+class Law:
+    """What a job asks for, at any value of what varies.
+
+    Args:
+        evidence: rehearsals with whole histories: one, of a job that does not vary, or several
+            at distinct values.
+
+    Raises:
+        RehearsalError: when a history is not whole.
+        ProfileError: when the histories do not correspond.
+    """
+
+    def __init__(self, evidence: Sequence[Evidence]) -> None:
+        whole = [one for one in evidence if one.whole]
+        if not whole:
+            raise RehearsalError(
+                "no rehearsal got through three iterations, so nothing is known of the loop: "
+                "rehearse on a larger card, or with a smaller batch"
+            )
+        byvalue = {one.value: one for one in whole}  # of several at one value the last
+        self.evidence = sorted(byvalue.values(), key=lambda one: one.value or 0)
+        self.last = self.evidence[-1]
+        self._ratio = max((_above(one) for one in whole if one.way == "pgmo"), default=ABOVE)
+        self._fitted: Extrapolation | None = None
+        if len(self.evidence) > 1:
+            profiles = [_given(one) for one in self.evidence]
+            self._fitted = extrapolate(
+                profiles, value=[int(one.value or 0) for one in self.evidence]
+            )
+        self._known: dict[int | None, Load] = {}
+
+    @property
+    def context(self) -> int:
+        """Bytes of the context."""
+        return self.last.rehearsal.context
+
+    @property
+    def describes(self) -> str:
+        """What was learned, in a sentence."""
+        if self._fitted is None:
+            return "one history, as it is"
+        return repr(self._fitted).removeprefix("Extrapolation(").removesuffix(")")
+
+    @property
+    def uncertainty(self) -> float:
+        """Share of the bytes that the laws do not give, at the largest value rehearsed.
+
+        What the others say of that one, where they are enough; else what is fitted from above.
+        """
+        if self._fitted is None:
+            return 0.0
+        total = int(_given(self.last).size.sum())
+        if self._fitted.held_out is not None:
+            return float(np.abs(self._fitted.held_out).sum() / max(1, total))
+        loose = self._fitted.ambiguous | (self._fitted.kinds == "upper")
+        return float(_given(self.last).size[loose].sum() / max(1, total))
+
+    def at(self, value: int | None) -> Load:
+        """What is asked for at a value.
+
+        Raises:
+            OptionError: for another value than the one that is known, where nothing varies.
+            ProfileError: where the laws say nothing.
+        """
+        if value not in self._known:
+            exact = next((one for one in self.evidence if one.value == value), None)
+            if exact is not None:
+                profile, category = _given(exact), exact.category
+            elif self._fitted is None or value is None:
+                raise OptionError(f"nothing is known at {value}: rehearse at two values at least")
+            else:
+                profile, category = self._fitted.at(value=value), self.last.category
+            self._known[value] = Load(replace(profile, trace=None), category)
+        return self._known[value]
+
+    def fits(self, value: int | None, usable: int, way: Way) -> bool:
+        """Whether it runs on a card with that many usable bytes: memory does not run out.
+
+        PyTorch gives cached memory back before it gives up, so this may be true where more is
+        reserved at the peak on a larger card.
+        """
+        capacity = usable - self.context
+        try:
+            load = self.at(value)
+        except ProfileError:
+            return False
+        if load.peak > capacity:
+            return False
+        if way == "pgmo":
+            return load.peak * self._ratio <= capacity
+        return load.simulate(way, capacity).failed is None
+
+    def need(self, value: int | None, source: Source = "rehearsed") -> Need:
+        """What the job needs at a value, by every way."""
+        load = self.at(value)
+        exact = any(one.value == value for one in self.evidence)
+        reserved: dict[str, int] = {way: load.simulate(way).peak_reserved for way in PYTORCH}
+        seen = [one for one in self.evidence if one.way == "pgmo" and one.value == value]
+        pgmo = max((taken(one) for one in seen), default=int(load.peak * self._ratio))
+        where = "" if value is None or exact else f"by laws over {self._span()}: {self.describes}"
+        notes = [one for one in (*self.last.rehearsal.notes, where) if one]
+        return Need(
+            **load.at_peak,
+            context=self.context,
+            allocated_peak=load.peak,
+            reserved=reserved | {"pgmo": pgmo},
+            source=source,
+            uncertainty=0.0 if exact else self.uncertainty,
+            notes=tuple(dict.fromkeys(notes)),
+        )
+
+    def _span(self) -> str:
+        return ", ".join(str(one.value) for one in self.evidence)
+
+
+def taken(evidence: Evidence) -> int:
+    """Bytes of the card that allocators took in a rehearsal, context left out."""
+    return evidence.rehearsal.card_peak - evidence.rehearsal.context
+
+
+def _above(evidence: Evidence) -> float:
+    """What pgmo took of the card over the live bytes."""
+    if not evidence.rehearsal.fits:
+        return ABOVE
+    return max(1.0, taken(evidence) / Load(_given(evidence), evidence.category).peak)
+
+
+def _given(evidence: Evidence) -> Profile:
+    assert evidence.profile is not None
+    return evidence.profile
