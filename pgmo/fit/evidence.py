@@ -10,7 +10,6 @@ rehearse(observer SCRIPT) --> Rehearsal        what the card had to give
 
 import json
 import tempfile
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -42,7 +41,9 @@ class Job:
         command: a script and its arguments; "-m", a module and its arguments; or, of a function,
             "MODULE:FUNCTION" and a batch.
         call: whether it is a function.
+        takes: whether the function takes the batch.
         vary: option of the script that says how large it is, with "{}" for the value; or None.
+        variable: of the environment, that the script reads the value from; or None.
         python: with the CUDA build of torch; None for what rehearsals use by themselves.
         timeout: seconds for each rehearsal.
 
@@ -53,9 +54,22 @@ class Job:
 
     command: tuple[str, ...]
     call: bool = False
+    takes: bool = False
     vary: str | None = None
+    variable: str | None = None
     python: str | None = None
     timeout: float = TIMEOUT
+
+    @property
+    def varies(self) -> bool:
+        """Whether there is something to vary."""
+        return self.takes if self.call else bool(self.vary or self.variable)
+
+    def environment(self, value: int | None) -> dict[str, str]:
+        """Variables of the script at a value of what varies."""
+        if self.variable is None or value is None:
+            return {}
+        return {self.variable: str(value)}
 
     def at(self, value: int | None) -> tuple[str, ...]:
         """The command at a value of what varies; as it was given for None."""
@@ -106,7 +120,6 @@ def collect(
     value: int | None = None,
     way: Way = "default",
     change: str | None = None,
-    environment: dict[str, str] | None = None,
 ) -> Evidence:
     """Rehearses a job once, and reads what there is to know.
 
@@ -116,7 +129,6 @@ def collect(
         value: of what varies.
         way: who serves its requests.
         change: of the script; see `pgmo.fit.observer.changes`.
-        environment: variables of the script.
 
     Raises:
         RehearsalError: where the script cannot be rehearsed, ends with an error that is not about
@@ -139,7 +151,7 @@ def collect(
             profile=saved,
             iterations=STEPS,
             timeout=job.timeout,
-            environment=environment,
+            environment=job.environment(value),
             python=job.python,
         )
         known = _read_json(place / "evidence.json")
@@ -192,8 +204,3 @@ def _read_history(path: Path, known: dict[str, Any]) -> tuple[Profile | None, ND
     trace = max((one.trace for one in parts), key=lambda one: one.requests)
     profile = profile_of(trace, whole=True)
     return profile, categorise(trace, known)
-
-
-def jobs_of(commands: Sequence[str]) -> Job:
-    """A job from words of a command line."""
-    return Job(tuple(commands))

@@ -102,8 +102,12 @@ def learn(
     job: Job, card: Card, values: Sequence[int] = VALUES, change: str | None = None
 ) -> list[Evidence]:
     """Rehearses a job at small values, on a card of the same kind that has room for all."""
-    roomy = replace(card, memory=ROOM, usable=ROOM)
-    return [collect(job, roomy, value=value, change=change) for value in values]
+    return [collect(job, roomy(card), value=value, change=change) for value in values]
+
+
+def roomy(card: Card) -> Card:
+    """A card of the same kind on which nothing runs out of memory."""
+    return replace(card, memory=ROOM, usable=ROOM)
 
 
 def largest_value(law: Law, usable: int, way: Way) -> int:
@@ -145,7 +149,7 @@ def search(
         OptionError: when nothing varies, or the values are too few.
         RehearsalError: when the script cannot be rehearsed, or is another program at every value.
     """
-    if job.vary is None and not job.call:
+    if not job.varies:
         raise OptionError(
             'nothing varies: name the option that does, as in --vary "--batch-size {}"'
         )

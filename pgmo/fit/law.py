@@ -4,6 +4,7 @@ evidence at 2, 4        requests paired, sizes fitted          Law
 law.at(18)  -->  a profile and its categories  -->  what each way reserves on a card
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -86,13 +87,14 @@ class Law:
     Args:
         evidence: rehearsals with whole histories: one, of a job that does not vary, or several
             at distinct values.
+        ratio: what pgmo takes over the live bytes, where no rehearsal of these was by way of it.
 
     Raises:
         RehearsalError: when a history is not whole.
         ProfileError: when the histories do not correspond.
     """
 
-    def __init__(self, evidence: Sequence[Evidence]) -> None:
+    def __init__(self, evidence: Sequence[Evidence], ratio: float | None = None) -> None:
         whole = [one for one in evidence if one.whole]
         if not whole:
             raise RehearsalError(
@@ -102,7 +104,8 @@ class Law:
         byvalue = {one.value: one for one in whole}  # of several at one value the last
         self.evidence = sorted(byvalue.values(), key=lambda one: one.value or 0)
         self.last = self.evidence[-1]
-        self._ratio = max((_above(one) for one in whole if one.way == "pgmo"), default=ABOVE)
+        shown = [_above(one) for one in whole if one.way == "pgmo"]
+        self.ratio = max(shown, default=ratio or ABOVE)
         self._fitted: Extrapolation | None = None
         if len(self.evidence) > 1:
             profiles = [_given(one) for one in self.evidence]
@@ -169,8 +172,12 @@ class Law:
         if load.peak > capacity:
             return False
         if way == "pgmo":
-            return load.peak * self._ratio <= capacity
+            return self.with_pgmo(load.peak) <= capacity
         return load.simulate(way, capacity).failed is None
+
+    def with_pgmo(self, peak: int) -> int:
+        """Bytes that pgmo takes of a card for a peak of live bytes, context left out."""
+        return math.ceil(peak * self.ratio)
 
     def need(self, value: int | None, source: Source = "rehearsed") -> Need:
         """What the job needs at a value, by every way."""
@@ -178,7 +185,7 @@ class Law:
         exact = any(one.value == value for one in self.evidence)
         reserved: dict[str, int] = {way: load.simulate(way).peak_reserved for way in PYTORCH}
         seen = [one for one in self.evidence if one.way == "pgmo" and one.value == value]
-        pgmo = max((taken(one) for one in seen), default=int(load.peak * self._ratio))
+        pgmo = max((taken(one) for one in seen), default=self.with_pgmo(load.peak))
         where = "" if value is None or exact else f"by laws over {self._span()}: {self.describes}"
         notes = [one for one in (*self.last.rehearsal.notes, where) if one]
         return Need(

@@ -7,6 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+_LINEAR = ("Linear", "Conv1D", "NonDynamicallyQuantizableLinear")
+"""Classes whose weight is a matrix that adapters and quantised formats replace."""
+
 
 def gradients(optimizer: Any) -> list[int]:
     """Addresses of the gradients that a step is about to use."""
@@ -23,8 +26,8 @@ def census(optimizer: Any) -> dict[str, Any]:
     Returns:
         Plain values: `parameters` and `states`, sorted addresses of storages on the card;
         `optimizer`, its class; `shapes`, for each parameter its shape, bytes of an element, whether
-        it is trained, and the bytes of its state; `blocks`, bytes of the parameters of the
-        modules that lie in a list with others of their kind.
+        it is trained, and whether it is the weight of a linear layer; `blocks`, bytes of the
+        largest module that lies in a list with others.
     """
     modules = list(_modules())
     held: dict[int, Tensor] = {id(one): one for one in _parameters(optimizer)}
@@ -34,17 +37,18 @@ def census(optimizer: Any) -> dict[str, Any]:
     parameters = [one for one in held.values() if one.is_cuda]
     buffers = [one for module in modules for one in module.buffers(recurse=False) if one.is_cuda]
     trained = {id(one) for one in _parameters(optimizer)}
-    states = {id(one): _tensors(optimizer.state.get(one)) for one in parameters}
+    linear = {id(one.weight) for one in modules if type(one).__name__ in _LINEAR}
+    states = [state for one in parameters for state in _tensors(optimizer.state.get(one))]
     return {
         "parameters": _all_addresses([*parameters, *buffers]),
-        "states": _all_addresses(one for found in states.values() for one in found),
+        "states": _all_addresses(states),
         "optimizer": type(optimizer).__name__,
         "shapes": [
             [
                 list(one.shape),
                 one.element_size(),
                 id(one) in trained,
-                sum(state.numel() * state.element_size() for state in states[id(one)]),
+                id(one) in linear,
             ]
             for one in parameters
         ],
