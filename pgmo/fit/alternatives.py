@@ -1,7 +1,7 @@
 """What if? Other ways to train the same, each with its bytes and where these come from."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 from pgmo.cards import Card
@@ -56,13 +56,15 @@ class Rehearsed:
 
 REHEARSED = (
     Rehearsed("autocast to bfloat16", "autocast:bfloat16", "the model is called under autocast", 1),
-    Rehearsed("autocast to float16", "autocast:float16", "the model is called under autocast", 1),
     Rehearsed("pgmo.recompute, 70 %", "recompute:0.7", "the model recomputes by plan", 2),
     Rehearsed("pgmo.recompute, 50 %", "recompute:0.5", "the model recomputes by plan", 2),
     Rehearsed("pgmo.recompute, least", "recompute:min", "the model recomputes by plan", 2),
     Rehearsed("checkpointing of each block", "checkpoint", "torch.utils.checkpoint around each", 2),
 )
 """What is rehearsed, in the order of the table."""
+
+_BFLOAT16 = "autocast:bfloat16"
+_ALIKE = "as in bfloat16, which has two bytes as well; a GradScaler keeps a few numbers beside"
 
 
 def alternatives(
@@ -106,6 +108,9 @@ def alternatives(
             _row(one.name, law, card, changed.peak, "rehearsed", how, time=time, rank=one.rank)
         )
         bases.append((one.name, one.rank, changed.curves, how))
+        if one.change == _BFLOAT16:
+            alike = replace(rows[-1], name="autocast to float16", source="computed", how=_ALIKE)
+            rows.append(alike)
     for change in computed:
         size = peak(change.apply(plain.curves, model))
         rows.append(

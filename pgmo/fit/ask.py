@@ -140,7 +140,7 @@ def _changed(
     from pgmo.fit.largest import largest_value
 
     evidence = learn(job, card, sorted(set(question.values)), change)
-    law = Law(evidence, ratio=plain.ratio)
+    law = Law(evidence, above=plain.above)
     value = largest_value(law, card.usable, "pgmo")
     need = law.need(value) if value else None
     return Largest("pgmo", change, value, False, need), evidence

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pgmo.profiler.extrapolation.learned import Extrapolation
 
 ABOVE = 1.01
-"""What pgmo takes over the live bytes, until a rehearsal has shown it: see bench/never_worse.py."""
+"""What pgmo takes over the live bytes, where no rehearsal shows it: see bench/never_worse.py."""
 
 PYTORCH: tuple[Way, ...] = ("default", "expandable")
 
@@ -87,14 +87,14 @@ class Law:
     Args:
         evidence: rehearsals with whole histories: one, of a job that does not vary, or several
             at distinct values.
-        ratio: what pgmo takes over the live bytes, where no rehearsal of these was by way of it.
+        above: bytes that pgmo takes over the live ones, where no rehearsal here was by way of it.
 
     Raises:
         RehearsalError: when a history is not whole.
         ProfileError: when the histories do not correspond.
     """
 
-    def __init__(self, evidence: Sequence[Evidence], ratio: float | None = None) -> None:
+    def __init__(self, evidence: Sequence[Evidence], above: int | None = None) -> None:
         whole = [one for one in evidence if one.whole]
         if not whole:
             raise RehearsalError(
@@ -104,8 +104,8 @@ class Law:
         byvalue = {one.value: one for one in whole}  # of several at one value the last
         self.evidence = sorted(byvalue.values(), key=lambda one: one.value or 0)
         self.last = self.evidence[-1]
-        shown = [_above(one) for one in whole if one.way == "pgmo"]
-        self.ratio = max(shown, default=ratio or ABOVE)
+        shown = [_above(one) for one in whole if one.way == "pgmo" and one.rehearsal.fits]
+        self.above = max(shown, default=above)
         self._fitted: Extrapolation | None = None
         if len(self.evidence) > 1:
             profiles = [_given(one) for one in self.evidence]
@@ -177,7 +177,8 @@ class Law:
 
     def with_pgmo(self, peak: int) -> int:
         """Bytes that pgmo takes of a card for a peak of live bytes, context left out."""
-        return math.ceil(peak * self.ratio)
+        # Pages that are in use in part, and what is cut from them: bytes, and no share of the peak.
+        return math.ceil(peak * ABOVE) if self.above is None else peak + self.above
 
     def need(self, value: int | None, source: Source = "rehearsed") -> Need:
         """What the job needs at a value, by every way."""
@@ -207,11 +208,9 @@ def taken(evidence: Evidence) -> int:
     return evidence.rehearsal.card_peak - evidence.rehearsal.context
 
 
-def _above(evidence: Evidence) -> float:
-    """What pgmo took of the card over the live bytes."""
-    if not evidence.rehearsal.fits:
-        return ABOVE
-    return max(1.0, taken(evidence) / Load(_given(evidence), evidence.category).peak)
+def _above(evidence: Evidence) -> int:
+    """Bytes that pgmo took of the card over the live ones."""
+    return max(0, taken(evidence) - Load(_given(evidence), evidence.category).peak)
 
 
 def _given(evidence: Evidence) -> Profile:
