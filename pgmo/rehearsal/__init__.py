@@ -5,6 +5,6 @@ is what tests can tell it, `child` is the process that a script runs in.
 """
 
 from pgmo.rehearsal.answer import Rehearsal
-from pgmo.rehearsal.rehearse import rehearse
+from pgmo.rehearsal.launch import rehearse
 
 __all__ = ["Rehearsal", "rehearse"]

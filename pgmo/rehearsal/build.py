@@ -20,10 +20,10 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1]
 FOLDERS = (PACKAGE / "_csrc/rehearsal", PACKAGE.parent / "csrc/rehearsal")  # installed, a checkout
-SOURCES = [source for folder in FOLDERS for source in sorted(folder.glob("*.cpp"))]
-HEADERS = [header for folder in FOLDERS for header in sorted(folder.glob("*.hpp"))]
+SOURCES = [source for folder in FOLDERS for source in sorted(folder.rglob("*.cpp"))]
+HEADERS = [header for folder in FOLDERS for header in sorted(folder.rglob("*.hpp"))]
 LIBRARY = "libcuda.so.1"
-OURS = re.compile(r"(cuda[A-Z]|cublas|cu[A-Z]|__cudaGetKernel$|__cudaLaunchKernel$)\w+")
+OURS = re.compile(r"(cuda[A-Z]|cublas|cudnn|cu[A-Z]|__cudaGetKernel$|__cudaLaunchKernel$)\w+")
 LEFT_ALONE = re.compile(r"cuFile")  # another library, which comes with torch
 ALWAYS = {"cuInit", "cuGetProcAddress_v2", "cuDevicePrimaryCtxRelease_v2"}
 

@@ -12,6 +12,7 @@ from typing import Any
 from pgmo.imports import after_import
 from pgmo.rehearsal.child import memory
 from pgmo.rehearsal.child.iterations import Counted, Stopped
+from pgmo.rehearsal.child.scene import Scene
 from pgmo.runner.early_pages import serve_from_the_start
 from pgmo.runner.out_of_memory import is_out_of_memory
 from pgmo.runner.program import Program
@@ -46,13 +47,15 @@ def main(spec_path: str) -> int:
         options = RunOptions(program.name, plan=spec["plan"], save=spec["save"], start=Path.cwd())
         supervision = Supervision(options)
         serve_from_the_start(supervision.notes.append)
+    scene = Scene(spec)
+    scene.set()
     counted = Counted(supervision, spec["iterations"])
     after_import("torch.optim.optimizer", Watcher(counted).attach)  # type: ignore[arg-type]
 
     def ending(code: int, error: BaseException | None) -> None:
         if os.getpid() != process:
             return
-        notes = list(counted.notes)
+        notes = [*counted.notes, *scene.notes()]
         if isinstance(error, Stopped):
             notes.append(f"stopped after {counted.ended} iterations: what comes later was not run")
             code, error = 0, None

@@ -14,21 +14,13 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-import pgmo
 from pgmo.cards import Card
 from pgmo.errors import OptionError, RehearsalError
 from pgmo.rehearsal.answer import Rehearsal, of_ranks, read_answer
+from pgmo.rehearsal.environment import WAYS, Way, of_card, of_python, of_rank, of_stub, of_way
 from pgmo.rehearsal.library import TorchBuild, find_torch_build, stub_library
-
-Way = Literal["default", "expandable", "pgmo"]
-"""Who serves the script's requests: PyTorch as it is, with expandable segments, or pgmo."""
-
-WAYS: tuple[Way, ...] = ("default", "expandable", "pgmo")
-
-COPIED = 4 << 20
-"""Longer copies and sets move no bytes, so that a large model stays virtual on the host."""
 
 _PYTHON = "PGMO_REHEARSAL_PYTHON"
 
@@ -114,13 +106,13 @@ def rehearse(
             variables = {
                 **os.environ,
                 **(environment or {}),
-                **_of_card(card, devices),
-                **_of_rank(rank, world, devices),
-                **_of_python(torch),
-                "LD_PRELOAD": " ".join(filter(None, (str(stub), os.environ.get("LD_PRELOAD")))),
-                "PGMO_FAKECUDA": str(stub),
+                **of_card(card, devices),
+                **of_rank(rank, world, devices),
+                **of_stub(stub),
             }
-            answer = _run(torch, spec, _of_way(way, variables), timeout, quiet=quiet)
+            variables |= of_python(torch.folder, variables) | of_way(way, variables)
+            variables.pop("CUDA_VISIBLE_DEVICES", None)  # numbers are the stub's
+            answer = _run(torch, spec, variables, timeout, quiet=quiet)
             answers.append(_moved(answer, profile) if profile else answer)
     return of_ranks(tuple(answers))
 
@@ -174,70 +166,6 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-
-
-def _of_card(card: Card, devices: int) -> dict[str, str]:
-    major, minor = card.capability
-    return {
-        "FAKECUDA_NAME": card.name,
-        "FAKECUDA_BYTES": str(card.usable),
-        "FAKECUDA_CAPABILITY": f"{major}.{minor}",
-        "FAKECUDA_MULTIPROCESSORS": str(card.multiprocessors),
-        "FAKECUDA_CONTEXT": str(context_bytes(card)),
-        "FAKECUDA_DEVICES": str(devices),
-        "FAKECUDA_COPY_LIMIT": str(COPIED),
-    }
-
-
-def context_bytes(card: Card) -> int:
-    """What a context takes of the card: an estimate, which grows with the multiprocessors.
-
-    Example:
-        >>> from pgmo.cards import find
-        >>> context_bytes(find("16GiB")) >> 20
-        470
-    """
-    return (200 << 20) + card.multiprocessors * (5 << 19)
-
-
-def _of_rank(rank: int, world: int, devices: int) -> dict[str, str]:
-    """What torchrun tells a process; nothing where it is the only one."""
-    if world == 1:
-        return {}
-    local = min(world, devices)
-    return {
-        "RANK": str(rank),
-        "WORLD_SIZE": str(world),
-        "LOCAL_RANK": str(rank % local),
-        "LOCAL_WORLD_SIZE": str(local),
-        "GROUP_RANK": str(rank // local),
-        "GROUP_WORLD_SIZE": str(-(-world // local)),
-        "ROLE_RANK": str(rank),
-        "ROLE_WORLD_SIZE": str(world),
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": "29500",
-        "TORCHELASTIC_RUN_ID": "rehearsal",
-    }
-
-
-def _of_python(torch: TorchBuild) -> dict[str, str]:
-    """Where the child finds this pgmo: not where that Python would find it by itself."""
-    root = Path(pgmo.__file__).resolve().parents[1]
-    before = os.environ.get("PYTHONPATH", "")
-    if root.name in ("site-packages", "dist-packages") and root in torch.folder.parents:
-        return {}
-    return {"PYTHONPATH": os.pathsep.join(filter(None, (str(root), before)))}
-
-
-def _of_way(way: Way, environment: dict[str, str]) -> dict[str, str]:
-    """The environment, in which the device's number is the stub's."""
-    environment.pop("CUDA_VISIBLE_DEVICES", None)
-    if way != "expandable":
-        return environment
-    known = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
-    name = next((one for one in known if one in environment), "PYTORCH_CUDA_ALLOC_CONF")
-    settings = [environment.get(name, ""), "expandable_segments:True"]
-    return environment | {name: ",".join(filter(None, settings))}
 
 
 def _moved(answer: Rehearsal, profile: Path) -> Rehearsal:
