@@ -12,7 +12,7 @@ sizes = (
     else {"n_embd": 1024, "n_layer": 24, "n_head": 16}
 )
 config = GPT2Config(vocab_size=500 if given.small else 50257, **sizes)
-length = 32 if given.small else 512
+length = 256 if given.small else 512
 
 
 def loss(model: nn.Module, batch: int) -> Tensor:

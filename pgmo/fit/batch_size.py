@@ -86,7 +86,7 @@ def current_card() -> Card:
     properties = torch.cuda.get_device_properties(torch.cuda.current_device())
     free, total = torch.cuda.mem_get_info()
     # The rehearsal has a context of its own, so this process's counts as free.
-    from pgmo.rehearsal.rehearse import context_bytes
+    from pgmo.rehearsal.environment import context_bytes
 
     plain = Card(
         properties.name,

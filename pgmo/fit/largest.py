@@ -36,6 +36,8 @@ class Largest:
         change: of the script, or None.
         value: the largest that fits; 0 where not even 1 does.
         proved: whether it was rehearsed on the card itself and did not run out of memory.
+        open: larger values that neither a rehearsal nor the live bytes exclude. 0 where the value
+            is the largest beyond doubt, as far as the laws hold.
         need: at that value; None where the value is 0.
     """
 
@@ -44,6 +46,7 @@ class Largest:
     value: int
     proved: bool
     need: Need | None
+    open: int = 0
 
     def accumulate(self, effective: int) -> tuple[int, int]:
         """Micro-batch and steps that make an effective batch: see `accumulate`."""
@@ -103,11 +106,9 @@ def learn(
 ) -> list[Evidence]:
     """Rehearses a job at small values, on a card of the same kind that has room for all.
 
-    The last one is by way of pgmo, for what that takes over the live bytes.
+    By PyTorch as it is: under pgmo recording asks for a little more, which would be no law.
     """
-    *first, last = values
-    made = [collect(job, roomy(card), value=value, change=change) for value in first]
-    return [*made, collect(job, roomy(card), value=last, way="pgmo", change=change)]
+    return [collect(job, roomy(card), value=value, change=change) for value in values]
 
 
 def roomy(card: Card) -> Card:
@@ -115,14 +116,25 @@ def roomy(card: Card) -> Card:
     return replace(card, memory=ROOM, usable=ROOM)
 
 
-def largest_value(law: Law, usable: int, way: Way) -> int:
-    """The largest value that fits by the laws; 0 where not even 1 does."""
+def largest_value(law: Law, usable: int, way: Way, *, live: bool = False) -> int:
+    """The largest value that fits by the laws; 0 where not even 1 does.
+
+    Args:
+        law: of the job.
+        usable: bytes of the card.
+        way: who serves the requests.
+        live: the largest whose live bytes fit, whoever serves them: none beyond it does.
+    """
+
+    def fits(value: int) -> bool:
+        return law.holds(value, usable) if live else law.fits(value, usable, way)
+
     low, high = 0, 1
-    while high <= LIMIT and law.fits(high, usable, way):
+    while high <= LIMIT and fits(high):
         low, high = high, high * 2
     while high - low > 1:
         middle = (low + high) // 2
-        if law.fits(middle, usable, way):
+        if fits(middle):
             low = middle
         else:
             high = middle
@@ -200,8 +212,13 @@ def _proved(
             high = value
         law = _law(evidence)
         value = min(max(largest_value(law, card.usable, way), low), high - 1)
+        if way == "pgmo" and value == low:
+            # It takes fewer pages where there are few, so what it took is more than it needs.
+            value = min(largest_value(law, card.usable, way, live=True), high - 1)
+    value = low or value
+    beyond = min(largest_value(law, card.usable, way, live=way == "pgmo"), high - 1) - value
     need = law.need(value) if value else None
-    return Largest(way, change, value, value == low and value > 0, need), law
+    return Largest(way, change, value, value == low and value > 0, need, max(0, beyond)), law
 
 
 def _law(evidence: Sequence[Evidence]) -> Law:

@@ -9,7 +9,7 @@ from pgmo.fit.arithmetic import Model, peak, sharded
 from pgmo.fit.largest import largest_value
 from pgmo.fit.law import Law
 from pgmo.fit.timing import Forecast, Measured, forecast, scaled
-from pgmo.rehearsal.rehearse import context_bytes
+from pgmo.rehearsal.environment import context_bytes
 
 RANKS = (2, 4, 8)
 """Cards over which a job that does not fit on one is sharded."""

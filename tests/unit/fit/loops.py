@@ -75,7 +75,7 @@ def history(batch: int, *, layers: int = LAYERS, steps: int = 3) -> tuple[Trace,
         "optimizer": "Adam",
         "shapes": [[[2048, 2048], 4, True, True]] * layers,
         "blocks": [WEIGHT],
-        "work": [["float32", 1e12 * batch, 10 * MIB, 2], ["", 0.0, MIB * batch, 4]],
+        "work": [["bfloat16", 1e12 * batch, 10 * MIB, 2], ["", 0.0, MIB * batch, 4]],
     }
     return trace, known
 
