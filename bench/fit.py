@@ -8,7 +8,7 @@ Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of pg
 
 The scripts of `fitted/` train with AdamW. `pgmo fit` rehearses each at batches of 2 and 4, tells
 the largest that fits by pgmo and by PyTorch as it is, and rehearses these. Then the scripts run for
-20 steps on the card, as they would on a real one: at the answer, which has to fit, and at one more,
+10 steps on the card, as they would on a real one: at the answer, which has to fit, and at one more,
 which has to run out of memory. So the answer is the one that trial and error finds. How many runs
 that would have been, doubling and then halving the interval, and how many of them would have
 ended for want of memory, follows from the answer. Seconds are those of this machine, where kernels
@@ -34,7 +34,7 @@ from pgmo.rehearsal import rehearse
 CARD, QUICK_CARD = "16GiB", "640MiB"
 QUICK = ("gpt2_medium",)
 FOLDER = Path(__file__).parent / "fitted"
-STEPS = 20
+STEPS = 10
 
 
 def measure(name: str, card: Card, python: str, *, small: bool) -> dict[str, Any]:

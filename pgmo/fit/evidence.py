@@ -136,19 +136,20 @@ def collect(
     """
     with tempfile.TemporaryDirectory(prefix="pgmo-fit-") as folder:
         place = Path(folder)
+        saved = place / "steady.pgmoprof"
         spec: dict[str, Any] = {
             "evidence": str(place / "evidence.json"),
             "snapshot": str(place / "history.pickle"),
             "change": change,
             "call": job.call,
+            # Not the rehearsal's own profile: a session that saves plans later, and takes less.
+            "steady": str(saved),
         }
         (place / "spec.json").write_text(json.dumps(spec))
-        saved = place / "steady.pgmoprof" if way == "pgmo" else None
         answer = rehearse(
             ["-m", "pgmo.fit.observer", str(place / "spec.json"), *job.at(value)],
             card=card,
             way=way,
-            profile=saved,
             iterations=STEPS,
             timeout=job.timeout,
             environment=job.environment(value),
@@ -157,7 +158,7 @@ def collect(
         known = _read_json(place / "evidence.json")
         _check(job, answer, known)
         profile, category = _read_history(place / "history.pickle", known)
-        steady = Profile.load(saved) if saved is not None and saved.exists() else None
+        steady = Profile.load(saved) if saved.exists() else None
     answer = replace(answer, profile=None, plan=None)  # the files are gone
     return Evidence(answer, value, way, change, profile, category, known, steady)
 

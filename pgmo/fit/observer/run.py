@@ -14,13 +14,13 @@ def main(spec_path: str, command: list[str]) -> None:
     """Runs a command under observation, and ends as it does.
 
     Args:
-        spec_path: of a JSON file: `evidence` and `snapshot`, the files that are written; `change`,
-            one of `changes.CHANGES` or None; `call`, whether the command is MODULE:FUNCTION and a
-            batch, which is called again and again.
+        spec_path: of a JSON file: `evidence`, `snapshot` and `steady`, the files that are
+            written; `change`, see `pgmo.fit.observer.changes`, or None; `call`, whether the command
+            is MODULE:FUNCTION and a batch, which is called again and again.
         command: a script and its arguments, or "-m", a module and its arguments.
     """
     spec = json.loads(Path(spec_path).read_text())
-    watch = Watch(Path(spec["evidence"]), Path(spec["snapshot"]), spec.get("change"))
+    watch = Watch(spec)
     after_import("torch.optim.optimizer", watch.attach)
     if spec.get("call"):
         from pgmo.fit.observer.called import call

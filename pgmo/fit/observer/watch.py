@@ -7,7 +7,7 @@ step 1          2          3                          4
 import json
 import os
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +24,15 @@ class Watch:
     """What is attached to a script's optimizers.
 
     Args:
-        evidence: file for what is known, as JSON; rewritten as more is.
-        snapshot: file for the memory history of the first steps.
-        change: of the script, by its name, or None.
+        spec: `evidence`, the file for what is known, as JSON, rewritten as more is; `snapshot`,
+            that for the memory history of the first steps; `steady`, that for what a session of
+            pgmo has recorded; `change`, of the script, by its name, or None.
     """
 
-    def __init__(self, evidence: Path, snapshot: Path, change: str | None) -> None:
-        self._evidence, self._snapshot = evidence, snapshot
+    def __init__(self, spec: Mapping[str, Any]) -> None:
+        self._evidence, self._snapshot = Path(spec["evidence"]), Path(spec["snapshot"])
+        self._steady = Path(spec["steady"])
+        change = spec.get("change")
         self._change = Change(change) if change else None
         self._first: int | None = None  # of the optimizer whose steps count
         self._steps = 0
@@ -89,6 +91,7 @@ class Watch:
             self._known["work"] = self._work.end()
             self._work = None
             self._write()
+            self._keep_profile()
 
     def _write_history(self, optimizer: Any) -> None:
         import torch
@@ -107,6 +110,14 @@ class Watch:
         if self._steps in (1, HISTORY):
             self._known["history"] = self._steps
             self._write()
+
+    def _keep_profile(self) -> None:
+        """What a session has recorded, with who asked for each block; nothing without a session."""
+        from pgmo.allocator.session.open_sessions import open_profiles
+
+        found = [one for one in open_profiles() if one.meta.device.startswith("cuda")]
+        if found:
+            max(found, key=len).save(self._steady)
 
     def _start_work(self) -> None:
         from pgmo.fit.observer.work import Work

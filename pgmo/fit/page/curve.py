@@ -51,8 +51,8 @@ def curve(answer: Answer) -> str:
         f'<li><i style="background:var(--{way})"></i>{escape(NAMES[way])}</li>' for way in WAYS
     )
     return (
-        f'<div class="panel"><svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" '
-        f'aria-label="Bytes of the card over what varies">{"".join(parts)}</svg>'
+        f'<div class="panel"><div class="drawing"><svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" '
+        f'aria-label="Bytes of the card over what varies">{"".join(parts)}</svg></div>'
         f'<ul class="legend">{legend}</ul></div>'
         '<p class="quiet">Dots: the largest that fit. Beyond the line nothing was rehearsed; the '
         "curve there follows the laws.</p>"
