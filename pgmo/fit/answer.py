@@ -29,6 +29,7 @@ class Answer:
     Attributes:
         name: of the job, for people.
         card: the card.
+        option: what varies.
         value: of what varies at which the need is; None where nothing does.
         need: what the job takes of the card; of a search, at the largest value that fits.
         fits: whether it runs on the card, by way. PyTorch gives cached memory back before it gives
@@ -54,6 +55,7 @@ class Answer:
 
     name: str
     card: Card
+    option: str
     value: int | None
     need: Need
     fits: Mapping[Way, bool]
@@ -136,7 +138,7 @@ class Answer:
             named = NAMES[one.way] if one.change is None else f"{one.change}"
             parts.append(f"{one.value} with {named}{how}")
         told = "; ".join(parts)
-        first = f"The largest value of {self.name} on {self.card.name} is {told}"
+        first = f"The largest {self.option} of {self.name} on {self.card.name} is {told}"
         if self.effective is not None and self.batch:
             micro, steps = accumulate(self.effective, self.batch)
             return f"{first}. {self.effective} a step are {steps} micro-batches of {micro}."
@@ -147,6 +149,7 @@ class Answer:
         return {
             "answer": self.sentence,
             "job": self.name,
+            "option": self.option,
             "card": {"name": self.card.name, "usable": self.card.usable},
             "value": self.value,
             "fits": dict(self.fits),

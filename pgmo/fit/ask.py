@@ -92,6 +92,7 @@ def _as_it_is(
     found = Answer(
         name=_name(job),
         card=card,
+        option=job.option,
         value=question.value,
         need=need,
         fits=fits,
@@ -122,6 +123,7 @@ def _largest(
     found = Answer(
         name=_name(job),
         card=card,
+        option=job.option,
         value=value or 1,
         need=done.law.need(value or 1),
         fits=fits,

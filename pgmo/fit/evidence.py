@@ -26,8 +26,8 @@ from pgmo.profiler.iterations.from_trace import profile_of
 from pgmo.profiler.profile import Profile
 from pgmo.rehearsal import Rehearsal, rehearse
 
-STEPS = 5
-"""Iterations of a rehearsal: three in the history, one counted, and the one that is stopped."""
+STEPS = 6
+"""Iterations of a rehearsal: three in the history, one counted, one planned, one to be stopped."""
 
 TIMEOUT = 900.0
 """Seconds after which a rehearsal is given up."""
@@ -64,6 +64,13 @@ class Job:
     def varies(self) -> bool:
         """Whether there is something to vary."""
         return self.takes if self.call else bool(self.vary or self.variable)
+
+    @property
+    def option(self) -> str:
+        """What varies is called: "--batch-size", or "batch"."""
+        if self.vary is None:
+            return "batch"
+        return self.vary.partition("{}")[0].strip(" =") or "value"
 
     def environment(self, value: int | None) -> dict[str, str]:
         """Variables of the script at a value of what varies."""

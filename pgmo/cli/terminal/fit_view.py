@@ -69,8 +69,11 @@ def _print_ways(out: "Console", answer: "Answer") -> None:
         if way not in answer.need.reserved:
             continue
         total = answer.need.total(way)
-        left = format_bytes(answer.card.usable - total)
-        table.add_row(NAMES[way], format_bytes(total), left, "yes" if answer.fits[way] else "no")
+        left = answer.card.usable - total
+        fits = "yes" if answer.fits[way] else "no"
+        if answer.fits[way] and left < 0:
+            fits = "yes, by giving cached memory back"
+        table.add_row(NAMES[way], format_bytes(total), format_bytes(left), fits)
     out.print(table)
 
 

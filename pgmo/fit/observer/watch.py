@@ -16,6 +16,9 @@ from pgmo.fit.observer.changes import Change
 HISTORY = 3
 """Steps in the history: the first, in which states are born, and two that repeat."""
 
+PROFILED = HISTORY + 2
+"""The step at which a session has a profile: it records three iterations, and plans after them."""
+
 ENTRIES = 4_000_000
 """Events that torch keeps; more are beyond any three iterations of a script that was tried."""
 
@@ -91,6 +94,7 @@ class Watch:
             self._known["work"] = self._work.end()
             self._work = None
             self._write()
+        elif self._steps == PROFILED:
             self._keep_profile()
 
     def _write_history(self, optimizer: Any) -> None:

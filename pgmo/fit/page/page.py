@@ -38,7 +38,7 @@ def page(answer: Answer) -> str:
         _figures(answer),
         _section(_of_the_card(answer), _ways(answer)),
         _section("What is alive at the peak", _categories(answer)),
-        _section("The peak over the batch", curve(answer)),
+        _section(f"The peak over {answer.option}", curve(answer)),
         _section("Who holds an iteration's peak", holders(answer)),
         _section("What else would help", alternatives(answer)),
         _section("Other cards", cards(answer)),
@@ -75,7 +75,7 @@ def _figures(answer: Answer) -> str:
         more = format_bytes(plain - total)
         rows.append(("Takes without pgmo", format_bytes(plain), f"{more} more"))
     if answer.largest:
-        rows.append(("Largest batch", str(answer.batch), "with pgmo"))
+        rows.append((f"Largest {answer.option}", str(answer.batch), "with pgmo"))
     if answer.accumulation is not None:
         micro, steps = answer.accumulation
         rows.append((f"{answer.effective} a step", f"{steps} x {micro}", "steps x micro-batch"))

@@ -32,7 +32,7 @@ def cards(answer: Answer) -> str:
         return ""
     varies = any(row.largest is not None for row in answer.cards)
     headings = ["card", "usable", "takes", "fits", "without pgmo", "cards"]
-    headings += ["largest batch"] if varies else []
+    headings += [f"largest {answer.option}"] if varies else []
     timed = any(row.forecast is not None for row in answer.cards)
     headings += ["time"] if timed else []
     rows = []
