@@ -18,14 +18,15 @@ thread_local int device = 0;
 thread_local cudaError_t last_error = cudaSuccess;
 std::atomic<uint64_t> contexts{0};  // one bit each
 
-// Shared memory of a multiprocessor and its threads: CUDA C++ Programming Guide, "Technical
+// Shared memory of a multiprocessor, its threads and blocks: CUDA C++ Programming Guide, "Technical
 // Specifications per Compute Capability".
 Limits limits_of(int major, int minor) {
   constexpr int kKib = 1024;
-  if (major < 7) return {64 * kKib, 2048};
-  if (major == 7) return minor < 5 ? Limits{96 * kKib, 2048} : Limits{64 * kKib, 1024};
-  if (major == 8) return minor == 0 ? Limits{164 * kKib, 2048} : Limits{100 * kKib, 1536};
-  return major < 12 ? Limits{228 * kKib, 2048} : Limits{100 * kKib, 1536};
+  if (major < 7) return {64 * kKib, 2048, 32};
+  if (major == 7) return minor < 5 ? Limits{96 * kKib, 2048, 32} : Limits{64 * kKib, 1024, 16};
+  if (major == 8 && minor == 0) return {164 * kKib, 2048, 32};
+  if (major == 8) return {100 * kKib, 1536, minor == 9 ? 24 : 16};
+  return major < 12 ? Limits{228 * kKib, 2048, 32} : Limits{100 * kKib, 1536, 24};
 }
 }  // namespace
 
@@ -115,6 +116,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int number) {
   properties->warpSize = 32;
   properties->maxThreadsPerBlock = 1024;
   properties->maxThreadsPerMultiProcessor = card.limits.threads;
+  properties->maxBlocksPerMultiProcessor = card.limits.blocks;
   properties->maxThreadsDim[0] = properties->maxThreadsDim[1] = 1024;
   properties->maxThreadsDim[2] = 64;
   properties->maxGridSize[0] = 2147483647;
@@ -139,6 +141,9 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
       break;
     case cudaDevAttrMaxThreadsPerMultiProcessor:
       *value = card.limits.threads;
+      break;
+    case cudaDevAttrMaxBlocksPerMultiprocessor:
+      *value = card.limits.blocks;
       break;
     case cudaDevAttrWarpSize:
       *value = 32;

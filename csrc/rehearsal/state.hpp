@@ -38,10 +38,11 @@ cudaError_t fail(cudaError_t error);
 int device_count();
 int current_device();
 
-// What kernels find on a multiprocessor: bytes of shared memory, and threads.
+// What kernels find on a multiprocessor: bytes of shared memory, threads, and blocks of them.
 struct Limits {
   int shared;
   int threads;
+  int blocks;
 };
 
 // What programs see of each card beside its memory. By default the figures of an H100, so that

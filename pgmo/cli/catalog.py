@@ -41,6 +41,9 @@ COMMANDS = {
         "before", "Say whether a job fits on a card, with which batch, and what would make it fit"
     ),
     "run": Command("record", "Run a training script under pgmo, without changing it"),
+    "rehearse": Command(
+        "record", "Run a script on a card that is not there, and say what it would take of it"
+    ),
     "top": Command(
         "record",
         "Watch programs that run under pgmo run on this machine: arena, hits, peaks, and why not "

@@ -24,6 +24,7 @@ def _stub() -> ctypes.CDLL:
     stub.fakecuda_violations.argtypes = [ctypes.c_int, ctypes.c_int]
     stub.fakecuda_violations.restype = ctypes.c_size_t
     stub.fakecuda_managed.restype = ctypes.c_size_t
+    stub.fakecuda_dnn_workspace.restype = ctypes.c_size_t
     stub.fakecuda_hint.argtypes = [ctypes.c_size_t, ctypes.c_void_p]
     stub.fakecuda_has_context.argtypes = [ctypes.c_int]
     return stub
@@ -132,3 +133,8 @@ def hints() -> list[tuple[int, int, int, int]]:
 def has_context(device: int) -> bool:
     """Whether anything has been done on the card, so that its context takes memory there."""
     return bool(_stub().fakecuda_has_context(device))
+
+
+def dnn_workspace() -> int:
+    """Bytes of the largest workspace that a convolution of cuDNN has taken, by the stub's model."""
+    return int(_stub().fakecuda_dnn_workspace())

@@ -78,8 +78,9 @@ def of_rank(rank: int, world: int, devices: int) -> dict[str, str]:
 
 def of_stub(library: Path) -> dict[str, str]:
     """What has the stub loaded before anything else."""
-    others = os.environ.get("LD_PRELOAD")
-    preloaded = " ".join(filter(None, (str(library), others)))
+    another = os.environ.get("PGMO_FAKECUDA")  # of whoever runs on a stub already
+    others = [one for one in os.environ.get("LD_PRELOAD", "").split() if one != another]
+    preloaded = " ".join([str(library), *others])
     return {"LD_PRELOAD": preloaded, "PGMO_FAKECUDA": str(library)}
 
 

@@ -21,6 +21,7 @@ from pgmo.errors import OptionError, RehearsalError
 from pgmo.rehearsal.answer import Rehearsal, of_ranks, read_answer
 from pgmo.rehearsal.environment import WAYS, Way, of_card, of_python, of_rank, of_stub, of_way
 from pgmo.rehearsal.library import TorchBuild, find_torch_build, stub_library
+from pgmo.runner.program import Program
 
 _PYTHON = "PGMO_REHEARSAL_PYTHON"
 
@@ -87,6 +88,8 @@ def rehearse(
         raise OptionError(f"profiles and plans are of way 'pgmo', and this is {way!r}")
     if devices < 1 or world < 1 or not ranks or not all(0 <= one < world for one in ranks):
         raise OptionError(f"a world of {world} on {devices} devices has no ranks {list(ranks)}")
+    module = command[0] == "-m"
+    Program(command[1] if module else command[0], module).check()
     torch = find_torch_build(python or os.environ.get(_PYTHON))
     answers = []
     with stub_library(torch) as stub, tempfile.TemporaryDirectory(prefix="pgmo-rehearsal-") as own:

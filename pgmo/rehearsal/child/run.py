@@ -5,13 +5,14 @@ import json
 import os
 import sys
 import traceback
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from pgmo.imports import after_import
 from pgmo.rehearsal.child import memory
 from pgmo.rehearsal.child.iterations import Counted, Stopped
+from pgmo.rehearsal.child.obstacles import advice, kernels_of_others
 from pgmo.rehearsal.child.scene import Scene
 from pgmo.runner.early_pages import serve_from_the_start
 from pgmo.runner.out_of_memory import is_out_of_memory
@@ -19,69 +20,115 @@ from pgmo.runner.program import Program
 from pgmo.runner.supervision import RunOptions, Supervision
 from pgmo.runner.watcher import Watcher
 
+_SHOWN = 4000
+"""Characters of an error that are kept, its last ones."""
 
-@dataclass
-class Result:
-    """What is known so far, and where it goes."""
-
-    path: Path
-    fields: dict[str, Any] = field(default_factory=dict)
-
-    def write(self) -> None:
-        """Writes it in one step."""
-        partial = self.path.with_suffix(".partial")
-        partial.write_text(json.dumps(self.fields))
-        os.replace(partial, self.path)
+_FILES = {".pgmoprof": "profile", ".pgmoplan": "plan"}
 
 
 def main(spec_path: str) -> int:
     """Rehearses what the spec says; returns the script's exit code."""
-    spec = json.loads(Path(spec_path).read_text())
-    module = spec["command"][0] == "-m"
-    target, *arguments = spec["command"][1:] if module else spec["command"]
-    program = Program(target, module, tuple(arguments))
-    result = Result(Path(spec["result"]))
-    process = os.getpid()
-    supervision = None
-    if spec["way"] == "pgmo":
-        options = RunOptions(program.name, plan=spec["plan"], save=spec["save"], start=Path.cwd())
-        supervision = Supervision(options)
-        serve_from_the_start(supervision.notes.append)
-    scene = Scene(spec)
-    scene.set()
-    counted = Counted(supervision, spec["iterations"])
-    after_import("torch.optim.optimizer", Watcher(counted).attach)  # type: ignore[arg-type]
+    run = Run(json.loads(Path(spec_path).read_text()))
+    run.prepare()
+    done = run.program.run(None)
+    run.end(done.code, done.error)
+    if isinstance(done.error, Stopped):
+        code = 0
+    else:
+        done.show()
+        code = done.code
+    sys.stdout.flush()
+    return code
 
-    def ending(code: int, error: BaseException | None) -> None:
-        if os.getpid() != process:
+
+class Run:
+    """One run of a script.
+
+    Args:
+        spec: what `rehearse` wants, by name.
+    """
+
+    def __init__(self, spec: Mapping[str, Any]) -> None:
+        self._spec = spec
+        command = spec["command"]
+        module = command[0] == "-m"
+        target, *arguments = command[1:] if module else command
+        self.program = Program(target, module, tuple(arguments))
+        self._scene = Scene(spec)
+        self._supervision = self._supervised() if spec["way"] == "pgmo" else None
+        self._counted = Counted(self._supervision, spec["iterations"])
+        self._process = os.getpid()
+        self._ended = False
+
+    def prepare(self) -> None:
+        """Sees to it that the script is watched, and its end noticed, whatever it is."""
+        self._scene.set()
+        if self._supervision is not None:
+            serve_from_the_start(self._supervision.notes.append)
+        watcher = Watcher(self._counted)  # type: ignore[arg-type]
+        after_import("torch.optim.optimizer", watcher.attach)
+        atexit.register(self.end, 0, None)
+        leave = os._exit
+
+        def end_first(code: int) -> None:
+            self.end(code, None)
+            leave(code)
+
+        os._exit = end_first  # type: ignore[assignment]
+
+    def end(self, code: int, error: BaseException | None) -> None:
+        """Writes the result, at the first end that comes."""
+        if os.getpid() != self._process or self._ended:
             return
-        notes = [*counted.notes, *scene.notes()]
+        self._ended = True
+        counted = self._counted
+        notes = [*counted.notes, *self._scene.notes(), *self._of_others()]
         if isinstance(error, Stopped):
             notes.append(f"stopped after {counted.ended} iterations: what comes later was not run")
             code, error = 0, None
-        fields: dict[str, Any] = {"exit_code": code, "rank": spec["rank"], "notes": notes}
-        fields |= {"iterations": counted.ended or None} | memory.counted()
+        fields: dict[str, Any] = {
+            "exit_code": code,
+            "rank": self._spec["rank"],
+            "iterations": counted.ended or None,
+            **memory.counted(),
+        }
+        if self._spec["snapshot"]:
+            memory.write_snapshot(self._spec["snapshot"])
         if is_out_of_memory(error):
             assert error is not None
             fields["out_of_memory"] = f"{error}\n{memory.line_that_asked(error)}"
         elif error is not None:
-            fields["error"] = "".join(traceback.format_exception(error))[-4000:]
-        if supervision is not None:
-            supervision.close()
-            notes += supervision.notes
-            for one in supervision.saved:
-                kind = {".pgmoprof": "profile", ".pgmoplan": "plan"}.get(one.suffix)
-                if kind is not None:
-                    fields[kind] = str(one)
-        result.fields = fields
-        result.write()
+            text = "".join(traceback.format_exception(error))
+            fields["error"] = text[-_SHOWN:]
+            reason = advice(text)
+            if reason is not None:
+                notes.insert(0, f"the script cannot be rehearsed as it is: {reason}")
+        if self._supervision is not None:
+            self._supervision.close()
+            notes += self._supervision.notes
+            saved = {_FILES.get(one.suffix): str(one) for one in self._supervision.saved}
+            fields |= {kind: path for kind, path in saved.items() if kind is not None}
+        _write(Path(self._spec["result"]), fields | {"notes": notes})
 
-    # For scripts that are ended from another thread, or by a handler.
-    atexit.register(lambda: None if result.fields else ending(0, None))
-    program.check()
-    done = program.run(None)
-    ending(done.code, done.error)
-    if not isinstance(done.error, Stopped):
-        done.show()
-    sys.stdout.flush()
-    return 0 if isinstance(done.error, Stopped) else done.code
+    def _supervised(self) -> Supervision:
+        spec = self._spec
+        start = Path.cwd()
+        return Supervision(
+            RunOptions(self.program.name, plan=spec["plan"], save=spec["save"], start=start)
+        )
+
+    def _of_others(self) -> list[str]:
+        names = kernels_of_others()
+        if not names:
+            return []
+        return [
+            f"{', '.join(names)} brought kernels of its own: what they take beside PyTorch's "
+            "allocator is not known, nor are sizes that they compute"
+        ]
+
+
+def _write(path: Path, fields: Mapping[str, Any]) -> None:
+    """Writes the result in one step."""
+    partial = path.with_suffix(".partial")
+    partial.write_text(json.dumps(fields))
+    os.replace(partial, path)

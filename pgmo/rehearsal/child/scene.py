@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pgmo.imports import after_import
+from pgmo.rehearsal.child.memory import record_history
 from pgmo.rehearsal.child.world import FakeWorld
+from pgmo.units import format_bytes
 
 if TYPE_CHECKING:
     from pgmo.rehearsal.values.mode import Values
@@ -34,6 +36,8 @@ class Scene:
         sys.modules.setdefault("triton", None)  # type: ignore[arg-type]
         os.environ["TORCHDYNAMO_DISABLE"] = "1"
         after_import("torch", self._torch)
+        if self._spec["snapshot"]:
+            record_history()
         if self._world is not None:
             self._world.set()
 
@@ -49,6 +53,7 @@ class Scene:
             found += dict.fromkeys(self._world.notes)
         if self._values is not None:
             found += _of_values(self._values)
+            found += _of_convolutions()
         return found
 
     def _torch(self) -> None:
@@ -70,11 +75,39 @@ class Scene:
 
 
 def _of_values(values: "Values") -> list[str]:
-    sizes = values.made_up.sizes
-    if not sizes:
-        return []
-    named = ", ".join(name for name, _ in sizes.most_common(_NAMED))
-    return [
-        f"{sum(sizes.values())} sizes depended on values that nothing computes here, and were "
-        f"made up ({named}): the card may need more or less there"
-    ]
+    """What depends on values that the script has read."""
+    sizes, read = values.made_up.sizes, values.made_up.read
+    found = []
+    if sizes:
+        named = ", ".join(name for name, _ in sizes.most_common(_NAMED))
+        found.append(
+            f"{sum(sizes.values())} sizes depended on values that nothing computes here, and were "
+            f"made up ({named}): the card may need more or less there"
+        )
+    if read:
+        named = ", ".join(f"{name} {count}" for name, count in read.most_common(_NAMED))
+        found.append(
+            f"{sum(read.values())} values were read that nothing computes here, and were made up "
+            f"({named}): what the script decides by them may go otherwise"
+        )
+    return found
+
+
+def _of_convolutions() -> list[str]:
+    """What cuDNN would have asked for."""
+    from pgmo.rehearsal import control
+
+    found = []
+    workspace = control.dnn_workspace()
+    if workspace:
+        found.append(
+            f"workspaces of cuDNN, of {format_bytes(workspace)} at most here, are those of a "
+            "model: the card's may be larger or smaller"
+        )
+    backends: Any = sys.modules.get("torch.backends.cudnn")
+    if backends is not None and backends.benchmark:
+        found.append(
+            "cudnn.benchmark tries algorithms with larger workspaces in the first iterations, "
+            "which is not shown here"
+        )
+    return found

@@ -19,6 +19,9 @@ MOST = 1 << 21
 
 _SEED = 20180713
 
+_EVEN = 1 << 12
+"""Elements that are spread evenly at most."""
+
 _SHARE = 2
 """One of so many elements of a mask that nobody knows is true."""
 
@@ -37,7 +40,7 @@ class MadeUp:
     def __init__(self, known: Known) -> None:
         self._known = known
         self._generator = torch.Generator().manual_seed(_SEED)
-        self._single = 0
+        self._readings = 0
         self._state = self._generator.get_state()
         self.read: Counter[str] = Counter()
         self.sizes: Counter[str] = Counter()
@@ -75,16 +78,17 @@ class MadeUp:
             torch.set_rng_state(before)
 
     def _write(self, host: Tensor) -> None:
-        if host.is_floating_point():
-            if host.numel() == 1:
-                self._single += 1
-                host.fill_(1 + 1 / (1 + 0.01 * self._single))
-            elif host.element_size() == 1:
-                host.view(torch.uint8).fill_(0)
-            else:
-                host.uniform_(0.25, 1, generator=self._generator)
+        if not host.is_floating_point() or host.element_size() == 1:
+            host.view(torch.uint8).zero_()
+        elif host.numel() > _EVEN:
+            host.uniform_(0.5, 1.5, generator=self._generator)
         else:
-            host.zero_()
+            # Evenly spread, so that the mean falls from one reading to the next.
+            self._readings += 1
+            level = 1 + 1 / (1 + 0.01 * self._readings)
+            count = host.numel()
+            order = torch.randperm(count, generator=self._generator)
+            host.copy_(level * (0.5 + (order + 0.5) / count))
 
 
 def share_of(count: int) -> int:

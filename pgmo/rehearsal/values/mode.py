@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from pgmo.profiler.tagging import operator_mode
-from pgmo.rehearsal.values.known import Known, covers, readable
+from pgmo.rehearsal.values.known import Known, covers, on_host, readable
 from pgmo.rehearsal.values.made_up import MadeUp
 from pgmo.rehearsal.values.operators import on_card, operator
 from pgmo.rehearsal.values.replay import Replay
@@ -134,9 +134,11 @@ class Values:
     def _has_copied(
         self, func: Any, args: Any, kwargs: Any, source: Tensor, target: Tensor, *, empty: bool
     ) -> None:
-        if empty and target.nbytes <= _ZEROED:
-            target.zero_()
         if not target.is_cuda:
+            if empty and target.nbytes <= _ZEROED:
+                target.zero_()
+            elif source.is_cuda and not empty and not source.is_contiguous() and readable(source):
+                target.copy_(on_host(source))  # a kernel would have gathered it
             return
         if not source.is_cuda and _whole_copy(source, target):
             self.known.add(target)

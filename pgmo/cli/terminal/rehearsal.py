@@ -1,0 +1,81 @@
+"""What `pgmo rehearse` prints."""
+
+import argparse
+import shlex
+from collections.abc import Iterator, Sequence
+
+from pgmo.cards import Card
+from pgmo.rehearsal.answer import Rehearsal
+from pgmo.units import format_bytes
+
+_WAYS = {
+    "default": "PyTorch's allocator",
+    "expandable": "PyTorch's allocator with expandable segments",
+    "pgmo": "pgmo run",
+}
+
+
+def words(script: str, is_module: bool, arguments: Sequence[str]) -> list[str]:
+    """The command after `python`.
+
+    Example:
+        >>> words("my.train", True, ["--epochs", "3"])
+        ['-m', 'my.train', '--epochs', '3']
+    """
+    return [*(["-m"] if is_module else []), script, *arguments]
+
+
+def lines(answer: Rehearsal, script: str, card: Card, way: str) -> Iterator[str]:
+    """The answer as text.
+
+    Example:
+        >>> from pgmo.cards import find
+        >>> done = Rehearsal(0, True, 3 << 30, 2 << 30, 1 << 30, context=1 << 29, iterations=10)
+        >>> for line in lines(done, "train.py", find("16GiB"), "pgmo"):
+        ...     print(line)
+        train.py on a card of 16.0 GiB, under pgmo run: it fits
+        card        3.00 GiB at the peak, 13.0 GiB are left
+        allocator   2.00 GiB reserved at the peak
+        tensors     1.00 GiB at the peak
+        context     512 MiB, an estimate
+        iterations  10
+    """
+    yield f"{script} on {_named(card)}, under {_WAYS[way]}: {_verdict(answer)}"
+    left = card.usable - answer.card_peak
+    yield _line(
+        "card", f"{format_bytes(answer.card_peak)} at the peak, {format_bytes(left)} are left"
+    )
+    yield _line("allocator", f"{format_bytes(answer.reserved_peak)} reserved at the peak")
+    yield _line("tensors", f"{format_bytes(answer.allocated_peak)} at the peak")
+    yield _line("context", f"{format_bytes(answer.context)}, an estimate")
+    yield _line("iterations", str(answer.iterations or "none: no optimizer took a step"))
+    if answer.out_of_memory:
+        message, _, place = answer.out_of_memory.rpartition("\n")
+        yield _line("error", message.partition(". ")[0])
+        yield _line("at", place)
+    for note in answer.notes:
+        yield _line("note", note)
+
+
+def next_command(answer: Rehearsal, arguments: argparse.Namespace) -> str | None:
+    """What to do with what was saved."""
+    if answer.plan is None or not answer.fits or arguments.world > 1:
+        return None
+    script = words(arguments.script, arguments.is_module, arguments.arguments)
+    return f"pgmo run --plan {shlex.quote(str(answer.plan))} {shlex.join(script)}"
+
+
+def _verdict(answer: Rehearsal) -> str:
+    if answer.fits:
+        return "it fits"
+    return "it failed" if answer.failed else "it does not fit"
+
+
+def _named(card: Card) -> str:
+    if card.anonymous:
+        return f"a card of {format_bytes(card.usable)}"
+    return f"{card.name} ({format_bytes(card.usable)})"
+
+
+def _line(name: str, text: str) -> str:
+    return f"{name:<10}  {text}"

@@ -1,0 +1,91 @@
+"""What a rehearsal cannot run, and what to do then."""
+
+import mmap
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+_LAUNCHES = b"cudaLaunchKernel"
+_OWN = ("/torch/", "/nvidia/", "/triton/", "/pgmo/", "/torchvision", "/torchaudio")
+_MOST = 1 << 29
+"""Bytes of a library that are looked through."""
+
+_ADVICE: Sequence[tuple[str, str]] = (
+    (
+        r"No module named 'triton|triton.*(not (found|installed|available)|halted)",
+        "it needs Triton, whose kernels do not run here: rehearse it with what it has instead of "
+        "them (of transformers: attn_implementation='sdpa', no Liger kernels), or record on a card",
+    ),
+    (
+        r"NCCL|nccl",
+        "it calls NCCL by hand, which needs real cards: rehearse it with torch.distributed and "
+        "--world, which answers for NCCL",
+    ),
+    (
+        r"gloo|connectFullMesh|TCPStore|Connection refused|client socket",
+        "it looks for other processes by itself: rehearse one rank with --world, which answers for "
+        "torch.distributed",
+    ),
+    (
+        r"cusolver|cufft|cusparse|curand|nvrtc|NVRTC|CUFFT|jiterator",
+        "it calls a library of CUDA that is not imitated here: leave that part out, or record on a "
+        "card with pgmo run --profile-only",
+    ),
+    (
+        r"CUDA driver|no kernel image|invalid device function|cudaErrorNotSupported|libcuda",
+        "it has CUDA code of its own that does not run here: leave that part out, or record on a "
+        "card with pgmo run --profile-only",
+    ),
+)
+"""What an error says, and what that means."""
+
+
+def advice(error: str) -> str | None:
+    """One sentence for an error that has to do with where the script runs; None for others.
+
+    Example:
+        >>> advice("ModuleNotFoundError: No module named 'triton'").partition(",")[0]
+        'it needs Triton'
+        >>> advice("ZeroDivisionError: division by zero")
+    """
+    last = error.strip().splitlines()[-1] if error.strip() else ""
+    return next((text for pattern, text in _ADVICE if re.search(pattern, last)), None)
+
+
+def kernels_of_others() -> list[str]:
+    """Packages that have CUDA kernels of their own in this process: names, in order."""
+    return sorted({_package(path) for path in _libraries() if _launches(path)})
+
+
+def _libraries() -> Iterator[Path]:
+    """Of installed packages and of folders where extensions are built."""
+    try:
+        lines = Path("/proc/self/maps").read_text().splitlines()
+    except OSError:
+        return
+    known = {os.path.realpath(os.environ.get("PGMO_FAKECUDA", ""))}
+    for path in sorted({line.partition("/")[2] for line in lines if ".so" in line}):
+        found = Path("/" + path)
+        places = ("site-packages", "dist-packages", "torch_extensions")
+        if not any(one in found.parts for one in places) and "/torch_extensions/" not in path:
+            continue
+        if any(one in f"/{path}" for one in _OWN) or os.path.realpath(found) in known:
+            continue
+        yield found
+
+
+def _launches(path: Path) -> bool:
+    try:
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as data:
+            return data.find(_LAUNCHES, 0, min(len(data), _MOST)) >= 0
+    except (OSError, ValueError):
+        return False
+
+
+def _package(path: Path) -> str:
+    """The folder beside which others are installed, or the extension's name."""
+    for at, part in enumerate(path.parts):
+        if part in ("site-packages", "dist-packages"):
+            return path.parts[at + 1].partition(".")[0]
+    return path.name.partition(".")[0]
