@@ -188,3 +188,17 @@ def test_ranks_share_the_pages_of_their_streams(tmp_path):
             assert not row["behind"]
             assert row["hand_overs"] > 0
             assert row["lag"] == (row["waits"] > 0)
+
+
+@pytest.mark.skipif(not find_spec("transformers"), reason="its script is one of transformers")
+def test_the_largest_batch_before_anything_runs(tmp_path):
+    results = tmp_path / "results.json"
+    run("fit.py", "--quick", "-o", results)
+    (row,) = json.loads(results.read_text())["rows"]
+    assert row["rehearsals"] <= 4
+    for way in ("pgmo", "default"):
+        found = row["ways"][way]
+        assert found["largest"] > 0
+        assert found["fits"]
+        assert not found["one_more_fits"]
+    assert f"| {row['ways']['pgmo']['largest']} |" in run("fit.py", "--table", "-o", results)
