@@ -7,7 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from pgmo.fit.ladder import Rung, rungs
+from pgmo.fit.next_plan.ladder import Rung, rungs
 from pgmo.terminal import say
 
 _VALUES = ("save", "plan", "device", "step_on", "memory", "budget", "limit")
@@ -55,7 +55,7 @@ def _run(rung: Rung, given: list[str]) -> tuple[int, bool]:
         command = [sys.executable, "-m", "pgmo", "run", "--json", str(counted), *given]
         script = list(rung.command)
         if rung.change is not None:
-            script = ["-m", "pgmo.fit.changed", rung.change, *script]
+            script = ["-m", "pgmo.fit.next_plan.changed", rung.change, *script]
         done = subprocess.run([*command, *script], check=False)
         found = json.loads(counted.read_text()) if counted.exists() else {}
     return done.returncode, bool(found.get("out_of_memory"))

@@ -4,12 +4,13 @@
 
 The package itself is the function.
 
-    a question       call, ask; answer
-    one rehearsal    evidence, categories; the package observer, which runs beside the script
-    any batch        law, largest
-    what if          alternatives, arithmetic
-    cards and time   on_cards, timing
-    what a job takes need
+    a question        call, ask; answer, need
+    one rehearsal     evidence, categories; the package observer, which runs beside the script
+    without one       estimated
+    any batch         law, largest; batch_size, of the script that is running
+    what else         the package what_if: alternatives, other cards, time
+    out of memory     the package next_plan
+    the page          the package page
 """
 
 from pgmo.fit import package as _package  # makes this module callable

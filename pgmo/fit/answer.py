@@ -6,11 +6,11 @@ from typing import Any
 
 from pgmo.cards import Card
 from pgmo.errors import OptionError
-from pgmo.fit.alternatives import Alternative, least_change
 from pgmo.fit.largest import Largest, accumulate
 from pgmo.fit.need import Need, Way
-from pgmo.fit.on_cards import CardRow
-from pgmo.fit.timing import Forecast
+from pgmo.fit.what_if.alternatives import Alternative, least_change
+from pgmo.fit.what_if.on_cards import CardRow
+from pgmo.fit.what_if.timing import Forecast
 from pgmo.report.findings.attribution import Holder
 from pgmo.units import format_bytes
 

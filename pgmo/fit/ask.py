@@ -2,18 +2,20 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 
 from pgmo.cards import Card
-from pgmo.errors import ProfileError
-from pgmo.fit.alternatives import alternatives
+from pgmo.errors import ProfileError, RehearsalError
 from pgmo.fit.answer import Answer
+from pgmo.fit.estimated import collect_estimate, without_cuda_build
 from pgmo.fit.evidence import Evidence, Job, collect
-from pgmo.fit.largest import MOST, VALUES, Largest, learn, roomy, search
+from pgmo.fit.largest import MOST, VALUES, Largest, largest_value, learn, roomy, search
 from pgmo.fit.law import Law
 from pgmo.fit.need import WAYS, Way
-from pgmo.fit.on_cards import on_cards, work_at
-from pgmo.fit.timing import Measured, forecast
+from pgmo.fit.what_if.alternatives import alternatives
+from pgmo.fit.what_if.on_cards import on_cards, work_at
+from pgmo.fit.what_if.timing import Measured, forecast
 from pgmo.report.findings.attribution import Holder, find_peak
 
 POINTS = 12
@@ -68,6 +70,9 @@ def ask(
     """
     question = question or Question()
     tell = say or (lambda _: None)
+    reason = without_cuda_build(job)
+    if reason is not None:
+        return _estimated(job, card, question, tell, reason)
     if job.varies and question.value is None:
         answer, law, evidence = _largest(job, card, question, tell)
     else:
@@ -139,13 +144,60 @@ def _largest(
 def _changed(
     job: Job, card: Card, question: Question, change: str, plain: Law
 ) -> tuple[Largest, list[Evidence]]:
-    from pgmo.fit.largest import largest_value
-
     evidence = learn(job, card, sorted(set(question.values)), change)
     law = Law(evidence, above=plain.above)
     value = largest_value(law, card.usable, "pgmo")
     need = law.need(value) if value else None
     return Largest("pgmo", change, value, False, need), evidence
+
+
+def _estimated(
+    job: Job,
+    card: Card,
+    question: Question,
+    tell: Callable[[str], None],
+    reason: RehearsalError,
+) -> Answer:
+    """The same from tensors without storage, as far as they tell it."""
+    if job.call or find_spec("pgmo.fit.estimate") is None:
+        raise reason
+    tell(f"estimating, for there is no rehearsal: {reason}")
+    values: list[int | None] = [question.value]
+    searched = job.varies and question.value is None
+    if searched:
+        values = [*sorted(set(question.values))]
+    made = [collect_estimate(job, card, value) for value in values]
+    law = Law([evidence for evidence, _ in made])
+    largest: tuple[Largest, ...] = ()
+    value = question.value
+    if searched:
+        ways: tuple[Way, ...] = ("pgmo", "default")
+        found = {way: largest_value(law, card.usable, way) for way in ways}
+        value = found["pgmo"] or 1
+        made.append(collect_estimate(job, card, value))
+        need = made[-1][1]
+        largest = tuple(
+            Largest(way, None, most, False, law.need(most, "estimated") if most else None)
+            for way, most in found.items()
+        )
+    need = made[-1][1]
+    answer = Answer(
+        name=_name(job),
+        card=card,
+        option=job.option,
+        value=value,
+        need=need,
+        fits={way: need.fits(card.usable, way) for way in WAYS},
+        holders=_holders([evidence for evidence, _ in made]),
+        largest=largest,
+        effective=question.effective,
+        curve=_curve(law, value) if searched and value else (),
+        rehearsals=len(made),
+        seconds=sum(evidence.rehearsal.seconds for evidence, _ in made),
+    )
+    if question.cards is not None:
+        answer = replace(answer, cards=tuple(on_cards(law, value, cards=question.cards or None)))
+    return answer
 
 
 def _with_more(

@@ -146,7 +146,7 @@ def _job(arguments: argparse.Namespace) -> "Job":
 def _question(arguments: argparse.Namespace) -> "Question":
     from pgmo.cards import find
     from pgmo.fit.ask import Question
-    from pgmo.fit.timing import Measured
+    from pgmo.fit.what_if.timing import Measured
 
     try:
         values = [int(one) for one in arguments.learn.split(",")]

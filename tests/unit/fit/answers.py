@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 
 from pgmo.cards import Card, find
-from pgmo.fit import alternatives, ask, largest
+from pgmo.fit import ask, largest
 from pgmo.fit.answer import Answer
 from pgmo.fit.ask import Question
 from pgmo.fit.evidence import Evidence, Job
+from pgmo.fit.what_if import alternatives
 from tests.unit.fit.loops import evidence, job
 
 
@@ -23,6 +24,7 @@ def pretend(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for module in (alternatives, ask, largest):
         monkeypatch.setattr(module, "collect", collect)
+    monkeypatch.setattr(ask, "without_cuda_build", lambda _: None)
 
 
 def answer(monkeypatch: pytest.MonkeyPatch, usable: int = 1 << 30, **question: Any) -> Answer:

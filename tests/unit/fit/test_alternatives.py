@@ -6,10 +6,10 @@ import pytest
 
 from pgmo.cards import Card
 from pgmo.errors import RehearsalError
-from pgmo.fit import alternatives
-from pgmo.fit.alternatives import Alternative, Rehearsed, least_change
 from pgmo.fit.evidence import Evidence, Job
 from pgmo.fit.law import Law
+from pgmo.fit.what_if import alternatives
+from pgmo.fit.what_if.alternatives import Alternative, Rehearsed, least_change
 from tests.unit.fit.loops import CONTEXT, MIB, evidence, job
 
 HALVED = Rehearsed("half of it", "checkpoint", "half of it is kept", 2)

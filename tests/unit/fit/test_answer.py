@@ -6,7 +6,7 @@ import pytest
 
 from pgmo.cards import find
 from pgmo.errors import OptionError
-from pgmo.fit.timing import Measured
+from pgmo.fit.what_if.timing import Measured
 from tests.unit.fit.answers import answer
 from tests.unit.fit.loops import trial_and_error
 

@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from pgmo.fit import arithmetic
-from pgmo.fit.arithmetic import COMPUTED, Model, peak, sharded, with_adapters, with_states
 from pgmo.fit.categories import NAMES
 from pgmo.fit.law import Load
+from pgmo.fit.what_if import arithmetic
+from pgmo.fit.what_if.arithmetic import COMPUTED, Model, peak, sharded, with_adapters, with_states
 from tests.unit.fit.loops import LAYERS, WEIGHT, evidence
 
 MODEL = Model.of(evidence(2).known)

@@ -3,7 +3,7 @@
 import pytest
 
 from pgmo.errors import OptionError
-from pgmo.fit.ladder import rungs, value_of, with_value
+from pgmo.fit.next_plan.ladder import rungs, value_of, with_value
 
 
 def test_micro_batches_make_the_same_step_until_one_is_left() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from pgmo.cards import Card, find
 from pgmo.errors import OptionError
-from pgmo.fit.timing import Measured, bound, forecast, in_words, rate, scaled
+from pgmo.fit.what_if.timing import Measured, bound, forecast, in_words, rate, scaled
 
 SLOW = Card("slow", 1, 1, (8, 0), 1, bandwidth=1e9, flops={"float32": 1e12})
 FAST = Card("fast", 1, 1, (8, 0), 1, bandwidth=1e10, flops={"float32": 2e12, "float16": 4e12})

@@ -6,11 +6,11 @@ from itertools import product
 
 from pgmo.cards import Card
 from pgmo.errors import ProfileError, RehearsalError
-from pgmo.fit.arithmetic import COMPUTED, Computed, Curves, Model, peak
 from pgmo.fit.evidence import Evidence, Job, collect
 from pgmo.fit.largest import roomy
 from pgmo.fit.law import Law, Load
-from pgmo.fit.timing import bound
+from pgmo.fit.what_if.arithmetic import COMPUTED, Computed, Curves, Model, peak
+from pgmo.fit.what_if.timing import bound
 
 
 @dataclass(frozen=True)

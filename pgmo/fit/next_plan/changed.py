@@ -1,4 +1,4 @@
-"""`python -m pgmo.fit.changed CHANGE SCRIPT ...`: a script with one change, to be really run."""
+"""`python -m pgmo.fit.next_plan.changed CHANGE SCRIPT ...`: really run, with one change."""
 
 import os
 import sys

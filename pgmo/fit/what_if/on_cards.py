@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from pgmo.cards import Card, all_cards
-from pgmo.fit.arithmetic import Model, peak, sharded
 from pgmo.fit.largest import largest_value
 from pgmo.fit.law import Law
-from pgmo.fit.timing import Forecast, Measured, forecast, scaled
+from pgmo.fit.what_if.arithmetic import Model, peak, sharded
+from pgmo.fit.what_if.timing import Forecast, Measured, forecast, scaled
 from pgmo.rehearsal.environment import context_bytes
 
 RANKS = (2, 4, 8)
