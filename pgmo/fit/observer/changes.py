@@ -83,19 +83,29 @@ class Change:
         Module.__call__ = call  # type: ignore[method-assign]
 
 
+_SWITCHES: dict[str, dict[str, Any]] = {
+    "gradient_checkpointing_enable": {"gradient_checkpointing_kwargs": {"use_reentrant": False}},
+    "enable_gradient_checkpointing": {},
+    "set_grad_checkpointing": {"enable": True},
+}
+"""What models of transformers, diffusers and timm are told."""
+
+
 def checkpoint_blocks(model: Any) -> int:
     """Puts each block of a model under activation checkpointing, as the model itself would.
 
     Args:
-        model: one that has `gradient_checkpointing_enable()`, or lists of alike blocks.
+        model: of transformers, diffusers or timm, which have a switch for it, or any with lists of
+            alike blocks.
 
     Returns:
         How many blocks; -1 where the model does it itself.
     """
-    enable = getattr(model, "gradient_checkpointing_enable", None)
-    if callable(enable) and getattr(model, "supports_gradient_checkpointing", True):
-        enable(gradient_checkpointing_kwargs={"use_reentrant": False})
-        return -1
+    for name, options in _SWITCHES.items():
+        switch = getattr(model, name, None)
+        if callable(switch) and getattr(model, "supports_gradient_checkpointing", True):
+            switch(**options)
+            return -1
     import functools
 
     from torch.utils.checkpoint import checkpoint
@@ -111,11 +121,12 @@ def _blocks(model: Any) -> Iterator[Any]:
     """The outermost modules that lie in a list with others of their class."""
     from torch.nn import ModuleList, Sequential
 
-    for child in model.children():
-        if isinstance(child, ModuleList | Sequential) and len(child) > 1:
-            kinds = [type(one) for one in child]
-            alike = [one for one in child if kinds.count(type(one)) > 1 and any(one.children())]
-            if alike:
-                yield from alike
-                continue
+    children = list(model.children())
+    if isinstance(model, ModuleList | Sequential):
+        kinds = [type(one) for one in children]
+        alike = [one for one in children if kinds.count(type(one)) > 1 and any(one.children())]
+        if alike:
+            yield from alike
+            return
+    for child in children:
         yield from _blocks(child)
