@@ -36,8 +36,8 @@ class Largest:
         change: of the script, or None.
         value: the largest that fits; 0 where not even 1 does.
         proved: whether it was rehearsed on the card itself and did not run out of memory.
-        open: larger values that neither a rehearsal nor the live bytes exclude. 0 where the value
-            is the largest beyond doubt, as far as the laws hold.
+        open: by way of pgmo, larger values that neither a rehearsal nor the live bytes exclude; 0
+            where the value is the largest beyond doubt, as far as the laws hold.
         need: at that value; None where the value is 0.
     """
 
