@@ -86,7 +86,11 @@ def _as_it_is(
     """One value, on the card; where memory runs out there, once more where there is room."""
     tell(f"rehearsing on {card.name}")
     evidence = [collect(job, card, value=question.value, way="pgmo")]
-    ran = evidence[0].rehearsal.fits
+    if not evidence[0].rehearsal.fits and evidence[0].whole:
+        # It may have run out in the iteration whose arithmetic is counted, which takes more.
+        tell("memory ran out late; once more, without counting arithmetic")
+        evidence.append(collect(job, card, value=question.value, way="pgmo", work=False))
+    ran = evidence[-1].rehearsal.fits
     if not evidence[0].whole or not ran:
         tell(f"memory runs out on {card.name}; rehearsing on a card that has enough")
         evidence.append(collect(job, roomy(card), value=question.value, way="pgmo"))

@@ -127,6 +127,7 @@ def collect(
     value: int | None = None,
     way: Way = "default",
     change: str | None = None,
+    work: bool = True,
 ) -> Evidence:
     """Rehearses a job once, and reads what there is to know.
 
@@ -136,6 +137,8 @@ def collect(
         value: of what varies.
         way: who serves its requests.
         change: of the script; see `pgmo.fit.observer.changes`.
+        work: count the arithmetic of one iteration. In that one gradients that are accumulated take
+            more memory, so a proof leaves it out.
 
     Raises:
         RehearsalError: where the script cannot be rehearsed, ends with an error that is not about
@@ -149,6 +152,7 @@ def collect(
             "snapshot": str(place / "history.pickle"),
             "change": change,
             "call": job.call,
+            "work": work,
             # Not the rehearsal's own profile: a session that saves plans later, and takes less.
             "steady": str(saved),
         }

@@ -204,7 +204,7 @@ def _proved(
     low, high = 0, LIMIT + 1
     value = largest_value(law, card.usable, way)
     while value and value != low and len(evidence) < most:
-        one = collect(job, card, value=value, way=way, change=change)
+        one = collect(job, card, value=value, way=way, change=change, work=False)
         evidence.append(one)
         if one.rehearsal.fits:
             low = value

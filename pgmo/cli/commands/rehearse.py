@@ -94,6 +94,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     for name, least in (("devices", 1), ("world", 1), ("rank", 0)):
         check_number(f"--{name}", getattr(arguments, name), least, _MOST)
+    if arguments.timeout is not None and not 0 < arguments.timeout < float("inf"):
+        raise OptionError(f"--timeout is {arguments.timeout}; give a number of seconds above 0")
     card = find(arguments.card)
     _check_files(arguments)
     answer = rehearse(

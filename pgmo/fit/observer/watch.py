@@ -29,7 +29,8 @@ class Watch:
     Args:
         spec: `evidence`, the file for what is known, as JSON, rewritten as more is; `snapshot`,
             that for the memory history of the first steps; `steady`, that for what a session of
-            pgmo has recorded; `change`, of the script, by its name, or None.
+            pgmo has recorded; `change`, of the script, by its name, or None; `work`, whether
+            arithmetic is counted.
     """
 
     def __init__(self, spec: Mapping[str, Any]) -> None:
@@ -42,6 +43,7 @@ class Watch:
         self._calls = 0  # of all optimizers: one mark in the history each
         self._marked: list[dict[str, Any]] = []
         self._known: dict[str, Any] = {"change": change}
+        self._counts_work = bool(spec["work"])
         self._work: Any = None
         self._process = os.getpid()
 
@@ -88,7 +90,7 @@ class Watch:
         self._steps += 1
         if self._steps <= HISTORY:
             self._write_history(optimizer)
-        if self._steps == HISTORY:
+        if self._steps == HISTORY and self._counts_work:
             self._start_work()
         elif self._steps == HISTORY + 1 and self._work is not None:
             self._known["work"] = self._work.end()

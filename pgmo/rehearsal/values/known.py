@@ -2,34 +2,47 @@
 
 import torch
 from torch import Tensor
+from torch.multiprocessing.reductions import StorageWeakRef
 
 _HOST = torch.device("cpu")
 
 
 class Known:
-    """Storages whose values are known, by their addresses: blocks that live have one each.
+    """Storages whose values are known, by their addresses, for as long as they live.
+
+    Memory that is freed and given out again, by whomever, is not known any more.
 
     Example:
-        >>> known = Known()
-        >>> known.add(torch.ones(1))
-        >>> torch.zeros(1) in known
-        False
+        >>> known, one = Known(), torch.ones(1)
+        >>> known.add(one)
+        >>> one in known, torch.zeros(1) in known
+        (True, False)
     """
 
     def __init__(self) -> None:
-        self._addresses: set[int] = set()
+        self._storages: dict[int, StorageWeakRef] = {}
 
     def __contains__(self, tensor: Tensor) -> bool:
+        if not tensor.numel():
+            return True
         address = address_of(tensor)
-        return address in self._addresses or not tensor.numel()
+        storage = self._storages.get(address)
+        if storage is None:
+            return False
+        if storage.expired():  # type: ignore[no-untyped-call]
+            del self._storages[address]
+            return False
+        return True
 
     def add(self, tensor: Tensor) -> None:
         """Its whole storage is known from here on."""
-        self._addresses.add(address_of(tensor))
+        storage = tensor.untyped_storage()
+        reference = StorageWeakRef(storage)  # type: ignore[no-untyped-call]
+        self._storages[storage.data_ptr()] = reference
 
     def forget(self, tensor: Tensor) -> None:
         """Something unknown was written to its storage."""
-        self._addresses.discard(address_of(tensor))
+        self._storages.pop(address_of(tensor), None)
 
 
 def address_of(tensor: Tensor) -> int:

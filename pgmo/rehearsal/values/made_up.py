@@ -77,6 +77,19 @@ class MadeUp:
             self._state = torch.get_rng_state()
             torch.set_rng_state(before)
 
+    def repeated(self) -> "Repeated":
+        """For code that is run again: it makes up the same values then."""
+        return Repeated(self)
+
+    def state(self) -> tuple[Tensor, Tensor, int]:
+        """What the next values depend on."""
+        return self._generator.get_state(), self._state, self._readings
+
+    def return_to(self, state: tuple[Tensor, Tensor, int]) -> None:
+        """The next values are those that came at a state."""
+        generator, self._state, self._readings = state
+        self._generator.set_state(generator)
+
     def _write(self, host: Tensor) -> None:
         if not host.is_floating_point() or host.element_size() == 1:
             host.view(torch.uint8).zero_()
@@ -89,6 +102,32 @@ class MadeUp:
             count = host.numel()
             order = torch.randperm(count, generator=self._generator)
             host.copy_(level * (0.5 + (order + 0.5) / count))
+
+
+class Repeated:
+    """Makes up the same values each time that it is entered.
+
+    Args:
+        made_up: makes them up.
+    """
+
+    def __init__(self, made_up: MadeUp) -> None:
+        self._made_up = made_up
+        self._first: tuple[Tensor, Tensor, int] | None = None
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        """A block: the first one goes on from here, later ones from where the first one began."""
+        if self._first is None:
+            self._first = self._made_up.state()
+            yield
+            return
+        now = self._made_up.state()
+        self._made_up.return_to(self._first)
+        try:
+            yield
+        finally:
+            self._made_up.return_to(now)
 
 
 def share_of(count: int) -> int:

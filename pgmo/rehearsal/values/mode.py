@@ -1,6 +1,8 @@
 """A dispatch mode below all of the script's, which sees to values after each operator."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -8,6 +10,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from pgmo.profiler.tagging import operator_mode
+from pgmo.rehearsal.values.backward import keep_backward_plain
 from pgmo.rehearsal.values.known import Known, covers, on_host, readable
 from pgmo.rehearsal.values.made_up import MadeUp
 from pgmo.rehearsal.values.operators import on_card, operator
@@ -22,7 +25,7 @@ _ZEROED = 256 << 20
 
 
 class Values:
-    """Sees to values on the thread that it begins on, and in backward passes that it starts.
+    """Sees to values on the thread that it begins on, and in what backward passes run of Python.
 
     Example:
         >>> values = Values()  # doctest: +SKIP
@@ -32,6 +35,7 @@ class Values:
     def __init__(self) -> None:
         self.known = Known()
         self.made_up = MadeUp(self.known)
+        self._mode: Any = None
         self._replay = Replay(self.known, self.made_up)
         self._sized = Sized(self.known, self.made_up, self._run)
         aten = torch.ops.aten
@@ -47,7 +51,34 @@ class Values:
         }
 
     def begin(self) -> None:
-        """From here on, operators of this thread are seen."""
+        """From here on, operators of this thread are seen, but for backward passes."""
+        self._mode = self._made_mode()
+        operator_mode._put_in(self._mode)
+        keep_backward_plain(self.aside, self.back, self.made_up.repeated)
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """In the block, operators of this thread are not seen."""
+        there = operator_mode._take_out(self._mode)
+        try:
+            yield
+        finally:
+            if there:
+                operator_mode._put_in(self._mode)
+
+    @contextmanager
+    def back(self) -> Iterator[None]:
+        """In the block, operators of this thread are seen again."""
+        if self._mode in operator_mode._stack():
+            yield
+            return
+        operator_mode._put_in(self._mode)
+        try:
+            yield
+        finally:
+            operator_mode._take_out(self._mode)
+
+    def _made_mode(self) -> Any:
         from torch._subclasses.fake_tensor import FakeTensor
 
         values, plain = self, Tensor.__torch_dispatch__
@@ -69,7 +100,7 @@ class Values:
 
         # Outside of the class, as in `operator_mode`: torch would import TorchDynamo for it.
         Mode.__torch_dispatch__ = dispatch  # type: ignore[method-assign]
-        operator_mode._put_in(Mode())  # type: ignore[no-untyped-call]
+        return Mode()  # type: ignore[no-untyped-call]
 
     def around(self, func: Any, args: Any, kwargs: Any) -> Any:
         """Runs an operator."""

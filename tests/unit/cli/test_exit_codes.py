@@ -29,6 +29,19 @@ WRONG = {
             "--json": ("script.py", "x.pgmoprof", "x.pgmoplan"),
         },
     ),
+    "rehearse": (
+        ["script.py"],
+        {
+            "--card": ("", "RTX 9999", "-1"),
+            "--devices": COUNTS,
+            "--world": COUNTS,
+            "--rank": ("", "-1", "x", "1"),
+            "--way": ("", "luck"),
+            "--iterations": COUNTS,
+            "--timeout": ("", "-1", "0", "nan", "soon"),
+            "--snapshot": ("x.pgmoprof", "x.pgmoplan"),
+        },
+    ),
     "import": (
         [TABLE, "-f"],
         {
@@ -91,7 +104,12 @@ WRONG = {
     ),
 }
 # Values that any text can be: a title, and files and folders, which exist or not (code 1).
-ANY = {"run": {"--save", "--plan"}, "report": {"--plan", "--title"}, "demo": {"--output"}}
+ANY = {
+    "run": {"--save", "--plan"},
+    "rehearse": {"--save", "--plan", "--python"},
+    "report": {"--plan", "--title"},
+    "demo": {"--output"},
+}
 
 
 def cases():
@@ -135,6 +153,8 @@ def test_a_wrong_value_is_2_and_changes_no_file(arguments, files, capsys):
     before = {path.name: path.read_bytes() for path in files.iterdir()}
     if arguments[0] == "run":  # what follows the script is the script's own
         arguments = ["run", *arguments[2:], arguments[1]]
+    if arguments[0] == "rehearse":
+        arguments = ["rehearse", "--card=16GiB", *arguments[2:], arguments[1]]
     assert code_of(arguments) == 2
     said = capsys.readouterr()
     assert said.out == ""

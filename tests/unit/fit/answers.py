@@ -18,7 +18,13 @@ def pretend(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rehearsals are of the loop that exists only as a history; no change can be made in it."""
 
     def collect(
-        _: Job, card: Card, *, value: int = 4, way: Any = "default", change: str | None = None
+        _: Job,
+        card: Card,
+        *,
+        value: int = 4,
+        way: Any = "default",
+        change: str | None = None,
+        work: bool = True,
     ) -> Evidence:
         return evidence(value, way=way, usable=card.usable, change=change)
 

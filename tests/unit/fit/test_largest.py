@@ -18,7 +18,13 @@ def rehearsed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, str, bool]]:
     seen: list[tuple[int, str, bool]] = []
 
     def collect(
-        _: Job, card: Card, *, value: int, way: Any = "default", change: str | None = None
+        _: Job,
+        card: Card,
+        *,
+        value: int,
+        way: Any = "default",
+        change: str | None = None,
+        work: bool = True,
     ) -> Evidence:
         made = evidence(value, way=way, usable=card.usable, change=change)
         seen.append((value, way, made.rehearsal.fits))

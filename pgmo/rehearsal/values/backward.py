@@ -1,0 +1,81 @@
+"""Backward passes without a dispatch mode, which would change what they ask for.
+
+Where one is on, PyTorch takes every tensor for a subclass's, and adds gradients out of place that
+it would add in place. So the mode is put aside while the engine runs, and put back for what the
+engine calls of Python that may read values: functions of the script's own, and what is computed
+again.
+
+Source: `can_accumulate_inplace` in torch/csrc/autograd/input_buffer.cpp.
+"""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import wraps
+from typing import Any
+
+import torch
+
+from pgmo.imports import after_import
+
+Block = Callable[[], AbstractContextManager[None]]
+
+
+def keep_backward_plain(aside: Block, back: Block, repeated: Callable[[], Block]) -> None:
+    """Puts the mode aside, and back, at these moments, from here on.
+
+    Args:
+        aside: a block in which the thread has no mode.
+        back: a block in which it has one again.
+        repeated: makes a block in which the same values are made up each time.
+    """
+    graph: Any = torch.autograd.graph
+    run_engine = graph._engine_run_backward
+
+    @wraps(run_engine)
+    def run_plain(*args: Any, **kwargs: Any) -> Any:
+        with aside():
+            return run_engine(*args, **kwargs)
+
+    modules: tuple[Any, ...] = (graph, torch.autograd)
+    for module in modules:
+        module._engine_run_backward = run_plain
+    function: Any = torch.autograd.function.BackwardCFunction
+    function.apply = _within(back, function.apply)
+    after_import("torch.utils.checkpoint", lambda: _see_recomputation(back, repeated))
+
+
+def _see_recomputation(back: Block, repeated: Callable[[], Block]) -> None:
+    from torch.utils import checkpoint
+
+    hook: Any = checkpoint._recomputation_hook
+    enter, leave = hook.__enter__, hook.__exit__
+
+    # It is entered around the function that is called again, on the engine's thread.
+    def entered(self: Any) -> Any:
+        self._pgmo_seen = back()
+        self._pgmo_seen.__enter__()
+        return enter(self)
+
+    def left(self: Any, *args: Any) -> Any:
+        try:
+            return leave(self, *args)
+        finally:
+            self._pgmo_seen.__exit__(None, None, None)
+
+    hook.__enter__, hook.__exit__ = entered, left
+    original: Any = checkpoint.checkpoint
+
+    @wraps(original)
+    def checkpointed(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        return original(_within(repeated(), function), *args, **kwargs)
+
+    checkpoint.checkpoint = checkpointed
+
+
+def _within(block: Block, function: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(function, assigned=())
+    def called(*args: Any, **kwargs: Any) -> Any:
+        with block():
+            return function(*args, **kwargs)
+
+    return called

@@ -1,0 +1,131 @@
+"""How a rehearsal may end, and what it leaves for the real run."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+import pgmo
+from pgmo.cli.main import main
+from pgmo.errors import FileError, OptionError, RehearsalError
+from pgmo.rehearsal import rehearse
+from pgmo.rehearsal.environment import of_card
+from tests.fakecuda.programs import ROOT
+
+TRAIN = """
+import sys, torch
+from torch import nn
+model = nn.Sequential(*[nn.Linear(1024, 1024) for _ in range(8)]).cuda()
+optimizer = torch.optim.AdamW(model.parameters())
+for step in range(12):
+    loss = model(torch.randn(256, 1024, device="cuda")).square().mean()
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    print(step, loss.item())
+"""
+
+
+def test_a_plan_serves_the_first_request_of_the_real_run(run, tmp_path):
+    answer = run(TRAIN, way="pgmo", save=tmp_path / "plans", iterations=8)
+    assert answer.plan is not None
+    assert answer.iterations == 8
+    counted = tmp_path / "run.json"
+    under = ["-m", "pgmo", "run", "--plan", str(answer.plan), "--json", str(counted)]
+    environment = {**os.environ, **of_card(pgmo.cards.find("RTX 4090"), 1), "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, *under, str(tmp_path / "train.py")],
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    (session,) = json.loads(counted.read_text())["sessions"]
+    for one in session["iterations"]:
+        assert one["phase"] == "replay"
+        assert set(one["misses"]) <= {"persistent"}  # the optimizer's state is born
+    assert session["iterations"][1]["hits"] == session["iterations"][1]["requests"]
+
+
+def test_a_profile_goes_where_it_is_wanted(run, tmp_path):
+    answer = run(TRAIN, way="pgmo", profile=tmp_path / "files/net.pgmoprof", iterations=8)
+    assert answer.profile == tmp_path / "files/net.pgmoprof"
+    assert pgmo.Profile.load(answer.profile).meta.device == "cuda:0"
+    assert pgmo.Plan.load(answer.plan).arena > 0
+
+
+@pytest.mark.parametrize("way", ["default", "pgmo"])
+def test_out_of_memory_says_where(run, way):
+    code = TRAIN.replace("range(8)", "range(500)")
+    answer = run(code, card="2GiB", way=way)
+    assert not answer.fits
+    assert not answer.failed
+    assert answer.exit_code == 1
+    assert "CUDA out of memory" in answer.out_of_memory
+    assert answer.out_of_memory.splitlines()[-1].partition("train.py:")[2].startswith("4: model =")
+    assert answer.card_peak <= 2 << 30
+
+
+def test_an_error_of_the_script_is_no_answer(run):
+    answer = run("raise ZeroDivisionError('of the script')")
+    assert answer.failed
+    assert answer.exit_code == 1
+    assert "ZeroDivisionError: of the script" in answer.error
+
+
+def test_what_cannot_run_is_said_in_a_sentence(run):
+    answer = run("import triton")
+    assert answer.failed
+    assert answer.notes[0].startswith("the script cannot be rehearsed as it is: it needs Triton")
+
+
+@pytest.mark.parametrize("ending", ["sys.exit(0)", "import os; os._exit(0)", "pass"])
+def test_every_end_is_noticed(run, ending):
+    code = f"import sys, torch\ntorch.empty(1 << 24, device='cuda')\n{ending}\n"
+    answer = run(code)
+    assert answer.fits
+    assert answer.allocated_peak == 4 << 24
+
+
+def test_modules_are_run_by_their_names(run, tmp_path, monkeypatch):
+    (tmp_path / "own.py").write_text("import torch\ntorch.empty(512, device='cuda')\n")
+    monkeypatch.chdir(tmp_path)
+    answer = rehearse(["-m", "own"], card=pgmo.cards.find("16GiB"), way="default")
+    assert answer.fits
+    assert answer.allocated_peak == 2048
+
+
+def test_patience_has_an_end(run, tmp_path):
+    (tmp_path / "wait.py").write_text("import time\ntime.sleep(600)\n")
+    with pytest.raises(RehearsalError, match="was not done after 1 s"):
+        rehearse([str(tmp_path / "wait.py")], card=pgmo.cards.find("16GiB"), timeout=1)
+
+
+def test_what_cannot_be_asked(run, tmp_path):
+    card = pgmo.cards.find("16GiB")
+    with pytest.raises(FileError, match="there is no file"):
+        rehearse([str(tmp_path / "none.py")], card=card)
+    with pytest.raises(OptionError, match="of way 'pgmo'"):
+        run("", way="expandable", save=tmp_path)
+    with pytest.raises(OptionError, match="has no ranks"):
+        run("", world=2, ranks=(2,))
+
+
+def test_the_command(run, tmp_path, capfd):
+    run("")  # compiles the stub
+    script = tmp_path / "train.py"
+    script.write_text(TRAIN)
+    given = ["rehearse", "--card", "RTX 4090", "--way", "default", "--iterations", "2"]
+    picture = tmp_path / "shot.pickle"
+    assert main([*given, "--json", "--snapshot", str(picture), str(script)]) == 0
+    fields = json.loads(capfd.readouterr().out)
+    assert fields["fits"]
+    assert fields["iterations"] == 2
+    assert picture.stat().st_size > 0
+    script.write_text(TRAIN.replace("range(8)", "range(500)"))
+    assert main([*given, "--card", "2GiB", str(script)]) == 3
+    assert "it does not fit" in capfd.readouterr().out
+    script.write_text("raise SystemExit(3)")
+    assert main([*given, str(script)]) == 1

@@ -1,0 +1,234 @@
+"""What a script reads of values that nothing computes: enough to take its ordinary way."""
+
+import json
+
+COMPUTED = """
+import json, torch
+here = dict(device="cuda")
+tokens = torch.tensor([[5, 6, 0, 0], [7, 8, 9, 0]], **here)
+mask = tokens != 0
+lengths = mask.sum(1)
+gathered = torch.cat([tokens, tokens + 1], 1)[:, 4:]
+tell.write(json.dumps([
+    lengths.tolist(), mask.nonzero().tolist(), tokens[mask].tolist(), gathered.tolist(),
+    torch.unique(tokens).tolist(), torch.repeat_interleave(lengths).tolist(),
+    torch.bincount(tokens.flatten()).tolist(), bool((tokens == tokens).all()),
+    torch.equal(tokens, tokens.clone()), int(lengths.max()), torch.where(mask)[1].tolist(),
+    torch.masked_select(tokens, mask).tolist(), (lengths.float() / 2).tolist(),
+]))
+"""
+
+
+def test_small_whole_numbers_are_computed(told):
+    lengths, places, kept, gathered, distinct, repeated, counts, *rest = json.loads(told(COMPUTED))
+    assert lengths == [2, 3]
+    assert places == [[0, 0], [0, 1], [1, 0], [1, 1], [1, 2]]
+    assert kept == [5, 6, 7, 8, 9]
+    assert gathered == [[6, 7, 1, 1], [8, 9, 10, 1]]
+    assert distinct == [0, 5, 6, 7, 8, 9]
+    assert repeated == [0, 0, 1, 1, 1]
+    assert counts == [3, 0, 0, 0, 0, 1, 1, 1, 1, 1]
+    assert rest == [True, True, 3, [0, 1, 0, 1, 2], [5, 6, 7, 8, 9], [1.0, 1.5]]
+
+
+DRAWN = """
+import json, torch
+torch.manual_seed(3)
+first = torch.rand(4).tolist()
+drawn = torch.randint(10, 20, (64,), device="cuda")
+scores = torch.randn(64, 50, device="cuda")
+chosen = torch.multinomial(scores.softmax(-1), 1)
+order = torch.randperm(64, device="cuda")
+torch.manual_seed(3)
+tell.write(json.dumps([
+    drawn.tolist(), chosen.flatten().tolist(), sorted(order.tolist()),
+    first == torch.rand(4).tolist(),
+]))
+"""
+
+
+def test_random_numbers_are_drawn(told):
+    drawn, chosen, order, same = json.loads(told(DRAWN))
+    assert {*drawn} <= {*range(10, 20)}
+    assert len({*drawn}) > 5
+    assert len({*chosen}) > 5
+    assert order == [*range(64)]
+    assert same  # the script's own generator is left alone
+
+
+TRAINING = """
+import json, math, torch
+from torch import nn
+model = nn.Sequential(nn.Linear(1024, 1024), nn.GELU(), nn.Linear(1024, 10)).cuda()
+optimizer = torch.optim.AdamW(model.parameters())
+scaler = torch.amp.GradScaler()
+losses, norms, finite = [], [], []
+for _ in range(6):
+    pictures = torch.randn(512, 1024, device="cuda")
+    labels = torch.randint(0, 10, (512,), device="cuda")
+    with torch.autocast("cuda", torch.float16):
+        loss = nn.functional.cross_entropy(model(pictures), labels)
+    finite.append(bool(torch.isfinite(loss)) and not torch.isnan(pictures).any())
+    scaler.scale(loss).backward()
+    scaler.unscale_(optimizer)
+    norm = nn.utils.clip_grad_norm_(model.parameters(), 1.0, error_if_nonfinite=True)
+    scaler.step(optimizer)
+    scaler.update()
+    optimizer.zero_grad()
+    losses.append(loss.item())
+    norms.append(float(norm))
+steps = [int(one["step"]) for one in optimizer.state.values()]
+tell.write(json.dumps([losses, norms, finite, steps, scaler.get_scale()]))
+"""
+
+
+def test_training_goes_its_ordinary_way(told):
+    losses, norms, finite, steps, scale = json.loads(told(TRAINING))
+    assert losses == sorted(losses, reverse=True)
+    assert losses[0] > losses[-1] > 0
+    assert all(0 < norm < float("inf") for norm in norms)
+    assert all(finite)
+    assert set(steps) == {6}  # no step was skipped
+    assert scale == 65536
+
+
+def test_what_was_made_up_is_said(run):
+    code = """
+    import torch
+    large = torch.randn(4096, 1024, device="cuda")
+    print(large[large > 0].shape, large.mean().item())
+    """
+    notes = "\n".join(run(code).notes)
+    assert "1 sizes depended on values that nothing computes here" in notes
+    assert "nonzero in train.py:4" in notes
+    assert "item 1" in notes
+
+
+EXPERTS = """
+import json, torch
+from transformers import MixtralConfig, MixtralForCausalLM
+
+config = MixtralConfig(
+    vocab_size=512, hidden_size=64, intermediate_size=64, num_hidden_layers=1,
+    num_attention_heads=2, num_key_value_heads=1, num_local_experts=8, num_experts_per_tok=2,
+)
+model = MixtralForCausalLM(config).cuda()
+counts = []
+chosen = torch.topk
+
+def seen(*args, **kwargs):
+    found = chosen(*args, **kwargs)
+    counts.append(torch.bincount(found.indices.flatten(), minlength=8).tolist())
+    return found
+
+torch.topk = seen
+optimizer = torch.optim.AdamW(model.parameters())
+for _ in range(3):
+    tokens = torch.randint(0, 512, (4, 256), device="cuda")
+    model(input_ids=tokens, labels=tokens).loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+tell.write(json.dumps(counts))
+"""
+
+
+def test_experts_are_chosen_evenly(told):
+    counts = json.loads(told(EXPERTS))
+    assert len(counts) == 3
+    for one in counts:
+        assert sum(one) == 4 * 256 * 2
+        assert max(one) < 2 * min(one)
+
+
+GENERATION = """
+import json, torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+config = LlamaConfig(
+    vocab_size=32000, hidden_size=64, intermediate_size=64, num_hidden_layers=1,
+    num_attention_heads=2,
+)
+model = LlamaForCausalLM(config).cuda().eval()
+prompt = torch.randint(3, 32000, (2, 12), device="cuda")
+given = dict(attention_mask=torch.ones_like(prompt), max_new_tokens=20, pad_token_id=0)
+greedy = model.generate(prompt, do_sample=False, **given)
+sampled = model.generate(prompt, do_sample=True, top_k=50, **given)
+different = len(set(sampled[0, 12:].tolist()))
+tell.write(json.dumps([list(greedy.shape), list(sampled.shape), different]))
+"""
+
+
+def test_answers_are_as_long_as_they_may_be(told):
+    greedy, sampled, different = json.loads(told(GENERATION))
+    assert greedy == sampled == [2, 32]
+    assert different > 10
+
+
+STOPPING = """
+import json, tempfile, torch
+from transformers import (
+    BertConfig, BertForSequenceClassification, EarlyStoppingCallback, Trainer, TrainingArguments,
+)
+
+class Samples(torch.utils.data.Dataset):
+    def __len__(self):
+        return 32
+
+    def __getitem__(self, at):
+        tokens = torch.randint(5, 1000, (16,))
+        return dict(input_ids=tokens, attention_mask=torch.ones_like(tokens), labels=at % 2)
+
+config = BertConfig(
+    vocab_size=1000, hidden_size=32, num_hidden_layers=1, num_attention_heads=2,
+    intermediate_size=32,
+)
+with tempfile.TemporaryDirectory() as folder:
+    arguments = TrainingArguments(
+        folder, fp16=True, max_steps=16, per_device_train_batch_size=8, eval_strategy="steps",
+        eval_steps=2, save_steps=2, load_best_model_at_end=True, report_to=[], disable_tqdm=True,
+        metric_for_best_model="eval_loss",
+    )
+    trainer = Trainer(
+        BertForSequenceClassification(config), arguments, train_dataset=Samples(),
+        eval_dataset=Samples(), callbacks=[EarlyStoppingCallback(2)],
+    )
+    trainer.train()
+tell.write(json.dumps([trainer.state.global_step, trainer.accelerator.scaler.get_scale()]))
+"""
+
+
+def test_a_trainer_does_not_stop_early(told):
+    steps, scale = json.loads(told(STOPPING))
+    assert steps == 16
+    assert scale == 65536
+
+
+ROUTED = """
+import json, torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+class Experts(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.router = nn.Linear(32, 4)
+        self.experts = nn.ModuleList(nn.Linear(32, 32) for _ in range(4))
+
+    def forward(self, x):
+        weights, chosen = self.router(x).softmax(-1).topk(1)
+        made = torch.zeros_like(x)
+        for number, expert in enumerate(self.experts):
+            rows = (chosen == number).nonzero()[:, 0]
+            made = made.index_add(0, rows, expert(x[rows]) * weights[rows])
+        return x + made
+
+model = Experts().cuda()
+for again in (False, True):
+    x = torch.randn(256, 32, device="cuda", requires_grad=True)
+    checkpoint(model, x, use_reentrant=again).square().mean().backward()
+tell.write("done")
+"""
+
+
+def test_what_is_computed_again_goes_the_same_way(told):
+    assert told(ROUTED) == "done"  # PyTorch compares the sizes

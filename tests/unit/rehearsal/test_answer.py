@@ -1,0 +1,48 @@
+"""Answers as values, and what is printed of them."""
+
+from pgmo.cards import find
+from pgmo.cli.terminal.rehearsal import lines
+from pgmo.rehearsal.answer import Rehearsal, of_ranks, read_answer
+from pgmo.rehearsal.environment import context_bytes, of_card, of_way
+
+
+def test_what_the_child_has_written_is_read():
+    found = {"card_peak": 30, "reserved_peak": 20, "allocated_peak": 10, "unknown": 1}
+    answer = read_answer(found | {"profile": "a.pgmoprof"}, exit_code=0, seconds=2.0)
+    assert answer.fits
+    assert not answer.failed
+    assert answer.to_fields()["profile"] == "a.pgmoprof"
+    short = read_answer(found | {"out_of_memory": "x"}, exit_code=1, seconds=2.0)
+    assert not short.fits
+    assert not short.failed
+    broken = read_answer(found, exit_code=1, seconds=2.0)
+    assert broken.failed
+
+
+def test_the_rank_that_needs_most_answers_for_all():
+    small = Rehearsal(0, True, 3, 2, 1, notes=("a",))
+    large = Rehearsal(0, True, 5, 2, 1, notes=("a", "b"), rank=1)
+    short = Rehearsal(1, False, 4, 2, 1, out_of_memory="x", rank=2)
+    assert of_ranks((small,)) is small
+    both = of_ranks((small, large))
+    assert (both.card_peak, both.notes, both.ranks) == (5, ("a", "b"), (small, large))
+    assert not of_ranks((small, large, short)).fits
+
+
+def test_out_of_memory_is_told_with_its_line():
+    error = "CUDA out of memory. Tried to allocate 1 GiB. GPU 0\ntrain.py:3: x = f()"
+    answer = Rehearsal(1, False, 4 << 30, 2 << 30, 1 << 30, out_of_memory=error)
+    told = list(lines(answer, "train.py", find("RTX 4090"), "expandable"))
+    assert told[0].endswith("with expandable segments: it does not fit")
+    assert told[-2:] == ["error       CUDA out of memory", "at          train.py:3: x = f()"]
+
+
+def test_the_environment_of_a_card():
+    card = find("T4")
+    variables = of_card(card, 4)
+    assert variables["FAKECUDA_BYTES"] == str(card.usable)
+    assert variables["FAKECUDA_CAPABILITY"] == "7.5"
+    assert variables["FAKECUDA_DEVICES"] == "4"
+    assert context_bytes(find("H100 SXM")) > context_bytes(card)
+    assert of_way("default", {}) == {}
+    assert of_way("expandable", {}) == {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
