@@ -13,6 +13,7 @@ STUB = (
     "fakecuda_memory",
     "fakecuda_ranks",
     "fakecuda_recompute",
+    "fit",
     "never_worse",
     "rules",
     "sekiyama",

@@ -203,3 +203,16 @@ def test_jobs_that_share_a_card(tmp_path):
     awake, asleep = rows["stages", "pgmo"], rows["stages", "pgmo_asleep"]
     assert asleep["peak"] <= awake["peak"]
     assert f"{awake['peak'] / 2**20:,.0f} MiB" in run("sharing.py", "--table", "-o", results)
+
+
+@pytest.mark.skipif(not find_spec("transformers"), reason="its script is one of transformers")
+def test_the_largest_batch_before_anything_runs(tmp_path):
+    results = tmp_path / "results.json"
+    run("fit.py", "--quick", "-o", results)
+    (row,) = json.loads(results.read_text())["rows"]
+    assert row["rehearsals"] <= 4
+    for found in row["ways"].values():
+        assert found["fits"]
+        assert 0 < found["largest"] <= found["by_trial"]
+    assert row["ways"]["pgmo"]["largest"] == row["ways"]["pgmo"]["by_trial"]
+    assert f"| {row['ways']['pgmo']['largest']} |" in run("fit.py", "--table", "-o", results)

@@ -23,6 +23,7 @@ from pgmo.errors import AdapterError, SessionError
 
 if TYPE_CHECKING:
     from pgmo.allocator.session.session import Session
+    from pgmo.profiler.profile import Profile
 
 
 @dataclass(eq=False)
@@ -82,6 +83,12 @@ def find_open(adapter: Adapter) -> OpenSession | None:
 def any_open(device: str = "") -> bool:
     """Whether there is one on a device, or on one of a kind (`"cuda"`); anywhere by default."""
     return any(f"{one}:".startswith(f"{device}:" if device else "") for _, one, _ in _open)
+
+
+def open_profiles() -> "list[Profile]":
+    """What the open sessions have recorded last; those that have recorded nothing are left out."""
+    found = (one.lifecycle.state.profile for one in _open.values())
+    return [one for one in found if one is not None]
 
 
 def begin(session: "Session", adapter: Adapter, options: Options) -> OpenSession:

@@ -1,0 +1,1 @@
+"""How a run goes on that has run out of memory."""

@@ -1,0 +1,1 @@
+"""`pgmo fit` on the CUDA build of PyTorch: what it says is what then happens."""

@@ -1,0 +1,59 @@
+"""Scripts that are rehearsed, and how."""
+
+import textwrap
+from pathlib import Path
+
+from pgmo.cards import Card
+from pgmo.rehearsal import Rehearsal, rehearse
+from pgmo.rehearsal.environment import context_bytes
+
+TRAIN = textwrap.dedent("""
+    import argparse, torch
+    from torch import nn
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--batch-size", type=int, default=8)
+    parser.add_argument("--accumulate", type=int, default=1)
+    parser.add_argument("--steps", type=int, default=6)
+    given = parser.parse_args()
+
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm, self.widen = nn.LayerNorm(256), nn.Linear(256, 1024)
+            self.narrow = nn.Linear(1024, 256)
+
+        def forward(self, x):
+            return x + self.narrow(nn.functional.gelu(self.widen(self.norm(x))))
+
+    model = nn.Sequential(*[Block() for _ in range(4)]).cuda()
+    optimizer = torch.optim.AdamW(model.parameters())
+    for _ in range(given.steps):
+        for _ in range(given.accumulate):
+            model(torch.randn(given.batch_size, 512, 256).cuda()).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    print("trained at", given.batch_size, given.accumulate)
+""")
+
+PARAMETERS = 4 * 4 * (2 * 256 + 2 * 256 * 1024 + 1024 + 256)
+"""Bytes of the model's parameters."""
+
+
+def train(folder: Path) -> str:
+    """The script, as a file."""
+    path = folder / "train.py"
+    path.write_text(TRAIN)
+    return str(path)
+
+
+def card(mib: int) -> Card:
+    """A card with so much memory beside its context."""
+    plain = Card("a card", 0, 0, (8, 0), 100)
+    size = (mib << 20) + context_bytes(plain)
+    return Card("a card", size, size, (8, 0), 100)
+
+
+def run(script: str, batch: int, where: Card, way: str) -> Rehearsal:
+    """The script on a card, to its end, as it would run on a real one."""
+    return rehearse([script, "--batch-size", str(batch)], card=where, way=way)  # type: ignore[arg-type]

@@ -1,0 +1,102 @@
+"""What is said of a script is what happens when it runs."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import pgmo
+from pgmo.errors import RehearsalError
+from pgmo.fit.evidence import Job, collect
+from pgmo.fit.largest import MOST, roomy, search
+from pgmo.fit.law import Law
+from tests.fakecuda.fit.scripts import PARAMETERS, card, run, train
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> str:
+    """A training script."""
+    return train(tmp_path)
+
+
+def test_one_rehearsal_says_what_all_ways_take(script: str) -> None:
+    job = Job((script,), vary="--batch-size {}")
+    law = Law([collect(job, roomy(card(1)), value=8, way="pgmo")])
+    need = law.need(8)
+    for way in ("default", "expandable"):
+        done = run(script, 8, roomy(card(1)), way)
+        assert need.reserved[way] == done.reserved_peak
+    assert need.parameters == PARAMETERS
+    assert need.optimizer_state == 2 * PARAMETERS
+    assert sum(need.categories.values()) == need.allocated_peak
+
+
+def test_the_largest_batch_fits_and_one_more_does_not(script: str) -> None:
+    where = card(400)
+    found = search(Job((script,), vary="--batch-size {}"), where)
+    assert found.rehearsals <= MOST
+    for one in found.found:
+        assert one.value > 4
+        assert run(script, one.value, where, one.way).fits
+        assert not run(script, one.value + 1, where, one.way).fits
+
+
+def test_a_script_that_does_not_fit_says_what_is_missing(script: str) -> None:
+    found = pgmo.fit(script, card=card(80), vary="--batch-size {}", batch=16)
+    assert not found.fits["pgmo"]
+    assert found.spare < 0
+    enough = replace(found.card, usable=found.card.usable - found.spare)
+    assert run(script, 16, enough, "pgmo").fits
+
+
+def test_changes_are_rehearsed_and_take_less(script: str) -> None:
+    job = Job((script,), vary="--batch-size {}")
+    plain = Law([collect(job, roomy(card(1)), value=16)]).at(16).peak
+    for change in ("autocast:bfloat16", "checkpoint", "recompute:min"):
+        changed = Law([collect(job, roomy(card(1)), value=16, change=change)]).at(16).peak
+        assert changed < 0.9 * plain, change
+
+
+def test_work_is_that_of_the_matrices(script: str) -> None:
+    job = Job((script,), vary="--batch-size {}")
+    known = collect(job, roomy(card(1)), value=8).known
+    flops = sum(count * flops for _, flops, _, count in known["work"])
+    products = 2 * 8 * 512 * 4 * 2 * 256 * 1024
+    # The first layer's input needs no gradient, but its normalisation's parameters do.
+    assert flops == pytest.approx(3 * products)
+
+
+def test_a_function_is_rehearsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "made.py").write_text(
+        "import torch\n"
+        "model = torch.nn.Linear(512, 512).cuda()\n"
+        "optimizer = torch.optim.SGD(model.parameters())\n"
+        "def step(batch):\n"
+        "    model(torch.randn(batch, 512).cuda()).sum().backward()\n"
+        "    optimizer.step()\n"
+        "    optimizer.zero_grad()\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    job = Job(("made:step",), call=True, takes=True)
+    need = Law([collect(job, roomy(card(1)), value=64)]).need(64)
+    assert need.parameters == 4 * 512 * 513
+    assert need.optimizer_state == 0
+
+
+@pytest.mark.parametrize(
+    ("code", "match"),
+    [
+        ("import torch\ntorch.zeros(3).cuda()", "without a step of a torch optimizer"),
+        ("raise KeyError('data')", "not for want of memory: KeyError"),
+        (
+            "import torch\nm = torch.nn.Linear(2, 2)\no = torch.optim.SGD(m.parameters())\n"
+            "for _ in range(9):\n    m(torch.ones(2)).sum().backward()\n    o.step()\n",
+            "trains on the CPU",
+        ),
+    ],
+)
+def test_what_cannot_be_rehearsed_says_why(tmp_path: Path, code: str, match: str) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(code)
+    with pytest.raises(RehearsalError, match=match):
+        collect(Job((str(path),)), card(100))

@@ -1,0 +1,75 @@
+"""The command, and runs that go on with the next plan."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.fakecuda.fit.scripts import card, train
+
+
+def pgmo(folder: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Runs the command there."""
+    return subprocess.run(
+        [sys.executable, "-m", "pgmo", *words],
+        cwd=folder,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_it_answers_in_a_sentence_as_json_and_as_a_page(tmp_path: Path) -> None:
+    script = train(tmp_path)
+    size = f"{card(400).usable >> 20}MiB"
+    words = ("fit", "--card", size, "--vary", "--batch-size {}", "--effective-batch", "64")
+    done = pgmo(tmp_path, *words, "--json", "--report", "fit.html", "--cards", script)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    micro, steps = told["accumulation"]
+    assert micro * steps == 64
+    assert micro <= told["largest"][0]["value"]
+    assert (tmp_path / "fit.html").read_text().startswith("<!doctype html>")
+    assert "Wrote fit.html" in done.stderr
+
+
+def test_its_exit_code_says_whether_it_fits(tmp_path: Path) -> None:
+    script = train(tmp_path)
+    done = pgmo(tmp_path, "fit", "--card", f"{card(60).usable >> 20}MiB", script)
+    assert done.returncode == 3, done.stderr
+    assert done.stdout.startswith("train.py does not fit on ")
+    wrong = pgmo(tmp_path, "fit", "--card", "RTX 4091", script)
+    assert wrong.returncode == 2
+    assert "RTX 4090" in wrong.stderr
+
+
+def test_a_run_goes_on_with_smaller_micro_batches(tmp_path: Path) -> None:
+    script = train(tmp_path)
+    options = ("--fit", "--vary", "--batch-size {}", "--accumulate", "--accumulate {}", "-q")
+    small = str(260 << 20)
+    done = pgmo(tmp_path, "run", *options, script, "--batch-size", "32", FAKECUDA_BYTES=small)
+    assert done.returncode == 0, done.stderr
+    batch, steps = map(int, done.stdout.split()[-2:])
+    assert batch * steps == 32
+    assert batch < 32
+    assert f"micro-batches of {batch} instead of 32" in done.stderr
+
+
+def test_a_run_that_has_no_smaller_batch_recomputes(tmp_path: Path) -> None:
+    script = train(tmp_path)
+    batch = ("--batch-size", "12")
+    small = str(200 << 20)
+    plain = pgmo(tmp_path, "run", "-q", script, *batch, FAKECUDA_BYTES=small)
+    assert plain.returncode != 0
+    done = pgmo(tmp_path, "run", "--fit", "-q", script, *batch, FAKECUDA_BYTES=small)
+    assert done.returncode == 0, done.stderr
+    assert "computed again" in done.stderr
+    assert "trained at 12 1" in done.stdout
+
+
+def test_a_script_that_fails_otherwise_is_not_run_again(tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text("print('once')\nraise SystemExit(7)\n")
+    done = pgmo(tmp_path, "run", "--fit", "-q", "broken.py")
+    assert (done.returncode, done.stdout.count("once")) == (7, 1)

@@ -1,0 +1,93 @@
+"""`pgmo fit`: what it prints, its exit codes, and command lines that it refuses."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pgmo.cli.main import main
+from tests.unit.fit.answers import pretend
+
+
+@pytest.fixture
+def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A script; rehearsals are of a loop that exists only as a history."""
+    pretend(monkeypatch)
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text("")
+    return "train.py"
+
+
+VARY = ("--vary", "--batch-size {}")
+
+
+def test_a_sentence_comes_first_and_the_code_is_0(
+    script: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["fit", "--card", "1GiB", *VARY, "--value", "4", script]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("train.py fits on 1.00 GiB: it takes ")
+    for text in ("PyTorch as it is", "optimizer state", "CUDA context", "rehearsed   once"):
+        assert text in printed
+
+
+def test_what_does_not_fit_is_code_3(script: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fit", "--card", "400MiB", *VARY, "--value", "16", script]) == 3
+    assert "does not fit" in capsys.readouterr().out
+
+
+def test_everything_can_be_asked_at_once(script: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--what-if", "--cards", "--effective-batch", "64", "--samples", "1e6"]
+    assert main(["fit", "--card", "L4", *VARY, *words, "--report", "fit.html", script]) == 0
+    out, messages = capsys.readouterr()
+    for text in ("8-bit Adam", "least change that fits", "H100 SXM", "micro-batches of"):
+        assert text in out
+    assert "at least" in out
+    assert "Wrote fit.html" in messages
+    assert Path("fit.html").read_text().startswith("<!doctype html>")
+
+
+def test_json_is_one_object(script: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fit", "--card", "1GiB", *VARY, "--also", "checkpoint", "--json", script]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [one["change"] for one in told["largest"]] == [None, None, "checkpoint"]
+    assert told["fits"]["pgmo"] is True
+
+
+def test_a_measured_step_makes_a_forecast(script: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--value", "4", "--steps", "100", "--measured", "60@L4"]
+    assert main(["fit", "--card", "L4", *VARY, *words, script]) == 0
+    assert "about 100 minutes on L4" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["--card", "RTX 4091"], "RTX 4090"),
+        (["--vary=--batch-size"], "has no {}"),
+        (["--value", "4"], "--value needs --vary"),
+        (["--effective-batch", "4"], "--effective-batch needs --vary"),
+        (["--learn", "2,x"], "no list of values"),
+        ([*VARY, "--learn", "4"], "two different values"),
+        (["--measured", "fast@L4"], "0.41@RTX 3090"),
+    ],
+)
+def test_wrong_options_are_code_2(
+    script: str, words: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["fit", *words, script]) == 2
+    assert complaint in capsys.readouterr().err
+
+
+def test_a_report_is_not_overwritten(script: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("fit.html").write_text("mine")
+    words = ["fit", "--card", "1GiB", *VARY, "--value", "4", "--report", "fit.html"]
+    assert main([*words, script]) == 1
+    assert Path("fit.html").read_text() == "mine"
+    assert "--force" in capsys.readouterr().err
+    assert main([*words, "--force", script]) == 0
+
+
+def test_a_script_that_is_not_there(script: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fit", "--card", "1GiB", "none.py"]) == 1
+    assert "there is no file none.py" in capsys.readouterr().err

@@ -1,0 +1,58 @@
+"""Changes that the observer makes in a script, on the CPU."""
+
+import pytest
+
+from pgmo.fit.observer.changes import Change, checkpoint_blocks
+
+torch = pytest.importorskip("torch")
+
+
+class Block(torch.nn.Module):
+    """One of several alike."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = torch.nn.Linear(4, 4)
+        self.calls = 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Counts how often it is computed."""
+        self.calls += 1
+        return self.inner(x).relu()
+
+
+def test_each_block_of_a_list_is_computed_twice() -> None:
+    model = torch.nn.Sequential(Block(), Block(), torch.nn.Linear(4, 1))
+    assert checkpoint_blocks(model) == 2
+    model(torch.randn(3, 4, requires_grad=True)).sum().backward()
+    assert [model[0].calls, model[1].calls] == [2, 2]
+
+
+def test_blocks_are_found_below_as_well() -> None:
+    model = torch.nn.Module()
+    model.layers = torch.nn.ModuleList(Block() for _ in range(3))
+    model.head = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 4))
+    assert checkpoint_blocks(model) == 3
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["gradient_checkpointing_enable", "enable_gradient_checkpointing", "set_grad_checkpointing"],
+)
+def test_a_model_that_has_a_switch_is_told(name: str) -> None:
+    model = torch.nn.Sequential(Block(), Block())
+    told: list[dict[str, object]] = []
+    setattr(model, name, lambda **options: told.append(options))
+    assert checkpoint_blocks(model) == -1
+    assert len(told) == 1
+
+
+def test_the_outermost_call_is_changed_once() -> None:
+    change = Change("checkpoint")
+    model = torch.nn.Sequential(Block(), Block())
+    change._enter(model, ())
+    change._enter(model[0], ())
+    change._leave(model[0], (), None)
+    change._leave(model, (), None)
+    model(torch.randn(3, 4, requires_grad=True)).sum().backward()
+    assert model[0].calls == 2
