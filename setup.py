@@ -26,7 +26,7 @@ DEBUG = os.environ.get("PGMO_DEBUG") == "1"
 COMPILED_LATER = (
     *("adapters/*.cpp", "adapters/**/*.hpp"),
     *("engine/pgmo_engine.h", "pages/pgmo_pages.h"),
-    *("rehearsal/*.cpp", "rehearsal/*.hpp"),
+    *("rehearsal/**/*.cpp", "rehearsal/**/*.hpp"),
 )
 
 

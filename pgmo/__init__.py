@@ -4,9 +4,10 @@
 
 `optimize` does all three. `Profile` and `Plan` are what it records and computes, `plan` computes
 one from the other, or a `Packing` of a bare `Problem`, `extrapolate` tells the profile of a large
-batch from those of small ones, `recompute` makes a model's step fit in a budget, and every error is
-a `PgmoError`. `torch_allocator`, `cupy_allocator` and `cupy_torch_allocator` are for those who
-exchange a framework's allocator themselves, `memory_stats` for those who watch it.
+batch from those of small ones, `fit` says whether a job fits on a card, `recompute` makes a model's
+step fit in a budget, and every error is a `PgmoError`. `torch_allocator`, `cupy_allocator` and
+`cupy_torch_allocator` are for those who exchange a framework's allocator themselves, `memory_stats`
+for those who watch it.
 `wrap` makes the calls of a model iterations, `unwrap` undoes it, `session_of` has its figures.
 `managed` is for models that do not fit. `close` closes a session that is out of reach.
 
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from pgmo.allocator.session.joint import JointSession
     from pgmo.allocator.session.open_sessions import close
     from pgmo.allocator.session.session import Session
+    from pgmo.fit.package import fit
     from pgmo.packing.plan import Plan
     from pgmo.packing.planner import plan
     from pgmo.packing.problem import Problem
@@ -74,6 +76,7 @@ __all__ = [
     "cupy_allocator",
     "cupy_torch_allocator",
     "extrapolate",
+    "fit",
     "managed",
     "memory_stats",
     "optimize",
@@ -98,6 +101,7 @@ _HOMES = {
     "cupy_allocator": "pgmo.allocator.adapters.cupy",
     "cupy_torch_allocator": "pgmo.allocator.adapters.cupy_through_torch",
     "extrapolate": "pgmo.profiler.extrapolation.extrapolate",
+    "fit": "pgmo.fit.package",
     "managed": "pgmo.allocator.managed.context",
     "memory_stats": "pgmo.allocator.memory_stats",
     "optimize": "pgmo.allocator.optimize",

@@ -50,3 +50,7 @@ class GraphError(PgmoError, ValueError):
 
 class BudgetError(PgmoError):
     """A budget cannot be met: the message says the least peak that can be reached."""
+
+
+class RehearsalError(PgmoError):
+    """A script cannot be rehearsed here: the message says what is missing, or in the way."""

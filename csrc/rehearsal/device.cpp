@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 
 #include "state.hpp"
 
@@ -16,12 +17,36 @@ namespace {
 thread_local int device = 0;
 thread_local cudaError_t last_error = cudaSuccess;
 std::atomic<uint64_t> contexts{0};  // one bit each
+
+// Shared memory of a multiprocessor and its threads: CUDA C++ Programming Guide, "Technical
+// Specifications per Compute Capability".
+Limits limits_of(int major, int minor) {
+  constexpr int kKib = 1024;
+  if (major < 7) return {64 * kKib, 2048};
+  if (major == 7) return minor < 5 ? Limits{96 * kKib, 2048} : Limits{64 * kKib, 1024};
+  if (major == 8) return minor == 0 ? Limits{164 * kKib, 2048} : Limits{100 * kKib, 1536};
+  return major < 12 ? Limits{228 * kKib, 2048} : Limits{100 * kKib, 1536};
+}
 }  // namespace
 
 std::recursive_mutex& everything() {
   // Never destroyed: threads of torch still call when static objects go.
   static auto* mutex = new std::recursive_mutex;
   return *mutex;
+}
+
+const Card& the_card() {
+  static const Card card = [] {
+    Card read;
+    if (const char* name = std::getenv("FAKECUDA_NAME")) read.name = name;
+    if (const char* text = std::getenv("FAKECUDA_CAPABILITY"))
+      std::sscanf(text, "%d.%d", &read.major, &read.minor);
+    if (const char* text = std::getenv("FAKECUDA_MULTIPROCESSORS"))
+      read.multiprocessors = std::atoi(text);
+    read.limits = limits_of(read.major, read.minor);
+    return read;
+  }();
+  return card;
 }
 
 cudaError_t fail(cudaError_t error) {
@@ -42,7 +67,8 @@ int current_device() {
 }
 
 void use_context(int device) {
-  contexts |= uint64_t{1} << device;
+  const uint64_t bit = uint64_t{1} << device;
+  if (!(contexts.fetch_or(bit) & bit)) charge_context(device);
 }
 
 bool has_context(int device) {
@@ -52,6 +78,9 @@ bool has_context(int device) {
 }  // namespace fakecuda
 
 using namespace fakecuda;
+
+static constexpr int kSharedPerBlock = 48 << 10;
+static constexpr int kSharedReserved = 1 << 10;  // of each block, by the system
 
 cudaError_t cudaGetDeviceCount(int* count) {
   *count = device_count();
@@ -70,26 +99,29 @@ cudaError_t cudaSetDevice(int number) {
   return cudaSuccess;
 }
 
-// The figures of an H100, so that torch picks the kernels (and their workspaces) of a large card.
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int number) {
   if (number < 0 || number >= device_count()) return fail(cudaErrorInvalidDevice);
+  const Card& card = the_card();
   *properties = {};
-  std::snprintf(properties->name, sizeof properties->name, "fakecuda %d", number);
+  if (card.name.empty())
+    std::snprintf(properties->name, sizeof properties->name, "fakecuda %d", number);
+  else
+    std::snprintf(properties->name, sizeof properties->name, "%s", card.name.c_str());
   properties->uuid.bytes[0] = static_cast<char>(number + 1);
   properties->totalGlobalMem = card_bytes();
-  properties->major = 9;
-  properties->minor = 0;
-  properties->multiProcessorCount = 132;
+  properties->major = card.major;
+  properties->minor = card.minor;
+  properties->multiProcessorCount = card.multiprocessors;
   properties->warpSize = 32;
   properties->maxThreadsPerBlock = 1024;
-  properties->maxThreadsPerMultiProcessor = 2048;
+  properties->maxThreadsPerMultiProcessor = card.limits.threads;
   properties->maxThreadsDim[0] = properties->maxThreadsDim[1] = 1024;
   properties->maxThreadsDim[2] = 64;
   properties->maxGridSize[0] = 2147483647;
   properties->maxGridSize[1] = properties->maxGridSize[2] = 65535;
-  properties->sharedMemPerBlock = 49152;
-  properties->sharedMemPerBlockOptin = 232448;
-  properties->sharedMemPerMultiprocessor = 233472;
+  properties->sharedMemPerBlock = kSharedPerBlock;
+  properties->sharedMemPerBlockOptin = static_cast<size_t>(card.limits.shared - kSharedReserved);
+  properties->sharedMemPerMultiprocessor = static_cast<size_t>(card.limits.shared);
   properties->regsPerBlock = properties->regsPerMultiprocessor = 65536;
   properties->l2CacheSize = 50 << 20;
   properties->pciBusID = number;
@@ -97,24 +129,34 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int number) {
 }
 
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
+  const Card& card = the_card();
   switch (attribute) {
     case cudaDevAttrMultiProcessorCount:
-      *value = 132;
+      *value = card.multiprocessors;
       break;
     case cudaDevAttrMaxThreadsPerBlock:
       *value = 1024;
       break;
+    case cudaDevAttrMaxThreadsPerMultiProcessor:
+      *value = card.limits.threads;
+      break;
+    case cudaDevAttrWarpSize:
+      *value = 32;
+      break;
     case cudaDevAttrMaxSharedMemoryPerBlock:
-      *value = 49152;
+      *value = kSharedPerBlock;
       break;
     case cudaDevAttrMaxSharedMemoryPerBlockOptin:
-      *value = 232448;
+      *value = card.limits.shared - kSharedReserved;
+      break;
+    case cudaDevAttrMaxSharedMemoryPerMultiprocessor:
+      *value = card.limits.shared;
       break;
     case cudaDevAttrComputeCapabilityMajor:
-      *value = 9;
+      *value = card.major;
       break;
     case cudaDevAttrComputeCapabilityMinor:
-      *value = 0;
+      *value = card.minor;
       break;
     case cudaDevAttrConcurrentManagedAccess: {
       const char* text = std::getenv("FAKECUDA_MANAGED");

@@ -110,6 +110,15 @@ void refund(int device, size_t bytes) {
   used.at(static_cast<size_t>(device)) -= bytes;
 }
 
+// Before any memory of the program's: what does not fit is met by its first request.
+void charge_context(int device) {
+  static const size_t bytes = from_environment("FAKECUDA_CONTEXT", 0);
+  const Guard guard(everything());
+  const auto at = static_cast<size_t>(device);
+  used.at(at) += std::min(bytes, card_bytes() - used.at(at));
+  peaks.at(at) = std::max(peaks.at(at), used.at(at));
+}
+
 size_t charged(int device) {
   return used.at(static_cast<size_t>(device));
 }
@@ -164,6 +173,7 @@ cudaError_t cudaFreeAsync(void* address, cudaStream_t) {
 
 cudaError_t cudaMemGetInfo(size_t* available, size_t* total) {
   const Guard guard(everything());
+  use_context(current_device());
   *total = card_bytes();
   *available = card_bytes() - charged(current_device());
   return cudaSuccess;

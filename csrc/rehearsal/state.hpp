@@ -18,6 +18,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -37,6 +38,25 @@ cudaError_t fail(cudaError_t error);
 int device_count();
 int current_device();
 
+// What kernels find on a multiprocessor: bytes of shared memory, and threads.
+struct Limits {
+  int shared;
+  int threads;
+};
+
+// What programs see of each card beside its memory. By default the figures of an H100, so that
+// torch picks the kernels (and their workspaces) of a large card. An empty name is one for each
+// device.
+struct Card {
+  std::string name;
+  int major = 9;
+  int minor = 0;
+  int multiprocessors = 132;
+  Limits limits{};
+};
+
+const Card& the_card();
+
 // A device's context comes with the first thing that is done there.
 void use_context(int device);
 bool has_context(int device);
@@ -50,6 +70,9 @@ size_t card_bytes();
 bool charge(int device, size_t bytes);
 void refund(int device, size_t bytes);
 size_t charged(int device);
+
+// Takes what a context takes of its card: FAKECUDA_CONTEXT.
+void charge_context(int device);
 
 // Address space whose pages cost nothing until they are written; aligned to kGranularity at least.
 void* map_pages(size_t bytes, int protection, size_t alignment = kGranularity);

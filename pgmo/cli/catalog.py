@@ -27,6 +27,7 @@ class Command:
 
 
 STAGES = {
+    "before": "Before there is a card",
     "record": "Record a program",
     "plan": "Plan its memory",
     "look": "Look at where memory goes",
@@ -36,6 +37,9 @@ STAGES = {
 
 # One line a command, in the order in which the help lists them.
 COMMANDS = {
+    "fit": Command(
+        "before", "Say whether a job fits on a card, with which batch, and what would make it fit"
+    ),
     "run": Command("record", "Run a training script under pgmo, without changing it"),
     "top": Command(
         "record",

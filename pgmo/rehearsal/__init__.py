@@ -1,1 +1,10 @@
-"""A CUDA runtime without a GPU, on which the real CUDA build of PyTorch runs and takes memory."""
+"""Runs scripts on a CUDA runtime without a GPU, on which PyTorch's real CUDA build takes memory.
+
+`rehearse` runs one and says what it takes of a card. `build.py` makes the runtime, `control.py`
+is what tests can tell it, `child` is the process that a script runs in.
+"""
+
+from pgmo.rehearsal.answer import Rehearsal
+from pgmo.rehearsal.launch import rehearse
+
+__all__ = ["Rehearsal", "rehearse"]

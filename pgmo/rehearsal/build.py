@@ -15,16 +15,21 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1]
 FOLDERS = (PACKAGE / "_csrc/rehearsal", PACKAGE.parent / "csrc/rehearsal")  # installed, a checkout
-SOURCES = [source for folder in FOLDERS for source in sorted(folder.glob("*.cpp"))]
-HEADERS = [header for folder in FOLDERS for header in sorted(folder.glob("*.hpp"))]
+SOURCES = [source for folder in FOLDERS for source in sorted(folder.rglob("*.cpp"))]
+HEADERS = [header for folder in FOLDERS for header in sorted(folder.rglob("*.hpp"))]
 LIBRARY = "libcuda.so.1"
-OURS = re.compile(r"(cuda[A-Z]|cublas|cu[A-Z]|__cudaGetKernel$|__cudaLaunchKernel$)\w+")
+OURS = re.compile(r"(cuda[A-Z]|cublas|cudnn|cu[A-Z]|__cudaGetKernel$|__cudaLaunchKernel$)\w+")
 LEFT_ALONE = re.compile(r"cuFile")  # another library, which comes with torch
 ALWAYS = {"cuInit", "cuGetProcAddress_v2", "cuDevicePrimaryCtxRelease_v2"}
+
+
+class BuildError(Exception):
+    """It cannot be built here; the message says why."""
 
 
 def main() -> None:
@@ -35,11 +40,14 @@ def main() -> None:
     arguments = parser.parse_args()
     out = arguments.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
-    torch = find_torch(arguments.python)
-    stamp = f"{torch}\n{newest([*SOURCES, *HEADERS, Path(__file__)])}\n"
-    if not (out / "stamp").exists() or (out / "stamp").read_text() != stamp:
-        build(torch, out)
-        (out / "stamp").write_text(stamp)
+    try:
+        torch = find_torch(arguments.python)
+        stamp = f"{torch}\n{newest([*SOURCES, *HEADERS, Path(__file__)])}\n"
+        if not (out / "stamp").exists() or (out / "stamp").read_text() != stamp:
+            write_script(build(torch, out))
+            (out / "stamp").write_text(stamp)
+    except BuildError as error:
+        sys.exit(str(error))
     print(f"{out}/run PYTHON SCRIPT runs on the stub CUDA runtime", file=sys.stderr)
 
 
@@ -48,10 +56,12 @@ def find_torch(python: str) -> Path:
     code = "import importlib.util as u; print(u.find_spec('torch').submodule_search_locations[0])"
     shown = subprocess.run([python, "-c", code], capture_output=True, text=True)
     if shown.returncode:
-        sys.exit(f"{python} has no torch: install the CUDA build of it there first")
+        raise BuildError(f"{python} has no torch: install the CUDA build of it there first")
     folder = Path(shown.stdout.strip())
     if not (folder / "lib/libtorch_cuda.so").exists():
-        sys.exit(f"the torch of {python} is not a CUDA build: {folder}/lib has no libtorch_cuda.so")
+        raise BuildError(
+            f"the torch of {python} is not a CUDA build: {folder}/lib has no libtorch_cuda.so"
+        )
     return folder
 
 
@@ -60,13 +70,22 @@ def newest(files: list[Path]) -> int:
     return max(file.stat().st_mtime_ns for file in files)
 
 
-def build(torch: Path, out: Path) -> None:
-    """Compiles the library into the folder, and writes the script that runs programs on it."""
-    compiler = ["g++", "-std=c++20", "-O1", "-fPIC", "-Wall", "-Wextra"]
-    compiler += [f"-isystem{folder}" for folder in headers(torch)]
+def build(torch: Path, out: Path, compiler: Sequence[str] = ("g++",)) -> Path:
+    """Compiles the library into the folder; returns the file.
+
+    Args:
+        torch: the folder of the installed torch.
+        out: where to; it exists.
+        compiler: a C++20 compiler, and arguments of it.
+
+    Raises:
+        BuildError: when the compiler fails, or headers are missing.
+    """
+    flags = ["-std=c++20", "-O1", "-fPIC", "-Wall", "-Wextra"]
+    command = [*compiler, *flags, *(f"-isystem{folder}" for folder in headers(torch))]
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         jobs = [
-            pool.submit(run, *compiler, "-c", str(source), "-o", str(out / f"{source.stem}.o"))
+            pool.submit(run, *command, "-c", str(source), "-o", str(out / f"{source.stem}.o"))
             for source in SOURCES
         ]
         for job in jobs:
@@ -74,14 +93,19 @@ def build(torch: Path, out: Path) -> None:
     objects = [str(out / f"{source.stem}.o") for source in SOURCES]
     written = set(run("nm", "--defined-only", "--format=posix", *objects).split())
     trivial = sorted((imported(torch) | looked_up(torch) | ALWAYS) - written)
-    lines = [f"int {name}(void) {{ return 0; }}" for name in trivial]
-    (out / "trivial.c").write_text("\n".join(lines) + "\n")
-    run("gcc", "-w", "-O1", "-fPIC", "-c", str(out / "trivial.c"), "-o", str(out / "trivial.o"))
-    link = ["g++", "-shared", f"-Wl,-soname,{LIBRARY}", *objects, str(out / "trivial.o")]
+    lines = [f'extern "C" int {name}() {{ return 0; }}' for name in trivial]
+    (out / "trivial.cpp").write_text("\n".join(lines) + "\n")
+    run(*command, "-w", "-c", str(out / "trivial.cpp"), "-o", str(out / "trivial.o"))
+    link = [*compiler, "-shared", f"-Wl,-soname,{LIBRARY}", *objects, str(out / "trivial.o")]
     run(*link, "-o", str(out / LIBRARY))
-    script = out / "run"
+    return out / LIBRARY
+
+
+def write_script(library: Path) -> None:
+    """Writes the script beside the library that runs programs on it."""
+    script = library.with_name("run")
     script.write_text(
-        f'#!/bin/sh\nexec env PGMO_FAKECUDA="{out / LIBRARY}" LD_PRELOAD="{out / LIBRARY}" "$@"\n'
+        f'#!/bin/sh\nexec env PGMO_FAKECUDA="{library}" LD_PRELOAD="{library}" "$@"\n'
     )
     script.chmod(0o755)
 
@@ -102,7 +126,7 @@ def headers(torch: Path) -> list[Path]:
         return complete[:1]
     if fitting and (triton / "crt/host_defines.h").exists():
         return [fitting[0], triton]
-    raise SystemExit(
+    raise BuildError(
         f"no headers of CUDA {wanted} (cuda.h, cuda_runtime_api.h, crt/host_defines.h) in any of "
         f"{', '.join(map(str, folders))}: install triton next to torch, or the CUDA toolkit"
     )
@@ -113,7 +137,7 @@ def toolkit_version(torch: Path) -> int:
     text = (torch / "version.py").read_text()
     found = re.search(r"^cuda\b.*?=\s*['\"](\d+)", text, re.MULTILINE)
     if not found:
-        raise SystemExit(f"{torch}/version.py names no CUDA version")
+        raise BuildError(f"{torch}/version.py names no CUDA version")
     return int(found[1])
 
 
@@ -145,10 +169,17 @@ def imported(torch: Path) -> set[str]:
 
 
 def run(*command: str) -> str:
-    """What the command prints; ends the process when it fails."""
-    done = subprocess.run(command, capture_output=True, text=True)
+    """What the command prints.
+
+    Raises:
+        BuildError: when it fails, or there is no such program.
+    """
+    try:
+        done = subprocess.run(command, capture_output=True, text=True)
+    except OSError as error:
+        raise BuildError(f"cannot run {command[0]}: {error.strerror}") from error
     if done.returncode:
-        raise SystemExit(f"{json.dumps(command)} failed:\n{done.stderr}")
+        raise BuildError(f"{json.dumps(command)} failed:\n{done.stderr}")
     return done.stdout
 
 

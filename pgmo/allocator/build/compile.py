@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sysconfig
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -84,9 +84,37 @@ def compiled_adapter(source: AdapterSource) -> Iterator[Path]:
         >>> with compiled_adapter(source) as path:  # doctest: +SKIP
         ...     library = AdapterLibrary(path, source.what)
     """
-    path = adapter_path(source)
+
+    def build(folder: Path) -> Path:
+        for name, text in source.generated.items():
+            Path(folder, name).write_text(text)
+        return _compile(source, folder)
+
+    with compiled_library(adapter_path(source), f"the adapter for {source.what}", build) as path:
+        yield path
+
+
+@contextmanager
+def compiled_library(path: Path, what: str, build: Callable[[Path], Path]) -> Iterator[Path]:
+    """In the block, a library of the cache can be loaded from a path; it is built where needed.
+
+    Safe when several processes start at once: one builds, the others wait for it. Where the cache
+    cannot be trusted or written, it is built for this process alone, which is said.
+
+    Args:
+        path: where it is kept, in the folder of adapters of `cache_directory()`.
+        what: it is, for people: "the adapter for PyTorch 2.13.0 (CPU)".
+        build: builds it in an empty folder, which goes when the block ends; returns the file.
+
+    Raises:
+        AdapterError: when the cache or the temporary folder is in the way; and what `build` raises.
+
+    Example:
+        >>> with compiled_library(path, "the stub", build) as library:  # doctest: +SKIP
+        ...     ctypes.CDLL(str(library))
+    """
     with ExitStack() as opened:
-        library, path = _open(source, path, opened)
+        library, path = _open(path, what, build, opened)
         opened.callback(os.close, library)
         yield loadable(library, path)
 
@@ -176,12 +204,14 @@ def _source_file(source: AdapterSource, sources: Path) -> Path:
     return sources / "adapters" / f"{source.name}.cpp"
 
 
-def _open(source: AdapterSource, path: Path, opened: ExitStack) -> tuple[int, Path]:
-    """A descriptor of the library, and where it lies; compiles it if the cache does not have it."""
+def _open(
+    path: Path, what: str, build: Callable[[Path], Path], opened: ExitStack
+) -> tuple[int, Path]:
+    """A descriptor of the library, and where it lies; builds it if the cache does not have it."""
 
     @cache
     def built() -> Path:
-        return _build(source, opened)
+        return _build(what, build, opened)
 
     try:
         folder = open_folder(path.parent.parent, make=True)
@@ -196,27 +226,27 @@ def _open(source: AdapterSource, path: Path, opened: ExitStack) -> tuple[int, Pa
             return open_library(folder, path.name), path
     except (NotADirectoryError, FileExistsError) as error:
         raise AdapterError(
-            f"cannot write the compiled adapter for {source.what} to {path.parent}: {error}. "
+            f"cannot write {what}, which is compiled here, to {path.parent}: {error}. "
             "Set PGMO_CACHE_DIR to a directory that can be written."
         ) from error
     except (OSError, FileError, DistrustError, DamageError) as error:
-        _say_unkept(source, path.parent, error)
+        _say_unkept(what, path.parent, error)
     return os.open(built(), os.O_RDONLY | os.O_CLOEXEC), built()
 
 
-def _say_unkept(source: AdapterSource, folder: Path, error: Exception) -> None:
+def _say_unkept(what: str, folder: Path, error: Exception) -> None:
     cause = error.__cause__ if isinstance(error, FileError) else error
     why = f"{folder} cannot be written: {getattr(cause, 'strerror', None) or cause}"
     if isinstance(error, DistrustError):
         why = f"nothing is loaded from there, as {error}"
     say(
-        f"pgmo: the adapter for {source.what} is compiled for this process only: {why}. To keep "
+        f"pgmo: {what} is compiled for this process only: {why}. To keep "
         "it, set PGMO_CACHE_DIR to a folder of your own"
     )
 
 
-def _build(source: AdapterSource, opened: ExitStack) -> Path:
-    """Compiles it in a folder of its own, which goes when `opened` is closed."""
+def _build(what: str, build: Callable[[Path], Path], opened: ExitStack) -> Path:
+    """Builds it in a folder of its own, which goes when `opened` is closed."""
     try:
         sweep(Path(tempfile.gettempdir()), _BUILDS)
         folder = Path(tempfile.mkdtemp(prefix=_BUILD))
@@ -224,15 +254,13 @@ def _build(source: AdapterSource, opened: ExitStack) -> Path:
         held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         opened.callback(os.close, held)
         hold(held)
-        for name, text in source.generated.items():
-            Path(folder, name).write_text(text)
+        with _progress(what):
+            return build(folder)
     except OSError as error:
         raise AdapterError(
-            f"cannot compile the adapter for {source.what}, which needs a temporary folder: "
+            f"cannot compile {what}, which needs a temporary folder: "
             f"{error}. Set TMPDIR to one that can be written and has room."
         ) from error
-    with _progress(source.what):
-        return _compile(source, folder)
 
 
 def _compile(source: AdapterSource, folder: Path) -> Path:
@@ -262,7 +290,7 @@ def _compile(source: AdapterSource, folder: Path) -> Path:
 
 @contextmanager
 def _progress(what: str) -> Iterator[None]:
-    message = f"pgmo: compiling the adapter for {what} (once, a few seconds)"
+    message = f"pgmo: compiling {what} (once, a few seconds)"
     if plain() or not watched():
         say(message)
         yield

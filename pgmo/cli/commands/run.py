@@ -69,6 +69,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--limit", metavar="SIZE", help="of the card's memory in pages: no more is taken"
     )
+    parser.add_argument(
+        "--fit",
+        action="store_true",
+        help="when memory runs out, begin again with the next plan: smaller micro-batches with "
+        "--vary and --accumulate, and then with activations that are computed again",
+    )
+    parser.add_argument(
+        "--vary", metavar="OPTION", help='the script\'s option for its batch: "--batch-size {}"'
+    )
+    parser.add_argument(
+        "--accumulate",
+        metavar="OPTION",
+        help='the script\'s option for steps of accumulation: "--accumulate {}"',
+    )
     parser.add_argument("--json", metavar="FILE", help="write what was counted to FILE")
     parser.add_argument("-f", "--force", action="store_true", help="overwrite what is there")
     parser.add_argument(
@@ -89,6 +103,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Runs `pgmo run`."""
     from pathlib import Path
 
+    if arguments.fit:
+        return _until_it_fits(arguments)
     from pgmo.cli.targets import check_targets, refuse_our_suffix
     from pgmo.cli.terminal.run_line import RunLine
     from pgmo.cli.terminal.run_report import finish
@@ -158,6 +174,14 @@ def run(arguments: argparse.Namespace) -> int:
         supervision.close()
         raise step_on.error
     return finish(program, ending, supervision, json_path=json_path, quiet=quiet)
+
+
+def _until_it_fits(arguments: argparse.Namespace) -> int:
+    from pgmo.cli.next_plan import run_until_it_fits
+
+    if arguments.json is not None:
+        raise OptionError("--fit reads what is counted of each run, so --json is its own")
+    return run_until_it_fits(arguments)
 
 
 def _bytes(text: str | None) -> int | None:

@@ -1,0 +1,154 @@
+"""The largest batch of a 16 GiB card, found before anything runs on it.
+
+Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of pgmo/rehearsal.
+
+    python bench/fit.py --python .venv-fakecuda/bin/python
+    python bench/fit.py --python .venv-fakecuda/bin/python --program resnet50
+    python bench/fit.py --table
+
+The scripts of `fitted/` train with AdamW. `pgmo fit` rehearses each at batches of 2 and 4, tells
+the largest that fits by pgmo and by PyTorch as it is, and rehearses these. Then the scripts run for
+20 steps on the card, as they would on a real one: at the answer, which has to fit, and at one more,
+which has to run out of memory. So the answer is the one that trial and error finds. How many runs
+that would have been, doubling and then halving the interval, and how many of them would have
+ended for want of memory, follows from the answer. Seconds are those of this machine, where kernels
+compute nothing.
+"""
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from _machine import add_common_options, result_path, write_result
+from fitted import PROGRAMS
+from workloads.command import without_paths
+
+from pgmo.cards import Card, find
+from pgmo.fit.evidence import Job
+from pgmo.fit.largest import MOST, search
+from pgmo.rehearsal import rehearse
+
+CARD, QUICK_CARD = "16GiB", "640MiB"
+QUICK = ("gpt2_medium",)
+FOLDER = Path(__file__).parent / "fitted"
+STEPS = 20
+
+
+def measure(name: str, card: Card, python: str, *, small: bool) -> dict[str, Any]:
+    """Looks for the largest batches of a program, and tries them."""
+    command = [str(FOLDER / f"{name}.py"), *(["--small"] if small else [])]
+    begin = time.monotonic()
+    found = search(Job(tuple(command), vary="--batch-size {}", python=python), card)
+    row: dict[str, Any] = {
+        "program": name,
+        "rehearsals": found.rehearsals,
+        "failed_rehearsals": sum(not one.rehearsal.fits for one in found.evidence),
+        "seconds": round(time.monotonic() - begin, 1),
+        "law": found.law.describes,
+        "ways": {},
+    }
+    for one in found.found:
+        tried = {
+            batch: rehearse(
+                [*command, "--batch-size", str(batch), "--steps", str(STEPS)],
+                card=card,
+                way=one.way,
+                python=python,
+            )
+            for batch in (one.value, one.value + 1)
+            if batch
+        }
+        runs, failures = trial_and_error(one.value)
+        row["ways"][one.way] = {
+            "largest": one.value,
+            "proved": one.proved,
+            "needs": one.need.total(one.way) if one.need else None,
+            "took": tried[one.value].card_peak if one.value else None,
+            "fits": tried[one.value].fits if one.value else None,
+            "one_more_fits": tried[one.value + 1].fits,
+            "trial_runs": runs,
+            "trial_failures": failures,
+        }
+    return row
+
+
+def trial_and_error(largest: int, first: int = 2) -> tuple[int, int]:
+    """Runs and failures of the usual search: doubling, then halving the interval.
+
+    Example:
+        >>> trial_and_error(6)
+        (5, 2)
+    """
+    runs = failures = 0
+    low, high = 0, first
+    while True:
+        runs += 1
+        if high > largest:
+            failures += 1
+            break
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        runs += 1
+        if middle > largest:
+            failures += 1
+            high = middle
+        else:
+            low = middle
+    return runs, failures
+
+
+def exact(row: dict[str, Any]) -> bool:
+    """Whether every answer fits, and one more does not."""
+    return all(one["fits"] and not one["one_more_fits"] for one in row["ways"].values())
+
+
+def tables(result: dict[str, Any]) -> str:
+    """The table of the README."""
+    lines = [
+        "| script | with pgmo | as it is | same as trial and error | rehearsals | out of memory in "
+        "the real run | trial and error: runs, out of memory |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for row in result["rows"]:
+        ways = row["ways"]
+        failed = sum(not one["fits"] for one in ways.values())
+        trials = ", ".join(f"{one['trial_runs']}, {one['trial_failures']}" for one in ways.values())
+        lines.append(
+            f"| {PROGRAMS[row['program']]} | {ways['pgmo']['largest']} | "
+            f"{ways['default']['largest']} | {'yes' if exact(row) else 'no'} | "
+            f"{row['rehearsals']} in {row['seconds']:.0f} s | {failed} | {trials} |"
+        )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    parser.add_argument("--python", default=sys.executable, help="one with the CUDA torch")
+    parser.add_argument("--program", choices=list(PROGRAMS), action="append")
+    parser.add_argument("--table", action="store_true", help="print the table of an earlier run")
+    add_common_options(parser)
+    arguments = parser.parse_args()
+    if arguments.table:
+        print(tables(json.loads(result_path("fit", arguments.output).read_text("utf-8"))))
+        return
+    quick = arguments.quick
+    card = find(QUICK_CARD if quick else CARD)
+    names = arguments.program or (QUICK if quick else PROGRAMS)
+    rows = []
+    for name in names:
+        rows.append(measure(name, card, arguments.python, small=quick))
+        print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
+    sys.argv = [sys.argv[0], *without_paths(sys.argv[1:])]  # the result tells the command
+    result = {"card": card.name, "rows": rows}
+    write_result("fit", result, arguments.output, quick=quick)
+    print(tables(result))
+    if not all(exact(row) and row["rehearsals"] <= MOST for row in rows):
+        sys.exit("an answer is not that of trial and error, or took too many rehearsals")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+// cuDNN's descriptors, as far as anybody asks what is in them.
+//
+//   operation --in--> graph --in--> heuristics --results--> engine configurations --> plan
+//       `-- tensors: type, dimensions, strides                  `-- workspace size
+//
+// Programs set attributes by number and read them back. What is set is kept as it came; what cuDNN
+// would work out, the workspaces above all, is worked out in workspaces.cpp. No header of cuDNN is
+// needed: numbers are of its published interface, which keeps them from version to version.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+namespace fakecuda::dnn {
+
+enum Kind : int {
+  kEngine = 2,
+  kEngineConfiguration = 3,
+  kHeuristics = 4,
+  kPlan = 5,
+  kConvolutionForward = 10,
+  kConvolutionBackwardFilter = 11,
+  kConvolutionBackwardData = 12,
+};
+
+enum Attribute : int {
+  kHeuristicsMode = 200,
+  kHeuristicsGraph = 201,
+  kHeuristicsResults = 202,
+  kConfigurationEngine = 300,
+  kConfigurationWorkspace = 303,
+  kConfigurationSharedMemory = 304,
+  kPlanConfiguration = 401,
+  kPlanWorkspace = 402,
+  kForwardW = 703,
+  kForwardX = 704,
+  kForwardY = 705,
+  kBackwardDataW = 709,
+  kBackwardDataX = 710,
+  kBackwardDataY = 711,
+  kBackwardFilterW = 715,
+  kBackwardFilterX = 716,
+  kBackwardFilterY = 717,
+  kGraphOperations = 801,
+  kTensorType = 901,
+  kTensorDimensions = 902,
+  kTensorStrides = 903,
+  kEngineGraph = 1300,
+  kEngineNumericalNote = 1303,
+};
+
+enum AttributeType : int { kIsDescriptor = 15 };
+
+enum DataType : int { kFloat = 0, kDouble = 1, kHalf = 2, kBfloat16 = 9 };
+
+size_t bytes_of(int data_type);
+
+struct Descriptor;
+using Shared = std::shared_ptr<const Descriptor>;
+
+// An attribute: plain bytes, or other descriptors as they were when it was set.
+struct Value {
+  int64_t count = 0;
+  std::vector<char> bytes = {};
+  std::vector<Shared> descriptors = {};
+};
+
+struct Descriptor {
+  int kind = 0;
+  std::map<int, Value> values = {};
+
+  const Value* find(int attribute) const;
+  Shared descriptor(int attribute) const;  // the first of them, or null
+  int64_t number(int attribute, int64_t otherwise) const;
+  std::vector<int64_t> numbers(int attribute) const;
+
+  void set_number(int attribute, int64_t number);
+  void set_descriptors(int attribute, std::vector<Shared> descriptors);
+};
+
+// The engine configurations that the heuristics offer for a graph, the best first.
+std::vector<Shared> configurations(const Shared& graph);
+
+// A plan of this much workspace is run.
+void note_workspace(size_t bytes);
+
+}  // namespace fakecuda::dnn

@@ -1,0 +1,138 @@
+// What convolutions ask for beside their tensors: a model, as nobody can ask cuDNN without a card.
+//
+// Kernels on tensor cores want channels last. Tensors in the usual order are converted first, and
+// the converted ones lie in the workspace: input, filter and output, once each. The gradient of a
+// filter is summed in float32 on the side where the filter is of a shorter type. Kernels without
+// tensor cores compute implicit products, which take no workspace to speak of; one of them is
+// always offered, too, and is taken where the other does not fit.
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "../state.hpp"
+#include "descriptors.hpp"
+
+namespace fakecuda::dnn {
+namespace {
+
+constexpr int64_t kTensorCore = 0;  // a numerical note
+
+struct Tensor {
+  int type;
+  std::vector<int64_t> dimensions, strides;
+
+  int64_t count() const {
+    int64_t product = 1;
+    for (const int64_t dimension : dimensions) product *= dimension;
+    return product;
+  }
+  int64_t bytes() const { return count() * static_cast<int64_t>(bytes_of(type)); }
+
+  // Or so small that the order makes no difference.
+  bool channels_last() const {
+    if (dimensions.size() < 3 || strides.size() != dimensions.size()) return true;
+    int64_t places = 1;
+    for (size_t at = 2; at < dimensions.size(); ++at) places *= dimensions[at];
+    return strides[1] == 1 || places == 1 || dimensions[1] == 1;
+  }
+};
+
+Tensor tensor(const Shared& operation, int attribute) {
+  const Shared found = operation->descriptor(attribute);
+  if (!found) return {};
+  return {static_cast<int>(found->number(kTensorType, kFloat)), found->numbers(kTensorDimensions),
+          found->numbers(kTensorStrides)};
+}
+
+struct Convolution {
+  Tensor x, w, y;
+  bool of_filter;
+};
+
+bool read(const Shared& operation, Convolution& found) {
+  switch (operation->kind) {
+    case kConvolutionForward:
+      found = {tensor(operation, kForwardX), tensor(operation, kForwardW),
+               tensor(operation, kForwardY), false};
+      return true;
+    case kConvolutionBackwardData:
+      found = {tensor(operation, kBackwardDataX), tensor(operation, kBackwardDataW),
+               tensor(operation, kBackwardDataY), false};
+      return true;
+    case kConvolutionBackwardFilter:
+      found = {tensor(operation, kBackwardFilterX), tensor(operation, kBackwardFilterW),
+               tensor(operation, kBackwardFilterY), true};
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool has_tensor_cores(int type) {
+  const int major = the_card().major;
+  return type == kHalf ? major >= 7 : (type == kFloat || type == kBfloat16) && major >= 8;
+}
+
+int64_t on_tensor_cores(const Convolution& one) {
+  if (one.w.dimensions.size() > 1 && one.w.dimensions[1] == 1)
+    return 0;  // depthwise, or one channel
+  int64_t bytes = 0;
+  for (const Tensor* part : {&one.x, &one.w, &one.y})
+    if (!part->channels_last()) bytes += part->bytes();
+  if (one.of_filter && one.w.type != kFloat) bytes += one.w.count() * 4;
+  return bytes;
+}
+
+// cuDNN's own limit, in MiB.
+int64_t most() {
+  static const int64_t bytes = [] {
+    const char* text = std::getenv("CUDNN_CONV_WSCAP_DBG");
+    return text ? std::strtoll(text, nullptr, 10) << 20 : INT64_MAX;
+  }();
+  return bytes;
+}
+
+Shared configuration(const Shared& graph, int64_t workspace, bool tensor_cores) {
+  auto engine = std::make_shared<Descriptor>(Descriptor{.kind = kEngine});
+  engine->set_descriptors(kEngineGraph, {graph});
+  if (tensor_cores) {
+    const auto note = static_cast<int>(kTensorCore);
+    const auto* bytes = reinterpret_cast<const char*>(&note);
+    engine->values[kEngineNumericalNote] = {.count = 1, .bytes = {bytes, bytes + sizeof note}};
+  }
+  auto made = std::make_shared<Descriptor>(Descriptor{.kind = kEngineConfiguration});
+  made->set_descriptors(kConfigurationEngine, {engine});
+  made->set_number(kConfigurationWorkspace, workspace);
+  made->set_number(kConfigurationSharedMemory, 0);
+  return made;
+}
+
+size_t largest = 0;
+
+}  // namespace
+
+std::vector<Shared> configurations(const Shared& graph) {
+  std::vector<Shared> offered;
+  const Value* operations = graph ? graph->find(kGraphOperations) : nullptr;
+  Convolution found;
+  if (operations && operations->descriptors.size() == 1 &&
+      read(operations->descriptors.front(), found) && has_tensor_cores(found.w.type)) {
+    const int64_t workspace = on_tensor_cores(found);
+    if (workspace <= most()) offered.push_back(configuration(graph, workspace, true));
+  }
+  offered.push_back(configuration(graph, 0, false));
+  return offered;
+}
+
+void note_workspace(size_t bytes) {
+  const Guard guard(everything());
+  largest = std::max(largest, bytes);
+}
+
+}  // namespace fakecuda::dnn
+
+// The largest workspace that a convolution has taken.
+extern "C" size_t fakecuda_dnn_workspace() {
+  const fakecuda::Guard guard(fakecuda::everything());
+  return fakecuda::dnn::largest;
+}

@@ -1,0 +1,177 @@
+"""Say whether a job fits on a card, with which batch, and what would make it fit.
+
+No GPU is needed: the script runs for a few iterations on a CUDA runtime that computes nothing, with
+PyTorch's real allocator, which needs a CUDA build of torch. Everything after SCRIPT is the script's
+own; options of pgmo go before it. Exit code 0: it fits; 3: it does not.
+
+    pgmo fit --card "RTX 4090" train.py --epochs 3
+    pgmo fit --card 16GiB --vary "--batch-size {}" train.py
+    pgmo fit --card L4 --what-if --cards --report fit.html train.py
+"""
+
+import argparse
+from typing import TYPE_CHECKING
+
+from pgmo.errors import OptionError
+
+if TYPE_CHECKING:
+    from pgmo.fit.ask import Question
+    from pgmo.fit.evidence import Job
+
+DOES_NOT_FIT = 3
+"""The exit code."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of `pgmo fit`."""
+    parser.usage = "pgmo fit [options] SCRIPT ... | pgmo fit [options] -m MODULE ..."
+    parser.add_argument(
+        "-m", dest="is_module", action="store_true", help="SCRIPT is a module, as for python -m"
+    )
+    parser.add_argument(
+        "--card",
+        default="RTX 4090",
+        help='a name, such as "A100-40GB", or a size, such as 16GiB (default: RTX 4090)',
+    )
+    parser.add_argument(
+        "--vary",
+        metavar="OPTION",
+        help='of the script, for the largest batch or length that fits: "--batch-size {}"',
+    )
+    parser.add_argument(
+        "--value", type=int, metavar="N", help="of what varies: ask about it, not for the largest"
+    )
+    parser.add_argument(
+        "--learn",
+        default="2,4",
+        metavar="N,N",
+        help="values at which is learned what larger ones ask for (default: 2,4)",
+    )
+    parser.add_argument(
+        "--effective-batch",
+        type=int,
+        metavar="N",
+        help="of an optimizer step: split it into micro-batches that fit",
+    )
+    parser.add_argument(
+        "--also",
+        action="append",
+        default=[],
+        choices=("autocast:bfloat16", "autocast:float16", "checkpoint", "recompute:min"),
+        help="the largest with this change as well, by two rehearsals more; may be repeated",
+    )
+    parser.add_argument(
+        "--what-if", action="store_true", help="other ways to train it, with their bytes"
+    )
+    parser.add_argument(
+        "--cards", action="store_true", help="a table of all cards that are known, and time on each"
+    )
+    parser.add_argument("--samples", type=float, metavar="N", help="of the job, for its time")
+    parser.add_argument("--steps", type=float, metavar="N", help="of the job, for its time")
+    parser.add_argument(
+        "--measured",
+        metavar="SECONDS@CARD",
+        help='an optimizer step that you have timed, as in "0.41@RTX 3090"',
+    )
+    parser.add_argument(
+        "--unproved", action="store_true", help="leave out the rehearsals at the answers"
+    )
+    parser.add_argument("--report", metavar="FILE", help="write a page for whoever decides")
+    parser.add_argument(
+        "--python", metavar="PATH", help="a Python with a CUDA build of torch, if this has none"
+    )
+    parser.add_argument(
+        "--timeout", type=float, default=900.0, help="seconds for each rehearsal (default: 900)"
+    )
+    parser.add_argument("--json", action="store_true", help="print one object, no tables")
+    parser.add_argument("-f", "--force", action="store_true", help="overwrite what is there")
+    parser.add_argument("script", metavar="SCRIPT", help="script, or module after -m")
+    parser.add_argument(
+        "arguments", metavar="...", nargs=argparse.REMAINDER, help="passed on to it"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Runs `pgmo fit`."""
+    from pathlib import Path
+
+    from pgmo.cards import find
+    from pgmo.cli.targets import check_targets
+    from pgmo.cli.terminal.fit_view import print_answer
+    from pgmo.cli.terminal.output import console, print_json, print_wrote
+    from pgmo.fit.ask import ask
+    from pgmo.runner.program import Program
+    from pgmo.terminal import say
+
+    card = find(arguments.card)
+    job, question = _job(arguments), _question(arguments)
+    Program(arguments.script, arguments.is_module).check()
+    if arguments.report:
+        sources = [] if arguments.is_module else [arguments.script]
+        check_targets([arguments.report], force=arguments.force, sources=sources)
+    answer = ask(job, card, question, lambda text: say(f"pgmo fit: {text}"))
+    if arguments.json:
+        print_json(answer.as_json())
+    else:
+        print_answer(console(), answer)
+    if arguments.report:
+        from pgmo.fit.page.page import page
+
+        Path(arguments.report).write_text(page(answer), "utf-8")
+        print_wrote([arguments.report], f"xdg-open {arguments.report}")
+    return 0 if answer.fits["pgmo"] else DOES_NOT_FIT
+
+
+def _job(arguments: argparse.Namespace) -> "Job":
+    from pgmo.fit.evidence import Job
+
+    if arguments.vary is not None and "{}" not in arguments.vary:
+        raise OptionError(
+            f'--vary "{arguments.vary}" has no {{}}: write --vary "--batch-size {{}}"'
+        )
+    if arguments.vary is None:
+        for name in ("value", "effective_batch", "also"):
+            if getattr(arguments, name):
+                option = name.replace("_", "-")
+                raise OptionError(f'--{option} needs --vary, as in --vary "--batch-size {{}}"')
+    command = [arguments.script, *arguments.arguments]
+    return Job(
+        ("-m", *command) if arguments.is_module else tuple(command),
+        vary=arguments.vary,
+        python=arguments.python,
+        timeout=arguments.timeout,
+    )
+
+
+def _question(arguments: argparse.Namespace) -> "Question":
+    from pgmo.cards import find
+    from pgmo.fit.ask import Question
+    from pgmo.fit.timing import Measured
+
+    try:
+        values = [int(one) for one in arguments.learn.split(",")]
+    except ValueError:
+        values = []
+    if not values or min(values) < 1:
+        raise OptionError(f"--learn {arguments.learn} is no list of values, as in --learn 2,4")
+    measured = None
+    if arguments.measured:
+        seconds, _, card = arguments.measured.partition("@")
+        try:
+            measured = Measured(float(seconds), find(card))
+        except ValueError as error:
+            raise OptionError(
+                f'--measured "{arguments.measured}" is not as in "0.41@RTX 3090": {error}'
+            ) from error
+    return Question(
+        value=arguments.value,
+        values=values,
+        effective=arguments.effective_batch,
+        changes=arguments.also,
+        what_if=arguments.what_if,
+        cards=() if arguments.cards else None,
+        steps=arguments.steps,
+        samples=arguments.samples,
+        measured=measured,
+        prove=not arguments.unproved,
+    )

@@ -1,0 +1,176 @@
+"""What `pgmo fit` answers, as a value."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pgmo.cards import Card
+from pgmo.errors import OptionError
+from pgmo.fit.alternatives import Alternative, least_change
+from pgmo.fit.largest import Largest, accumulate
+from pgmo.fit.need import Need, Way
+from pgmo.fit.on_cards import CardRow
+from pgmo.fit.timing import Forecast
+from pgmo.report.findings.attribution import Holder
+from pgmo.units import format_bytes
+
+NAMES: Mapping[Way, str] = {
+    "default": "PyTorch as it is",
+    "expandable": "expandable segments",
+    "pgmo": "pgmo",
+}
+"""What the ways are called."""
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """Whether a job fits on a card, and what else was asked.
+
+    Attributes:
+        name: of the job, for people.
+        card: the card.
+        value: of what varies at which the need is; None where nothing does.
+        need: what the job takes of the card; of a search, at the largest value that fits.
+        fits: whether it runs on the card, by way. PyTorch gives cached memory back before it gives
+            up, so a job may fit that reserves more where there is more.
+        proved: ways by which it was rehearsed on this card.
+        source: "rehearsed" or "estimated", as of the need.
+        holders: who holds the peak of one iteration, by "module", "op" and "phase", largest first.
+        largest: the largest values that fit, one for each way that was asked for.
+        effective: batch of one optimizer step that was asked for, or None.
+        alternatives: other ways to train the same, the script as it is first.
+        cards: the cards that were asked about.
+        forecast: time on this card; None where nothing can be said.
+        curve: of some values what the job takes of the card, by way: (value, bytes, bytes, bytes)
+            in the order default, expandable, pgmo.
+        rehearsals: how many there were.
+        seconds: that they took.
+
+    Example:
+        >>> answer = pgmo.fit("train.py", card="RTX 4090")  # doctest: +SKIP
+        >>> answer.fits["pgmo"], answer.need.total("pgmo")  # doctest: +SKIP
+        (True, 16102850560)
+    """
+
+    name: str
+    card: Card
+    value: int | None
+    need: Need
+    fits: Mapping[Way, bool]
+    proved: tuple[Way, ...] = ()
+    holders: Mapping[str, tuple[Holder, ...]] = field(default_factory=dict)
+    largest: tuple[Largest, ...] = ()
+    effective: int | None = None
+    alternatives: tuple[Alternative, ...] = ()
+    cards: tuple[CardRow, ...] = ()
+    forecast: Forecast | None = None
+    curve: tuple[tuple[int, int, int, int], ...] = ()
+    rehearsals: int = 0
+    seconds: float = 0.0
+
+    @property
+    def source(self) -> str:
+        """How it was found out."""
+        return self.need.source
+
+    @property
+    def spare(self) -> int:
+        """Bytes of the card that are left with pgmo; negative where there are too few."""
+        return self.card.usable - self.need.total("pgmo")
+
+    @property
+    def batch(self) -> int:
+        """The largest value that fits with pgmo.
+
+        Raises:
+            OptionError: when it was not looked for.
+        """
+        for one in self.largest:
+            if one.way == "pgmo" and one.change is None:
+                return one.value
+        raise OptionError("no batch was looked for: say what varies, as in vary='--batch-size {}'")
+
+    @property
+    def accumulation(self) -> tuple[int, int] | None:
+        """Micro-batch and steps for the effective batch; None where none was asked for."""
+        if self.effective is None:
+            return None
+        return accumulate(self.effective, self.batch)
+
+    @property
+    def least_change(self) -> Alternative | None:
+        """The alternative that fits and is nearest to the script as it is."""
+        return least_change(self.alternatives)
+
+    @property
+    def sentence(self) -> str:
+        """The answer in one sentence."""
+        if self.largest:
+            return self._of_largest()
+        card, total = self.card.name, format_bytes(self.need.total("pgmo"))
+        usable = format_bytes(self.card.usable)
+        about = "about " if self.source == "estimated" else ""
+        if self.fits["pgmo"]:
+            return (
+                f"{self.name} fits on {card}: it takes {about}{total} of {usable} with pgmo, "
+                f"{format_bytes(self.spare)} are left{self._without()}."
+            )
+        return (
+            f"{self.name} does not fit on {card}: it takes {about}{total} with pgmo, "
+            f"{format_bytes(-self.spare)} more than its {usable}{self._least()}."
+        )
+
+    def _without(self) -> str:
+        if self.fits.get("default", True):
+            return ""
+        return "; without it, it runs out of memory"
+
+    def _least(self) -> str:
+        found = self.least_change
+        return "" if found is None else f"; with {found.name} it fits"
+
+    def _of_largest(self) -> str:
+        parts = []
+        for one in self.largest:
+            how = "" if one.proved else ", by the laws"
+            named = NAMES[one.way] if one.change is None else f"{one.change}"
+            parts.append(f"{one.value} with {named}{how}")
+        told = "; ".join(parts)
+        first = f"The largest value of {self.name} on {self.card.name} is {told}"
+        if self.effective is not None and self.batch:
+            micro, steps = accumulate(self.effective, self.batch)
+            return f"{first}. {self.effective} a step are {steps} micro-batches of {micro}."
+        return f"{first}."
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "answer": self.sentence,
+            "job": self.name,
+            "card": {"name": self.card.name, "usable": self.card.usable},
+            "value": self.value,
+            "fits": dict(self.fits),
+            "proved": list(self.proved),
+            "need": self.need.as_json(),
+            "holders": {
+                by: [{"name": one.name, "size": one.size, "blocks": one.blocks} for one in held]
+                for by, held in self.holders.items()
+            },
+            "largest": [
+                {
+                    "way": one.way,
+                    "change": one.change,
+                    "value": one.value,
+                    "proved": one.proved,
+                    "need": one.need.as_json() if one.need else None,
+                }
+                for one in self.largest
+            ],
+            "accumulation": self.accumulation,
+            "alternatives": [vars(one) for one in self.alternatives],
+            "cards": [one.as_json() for one in self.cards],
+            "forecast": vars(self.forecast) if self.forecast else None,
+            "curve": [list(one) for one in self.curve],
+            "rehearsals": self.rehearsals,
+            "seconds": round(self.seconds, 1),
+        }

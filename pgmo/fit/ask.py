@@ -1,0 +1,209 @@
+"""From a job and a card to an answer, with as few rehearsals as the question needs."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pgmo.cards import Card
+from pgmo.errors import ProfileError
+from pgmo.fit.alternatives import alternatives
+from pgmo.fit.answer import Answer
+from pgmo.fit.evidence import Evidence, Job, collect
+from pgmo.fit.largest import MOST, VALUES, Largest, learn, roomy, search
+from pgmo.fit.law import Law
+from pgmo.fit.need import WAYS, Way
+from pgmo.fit.on_cards import on_cards, work_at
+from pgmo.fit.timing import Measured, forecast
+from pgmo.report.findings.attribution import Holder, find_peak
+
+POINTS = 12
+"""Values at which the curve of bytes over what varies is drawn."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of a job beside whether it fits.
+
+    Attributes:
+        value: of what varies; None for the script as it is, or for the largest that fits.
+        values: where laws are learned.
+        effective: batch of one optimizer step, of micro-batches that fit.
+        changes: of the script whose largest values are looked for as well, by the laws alone.
+        what_if: whether alternatives are looked at.
+        cards: cards to look at beside; None for none, and () for all that are known.
+        steps: optimizer steps of the job.
+        samples: of the job, which the batch divides into steps.
+        measured: a step that was timed, at `value`.
+        prove: whether the answer is rehearsed on the card.
+        most: rehearsals of a search.
+    """
+
+    value: int | None = None
+    values: Sequence[int] = VALUES
+    effective: int | None = None
+    changes: Sequence[str] = ()
+    what_if: bool = False
+    cards: tuple[Card, ...] | None = None
+    steps: float | None = None
+    samples: float | None = None
+    measured: Measured | None = None
+    prove: bool = True
+    most: int = MOST
+
+
+def ask(
+    job: Job, card: Card, question: Question | None = None, say: Callable[[str], None] | None = None
+) -> Answer:
+    """Rehearses a job and answers.
+
+    Args:
+        job: a script or a function.
+        card: the card that it is to fit.
+        question: what else is asked.
+        say: is told what is being done; None for nobody.
+
+    Raises:
+        RehearsalError: when the job cannot be rehearsed.
+        OptionError: when the question cannot be asked of it.
+    """
+    question = question or Question()
+    tell = say or (lambda _: None)
+    if job.varies and question.value is None:
+        answer, law, evidence = _largest(job, card, question, tell)
+    else:
+        answer, law, evidence = _as_it_is(job, card, question, tell)
+    return _with_more(answer, job, law, evidence, question, tell)
+
+
+def _as_it_is(
+    job: Job, card: Card, question: Question, tell: Callable[[str], None]
+) -> tuple[Answer, Law, list[Evidence]]:
+    """One value, on the card; where memory runs out there, once more where there is room."""
+    tell(f"rehearsing on {card.name}")
+    evidence = [collect(job, card, value=question.value, way="pgmo")]
+    ran = evidence[0].rehearsal.fits
+    if not evidence[0].whole or not ran:
+        tell(f"memory runs out on {card.name}; rehearsing on a card that has enough")
+        evidence.append(collect(job, roomy(card), value=question.value, way="pgmo"))
+    law = Law(evidence)
+    need = law.need(question.value)
+    fits: dict[Way, bool] = {way: law.fits(question.value, card.usable, way) for way in WAYS}
+    fits["pgmo"] = ran
+    found = Answer(
+        name=_name(job),
+        card=card,
+        value=question.value,
+        need=need,
+        fits=fits,
+        proved=("pgmo",),
+        holders=_holders(evidence),
+    )
+    return found, law, evidence
+
+
+def _largest(
+    job: Job, card: Card, question: Question, tell: Callable[[str], None]
+) -> tuple[Answer, Law, list[Evidence]]:
+    """The largest value by pgmo and as it is, and with changes."""
+    shown = ", ".join(map(str, sorted(set(question.values))))
+    tell(f"rehearsing at {shown}, and then at the answer")
+    done = search(job, card, values=question.values, prove=question.prove, most=question.most)
+    evidence = list(done.evidence)
+    largest = list(done.found)
+    for change in question.changes:
+        tell(f"rehearsing with {change} at {shown}")
+        one, more = _changed(job, card, question, change, done.law)
+        largest.append(one)
+        evidence += more
+    value = done.of("pgmo").value
+    fits: dict[Way, bool] = {way: done.law.fits(value or 1, card.usable, way) for way in WAYS}
+    if done.of("pgmo").proved:
+        fits["pgmo"] = True
+    found = Answer(
+        name=_name(job),
+        card=card,
+        value=value or 1,
+        need=done.law.need(value or 1),
+        fits=fits,
+        proved=tuple(one.way for one in done.found if one.proved),
+        holders=_holders(evidence),
+        largest=tuple(largest),
+        effective=question.effective,
+        curve=_curve(done.law, max(value, 1)),
+    )
+    return found, done.law, evidence
+
+
+def _changed(
+    job: Job, card: Card, question: Question, change: str, plain: Law
+) -> tuple[Largest, list[Evidence]]:
+    from pgmo.fit.largest import largest_value
+
+    evidence = learn(job, card, sorted(set(question.values)), change)
+    law = Law(evidence, above=plain.above)
+    value = largest_value(law, card.usable, "pgmo")
+    need = law.need(value) if value else None
+    return Largest("pgmo", change, value, False, need), evidence
+
+
+def _with_more(
+    answer: Answer,
+    job: Job,
+    law: Law,
+    evidence: list[Evidence],
+    question: Question,
+    tell: Callable[[str], None],
+) -> Answer:
+    """The rest of what was asked."""
+    value, card = answer.value, answer.card
+    work = work_at(law, value)
+    steps = question.steps
+    if question.samples is not None and value:
+        steps = question.samples / value
+    found = replace(answer, forecast=forecast(work, card, steps=steps, measured=question.measured))
+    if question.what_if:
+        tell("rehearsing what could be changed")
+        rows, made = alternatives(job, card, law, value)
+        evidence += made
+        found = replace(found, alternatives=tuple(rows))
+    if question.cards is not None:
+        tell("looking at the other cards")
+        rows_of_cards = on_cards(
+            law,
+            value,
+            cards=question.cards or None,
+            samples=question.samples,
+            steps=question.steps,
+            measured=question.measured,
+        )
+        found = replace(found, cards=tuple(rows_of_cards))
+    seconds = sum(one.rehearsal.seconds for one in evidence)
+    return replace(found, rehearsals=len(evidence), seconds=seconds)
+
+
+def _holders(evidence: Sequence[Evidence]) -> dict[str, tuple[Holder, ...]]:
+    """Who holds the peak, by the profile of the last iteration that was recorded."""
+    steady = [one.steady for one in evidence if one.steady is not None]
+    if not steady:
+        return {}
+    peak = find_peak(steady[-1], top=8)
+    return {"module": peak.modules, "op": peak.operators, "phase": peak.phases}
+
+
+def _curve(law: Law, value: int) -> tuple[tuple[int, int, int, int], ...]:
+    """Bytes of the card over what varies, up to half as much again as fits."""
+    most = max(4, value + value // 2)
+    values = sorted({max(1, round(most * one / POINTS)) for one in range(1, POINTS + 1)} | {value})
+    rows = []
+    for one in values:
+        try:
+            need = law.need(one)
+        except ProfileError:
+            continue
+        totals = [need.total(way) for way in WAYS]
+        rows.append((one, totals[0], totals[1], totals[2]))
+    return tuple(rows)
+
+
+def _name(job: Job) -> str:
+    return job.command[1] if job.command[0] == "-m" else Path(job.command[0]).name

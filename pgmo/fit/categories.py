@@ -1,0 +1,87 @@
+"""What each block of a history is: a parameter, a gradient, a state, scratch, or an activation.
+
+    history   ALLOC a ... ALLOC g ... MARK ... FREE g ... ALLOC g' ... MARK     end
+    known     parameters {a}, states {s}     gradients at mark 0 {g}, at mark 1 {g'}
+
+Addresses come again, so a gradient is the block that is alive at its address when its step ends,
+and parameters and states are those that are alive at the end.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pgmo.profiler.iterations.traces.block_ends import NOT_FREED, Blocks, pair_blocks
+from pgmo.profiler.trace import Event, Trace
+
+NAMES = ("activations", "parameters", "gradients", "optimizer_state", "workspaces")
+"""The categories; a block's is an index into them."""
+
+ACTIVATION, PARAMETER, GRADIENT, STATE, WORKSPACE = range(5)
+
+SCRATCH = 2
+"""Requests that scratch memory outlives at most: that of its kernel and of what it asks for."""
+
+LIBRARY = 64 << 20
+"""Bytes of the largest block that a library is taken to keep for itself, as cuBLAS does."""
+
+
+def categorise(trace: Trace, known: dict[str, Any]) -> NDArray[np.int8]:
+    """The category of each block, in the order of `profile_of(trace, whole=True)`, shape (n,).
+
+    Args:
+        trace: the history of one card.
+        known: what the observer wrote down: addresses of `parameters` and `states`, and `marked`,
+            for each step the number of its mark and the addresses of its gradients.
+
+    Example:
+        >>> rows = [(0, 512, 64), (0, 1024, 64), (8, 0, 0), (1, 1024, 64)]
+        >>> kind, address, size = zip(*rows)
+        >>> trace = Trace.from_columns(kind=kind, address=address, size=size)
+        >>> marked = [{"mark": 0, "gradients": [1024]}]
+        >>> known = {"parameters": [512], "states": [], "marked": marked}
+        >>> [NAMES[one] for one in categorise(trace, known)]
+        ['parameters', 'gradients']
+    """
+    blocks = pair_blocks(trace)
+    found = np.zeros(len(blocks), np.int8)
+    end = len(trace)
+    _keep(found, blocks, trace, WORKSPACE)
+    marks = np.flatnonzero(trace.kind == Event.MARK)
+    for one in known.get("marked", ()):
+        row = int(marks[one["mark"]]) if one["mark"] < len(marks) else end
+        found[_alive_at(trace, blocks, row, one["gradients"])] = GRADIENT
+    found[_alive_at(trace, blocks, end, known.get("states", ()))] = STATE
+    found[_alive_at(trace, blocks, end, known.get("parameters", ()))] = PARAMETER
+    return found
+
+
+def _keep(found: NDArray[np.int8], blocks: Blocks, trace: Trace, category: int) -> None:
+    """Marks what kernels and libraries work in."""
+    served = np.cumsum(trace.kind == Event.ALLOC)
+    freed = blocks.let_go != NOT_FREED
+    life = np.where(freed, served[blocks.let_go] - served[blocks.row], 0)
+    found[freed & (life == 0)] = category
+    first = np.flatnonzero(trace.kind == Event.MARK)
+    if len(first):
+        # Born in the first iteration, never freed, and no tensor of the model or its optimizer.
+        small = trace.size[blocks.row] <= LIBRARY
+        found[~freed & small & (blocks.row < first[0])] = category
+
+
+def _alive_at(trace: Trace, blocks: Blocks, row: int, addresses: Any) -> NDArray[np.intp]:
+    """The blocks in which these addresses lie, of those alive after a row of the trace."""
+    gone = np.where(blocks.gone == NOT_FREED, len(trace) + 1, blocks.gone)
+    alive = np.flatnonzero((blocks.row < row) & (gone >= row))
+    begins = trace.address[blocks.row[alive]]
+    order = np.argsort(begins, kind="stable")
+    alive, begins = alive[order], begins[order]
+    wanted = np.asarray(sorted(addresses), np.int64)
+    at = np.searchsorted(begins, wanted, side="right") - 1
+    inside = at >= 0
+    inside[inside] &= (
+        wanted[inside] < begins[at[inside]] + trace.size[blocks.row[alive[at[inside]]]]
+    )
+    result: NDArray[np.intp] = np.unique(alive[at[inside]])
+    return result

@@ -1,0 +1,133 @@
+"""What to try next when a run has run out of memory: smaller micro-batches, then recomputation.
+
+--batch-size 32                            as it is
+--batch-size 16 --accumulate 2             the same samples a step, in parts
+...
+--batch-size 1 --accumulate 32
+--batch-size 1 --accumulate 32, and the model recomputes
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from pgmo.errors import OptionError
+
+
+@dataclass(frozen=True)
+class Rung:
+    """One way to run the job.
+
+    Attributes:
+        command: the script and its arguments.
+        change: made in the script from outside, or None; see `pgmo.fit.observer.changes`.
+        words: what is different, for people; "" for the script as it is.
+
+    Example:
+        >>> Rung(("train.py",), None, "").words
+        ''
+    """
+
+    command: tuple[str, ...]
+    change: str | None
+    words: str
+
+
+def rungs(
+    command: Sequence[str], vary: str | None = None, accumulate: str | None = None
+) -> list[Rung]:
+    """Every way to run a job that makes the same steps, in the order in which they are tried.
+
+    Args:
+        command: the script and its arguments.
+        vary: option of its batch, such as "--batch-size {}"; the command has to give it.
+        accumulate: option of its steps of accumulation, likewise; 1 where the command does not
+            give it. Without it micro-batches would change the samples of a step, so there are none.
+
+    Raises:
+        OptionError: when an option has no "{}", or the command does not give the batch.
+
+    Example:
+        >>> for one in rungs(["train.py", "-b", "4"], "-b {}", "-a {}"):
+        ...     print(" ".join(one.command), one.change)
+        train.py -b 4 None
+        train.py -b 2 -a 2 None
+        train.py -b 1 -a 4 None
+        train.py -b 1 -a 4 recompute:min
+    """
+    found = [Rung(tuple(command), None, "")]
+    last = tuple(command)
+    if vary is not None and accumulate is not None:
+        batch = value_of(command, vary)
+        if batch is None:
+            raise OptionError(
+                f"the command does not say {vary.replace('{}', 'N')}, so the next smaller batch is "
+                "not known: give it"
+            )
+        before = value_of(command, accumulate) or 1
+        for micro, parts in _parts(batch):
+            last = with_value(with_value(command, vary, micro), accumulate, before * parts)
+            words = f"micro-batches of {micro} instead of {batch}, {before * parts} a step"
+            found.append(Rung(last, None, words))
+    also = f"{found[-1].words}; " if found[-1].words else ""
+    words = f"{also}activations are computed again (pgmo.recompute)"
+    found.append(Rung(last, "recompute:min", words))
+    return found
+
+
+def value_of(command: Sequence[str], option: str) -> int | None:
+    """The value that a command gives to an option; None where it does not.
+
+    Example:
+        >>> value_of(["a.py", "--batch", "8"], "--batch {}"), value_of(["--b=4"], "--b={}")
+        (8, 4)
+    """
+    at = _place(command, option)
+    if at is None:
+        return None
+    begin, end = _around(option)
+    return int(command[at].removeprefix(begin).removesuffix(end))
+
+
+def with_value(command: Sequence[str], option: str, value: int) -> tuple[str, ...]:
+    """The command with another value, or with the option at its end.
+
+    Example:
+        >>> with_value(["a.py", "--batch", "8"], "--batch {}", 2)
+        ('a.py', '--batch', '2')
+    """
+    words = list(command)
+    at = _place(command, option)
+    if at is None:
+        return (*words, *option.format(value).split())
+    words[at] = option.split()[-1].format(value)
+    return tuple(words)
+
+
+def _parts(batch: int) -> Iterator[tuple[int, int]]:
+    """Micro-batches and how many, of those that divide it, each at most half of the one before."""
+    micro = batch
+    for parts in range(2, batch + 1):
+        if batch % parts == 0 and batch // parts <= micro // 2:
+            micro = batch // parts
+            yield micro, parts
+
+
+def _place(command: Sequence[str], option: str) -> int | None:
+    """Where the word with the value is; the last one counts."""
+    if "{}" not in option:
+        raise OptionError(f"{option!r} has no {{}} for the value, as in '--batch-size {{}}'")
+    *before, _ = option.split()
+    begin, end = _around(option)
+    for at in range(len(command) - 1, -1, -1):
+        ahead = list(command[max(0, at - len(before)) : at])
+        word = command[at]
+        value = word.removeprefix(begin).removesuffix(end)
+        if ahead == before and word == f"{begin}{value}{end}" and value.isdigit():
+            return at
+    return None
+
+
+def _around(option: str) -> tuple[str, str]:
+    """What stands before and behind the value, in its own word."""
+    begin, _, end = option.split()[-1].partition("{}")
+    return begin, end

@@ -1,0 +1,262 @@
+"""What a job asks for at any batch: one profile where nothing varies, else laws over several.
+
+evidence at 2, 4        requests paired, sizes fitted          Law
+law.at(18)  -->  a profile and its categories  -->  what each way reserves on a card
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pgmo.errors import OptionError, ProfileError, RehearsalError
+from pgmo.fit.categories import NAMES
+from pgmo.fit.evidence import Evidence
+from pgmo.fit.need import Need, Source, Way
+from pgmo.profiler.caching.curves import Reserved
+from pgmo.profiler.caching.model import AllocatorSettings, simulate_profile
+from pgmo.profiler.extrapolation.extrapolate import extrapolate
+from pgmo.profiler.profile import NEVER, Profile
+
+if TYPE_CHECKING:
+    from pgmo.profiler.extrapolation.learned import Extrapolation
+
+ABOVE = 16 << 20
+"""Bytes that pgmo is taken to take over the live ones, where no rehearsal has shown it.
+
+Pages that are in use in part. In rehearsals of loops of fixed shapes it was less: bench/fit.py.
+"""
+
+_CLOSE = 0.001
+"""Share of the peak by which laws may miss a rehearsal by way of pgmo, which they leave out."""
+
+PAGE = 2 << 20
+"""Bytes that the driver maps at once."""
+
+PYTORCH: tuple[Way, ...] = ("default", "expandable")
+
+_SETTINGS = {
+    "default": AllocatorSettings(),
+    "expandable": AllocatorSettings.from_text("expandable_segments:True"),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Load:
+    """A profile of a job at one batch, with the category of each block.
+
+    Example:
+        >>> profile = Profile.from_columns(size=[4, 2], start=[0, 1], end=[2, 2], ticks=2)
+        >>> Load(profile, np.array([1, 0], np.int8)).at_peak
+        {'activations': 2, 'parameters': 4, 'gradients': 0, 'optimizer_state': 0, 'workspaces': 0}
+    """
+
+    profile: Profile
+    category: NDArray[np.int8]
+
+    @cached_property
+    def curves(self) -> NDArray[np.int64]:
+        """Bytes alive of each category after each request, shape (len(NAMES), ticks)."""
+        ticks = self.profile.ticks
+        change = np.zeros((len(NAMES), ticks + 1), np.int64)
+        end = np.where(self.profile.end == NEVER, ticks, np.minimum(self.profile.end, ticks))
+        np.add.at(change, (self.category, self.profile.start), self.profile.size)
+        np.add.at(change, (self.category, end), -self.profile.size)
+        return np.cumsum(change[:, :-1], axis=1)
+
+    @property
+    def peak(self) -> int:
+        """Most bytes alive at once."""
+        return int(self.curves.sum(axis=0).max(initial=0))
+
+    @property
+    def at_peak(self) -> dict[str, int]:
+        """Bytes of each category at the first moment at which most are alive."""
+        whole = self.curves.sum(axis=0)
+        tick = int(whole.argmax()) if whole.size else 0
+        found = self.curves[:, tick] if whole.size else np.zeros(len(NAMES), np.int64)
+        return {name: int(size) for name, size in zip(NAMES, found, strict=True)}
+
+    def total(self, name: str) -> int:
+        """The most bytes of one category that are alive at once."""
+        return int(self.curves[NAMES.index(name)].max(initial=0))
+
+    def simulate(self, way: Way, capacity: int | None = None) -> Reserved:
+        """What PyTorch's allocator takes, by its model. `way` is not pgmo."""
+        return simulate_profile(self.profile, _SETTINGS[way], iterations=1, capacity=capacity)
+
+
+class Law:
+    """What a job asks for, at any value of what varies.
+
+    Args:
+        evidence: rehearsals with whole histories: one, of a job that does not vary, or several
+            at distinct values.
+        above: bytes that pgmo takes over the live ones, where no rehearsal here was by way of it.
+
+    Raises:
+        RehearsalError: when a history is not whole.
+        ProfileError: when the histories do not correspond.
+    """
+
+    def __init__(self, evidence: Sequence[Evidence], above: int | None = None) -> None:
+        whole = [one for one in evidence if one.whole]
+        if not whole:
+            raise RehearsalError(
+                "no rehearsal got through three iterations, so nothing is known of the loop: "
+                "rehearse on a larger card, or with a smaller batch"
+            )
+        byvalue = {one.value: one for one in whole}  # of several at one value the last
+        self.evidence = sorted(byvalue.values(), key=lambda one: one.value or 0)
+        self.last = self.evidence[-1]
+        shown = [_above(one) for one in whole if one.way == "pgmo" and one.rehearsal.fits]
+        self.above = max(shown, default=above)
+        self._fitted = _fit(self.evidence)
+        self._known: dict[int | None, Load] = {}
+
+    @property
+    def context(self) -> int:
+        """Bytes of the context."""
+        return self.last.rehearsal.context
+
+    @property
+    def describes(self) -> str:
+        """What was learned, in a sentence."""
+        if self._fitted is None:
+            return "one history, as it is"
+        return repr(self._fitted[0]).removeprefix("Extrapolation(").removesuffix(")")
+
+    @property
+    def uncertainty(self) -> float:
+        """Share of the bytes that the laws do not give, at the largest value rehearsed.
+
+        What the others say of that one, where they are enough; else what is fitted from above.
+        """
+        if self._fitted is None:
+            return 0.0
+        fitted, _ = self._fitted
+        size = fitted.profiles[-1].size
+        if fitted.held_out is not None:
+            return float(np.abs(fitted.held_out).sum() / max(1, size.sum()))
+        loose = fitted.ambiguous | (fitted.kinds == "upper")
+        return float(size[loose].sum() / max(1, size.sum()))
+
+    def at(self, value: int | None) -> Load:
+        """What is asked for at a value.
+
+        Raises:
+            OptionError: for another value than the one that is known, where nothing varies.
+            ProfileError: where the laws say nothing.
+        """
+        if value not in self._known:
+            exact = next((one for one in self.evidence if one.value == value), None)
+            if exact is not None:
+                profile, category = _given(exact), exact.category
+            elif self._fitted is None or value is None:
+                raise OptionError(f"nothing is known at {value}: rehearse at two values at least")
+            else:
+                fitted, category = self._fitted
+                profile = fitted.at(value=value)
+            self._known[value] = Load(replace(profile, trace=None), category)
+        return self._known[value]
+
+    def holds(self, value: int | None, usable: int) -> bool:
+        """Whether the live bytes fit on a card, and a page: nobody needs less."""
+        try:
+            return self.at(value).peak + self.context + PAGE <= usable
+        except ProfileError:
+            return False
+
+    def fits(self, value: int | None, usable: int, way: Way) -> bool:
+        """Whether it runs on a card with that many usable bytes: memory does not run out.
+
+        PyTorch gives cached memory back before it gives up, so this may be true where more is
+        reserved at the peak on a larger card.
+        """
+        capacity = usable - self.context
+        try:
+            load = self.at(value)
+        except ProfileError:
+            return False
+        if load.peak > capacity:
+            return False
+        if way == "pgmo":
+            return self.with_pgmo(load.peak) <= capacity
+        return load.simulate(way, capacity).failed is None
+
+    def with_pgmo(self, peak: int) -> int:
+        """Bytes that pgmo takes of a card for a peak of live bytes, context left out."""
+        return peak + (ABOVE if self.above is None else self.above)
+
+    def need(self, value: int | None, source: Source = "rehearsed") -> Need:
+        """What the job needs at a value, by every way."""
+        load = self.at(value)
+        exact = any(one.value == value for one in self.evidence)
+        reserved: dict[str, int] = {way: load.simulate(way).peak_reserved for way in PYTORCH}
+        seen = [one for one in self.evidence if one.way == "pgmo" and one.value == value]
+        pgmo = max((taken(one) for one in seen), default=self.with_pgmo(load.peak))
+        where = "" if value is None or exact else f"by laws over {self._span()}: {self.describes}"
+        notes = [one for one in (*self.last.rehearsal.notes, where) if one]
+        return Need(
+            **load.at_peak,
+            context=self.context,
+            allocated_peak=load.peak,
+            reserved=reserved | {"pgmo": pgmo},
+            source=source,
+            uncertainty=0.0 if exact else self.uncertainty,
+            notes=tuple(dict.fromkeys(notes)),
+        )
+
+    def _span(self) -> str:
+        return ", ".join(str(one.value) for one in self.evidence)
+
+
+def _fit(evidence: Sequence[Evidence]) -> "tuple[Extrapolation, NDArray[np.int8]] | None":
+    """The laws, and the category of each request that they tell; None where nothing varies.
+
+    While pgmo records, operators are watched, and a few ask for more. So the histories of PyTorch
+    as it is are enough, if they tell what the others held.
+    """
+    if len(evidence) < 2:
+        return None
+    plain = [one for one in evidence if one.way != "pgmo"]
+    if len(plain) > 1:
+        fitted, category = _fit_all(plain)
+        others = [one for one in evidence if one.way == "pgmo"]
+        if all(_tells(fitted, category, one) for one in others):
+            return fitted, category
+    return _fit_all(evidence)
+
+
+def _fit_all(evidence: Sequence[Evidence]) -> "tuple[Extrapolation, NDArray[np.int8]]":
+    values = [int(one.value or 0) for one in evidence]
+    fitted = extrapolate([_given(one) for one in evidence], value=values)
+    return fitted, evidence[-1].category
+
+
+def _tells(fitted: "Extrapolation", category: NDArray[np.int8], other: Evidence) -> bool:
+    """Whether laws give the peak of a rehearsal that they were not made from."""
+    try:
+        told = Load(fitted.at(value=int(other.value or 0)), category).peak
+    except ProfileError:
+        return False
+    true = Load(_given(other), other.category).peak
+    return abs(told - true) <= _CLOSE * true
+
+
+def taken(evidence: Evidence) -> int:
+    """Bytes of the card that allocators took in a rehearsal, context left out."""
+    return evidence.rehearsal.card_peak - evidence.rehearsal.context
+
+
+def _above(evidence: Evidence) -> int:
+    """Bytes that pgmo took of the card over the live ones."""
+    return max(0, taken(evidence) - Load(_given(evidence), evidence.category).peak)
+
+
+def _given(evidence: Evidence) -> Profile:
+    assert evidence.profile is not None
+    return evidence.profile

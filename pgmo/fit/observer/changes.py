@@ -1,0 +1,121 @@
+"""One change of a script, made from outside: what if it were trained so?
+
+autocast:bfloat16   the outermost forward passes under autocast; likewise float16
+checkpoint          each block of a list of alike blocks under activation checkpointing
+recompute:SHARE     the model as `pgmo.recompute` returns it, with that share of the peak
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+CHANGES = ("autocast", "checkpoint", "recompute")
+
+
+class Change:
+    """Made when the outermost module is called for the first time.
+
+    Args:
+        text: one of the above.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._kind, _, self._value = text.partition(":")
+        self._depth = 0
+        self._open: list[Any] = []
+        self._seen: set[int] = set()
+
+    def attach(self) -> None:
+        """Has every call of a module pass by here."""
+        from torch.nn.modules.module import (
+            register_module_forward_hook,
+            register_module_forward_pre_hook,
+        )
+
+        if self._kind == "recompute":
+            self._wrap_calls()
+            return
+        register_module_forward_pre_hook(self._enter)
+        register_module_forward_hook(self._leave, always_call=True)
+
+    def _enter(self, module: Any, _inputs: Any) -> None:
+        self._depth += 1
+        if self._depth > 1:
+            return
+        if self._kind == "autocast":
+            import torch
+
+            context = torch.autocast("cuda", getattr(torch, self._value))
+            context.__enter__()  # type: ignore[no-untyped-call]
+            self._open.append(context)
+        elif self._kind == "checkpoint" and id(module) not in self._seen:
+            self._seen.add(id(module))
+            checkpoint_blocks(module)
+
+    def _leave(self, _module: Any, _inputs: Any, _output: Any) -> None:
+        self._depth -= 1
+        if self._depth == 0 and self._open:
+            self._open.pop().__exit__(None, None, None)
+
+    def _wrap_calls(self) -> None:
+        """Calls of the outermost module go to the model that recomputes."""
+        from torch import is_grad_enabled
+        from torch.nn import Module
+
+        plain = Module.__call__
+        share = self._value
+        made: dict[int, Any] = {}
+
+        def call(module: Any, *args: Any, **kwargs: Any) -> Any:
+            outer = self._depth == 0 and module.training and is_grad_enabled()
+            if not outer or not any(one.requires_grad for one in module.parameters()):
+                return plain(module, *args, **kwargs)
+            self._depth += 1
+            try:
+                if id(module) not in made:
+                    import pgmo
+
+                    budget = float(share) if share != "min" else "min"
+                    made[id(module)] = pgmo.recompute(module, budget=budget)[0]
+                return plain(made[id(module)], *args, **kwargs)
+            finally:
+                self._depth -= 1
+
+        Module.__call__ = call  # type: ignore[method-assign]
+
+
+def checkpoint_blocks(model: Any) -> int:
+    """Puts each block of a model under activation checkpointing, as the model itself would.
+
+    Args:
+        model: one that has `gradient_checkpointing_enable()`, or lists of alike blocks.
+
+    Returns:
+        How many blocks; -1 where the model does it itself.
+    """
+    enable = getattr(model, "gradient_checkpointing_enable", None)
+    if callable(enable) and getattr(model, "supports_gradient_checkpointing", True):
+        enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+        return -1
+    import functools
+
+    from torch.utils.checkpoint import checkpoint
+
+    count = 0
+    for block in _blocks(model):
+        block.forward = functools.partial(checkpoint, block.forward, use_reentrant=False)
+        count += 1
+    return count
+
+
+def _blocks(model: Any) -> Iterator[Any]:
+    """The outermost modules that lie in a list with others of their class."""
+    from torch.nn import ModuleList, Sequential
+
+    for child in model.children():
+        if isinstance(child, ModuleList | Sequential) and len(child) > 1:
+            kinds = [type(one) for one in child]
+            alike = [one for one in child if kinds.count(type(one)) > 1 and any(one.children())]
+            if alike:
+                yield from alike
+                continue
+        yield from _blocks(child)

@@ -1,0 +1,131 @@
+"""Follows the iterations of a script, and writes down what a question about memory needs.
+
+step 1          2          3                          4
+     |----------|----------|-- history, census        |-- arithmetic of one iteration
+"""
+
+import json
+import os
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pgmo.fit.observer.changes import Change
+
+HISTORY = 3
+"""Steps in the history: the first, in which states are born, and two that repeat."""
+
+ENTRIES = 4_000_000
+"""Events that torch keeps; more are beyond any three iterations of a script that was tried."""
+
+
+class Watch:
+    """What is attached to a script's optimizers.
+
+    Args:
+        evidence: file for what is known, as JSON; rewritten as more is.
+        snapshot: file for the memory history of the first steps.
+        change: of the script, by its name, or None.
+    """
+
+    def __init__(self, evidence: Path, snapshot: Path, change: str | None) -> None:
+        self._evidence, self._snapshot = evidence, snapshot
+        self._change = Change(change) if change else None
+        self._first: int | None = None  # of the optimizer whose steps count
+        self._steps = 0
+        self._calls = 0  # of all optimizers: one mark in the history each
+        self._marked: list[dict[str, Any]] = []
+        self._known: dict[str, Any] = {"change": change}
+        self._work: Any = None
+        self._process = os.getpid()
+
+    def attach(self) -> None:
+        """Torch's optimizers are there: history from here on, and hooks."""
+        import torch
+        from torch.optim.optimizer import (
+            register_optimizer_step_post_hook,
+            register_optimizer_step_pre_hook,
+        )
+
+        _when_cuda_starts(torch, self._record)
+        register_optimizer_step_pre_hook(self._before)
+        register_optimizer_step_post_hook(self._after)
+        if self._change is not None:
+            # Not yet: torch itself is still being imported.
+            from pgmo.imports import after_import
+
+            after_import("torch.optim", self._change.attach)
+
+    def _record(self) -> None:
+        import torch
+
+        torch.cuda.memory._record_memory_history(
+            enabled="all", context=None, stacks="python", max_entries=ENTRIES
+        )
+
+    def _before(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
+        """A step begins: its gradients are all there."""
+        from pgmo.fit.observer.census import gradients
+
+        if os.getpid() == self._process and self._steps < HISTORY:
+            self._marked.append({"mark": self._calls, "gradients": gradients(optimizer)})
+
+    def _after(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
+        """A step has ended; the mark in the history comes right after this."""
+        if os.getpid() != self._process:
+            return
+        self._calls += 1
+        if self._first is None:
+            self._first = id(optimizer)
+        if id(optimizer) != self._first:
+            return
+        self._steps += 1
+        if self._steps <= HISTORY:
+            self._write_history(optimizer)
+        if self._steps == HISTORY:
+            self._start_work()
+        elif self._steps == HISTORY + 1 and self._work is not None:
+            self._known["work"] = self._work.end()
+            self._work = None
+            self._write()
+
+    def _write_history(self, optimizer: Any) -> None:
+        import torch
+
+        from pgmo.fit.observer.census import census
+
+        if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+            self._known["where"] = "cpu"
+            self._write()
+            return
+        self._known |= census(optimizer) | {"steps": self._steps, "marked": self._marked}
+        if self._steps == HISTORY or self._steps == 1:
+            self._snapshot.write_bytes(pickle.dumps(torch.cuda.memory._snapshot()))
+        if self._steps == HISTORY:
+            torch.cuda.memory._record_memory_history(enabled=None)
+        if self._steps in (1, HISTORY):
+            self._known["history"] = self._steps
+            self._write()
+
+    def _start_work(self) -> None:
+        from pgmo.fit.observer.work import Work
+
+        self._work = Work()
+        self._work.begin()
+
+    def _write(self) -> None:
+        partial = self._evidence.with_suffix(".partial")
+        partial.write_text(json.dumps(self._known))
+        os.replace(partial, self._evidence)
+
+
+def _when_cuda_starts(torch: Any, call: Callable[[], None]) -> None:
+    """Calls when torch starts CUDA, which it is left to do: scripts may choose devices before."""
+
+    def later() -> None:
+        torch.cuda._lazy_call(call)
+
+    from pgmo.imports import after_import
+
+    after_import("torch.cuda", later)

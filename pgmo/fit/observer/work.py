@@ -1,0 +1,53 @@
+"""Counts the arithmetic and the memory traffic of one iteration, operator by operator."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import flop_registry
+
+
+class Work(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Sees every operator of an iteration; backward passes run under it, too.
+
+    Kinds of operators are told apart by their type and size, so that the time of each on a card
+    can be bounded by itself. Traffic is that of the script as it is written; fused kernels have
+    less.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._counts: dict[tuple[str, float, int], int] = {}
+
+    def begin(self) -> None:
+        """Sees what comes from now on."""
+        # It ends in another hook, so there is no block to put it around.
+        self.__enter__()  # type: ignore[no-untyped-call]
+
+    def end(self) -> list[list[Any]]:
+        """What was seen: for each kind of operator its type, flops, bytes moved, and how often."""
+        self.__exit__(None, None, None)  # type: ignore[no-untyped-call]
+        return [[*kind, count] for kind, count in self._counts.items()]
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        if not func.is_view:
+            self._count(func, args, kwargs or {}, out)
+        return out
+
+    def _count(self, func: Any, args: Any, kwargs: Any, out: Any) -> None:
+        read = [one for one in tree_leaves((args, kwargs)) if isinstance(one, Tensor)]
+        made = [one for one in tree_leaves(out) if isinstance(one, Tensor)]
+        if not any(one.is_cuda for one in (*read, *made)):
+            return
+        moved = sum(one.numel() * one.element_size() for one in (*read, *made))
+        formula, flops, kind = flop_registry.get(func._overloadpacket), 0.0, ""
+        if formula is not None and made:
+            flops = float(formula(*args, **kwargs, out_val=out))
+            kind = str(made[0].dtype).removeprefix("torch.")
+            if kind == "float32" and torch.backends.cuda.matmul.allow_tf32:
+                kind = "tf32"
+        key = (kind, flops, moved)
+        self._counts[key] = self._counts.get(key, 0) + 1

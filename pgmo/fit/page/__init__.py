@@ -1,0 +1,1 @@
+"""The page for whoever decides: one HTML file, without scripts, that loads nothing."""

@@ -1,0 +1,163 @@
+"""The page, part by part, from an answer."""
+
+from html import escape
+from pathlib import Path
+
+from pgmo.fit.answer import NAMES, Answer
+from pgmo.fit.need import WAYS
+from pgmo.fit.page.curve import curve
+from pgmo.fit.page.tables import alternatives, cards, holders
+from pgmo.units import format_bytes
+
+_CATEGORIES = {
+    "parameters": "parameters and buffers",
+    "gradients": "gradients",
+    "optimizer_state": "optimizer state",
+    "activations": "activations and batches",
+    "workspaces": "workspaces",
+    "context": "CUDA context",
+}
+
+
+def page(answer: Answer) -> str:
+    """The page as the text of an HTML file.
+
+    Args:
+        answer: what `pgmo fit` has found out.
+
+    Example:
+        >>> page(pgmo.fit("train.py", card="L4"))[:15]  # doctest: +SKIP
+        '<!doctype html>'
+    """
+    style = Path(__file__).with_name("page.css").read_text("utf-8")
+    title = escape(f"{answer.name} on {answer.card.name}")
+    kind = "good" if answer.fits["pgmo"] else "bad"
+    parts = [
+        f"<h1>Will {escape(answer.name)} fit on {escape(answer.card.name)}?</h1>",
+        f'<p class="verdict {kind}">{escape(answer.sentence)}</p>',
+        _figures(answer),
+        _section(_of_the_card(answer), _ways(answer)),
+        _section("What is alive at the peak", _categories(answer)),
+        _section("The peak over the batch", curve(answer)),
+        _section("Who holds an iteration's peak", holders(answer)),
+        _section("What else would help", alternatives(answer)),
+        _section("Other cards", cards(answer)),
+        _section("How this was found out", _how(answer)),
+    ]
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
+        "style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'\">"
+        f"<title>{title}</title><style>{style}</style></head>\n<body>\n"
+        + "\n".join(part for part in parts if part)
+        + "\n</body></html>\n"
+    )
+
+
+def _section(title: str, body: str) -> str:
+    return f"<section><h2>{escape(title)}</h2>\n{body}</section>" if body else ""
+
+
+def _figures(answer: Answer) -> str:
+    total = answer.need.total("pgmo")
+    spare = answer.spare
+    rows = [
+        ("Takes with pgmo", format_bytes(total), f"of {format_bytes(answer.card.usable)}"),
+        (
+            "Left" if spare >= 0 else "Missing",
+            format_bytes(abs(spare)),
+            f"{abs(spare) / answer.card.usable:.0%} of the card",
+        ),
+    ]
+    if "default" in answer.need.reserved:
+        plain = answer.need.total("default")
+        more = format_bytes(plain - total)
+        rows.append(("Takes without pgmo", format_bytes(plain), f"{more} more"))
+    if answer.largest:
+        rows.append(("Largest batch", str(answer.batch), "with pgmo"))
+    if answer.accumulation is not None:
+        micro, steps = answer.accumulation
+        rows.append((f"{answer.effective} a step", f"{steps} x {micro}", "steps x micro-batch"))
+    if answer.forecast is not None:
+        kind = "from a measured step" if answer.forecast.measured else "by the card's peak rates"
+        rows.append(("Time", answer.forecast.words, kind))
+    return (
+        '<dl class="figures">'
+        + "".join(
+            f"<div><dt>{escape(name)}</dt><dd>{escape(value)}<small>{escape(note)}</small></dd></div>"
+            for name, value, note in rows
+        )
+        + "</dl>"
+    )
+
+
+def _of_the_card(answer: Answer) -> str:
+    at = "" if answer.value is None else f", at {answer.value}"
+    return f"Memory of the card{at}"
+
+
+def _ways(answer: Answer) -> str:
+    """A bar for each way, and the card's memory as a line across."""
+    known = [way for way in WAYS if way in answer.need.reserved]
+    totals = {way: answer.need.total(way) for way in known}
+    most = max(answer.card.usable, *totals.values()) * 1.04
+    limit = answer.card.usable / most
+    rows = []
+    for way in known:
+        share = totals[way] / most
+        fits = "" if answer.fits[way] else ", does not fit"
+        rows.append(
+            f'<div class="bar"><span>{escape(NAMES[way] + fits)}</span>'
+            f'<span class="track"><span class="fill" style="width:{share:.2%};'
+            f'background:var(--{way})"></span>'
+            f'<span class="limit" style="left:{limit:.2%}"></span></span>'
+            f'<span class="size">{format_bytes(totals[way])}</span></div>'
+        )
+    line = f"The line is what CUDA reports of the card: {format_bytes(answer.card.usable)}."
+    note = ""
+    if answer.card.usable_source:
+        note = f" ({answer.card.usable_source})"
+    return f'<div class="panel">{"".join(rows)}</div><p class="quiet">{escape(line + note)}</p>'
+
+
+def _categories(answer: Answer) -> str:
+    sizes = {**answer.need.categories, "context": answer.need.context}
+    whole = max(1, sum(sizes.values()))
+    stack = "".join(
+        f'<span style="width:{size / whole:.2%};background:var(--{name})" '
+        f'title="{escape(_CATEGORIES[name])}"></span>'
+        for name, size in sizes.items()
+        if size
+    )
+    items = "".join(
+        f'<li><i style="background:var(--{name})"></i>{escape(_CATEGORIES[name])}'
+        f"<b>{format_bytes(size)}</b></li>"
+        for name, size in sizes.items()
+    )
+    return (
+        f'<div class="panel"><div class="stack">{stack}</div><ul class="legend">{items}</ul></div>'
+    )
+
+
+def _how(answer: Answer) -> str:
+    times = "once" if answer.rehearsals == 1 else f"{answer.rehearsals} times"
+    told = {
+        "rehearsed": (
+            f"The job was run {times} for a few iterations, without a GPU, on PyTorch's CUDA build "
+            f"with its own allocator, in {answer.seconds:.0f} s. Its kernels computed nothing, so "
+            "what depends on values was not seen."
+        ),
+        "estimated": (
+            "The job was run on tensors without storage. What kernels ask for beside their results "
+            "is estimated."
+        ),
+    }[answer.source]
+    uncertain = answer.need.uncertainty
+    if uncertain:
+        told += f" The figures may be off by {uncertain:.1%}."
+    proved = ", ".join(NAMES[way] for way in answer.proved)
+    if proved:
+        told += f" Rehearsed on this card itself: {proved}."
+    notes = "".join(f"<li>{escape(note)}</li>" for note in answer.need.notes)
+    return f"<p>{escape(told)}</p>" + (f'<ol class="notes">{notes}</ol>' if notes else "")

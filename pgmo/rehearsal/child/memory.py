@@ -1,0 +1,45 @@
+"""What the script took of the cards, and where it asked for too much."""
+
+import os
+import sys
+import traceback
+from typing import Any
+
+
+def counted() -> dict[str, Any]:
+    """Peaks of the fullest card, in bytes, as the stub and torch count them."""
+    from pgmo.rehearsal import control
+
+    cuda = sys.modules.get("torch.cuda")
+    if cuda is None or not cuda.is_initialized():
+        return {"card_peak": 0, "reserved_peak": 0, "allocated_peak": 0, "context": 0}
+    devices = range(cuda.device_count())
+    contexts = any(control.has_context(one) for one in devices)
+    return {
+        "card_peak": max(control.peak(one) for one in devices),
+        "reserved_peak": max(cuda.max_memory_reserved(one) for one in devices),
+        "allocated_peak": max(cuda.max_memory_allocated(one) for one in devices),
+        "context": int(os.environ.get("FAKECUDA_CONTEXT", "0")) if contexts else 0,
+    }
+
+
+def line_that_asked(error: BaseException) -> str:
+    """Where in the program memory ran out: its innermost frame outside of installed packages.
+
+    Args:
+        error: with the traceback that it was caught with.
+
+    Returns:
+        "train.py:12: loss.backward()", or "" where no frame is the program's.
+    """
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [one for one in frames if not _installed(one.filename)]
+    for frame in reversed(own or frames):
+        return f"{os.path.relpath(frame.filename)}:{frame.lineno}: {frame.line}"
+    return ""
+
+
+def _installed(path: str) -> bool:
+    package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    folders = ("site-packages", "dist-packages", os.path.dirname(os.__file__), package, "<frozen")
+    return any(one in path for one in folders)

@@ -1,0 +1,106 @@
+"""Variables that tell the child and the stub what the script is to find."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+import pgmo
+from pgmo.cards import Card
+
+Way = Literal["default", "expandable", "pgmo"]
+"""Who serves the script's requests: PyTorch as it is, with expandable segments, or pgmo."""
+
+WAYS: tuple[Way, ...] = ("default", "expandable", "pgmo")
+
+COPIED = 4 << 20
+"""Longer copies and sets move no bytes, so that a large model stays virtual on the host."""
+
+_SETTINGS = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
+"""Where PyTorch reads those of its allocator from, the newer name first."""
+
+
+def of_card(card: Card, devices: int) -> dict[str, str]:
+    """The cards that the stub shows.
+
+    Example:
+        >>> from pgmo.cards import find
+        >>> of_card(find("RTX 4090"), 2)["FAKECUDA_CAPABILITY"]
+        '8.9'
+    """
+    major, minor = card.capability
+    return {
+        "FAKECUDA_NAME": card.name,
+        "FAKECUDA_BYTES": str(card.usable),
+        "FAKECUDA_CAPABILITY": f"{major}.{minor}",
+        "FAKECUDA_MULTIPROCESSORS": str(card.multiprocessors),
+        "FAKECUDA_CONTEXT": str(context_bytes(card)),
+        "FAKECUDA_DEVICES": str(devices),
+        "FAKECUDA_COPY_LIMIT": str(COPIED),
+    }
+
+
+def context_bytes(card: Card) -> int:
+    """What a context takes of the card: an estimate, which grows with the multiprocessors.
+
+    Example:
+        >>> from pgmo.cards import find
+        >>> context_bytes(find("16GiB")) >> 20
+        470
+    """
+    return (200 << 20) + card.multiprocessors * (5 << 19)
+
+
+def of_rank(rank: int, world: int, devices: int) -> dict[str, str]:
+    """What torchrun tells a process; nothing where it is the only one.
+
+    Example:
+        >>> of_rank(5, 8, 4)["LOCAL_RANK"], of_rank(0, 1, 4)
+        ('1', {})
+    """
+    if world == 1:
+        return {}
+    local = min(world, devices)
+    return {
+        "RANK": str(rank),
+        "WORLD_SIZE": str(world),
+        "LOCAL_RANK": str(rank % local),
+        "LOCAL_WORLD_SIZE": str(local),
+        "GROUP_RANK": str(rank // local),
+        "GROUP_WORLD_SIZE": str(-(-world // local)),
+        "ROLE_RANK": str(rank),
+        "ROLE_WORLD_SIZE": str(world),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": "29500",
+        "TORCHELASTIC_RUN_ID": "rehearsal",
+    }
+
+
+def of_stub(library: Path) -> dict[str, str]:
+    """What has the stub loaded before anything else."""
+    others = os.environ.get("LD_PRELOAD")
+    preloaded = " ".join(filter(None, (str(library), others)))
+    return {"LD_PRELOAD": preloaded, "PGMO_FAKECUDA": str(library)}
+
+
+def of_python(torch: Path, environment: Mapping[str, str]) -> dict[str, str]:
+    """Where the child finds this pgmo; nothing where its Python finds it beside torch."""
+    root = Path(pgmo.__file__).resolve().parents[1]
+    if root.name in ("site-packages", "dist-packages") and root in torch.parents:
+        return {}
+    paths = [str(root), environment.get("PYTHONPATH", "")]
+    return {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
+
+
+def of_way(way: Way, environment: Mapping[str, str]) -> dict[str, str]:
+    """Settings of PyTorch's allocator, beside those of the environment.
+
+    Example:
+        >>> of_way("expandable", {"PYTORCH_ALLOC_CONF": "max_split_size_mb:64"})
+        {'PYTORCH_ALLOC_CONF': 'max_split_size_mb:64,expandable_segments:True'}
+    """
+    if way != "expandable":
+        return {}
+    name = next((one for one in _SETTINGS if one in environment), _SETTINGS[1])
+    settings = [environment.get(name, ""), "expandable_segments:True"]
+    return {name: ",".join(filter(None, settings))}

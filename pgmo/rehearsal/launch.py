@@ -1,0 +1,184 @@
+"""Runs a script on the stub runtime, in a process of its own, and reads what it took.
+
+rehearse ──▶ python -m pgmo.rehearsal.child SPEC     on the stub, which is preloaded
+└─ the script, as `pgmo run` runs it ──▶ result file ──▶ Rehearsal
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from pgmo.cards import Card
+from pgmo.errors import OptionError, RehearsalError
+from pgmo.rehearsal.answer import Rehearsal, of_ranks, read_answer
+from pgmo.rehearsal.environment import WAYS, Way, of_card, of_python, of_rank, of_stub, of_way
+from pgmo.rehearsal.library import TorchBuild, find_torch_build, stub_library
+
+_PYTHON = "PGMO_REHEARSAL_PYTHON"
+
+
+def rehearse(
+    command: Sequence[str],
+    *,
+    card: Card,
+    devices: int = 1,
+    world: int = 1,
+    way: Way = "pgmo",
+    profile: Path | None = None,
+    plan: Path | None = None,
+    iterations: int | None = None,
+    timeout: float | None = None,
+    environment: Mapping[str, str] | None = None,
+    ranks: Sequence[int] = (0,),
+    save: Path | None = None,
+    snapshot: Path | None = None,
+    python: str | None = None,
+    quiet: bool = True,
+) -> Rehearsal:
+    """Runs a script on a card that is not there, and says what it would take of it.
+
+    The script runs unchanged on PyTorch's CUDA build with its own allocator; only kernels compute
+    nothing. It needs no GPU, and takes none where there is one.
+
+    Args:
+        command: a script and its arguments, or "-m", a module and its arguments.
+        card: the card that the script finds.
+        devices: how many of them it finds.
+        world: processes of the job it is one of, as under torchrun; their collectives do nothing.
+        way: who serves its requests.
+        profile: file for the profile, with its plan beside it; by way of "pgmo" only.
+        plan: a saved plan to begin with, or a directory of them; by way of "pgmo" only.
+        iterations: of the optimizers, after which it is stopped; None lets it run to its end.
+        timeout: in seconds, for each rank.
+        environment: variables of the script, beside those of this process.
+        ranks: which of the world are rehearsed, one after the other.
+        save: directory for profile and plan under the script's name, as for `pgmo run --save`.
+        snapshot: file for PyTorch's memory snapshot, taken at the end or when memory runs out.
+        python: with the CUDA build of torch; by default `PGMO_REHEARSAL_PYTHON`, or this one.
+        quiet: keep what the script prints to oneself.
+
+    Returns:
+        What it took; also where the script failed, or memory ran out.
+
+    Raises:
+        OptionError: for an option that cannot be used.
+        RehearsalError: where it cannot be rehearsed, or runs into the timeout.
+        AdapterError: when there is no compiler for the stub.
+
+    Example:
+        >>> answer = rehearse(["train.py"], card=pgmo.cards.find("RTX 4090"))  # doctest: +SKIP
+        >>> answer.fits, answer.card_peak  # doctest: +SKIP
+        (True, 17179869184)
+    """
+    command = [os.fspath(one) for one in command]
+    if not command or command == ["-m"]:
+        raise OptionError("there is no script to rehearse: give its path, or -m and a module")
+    if way not in WAYS:
+        raise OptionError(f"there is no way {way!r}: it is one of {', '.join(WAYS)}")
+    if way != "pgmo" and (profile or plan or save):
+        raise OptionError(f"profiles and plans are of way 'pgmo', and this is {way!r}")
+    if devices < 1 or world < 1 or not ranks or not all(0 <= one < world for one in ranks):
+        raise OptionError(f"a world of {world} on {devices} devices has no ranks {list(ranks)}")
+    torch = find_torch_build(python or os.environ.get(_PYTHON))
+    answers = []
+    with stub_library(torch) as stub, tempfile.TemporaryDirectory(prefix="pgmo-rehearsal-") as own:
+        folder = Path(own)
+        for rank in ranks:
+            spec: dict[str, Any] = {
+                "command": command,
+                "way": way,
+                "plan": _path(plan),
+                "save": _path(save) or (str(folder / "saved") if profile else None),
+                "snapshot": _path(snapshot),
+                "iterations": iterations,
+                "world": world,
+                "rank": rank,
+                "result": str(folder / f"result-{rank}.json"),
+            }
+            variables = {
+                **os.environ,
+                **(environment or {}),
+                **of_card(card, devices),
+                **of_rank(rank, world, devices),
+                **of_stub(stub),
+            }
+            variables |= of_python(torch.folder, variables) | of_way(way, variables)
+            variables.pop("CUDA_VISIBLE_DEVICES", None)  # numbers are the stub's
+            answer = _run(torch, spec, variables, timeout, quiet=quiet)
+            answers.append(_moved(answer, profile) if profile else answer)
+    return of_ranks(tuple(answers))
+
+
+def _run(
+    torch: TorchBuild,
+    spec: Mapping[str, Any],
+    environment: Mapping[str, str],
+    timeout: float | None,
+    *,
+    quiet: bool,
+) -> Rehearsal:
+    """Runs one rank."""
+    result = Path(spec["result"])
+    where = result.with_suffix(".spec")
+    where.write_text(json.dumps(spec))
+    command = [torch.python, "-m", "pgmo.rehearsal.child", str(where)]
+    began = time.monotonic()
+    with tempfile.TemporaryFile() as said:
+        out = said if quiet else None
+        process = subprocess.Popen(
+            command, env=environment, stdout=out, stderr=out, start_new_session=True
+        )
+        try:
+            code = process.wait(timeout)
+        except subprocess.TimeoutExpired as error:
+            raise RehearsalError(
+                f"the script was not done after {timeout:.0f} s on the stub runtime: give fewer "
+                "iterations, or more time"
+            ) from error
+        finally:
+            _end(process)
+        seconds = time.monotonic() - began
+        said.seek(0)
+        last = said.read().decode(errors="replace").splitlines()[-12:]
+    if not result.exists():
+        detail = "\n".join(["", *last]) if last else ""
+        raise RehearsalError(
+            f"the script ended with exit code {code} before anything could be read of it: it has "
+            f"ended its process by itself (os._exit, a signal), or torch could not start{detail}"
+        )
+    found = json.loads(result.read_text())
+    if found.get("refused"):
+        raise RehearsalError(found["refused"])
+    ending = found.get("exit_code", 0) if code >= 0 else 128 - code
+    return read_answer(found, exit_code=ending, seconds=seconds)
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    """Ends what is left of the script and of the processes that it has started."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _moved(answer: Rehearsal, profile: Path) -> Rehearsal:
+    """The answer, once its files have the names that were asked for."""
+    from dataclasses import replace
+
+    profile.parent.mkdir(parents=True, exist_ok=True)
+    plan = profile.with_suffix(".pgmoplan")
+    for source, target in ((answer.profile, profile), (answer.plan, plan)):
+        if source is not None:
+            shutil.move(source, target)
+    return replace(answer, profile=answer.profile and profile, plan=answer.plan and plan)
+
+
+def _path(path: Path | None) -> str | None:
+    return None if path is None else str(Path(path).absolute())

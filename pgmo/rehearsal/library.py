@@ -1,0 +1,128 @@
+"""The stub runtime for one build of torch, compiled on first use and kept where adapters are."""
+
+import hashlib
+import json
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgmo.allocator.build.adapter_cache import ADAPTERS
+from pgmo.allocator.build.compile import cache_directory, compiled_library, find_compiler
+from pgmo.errors import RehearsalError
+from pgmo.rehearsal import build
+
+_NAME = "rehearsal"
+
+_ASK = """
+import importlib.util, json, sys
+spec = importlib.util.find_spec("torch")
+print(json.dumps([sys.platform, spec and spec.submodule_search_locations[0]]))
+"""
+
+
+@dataclass(frozen=True)
+class TorchBuild:
+    """The CUDA build of torch that a Python has.
+
+    Args:
+        python: that Python.
+        folder: of the installed torch.
+        version: such as "2.11.0+cu130".
+    """
+
+    python: str
+    folder: Path
+    version: str
+
+
+def find_torch_build(python: str | None = None) -> TorchBuild:
+    """The CUDA build of torch of a Python, which does not import it.
+
+    Args:
+        python: the Python; None for this one.
+
+    Raises:
+        RehearsalError: where there is none, saying what to install.
+
+    Example:
+        >>> find_torch_build().version  # doctest: +SKIP
+        '2.11.0+cu130'
+    """
+    python = python or sys.executable
+    try:
+        asked = subprocess.run(
+            [python, "-c", _ASK], capture_output=True, text=True, check=True, timeout=60
+        )
+        platform, found = json.loads(asked.stdout)
+    except (OSError, subprocess.SubprocessError, ValueError) as error:
+        raise RehearsalError(f"{python} is no Python that runs here: {error}") from error
+    if platform != "linux":
+        raise RehearsalError(
+            f"a rehearsal runs on Linux, and this is {platform}: use a Linux machine, WSL or a "
+            "container; it needs no GPU"
+        )
+    install = (
+        "A rehearsal needs the CUDA build, not a GPU: pip install torch, from PyPI, in an "
+        "environment of its own, and name its Python (--python)"
+    )
+    if found is None:
+        raise RehearsalError(f"{python} has no torch. {install}")
+    folder = Path(found)
+    if not (folder / "lib/libtorch_cuda.so").exists():
+        raise RehearsalError(f"the torch of {python} is not a CUDA build. {install}")
+    return TorchBuild(python, folder, _version(folder))
+
+
+@contextmanager
+def stub_library(torch: TorchBuild) -> Iterator[Path]:
+    """In the block, the stub for a build of torch can be preloaded from a path.
+
+    Other processes of this user may load it from there as well, as long as the block lasts.
+
+    Raises:
+        RehearsalError: when it cannot be compiled.
+        AdapterError: when there is no compiler, or the cache is in the way.
+
+    Example:
+        >>> with stub_library(find_torch_build()) as path:  # doctest: +SKIP
+        ...     subprocess.run([sys.executable, "train.py"], env={"LD_PRELOAD": str(path)})
+    """
+    what = f"the stub CUDA runtime for torch {torch.version}"
+    compiler = find_compiler(what)
+
+    def built(folder: Path) -> Path:
+        try:
+            return build.build(torch.folder, folder, compiler)
+        except build.BuildError as error:
+            raise RehearsalError(f"{what} cannot be compiled: {error}") from error
+
+    if not build.SOURCES:
+        raise RehearsalError("the sources of the stub CUDA runtime are missing; reinstall pgmo")
+    name = f"{_NAME}-{torch.version}-{_fingerprint(torch, compiler)}.so"
+    with compiled_library(cache_directory() / ADAPTERS / name, what, built) as path:
+        yield path
+
+
+def _fingerprint(torch: TorchBuild, compiler: list[str]) -> str:
+    """Changes with anything that the library depends on."""
+    digest = hashlib.sha256()
+    for path in (*build.SOURCES, *build.HEADERS, Path(build.__file__)):
+        digest.update(path.read_bytes())
+    found = (torch.folder / "lib/libtorch_cuda.so").stat()
+    texts = (*compiler, sysconfig.get_platform(), torch.version, str(found.st_size))
+    for text in texts:
+        digest.update(text.encode() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def _version(folder: Path) -> str:
+    names: dict[str, object] = {}
+    for line in (folder / "version.py").read_text().splitlines():
+        key, equals, value = line.partition("=")
+        if equals and key.strip() == "__version__":
+            names["version"] = value.strip().strip("'\"")
+    return str(names.get("version", "unknown"))

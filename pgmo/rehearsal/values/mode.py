@@ -1,0 +1,155 @@
+"""A dispatch mode below all of the script's, which sees to values after each operator."""
+
+import os
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from pgmo.profiler.tagging import operator_mode
+from pgmo.rehearsal.values.known import Known, covers, readable
+from pgmo.rehearsal.values.made_up import MadeUp
+from pgmo.rehearsal.values.operators import on_card, operator
+from pgmo.rehearsal.values.replay import Replay
+from pgmo.rehearsal.values.sized import Sized
+
+_COPIED = int(os.environ.get("FAKECUDA_COPY_LIMIT", 1 << 62))
+"""Bytes that the stub copies at most."""
+
+_ZEROED = 256 << 20
+"""Bytes that become zeros at most where the host gets what nobody knows."""
+
+
+class Values:
+    """Sees to values on the thread that it begins on, and in backward passes that it starts.
+
+    Example:
+        >>> values = Values()  # doctest: +SKIP
+        >>> values.begin()  # doctest: +SKIP
+    """
+
+    def __init__(self) -> None:
+        self.known = Known()
+        self.made_up = MadeUp(self.known)
+        self._replay = Replay(self.known, self.made_up)
+        self._sized = Sized(self.known, self.made_up, self._run)
+        aten = torch.ops.aten
+        self._rules: dict[Any, Any] = {
+            **self._sized.rules,
+            aten._local_scalar_dense.default: self._read_one,
+            aten.lift_fresh.default: self._lifted,
+            aten._amp_foreach_non_finite_check_and_unscale_.default: self._unscale,
+        }
+        self._copies: dict[Any, Any] = {
+            aten._to_copy.default: self._to_copy,
+            aten.copy_.default: self._copy_,
+        }
+
+    def begin(self) -> None:
+        """From here on, operators of this thread are seen."""
+        from torch._subclasses.fake_tensor import FakeTensor
+
+        values, plain = self, Tensor.__torch_dispatch__
+
+        class Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]
+            supports_higher_order_operators = True
+
+            @classmethod
+            def ignore_compile_internals(cls) -> bool:
+                return True
+
+        def dispatch(_mode: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            others = [one for one in types if one.__torch_dispatch__ is not plain]
+            if any(issubclass(one, FakeTensor) for one in others):
+                return func(*args, **(kwargs or {}))
+            if others:
+                return NotImplemented  # the subclass unwraps, and comes back with what is inside
+            return values.around(func, args, kwargs or {})
+
+        # Outside of the class, as in `operator_mode`: torch would import TorchDynamo for it.
+        Mode.__torch_dispatch__ = dispatch  # type: ignore[method-assign]
+        operator_mode._put_in(Mode())  # type: ignore[no-untyped-call]
+
+    def around(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """Runs an operator."""
+        copy = self._copies.get(func)
+        if copy is not None:
+            return copy(func, *args, **kwargs)
+        rule = self._rules.get(func)
+        if rule is not None and any(True for _ in on_card((*args, *kwargs.values()))):
+            return rule(func, *args, **kwargs)
+        return self._run(func, args, kwargs)
+
+    def _run(self, func: Any, args: Any, kwargs: Any) -> Any:
+        out = func(*args, **kwargs)
+        if not isinstance(func, torch._ops.OpOverload):
+            return out
+        op = operator(func)
+        if not op.is_view:
+            self._replay.after(func, op, args, kwargs, out)
+        return out
+
+    # --- rules ----------------------------------------------------------------------------------
+
+    def _read_one(self, func: Any, one: Tensor) -> Any:
+        """`item()`, `float()`, `if tensor:` and their like."""
+        if readable(one) and one not in self.known:
+            self.made_up.fill(one, "item")
+        return func(one)
+
+    def _lifted(self, func: Any, one: Tensor) -> Any:
+        """`torch.tensor` has copied its data, with all modes put aside."""
+        if one.nbytes <= _COPIED:
+            self.known.add(one)
+        return func(one)
+
+    def _unscale(self, func: Any, grads: Any, found_inf: Tensor, inverse: Tensor) -> Any:
+        """All gradients are finite: `found_inf` stays as it is."""
+        func(grads, found_inf, inverse)
+        for one in grads:
+            self.known.forget(one)
+
+    def _to_copy(self, func: Any, source: Tensor, **kwargs: Any) -> Any:
+        device = kwargs.get("device")
+        leaves = source.is_cuda and device is not None and torch.device(device).type == "cpu"
+        empty = leaves and not self._filled(source)
+        made = func(source, **kwargs)
+        self._has_copied(func, (source,), kwargs, source, made, empty=empty)
+        return made
+
+    def _copy_(self, func: Any, target: Tensor, source: Tensor, *args: Any, **kwargs: Any) -> Any:
+        empty = source.is_cuda and not target.is_cuda and not self._filled(source)
+        given = target, source, *args
+        made = func(*given, **kwargs)
+        self._has_copied(func, given, kwargs, source, target, empty=empty)
+        return made
+
+    def _filled(self, source: Tensor) -> bool:
+        """Whether what the host is to have of it is there, which may be made up now."""
+        if source in self.known or not readable(source):
+            return True
+        return self.made_up.fill(source, "copy to the host")
+
+    def _has_copied(
+        self, func: Any, args: Any, kwargs: Any, source: Tensor, target: Tensor, *, empty: bool
+    ) -> None:
+        if empty and target.nbytes <= _ZEROED:
+            target.zero_()
+        if not target.is_cuda:
+            return
+        if not source.is_cuda and _whole_copy(source, target):
+            self.known.add(target)
+        else:
+            self._replay.after(func, operator(func), args, kwargs, target)
+
+
+def _whole_copy(source: Tensor, target: Tensor) -> bool:
+    """Whether the stub has copied all of it by itself."""
+    return (
+        source.dtype == target.dtype
+        and target.nbytes <= _COPIED
+        and source.is_contiguous()
+        and target.is_contiguous()
+        and covers(target)
+    )

@@ -1,0 +1,155 @@
+"""Computes an operator on the host, in the memory that it has taken on the card."""
+
+from collections.abc import Iterable
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pgmo.rehearsal.values.known import Known, address_of, covers, on_host, readable
+from pgmo.rehearsal.values.made_up import MOST, MadeUp
+from pgmo.rehearsal.values.operators import Operator, on_card
+
+MOST_FLOATS = 1 << 16
+"""Elements of floats that are computed at most where nothing is chosen by them."""
+
+_HOST = torch.device("cpu")
+
+
+class Replay:
+    """Decides which operators are computed, and does it.
+
+    Args:
+        known: memory that holds values.
+        made_up: makes up what is missing.
+    """
+
+    def __init__(self, known: Known, made_up: MadeUp) -> None:
+        self._known = known
+        self._made_up = made_up
+
+    def after(self, func: Any, op: Operator, args: Any, kwargs: Any, out: Any) -> None:
+        """The operator has run on the stub: computes what it should have written, or forgets it."""
+        written = op.written(args, kwargs, out)
+        if not written:
+            return
+        if op.leaves_unwritten or not all(map(readable, written)):
+            self._forget(written)
+            if op.creates:
+                self._clear(written)
+            return
+        read = [one for part in (args, kwargs.values()) for one in on_card(tuple(part))]
+        if op.overwrites:
+            targets = {address_of(one) for one in written if covers(one)}
+            read = [one for one in read if address_of(one) not in targets]
+        if op.collective:
+            self._pass_on(written, read)
+            return
+        discrete = not any(one.is_floating_point() or one.is_complex() for one in written)
+        discrete = discrete or op.chooses
+        limit = MOST if discrete else MOST_FLOATS
+        if any(one.numel() > limit for one in written) or not self._ready(
+            op, read, written, limit, discrete=discrete
+        ):
+            self._forget(written)
+            if discrete and not op.writes:
+                self._guess(op, written, read)
+            return
+        if self._compute(func, op, args, kwargs, out):
+            for one in written:
+                self._known.add(one)
+        else:
+            self._forget(written)
+
+    def _pass_on(self, written: list[Tensor], read: list[Tensor]) -> None:
+        """A fake collective leaves or copies what there is, byte by byte."""
+        targets = {address_of(one) for one in written}
+        sources = [one for one in read if address_of(one) not in targets]
+        for one in written if sources else ():
+            if all(source in self._known for source in sources):
+                self._known.add(one)
+            else:
+                self._known.forget(one)
+
+    def _ready(
+        self, op: Operator, read: list[Tensor], written: list[Tensor], limit: int, *, discrete: bool
+    ) -> bool:
+        """Whether all that is read has values, which are made up where something is chosen."""
+        for one in read:
+            if one.numel() > limit or not readable(one):
+                return False
+            if one in self._known:
+                continue
+            if not discrete or op.writes:
+                return False
+        return all(one in self._known or self._made_up.fill(one, op.name) for one in read)
+
+    def _compute(self, func: Any, op: Operator, args: Any, kwargs: Any, out: Any) -> bool:
+        """Computes it on the host; whether that worked."""
+        with self._made_up.drawing() if op.random else nullcontext():
+            try:
+                made = func(*_moved(args), **_moved_names(kwargs))
+            except Exception:  # the host knows no such operator, or the values make no sense
+                return False
+        targets, sources = _tensors(out), _tensors(made)
+        if [one.shape for one in targets] != [one.shape for one in sources]:
+            return False
+        for target, source in zip(targets, sources, strict=True):
+            if target.is_cuda and target.numel():
+                on_host(target).copy_(source)
+        return True
+
+    def _guess(self, op: Operator, written: list[Tensor], read: list[Tensor]) -> None:
+        """What is said of too many values: that all of them are in order, and some are true."""
+        for one in written:
+            if one.numel() > MOST_FLOATS:
+                continue
+            host = on_host(one)
+            if host.dtype is torch.bool:
+                host.fill_(op.name == "all")
+            elif op.name in ("sum", "count_nonzero") and read:
+                host.fill_(max(1, read[0].numel() // (2 * max(1, one.numel()))))
+            elif not host.is_floating_point():
+                host.zero_()
+            else:
+                continue
+            self._known.add(one)
+
+    def _clear(self, made: list[Tensor]) -> None:
+        """Whole numbers begin as zeros: parts of them may be written and read one by one."""
+        for one in made:
+            if not one.is_floating_point() and 0 < one.numel() <= MOST_FLOATS and covers(one):
+                on_host(one).zero_()
+                self._known.add(one)
+
+    def _forget(self, written: Iterable[Tensor]) -> None:
+        for one in written:
+            self._known.forget(one)
+
+
+def _moved(value: Any) -> Any:
+    """The same argument on the host."""
+    if isinstance(value, Tensor):
+        return on_host(value) if value.is_cuda else value
+    if isinstance(value, torch.device):
+        return _HOST if value.type == "cuda" else value
+    if isinstance(value, torch.Generator):
+        return None
+    if isinstance(value, (list, tuple)):
+        return [_moved(one) for one in value]
+    return value
+
+
+def _moved_names(kwargs: Any) -> dict[str, Any]:
+    moved = {name: _moved(value) for name, value in kwargs.items()}
+    moved.pop("pin_memory", None)
+    return moved
+
+
+def _tensors(value: Any) -> list[Tensor]:
+    if isinstance(value, Tensor):
+        return [value]
+    if isinstance(value, (list, tuple)):
+        return [one for part in value for one in _tensors(part)]
+    return []

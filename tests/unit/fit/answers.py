@@ -1,0 +1,32 @@
+"""An answer with everything in it, made of loops that exist only as histories."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from pgmo.cards import Card, find
+from pgmo.fit import alternatives, ask, largest
+from pgmo.fit.answer import Answer
+from pgmo.fit.ask import Question
+from pgmo.fit.evidence import Evidence, Job
+from tests.unit.fit.loops import evidence, job
+
+
+def pretend(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rehearsals are of the loop that exists only as a history; no change can be made in it."""
+
+    def collect(
+        _: Job, card: Card, *, value: int = 4, way: Any = "default", change: str | None = None
+    ) -> Evidence:
+        return evidence(value, way=way, usable=card.usable, change=change)
+
+    for module in (alternatives, ask, largest):
+        monkeypatch.setattr(module, "collect", collect)
+
+
+def answer(monkeypatch: pytest.MonkeyPatch, usable: int = 1 << 30, **question: Any) -> Answer:
+    """The answer to a question."""
+    pretend(monkeypatch)
+    card = replace(find("L4"), name="small <L4>", memory=usable, usable=usable)
+    return ask.ask(job(), card, Question(**question))

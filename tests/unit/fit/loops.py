@@ -1,0 +1,123 @@
+"""A training loop that exists only as a history, at any batch, and what a rehearsal tells of it."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from pgmo.cards import Card
+from pgmo.fit.categories import categorise
+from pgmo.fit.evidence import Evidence, Job
+from pgmo.fit.need import Way
+from pgmo.profiler.caching.model import AllocatorSettings, simulate_profile
+from pgmo.profiler.iterations.from_trace import profile_of
+from pgmo.profiler.trace import Event, Trace
+from pgmo.rehearsal import Rehearsal
+
+MIB = 1 << 20
+CONTEXT = 100 * MIB
+CARD = Card("test", 1 << 30, 1 << 30, (8, 0), 100)
+LAYERS = 4
+WEIGHT = 16 * MIB  # of each layer, and as much of gradient; two states of it
+PER_SAMPLE = 5 * MIB  # of activations, in each layer
+
+
+@dataclass
+class History:
+    """Events of an allocator that never gives an address twice at a time."""
+
+    rows: list[tuple[int, int, int]] = field(default_factory=list)
+    next: int = 1 << 20
+
+    def take(self, size: int) -> int:
+        """Asks for a block; its address."""
+        self.rows.append((Event.ALLOC, self.next, size))
+        self.next += size + 512
+        return self.next - size - 512
+
+    def free(self, address: int) -> None:
+        """Lets go of it."""
+        size = next(size for kind, at, size in self.rows[::-1] if kind == 0 and at == address)
+        self.rows.append((Event.FREE_COMPLETED, address, size))
+
+    def mark(self) -> None:
+        """An optimizer step has ended."""
+        self.rows.append((Event.MARK, 0, 0))
+
+
+def history(batch: int, *, layers: int = LAYERS, steps: int = 3) -> tuple[Trace, dict[str, object]]:
+    """The history of a loop with Adam, and what an observer would write down."""
+    made = History()
+    parameters = [made.take(WEIGHT) for _ in range(layers)]
+    states: list[int] = []
+    marked = []
+    for step in range(steps):
+        kept = [made.take(PER_SAMPLE * batch) for _ in range(layers)]
+        gradients = []
+        for at in reversed(range(layers)):
+            scratch = made.take(MIB)
+            made.free(scratch)
+            gradients.append(made.take(WEIGHT))
+            made.free(kept[at])
+        if not states:
+            states = [made.take(WEIGHT) for _ in range(2 * layers)]
+        marked.append({"mark": step, "gradients": gradients})
+        if step + 1 < steps:
+            made.mark()
+            for one in gradients:
+                made.free(one)
+    kind, address, size = (np.array(column) for column in zip(*made.rows, strict=True))
+    trace = Trace.from_columns(kind=kind, address=address, size=size)
+    known: dict[str, object] = {
+        "parameters": parameters,
+        "states": states,
+        "marked": marked,
+        "history": steps,
+        "optimizer": "Adam",
+        "shapes": [[[2048, 2048], 4, True, True]] * layers,
+        "blocks": [WEIGHT],
+        "work": [["bfloat16", 1e12 * batch, 10 * MIB, 2], ["", 0.0, MIB * batch, 4]],
+    }
+    return trace, known
+
+
+def evidence(
+    batch: int, *, way: Way = "default", usable: int = 1 << 40, change: str | None = None
+) -> Evidence:
+    """What a rehearsal of that loop would leave; pgmo takes one page more than what lives."""
+    layers = LAYERS
+    trace, known = history(batch, layers=layers)
+    profile = profile_of(trace, whole=True)
+    settings = AllocatorSettings.from_text(f"expandable_segments:{way == 'expandable'}")
+    capacity = usable - CONTEXT
+    if way == "pgmo":
+        taken = profile.max_load() + 2 * MIB
+        fits = taken <= capacity
+    else:
+        done = simulate_profile(profile, settings, iterations=1, capacity=capacity)
+        taken, fits = done.peak_reserved, done.failed is None
+    answer = Rehearsal(
+        exit_code=0 if fits else 1,
+        fits=fits,
+        card_peak=min(taken + CONTEXT, usable),
+        reserved_peak=taken,
+        allocated_peak=profile.max_load(),
+        context=CONTEXT,
+        out_of_memory=None if fits else "CUDA out of memory",
+        seconds=1.0,
+    )
+    if not fits:
+        return Evidence(answer, batch, way, change, None, np.zeros(0, np.int8), {})
+    return Evidence(answer, batch, way, change, profile, categorise(trace, known), known)
+
+
+def trial_and_error(usable: int, way: Way) -> int:
+    """The largest batch that fits, found by trying each."""
+    batch = 0
+    while evidence(batch + 1, way=way, usable=usable).rehearsal.fits:
+        batch += 1
+    return batch
+
+
+def job() -> Job:
+    """A job with something that varies."""
+    return Job(("train.py",), vary="--batch-size {}")

@@ -1,0 +1,85 @@
+"""What is answered, in one sentence and as plain values."""
+
+import json
+
+import pytest
+
+from pgmo.cards import find
+from pgmo.errors import OptionError
+from pgmo.fit.timing import Measured
+from tests.unit.fit.answers import answer
+from tests.unit.fit.loops import trial_and_error
+
+
+def test_a_job_that_fits_says_by_how_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = answer(monkeypatch, value=4)
+    assert found.fits["pgmo"]
+    assert found.spare > 0
+    assert found.sentence.startswith("train.py fits on small <L4>: it takes ")
+    assert found.proved == ("pgmo",)
+    assert found.rehearsals == 1
+
+
+def test_a_job_that_does_not_fit_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = answer(monkeypatch, usable=500 << 20, value=16, what_if=True)
+    assert not found.fits["pgmo"]
+    assert found.spare < 0
+    assert "does not fit" in found.sentence
+    least = found.least_change
+    assert least is not None
+    assert f"with {least.name} it fits" in found.sentence
+
+
+def test_the_largest_batch_and_its_micro_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = answer(monkeypatch, effective=96)
+    assert found.batch == trial_and_error(1 << 30, "pgmo")
+    assert found.accumulation is not None
+    micro, steps = found.accumulation
+    assert micro * steps == 96
+    assert micro <= found.batch
+    assert f"{steps} micro-batches of {micro}" in found.sentence
+
+
+def test_other_cards_have_other_batches_and_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = answer(monkeypatch, cards=(find("L4"), find("A100-80GB"), find("16GiB")), samples=1e6)
+    small, large, size = found.cards
+    assert small.largest < large.largest
+    assert large.forecast.total < small.forecast.total
+    assert size.forecast is None  # nothing is known of its rates
+    assert {row.ranks for row in found.cards} == {1}
+
+
+def test_a_card_that_is_too_small_needs_company(monkeypatch: pytest.MonkeyPatch) -> None:
+    (row,) = answer(monkeypatch, value=2, cards=(find("300 MiB"),)).cards
+    assert row.fits == {"default": False, "pgmo": False}
+    assert row.ranks is None  # its context alone is larger
+    (row,) = answer(monkeypatch, value=2, cards=(find("700 MiB"),)).cards
+    assert row.ranks in (2, 4, 8)
+
+
+def test_a_measured_step_turns_a_bound_into_a_forecast(monkeypatch: pytest.MonkeyPatch) -> None:
+    bound = answer(monkeypatch, value=4, steps=100).forecast
+    told = answer(monkeypatch, value=4, steps=100, measured=Measured(60.0, find("L4"))).forecast
+    assert bound is not None
+    assert told is not None
+    assert told.total == pytest.approx(6000)
+    assert bound.total < told.total  # type: ignore[operator]
+
+
+def test_without_a_search_there_is_no_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(OptionError, match="say what varies"):
+        _ = answer(monkeypatch, value=4).batch
+
+
+def test_plain_values_have_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = answer(monkeypatch, what_if=True, cards=(), effective=8)
+    told = json.loads(json.dumps(found.as_json(), allow_nan=False))
+    assert told["answer"] == found.sentence
+    assert told["fits"]["pgmo"] is True
+    assert [one["value"] for one in told["largest"]] == [one.value for one in found.largest]
+    assert len(told["cards"]) == len(found.cards) > 30
+    assert {one["source"] for one in told["alternatives"]} <= {
+        "rehearsed",
+        "computed",
+        "by the laws",
+    }

@@ -1,0 +1,47 @@
+"""Each block of a history is told what it is."""
+
+import numpy as np
+
+from pgmo.fit.categories import NAMES, categorise
+from pgmo.fit.law import Load
+from pgmo.profiler.iterations.from_trace import profile_of
+from tests.unit.fit.loops import LAYERS, MIB, PER_SAMPLE, WEIGHT, history
+
+
+def test_blocks_of_a_loop_are_told_apart() -> None:
+    trace, known = history(3)
+    category = categorise(trace, known)
+    counts = {name: int((category == at).sum()) for at, name in enumerate(NAMES)}
+    assert counts == {
+        "parameters": LAYERS,
+        "gradients": 3 * LAYERS,  # three iterations
+        "optimizer_state": 2 * LAYERS,
+        "activations": 3 * LAYERS,
+        "workspaces": 3 * LAYERS,
+    }
+
+
+def test_categories_at_the_peak_add_up_to_it() -> None:
+    trace, known = history(8)
+    load = Load(profile_of(trace, whole=True), categorise(trace, known))
+    assert sum(load.at_peak.values()) == load.peak
+    assert load.at_peak["parameters"] == LAYERS * WEIGHT
+    assert load.at_peak["optimizer_state"] == 2 * LAYERS * WEIGHT
+    assert load.at_peak["activations"] == LAYERS * 8 * PER_SAMPLE
+    assert load.total("gradients") == LAYERS * WEIGHT
+
+
+def test_an_address_that_comes_again_is_no_parameter() -> None:
+    trace, known = history(2)
+    category = categorise(trace, known | {"parameters": [], "states": []})
+    assert not np.isin(category, [NAMES.index("parameters"), NAMES.index("optimizer_state")]).any()
+
+
+def test_what_a_library_keeps_for_itself_is_a_workspace() -> None:
+    from pgmo.profiler.trace import Event, Trace
+
+    rows = [(Event.ALLOC, 512, 8 * MIB), (Event.MARK, 0, 0), (Event.ALLOC, 32 * MIB, 8 * MIB)]
+    kind, address, size = zip(*rows, strict=True)
+    trace = Trace.from_columns(kind=kind, address=address, size=size)
+    found = categorise(trace, {"parameters": [], "states": [], "marked": []})
+    assert [NAMES[one] for one in found] == ["workspaces", "activations"]

@@ -1,0 +1,91 @@
+"""The largest batch is the one that trial and error finds, and nothing runs out of memory."""
+
+from typing import Any
+
+import pytest
+
+from pgmo.cards import Card
+from pgmo.errors import OptionError, RehearsalError
+from pgmo.fit import largest
+from pgmo.fit.evidence import Evidence, Job
+from pgmo.fit.largest import MOST, accumulate, search
+from tests.unit.fit.loops import CARD, evidence, job, trial_and_error
+
+
+@pytest.fixture
+def rehearsed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, str, bool]]:
+    """What was rehearsed: the value, the way, and whether it fitted."""
+    seen: list[tuple[int, str, bool]] = []
+
+    def collect(
+        _: Job, card: Card, *, value: int, way: Any = "default", change: str | None = None
+    ) -> Evidence:
+        made = evidence(value, way=way, usable=card.usable, change=change)
+        seen.append((value, way, made.rehearsal.fits))
+        return made
+
+    monkeypatch.setattr(largest, "collect", collect)
+    return seen
+
+
+def _card(mib: int) -> Card:
+    return Card("test", mib << 20, mib << 20, CARD.capability, CARD.multiprocessors)
+
+
+@pytest.mark.parametrize("mib", [700, 1024, 2000, 5000])
+def test_the_largest_batch_is_that_of_trial_and_error(
+    rehearsed: list[tuple[int, str, bool]], mib: int
+) -> None:
+    found = search(job(), _card(mib))
+    for one in found.found:
+        assert one.value == trial_and_error(mib << 20, one.way)
+        assert not one.open
+    assert found.found[0].proved
+    assert found.rehearsals == len(rehearsed) <= MOST
+    assert all(fitted for *_, fitted in rehearsed)
+
+
+def test_what_does_not_fit_at_all_is_no_batch(rehearsed: list[tuple[int, str, bool]]) -> None:
+    found = search(job(), _card(300))
+    assert [one.value for one in found.found] == [0, 0]
+    assert found.found[0].need is None
+
+
+def test_unproved_answers_say_so(rehearsed: list[tuple[int, str, bool]]) -> None:
+    found = search(job(), _card(1024), prove=False)
+    assert not any(one.proved for one in found.found)
+    assert len(rehearsed) == 2
+
+
+def test_a_script_that_is_another_program_each_time_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from tests.unit.fit import loops
+
+    def collect(_: Job, card: Card, *, value: int, **__: Any) -> Evidence:
+        monkeypatch.setattr(loops, "LAYERS", 4 * value)
+        return evidence(value, usable=card.usable)
+
+    monkeypatch.setattr(largest, "collect", collect)
+    with pytest.raises(RehearsalError, match="other things at other values"):
+        search(job(), _card(4000))
+
+
+def test_something_has_to_vary() -> None:
+    with pytest.raises(OptionError, match="--vary"):
+        search(Job(("train.py",)), CARD)
+    with pytest.raises(OptionError, match="two different values"):
+        search(job(), CARD, values=(2, 2))
+
+
+@pytest.mark.parametrize(
+    ("effective", "most", "split"),
+    [(256, 18, (16, 16)), (7, 3, (1, 7)), (12, 12, (12, 1)), (5, 100, (5, 1))],
+)
+def test_micro_batches_make_the_batch(effective: int, most: int, split: tuple[int, int]) -> None:
+    assert accumulate(effective, most) == split
+
+
+def test_nothing_cannot_be_accumulated() -> None:
+    with pytest.raises(OptionError, match="at most 0"):
+        accumulate(8, 0)

@@ -1,0 +1,68 @@
+"""The page is whole, loads nothing, runs nothing, and says what the answer says."""
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from pgmo.fit.page.page import page
+from tests.unit.fit.answers import answer
+
+VOID = {"meta", "line", "circle", "polyline", "br"}
+
+
+class Nesting(HTMLParser):
+    """Whether every element is closed where it should be."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        """An element begins."""
+        self.tags.append(tag)
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        """It ends."""
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+
+@pytest.fixture
+def text(monkeypatch: pytest.MonkeyPatch) -> str:
+    """The page of an answer with everything in it."""
+    return page(answer(monkeypatch, what_if=True, cards=(), effective=96, samples=1e6))
+
+
+def test_it_is_whole_and_runs_nothing(text: str) -> None:
+    parser = Nesting()
+    parser.feed(text)
+    assert parser.open == []
+    assert "script" not in parser.tags
+    assert not re.search(r"(src|href|url\()\s*=?\s*[\"']?(https?:|//)", text)
+
+
+def test_names_are_escaped(text: str) -> None:
+    assert "small &lt;L4&gt;" in text
+    assert "<L4>" not in text
+
+
+def test_it_says_what_the_answer_says(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    found = answer(monkeypatch, what_if=True, cards=(), effective=96, samples=1e6)
+    for one in found.alternatives:
+        assert f"<td>{one.name}</td>" in text
+    for row in found.cards:
+        assert f"<td>{row.card.name}</td>" in text
+    assert text.count("<polyline") == 3
+    assert text.count("<circle") == len(found.largest)
+
+
+def test_a_plain_answer_leaves_out_what_was_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = page(answer(monkeypatch, value=4))
+    assert "Other cards" not in text
+    assert "What else would help" not in text
+    assert "The peak over the batch" not in text
+    assert "What is alive at the peak" in text
