@@ -25,6 +25,6 @@ def add(name: str, library: str, build: Callable[[str], Step]) -> None:
 
 def load() -> dict[str, Entry]:
     """All of them, in their order."""
-    from estimated import audio_and_adapters, images, text  # noqa: F401
+    from estimated import images, others, text  # noqa: F401
 
     return MODELS

@@ -3,10 +3,11 @@
 from typing import Any
 
 import torch
-from estimated import Step, add
-from estimated.training import training
 from torch import Tensor
 from torch.nn import functional
+
+from estimated import Step, add
+from estimated.training import training
 
 CLASSES = 1000
 

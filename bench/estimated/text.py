@@ -4,9 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import Tensor, nn
+
 from estimated import Step, add
 from estimated.training import training
-from torch import Tensor, nn
 
 SAMPLES, LENGTH = 4, 256
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+
 from estimated import Step
 
 

@@ -29,14 +29,20 @@ def attention(
 
     Args:
         capability: of the card.
-        query: shape (..., heads, length, features); the others as PyTorch documents them.
+        query: shape (..., heads, length, features).
+        key: likewise, of another length.
+        value: as `key`, with other features.
+        attn_mask: truth values or what is added to the scores, broadcast to them.
+        dropout_p: share of weights that is dropped.
+        is_causal: whether later positions are hidden.
+        scale: of the scores.
+        enable_gqa: whether several heads of the query share one of the key.
 
     Returns:
         As PyTorch's.
     """
     if attn_mask is not None and attn_mask.dtype is torch.bool:
-        hidden = torch.full((), float("-inf"), dtype=query.dtype, device=query.device)
-        attn_mask = torch.where(attn_mask, 0.0, hidden)
+        attn_mask = _added(attn_mask, query.dtype)
     chosen = choice(capability, query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
     aten = torch.ops.aten
     if chosen == "flash":
@@ -51,13 +57,19 @@ def attention(
         needed = torch.is_grad_enabled() and any(
             one.requires_grad for one in (query, key, value, attn_mask) if one is not None
         )
-        bias = None if attn_mask is None else _bias(attn_mask, query, key)
+        if attn_mask is not None:
+            attn_mask = _bias(attn_mask, query, key)
         return aten._scaled_dot_product_efficient_attention(
-            query, key, value, bias, needed, dropout_p, is_causal, scale=scale
+            query, key, value, attn_mask, needed, dropout_p, is_causal, scale=scale
         )[0]
-    return aten._scaled_dot_product_attention_math(
+    return of_plain_operators(
         query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
-    )[0]
+    )
+
+
+def of_plain_operators(*args: Any, **kwargs: Any) -> Any:
+    """Runs it as products, a sum and a softmax, which C++ code calls one after the other."""
+    return torch.ops.aten._scaled_dot_product_attention_math(*args, **kwargs)[0]
 
 
 def choice(
@@ -79,7 +91,7 @@ def choice(
         >>> choice((8, 0), q.float(), q.float(), q.float(), None, 0.0, True, False)
         'efficient'
     """
-    backends = torch.backends.cuda
+    backends: Any = torch.backends.cuda
     if query.dim() != 4 or key.dim() != 4 or value.dim() != 4:
         return "math"
     if not query.dtype == key.dtype == value.dtype:
@@ -97,7 +109,7 @@ def choice(
         and query.dtype in _HALVES
         and mask is None
         and features == key.shape[-1] == value.shape[-1] <= _MOST_FLASH
-        and (key.shape[1] == heads and alike or grouped and alike and heads % key.shape[1] == 0)
+        and ((key.shape[1] == heads and alike) or (grouped and alike and heads % key.shape[1] == 0))
         and not (causal and query.shape[-2] != key.shape[-2])
         and not (
             query.requires_grad and features > 192 and dropout > 0 and capability in _SMALL_SHARED
@@ -135,6 +147,12 @@ def _padded(tensor: Any) -> Any:
     """Flash attention wants multiples of 8 features."""
     lacking = -tensor.shape[-1] % 8
     return torch.nn.functional.pad(tensor, (0, lacking)) if lacking else tensor
+
+
+def _added(mask: Any, dtype: torch.dtype) -> Any:
+    """Truth values as what is added to the scores."""
+    hidden = torch.full((), float("-inf"), dtype=dtype, device=mask.device)
+    return torch.where(mask, 0.0, hidden)
 
 
 def _bias(mask: Any, query: Any, key: Any) -> Any:

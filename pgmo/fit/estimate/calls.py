@@ -27,9 +27,7 @@ class Calls(TorchFunctionMode):
         self._mode = mode
         self._capability = capability
 
-    def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Runs one function."""
         kwargs = kwargs or {}
         rule = _RULES.get(func)

@@ -66,8 +66,8 @@ def pretended(card: Card, ledger: Ledger) -> Iterator[None]:
         memory = torch.cuda.memory
         for name in ("empty_cache", "memory_allocated", "max_memory_allocated", "mem_get_info"):
             undo.enter_context(mock.patch.object(memory, name, getattr(torch.cuda, name)))
-        undo.enter_context(mock.patch.object(fake_tensor, "init_gpu_context", lambda _: None))
-        undo.enter_context(mock.patch.object(torch.backends.cuda, "is_built", lambda: True))
+        undo.enter_context(mock.patch.object(fake_tensor, "init_gpu_context"))
+        undo.enter_context(mock.patch.object(torch.backends.cuda, "is_built", return_value=True))
         yield
 
 

@@ -25,7 +25,7 @@ def ensure_guard() -> None:
     """
     import torch
 
-    if torch.backends.cuda.is_built():
+    if torch.backends.cuda.is_built():  # type: ignore[no-untyped-call]
         torch._C._ensureCUDADeviceGuardSet()  # exchanges the guard where there is no driver
         return
     library = os.path.join(os.path.dirname(torch.__file__), "lib", "libc10.so")

@@ -10,12 +10,14 @@ noted.
 
 import sys
 from collections.abc import Callable, Iterator
+from types import FrameType
 from typing import Any
 
 import torch
 from torch._subclasses import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from pgmo.fit.estimate.attention import of_plain_operators
 from pgmo.fit.estimate.kernels.table import Kernels
 from pgmo.fit.estimate.ledger import Ledger
 
@@ -31,10 +33,12 @@ _IN_PLACE = frozenset(
         _aten.add.Tensor,
         _aten.index_put.default,
         _aten.scatter_add.default,
+        _aten.scatter.src,
+        _aten.scatter.value,
         _aten.index_add.default,
     }
 )
-"""What autograd does in place, unless a mode or a subclass of tensors watches."""
+"""What torch itself does in place, unless a mode or a subclass of tensors watches."""
 _FACTORIES = frozenset(
     {
         _aten.empty.memory_format,
@@ -50,7 +54,8 @@ _FACTORIES = frozenset(
 )
 _FINITE = frozenset({"isnan", "isinf", "any", "isneginf", "isposinf"})
 
-class _FakeMode(FakeTensorMode):
+
+class _FakeMode(FakeTensorMode):  # type: ignore[no-untyped-call]
     """Never looks for the card, whatever `torch.cuda.is_available` says meanwhile."""
 
     @property
@@ -86,9 +91,7 @@ class FakeCard(TorchDispatchMode):
         self._ledger = ledger
         self._kernels = kernels
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Runs one operator."""
         if func is _DEVICE:
             return self._device_of(args[0])
@@ -115,7 +118,7 @@ class FakeCard(TorchDispatchMode):
             self._kernels.run(func, args, kwargs, out)
         if on_card:
             self._ledger.born(on_card)
-            if func in _IN_PLACE and not args[0]._is_view() and _by_autograd():
+            if func in _IN_PLACE and not args[0]._is_view() and _by_torch_itself():
                 self._ledger.may_inherit(out.untyped_storage(), args[0].untyped_storage())
 
     @staticmethod
@@ -190,8 +193,23 @@ class FakeCard(TorchDispatchMode):
     def _masked_select(self, _func: Any, args: Any, _kwargs: Any) -> tuple[bool, Any]:
         tensor, mask = args
         self._assume("elements that a mask selects: all of them")
-        count = torch.broadcast_shapes(tensor.shape, mask.shape).numel()
+        count = torch.broadcast_shapes(tensor.shape, mask.shape).numel()  # type: ignore[no-untyped-call]
         return True, tensor.new_empty((count,))
+
+    def _grouped(self, func: Any, args: Any, kwargs: Any) -> tuple[bool, Any]:
+        """A product of groups, whose sizes are on the card; torch says it of bfloat16 alone."""
+        left, right, offsets = (*args, None)[:3]
+        if left.dim() == 3 and right.dim() == 3:
+            return False, None
+        shape: tuple[int, ...] = (left.shape[-2], right.shape[-1])
+        if left.dim() == 2 and right.dim() == 2:
+            shape = (offsets.shape[0], *shape)
+        unit = 16 // left.element_size()  # rows begin at multiples of 16 bytes
+        width = -(-shape[-1] // unit) * unit
+        strides = (shape[-2] * width, width, 1)[-len(shape) :]
+        out = left.new_empty_strided(shape, strides)
+        self._note(func, args, kwargs, out)
+        return True, out
 
 
 _RULES: dict[Any, Callable[[FakeCard, Any, Any, Any], tuple[bool, Any]]] = {
@@ -204,6 +222,8 @@ _RULES: dict[Any, Callable[[FakeCard, Any, Any, Any], tuple[bool, Any]]] = {
     _aten.any.default: FakeCard._truth,
     _aten.any.dim: FakeCard._truth,
 }
+if hasattr(_aten, "_grouped_mm"):
+    _RULES[_aten._grouped_mm.default] = FakeCard._grouped
 
 
 def _tensors(value: Any) -> Iterator[Any]:
@@ -215,20 +235,36 @@ def _tensors(value: Any) -> Iterator[Any]:
             yield from _tensors(one)
 
 
-def _by_autograd() -> bool:
-    """Whether the engine itself adds two gradients, which it does in place where it can."""
-    return not torch.is_grad_enabled() and _engine_asks()
+def _by_torch_itself() -> bool:
+    """Whether C++ code calls the operator that would write in place, were it not watched."""
+    code = _caller().f_code
+    if code.co_name == _ENGINE:
+        return not torch.is_grad_enabled()
+    return code is of_plain_operators.__code__
 
 
 def _engine_asks() -> bool:
     """Whether no Python of the program lies between the operator and autograd's engine."""
-    frame = sys._getframe(2)
+    return _caller().f_code.co_name == _ENGINE
+
+
+def _caller() -> FrameType:
+    """The innermost frame of Python that is none of the modes'."""
+    frame: Any = sys._getframe(2)
     while frame.f_globals.get("__name__") in _OURS:
         frame = frame.f_back
-    return frame.f_code.co_name == "_engine_run_backward"
+    found: FrameType = frame
+    return found
 
 
-_OURS = (__name__, "pgmo.profiler.tagging.operator_mode", "torch._compile", "torch._dynamo.eval_frame")
+_ENGINE = "_engine_run_backward"
+_OURS = (
+    __name__,
+    "pgmo.profiler.tagging.operator_mode",
+    "torch._compile",
+    "torch._dynamo.eval_frame",
+    "torch._ops",
+)
 
 
 def _in_scaler() -> bool:

@@ -104,14 +104,14 @@ def registered() -> Iterator[None]:
     def kernel(*_args: Any) -> None:
         raise NotImplementedError("a kernel of a card that is not there")
 
-    library = torch.library.Library("aten", "IMPL")
+    library = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
     for name in _COMPOSITE:
         operator = getattr(torch.ops.aten, name, None)
         if operator is None:
             continue
         if not torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", "CUDA"):
-            library.impl(name, kernel, "CUDA")
+            library.impl(name, kernel, "CUDA")  # type: ignore[no-untyped-call]
     try:
         yield
     finally:
-        library._destroy()
+        library._destroy()  # type: ignore[no-untyped-call]

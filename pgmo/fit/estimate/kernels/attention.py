@@ -1,7 +1,8 @@
 """Attention and dropout: the order of results, and what backward passes compute first.
 
-Source of the rules: aten/src/ATen/native/transformers/cuda of PyTorch 2.11 (flash_attn/flash_api.cpp,
-attention_backward.cu, mem_eff_attention/kernel_backward.h), compared with what the stub recorded.
+Source of the rules: aten/src/ATen/native/transformers/cuda of PyTorch 2.11
+(flash_attn/flash_api.cpp, attention_backward.cu, mem_eff_attention/kernel_backward.h), and what the
+stub recorded.
 """
 
 from typing import Any
@@ -65,7 +66,9 @@ def _flash(kernel: Kernel, args: Any, kwargs: Any, out: Any) -> None:
     dropout = args[3] if len(args) > 3 else kwargs.get("dropout_p", 0.0)
     ledger.born(out[:2])
     samples, heads, queries, features = query.shape
-    splits = 1 if dropout else _splits(kernel.card, samples * heads, queries, key.shape[2], features)
+    splits = (
+        1 if dropout else _splits(kernel.card, samples * heads, queries, key.shape[2], features)
+    )
     taken = []
     if splits > 1:
         rows = splits * samples * heads * queries * 4
@@ -99,11 +102,16 @@ def _flash_backward(kernel: Kernel, args: Any, kwargs: Any, out: Any) -> None:
     grad, query, key, _, result = args[:5]
     samples, heads, queries, features = query.shape
     copies = [
-        ledger.take(size_of(one)) for one in (grad, result) if not one.transpose(1, 2).is_contiguous()
+        ledger.take(size_of(one))
+        for one in (grad, result)
+        if not one.transpose(1, 2).is_contiguous()
     ]
     ledger.born(out[:3])
     rows = samples * heads * rounded(queries, 128) * 4
-    taken = [ledger.take(rows), ledger.take(rows * rounded(features, 32 if features <= 128 else 64))]
+    taken = [
+        ledger.take(rows),
+        ledger.take(rows * rounded(features, 32 if features <= 128 else 64)),
+    ]
     if key.shape[1] != heads:
         expanded = samples * heads * key.shape[2] * features * key.element_size()
         taken += [ledger.take(expanded), ledger.take(expanded)]

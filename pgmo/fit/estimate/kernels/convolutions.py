@@ -6,7 +6,7 @@ Source of the order: what the stub recorded of aten/src/ATen/native/cuda/Convolu
 NaiveConvolutionTranspose2d.cu, NaiveDilatedConvolution.cu and DepthwiseConv2d.cu of PyTorch 2.11.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -107,47 +107,42 @@ def _backward(kernel: Kernel, args: Any, _kwargs: Any, out: Any) -> None:
         ledger.give(*copies)
         return
     if groups == 1:
-        first, second, third = (None if one is None else one for one in out)
-        steps = _Parts(
-            lambda: first is not None and ledger.born([first]),
-            lambda: second is not None and ledger.born([second]),
-            lambda: third is not None and ledger.born([third]),
+        _columns_backward(
+            kernel, shape, grad, out, lambda number: ledger.born(out[number : number + 1])
         )
-        _columns_backward(kernel, shape, grad, steps, out)
         ledger.born(grads)
         ledger.give(*copies)
         return
     kept: dict[int, list[tuple[int, int]]] = {0: [], 1: [], 2: []}
-
-    def keep(number: int) -> Any:
-        if out[number] is not None:
-            kept[number].append(ledger.take(size_of(out[number]) // groups))
-        return None
-
-    steps = _Parts(lambda: keep(0), lambda: keep(1), lambda: keep(2))
     for _ in range(groups):
         parts = [ledger.take(size_of(grad) // groups), ledger.take(size_of(x) // groups)]
-        _columns_backward(kernel, shape, grad, steps, out)
+        _columns_backward(
+            kernel,
+            shape,
+            grad,
+            out,
+            lambda number: kept[number].append(ledger.take(size_of(out[number]) // groups)),
+        )
         ledger.give(*reversed(parts))
     ledger.born(grads)
     ledger.give(*kept[2], *kept[1], *kept[0], *copies)
 
 
-@dataclass(frozen=True)
-class _Parts:
-    """What notes the gradient of the input, of the weight, and of the bias."""
-
-    input: Any
-    weight: Any
-    bias: Any
-
-
-def _columns_backward(kernel: Kernel, shape: _Shape, grad: Any, parts: _Parts, out: Any) -> None:
+def _columns_backward(
+    kernel: Kernel, shape: _Shape, grad: Any, out: Any, note: Callable[[int], None]
+) -> None:
+    """One group; `note` is told which gradient is made: 0 of input, 1 of weight, 2 of bias."""
     ledger = kernel.ledger
     size = shape.columns(grad)
     kernel.once("cublas", workspace(kernel))
+
+    def make(*numbers: int) -> None:
+        for number in numbers:
+            if out[number] is not None:
+                note(number)
+
     if shape.general:
-        parts.input(), parts.weight(), parts.bias()
+        make(0, 1, 2)
         columns = ledger.take(size)
         if out[2] is not None:
             for _ in range(shape.input.shape[0]):
@@ -155,17 +150,17 @@ def _columns_backward(kernel: Kernel, shape: _Shape, grad: Any, parts: _Parts, o
         ledger.give(columns)
     elif shape.transposed:
         if out[0] is not None:
-            parts.input()
+            make(0)
             kernel.passing(size)
-        parts.weight(), parts.bias()
+        make(1, 2)
         kernel.passing(size)
     elif out[0] is not None:
-        parts.input()
+        make(0)
         columns = ledger.take(size)
-        parts.bias(), parts.weight()
+        make(2, 1)
         ledger.give(columns)
     else:
-        parts.bias(), parts.weight()
+        make(2, 1)
         kernel.passing(size if shape.unfolds else 0)
 
 

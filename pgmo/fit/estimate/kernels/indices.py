@@ -1,7 +1,7 @@
 """Sums into rows by index: they sort the indices first, so that each row has one writer.
 
-Source: aten/src/ATen/native/cuda/Embedding.cu, EmbeddingBackwardKernel.cu and Indexing.cu of PyTorch
-2.11, and what the stub recorded of cub's workspaces.
+Source: aten/src/ATen/native/cuda/Embedding.cu, EmbeddingBackwardKernel.cu and Indexing.cu of
+PyTorch 2.11, and what the stub recorded of cub's workspaces.
 """
 
 from typing import Any

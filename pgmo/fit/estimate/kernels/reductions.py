@@ -39,7 +39,8 @@ def shared_buffers(
     """Bytes of partial results and of counters; None where each result has one block.
 
     Args:
-        shape: of the input, likewise its strides in elements.
+        shape: of the input.
+        strides: of the input, in elements.
         reduced: numbers of the dimensions that are reduced, from 0.
         partial: bytes of one partial result.
         card: its multiprocessors count.

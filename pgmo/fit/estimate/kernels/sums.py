@@ -40,7 +40,8 @@ def _sum(kernel: Kernel, args: Any, kwargs: Any, out: Any) -> None:
     if tensor.dtype.is_floating_point or tensor.dtype is out.dtype:
         _reduce(kernel, tensor, dims, max(4, out.element_size()))
         return
-    copy = kernel.ledger.take(tensor.numel() * out.element_size())  # integers, before they are added
+    # Integers are copied before they are added.
+    copy = kernel.ledger.take(tensor.numel() * out.element_size())
     _reduce(kernel, tensor, dims, out.element_size())
     kernel.ledger.give(copy)
 

@@ -58,7 +58,10 @@ def _attentions() -> Iterator[tuple[str, Case]]:
     for features in (32, 40, 64, 80, 96, 128, 160, 256):
         for name, dtype in types.items():
             for q, k in ((64, 64), (256, 256), (197, 197), (100, 130), (1024, 1024)):
-                yield f"attention {q}x{k} {features} {name}", _attention(2, 3, q, k, features, dtype)
+                yield (
+                    f"attention {q}x{k} {features} {name}",
+                    _attention(2, 3, q, k, features, dtype),
+                )
                 yield (
                     f"attention {q}x{k} {features} {name} masked",
                     _attention(2, 3, q, k, features, dtype, mask="bool"),
@@ -117,7 +120,9 @@ CASES.update(
         "convolution grouped": _convolution(2, 8, 16, 3, 20, padding=1, groups=2),
         "convolution grouped 1x1": _convolution(2, 8, 16, 1, 20, groups=4, bias=False),
         "convolution depthwise": _convolution(2, 8, 8, 3, 20, padding=1, groups=8),
-        "convolution depthwise no bias": _convolution(2, 8, 8, 3, 20, padding=1, groups=8, bias=False),
+        "convolution depthwise no bias": _convolution(
+            2, 8, 8, 3, 20, padding=1, groups=8, bias=False
+        ),
         "convolution depthwise large": _convolution(2, 8, 8, 7, 20, padding=3, groups=8),
         "convolution depthwise wider": _convolution(2, 8, 16, 3, 20, padding=1, groups=8),
         "convolution dilated": _convolution(2, 8, 16, 3, 20, padding=2, dilation=2),

@@ -3,9 +3,10 @@
 from typing import Any
 
 import torch
+from torch import Tensor
+
 from estimated import Step, add
 from estimated.training import training
-from torch import Tensor
 
 
 def _whisper(device: str) -> Step:
