@@ -1,0 +1,149 @@
+"""What fake tensors say of a training step's memory, and what PyTorch's real allocator gives it.
+
+    python bench/estimates.py --python .venv-fakecuda/bin/python --cpu .venv/bin/python
+    python bench/estimates.py ... --quick                  # one model, to see that it works
+    python bench/estimates.py ... --models GPT-2 ResNet-50 # some of them
+    python bench/estimates.py --table                      # the table of the README
+
+Thirty models with random weights, three steps of forward pass, backward pass and AdamW. Measured is
+the CUDA build of PyTorch on the stub runtime, with the default allocator; estimated is a CPU build.
+Errors are those of the peak of what tensors hold, and of what the modelled allocator reserves.
+Seconds of an estimate are those of building the model and three steps; `plain` is one step of the
+same model on the CPU, the second one. `pip install transformers timm torchvision diffusers peft` in
+both environments.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from _machine import add_common_options, result_path, write_result
+from estimated import load
+from workloads.launch import ROOT, Stub
+
+QUICK = ("DistilBERT",)
+TIMEOUT = 900
+
+
+def measure(name: str, stub: Stub, cpu: str, timed: bool) -> dict[str, Any]:
+    """The row of one model; `failed` says what went wrong."""
+    row: dict[str, Any] = {"model": name, "library": load()[name].library}
+    commands = {
+        "measured": [str(stub.out / "run"), stub.python],
+        "estimated": [cpu],
+        **({"plain": [cpu]} if timed else {}),
+    }
+    for way, command in commands.items():
+        row[way] = _ask(command, way, name)
+        if "failed" in row[way]:
+            row["failed"] = f"{way}: {row[way]['failed']}"
+            return row
+    for what in ("allocated", "reserved"):
+        row[f"{what}_error"] = row["estimated"][what] / row["measured"][what] - 1
+    if timed:
+        row["steps_of_cpu"] = row["estimated"]["seconds"] / row["plain"]["seconds"]
+    return row
+
+
+def _ask(command: list[str], way: str, name: str) -> dict[str, Any]:
+    paths = os.pathsep.join([str(ROOT / "bench"), str(ROOT)])
+    environment = os.environ | {"PYTHONPATH": paths, "FAKECUDA_COPY_LIMIT": str(1 << 20)}
+    done = subprocess.run(
+        [*command, "-m", "estimated.worker", way, name],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=TIMEOUT,
+    )
+    lines = done.stdout.strip().splitlines()
+    if done.returncode or not lines:
+        return {"failed": (done.stderr.strip().splitlines() or ["no message"])[-1][:300]}
+    found: dict[str, Any] = json.loads(lines[-1])
+    return found
+
+
+def summary(rows: list[dict[str, Any]]) -> dict[str, float]:
+    """Median and largest error of each figure, and the median of time."""
+    good = [row for row in rows if "failed" not in row]
+    if not good:
+        return {"models": 0}
+    found: dict[str, float] = {"models": len(good)}
+    for what in ("allocated", "reserved"):
+        errors = [abs(row[f"{what}_error"]) for row in good]
+        found[f"{what}_median"], found[f"{what}_largest"] = statistics.median(errors), max(errors)
+    found["seconds_median"] = statistics.median(row["estimated"]["seconds"] for row in good)
+    steps = [row["steps_of_cpu"] for row in good if "steps_of_cpu" in row]
+    found["steps_of_cpu_median"] = statistics.median(steps) if steps else 0.0
+    found["timed"] = len(steps)
+    return found
+
+
+def table(result: dict[str, Any]) -> str:
+    """The table of the README."""
+    lines = [
+        "| model | library | allocated | error | reserved | error | estimate | steps on the CPU |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for row in result["rows"]:
+        if "failed" in row:
+            lines.append(f"| {row['model']} | {row['library']} | failed: {row['failed']} |")
+            continue
+        lines.append(
+            f"| {row['model']} | {row['library']} "
+            f"| {row['measured']['allocated'] / 2**20:.0f} MiB | {row['allocated_error']:+.2%} "
+            f"| {row['measured']['reserved'] / 2**20:.0f} MiB | {row['reserved_error']:+.2%} "
+            f"| {row['estimated']['seconds']:.1f} s | {_number(row.get('steps_of_cpu'))} |"
+        )
+    found = result["summary"]
+    lines.append(
+        f"\nMedian error {found['allocated_median']:.2%} and {found['reserved_median']:.2%}, "
+        f"largest {found['allocated_largest']:.2%} and {found['reserved_largest']:.2%}, of "
+        f"{found['models']} models; median time {found['seconds_median']:.1f} s, "
+        f"{_number(found['steps_of_cpu_median'])} steps on the CPU, of "
+        f"{found['timed']} that were timed."
+    )
+    return "\n".join(lines)
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    parser.add_argument("--python", default=sys.executable, help="one with the CUDA torch")
+    parser.add_argument(
+        "--cpu", default=str(ROOT / ".venv/bin/python"), help="one with a CPU torch"
+    )
+    parser.add_argument("--stub", type=Path, default=ROOT / "build/fakecuda")
+    parser.add_argument("--models", nargs="+", help="some of them")
+    parser.add_argument("--timed", nargs="+", help="those whose step on the CPU is timed (all)")
+    parser.add_argument("--busy", action="store_true", help="note that the machine was busy")
+    parser.add_argument("--table", action="store_true", help="print the table of a result")
+    add_common_options(parser)
+    return parser.parse_args()
+
+
+def main() -> None:
+    args = parse()
+    if args.table:
+        print(table(json.loads(result_path("estimates", args.output).read_text())))
+        return
+    stub = Stub.build(args.python, args.stub.resolve())
+    names = args.models or (QUICK if args.quick else tuple(load()))
+    sys.argv = [sys.argv[0], *(["--quick"] if args.quick else [])]  # without paths
+    rows: list[dict[str, Any]] = []
+    for name in names:
+        rows.append(measure(name, stub, args.cpu, name in (args.timed or names)))
+        print(json.dumps(rows[-1])[:300], file=sys.stderr)
+        result = {"busy": args.busy, "summary": summary(rows), "rows": rows}
+        write_result("estimates", result, args.output, quick=args.quick)
+
+
+if __name__ == "__main__":
+    main()

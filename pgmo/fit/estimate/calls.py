@@ -1,0 +1,85 @@
+"""A function mode: calls that C++ would not take to the card, or not the way that a card takes."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from pgmo.fit.estimate.attention import attention
+from pgmo.fit.estimate.fake_card import FakeCard
+
+_CARD = torch.device("cuda", 0)
+
+
+class Calls(TorchFunctionMode):
+    """Names the card by its number, and runs attention as a card would.
+
+    C++ completes "cuda" to the current device, which it asks a guard for that does not know.
+
+    Args:
+        mode: is told where the program itself means the device "meta".
+        capability: of the card.
+    """
+
+    def __init__(self, mode: FakeCard, capability: tuple[int, int]) -> None:
+        super().__init__()
+        self._mode = mode
+        self._capability = capability
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Runs one function."""
+        kwargs = kwargs or {}
+        rule = _RULES.get(func)
+        if rule is not None:
+            return rule(self, func, args, kwargs)
+        if "device" in kwargs and _is_meta(kwargs["device"]):
+            return self._meta(func, args, kwargs)
+        return func(*args, **kwargs)
+
+    def _meta(self, func: Any, args: Any, kwargs: Any) -> Any:
+        before, self._mode.wants_meta = self._mode.wants_meta, True
+        try:
+            return func(*args, **kwargs)
+        finally:
+            self._mode.wants_meta = before
+
+    def _to(self, func: Any, args: Any, kwargs: Any) -> Any:
+        if any(map(_is_meta, (*args[1:], *kwargs.values()))):
+            return self._meta(func, args, kwargs)
+        args = tuple(_numbered(one) for one in args)
+        return func(*args, **{name: _numbered(one) for name, one in kwargs.items()})
+
+    def _cuda(self, _func: Any, args: Any, kwargs: Any) -> Any:
+        return args[0].to(_CARD, non_blocking=kwargs.get("non_blocking", False))
+
+    def _pinned(self, _func: Any, args: Any, _kwargs: Any) -> Any:
+        return args[0]
+
+    def _attention(self, func: Any, args: Any, kwargs: Any) -> Any:
+        if args[0].device.type != "cuda":
+            return func(*args, **kwargs)
+        return attention(self._capability, *args, **kwargs)
+
+
+_RULES: dict[Any, Callable[[Calls, Any, Any, Any], Any]] = {
+    torch.Tensor.to: Calls._to,
+    torch.Tensor.cuda: Calls._cuda,
+    torch.Tensor.pin_memory: Calls._pinned,
+    torch._C._nn.scaled_dot_product_attention: Calls._attention,
+}
+
+
+def _numbered(value: Any) -> Any:
+    """The card, where a device without a number is meant."""
+    if isinstance(value, str) and value.split(":")[0] == "cuda":
+        return _CARD
+    if isinstance(value, torch.device) and value.type == "cuda":
+        return _CARD
+    return value
+
+
+def _is_meta(value: Any) -> bool:
+    return (isinstance(value, str) and value == "meta") or (
+        isinstance(value, torch.device) and value.type == "meta"
+    )

@@ -1,0 +1,133 @@
+"""What an estimate says, made of the blocks that a fake card has seen."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from pgmo.cards import Card
+from pgmo.errors import RehearsalError
+from pgmo.fit.estimate.ledger import Holds, Ledger
+from pgmo.fit.need import Need
+from pgmo.packing.planner import plan
+from pgmo.profiler.caching.model import simulate_trace
+from pgmo.profiler.caching.settings import AllocatorSettings
+from pgmo.profiler.iterations.from_trace import profile_of
+from pgmo.profiler.profile import Profile, ProfileMeta
+from pgmo.profiler.trace import Event, Trace
+from pgmo.rehearsal.environment import context_bytes
+from pgmo.version import __version__
+
+UNCERTAINTY = 0.03
+"""Share by which a peak may be wrong: `bench/estimates.py` finds less for every model there."""
+
+_PAGE = 2 << 20
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """What a step needs of a card, found without one.
+
+    Attributes:
+        profile: one iteration, with the trace of all of them; everything that takes a profile takes
+            it: plans, reports, `pgmo compare`.
+        need: bytes of the card, marked as estimated.
+        steps: that were run.
+        seconds: that they took here, building the model included.
+
+    Example:
+        >>> estimate(build, card=find("RTX 4090")).need.fits(24 << 30)  # doctest: +SKIP
+        True
+    """
+
+    profile: Profile
+    need: Need
+    steps: int
+    seconds: float
+
+
+def estimate_of(
+    ledger: Ledger,
+    trace: Trace,
+    card: Card,
+    *,
+    assumed: dict[str, int],
+    name: str,
+    version: str,
+    steps: int,
+    seconds: float,
+) -> Estimate:
+    """Puts an estimate together.
+
+    Args:
+        ledger: knows what blocks are for.
+        trace: its events.
+        card: whose it is.
+        assumed: what the program read from the card, with how often.
+        name: of the model or script.
+        version: of torch.
+        steps: that were run.
+        seconds: that they took.
+
+    Raises:
+        RehearsalError: when nothing was put on the card.
+    """
+    if not trace.requests:
+        raise RehearsalError(
+            f"{name} put nothing on the card: make the model within the function or script, and "
+            'move it to "cuda"'
+        )
+    meta = ProfileMeta(
+        framework="torch",
+        framework_version=version,
+        pgmo_version=__version__,
+        device="cuda:0",
+        model=name,
+        date=datetime.now(UTC).isoformat(timespec="seconds"),
+        notes={"source": "estimated from tensors without storage; nothing ran on a card"},
+    )
+    profile = profile_of(trace, meta)
+    default = simulate_trace(trace)
+    expandable = simulate_trace(trace, AllocatorSettings(expandable_segments=True))
+    held = ledger.held()[1]
+    # Blocks that were not worth splitting are larger than what was asked for.
+    held[Holds.ACTIVATION] += max(0, default.peak_active - sum(held.values()))
+    notes = tuple(
+        f"{what} ({times} times)" if times > 1 else what for what, times in assumed.items()
+    )
+    need = Need(
+        **{kind.value: size for kind, size in held.items()},
+        context=context_bytes(card),
+        allocated_peak=default.peak_active,
+        reserved={
+            "default": default.peak_reserved,
+            "expandable": expandable.peak_reserved,
+            "pgmo": _planned(trace, profile),
+        },
+        source="estimated",
+        uncertainty=UNCERTAINTY,
+        notes=notes,
+    )
+    return Estimate(profile, need, steps, seconds)
+
+
+def _planned(trace: Trace, profile: Profile) -> int:
+    """What pgmo takes: an arena for what an iteration repeats, and pages for what stays."""
+    lasting = _pages(_lasting(trace)) if profile.circular else 0
+    return lasting + _pages(plan(profile).arena)
+
+
+def _lasting(trace: Trace) -> int:
+    """Bytes of blocks that are alive at the end, which iterations that repeat do not free."""
+    alive: dict[int, int] = {}
+    marks = [row for row, kind in enumerate(trace.kind.tolist()) if kind == Event.MARK]
+    last = marks[-2] if len(marks) > 1 else len(trace)
+    kinds, addresses, sizes = trace.kind.tolist(), trace.address.tolist(), trace.size.tolist()
+    for row, (kind, address, size) in enumerate(zip(kinds, addresses, sizes, strict=True)):
+        if kind == Event.ALLOC and row < last:
+            alive[address] = -(-size // 512) * 512
+        elif kind == Event.FREE_COMPLETED:
+            alive.pop(address, None)
+    return sum(alive.values())
+
+
+def _pages(size: int) -> int:
+    return -(-size // _PAGE) * _PAGE
