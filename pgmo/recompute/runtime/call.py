@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 from weakref import ref
 
@@ -11,10 +12,12 @@ from pgmo.errors import BudgetError, GraphError, PgmoError
 from pgmo.recompute.capture.compat import compile_joint, compiled_context, flatten, reads_values
 from pgmo.recompute.capture.eager import as_in_eager_mode
 from pgmo.recompute.capture.flat import FlatModule, Forward, distinct
+from pgmo.recompute.frozen.guard import Guard
 from pgmo.recompute.frozen.places import of_error
 from pgmo.recompute.runtime.decide import PlannedStep, Settings
 from pgmo.recompute.runtime.execute import StepCompiler
 from pgmo.recompute.runtime.pending import Call, Pending
+from pgmo.recompute.runtime.stages import stage, stages
 from pgmo.units import format_bytes
 from pgmo.user_warnings import warn_user
 
@@ -78,7 +81,7 @@ class CapturedCall:
 
     def _compile(self, step: StepCompiler) -> None:
         try:
-            with CAPTURING, as_in_eager_mode():
+            with CAPTURING, as_in_eager_mode(), stages():
                 self._run = self._captured(step)
         except PgmoError as error:
             # The message says all: dozens of frames of PyTorch's add nothing.
@@ -94,15 +97,18 @@ class CapturedCall:
 
     def _captured(self, step: StepCompiler) -> Callable[..., Any]:
         """Captures; where values are read, once more after they were looked at."""
+        stage(f"captures a step of {self.model}")
         compilers = (step.partition, step.compile_forward, step.compile_backward)
         try:
             return compile_joint(self._flat, self._tensors, *compilers)
         except Exception as error:
             if self._flat.observed or not reads_values(error):
                 raise
+            stage(f"looks which values {self.model} reads")
             self._flat.observe(self._tensors)
             if not self._flat.observed:
                 raise
+            stage(f"captures a step of {self.model}")
         return compile_joint(self._flat, self._tensors, *compilers)
 
     @property
@@ -126,6 +132,23 @@ class CapturedCall:
     def has_checks(self) -> bool:
         """Whether the forward pass may end with a `DiffersError`."""
         return self.step.checks > 0
+
+    @property
+    def has_settled(self) -> bool:
+        """Whether a step has run with the gradients that the plan was made for, as predicted."""
+        step = self.step
+        told = self.reported or not self._settings.check
+        return told and step.came is not None and step.came == step.expected
+
+    @property
+    def guard(self) -> Guard:
+        """What the capture has read of Python."""
+        return self._flat.guard
+
+    @property
+    def results(self) -> tuple[list[Any], Any, list[int]]:
+        """The leaves of what forward returns, how they are nested, and where the tensors stand."""
+        return self._flat.results
 
     def check(self) -> None:
         """Looks whether what Python code has read is as it was.
@@ -177,7 +200,7 @@ class CapturedCall:
         expected = self.step.expected or frozenset()
         if self._came == expected or (not first and self._came <= expected):
             return
-        self._again(StepCompiler(self._settings, expected=self._came), tensors)
+        self._again(StepCompiler(self._anew, expected=self._came), tensors)
 
     def _note_others(self) -> None:
         """Other calls wait for their backward pass, and all hold what they have saved."""
@@ -210,7 +233,11 @@ class CapturedCall:
             f"predicted. {advice}"
         )
         if again:
-            self._again(StepCompiler(self._settings, expected=self.step.expected), tensors)
+            self._again(StepCompiler(self._anew, expected=self.step.expected), tensors)
+
+    @property
+    def _anew(self) -> Settings:
+        return replace(self._settings, anew=True)
 
     def _again(self, step: StepCompiler, tensors: list[Tensor]) -> None:
         """Captures and plans again; what there was stays if that cannot be."""
