@@ -1,5 +1,6 @@
 """One captured step: a call of a model, compiled, with what its capture assumes."""
 
+import inspect
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,6 +13,7 @@ from pgmo.errors import BudgetError, GraphError, PgmoError
 from pgmo.recompute.capture.compat import compile_joint, compiled_context, flatten, reads_values
 from pgmo.recompute.capture.eager import as_in_eager_mode
 from pgmo.recompute.capture.flat import FlatModule, Forward, distinct
+from pgmo.recompute.capture.quiet import without_logs
 from pgmo.recompute.frozen.guard import Guard
 from pgmo.recompute.frozen.places import of_error
 from pgmo.recompute.runtime.decide import PlannedStep, Settings
@@ -30,6 +32,11 @@ _LIMITS = (
     "be parameters or buffers. Compile the model with "
     "torch.compile(model, backend=pgmo.recompute.backend(budget)), which captures what lies "
     "between such places, or use pgmo.recompute.segments"
+)
+
+_FIT = (
+    "If the model by itself ends so, too, the inputs do not fit it; look at their shapes first. "
+    "If it does not, this is the reason:"
 )
 
 NOTHING = (
@@ -68,6 +75,7 @@ class CapturedCall:
         settings: Settings,
         pending: Pending,
     ) -> None:
+        _refuse_arguments(forward, type(module).__name__, arguments)
         self._flat = FlatModule(module, forward, arguments)
         self._tensors = distinct(flatten(arguments)[0])
         self._settings, self._pending = settings, pending
@@ -81,7 +89,7 @@ class CapturedCall:
 
     def _compile(self, step: StepCompiler) -> None:
         try:
-            with CAPTURING, as_in_eager_mode(), stages():
+            with CAPTURING, as_in_eager_mode(), stages(), without_logs():
                 self._run = self._captured(step)
         except PgmoError as error:
             # The message says all: dozens of frames of PyTorch's add nothing.
@@ -89,7 +97,8 @@ class CapturedCall:
         except Exception as error:
             where = of_error(error)
             at = f", at {where}" if where else ""
-            raise GraphError(f"the step cannot be captured: {error}{at}. {_LIMITS}") from error
+            advice = _LIMITS if reads_values(error) else f"{_FIT} {_LIMITS}"
+            raise GraphError(f"the step cannot be captured: {error}{at}. {advice}") from error
         if step.planned is None:
             raise NothingToPlanError(NOTHING)
         self.step = step
@@ -247,3 +256,20 @@ class CapturedCall:
         except BudgetError as error:
             warn_user(f"the first plan stays: {error}")
         self.release()
+
+
+def _refuse_arguments(
+    forward: Forward, name: str, arguments: tuple[tuple[Any, ...], dict[str, Any]]
+) -> None:
+    try:
+        known = inspect.signature(forward)
+    except (TypeError, ValueError):
+        return
+    try:
+        known.bind(*arguments[0], **arguments[1])
+    except TypeError as error:
+        names = ", ".join(str(one) for one in known.parameters.values())
+        raise GraphError(
+            f"{name}.forward cannot be called with these inputs: {error}. It takes ({names}): give "
+            "a tuple of positional arguments, or a dictionary of keyword arguments"
+        ) from None

@@ -13,7 +13,7 @@ import pgmo
 from pgmo.recompute.runtime import dispatch
 
 SCALE = 1.0
-LAYERS = 4
+LAYERS = 2
 
 
 def activation(x):

@@ -333,7 +333,7 @@ def test_one_choice_serves_all_shapes_and_the_budget_is_that_of_the_longest(budg
 
 
 def test_a_longer_shape_gets_a_share_of_its_own_peak():
-    model, plan = pgmo.recompute(Chain(), torch.ones(64, 32), budget=0.6, check=False)
+    model, _ = pgmo.recompute(Chain(), torch.ones(64, 32), budget=0.6, check=False)
     model(torch.ones(512, 32)).backward()
     (first,), (second,) = model.forward.calls.values()
     for call in (first, second):
