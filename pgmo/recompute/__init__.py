@@ -7,11 +7,13 @@ The package itself is the function, and has `forget`, which marks a region of a 
 
     a model's call     apply, twin, dispatch, call, pending, randomness, flat, objects, budget,
                        outcome, explain, curve, step_profile
+    on disk            the package kept
+    a whole card       whole_card
     what it freezes    the package frozen; rehearse, for values of tensors
     its graph          capture, eager, grouping, region, dropout, costs, workspaces, meter
     what to forget     decide, divide, in_place; of `graph` alone and without PyTorch: schedule,
-                       evaluator, planning, floor, chen, lower_sets, kusumoto, min_cut
-    running it         rewrite, execute, absent, announce; compiled for `torch.compile`
+                       evaluator, planning, shapes, floor, chen, lower_sets, kusumoto, min_cut
+    running it         rewrite, execute, absent, announce, stages; compiled for `torch.compile`
     without a graph    fallback (`segments`), tape (`forget` by itself)
     PyTorch's insides  compat
 """

@@ -6,7 +6,9 @@ from typing import Any, Literal, TypeVar
 
 import torch
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
+from pgmo.cards import Card, find
 from pgmo.errors import OptionError
 from pgmo.recompute.capture.compat import flatten, storage_key
 from pgmo.recompute.frozen.wrappers import refuse_lazy, refuse_wrappers
@@ -15,6 +17,8 @@ from pgmo.recompute.planners.budget import parse_budget
 from pgmo.recompute.runtime.decide import Planner, Settings, find_planner
 from pgmo.recompute.runtime.dispatch import Recomputing
 from pgmo.recompute.runtime.twin import original, twin
+from pgmo.recompute.whole_card import CardBudget, context_of, optimizer_needs
+from pgmo.units import parse_bytes
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -32,6 +36,10 @@ def recompute(
     planner: str | Planner = "search",
     measure: bool = True,
     check: bool | None = None,
+    keep: bool = False,
+    card: str | Card | None = None,
+    optimizer: Optimizer | None = None,
+    beside: int | str = 0,
 ) -> tuple[M, RecomputePlan]:
     """Makes a model forget activations and compute them again, so that a step fits in a budget.
 
@@ -66,6 +74,14 @@ def recompute(
         check: measure the first real step, warn when its peak is more than 2 % off, and plan
             again with what its operators took; None for what `measure` is, without which
             predictions have no workspace.
+        keep: write the captured and planned step to the cache directory once it has run, and begin
+            with what was written there: a later process then captures and plans nothing, as long
+            as code, versions, shapes, budget and what forward reads of Python are the same.
+        card: in the place of a budget: what a card has left beside parameters, buffers, inputs,
+            the optimizer's state, CUDA's context, and a hundredth for packing; a name such as
+            "RTX 4090", or a size such as "16GiB".
+        optimizer: with `card`: what will update the parameters; its state need not exist yet.
+        beside: with `card`: bytes to keep free for other things, such as a second model.
 
     Returns:
         The model that recomputes, and the plan.
@@ -93,9 +109,17 @@ def recompute(
     refuse_lazy(original(model))
     arguments, keywords = ((), {}) if example_inputs is _NONE else _call(example_inputs)
     resident = _resident(model, (arguments, keywords))
-    limit = parse_budget(budget, resident if counts == "all" else 0)
+    whole = _whole_card(model, resident, card, optimizer, beside, budget)
+    if whole is not None:
+        budget = whole.left
+    limit = parse_budget(budget, resident if counts == "all" and whole is None else 0)
     settings = Settings(
-        limit, find_planner(planner), costs, measure, measure if check is None else check
+        limit,
+        find_planner(planner),
+        costs,
+        measure,
+        measure if check is None else check,
+        keep=keep and (isinstance(planner, str)),
     )
     model = original(model)  # planned anew
     refuse_wrappers(model)
@@ -103,7 +127,36 @@ def recompute(
     if example_inputs is not _NONE:
         with torch.enable_grad():
             recomputing.capture(*arguments, **keywords)
-    return _twin(recomputing, settings, model), RecomputePlan(recomputing, resident)
+    return _twin(recomputing, settings, model), RecomputePlan(recomputing, resident, whole)
+
+
+def _whole_card(
+    model: nn.Module,
+    resident: int,
+    card: str | Card | None,
+    optimizer: Optimizer | None,
+    beside: int | str,
+    budget: object,
+) -> CardBudget | None:
+    if card is None:
+        if optimizer is not None or beside:
+            raise OptionError("optimizer= and beside= are used only with card=")
+        return None
+    if budget != "min":
+        raise OptionError("give a card or a budget, not both: the budget is what the card has left")
+    if optimizer is not None and not isinstance(optimizer, Optimizer):
+        raise OptionError(
+            f"optimizer is a {type(optimizer).__name__}; give a torch.optim.Optimizer"
+        )
+    trained = [one for one in model.parameters() if one.requires_grad]
+    return CardBudget(
+        find(card),
+        context_of(one.device for one in model.parameters()),
+        resident,
+        sum(one.untyped_storage().nbytes() for one in trained),
+        None if optimizer is None else optimizer_needs(optimizer),
+        parse_bytes(beside),
+    )
 
 
 def _twin(recomputing: Recomputing, settings: Settings, model: M) -> M:

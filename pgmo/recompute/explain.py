@@ -106,7 +106,7 @@ def _peak(planned: PlannedStep) -> str:
 
 
 def _divided(planned: PlannedStep) -> list[str]:
-    count = divided(planned.captured)
+    count = divided(planned.captured) if planned.in_two is None else planned.in_two
     if not count:
         return []
     return [

@@ -7,8 +7,8 @@ import torch
 from pgmo.errors import GraphError
 from pgmo.recompute.curve import Curve
 from pgmo.recompute.explain import explain
+from pgmo.recompute.kept.call import KeptCall
 from pgmo.recompute.planners import planning
-from pgmo.recompute.runtime.call import CapturedCall
 from pgmo.recompute.runtime.decide import PlannedStep
 from pgmo.recompute.step_profile import step_profile
 from pgmo.units import format_bytes
@@ -18,14 +18,16 @@ if TYPE_CHECKING:
     from pgmo.recompute.capture.joint_graph import Captured
     from pgmo.recompute.planners.graph import Graph
     from pgmo.recompute.planners.schedule import Schedule
-    from pgmo.recompute.runtime.dispatch import Recomputing
+    from pgmo.recompute.runtime.dispatch import Recomputing, Step
+    from pgmo.recompute.whole_card import CardBudget
 
 
 class RecomputePlan:
     """What is recomputed in a step, and what the step then takes.
 
     All sizes count what the step allocates: activations, gradients (those of parameters, too),
-    results and workspaces. Parameters, buffers and inputs are there before it: `resident`.
+    results and workspaces. Parameters, buffers and inputs are there before it: `resident`. `card`
+    says what else lives on a card, where one was given.
 
     It tells of the first kind of call that was planned. Where `pgmo.recompute` got no example
     inputs, that is the first call, and before it all but `resident` raise a `GraphError`.
@@ -36,11 +38,13 @@ class RecomputePlan:
         >>> plan.curve().plot("curve.png")  # doctest: +SKIP
     """
 
-    def __init__(self, recomputing: "Recomputing", resident: int) -> None:
-        self._recomputing, self.resident = recomputing, resident
+    def __init__(
+        self, recomputing: "Recomputing", resident: int, card: "CardBudget | None" = None
+    ) -> None:
+        self._recomputing, self.resident, self.card = recomputing, resident, card
 
     @property
-    def _call(self) -> CapturedCall:
+    def _call(self) -> "Step":
         if self._recomputing.first is None:
             raise GraphError(
                 "nothing is planned yet: the model was given without example inputs, and is "
@@ -102,9 +106,19 @@ class RecomputePlan:
         """Bytes that the first real step took at once; None before it, or if nothing measured."""
         return self._call.measured
 
+    @property
+    def was_kept(self) -> bool:
+        """Whether an earlier process has captured and planned the step (`keep=True`)."""
+        return isinstance(self._call, KeptCall)
+
     def explain(self) -> str:
         """What is recomputed, module by module, and where the peak lies."""
-        return explain(self._planned, self.budget, self.measured_peak, self.resident)
+        text = explain(self._planned, self.budget, self.measured_peak, self.resident)
+        if self.card is None:
+            return text
+        return (
+            f"{self.card.card.name}: {self.card}; {format_bytes(self.card.left)} are left.\n{text}"
+        )
 
     def curve(self, points: int = 9, time_limit: float = 10.0) -> Curve:
         """The whole trade-off of peak against overhead, from the least peak to the default one.

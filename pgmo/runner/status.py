@@ -114,7 +114,7 @@ def began_of(pid: int) -> int:
 
 def status_folder() -> Path:
     """Where the files are, whether there are any or not."""
-    from pgmo.allocator.build.compile import cache_directory  # and what finds a compiler
+    from pgmo.cache_folder import cache_directory
 
     return cache_directory() / "running"
 

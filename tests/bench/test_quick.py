@@ -21,7 +21,7 @@ STUB = (
 )
 """Run by tests/fakecuda."""
 
-LIBRARIES = ("recompute_zoo",)
+LIBRARIES = ("recompute_zoo", "recompute_kept")
 """Need libraries of models; run by tests of their own where those are installed."""
 
 

@@ -30,6 +30,7 @@ from pgmo.allocator.build.adapter_cache import (
     open_folder,
     open_library,
 )
+from pgmo.cache_folder import cache_directory
 from pgmo.errors import AdapterError, FileError
 from pgmo.leftovers import hold, sweep
 from pgmo.terminal import plain, say, watched
@@ -146,16 +147,6 @@ def adapter_path(source: AdapterSource) -> Path:
     """
     fingerprint = _fingerprint(source, native_sources(), find_compiler(source.what))
     return cache_directory() / ADAPTERS / f"{source.name}-{source.version}-{fingerprint}.so"
-
-
-def cache_directory() -> Path:
-    """Where compiled adapters are kept: `PGMO_CACHE_DIR`, or the user's cache directory."""
-    chosen = os.environ.get("PGMO_CACHE_DIR")
-    if chosen:
-        return Path(chosen)
-    from platformdirs import user_cache_path
-
-    return user_cache_path("pgmo", appauthor=False)
 
 
 def native_sources() -> Path:

@@ -58,7 +58,7 @@ class FlatModule(nn.Module):
                     "it is captured; use one module a layer, with nn.Dropout between them"
                 )
         self._fixed = [None if isinstance(leaf, Tensor) else leaf for leaf in leaves]
-        self._places = _places(leaves)
+        self._places = places(leaves)
         self.result: tuple[list[Any], Spec] | None = None
         self.guard = Guard(module)
         self._ties = _ties(module)
@@ -120,6 +120,12 @@ class FlatModule(nn.Module):
             yield
         kept += answering.kept
 
+    @property
+    def results(self) -> tuple[list[Any], Spec, list[int]]:
+        """The leaves of what forward returns, how they are nested, and where the tensors stand."""
+        assert self.result is not None
+        return (*self.result, self._tensor_places)
+
     def nested(self, tensors: Any) -> Any:
         """What the module's forward returns, made of its tensors again."""
         assert self.result is not None
@@ -135,7 +141,7 @@ def distinct(leaves: list[Any]) -> list[Tensor]:
     return list({id(leaf): leaf for leaf in leaves if isinstance(leaf, Tensor)}.values())
 
 
-def _places(leaves: list[Any]) -> dict[int, int]:
+def places(leaves: list[Any]) -> dict[int, int]:
     """Where tensors stand in a call, and which of the distinct ones that is."""
     numbers: dict[int, int] = {}
     return {
@@ -253,7 +259,7 @@ def signature(module: nn.Module, tree: object) -> tuple[object, ...]:
     return (
         str(spec),
         tuple(_look(leaf) for leaf in leaves),
-        tuple(_places(leaves).values()),
+        tuple(places(leaves).values()),
         tuple(
             (
                 id(one),

@@ -65,6 +65,23 @@ class Guard:
         self._codes: dict[CodeType, dict[str, Any]] = {}
         self._earlier: list[tuple[Read, object]] = []  # at the end of the last run
 
+    @classmethod
+    def of_reads(cls, model: nn.Module, reads: list[Read]) -> "Guard":
+        """One that compares what was read elsewhere."""
+        guard = cls(model)
+        guard._reads = sorted(reads, key=lambda read: not is_plain(read.value))
+        return guard
+
+    @property
+    def reads(self) -> list[Read]:
+        """What was read while the forward pass was traced."""
+        return self._reads
+
+    @property
+    def codes(self) -> "dict[CodeType, dict[str, Any]]":
+        """The code that ran then, with its global names."""
+        return self._codes
+
     @contextmanager
     def watching(self, traced: bool) -> Iterator[None]:
         """Inside, a forward pass runs on tensors without contents.

@@ -160,18 +160,23 @@ def add_checks(module: fx.GraphModule) -> int:
     marked = [node for node in module.graph.nodes if EXPECTED in node.meta]
     for node in marked:
         with module.graph.inserting_after(node):
-            module.graph.call_function(_compare, (node, *node.meta[EXPECTED]))
+            module.graph.call_function(compare, (node, *node.meta[EXPECTED]))
     return len(marked)
 
 
-def _compare(held: Tensor, expected: object, where: str) -> None:
+def compare(held: Tensor, expected: object, where: str) -> None:
+    """Ends a step whose value is another one than its capture assumes.
+
+    Raises:
+        DiffersError: it is.
+    """
     found = held.item()
     if repr(found) != repr(expected):  # so that nan is itself, and -0.0 not 0.0
         raise DiffersError(f"a value is {found!r} and was {expected!r} when the step was captured, "
                            f"which is read at {where}")  # fmt: skip
 
 
-fx.node.has_side_effect(_compare)
+fx.node.has_side_effect(compare)
 
 
 def _asked(func: Any, args: Any) -> Tensor:

@@ -1,7 +1,9 @@
 """One captured step: a call of a model, compiled, with what its capture assumes."""
 
+import inspect
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 from weakref import ref
 
@@ -11,10 +13,13 @@ from pgmo.errors import BudgetError, GraphError, PgmoError
 from pgmo.recompute.capture.compat import compile_joint, compiled_context, flatten, reads_values
 from pgmo.recompute.capture.eager import as_in_eager_mode
 from pgmo.recompute.capture.flat import FlatModule, Forward, distinct
+from pgmo.recompute.capture.quiet import without_logs
+from pgmo.recompute.frozen.guard import Guard
 from pgmo.recompute.frozen.places import of_error
 from pgmo.recompute.runtime.decide import PlannedStep, Settings
 from pgmo.recompute.runtime.execute import StepCompiler
 from pgmo.recompute.runtime.pending import Call, Pending
+from pgmo.recompute.runtime.stages import stage, stages
 from pgmo.units import format_bytes
 from pgmo.user_warnings import warn_user
 
@@ -27,6 +32,11 @@ _LIMITS = (
     "be parameters or buffers. Compile the model with "
     "torch.compile(model, backend=pgmo.recompute.backend(budget)), which captures what lies "
     "between such places, or use pgmo.recompute.segments"
+)
+
+_FIT = (
+    "If the model by itself ends so, too, the inputs do not fit it; look at their shapes first. "
+    "If it does not, this is the reason:"
 )
 
 NOTHING = (
@@ -65,6 +75,7 @@ class CapturedCall:
         settings: Settings,
         pending: Pending,
     ) -> None:
+        _refuse_arguments(forward, type(module).__name__, arguments)
         self._flat = FlatModule(module, forward, arguments)
         self._tensors = distinct(flatten(arguments)[0])
         self._settings, self._pending = settings, pending
@@ -78,7 +89,7 @@ class CapturedCall:
 
     def _compile(self, step: StepCompiler) -> None:
         try:
-            with CAPTURING, as_in_eager_mode():
+            with CAPTURING, as_in_eager_mode(), stages(), without_logs():
                 self._run = self._captured(step)
         except PgmoError as error:
             # The message says all: dozens of frames of PyTorch's add nothing.
@@ -86,7 +97,8 @@ class CapturedCall:
         except Exception as error:
             where = of_error(error)
             at = f", at {where}" if where else ""
-            raise GraphError(f"the step cannot be captured: {error}{at}. {_LIMITS}") from error
+            advice = _LIMITS if reads_values(error) else f"{_FIT} {_LIMITS}"
+            raise GraphError(f"the step cannot be captured: {error}{at}. {advice}") from error
         if step.planned is None:
             raise NothingToPlanError(NOTHING)
         self.step = step
@@ -94,15 +106,18 @@ class CapturedCall:
 
     def _captured(self, step: StepCompiler) -> Callable[..., Any]:
         """Captures; where values are read, once more after they were looked at."""
+        stage(f"captures a step of {self.model}")
         compilers = (step.partition, step.compile_forward, step.compile_backward)
         try:
             return compile_joint(self._flat, self._tensors, *compilers)
         except Exception as error:
             if self._flat.observed or not reads_values(error):
                 raise
+            stage(f"looks which values {self.model} reads")
             self._flat.observe(self._tensors)
             if not self._flat.observed:
                 raise
+            stage(f"captures a step of {self.model}")
         return compile_joint(self._flat, self._tensors, *compilers)
 
     @property
@@ -126,6 +141,23 @@ class CapturedCall:
     def has_checks(self) -> bool:
         """Whether the forward pass may end with a `DiffersError`."""
         return self.step.checks > 0
+
+    @property
+    def has_settled(self) -> bool:
+        """Whether a step has run with the gradients that the plan was made for, as predicted."""
+        step = self.step
+        told = self.reported or not self._settings.check
+        return told and step.came is not None and step.came == step.expected
+
+    @property
+    def guard(self) -> Guard:
+        """What the capture has read of Python."""
+        return self._flat.guard
+
+    @property
+    def results(self) -> tuple[list[Any], Any, list[int]]:
+        """The leaves of what forward returns, how they are nested, and where the tensors stand."""
+        return self._flat.results
 
     def check(self) -> None:
         """Looks whether what Python code has read is as it was.
@@ -177,7 +209,7 @@ class CapturedCall:
         expected = self.step.expected or frozenset()
         if self._came == expected or (not first and self._came <= expected):
             return
-        self._again(StepCompiler(self._settings, expected=self._came), tensors)
+        self._again(StepCompiler(self._anew, expected=self._came), tensors)
 
     def _note_others(self) -> None:
         """Other calls wait for their backward pass, and all hold what they have saved."""
@@ -210,7 +242,11 @@ class CapturedCall:
             f"predicted. {advice}"
         )
         if again:
-            self._again(StepCompiler(self._settings, expected=self.step.expected), tensors)
+            self._again(StepCompiler(self._anew, expected=self.step.expected), tensors)
+
+    @property
+    def _anew(self) -> Settings:
+        return replace(self._settings, anew=True)
 
     def _again(self, step: StepCompiler, tensors: list[Tensor]) -> None:
         """Captures and plans again; what there was stays if that cannot be."""
@@ -220,3 +256,20 @@ class CapturedCall:
         except BudgetError as error:
             warn_user(f"the first plan stays: {error}")
         self.release()
+
+
+def _refuse_arguments(
+    forward: Forward, name: str, arguments: tuple[tuple[Any, ...], dict[str, Any]]
+) -> None:
+    try:
+        known = inspect.signature(forward)
+    except (TypeError, ValueError):
+        return
+    try:
+        known.bind(*arguments[0], **arguments[1])
+    except TypeError as error:
+        names = ", ".join(str(one) for one in known.parameters.values())
+        raise GraphError(
+            f"{name}.forward cannot be called with these inputs: {error}. It takes ({names}): give "
+            "a tuple of positional arguments, or a dictionary of keyword arguments"
+        ) from None

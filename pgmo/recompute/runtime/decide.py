@@ -6,7 +6,7 @@ divided where both gradients of a convolution take too much
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from torch import fx
@@ -17,11 +17,13 @@ from pgmo.recompute.capture.costs import modelled
 from pgmo.recompute.capture.divide import CONVOLUTION_BACKWARD, dividable, divide, helpful, needed
 from pgmo.recompute.capture.in_place import sum_in_place
 from pgmo.recompute.capture.joint_graph import Captured, capture, refuse_unplannable
-from pgmo.recompute.planners.budget import Budget, Share
+from pgmo.recompute.planners.budget import Budget
 from pgmo.recompute.planners.evaluator import Choice
 from pgmo.recompute.planners.graph import Graph
 from pgmo.recompute.planners.planning import PLANNERS, plan_choice, propose, rank
 from pgmo.recompute.planners.schedule import Schedule, simulate
+from pgmo.recompute.planners.shapes import Shapes
+from pgmo.recompute.runtime.stages import stage
 from pgmo.units import format_bytes
 
 Planner = Callable[[Graph, int | Literal["min"]], Choice]
@@ -65,6 +67,9 @@ class Settings:
         measure: run operators on the device to learn their workspaces.
         check: measure the first step.
         in_place: sum gradients in place; not for compilers, which want graphs without mutations.
+        keep: write what was captured to disk, and use what was written.
+        shapes: what was planned for other calls of the model.
+        anew: search again, whatever was planned for other shapes.
     """
 
     budget: Budget = None
@@ -73,6 +78,14 @@ class Settings:
     measure: bool = True
     check: bool = True
     in_place: bool = True
+    keep: bool = False
+    shapes: Shapes = field(default_factory=Shapes, compare=False, repr=False)
+    anew: bool = False
+
+    def identity(self) -> tuple[object, ...]:
+        """Equal where the same step is planned in the same way."""
+        planner = "search" if self.planner is plan_choice else getattr(self.planner, "args", None)
+        return (self.budget, planner, self.costs, self.measure, self.check, self.in_place)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +99,7 @@ class PlannedStep:
         planner: name of what found the choice.
         finest: gives the step in the smallest operations (`divide`), as planners see it.
         budget: bytes that the peak was not to exceed, "min", or None.
+        in_two: how many convolutions' backward passes are two operations; None: as captured.
     """
 
     captured: Captured
@@ -94,6 +108,7 @@ class PlannedStep:
     planner: str
     finest: Callable[[], Captured]
     budget: int | Literal["min"] | None
+    in_two: int | None = None
 
 
 def plan_step(joint: fx.GraphModule, outputs: int, settings: Settings) -> PlannedStep:
@@ -105,17 +120,17 @@ def plan_step(joint: fx.GraphModule, outputs: int, settings: Settings) -> Planne
     """
     if settings.in_place:
         sum_in_place(joint)
+    stage("measures operators")
     whole = capture_step(joint, outputs, settings)
     default = simulate(whole.graph)
-    budget = settings.budget
-    if isinstance(budget, Share):
-        budget = budget.of(default.peak)
+    budget = settings.shapes.limit(whole.graph, settings.budget, default.peak)
     fine = functools.cache(functools.partial(_finest, whole, settings))
     if budget is None:
         schedule = simulate(whole.graph, whole.forgotten)
         return PlannedStep(whole, schedule, default, "marked regions", fine, None)
     captured = finest = fine() if budget == "min" or budget < default.peak else whole
-    choice = settings.planner(finest.graph, budget)
+    choice, budget = _choice(finest.graph, budget, settings)
+    stage("writes the planned step")
     schedule = simulate(finest.graph, choice.recomputed)
     limit = schedule.peak if budget == "min" else budget
     if finest is not whole:
@@ -128,6 +143,21 @@ def plan_step(joint: fx.GraphModule, outputs: int, settings: Settings) -> Planne
     if captured.forgotten and both.peak <= limit:
         schedule = both
     return PlannedStep(captured, schedule, default, choice.planner, fine, budget)
+
+
+def _choice(
+    graph: Graph, budget: int | Literal["min"], settings: Settings
+) -> tuple[Choice, int | Literal["min"]]:
+    """What to forget, and the budget that it was chosen for: of another shape, if that fits."""
+    shapes = settings.shapes
+    known = None if settings.anew else shapes.known(graph, budget)
+    if known is not None:
+        return known, budget
+    stage(f"plans for {len(graph.operations):,} operations")
+    wanted = "min" if settings.budget == "min" else budget
+    choice = settings.planner(graph, wanted)
+    shapes.note(graph, choice, settings.budget)
+    return choice, wanted
 
 
 def _finest(whole: Captured, settings: Settings) -> Captured:

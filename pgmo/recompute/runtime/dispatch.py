@@ -7,7 +7,9 @@ no variant fits   one more is captured; of too many, the model runs as it is
 
 import inspect
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
+from weakref import WeakSet
 
 import torch
 from torch import Tensor, nn
@@ -17,11 +19,16 @@ from pgmo.recompute.capture.compat import flatten, is_capturing
 from pgmo.recompute.capture.flat import Forward, distinct, signature
 from pgmo.recompute.frozen.hooks import refuse_global_hooks, refuse_hooks
 from pgmo.recompute.frozen.values import DiffersError
+from pgmo.recompute.kept import call as kept
+from pgmo.recompute.kept.call import KeptCall
+from pgmo.recompute.planners.shapes import Shapes
 from pgmo.recompute.runtime.call import CAPTURING, NOTHING, CapturedCall, NothingToPlanError
 from pgmo.recompute.runtime.decide import Settings
 from pgmo.recompute.runtime.pending import Pending
 from pgmo.recompute.runtime.randomness import Randomness
 from pgmo.user_warnings import warn_user
+
+Step = CapturedCall | KeptCall
 
 VARIANTS = 8
 """Captures of one kind of call, for different attributes and values."""
@@ -40,10 +47,12 @@ class Recomputing:
     """
 
     def __init__(self, module: nn.Module, settings: Settings) -> None:
-        self._module, self._settings = module, settings
+        self._module, self._settings = module, replace(settings, shapes=Shapes())
         self._pending = Pending()
-        self.calls: dict[tuple[object, ...], list[CapturedCall] | None] = {}
-        self.first: CapturedCall | None = None
+        self.calls: dict[tuple[object, ...], list[Step] | None] = {}
+        self.first: Step | None = None
+        self._sought: set[tuple[object, ...]] = set()
+        self._written: WeakSet[CapturedCall] = WeakSet()
         self._told: set[str] = set()
         with suppress(TypeError, ValueError):
             self.__signature__ = inspect.signature(module.forward)
@@ -53,7 +62,7 @@ class Recomputing:
         """The model's own forward method."""
         return self._module.forward
 
-    def capture(self, *arguments: Any, **keywords: Any) -> CapturedCall:
+    def capture(self, *arguments: Any, **keywords: Any) -> Step:
         """Captures and plans a call, unless one like it was before.
 
         Raises:
@@ -65,7 +74,7 @@ class Recomputing:
                     return call
             return self._capture(arguments, keywords)
 
-    def _variants(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> list[CapturedCall]:
+    def _variants(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> list[Step]:
         """The last one that ran comes first.
 
         Raises:
@@ -76,12 +85,12 @@ class Recomputing:
             raise NothingToPlanError(NOTHING)
         return list(found)
 
-    def _capture(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> CapturedCall:
+    def _capture(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Step:
         with CAPTURING:
             refuse_hooks(self._module)
-            made = None
+            made: Step | None = self._kept((arguments, keywords))
             with suppress(NothingToPlanError):
-                made = CapturedCall(
+                made = made or CapturedCall(
                     self._module, self.plain, (arguments, keywords), self._settings, self._pending
                 )
             refuse_hooks(self._module)
@@ -94,6 +103,26 @@ class Recomputing:
             self.first = self.first or made
             self.calls[key] = [made, *(self.calls.get(key) or ())]
             return made
+
+    def _kept(self, arguments: tuple[tuple[Any, ...], dict[str, Any]]) -> KeptCall | None:
+        """What an earlier process has captured; it is looked for once for each kind of call."""
+        key = signature(self._module, arguments)
+        if not self._settings.keep or key in self._sought:
+            return None
+        self._sought.add(key)
+        return kept.read(self._module, arguments, self._settings, self._pending)
+
+    def _keep(self, call: Step, arguments: tuple[tuple[Any, ...], dict[str, Any]]) -> None:
+        """Writes what was captured, once it has run as it was planned."""
+        if not self._settings.keep or not isinstance(call, CapturedCall):
+            return
+        if call.has_settled and call not in self._written:
+            self._written.add(call)
+            self._sought.add(signature(self._module, arguments))
+            with CAPTURING:
+                reason = kept.write(self._module, arguments, self._settings, call)
+            if reason is not None:
+                self._tell(f"the captured step is not kept for other processes: {reason}")
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Calls the model."""
@@ -126,6 +155,7 @@ class Recomputing:
                 objection = objection or found
                 continue
             self._to_front(call)
+            self._keep(call, (arguments, keywords))
             return result
         if len(variants) >= VARIANTS:
             self._tell(
@@ -143,7 +173,7 @@ class Recomputing:
             return self.plain(*arguments, **keywords)
 
     @staticmethod
-    def _attempt(call: CapturedCall, tensors: list[Tensor]) -> Any:
+    def _attempt(call: Step, tensors: list[Tensor]) -> Any:
         """Runs a variant; where it does not fit, it has drawn no random numbers."""
         if not call.has_checks:
             return call(tensors)
@@ -154,7 +184,7 @@ class Recomputing:
             before.put_back()
             raise
 
-    def _to_front(self, call: CapturedCall) -> None:
+    def _to_front(self, call: Step) -> None:
         for variants in self.calls.values():
             if variants and variants[0] is not call and call in variants:
                 variants.remove(call)
@@ -170,7 +200,7 @@ class Recomputing:
         return any(one.requires_grad for one in given)
 
 
-def _objection(call: CapturedCall) -> Exception | None:
+def _objection(call: Step) -> Exception | None:
     """Why a variant does not fit, as far as attributes tell."""
     try:
         call.check()

@@ -55,7 +55,19 @@ class StepCompiler:
     is_measured: bool = False
     news: bool = False
     checks: int = 0
+    _forward: fx.GraphModule | None = None
+    _whole: fx.GraphModule | None = None
     _narrow: fx.GraphModule | None = None
+
+    @property
+    def modules(self) -> tuple[fx.GraphModule, fx.GraphModule, fx.GraphModule | None]:
+        """The forward pass, the backward pass for all gradients, and that for those expected.
+
+        The last is None where it is the same. There once both passes were compiled.
+        """
+        assert self._forward is not None
+        assert self._whole is not None
+        return self._forward, self._whole, self._narrow
 
     def partition(
         self, joint: fx.GraphModule, _inputs: object, *, num_fwd_outputs: int, **_more: object
@@ -82,7 +94,7 @@ class StepCompiler:
         It ends with a `DiffersError` where a value is not what the capture assumes, before
         anything is written.
         """
-        self.checks = add_checks(module)
+        self.checks, self._forward = add_checks(module), module
         half = _Half(module, None)
 
         def watched(arguments: list[Any]) -> Any:
@@ -98,6 +110,7 @@ class StepCompiler:
 
         The first time that the gradients are those expected, it is under a meter.
         """
+        self._whole = module
         places = [node.name for node in module.graph.find_nodes(op="placeholder")]
         wanted = [node.name for node in tangents(module)]
         halves: dict[Names, _Half] = {frozenset(wanted): _Half(module, None)}
@@ -127,6 +140,7 @@ class StepCompiler:
         try:
             halves[self.expected] = _Half.of(self._narrow, places)
         except ValueError:
+            self._narrow = None
             return  # it reads what is not handed over; the whole one, made narrower, does as well
 
     @property

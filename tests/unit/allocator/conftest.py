@@ -34,6 +34,8 @@ def tiny_sources(tmp_path, monkeypatch):
     sources = tmp_path / "csrc"
     (sources / "adapters").mkdir(parents=True)
     (sources / "engine").mkdir()
+    (sources / "pages").mkdir()
+    (sources / "pages" / "pgmo_pages.h").write_text("")
     (sources / "engine" / "pgmo_engine.h").write_text("#define ANSWER 42\n")
     (sources / "pages").mkdir()
     (sources / "pages" / "pgmo_pages.h").write_text("")

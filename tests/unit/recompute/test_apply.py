@@ -1,4 +1,5 @@
 import copy
+import re
 import warnings
 from dataclasses import dataclass
 
@@ -66,11 +67,12 @@ def test_a_budget_may_be_a_share_of_the_peak():
     assert whole.budget == int(0.9 * (plan.default_peak + plan.resident)) - plan.resident
 
 
-def test_a_share_is_one_of_each_kind_of_call():
+def test_a_share_is_one_of_the_longest_call():
     model, plan = recomputed("90%")
     model(X[:128])
     other = list(model.forward.calls.values())[1][0].planned
-    assert other.budget == int(0.9 * other.default.peak) < plan.budget
+    assert other.budget == plan.budget > other.default.peak
+    assert not other.schedule.recomputed
 
 
 def test_a_budget_may_count_what_is_there_before():
@@ -245,3 +247,32 @@ def test_a_budget_that_cannot_be_met_says_what_the_least_peak_consists_of():
         pgmo.BudgetError, match=r"At its peak, in aten\.\w+.*gradients of parameters"
     ):
         pgmo.recompute(network(), X[:1], budget=100)
+
+
+class Two(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, x, y):
+        return (self.layer(x) + y).sum()
+
+
+@pytest.mark.parametrize(
+    ("inputs", "words"),
+    [
+        ((torch.ones(4, 8),), "missing a required argument: 'y'. It takes (x, y)"),
+        ((torch.ones(4, 8),) * 3, "too many positional arguments. It takes (x, y)"),
+        ({"x": torch.ones(4, 8), "z": 1}, "missing a required argument: 'y'"),
+    ],
+)
+def test_arguments_that_forward_does_not_take_are_named(inputs, words):
+    with pytest.raises(pgmo.GraphError, match=re.escape(words)) as told:
+        pgmo.recompute(Two(), inputs)
+    assert "unique()" not in str(told.value)
+
+
+def test_a_wrong_shape_names_the_line_and_logs_nothing(capfd):
+    with pytest.raises(pgmo.GraphError, match=r"self\.layer\(x\) \+ y.* the inputs do not fit it"):
+        pgmo.recompute(Two(), (torch.ones(4, 7), torch.ones(4, 8)))
+    assert "Traceback" not in capfd.readouterr().err

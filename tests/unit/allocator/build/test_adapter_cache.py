@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from pgmo import cache_folder
 from pgmo.allocator.build import adapter_cache
 from pgmo.allocator.build import compile as compiling
 from pgmo.allocator.build.compile import AdapterSource, adapter_path, compiled_adapter
@@ -39,7 +40,7 @@ def answer():
 
 
 def sealed(data, name=None):
-    return adapter_cache._sealed(name or adapter_path(SOURCE).name, data)
+    return cache_folder._sealed(name or adapter_path(SOURCE).name, data)
 
 
 def plant(data):
@@ -200,7 +201,7 @@ def test_what_root_has_compiled_serves_everybody():
     folder = os.open(path.parent, os.O_RDONLY)
     os.seteuid(SOMEBODY)  # pytest's own folders are closed to others
     try:
-        adapter_cache._check_owner(folder, "the folder")
+        cache_folder._check_owner(folder, "the folder")
         os.close(adapter_cache.open_library(folder, path.name))
     finally:
         os.seteuid(0)

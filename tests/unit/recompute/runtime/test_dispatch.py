@@ -12,6 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 import pgmo  # noqa: E402
 from pgmo.recompute.capture import workspaces  # noqa: E402
+from pgmo.recompute.planners.planning import plan_choice  # noqa: E402
 
 
 class Net(nn.Module):
@@ -294,3 +295,50 @@ def test_a_module_by_two_names_keeps_its_parameters():
         assert torch.equal(left.grad, right.grad)
     for left, right in zip(other.buffers(), plain.buffers(), strict=True):
         assert torch.equal(left, right)
+
+
+class Chain(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(32, 32) for _ in range(8))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = torch.tanh(layer(x).exp().neg())
+        return x.sum()
+
+
+@pytest.mark.parametrize("budget", [0.6, "min", "700 KiB"])
+def test_one_choice_serves_all_shapes_and_the_budget_is_that_of_the_longest(budget):
+    searched = []
+
+    def planner(graph, limit):
+        searched.append(limit)
+        return plan_choice(graph, limit)
+
+    model, plan = pgmo.recompute(
+        Chain(), torch.ones(512, 32), budget=budget, planner=planner, check=False
+    )
+    for rows in (512, 500, 256, 64):
+        model(torch.ones(rows, 32)).backward()
+    assert len(searched) == 1
+    peaks = [calls[0].planned.schedule.peak for calls in model.forward.calls.values()]
+    assert len(peaks) == 4
+    assert max(peaks) == plan.peak
+    budgets = [calls[0].planned.budget for calls in model.forward.calls.values()]
+    assert budgets[1:] == 3 * [plan.peak if budget == "min" else plan.budget]
+    if budget == "min":
+        model(torch.ones(2048, 32)).backward()
+        assert searched == ["min", "min"]  # the least of a longer one is to be found
+
+
+def test_a_longer_shape_gets_a_share_of_its_own_peak():
+    model, _ = pgmo.recompute(Chain(), torch.ones(64, 32), budget=0.6, check=False)
+    model(torch.ones(512, 32)).backward()
+    (first,), (second,) = model.forward.calls.values()
+    for call in (first, second):
+        assert call.planned.schedule.peak <= 0.6 * call.planned.default.peak
+    model(torch.ones(128, 32)).backward()
+    third = list(model.forward.calls.values())[-1][0].planned
+    assert third.schedule.recomputed == frozenset()  # it fits in the budget of the longest
+    assert third.budget == second.planned.budget

@@ -1,0 +1,224 @@
+"""A call whose step was captured by an earlier process: written once it has run, read later.
+
+settled   the first step was measured, and the gradients were those expected: written
+read      key, files, and what Python code has read are the same: nothing is captured
+"""
+
+import gc
+import json
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor, fx, nn
+
+from pgmo.errors import GraphError, PgmoError
+from pgmo.recompute.capture.compat import (
+    compiled_context,
+    fakes,
+    flatten,
+    load_spec,
+    save_spec,
+    storage_key,
+    unflatten,
+)
+from pgmo.recompute.capture.flat import distinct
+from pgmo.recompute.kept import store
+from pgmo.recompute.kept.descriptors import places
+from pgmo.recompute.kept.function import Function, Layout
+from pgmo.recompute.kept.plan_data import plan_data, planned_step
+from pgmo.recompute.kept.program import Program, written
+from pgmo.recompute.kept.reads import described, restored
+from pgmo.recompute.kept.surroundings import check_files, files, key
+from pgmo.recompute.kept.unfit import UnfitError
+from pgmo.recompute.runtime.call import CapturedCall
+from pgmo.recompute.runtime.decide import PlannedStep, Settings
+from pgmo.recompute.runtime.pending import Pending
+
+if TYPE_CHECKING:
+    from pgmo.recompute.runtime.execute import StepCompiler
+
+_BROKEN = (UnfitError, PgmoError, LookupError, TypeError, ValueError, AttributeError, SyntaxError)
+"""What a file may lead to that has another content than thought; the step is then captured."""
+
+Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+
+
+class KeptCall:
+    """A call as `CapturedCall`, of data that an earlier process has written.
+
+    Args:
+        module: the model.
+        arguments: positional and keyword arguments of the call.
+        data: as it was written.
+        pending: the model's calls that wait for their backward pass.
+
+    Raises:
+        UnfitError: something is not as it was.
+    """
+
+    def __init__(
+        self, module: nn.Module, arguments: Arguments, data: Any, pending: Pending
+    ) -> None:
+        check_files(data["files"])
+        self._guard = restored(data["reads"], module)
+        self._module, self._data, self._pending = module, data, pending
+        layout = Layout.of_data(data["layout"])
+        forward, narrow = Program.of_data(data["forward"]), Program.of_data(data["backward"])
+        self._function = Function(module, layout, forward, narrow, self._whole)
+        self._spec = load_spec(data["results"]["spec"])
+        self._leaves, self._places = data["results"]["leaves"], data["results"]["places"]
+        given = (*distinct(flatten(arguments)[0]), *module.parameters(), *module.buffers())
+        self.devices = frozenset(one.device for one in given)
+        self.measured: int | None = data["measured"]
+
+    def _whole(self) -> Program:
+        """The backward pass for all gradients, as text until somebody needs it."""
+        return Program.of_data(json.loads(self._data["whole"] or "null") or self._data["backward"])
+
+    @cached_property
+    def planned(self) -> PlannedStep:
+        """What was decided."""
+        return planned_step(json.loads(self._data["plan"]))
+
+    @property
+    def model(self) -> str:
+        """Name of the model's class."""
+        return type(self._module).__name__
+
+    @property
+    def device(self) -> str:
+        """Where the model's parameters are, such as "cuda:0"."""
+        first = next(self._module.parameters(), None)
+        return "cpu" if first is None else str(first.device)
+
+    @property
+    def has_checks(self) -> bool:
+        """Whether the forward pass may end with a `DiffersError`."""
+        return bool(self._data["checks"])
+
+    def check(self) -> None:
+        """Looks whether what Python code has read is as it was.
+
+        Raises:
+            GraphError: something is not, or other outputs are differentiated than before.
+        """
+        if self._function.surprised:
+            raise GraphError("other outputs are differentiated than when the step was kept")
+        self._guard.check()
+
+    def release(self) -> None:
+        """It holds no example."""
+
+    def __call__(self, tensors: list[Tensor]) -> Any:
+        """Runs the forward pass.
+
+        Raises:
+            DiffersError: a value of a tensor is not what was assumed.
+        """
+        results = self._function(tensors)
+        context = compiled_context(results)
+        if context is not None:
+            self._pending.add(context, self._data["held"])
+        leaves = list(self._leaves)
+        for place, one in zip(self._places, results, strict=False):
+            leaves[place] = one
+        return unflatten(leaves, self._spec)
+
+
+def read(
+    module: nn.Module, arguments: Arguments, settings: Settings, pending: Pending
+) -> KeptCall | None:
+    """What was kept of such a call, if everything is as it was."""
+    collected = gc.isenabled()
+    gc.disable()  # thousands of small lists, none of which is garbage
+    try:
+        data = store.read(key(module, arguments, settings.identity()))
+        return None if data is None else KeptCall(module, arguments, data, pending)
+    except _BROKEN:
+        return None
+    finally:
+        if collected:
+            gc.enable()
+
+
+def write(
+    module: nn.Module, arguments: Arguments, settings: Settings, call: CapturedCall
+) -> str | None:
+    """Keeps a call that has settled; why not, if it cannot be."""
+    try:
+        data = _data(module, call)
+        name = key(module, arguments, settings.identity())
+    except _BROKEN as error:
+        return str(error)
+    store.write(name, data)
+    return None
+
+
+def _data(module: nn.Module, call: CapturedCall) -> dict[str, Any]:
+    step = call.step
+    forward, whole, narrow = step.modules
+    programs = {
+        "forward": written(forward).as_data(),
+        "backward": written(whole if narrow is None else narrow).as_data(),
+        "whole": None if narrow is None else _text(written(whole).as_data()),
+    }
+    leaves, spec, tensors = call.results
+    for one in leaves:
+        if one is not None and not isinstance(one, (bool, int, float, str)):
+            raise UnfitError(f"the model returns a {type(one).__name__}")
+    guard = call.guard
+    return {
+        **programs,
+        "layout": _layout(step, forward, whole, narrow, len(tensors)).as_data(),
+        "results": {"leaves": leaves, "spec": save_spec(spec), "places": tensors},
+        "reads": described(guard, module),
+        "files": files(module, guard.codes),
+        "plan": _text(plan_data(call.planned)),
+        "measured": call.measured,
+        "held": step.forward.net if step.forward else 0,
+        "checks": step.checks,
+    }
+
+
+def _text(data: Any) -> str:
+    return json.dumps(data, separators=(",", ":"))
+
+
+def _layout(
+    step: "StepCompiler",
+    forward: fx.GraphModule,
+    whole: fx.GraphModule,
+    narrow: fx.GraphModule | None,
+    returned: int,
+) -> Layout:
+    found = places(forward, whole)
+    if found is None:
+        raise UnfitError("this version of PyTorch does not say what goes in and comes out")
+    inputs, writes, outputs, tangents = found
+    _refuse_aliases(forward, len(writes) + outputs)
+    if returned > outputs:
+        raise UnfitError("results that are not results of the graph")
+    names = [node.name for node in whole.graph.find_nodes(op="placeholder")]
+    kinds = names[len(names) - len(tangents) :]
+    expected = [index for index, name in enumerate(kinds) if name in (step.expected or ())]
+    reads = None
+    if narrow is not None:
+        reads = [names.index(one.name) for one in narrow.graph.find_nodes(op="placeholder")]
+    return Layout(inputs, writes, outputs, tangents, expected, reads)
+
+
+def _refuse_aliases(forward: fx.GraphModule, outputs: int) -> None:
+    """Results that share memory with inputs or each other are put together by AOTAutograd."""
+    (last,) = forward.graph.find_nodes(op="output")
+    results = [one for one in last.args[0][:outputs] if isinstance(one, fx.Node)]
+    if len(results) < outputs:
+        raise UnfitError("a result that is no tensor")
+    seen = {one for node in forward.graph.find_nodes(op="placeholder") for one in _storages(node)}
+    for node in results:
+        if seen.intersection(_storages(node)):
+            raise UnfitError("a result shares memory with an input or another result")
+        seen.update(_storages(node))
+
+
+def _storages(node: fx.Node) -> list[int]:
+    return [storage_key(one) for one in fakes(node.meta.get("val"))]

@@ -1,0 +1,93 @@
+"""A planned step as data: the graph in columns, and what was decided."""
+
+from typing import Any
+
+from torch import fx
+
+from pgmo.recompute.capture.divide import divided
+from pgmo.recompute.capture.joint_graph import Captured
+from pgmo.recompute.planners.graph import Graph, Operation, Value
+from pgmo.recompute.planners.schedule import simulate
+from pgmo.recompute.runtime.decide import PlannedStep
+
+
+def plan_data(planned: PlannedStep) -> dict[str, Any]:
+    """For JSON."""
+    finest = planned.finest()
+    return {
+        "graph": _graph_data(planned.captured.graph),
+        "finest": None if finest is planned.captured else _graph_data(finest.graph),
+        "default": planned.default.peak,
+        "default_graph": None
+        if planned.default.graph is planned.captured.graph
+        else _graph_data(planned.default.graph),
+        "recomputed": sorted(planned.schedule.recomputed),
+        "forgotten": sorted(planned.captured.forgotten),
+        "planner": planned.planner,
+        "budget": planned.budget,
+        "divided": divided(planned.captured),
+    }
+
+
+def planned_step(data: Any) -> PlannedStep:
+    """From `plan_data`: it has no nodes, as nothing was captured."""
+    graph = _graph(data["graph"])
+    captured = _captured(graph, frozenset(data["forgotten"]))
+    default = graph if data["default_graph"] is None else _graph(data["default_graph"])
+
+    def finest() -> Captured:
+        if data["finest"] is None:
+            return captured
+        return _captured(_graph(data["finest"]), captured.forgotten)
+
+    return PlannedStep(
+        captured,
+        simulate(graph, data["recomputed"]),
+        simulate(default),
+        data["planner"],
+        finest,
+        data["budget"],
+        data["divided"],
+    )
+
+
+def _captured(graph: Graph, forgotten: frozenset[int]) -> Captured:
+    nothing = fx.GraphModule({}, fx.Graph())
+    empty: frozenset[fx.Node] = frozenset()
+    return Captured(graph, nothing, 0, (), {}, {}, empty, empty, forgotten)
+
+
+def _graph_data(graph: Graph) -> dict[str, Any]:
+    names: dict[str, int] = {}
+
+    def number(name: str) -> int:
+        return names.setdefault(name, len(names))
+
+    operations = [
+        [
+            *(number(one.name), list(one.reads), list(one.writes), one.cost, one.workspace),
+            *(one.pinned, number(one.module)),
+        ]
+        for one in graph.operations
+    ]
+    values = [[one.size, one.producer, one.result, one.pinned] for one in graph.values]
+    return {
+        "names": list(names),
+        "operations": operations,
+        "values": values,
+        "forward": graph.forward,
+    }
+
+
+def _graph(data: Any) -> Graph:
+    names = data["names"]
+    return Graph(
+        tuple(
+            Operation(
+                names[name], tuple(reads), tuple(writes), cost, workspace, pinned, names[module]
+            )
+            for name, reads, writes, cost, workspace, pinned, module in data["operations"]
+        ),
+        tuple(Value(*one) for one in data["values"]),
+        data["forward"],
+    )

@@ -1,0 +1,87 @@
+"""One choice for all shapes of a graph, and one budget for all of them.
+
+    length 512, first   budget 60 %: 6 GiB of 10      a choice is searched for
+    length 384          6 GiB still                   the same choice, or none where all fits
+    length 640          60 % of 13 GiB: 8 GiB         the same choice if it fits, else a search
+
+Graphs of the same forward operations differ in sizes only. What was forgotten in one of them is
+evaluated on the next, which takes microseconds, and is taken where it fits.
+"""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from pgmo.recompute.planners.budget import Budget, Share
+from pgmo.recompute.planners.evaluator import Choice, Evaluator
+from pgmo.recompute.planners.graph import Graph
+
+_MOST = 16  # choices that are remembered of one kind of graph
+
+
+@dataclass
+class _Kind:
+    longest: int = 0  # largest peak without recomputation
+    least: int = 0  # what "min" came to there
+    choices: list[frozenset[int]] = field(default_factory=list)
+
+
+class Shapes:
+    """What was planned for the graphs of one model.
+
+    Example:
+        >>> from pgmo.recompute.planners.graph import EXAMPLE
+        >>> shapes = Shapes()
+        >>> shapes.limit(EXAMPLE, Share(0.5), 100), shapes.limit(EXAMPLE, Share(0.5), 60)
+        (50, 50)
+    """
+
+    def __init__(self) -> None:
+        self._kinds: dict[object, _Kind] = {}
+
+    def limit(self, graph: Graph, budget: Budget, peak: int) -> int | Literal["min"] | None:
+        """What a budget means for a graph.
+
+        Args:
+            graph: the step.
+            budget: a share is one of the largest peak so far, and "min" what that has come to.
+            peak: bytes that the step takes without recomputation.
+
+        Raises:
+            BudgetError: what is there before a step takes more than a share.
+        """
+        kind = self._kind(graph)
+        longer, kind.longest = peak > kind.longest, max(peak, kind.longest)
+        if isinstance(budget, Share):
+            return budget.of(kind.longest)
+        if budget == "min" and kind.least and not longer:
+            return kind.least
+        return budget
+
+    def known(self, graph: Graph, limit: int | Literal["min"]) -> Choice | None:
+        """The cheapest choice of another shape that fits, if there is one."""
+        choices = self._kind(graph).choices
+        if not choices or limit == "min":
+            return None
+        evaluator = Evaluator(graph)
+        found = [evaluator.candidate((), "default")]
+        found += [evaluator.candidate(one, "another shape") for one in choices]
+        fitting = [one for one in found if one.peak <= limit]
+        return min(fitting, key=lambda one: (one.overhead, one.peak), default=None)
+
+    def note(self, graph: Graph, choice: Choice, budget: Budget) -> None:
+        """Remembers what was chosen, for other shapes."""
+        kind = self._kind(graph)
+        if budget == "min":
+            kind.least = max(kind.least, choice.peak)
+        if choice.recomputed not in kind.choices:
+            kind.choices = [choice.recomputed, *kind.choices][:_MOST]
+
+    def _kind(self, graph: Graph) -> _Kind:
+        return self._kinds.setdefault(_identity(graph), _Kind())
+
+
+def _identity(graph: Graph) -> object:
+    """The same for all sizes: what runs, what it reads and writes, and what may not run twice."""
+    return tuple(
+        (one.name, one.reads, one.writes, one.pinned) for one in graph.operations[: graph.forward]
+    )

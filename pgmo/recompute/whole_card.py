@@ -1,0 +1,208 @@
+"""From a card to a budget for a step: what else lives there is taken off.
+
+    usable        what CUDA reports in total
+    - context     of CUDA, its libraries and other programs
+    - resident    parameters, buffers, inputs
+    - optimizer   its state, also before it exists
+    - packing     what an allocator holds and cannot use
+    = budget      activations, gradients, workspaces
+
+Gradients are part of the step. While the optimizer runs the activations are gone, and what it takes
+for a moment has to fit beside its state and the gradients: that is looked at, too.
+"""
+
+import weakref
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.optim import Optimizer
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from pgmo.cards import Card
+from pgmo.errors import BudgetError, OptionError
+from pgmo.recompute.capture.compat import fakes, storage_key
+from pgmo.units import format_bytes
+
+CONTEXT = 512 << 20
+"""Bytes of a CUDA context with cuBLAS and cuDNN, where it cannot be asked: a generous guess."""
+
+PACKING = 0.01
+"""Share of the card that an allocator holds and cannot use: pages of `pgmo run` leave less."""
+
+_GRAIN = 512  # bytes of which PyTorch's allocator on CUDA makes blocks
+
+
+@dataclass(frozen=True)
+class OptimizerNeeds:
+    """What an optimizer takes.
+
+    Args:
+        state: bytes from its first step on.
+        moment: most bytes that a step takes beside that, and returns.
+    """
+
+    state: int
+    moment: int
+
+
+def optimizer_needs(optimizer: Optimizer) -> OptimizerNeeds:
+    """What an optimizer takes, by running a step of it on tensors without contents.
+
+    Args:
+        optimizer: of any kind whose step needs no closure; it stays as it is.
+
+    Raises:
+        OptionError: its step cannot be run so.
+
+    Example:
+        >>> weight = torch.nn.Parameter(torch.zeros(1024))
+        >>> optimizer_needs(torch.optim.Adam([weight], foreach=False)).state
+        9216
+    """
+    twin: Any = object.__new__(type(optimizer))
+    own = {name: one for name, one in vars(optimizer).items() if name not in ("step", "state")}
+    vars(twin).update(own)
+    twin.state = defaultdict(dict)
+    try:
+        with FakeTensorMode(allow_non_fake_inputs=True) as mode:
+            twin.param_groups = [
+                {**_settled(group), "params": [_fake(one) for one in group["params"]]}
+                for group in optimizer.param_groups
+            ]
+            with _Counting() as counting:
+                type(optimizer).step(twin)
+        del mode
+    except Exception as error:
+        raise OptionError(
+            f"what {type(optimizer).__name__} takes cannot be found out: {error}. Leave "
+            "optimizer= away and give its bytes as beside="
+        ) from error
+    state = {storage_key(one): _rounded(one) for one in fakes([*twin.state.values()])}
+    return OptimizerNeeds(sum(state.values()), max(0, counting.peak - sum(state.values())))
+
+
+def _settled(group: dict[str, Any]) -> dict[str, Any]:
+    """Optimizers take all parameters of a CUDA device at once, unless they are told otherwise.
+
+    They look at the types of the parameters, which here are others.
+    """
+    cuda = all(one.device.type == "cuda" for one in group["params"])
+    if cuda and group.get("foreach", False) is None and not group.get("fused"):
+        return {**group, "foreach": True}
+    return group
+
+
+def _fake(parameter: Tensor) -> Tensor:
+    made = torch.empty_strided(
+        parameter.shape, parameter.stride(), dtype=parameter.dtype, device=parameter.device
+    )
+    made.requires_grad_(parameter.requires_grad)
+    if parameter.requires_grad:
+        made.grad = torch.empty_like(made)
+    return made
+
+
+class _Counting(TorchDispatchMode):
+    """Counts bytes of storages as they come and go."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.peak = self._now = 0
+        self._seen: set[int] = set()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Runs an operator, and notes the storages that it has made."""
+        if func is torch.ops.aten._local_scalar_dense.default:
+            return 1.0 if args[0].dtype.is_floating_point else 1  # sizes do not depend on it
+        known = {storage_key(one) for one in fakes((args, kwargs or {}))}
+        result = func(*args, **(kwargs or {}))
+        for one in fakes(result):
+            key = storage_key(one)
+            if key not in known and key not in self._seen:
+                self._seen.add(key)
+                size = _rounded(one)
+                self._now += size
+                self.peak = max(self.peak, self._now)
+                weakref.finalize(one.untyped_storage(), self._gone, key, size)
+        return result
+
+    def _gone(self, key: int, size: int) -> None:
+        self._seen.discard(key)
+        self._now -= size
+
+
+def _rounded(one: Tensor) -> int:
+    size = one.untyped_storage().nbytes()
+    return -(-size // _GRAIN) * _GRAIN
+
+
+@dataclass(frozen=True)
+class CardBudget:
+    """What of a card is left for a step.
+
+    Args:
+        card: the card.
+        context: bytes of CUDA's context.
+        resident: bytes of parameters, buffers and inputs.
+        gradients: bytes of the parameters' gradients, which a step's peak has in it.
+        optimizer: what the optimizer takes; None where none was given.
+        beside: bytes that the user keeps free for other things.
+    """
+
+    card: Card
+    context: int
+    resident: int
+    gradients: int
+    optimizer: OptimizerNeeds | None
+    beside: int
+
+    @property
+    def packing(self) -> int:
+        """Bytes that an allocator holds and cannot use."""
+        return int(PACKING * self.card.usable)
+
+    @property
+    def left(self) -> int:
+        """Bytes that a step may allocate.
+
+        Raises:
+            BudgetError: there are none, or the optimizer's step does not fit.
+        """
+        state = self.optimizer.state if self.optimizer else 0
+        taken = self.context + self.resident + state + self.beside + self.packing
+        left = self.card.usable - taken
+        moment = self.optimizer.moment if self.optimizer else 0
+        if left < self.gradients + moment:
+            what = f"and {format_bytes(moment)} while the optimizer runs " if moment else ""
+            raise BudgetError(
+                f"the model does not fit on {self.card.name} for training: {self}, and the "
+                f"gradients take {format_bytes(self.gradients)} {what}beside that. Take a larger "
+                "card, smaller types (bfloat16), an optimizer with less state, or train fewer "
+                "parameters"
+            )
+        return left
+
+    def __str__(self) -> str:
+        parts = [("context", self.context), ("parameters, buffers and inputs", self.resident)]
+        if self.optimizer is not None:
+            parts.append(("state of the optimizer", self.optimizer.state))
+        parts += [("kept free", self.beside), ("packing", self.packing)]
+        words = ", ".join(f"{name} {format_bytes(size)}" for name, size in parts if size)
+        return f"of {format_bytes(self.card.usable)} go to {words}"
+
+
+def context_of(devices: Iterable[torch.device]) -> int:
+    """Bytes of the contexts on the device that a model is on, as far as that can be asked.
+
+    Other programs on the same card count, too: what they hold is not there for this one.
+    """
+    cuda = sorted({one.index or 0 for one in devices if one.type == "cuda"})
+    if not cuda or not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        return CONTEXT
+    free, total = torch.cuda.mem_get_info(cuda[0])
+    return max(CONTEXT, total - free - torch.cuda.memory_reserved(cuda[0]))
