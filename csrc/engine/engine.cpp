@@ -227,56 +227,6 @@ Offset Engine::find_slot(RequestKey key) {
   return replayer_->serve(key);
 }
 
-// Among several plans, an iteration's first requests tell which one it follows. The predicted one
-// serves until a request contradicts it, or fits another clearly better: small requests fit into
-// any varying slot.
-void Engine::choose_plan(RequestKey key) {
-  prefix_[requests_so_far_++] = key;
-  const std::span<const RequestKey> seen(prefix_.data(), requests_so_far_);
-  const int own = replayer_->expects(key) ? replayer_->prefix_score(seen) : -1;
-  // A contradicted plan gives way to any other that fits: the arena is there for all of them.
-  const int enough = 0;
-  // At the very first request nothing has been served from the predicted one, so a change costs
-  // nothing; later, what it has served is late for the other.
-  const int margin = requests_so_far_ == 1 ? 0 : tuning::kFullScore - 1;
-  int best = own < 0 ? enough - 1 : own + margin;
-  PlanId choice = selected_;
-  for (PlanId plan = 0; plan < plans_.size(); ++plan) {
-    const int score = plan == selected_ ? -1 : plans_[plan]->prefix_score(seen);
-    if (score > best) {
-      best = score;
-      choice = plan;
-    }
-  }
-  if (own < 0 && choice == selected_) choice = nearest_plan(seen);
-  if (choice == selected_) return;
-  switch_to(choice);
-  replayer_->begin_at(requests_so_far_ - 1);
-  ++here_.counters.takeovers;
-}
-
-// Where all are too small for an iteration's first requests, it may be the longest so far of one of
-// them: of the one that would have to grow least.
-Engine::PlanId Engine::nearest_plan(std::span<const RequestKey> seen) const noexcept {
-  PlanId nearest = selected_;
-  int best = plans_[selected_]->growth_score(seen);
-  for (PlanId plan = 0; plan < plans_.size(); ++plan) {
-    const int score = plans_[plan]->growth_score(seen);
-    if (score > best) {
-      best = score;
-      nearest = plan;
-    }
-  }
-  return nearest;
-}
-
-void Engine::switch_to(PlanId plan) {
-  if (replayer_ != nullptr) replayer_->retire_living();
-  selected_ = plan;
-  replayer_ = plans_[plan].get();
-  replayer_->rest();
-}
-
 bool Engine::release_slot(std::uintptr_t address, Vacated& vacated) noexcept {
   if (const Arenas::Segment* const segment = arenas_.at(address)) [[likely]] {
     const Offset offset = Arenas::offset_in(*segment, address);

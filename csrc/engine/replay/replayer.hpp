@@ -22,8 +22,10 @@
 //   4. of those, the nearest that may have it by a known ratio;
 //   5. further ahead, if the previous miss fits the request before it: a single size proves
 //      nothing, and a wrong long jump loses all in between until it is taken back (far_jumps.hpp);
-//   6. the one under the cursor, if nothing is known of its size;
-//   7. else a miss; the cursor stays.
+//   6. behind, if as many as are no chance have been missed in a row and lie there one by one: a part
+//      of the program comes once more;
+//   7. the one under the cursor, if nothing is known of its size;
+//   8. else a miss; the cursor stays.
 //
 //     replayer   slots, lateness, and where the iteration stands    sizes_today   what varies
 //     matching   which request of the plan one is                   far_jumps     doubtful matches

@@ -1,0 +1,171 @@
+// The plans that there are, and which of them an iteration follows.
+
+#include <algorithm>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "engine/engine.hpp"
+
+namespace pgmo {
+
+using Guard = std::lock_guard<Spinlock>;
+
+Engine::PlanId Engine::add_plan(std::vector<PlannedRequest> requests,
+                                std::span<const std::uint64_t> streams, Bytes arena_bytes,
+                                Bytes alignment, bool guessed, std::vector<Tick> behind) {
+  if (!behind.empty() && behind.size() != requests.size() * streams.size()) {
+    throw std::invalid_argument("an order of another plan");
+  }
+  // Only the first and the last step need the lock; the long one in between must not hold it.
+  const std::vector<std::uint32_t> indices = indices_of(streams);
+  for (PlannedRequest& request : requests) {
+    if (request.stream_index >= indices.size()) throw std::invalid_argument("unknown stream");
+    request.stream_index = indices[request.stream_index];
+  }
+  auto order = std::make_unique<const StreamOrder>(StreamOrder{indices, std::move(behind)});
+  auto replayer = std::make_unique<Replayer>(ReplayPlan(requests, arena_bytes, alignment), here_);
+  const auto is_known = [](const PlannedRequest& request) { return request.shorter > 0; };
+  if (guessed) replayer->guess_sizes();
+  if (std::any_of(requests.begin(), requests.end(), is_known)) replayer->keep(std::move(requests));
+  unsettle_ranges();
+  const Guard guard(lock_);
+  check_slots(replayer->plan(), arenas_);
+  const PlanId plan = static_cast<PlanId>(plans_.size());
+  plans_.reserve(plan + 1);
+  orders_.reserve(plan + 1);
+  successors_.reserve(plan + 1);
+  plans_.push_back(std::move(replayer));
+  orders_.push_back(std::move(order));
+  successors_.push_back(plan);
+  ++plans_changed_;
+  if (replayer_ == nullptr) switch_to(plan);
+  return plan;
+}
+
+void Engine::select_plan(PlanId plan) {
+  const Guard guard(lock_);
+  if (plan >= plans_.size()) throw std::invalid_argument("no such plan");
+  if (plan != selected_) switch_to(plan);
+}
+
+// The last iteration has followed another one by mistake, and the next may do so, too.
+void Engine::correct_plan(PlanId plan) {
+  const Guard guard(lock_);
+  if (plan >= plans_.size()) throw std::invalid_argument("no such plan");
+  successors_[before_] = plan;
+  previous_ = plan;
+  const PlanId next = successors_[plan];
+  if (next != selected_) switch_to(next);
+}
+
+Engine::PlanId Engine::selected_plan() {
+  const Guard guard(lock_);
+  return selected_;
+}
+
+void Engine::remove_plans() {
+  std::vector<std::unique_ptr<Replayer>> plans;  // destroyed after the guard
+  std::vector<std::unique_ptr<const StreamOrder>> orders;
+  const Guard guard(lock_);
+  set(PGMO_SERVING, false);
+  passing_.look();
+  if (replayer_ != nullptr) replayer_->retire_living();
+  replayer_ = nullptr;
+  ++plans_changed_;
+  selected_ = previous_ = before_ = 0;
+  plans.swap(plans_);
+  orders.swap(orders_);
+  successors_.clear();
+}
+
+Engine::PlanId Engine::ended_plan() {
+  const Guard guard(lock_);
+  return previous_;
+}
+
+std::vector<Grown> Engine::take_grown() {
+  const Guard guard(lock_);
+  return replayer_ != nullptr ? plans_[previous_]->take_grown() : std::vector<Grown>{};
+}
+
+std::uint32_t Engine::take_stretched() {
+  const Guard guard(lock_);
+  return std::exchange(stretched_, 0);
+}
+
+void Engine::check_slots(const ReplayPlan& plan, const Arenas& arenas) const {
+  if (plan.arena_bytes() > arenas.extent()) {
+    throw std::invalid_argument("the plan needs an arena of " + std::to_string(plan.arena_bytes()) +
+                                " bytes, but this one has " + std::to_string(arenas.extent()));
+  }
+  for (SlotIndex request = 0; request < plan.requests(); ++request) {
+    for (SlotIndex slot = request; slot != kNoSlot && plan.planned(slot);
+         slot = plan.slot(slot).alternate) {
+      const RequestKey key = plan.slot(slot).key;
+      if (!arenas.has_room(key_stream(key), plan.offset_of(slot), key_bytes(key),
+                           plan.alignment())) {
+        throw std::invalid_argument("request " + std::to_string(request) +
+                                    ": the slot lies outside the arena of its stream, or is not "
+                                    "aligned there");
+      }
+    }
+  }
+}
+
+void Engine::check_plans(const Arenas& arenas) const {
+  for (const auto& one : plans_) check_slots(one->plan(), arenas);
+}
+
+// Among several plans, an iteration's first requests tell which one it follows. The predicted one
+// serves until a request contradicts it, or fits another clearly better: small requests fit into
+// any varying slot.
+void Engine::choose_plan(RequestKey key) {
+  prefix_[requests_so_far_++] = key;
+  const std::span<const RequestKey> seen(prefix_.data(), requests_so_far_);
+  const int own = replayer_->expects(key) ? replayer_->prefix_score(seen) : -1;
+  // A contradicted plan gives way to any other that fits: the arena is there for all of them.
+  const int enough = 0;
+  // At the very first request nothing has been served from the predicted one, so a change costs
+  // nothing; later, what it has served is late for the other.
+  const int margin = requests_so_far_ == 1 ? 0 : tuning::kFullScore - 1;
+  int best = own < 0 ? enough - 1 : own + margin;
+  PlanId choice = selected_;
+  for (PlanId plan = 0; plan < plans_.size(); ++plan) {
+    const int score = plan == selected_ ? -1 : plans_[plan]->prefix_score(seen);
+    if (score > best) {
+      best = score;
+      choice = plan;
+    }
+  }
+  if (own < 0 && choice == selected_) choice = nearest_plan(seen);
+  if (choice == selected_) return;
+  switch_to(choice);
+  replayer_->begin_at(requests_so_far_ - 1);
+  ++here_.counters.takeovers;
+}
+
+// Where all are too small for an iteration's first requests, it may be the longest so far of one of
+// them: of the one that would have to grow least.
+Engine::PlanId Engine::nearest_plan(std::span<const RequestKey> seen) const noexcept {
+  PlanId nearest = selected_;
+  int best = plans_[selected_]->growth_score(seen);
+  for (PlanId plan = 0; plan < plans_.size(); ++plan) {
+    const int score = plans_[plan]->growth_score(seen);
+    if (score > best) {
+      best = score;
+      nearest = plan;
+    }
+  }
+  return nearest;
+}
+
+void Engine::switch_to(PlanId plan) {
+  if (replayer_ != nullptr) replayer_->retire_living();
+  selected_ = plan;
+  replayer_ = plans_[plan].get();
+  replayer_->rest();
+}
+
+}  // namespace pgmo
