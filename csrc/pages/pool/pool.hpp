@@ -204,7 +204,7 @@ class Pool {
   std::vector<Need> needs_;
   std::vector<Place*> places_;  // to be unmapped
   std::size_t found_ = 0;       // needs that have a page
-  LatestUses waits_;
+  Marks waits_;
 };
 
 }  // namespace pgmo::pages
