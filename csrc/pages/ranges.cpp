@@ -61,7 +61,7 @@ bool Space::occupy(PlannedRange& range, Extent slot, std::uint64_t generation,
         return true;
       }
       if (thrift == Thrift::kCalls && !waits_only(places)) {
-        arranged_ = arranged_ && !range.shares_pages();
+        arranged_ = false;
         return false;
       }
     }
@@ -113,10 +113,10 @@ bool Space::occupy_with_pages(PlannedRange& range, Extent slot, std::uint64_t ge
     places = places_under(slot);
     more = unused(*places, 0);
     if (!pool_.admit(*places, range.stream(), blocked)) {
-      arranged_ = arranged_ && !range.shares_pages();
+      arranged_ = false;
       return false;
     }
-    if (pool_.needs_pages() && range.shares_pages()) arranged_ = false;
+    if (pool_.needs_pages()) arranged_ = false;
     range.used_pages_ += more;
     range.used_bytes_ += slot.bytes;
   }
@@ -229,7 +229,8 @@ void Space::share(const RangeOwner& owner, const std::vector<SharedPage>& pages,
     std::vector<Place*> places;
     // Those that share nothing keep their own, or others would be promised them.
     for (const Twin& twin : page) places.push_back(&place_in(twin));
-    if (!sharing.empty()) plan.push_back(std::move(places));
+    // Where all streams run side by side, so that none do, arenas would take each other's.
+    if (!sharing.empty() || more) plan.push_back(std::move(places));
   }
   plans_[&owner].pages.swap(plan);
   plans_[&owner].more = more;
@@ -257,7 +258,7 @@ void Space::arrange(const RangeOwner& owner) noexcept {
   const auto plan = plans_.find(&owner);
   {
     const std::lock_guard guard(pool_.state());
-    if (arranged_ || plan == plans_.end()) return;
+    if (arranged_ || plan == plans_.end() || plan->second.pages.empty()) return;
     arranged_ = true;
   }
   try {

@@ -101,7 +101,7 @@ void Pool::create_for(std::vector<Page*>& pages, const Growth& growth) noexcept 
     if (page != nullptr) continue;
     {
       const std::lock_guard guard(state_);
-      if (held_ >= highest_ + growth.beyond) return;
+      if (held_ >= std::max(highest_ + growth.beyond, pages.size())) return;
     }
     page = create();
     if (page == nullptr) return;
