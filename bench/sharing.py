@@ -97,7 +97,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--stub", default=ROOT / "build/fakecuda")
     parser.add_argument("--program", choices=NAMES, action="append", help="repeatable")
     parser.add_argument("--contender", choices=CONTENDERS, action="append")
-    parser.add_argument("--iterations", type=int, default=12)
+    parser.add_argument("--iterations", type=int, help="by default 4 rounds, or 8 of each training")
     parser.add_argument("--table", action="store_true", help="print the table of an earlier run")
     add_common_options(parser)
     return parser.parse_args()
@@ -111,7 +111,12 @@ def main() -> None:
         return
     stub = Stub.build(arguments.python, ROOT / arguments.stub)
     cases = [
-        SharedJob(program, models, iterations=arguments.iterations, small=arguments.quick)
+        SharedJob(
+            program,
+            models,
+            iterations=arguments.iterations or (4 if program in STAGES else 8),
+            small=arguments.quick,
+        )
         for program in arguments.program or NAMES
         for models in ((1,) if program in STAGES else (2,) if arguments.quick else (2, 4))
     ]

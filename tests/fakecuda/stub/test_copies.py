@@ -1,8 +1,15 @@
 """Bytes that are copied or set are really there; kernels are not run."""
 
+import ctypes
+import os
+
 import torch
 
+from tests.fakecuda import driver
+from tests.fakecuda.driver import PAGE
 from tests.fakecuda.programs import run_program
+
+ILLEGAL_ADDRESS = 700
 
 
 def test_bytes_go_to_the_device_within_it_and_back():
@@ -49,3 +56,20 @@ def test_kernels_that_are_compiled_as_a_program_runs_are_not_run_either():
     there = torch.ones(100).cuda()
     there.erfinv_()  # by NVRTC, which looks for a table in the driver
     assert there.cpu().tolist() == [1.0] * 100
+
+
+def test_a_copy_of_addresses_without_memory_is_an_error():
+    stub, host = ctypes.CDLL(os.environ["PGMO_FAKECUDA"]), ctypes.create_string_buffer(16)
+
+    def copied(address):
+        return stub.cudaMemcpyAsync(host, ctypes.c_void_p(address), ctypes.c_size_t(16), 4, None)
+
+    handle = driver.create(PAGE)
+    with driver.reserved(2 * PAGE) as address:
+        driver.map_at(address, PAGE, handle)
+        assert copied(address) == 0
+        assert copied(address + PAGE - 8) == ILLEGAL_ADDRESS
+        assert copied(address + PAGE) == ILLEGAL_ADDRESS
+        driver.unmap(address, PAGE)
+        assert copied(address) == ILLEGAL_ADDRESS
+    driver.release(handle)
