@@ -109,6 +109,7 @@ class Law:
                 "no rehearsal got through three iterations, so nothing is known of the loop: "
                 "rehearse on a larger card, or with a smaller batch"
             )
+        self.whole = whole
         byvalue = {one.value: one for one in whole}  # of several at one value the last
         self.evidence = sorted(byvalue.values(), key=lambda one: one.value or 0)
         self.last = self.evidence[-1]
