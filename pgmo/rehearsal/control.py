@@ -136,5 +136,5 @@ def has_context(device: int) -> bool:
 
 
 def dnn_workspace() -> int:
-    """Bytes of the largest workspace that a convolution of cuDNN has taken, by the stub's model."""
+    """Bytes of the largest workspace of cuDNN that was taken, by the stub's model."""
     return int(_stub().fakecuda_dnn_workspace())

@@ -144,6 +144,7 @@ int cudnnGetRNNTempSpaceSizes(void*, const void* descriptor, int trains, const v
     *workspace = static_cast<size_t>(given.steps * of_step * of.gates() * of.directions());
   if (reserve)
     *reserve = trains ? static_cast<size_t>(given.steps * of_step * kept * of.pseudo_layers()) : 0;
+  dnn::note_workspace((workspace ? *workspace : 0) + (reserve ? *reserve : 0));
   return 0;
 }
 }

@@ -131,7 +131,7 @@ void note_workspace(size_t bytes) {
 
 }  // namespace fakecuda::dnn
 
-// The largest workspace that a convolution has taken.
+// The largest workspace that was taken, with what recurrent networks reserve.
 extern "C" size_t fakecuda_dnn_workspace() {
   const fakecuda::Guard guard(fakecuda::everything());
   return fakecuda::dnn::largest;

@@ -25,6 +25,14 @@ def counted() -> dict[str, Any]:
     }
 
 
+def times_out() -> int:
+    """How often memory has run out on any card, caught by the script or not."""
+    cuda = sys.modules.get("torch.cuda")
+    if cuda is None or not cuda.is_initialized():
+        return 0
+    return sum(cuda.memory_stats(one).get("num_ooms", 0) for one in range(cuda.device_count()))
+
+
 def line_that_asked(error: BaseException) -> str:
     """Where in the program memory ran out: its innermost frame outside of installed packages.
 

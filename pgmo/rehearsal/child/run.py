@@ -97,7 +97,9 @@ class Run:
         if is_out_of_memory(error):
             assert error is not None
             fields["out_of_memory"] = f"{error}\n{memory.line_that_asked(error)}"
-        elif error is not None:
+        elif caught := memory.times_out():
+            notes.insert(0, f"memory ran out {caught} times, and the script went on")
+        if error is not None and "out_of_memory" not in fields:
             text = "".join(traceback.format_exception(error))
             fields["error"] = text[-_SHOWN:]
             reason = advice(text)

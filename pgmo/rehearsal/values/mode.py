@@ -14,6 +14,7 @@ from pgmo.rehearsal.values.backward import keep_backward_plain
 from pgmo.rehearsal.values.known import Known, covers, on_host, readable
 from pgmo.rehearsal.values.made_up import MadeUp
 from pgmo.rehearsal.values.operators import on_card, operator
+from pgmo.rehearsal.values.printing import print_from_host
 from pgmo.rehearsal.values.replay import Replay
 from pgmo.rehearsal.values.sized import Sized
 
@@ -54,6 +55,7 @@ class Values:
         """From here on, operators of this thread are seen, but for backward passes."""
         self._mode = self._made_mode()
         operator_mode._put_in(self._mode)
+        print_from_host(self._filled)
         keep_backward_plain(self.aside, self.back, self.made_up.repeated)
 
     @contextmanager
@@ -80,6 +82,7 @@ class Values:
 
     def _made_mode(self) -> Any:
         from torch._subclasses.fake_tensor import FakeTensor
+        from torch._subclasses.functional_tensor import FunctionalTensor
 
         values, plain = self, Tensor.__torch_dispatch__
 
@@ -92,7 +95,7 @@ class Values:
 
         def dispatch(_mode: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             others = [one for one in types if one.__torch_dispatch__ is not plain]
-            if any(issubclass(one, FakeTensor) for one in others):
+            if any(issubclass(one, (FakeTensor, FunctionalTensor)) for one in others):
                 return func(*args, **(kwargs or {}))
             if others:
                 return NotImplemented  # the subclass unwraps, and comes back with what is inside

@@ -129,3 +129,16 @@ def test_the_command(run, tmp_path, capfd):
     assert "it does not fit" in capfd.readouterr().out
     script.write_text("raise SystemExit(3)")
     assert main([*given, str(script)]) == 1
+
+
+def test_memory_that_ran_out_for_a_while_is_said(run):
+    code = """
+    import torch
+    try:
+        torch.empty(1 << 40, dtype=torch.uint8, device="cuda")
+    except torch.OutOfMemoryError:
+        torch.empty(1 << 20, dtype=torch.uint8, device="cuda")
+    """
+    answer = run(code)
+    assert answer.fits
+    assert answer.notes[0] == "memory ran out 1 times, and the script went on"

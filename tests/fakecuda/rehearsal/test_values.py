@@ -232,3 +232,19 @@ tell.write("done")
 
 def test_what_is_computed_again_goes_the_same_way(told):
     assert told(ROUTED) == "done"  # PyTorch compares the sizes
+
+
+def test_tensors_are_printed(told):
+    code = """
+    import torch
+    for _ in range(3):
+        large = torch.full((1 << 16,), 1.5, device="cuda")
+        whole = torch.arange(4, device="cuda")
+        del large
+    loss = torch.randn(512, 512, device="cuda", requires_grad=True).mean()
+    tell.write(f"{whole!r} {loss!r}")
+    """
+    whole, _, loss = told(code).partition(" tensor")
+    assert whole == "tensor([0, 1, 2, 3], device='cuda:0')"
+    assert loss.startswith("(1.")
+    assert loss.endswith(", device='cuda:0', grad_fn=<MeanBackward0>)")
