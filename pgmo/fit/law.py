@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 ABOVE = 16 << 20
 """Bytes that pgmo is taken to take over the live ones, where no rehearsal has shown it.
 
-Pages that are in use in part. In rehearsals of loops of fixed shapes it was less: bench/fit.py.
+Pages that are in use in part: in a rehearsal of GPT-2 medium on 16 GiB they were 7 MiB.
 """
 
 _CLOSE = 0.001
@@ -109,6 +109,7 @@ class Law:
                 "no rehearsal got through three iterations, so nothing is known of the loop: "
                 "rehearse on a larger card, or with a smaller batch"
             )
+        self.whole = whole
         byvalue = {one.value: one for one in whole}  # of several at one value the last
         self.evidence = sorted(byvalue.values(), key=lambda one: one.value or 0)
         self.last = self.evidence[-1]

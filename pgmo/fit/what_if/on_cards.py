@@ -100,7 +100,7 @@ def on_cards(
 
 def work_at(law: Law, value: int | None) -> list[list[Any]]:
     """The work of a step: that of the nearest rehearsal, in proportion to the batch."""
-    known = [one for one in law.evidence if one.known.get("work")]
+    known = [one for one in law.whole if one.known.get("work")]
     if not known:
         return []
     nearest = min(known, key=lambda one: abs((one.value or 0) - (value or 0)))

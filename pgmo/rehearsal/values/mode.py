@@ -82,6 +82,7 @@ class Values:
 
     def _made_mode(self) -> Any:
         from torch._subclasses.fake_tensor import FakeTensor
+        from torch._subclasses.functional_tensor import FunctionalTensor
 
         values, plain = self, Tensor.__torch_dispatch__
 
@@ -94,7 +95,7 @@ class Values:
 
         def dispatch(_mode: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             others = [one for one in types if one.__torch_dispatch__ is not plain]
-            if any(issubclass(one, FakeTensor) for one in others):
+            if any(issubclass(one, (FakeTensor, FunctionalTensor)) for one in others):
                 return func(*args, **(kwargs or {}))
             if others:
                 return NotImplemented  # the subclass unwraps, and comes back with what is inside

@@ -44,6 +44,11 @@ class History:
         self.rows.append((Event.MARK, 0, 0))
 
 
+def scratch(_batch: int) -> int:
+    """Bytes of the workspace of a layer's backward pass."""
+    return MIB
+
+
 def history(batch: int, *, layers: int = LAYERS, steps: int = 3) -> tuple[Trace, dict[str, object]]:
     """The history of a loop with Adam, and what an observer would write down."""
     made = History()
@@ -54,8 +59,7 @@ def history(batch: int, *, layers: int = LAYERS, steps: int = 3) -> tuple[Trace,
         kept = [made.take(PER_SAMPLE * batch) for _ in range(layers)]
         gradients = []
         for at in reversed(range(layers)):
-            scratch = made.take(MIB)
-            made.free(scratch)
+            made.free(made.take(scratch(batch)))
             gradients.append(made.take(WEIGHT))
             made.free(kept[at])
         if not states:

@@ -9,7 +9,8 @@ from pgmo.errors import OptionError, RehearsalError
 from pgmo.fit import largest
 from pgmo.fit.evidence import Evidence, Job
 from pgmo.fit.largest import MOST, accumulate, search
-from tests.unit.fit.loops import CARD, evidence, job, trial_and_error
+from tests.unit.fit import loops
+from tests.unit.fit.loops import CARD, MIB, evidence, job, trial_and_error
 
 
 @pytest.fixture
@@ -51,6 +52,18 @@ def test_the_largest_batch_is_that_of_trial_and_error(
     assert all(fitted for *_, fitted in rehearsed)
 
 
+def test_where_the_laws_are_loose_one_more_is_tried(
+    rehearsed: list[tuple[int, str, bool]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loops, "scratch", lambda batch: 3 * MIB * (1 + batch // 3))
+    found = search(job(), _card(1500))
+    ours = found.found[0]
+    assert ours.proved
+    assert found.rehearsals <= MOST
+    assert ours.value + ours.open >= trial_and_error(1500 << 20, "pgmo") >= ours.value
+    assert len([way for _, way, _ in rehearsed if way == "pgmo"]) == 2
+
+
 def test_what_does_not_fit_at_all_is_no_batch(rehearsed: list[tuple[int, str, bool]]) -> None:
     found = search(job(), _card(300))
     assert [one.value for one in found.found] == [0, 0]
@@ -66,8 +79,6 @@ def test_unproved_answers_say_so(rehearsed: list[tuple[int, str, bool]]) -> None
 def test_a_script_that_is_another_program_each_time_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from tests.unit.fit import loops
-
     def collect(_: Job, card: Card, *, value: int, **__: Any) -> Evidence:
         monkeypatch.setattr(loops, "LAYERS", 4 * value)
         return evidence(value, usable=card.usable)
