@@ -263,6 +263,8 @@ _ENGINE = "_engine_run_backward"
 _LINEAR = ("torch/nn/modules/linear.py", "torch/nn/functional.py")
 _OURS = (
     __name__,
+    "pgmo.fit.estimate.calls",
+    "torch.overrides",
     "pgmo.profiler.tagging.operator_mode",
     "torch._compile",
     "torch._dynamo.eval_frame",
