@@ -19,6 +19,7 @@ import os
 import statistics
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,47 +28,72 @@ from estimated import load
 from workloads.launch import ROOT, Stub
 
 QUICK = ("DistilBERT",)
-TIMEOUT = 900
+Row = dict[str, Any]
 
 
-def measure(name: str, stub: Stub, cpu: str, timed: bool) -> dict[str, Any]:
-    """The row of one model; `failed` says what went wrong."""
-    row: dict[str, Any] = {"model": name, "library": load()[name].library}
-    commands = {
-        "measured": [str(stub.out / "run"), stub.python],
-        "estimated": [cpu],
-        **({"plain": [cpu]} if timed else {}),
+def measured(names: Sequence[str], stub: Stub) -> dict[str, Row]:
+    """What the stub's allocator gave, by model."""
+    command = [str(stub.out / "run"), stub.python]
+    return {name: _ask(command, "measured", [name]).get(name, {}) for name in names}
+
+
+def measured_before(path: Path) -> dict[str, Row]:
+    """The same from an earlier result: sizes on the stub are the same in every run."""
+    rows = json.loads(path.read_text())["rows"]
+    return {row["model"]: row["measured"] for row in rows if "measured" in row}
+
+
+def measure(
+    names: Sequence[str], truth: dict[str, Row], cpu: str, timed: Sequence[str]
+) -> list[Row]:
+    """One row for each model; `failed` says what went wrong."""
+    found = {
+        "measured": truth,
+        "estimated": _ask([cpu], "estimated", names),
+        "plain": _ask([cpu], "plain", timed),
     }
-    for way, command in commands.items():
-        row[way] = _ask(command, way, name)
-        if "failed" in row[way]:
-            row["failed"] = f"{way}: {row[way]['failed']}"
-            return row
-    for what in ("allocated", "reserved"):
-        row[f"{what}_error"] = row["estimated"][what] / row["measured"][what] - 1
-    if timed:
-        row["steps_of_cpu"] = row["estimated"]["seconds"] / row["plain"]["seconds"]
-    return row
+    rows = []
+    for name in names:
+        row: Row = {"model": name, "library": load()[name].library}
+        for way, answers in found.items():
+            if way == "plain" and name not in timed:
+                continue
+            row[way] = answers.get(name) or {"failed": "no answer"}
+            if "failed" in row[way]:
+                row["failed"] = f"{way}: {row[way]['failed']}"
+        rows.append(row)
+        if "failed" in row:
+            continue
+        for what in ("allocated", "reserved"):
+            row[f"{what}_error"] = row["estimated"][what] / row["measured"][what] - 1
+        if "plain" in row:
+            row["steps_of_cpu"] = row["estimated"]["seconds"] / row["plain"]["seconds"]
+    return rows
 
 
-def _ask(command: list[str], way: str, name: str) -> dict[str, Any]:
+def _ask(command: list[str], way: str, names: Sequence[str]) -> dict[str, Row]:
+    """Answers by model."""
     paths = os.pathsep.join([str(ROOT / "bench"), str(ROOT)])
     environment = os.environ | {"PYTHONPATH": paths, "FAKECUDA_COPY_LIMIT": str(1 << 20)}
-    done = subprocess.run(
-        [*command, "-m", "estimated.worker", way, name],
-        capture_output=True,
+    worker = subprocess.Popen(
+        [*command, "-m", "estimated.worker", way, *names],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
         text=True,
         env=environment,
-        timeout=TIMEOUT,
     )
-    lines = done.stdout.strip().splitlines()
-    if done.returncode or not lines:
-        return {"failed": (done.stderr.strip().splitlines() or ["no message"])[-1][:300]}
-    found: dict[str, Any] = json.loads(lines[-1])
+    assert worker.stdout is not None
+    found = {}
+    for line in worker.stdout:
+        if line.startswith("{"):
+            answer = json.loads(line)
+            found[answer.pop("model")] = answer
+            print(f"{way:10} {line[:100].strip()}", file=sys.stderr)
+    worker.wait()
     return found
 
 
-def summary(rows: list[dict[str, Any]]) -> dict[str, float]:
+def summary(rows: list[Row]) -> dict[str, float]:
     """Median and largest error of each figure, and the median of time."""
     good = [row for row in rows if "failed" not in row]
     if not good:
@@ -122,7 +148,8 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument("--stub", type=Path, default=ROOT / "build/fakecuda")
     parser.add_argument("--models", nargs="+", help="some of them")
-    parser.add_argument("--timed", nargs="+", help="those whose step on the CPU is timed (all)")
+    parser.add_argument("--timed", nargs="*", help="those whose step on the CPU is timed (all)")
+    parser.add_argument("--measured", type=Path, help="an earlier result with what was measured")
     parser.add_argument("--busy", action="store_true", help="note that the machine was busy")
     parser.add_argument("--table", action="store_true", help="print the table of a result")
     add_common_options(parser)
@@ -134,15 +161,15 @@ def main() -> None:
     if args.table:
         print(table(json.loads(result_path("estimates", args.output).read_text())))
         return
-    stub = Stub.build(args.python, args.stub.resolve())
     names = args.models or (QUICK if args.quick else tuple(load()))
     sys.argv = [sys.argv[0], *(["--quick"] if args.quick else [])]  # without paths
-    rows: list[dict[str, Any]] = []
-    for name in names:
-        rows.append(measure(name, stub, args.cpu, name in (args.timed or names)))
-        print(json.dumps(rows[-1])[:300], file=sys.stderr)
-        result = {"busy": args.busy, "summary": summary(rows), "rows": rows}
-        write_result("estimates", result, args.output, quick=args.quick)
+    if args.measured:
+        truth = measured_before(args.measured)
+    else:
+        truth = measured(names, Stub.build(args.python, args.stub.resolve()))
+    rows = measure(names, truth, args.cpu, names if args.timed is None else args.timed)
+    result = {"busy": args.busy, "summary": summary(rows), "rows": rows}
+    write_result("estimates", result, args.output, quick=args.quick)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""One measurement of one model, in a process of its own: `python -m estimated.worker WAY NAME`.
+"""Measures models, each in a process of its own: `python -m estimated.worker WAY NAME ...`.
 
     measured    on the stub CUDA runtime: what PyTorch's allocator had to give
     estimated   with a CPU build of torch: what fake tensors say of it, and how long that takes
@@ -7,11 +7,13 @@
 Convolutions and attention run without cuDNN everywhere, since the stub that is measured has none.
 """
 
+import importlib
 import json
+import os
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
@@ -66,10 +68,28 @@ WAYS: dict[str, Callable[[str], dict[str, Any]]] = {
 
 
 def main() -> None:
-    way, name = sys.argv[1:]
+    way, *names = sys.argv[1:]
+    for library in {load()[name].library for name in names}:
+        importlib.import_module(library)  # once for all
     torch.backends.cudnn.enabled = False
     torch.backends.cuda.enable_cudnn_sdp(False)
-    print(json.dumps(WAYS[way](name)))
+    for name in names:
+        if way == "measured":  # CUDA does not survive a fork
+            _answer(way, names[0])
+        child = os.fork()
+        if not child:
+            _answer(way, name)
+        os.waitpid(child, 0)
+
+
+def _answer(way: str, name: str) -> NoReturn:
+    """Writes one line and ends the process, so that the next one finds nothing of it."""
+    try:
+        found = WAYS[way](name)
+    except Exception as error:
+        found = {"failed": f"{type(error).__name__}: {error}"[:300]}
+    print(json.dumps({"model": name, **found}), flush=True)
+    os._exit(0)
 
 
 if __name__ == "__main__":

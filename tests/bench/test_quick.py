@@ -9,6 +9,7 @@ from tests.integration import running
 
 STUB = (
     "caching_model",
+    "estimates",
     "fakecuda_extrapolation",
     "fakecuda_memory",
     "fakecuda_ranks",

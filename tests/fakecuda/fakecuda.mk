@@ -39,6 +39,7 @@ bench-fakecuda: fakecuda  ## measure device memory on the CUDA build of PyTorch,
 	$(FAKECUDA_PYTHON) bench/fakecuda_extrapolation.py --stub $(FAKECUDA_OUT)
 	$(FAKECUDA_PYTHON) bench/fakecuda_recompute.py --stub $(FAKECUDA_OUT)
 	$(FAKECUDA_PYTHON) bench/sharing.py --stub $(FAKECUDA_OUT)
+	$(FAKECUDA_PYTHON) bench/estimates.py --stub $(FAKECUDA_OUT)
 	$(FAKECUDA_PYTHON) bench/never_worse.py --stub $(FAKECUDA_OUT)
 	$(FAKECUDA_PYTHON) bench/never_worse.py --stub $(FAKECUDA_OUT) --smallest
 	$(FAKECUDA_PYTHON) bench/never_worse.py --stub $(FAKECUDA_OUT) --adversary

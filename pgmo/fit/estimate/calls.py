@@ -1,7 +1,9 @@
 """A function mode: calls that C++ would not take to the card, or not the way that a card takes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
+from unittest import mock
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -60,6 +62,20 @@ class Calls(TorchFunctionMode):
         if args[0].device.type != "cuda":
             return func(*args, **kwargs)
         return attention(self._capability, *args, **kwargs)
+
+
+@contextmanager
+def own_attention(capability: tuple[int, int]) -> Iterator[None]:
+    """Inside, functions of `torch.nn.functional` find it, which a function mode does not follow."""
+    original = torch.nn.functional.scaled_dot_product_attention
+
+    def called(query: Any, *args: Any, **kwargs: Any) -> Any:
+        if query.device.type != "cuda":
+            return original(query, *args, **kwargs)
+        return attention(capability, query, *args, **kwargs)
+
+    with mock.patch.object(torch.nn.functional, "scaled_dot_product_attention", called):
+        yield
 
 
 _RULES: dict[Any, Callable[[Calls, Any, Any, Any], Any]] = {

@@ -7,7 +7,7 @@ import torch
 
 from pgmo.cards import Card
 from pgmo.errors import AdapterError
-from pgmo.fit.estimate.calls import Calls
+from pgmo.fit.estimate.calls import Calls, own_attention
 from pgmo.fit.estimate.card_calls import pretended
 from pgmo.fit.estimate.device_guard import ensure_guard
 from pgmo.fit.estimate.fake_card import FakeCard
@@ -66,6 +66,7 @@ class FakeRun:
             undo.enter_context(pretended(self.card, self.ledger))
             undo.enter_context(adapted(self._mode.fake, self.ledger))
             undo.enter_context(registered())
+            undo.enter_context(own_attention(self.card.capability))
             undo.enter_context(self._tagger)
             undo.enter_context(self._mode)
             undo.enter_context(Calls(self._mode, self.card.capability))

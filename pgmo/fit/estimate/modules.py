@@ -67,6 +67,7 @@ def adapted(fake: FakeTensorMode, ledger: Ledger) -> Iterator[None]:
 
     with ExitStack() as undo:
         undo.enter_context(mock.patch.object(torch.nn.Parameter, "__new__", parameter))
+        undo.enter_context(mock.patch.object(FakeTensor, "__deepcopy__", _copied, create=True))
         undo.enter_context(mock.patch.object(torch.nn.Module, "_apply", apply))
         for kinds in (optimizers._foreach_supported_types, _foreach_utils._foreach_supported_types):
             kinds.append(FakeTensor)
@@ -77,6 +78,17 @@ def adapted(fake: FakeTensorMode, ledger: Ledger) -> Iterator[None]:
         ):
             undo.callback(handle.remove)
         yield
+
+
+def _copied(tensor: Any, memo: dict[int, Any]) -> Any:
+    """A copy that is a parameter where the original is one; torch's own is a plain tensor."""
+    if id(tensor) not in memo:
+        with torch.no_grad():
+            copy = tensor.detach().clone()
+        if isinstance(tensor, torch.nn.Parameter):
+            copy = torch.nn.Parameter(copy, tensor.requires_grad)
+        memo[id(tensor)] = copy
+    return memo[id(tensor)]
 
 
 def _move(tensor: Any, convert: Any) -> None:

@@ -33,7 +33,9 @@ def _efficient(kernel: Kernel, _args: Any, _kwargs: Any, out: Any) -> None:
 
 def _efficient_backward(kernel: Kernel, args: Any, _kwargs: Any, out: Any) -> None:
     ledger = kernel.ledger
-    query, key, value, result = args[1], args[2], args[3], args[5]
+    grad, query, key, value, result = args[0], args[1], args[2], args[3], args[5]
+    plain = grad.transpose(1, 2).is_contiguous()
+    copies = [] if plain else [ledger.take(size_of(grad))]
     ledger.born([one for one in out if one is not None])
     samples, heads, queries, features = query.shape
     sums = samples * heads * queries * 4
@@ -46,7 +48,7 @@ def _efficient_backward(kernel: Kernel, args: Any, _kwargs: Any, out: Any) -> No
     widest = max(features, value.shape[-1])
     each = _efficient_workspace(queries, key.shape[2], widest, query.dtype is torch.float32)
     workspace = ledger.take(samples * heads * each)
-    ledger.give(delta, workspace)
+    ledger.give(delta, workspace, *copies)
 
 
 def _efficient_workspace(queries: int, keys: int, features: int, single: bool) -> int:

@@ -53,7 +53,7 @@ def _extreme(kernel: Kernel, args: Any, kwargs: Any, out: Any) -> None:
 
 
 def _position(kernel: Kernel, args: Any, kwargs: Any, out: Any) -> None:
-    kernel.ledger.born([out])
+    kernel.ledger.born(out if isinstance(out, (tuple, list)) else [out])
     dims = args[1] if len(args) > 1 else kwargs.get("dim")
     _reduce(kernel, args[0], dims, 16)
 
@@ -89,6 +89,8 @@ RULES: dict[Any, Rule] = {
     _aten.min.default: _extreme,
     _aten.any.default: _extreme,
     _aten.all.default: _extreme,
+    _aten.max.dim: _position,
+    _aten.min.dim: _position,
     _aten.argmax.default: _position,
     _aten.argmin.default: _position,
     _aten._foreach_norm.Scalar: _norms,

@@ -55,9 +55,9 @@ def _attention(
 
 def _attentions() -> Iterator[tuple[str, Case]]:
     types = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
-    for features in (32, 40, 64, 80, 96, 128, 160, 256):
+    for features in (40, 64, 96, 160):
         for name, dtype in types.items():
-            for q, k in ((64, 64), (256, 256), (197, 197), (100, 130), (1024, 1024)):
+            for q, k in ((197, 197), (100, 130), (1024, 1024)):
                 yield (
                     f"attention {q}x{k} {features} {name}",
                     _attention(2, 3, q, k, features, dtype),
@@ -69,7 +69,8 @@ def _attentions() -> Iterator[tuple[str, Case]]:
     for name, dtype in types.items():
         yield f"attention causal {name}", _attention(2, 4, 128, 128, 64, dtype, causal=True)
         yield f"attention dropout {name}", _attention(2, 4, 128, 128, 64, dtype, dropout=0.1)
-        yield f"attention grouped {name}", _attention(2, 4, 128, 128, 64, dtype, groups=2)
+        if name != "float32":
+            yield f"attention grouped {name}", _attention(2, 4, 128, 128, 64, dtype, groups=2)
         yield f"attention biased {name}", _attention(2, 4, 128, 128, 64, dtype, mask="float")
         yield f"attention odd {name}", _attention(2, 4, 99, 99, 36, dtype, mask="bool")
 
@@ -134,14 +135,10 @@ CASES.update(
 )
 
 
-def _module(make: Callable[[], nn.Module], *shape: int, channels_last: bool = False) -> Case:
+def _module(make: Callable[[], nn.Module], *shape: int) -> Case:
     def run() -> None:
         module = make().to("cuda")
-        x = torch.empty(*shape, device="cuda")
-        if channels_last:
-            x = x.to(memory_format=torch.channels_last)
-        x.requires_grad_()
-        _back(module(x))
+        _back(module(_weights(*shape)))
 
     return run
 
@@ -154,7 +151,6 @@ CASES.update(
         "layer norm plain": _module(lambda: nn.LayerNorm(192, elementwise_affine=False), 400, 192),
         "rms norm": _module(lambda: nn.RMSNorm(192), 4, 100, 192),
         "batch norm": _module(lambda: nn.BatchNorm2d(24), 8, 24, 30, 30),
-        "batch norm last": _module(lambda: nn.BatchNorm2d(24), 8, 24, 30, 30, channels_last=True),
         "batch norm evaluated": _module(lambda: nn.BatchNorm2d(24).eval(), 8, 24, 30, 30),
         "group norm": _module(lambda: nn.GroupNorm(4, 24), 8, 24, 30, 30),
         "group norm ungrouped": _module(lambda: nn.GroupNorm(24, 24), 2, 24, 30, 30),
@@ -215,19 +211,6 @@ def _put() -> None:
     x = torch.empty(500, 64, device="cuda")
     x.index_add_(0, _numbers(500, 300), torch.empty(300, 64, device="cuda"))
     x.scatter_add_(0, _numbers(500, 300, 64), torch.empty(300, 64, device="cuda"))
-    x.index_put_((_numbers(500, 300),), torch.empty(300, 64, device="cuda"), accumulate=True)
-    x.index_put_((_numbers(500, 300),), torch.empty(300, 64, device="cuda"))
-
-
-def _sorted() -> None:
-    x = torch.empty(64, 500, device="cuda")
-    x.sort()
-    x.topk(8)
-    x.argsort(dim=-1)
-    _numbers(8, 3000).sort()
-    torch.empty(100000, device="cuda").sort()
-    x.cumsum(-1)
-    _numbers(8, 3000).bincount(minlength=8)
 
 
 def _reduced() -> None:
@@ -272,7 +255,6 @@ CASES.update(
         "RMSprop": _step(torch.optim.RMSprop),
         "indexed": _indexed,
         "put": _put,
-        "sorted": _sorted,
         "reduced": _reduced,
         "cross entropy": _cross_entropy(700, 5000),
         "cross entropy half": _cross_entropy(700, 5000, torch.float16),
