@@ -193,7 +193,9 @@ def _layout(
 ) -> Layout:
     found = places(forward, whole)
     if found is None:
-        raise UnfitError("this version of PyTorch does not say what goes in and comes out")
+        raise UnfitError(
+            "what goes in and comes out is more than plain tensors, or PyTorch is too old to say"
+        )
     inputs, writes, outputs, tangents = found
     _refuse_aliases(forward, len(writes) + outputs)
     if returned > outputs:
