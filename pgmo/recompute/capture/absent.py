@@ -57,8 +57,15 @@ def without(module: fx.GraphModule, absent: Collection[str]) -> fx.GraphModule:
     return _Narrowing(module, absent).made
 
 
-def lost(joint: fx.GraphModule, absent: Collection[str]) -> list[fx.Node]:
-    """What `without` leaves unread by the backward pass, of what it reads in `joint`."""
+def narrowed(
+    joint: fx.GraphModule, absent: Collection[str]
+) -> tuple[fx.GraphModule, list[fx.Node]]:
+    """What `without` gives, and what its backward pass leaves unread of what it reads in `joint`.
+
+    Args:
+        joint: the graph, which stays as it is.
+        absent: names of tangents.
+    """
     narrowing = _Narrowing(joint, absent)
     gone, kept = (
         {storage_key(one): node for node in nodes for one in fakes(node.meta.get("val"))[:1]}
@@ -66,7 +73,7 @@ def lost(joint: fx.GraphModule, absent: Collection[str]) -> list[fx.Node]:
     )
     for node in joint.graph.find_nodes(op="placeholder"):
         kept |= {storage_key(one): node for one in fakes(node.meta.get("val"))}  # there anyway
-    return [node for key, node in gone.items() if key not in kept]
+    return narrowing.made, [node for key, node in gone.items() if key not in kept]
 
 
 def hold(narrow: fx.GraphModule, nodes: Iterable[fx.Node]) -> fx.GraphModule:
@@ -76,8 +83,8 @@ def hold(narrow: fx.GraphModule, nodes: Iterable[fx.Node]) -> fx.GraphModule:
     the others do.
 
     Args:
-        narrow: of `without`; it is changed.
-        nodes: of the whole graph, from `lost`.
+        narrow: from `narrowed`; it is changed.
+        nodes: of the whole graph, from `narrowed`.
     """
     graph = narrow.graph
     copies = {node.name: node for node in graph.nodes}

@@ -26,7 +26,7 @@ from pgmo.recompute.kept import store
 from pgmo.recompute.kept.descriptors import places
 from pgmo.recompute.kept.function import Function, Layout
 from pgmo.recompute.kept.plan_data import plan_data, planned_step
-from pgmo.recompute.kept.program import Program, written
+from pgmo.recompute.kept.program import Program, argument, valued, written
 from pgmo.recompute.kept.reads import described, restored
 from pgmo.recompute.kept.surroundings import check_files, files, key
 from pgmo.recompute.kept.unfit import UnfitError
@@ -66,7 +66,8 @@ class KeptCall:
         forward, narrow = Program.of_data(data["forward"]), Program.of_data(data["backward"])
         self._function = Function(module, layout, forward, narrow, self._whole)
         self._spec = load_spec(data["results"]["spec"])
-        self._leaves, self._places = data["results"]["leaves"], data["results"]["places"]
+        self._leaves = [valued(one, {}) for one in data["results"]["leaves"]]
+        self._places = data["results"]["places"]
         given = (*distinct(flatten(arguments)[0]), *module.parameters(), *module.buffers())
         self.devices = frozenset(one.device for one in given)
         self.measured: int | None = data["measured"]
@@ -163,14 +164,15 @@ def _data(module: nn.Module, call: CapturedCall) -> dict[str, Any]:
         "whole": None if narrow is None else _text(written(whole).as_data()),
     }
     leaves, spec, tensors = call.results
-    for one in leaves:
-        if one is not None and not isinstance(one, (bool, int, float, str)):
-            raise UnfitError(f"the model returns a {type(one).__name__}")
     guard = call.guard
     return {
         **programs,
         "layout": _layout(step, forward, whole, narrow, len(tensors)).as_data(),
-        "results": {"leaves": leaves, "spec": save_spec(spec), "places": tensors},
+        "results": {
+            "leaves": [argument(one, {}) for one in leaves],
+            "spec": save_spec(spec),
+            "places": tensors,
+        },
         "reads": described(guard, module),
         "files": files(module, guard.codes),
         "plan": _text(plan_data(call.planned)),
@@ -193,7 +195,9 @@ def _layout(
 ) -> Layout:
     found = places(forward, whole)
     if found is None:
-        raise UnfitError("this version of PyTorch does not say what goes in and comes out")
+        raise UnfitError(
+            "what goes in and comes out is more than plain tensors, or PyTorch is too old to say"
+        )
     inputs, writes, outputs, tangents = found
     _refuse_aliases(forward, len(writes) + outputs)
     if returned > outputs:

@@ -79,14 +79,14 @@ def written(module: fx.GraphModule) -> Program:
         if node.op == "placeholder":
             continue
         if node.op == "output":
-            results = _argument(node.args[0], number)
+            results = argument(node.args[0], number)
             continue
         place = origins.setdefault(node.meta.get(ORIGIN, ("", "")), len(origins))
         if node.op == "get_attr":
             steps.append(["constant", [_constant(module, str(node.target))], {}, place])
         elif node.op == "call_function":
-            keywords = {name: _argument(one, number) for name, one in node.kwargs.items()}
-            arguments = [_argument(one, number) for one in node.args]
+            keywords = {name: argument(one, number) for name, one in node.kwargs.items()}
+            arguments = [argument(one, number) for one in node.args]
             steps.append([_name(node.target), arguments, keywords, place])
         else:
             raise UnfitError(f"a graph with {node.op}")
@@ -113,14 +113,22 @@ def _constant(module: fx.GraphModule, name: str) -> dict[str, Any]:
         raise UnfitError("a graph that holds a tensor")
     values = value.double() if value.is_floating_point() else value
     return {
-        "tensor": [_argument(one, {}) for one in values.flatten().tolist()],
+        "tensor": [argument(one, {}) for one in values.flatten().tolist()],
         "shape": list(value.shape),
         "type": str(value.dtype).removeprefix("torch."),
     }
 
 
-def _argument(one: Any, number: dict[fx.Node, int]) -> Any:
-    """An argument for JSON: what is no number, word or None is a dictionary of one entry."""
+def argument(one: Any, number: dict[fx.Node, int]) -> Any:
+    """An argument for JSON: what is no number, word or None is a dictionary of one entry.
+
+    Args:
+        one: as it stands in a graph.
+        number: of the nodes so far.
+
+    Raises:
+        UnfitError: it is something else.
+    """
     if isinstance(one, fx.Node):
         return {"n": number[one]}
     if one is None or isinstance(one, (bool, str)) or type(one) is int:
@@ -128,13 +136,13 @@ def _argument(one: Any, number: dict[fx.Node, int]) -> Any:
     if isinstance(one, float):
         return one if math.isfinite(one) else {"f": repr(one)}
     if isinstance(one, (list, tuple)):
-        return {"t" if isinstance(one, tuple) else "l": [_argument(each, number) for each in one]}
+        return {"t" if isinstance(one, tuple) else "l": [argument(each, number) for each in one]}
     if isinstance(one, (torch.dtype, torch.layout, torch.memory_format)):
         return {"a": str(one).removeprefix("torch.")}
     if isinstance(one, torch.device):
         return {"d": str(one)}
     if isinstance(one, slice):
-        return {"s": [_argument(each, number) for each in (one.start, one.stop, one.step)]}
+        return {"s": [argument(each, number) for each in (one.start, one.stop, one.step)]}
     raise UnfitError(f"an argument that is a {type(one).__name__}")
 
 
@@ -169,14 +177,14 @@ class Compiled:
         given.clear()
         frees = _last_uses(program)
         for index, (step, function) in enumerate(zip(program.steps, self._functions, strict=True)):
-            arguments = [_value(one, values) for one in step[1]]
-            keywords = {name: _value(one, values) for name, one in step[2].items()}
+            arguments = [valued(one, values) for one in step[1]]
+            keywords = {name: valued(one, values) for name, one in step[2].items()}
             with origin.said_of(*program.origins[step[3]]):
                 values[program.inputs + index] = function(*arguments, **keywords)
             del arguments, keywords
             for dead in frees.get(index, ()):
                 del values[dead]
-        return _value(program.results, values)
+        return valued(program.results, values)
 
 
 def _function(step: Any) -> Callable[..., Any]:
@@ -200,13 +208,21 @@ def _function(step: Any) -> Callable[..., Any]:
 
 
 def _made(constant: dict[str, Any]) -> Tensor:
-    values = [_value(one, {}) for one in constant["tensor"]]
+    values = [valued(one, {}) for one in constant["tensor"]]
     kind = _attribute(constant["type"])
     return torch.tensor(values, dtype=kind).reshape(constant["shape"])
 
 
-def _value(one: Any, values: dict[int, Any]) -> Any:
-    """What an argument stands for."""
+def valued(one: Any, values: dict[int, Any]) -> Any:
+    """What an argument stands for.
+
+    Args:
+        one: of a program.
+        values: the results so far, by their numbers.
+
+    Raises:
+        UnfitError: it is nothing that `argument` makes.
+    """
     if not isinstance(one, dict):
         return one
     if "tensor" in one:
@@ -218,15 +234,15 @@ def _value(one: Any, values: dict[int, Any]) -> Any:
         case "f":
             return float(held)
         case "l":
-            return [_value(each, values) for each in held]
+            return [valued(each, values) for each in held]
         case "t":
-            return tuple(_value(each, values) for each in held)
+            return tuple(valued(each, values) for each in held)
         case "a":
             return _attribute(held)
         case "d":
             return torch.device(held)
         case "s":
-            return slice(*(_value(each, values) for each in held))
+            return slice(*(valued(each, values) for each in held))
     raise UnfitError(f"an argument of the kind {kind}")
 
 
@@ -289,7 +305,7 @@ def _compiled(program: Program, functions: Sequence[Callable[..., Any]]) -> Call
             if kind in "lt":
                 inner = "".join(f"{text(each)}, " for each in held)
                 return f"[{inner}]" if kind == "l" else f"({inner})"
-        return named("c", _value(one, {}), repr(one))
+        return named("c", valued(one, {}), repr(one))
 
     def keyword(name: str, one: Any) -> str:
         if not name.isidentifier():

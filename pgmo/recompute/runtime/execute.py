@@ -18,7 +18,7 @@ import torch
 from torch import fx
 
 from pgmo.recompute.capture import workspaces
-from pgmo.recompute.capture.absent import hold, lost, release, tangents, unlikely, without
+from pgmo.recompute.capture.absent import hold, narrowed, release, tangents, unlikely, without
 from pgmo.recompute.capture.compat import Runner, fakes, is_tangent, mark_boxed
 from pgmo.recompute.capture.meter import Meter, Section, meter
 from pgmo.recompute.frozen.values import add_checks
@@ -81,7 +81,7 @@ class StepCompiler:
             self.planned = plan_step(joint, num_fwd_outputs, self.settings)
             return split(self.planned.captured, self.planned.schedule)
         whole = capture_step(joint, num_fwd_outputs, self.settings)
-        narrow = hold(without(joint, absent), lost(joint, absent))
+        narrow = hold(*narrowed(joint, absent))
         self.planned = plan_step(narrow, num_fwd_outputs, self.settings)
         _, self._narrow = split(self.planned.captured, self.planned.schedule)
         release(self._narrow)

@@ -288,6 +288,38 @@ def test_nothing_is_written_unless_it_is_asked_for(tmp_path):
     assert not steps(tmp_path)
 
 
+class Cache:
+    """As libraries return them: tensors, and words about them."""
+
+    def __init__(self, keys):
+        self.keys, self.device, self.kind = keys, keys.device, keys.dtype
+
+
+class Caching(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, x):
+        hidden = self.layer(x).tanh()
+        return hidden.mean(), Cache(hidden * 2)
+
+
+def test_objects_that_are_returned_are_made_anew():
+    x, found = torch.randn(64, 8), []
+    for _ in range(2):
+        torch.manual_seed(0)
+        model, plan = pgmo.recompute(Caching(), x, budget=None, keep=True)
+        for _ in range(3):
+            loss, cache = model(x)
+            loss.backward()
+        found.append((plan.was_kept, cache))
+    (first, one), (second, other) = found
+    assert (first, second) == (False, True)
+    assert torch.equal(one.keys, other.keys)
+    assert (other.device, other.kind) == (x.device, torch.float32)
+
+
 class Same(nn.Module):
     def __init__(self):
         super().__init__()
