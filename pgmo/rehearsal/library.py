@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pgmo.allocator.build.adapter_cache import ADAPTERS
-from pgmo.allocator.build.compile import cache_directory, compiled_library, find_compiler
+from pgmo.allocator.build.compile import compiled_library, find_compiler
+from pgmo.cache_folder import cache_directory
 from pgmo.errors import RehearsalError
 from pgmo.rehearsal import build
 
