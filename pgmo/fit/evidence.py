@@ -26,8 +26,8 @@ from pgmo.profiler.iterations.from_trace import profile_of
 from pgmo.profiler.profile import Profile
 from pgmo.rehearsal import Rehearsal, rehearse
 
-STEPS = 6
-"""Iterations of a rehearsal: three in the history, one counted, one planned, one to be stopped."""
+STEPS = 7
+"""Iterations of a rehearsal: three in the history, two more recorded, one counted, the last one."""
 
 TIMEOUT = 900.0
 """Seconds after which a rehearsal is given up."""

@@ -1,7 +1,7 @@
 """Follows the iterations of a script, and writes down what a question about memory needs.
 
-step 1          2          3                          4
-     |----------|----------|-- history, census        |-- arithmetic of one iteration
+step 1          2          3                      5                     6
+     |----------|----------|-- history, census    |-- profile           |-- arithmetic
 """
 
 import json
@@ -90,14 +90,14 @@ class Watch:
         self._steps += 1
         if self._steps <= HISTORY:
             self._write_history(optimizer)
-        if self._steps == HISTORY and self._counts_work:
-            self._start_work()
-        elif self._steps == HISTORY + 1 and self._work is not None:
+        if self._steps == PROFILED:
+            self._keep_profile()
+            if self._counts_work:  # not while a session records: it would see another iteration
+                self._start_work()
+        elif self._steps == PROFILED + 1 and self._work is not None:
             self._known["work"] = self._work.end()
             self._work = None
             self._write()
-        elif self._steps == PROFILED:
-            self._keep_profile()
 
     def _write_history(self, optimizer: Any) -> None:
         import torch

@@ -14,7 +14,7 @@ TRAIN = textwrap.dedent("""
     parser = argparse.ArgumentParser()
     parser.add_argument("--batch-size", type=int, default=8)
     parser.add_argument("--accumulate", type=int, default=1)
-    parser.add_argument("--steps", type=int, default=6)
+    parser.add_argument("--steps", type=int, default=8)
     given = parser.parse_args()
 
     class Block(nn.Module):
