@@ -13,7 +13,6 @@
     is_fake             FakeTensor, FunctionalTensor           the same
     reads_values        exceptions of FakeTensor               the same
     plain backward      _cast_forward                          _functorch.config, from 2.10 on
-    save_spec           treespec_dumps                         the same
     storage_key         UntypedStorage._cdata                  the same
     version_of          Tensor._version                        the same
     hook_numbers        Module._forward_hooks                  the same
@@ -350,20 +349,6 @@ def writes_memory_events(device: torch.device) -> bool:
     if device.type == "cuda":
         return bool(torch.cuda.get_allocator_backend() == "native")
     return device.type == "cpu"
-
-
-def save_spec(spec: Spec) -> str:
-    """How tensors are nested, as text.
-
-    Raises:
-        NotImplementedError: a type has no text.
-    """
-    return _pytree.treespec_dumps(spec)
-
-
-def load_spec(text: str) -> Spec:
-    """Undoes `save_spec`, where the same types are registered."""
-    return _pytree.treespec_loads(text)
 
 
 def memory_changes(finished: profile, device: torch.device) -> list[tuple[str, int, int, int]]:

@@ -16,14 +16,12 @@ from pgmo.recompute.capture.compat import (
     compiled_context,
     fakes,
     flatten,
-    load_spec,
-    save_spec,
     storage_key,
     unflatten,
 )
 from pgmo.recompute.capture.flat import distinct
 from pgmo.recompute.kept import store
-from pgmo.recompute.kept.descriptors import places
+from pgmo.recompute.kept.descriptors import load_spec, places, save_spec
 from pgmo.recompute.kept.function import Function, Layout
 from pgmo.recompute.kept.plan_data import plan_data, planned_step
 from pgmo.recompute.kept.program import Program, argument, valued, written

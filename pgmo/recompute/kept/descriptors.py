@@ -7,8 +7,9 @@ step is not kept.
 from typing import Any
 
 from torch import fx
+from torch.utils import _pytree
 
-from pgmo.recompute.capture.compat import is_tangent
+from pgmo.recompute.capture.compat import Spec, is_tangent
 
 Places = tuple[list[tuple[str, str | int]], list[str], int, list[tuple[int, list[int], list[int]]]]
 
@@ -68,3 +69,17 @@ def places(forward: fx.GraphModule, backward: fx.GraphModule) -> Places | None:
         value = node.meta["val"]
         tangents.append((int(output.idx), list(value.shape), list(value.stride())))
     return inputs, writes, outputs, tangents
+
+
+def save_spec(spec: Spec) -> str:
+    """How tensors are nested, as text.
+
+    Raises:
+        NotImplementedError: a type has no text.
+    """
+    return _pytree.treespec_dumps(spec)
+
+
+def load_spec(text: str) -> Spec:
+    """Undoes `save_spec`, where the same types are registered."""
+    return _pytree.treespec_loads(text)
