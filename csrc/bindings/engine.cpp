@@ -184,8 +184,8 @@ void bind_engine(py::module_& module) {
              const std::vector<std::uint64_t>& streams, Bytes arena_bytes, Bytes alignment,
              const std::optional<Column<Bytes>>& shorter, bool guessed,
              const std::optional<Column<Tick>>& behind) {
-             std::vector<Tick> order;
-             if (behind) order.assign(behind->data(), behind->data() + behind->size());
+            std::vector<Tick> order;
+            if (behind) order.assign(behind->data(), behind->data() + behind->size());
             return engine.add_plan(read_requests(bytes, stream_index, varying, end, offset,
                                                  alternate, family, shorter),
                                    streams, arena_bytes, alignment, guessed, std::move(order));
@@ -193,8 +193,7 @@ void bind_engine(py::module_& module) {
           py::arg("size"), py::arg("stream_index"), py::arg("varying"), py::arg("end"),
           py::arg("offset"), py::arg("alternate"), py::arg("family"), py::arg("streams"),
           py::arg("arena_bytes"), py::arg("alignment"), py::arg("shorter") = py::none(),
-          py::arg("guessed") = false,
-          py::arg("behind") = py::none(),
+          py::arg("guessed") = false, py::arg("behind") = py::none(),
           "Adds a plan that the caller has validated; one row per request. Returns its number.\n"
           "`shorter` are the sizes in an iteration that was shorter, 0 for those that are not\n"
           "known: with them the plan grows in the middle of an iteration, within the arena.\n"

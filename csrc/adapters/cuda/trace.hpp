@@ -99,7 +99,7 @@ class Trace final : public c10::impl::PyInterpreterVTable {
     if (type != c10::DeviceType::CUDA || cudaGetDevice(&current) != cudaSuccess) return;
     if (current < 0 || current >= kMostDevices) return;
     Device& device = devices()[current];
-    if (device.pools.any()) return;          // in a capture nothing is done yet
+    if (device.pools.any()) return;                              // in a capture nothing is done yet
     const auto handle = reinterpret_cast<cudaStream_t>(stream);  // NOLINT: as torch tells it
     const auto number = device.streams.number_or_stranger(handle);
     if (!number) return;
