@@ -1,11 +1,12 @@
 """Say whether a job fits on a card, with which batch, and what would make it fit.
 
 No GPU is needed: the script runs for a few iterations on a CUDA runtime that computes nothing, with
-PyTorch's real allocator, which needs a CUDA build of torch. Everything after SCRIPT is the script's
-own; options of pgmo go before it. Exit code 0: it fits; 3: it does not.
+PyTorch's real allocator, which needs a CUDA build of torch. What comes after SCRIPT is the script's
+own, but for --card, --cards, --vary, --effective-batch and --what-if, unless they come after --.
+Exit code 0: it fits; 3: it does not.
 
-    pgmo fit --card "RTX 4090" train.py --epochs 3
-    pgmo fit --card 16GiB --vary "--batch-size {}" train.py
+    pgmo fit train.py --card "RTX 4090" --epochs 3
+    pgmo fit train.py --card 16GiB --vary "--batch-size {}"
     pgmo fit --card L4 --what-if --cards --report fit.html train.py
 """
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from pgmo.fit.ask import Question
     from pgmo.fit.evidence import Job
 
+_CARD = "RTX 4090"
+
 DOES_NOT_FIT = 3
 """The exit code."""
 
@@ -28,16 +31,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-m", dest="is_module", action="store_true", help="SCRIPT is a module, as for python -m"
     )
-    parser.add_argument(
-        "--card",
-        default="RTX 4090",
-        help='a name, such as "A100-40GB", or a size, such as 16GiB (default: RTX 4090)',
-    )
-    parser.add_argument(
-        "--vary",
-        metavar="OPTION",
-        help='of the script, for the largest batch or length that fits: "--batch-size {}"',
-    )
+    _add_question(parser)
+    parser.set_defaults(card=_CARD)
     parser.add_argument(
         "--value", type=int, metavar="N", help="of what varies: ask about it, not for the largest"
     )
@@ -48,23 +43,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="values at which is learned what larger ones ask for (default: 2,4)",
     )
     parser.add_argument(
-        "--effective-batch",
-        type=int,
-        metavar="N",
-        help="of an optimizer step: split it into micro-batches that fit",
-    )
-    parser.add_argument(
         "--also",
         action="append",
         default=[],
         choices=("autocast:bfloat16", "autocast:float16", "checkpoint", "recompute:min"),
         help="the largest with this change as well, by two rehearsals more; may be repeated",
-    )
-    parser.add_argument(
-        "--what-if", action="store_true", help="other ways to train it, with their bytes"
-    )
-    parser.add_argument(
-        "--cards", action="store_true", help="a table of all cards that are known, and time on each"
     )
     parser.add_argument("--samples", type=float, metavar="N", help="of the job, for its time")
     parser.add_argument("--steps", type=float, metavar="N", help="of the job, for its time")
@@ -91,11 +74,37 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_question(parser: argparse.ArgumentParser) -> None:
+    """Adds what may also stand after the script."""
+    parser.add_argument(
+        "--card",
+        help=f'a name, such as "A100-40GB", or a size, such as 16GiB (default: {_CARD})',
+    )
+    parser.add_argument(
+        "--vary",
+        metavar="OPTION",
+        help='of the script, for the largest batch or length that fits: "--batch-size {}"',
+    )
+    parser.add_argument(
+        "--effective-batch",
+        type=int,
+        metavar="N",
+        help="of an optimizer step: split it into micro-batches that fit",
+    )
+    parser.add_argument(
+        "--what-if", action="store_true", help="other ways to train it, with their bytes"
+    )
+    parser.add_argument(
+        "--cards", action="store_true", help="a table of all cards that are known, and time on each"
+    )
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Runs `pgmo fit`."""
     from pathlib import Path
 
     from pgmo.cards import find
+    from pgmo.cli.after_script import take_options
     from pgmo.cli.targets import check_targets
     from pgmo.cli.terminal.fit_view import print_answer
     from pgmo.cli.terminal.output import console, print_json, print_wrote
@@ -103,6 +112,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pgmo.runner.program import Program
     from pgmo.terminal import say
 
+    take_options(arguments, _add_question)
     card = find(arguments.card)
     job, question = _job(arguments), _question(arguments)
     Program(arguments.script, arguments.is_module).check()

@@ -2,11 +2,12 @@
 
 PyTorch's CUDA build runs the script with its own allocator, on a runtime that computes nothing: a
 laptop will do, and a GPU that is there is left alone. Options of pgmo go before SCRIPT, which gets
-all that follows. What scripts read of the card is made up where kernels should have computed it,
-and what that makes uncertain is said. With --save, the real run begins with the plan. Exit code 0:
-it fits; 3: it does not; 1: the script failed for another reason.
+all that follows, but for --card and --world, unless they come after --. What scripts read of the
+card is made up where kernels should have computed it, and what that makes uncertain is said. With
+--save, the real run begins with the plan. Exit code 0: it fits; 3: it does not; 1: the script
+failed for another reason.
 
-    pgmo rehearse --card "RTX 4090" train.py --batch-size 16
+    pgmo rehearse train.py --card "RTX 4090" --batch-size 16
     pgmo rehearse --card 16GiB --save plans train.py
     pgmo rehearse --card "A100 80GB" --world 64 train.py
 """
@@ -32,20 +33,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-m", dest="is_module", action="store_true", help="SCRIPT is a module, as for python -m"
     )
-    parser.add_argument(
-        "--card",
-        required=True,
-        help="a card's name, such as 'RTX 4090', or the memory of any, such as 16GiB",
-    )
+    _add_card(parser)
+    parser.set_defaults(world=1)
     parser.add_argument(
         "--devices", type=int, default=1, metavar="N", help="cards that it finds (default: 1)"
-    )
-    parser.add_argument(
-        "--world",
-        type=int,
-        default=1,
-        metavar="N",
-        help="processes of the job, as under torchrun, of which one is rehearsed (default: 1)",
     )
     parser.add_argument(
         "--rank", type=int, default=0, metavar="N", help="which of them (default: 0)"
@@ -85,13 +76,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_card(parser: argparse.ArgumentParser) -> None:
+    """Adds what may also stand after the script."""
+    parser.add_argument(
+        "--card", help="a card's name, such as 'RTX 4090', or the memory of any, such as 16GiB"
+    )
+    parser.add_argument(
+        "--world",
+        type=int,
+        metavar="N",
+        help="processes of the job, as under torchrun, of which one is rehearsed (default: 1)",
+    )
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Runs `pgmo rehearse`."""
     from pgmo.cards import find
+    from pgmo.cli.after_script import take_options
     from pgmo.cli.terminal.output import console, print_json, print_note, print_wrote
     from pgmo.cli.terminal.rehearsal import lines, next_command, words
     from pgmo.rehearsal import rehearse
 
+    take_options(arguments, _add_card)
+    if arguments.card is None:
+        raise OptionError("on which card? Add --card, as in --card 'RTX 4090' or --card 16GiB")
     for name, least in (("devices", 1), ("world", 1), ("rank", 0)):
         check_number(f"--{name}", getattr(arguments, name), least, _MOST)
     if arguments.timeout is not None and not 0 < arguments.timeout < float("inf"):

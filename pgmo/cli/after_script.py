@@ -1,0 +1,40 @@
+"""Options of pgmo's own that stand after the name of the script."""
+
+import argparse
+from collections.abc import Callable
+
+
+def take_options(
+    arguments: argparse.Namespace, add_options: Callable[[argparse.ArgumentParser], None]
+) -> None:
+    """Moves options from the script's arguments to the command's, up to `--`, which is left out.
+
+    People write the script first and the question after it. Only options that hardly any script has
+    are looked for there; what a script has under the same name comes after `--`.
+
+    Args:
+        arguments: as parsed: `command`, `arguments` (the script's) and the command's options, which
+            are changed in place.
+        add_options: adds to a parser the options that may stand there, without defaults.
+
+    Raises:
+        SystemExit: when such an option has no value, with argparse's message.
+
+    Example:
+        >>> given = argparse.Namespace(command="fit", card=None, arguments=["--card", "L4", "--lr"])
+        >>> take_options(given, lambda parser: parser.add_argument("--card"))
+        >>> given.card, given.arguments
+        ('L4', ['--lr'])
+    """
+    words: list[str] = arguments.arguments
+    end = words.index("--") if "--" in words else len(words)
+    parser = argparse.ArgumentParser(
+        f"pgmo {arguments.command}",
+        add_help=False,
+        allow_abbrev=False,
+        argument_default=argparse.SUPPRESS,
+    )
+    add_options(parser)
+    own, script = parser.parse_known_args(words[:end])
+    vars(arguments).update(vars(own))
+    arguments.arguments = script + words[end + 1 :]
