@@ -163,7 +163,8 @@ def _estimated(
     reason: RehearsalError,
 ) -> Answer:
     """The same from tensors without storage, as far as they tell it."""
-    if job.call or find_spec("pgmo.fit.estimate") is None:
+    # A Python that was named was meant to rehearse, and nothing is estimated without torch.
+    if job.call or job.python is not None or find_spec("torch") is None:
         raise reason
     tell(f"estimating, for there is no rehearsal: {reason}")
     values: list[int | None] = [question.value]

@@ -13,6 +13,7 @@ Exit code 0: it fits; 3: it does not.
 import argparse
 from typing import TYPE_CHECKING
 
+from pgmo.cli.option_values import check_number
 from pgmo.errors import OptionError
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     from pgmo.cards import find
     from pgmo.cli.after_script import take_options
-    from pgmo.cli.targets import check_targets
+    from pgmo.cli.targets import check_targets, refuse_our_suffix
     from pgmo.cli.terminal.fit_view import print_answer
     from pgmo.cli.terminal.output import console, print_json, print_wrote
     from pgmo.fit.ask import ask
@@ -113,10 +114,12 @@ def run(arguments: argparse.Namespace) -> int:
     from pgmo.terminal import say
 
     take_options(arguments, _add_question)
+    _check_numbers(arguments)
     card = find(arguments.card)
     job, question = _job(arguments), _question(arguments)
     Program(arguments.script, arguments.is_module).check()
     if arguments.report:
+        refuse_our_suffix(arguments.report, "a page", ".html")
         sources = [] if arguments.is_module else [arguments.script]
         check_targets([arguments.report], force=arguments.force, sources=sources)
     answer = ask(job, card, question, lambda text: say(f"pgmo fit: {text}"))
@@ -132,6 +135,17 @@ def run(arguments: argparse.Namespace) -> int:
     return 0 if answer.fits["pgmo"] else DOES_NOT_FIT
 
 
+def _check_numbers(arguments: argparse.Namespace) -> None:
+    for name in ("value", "effective_batch"):
+        number = getattr(arguments, name)
+        if number is not None:
+            check_number(f"--{name.replace('_', '-')}", number, 1)
+    for name in ("samples", "steps", "timeout"):
+        number = getattr(arguments, name)
+        if number is not None and not 0 < number < float("inf"):
+            raise OptionError(f"--{name} is {number}; give a number above 0")
+
+
 def _job(arguments: argparse.Namespace) -> "Job":
     from pgmo.fit.evidence import Job
 
@@ -141,7 +155,7 @@ def _job(arguments: argparse.Namespace) -> "Job":
         )
     if arguments.vary is None:
         for name in ("value", "effective_batch", "also"):
-            if getattr(arguments, name):
+            if getattr(arguments, name) not in (None, []):
                 option = name.replace("_", "-")
                 raise OptionError(f'--{option} needs --vary, as in --vary "--batch-size {{}}"')
     command = [arguments.script, *arguments.arguments]

@@ -40,9 +40,9 @@ def test_ranks_that_do_the_same_have_one_plan(two: list[Any], engine: str) -> No
     assert sum(name.endswith(".pgmoplan") for name in first) == 1
 
 
-def test_plans_are_made_once(two: list[Any]) -> None:
-    given, taken = (sum(one["plans"][what] for one in two) for what in ("given", "taken"))
-    assert given >= taken > 0
+def test_plans_go_from_rank_to_rank(two: list[Any]) -> None:
+    assert all(one["plans"]["taken"] > 0 for one in two)
+    assert sum(one["plans"]["given"] for one in two) > 0
 
 
 @pytest.mark.slow

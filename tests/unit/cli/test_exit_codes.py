@@ -12,6 +12,7 @@ from pgmo.cli.parser import build_parser, parsers_of
 from pgmo.profiler.profile import Profile
 
 SIZES = ("", "-1", "1e3", "lots", "nan")
+POSITIVE = ("", "-1", "0", "nan", "many")
 COUNTS = ("", "-1", "0", "1.5", "many")
 PROFILE, PLAN, TABLE, FACTORY = "net.pgmoprof", "net.pgmoplan", "table.csv", "factory.py:make"
 HUGE = str(2**70)
@@ -27,6 +28,22 @@ WRONG = {
             "--limit": (*SIZES, "0"),
             "--step-on": ("", "predict", "app:", ":predict", "app:predict()", "no.module:predict"),
             "--json": ("script.py", "x.pgmoprof", "x.pgmoplan"),
+        },
+    ),
+    "fit": (
+        ["script.py"],
+        {
+            "--card": ("", "RTX 9999", "-1"),
+            "--vary": ("", "--batch-size"),
+            "--value": ("", "x", "3"),  # without --vary
+            "--learn": ("", "x", "0", "2,x"),
+            "--effective-batch": ("", "x", "256"),  # without --vary
+            "--also": ("", "luck", "checkpoint"),
+            "--samples": POSITIVE,
+            "--steps": POSITIVE,
+            "--measured": ("x", "x@L4", "1@RTX 9999"),
+            "--timeout": POSITIVE,
+            "--report": ("script.py", "x.pgmoprof", "x.pgmoplan"),
         },
     ),
     "rehearse": (
@@ -105,7 +122,8 @@ WRONG = {
 }
 # Values that any text can be: a title, and files and folders, which exist or not (code 1).
 ANY = {
-    "run": {"--save", "--plan"},
+    "run": {"--save", "--plan", "--vary", "--accumulate"},
+    "fit": {"--python"},
     "rehearse": {"--save", "--plan", "--python"},
     "report": {"--plan", "--title"},
     "demo": {"--output"},
@@ -151,8 +169,8 @@ def test_a_wrong_value_is_2_and_changes_no_file(arguments, files, capsys):
     if arguments[0] == "recompute":
         pytest.importorskip("torch")
     before = {path.name: path.read_bytes() for path in files.iterdir()}
-    if arguments[0] == "run":  # what follows the script is the script's own
-        arguments = ["run", *arguments[2:], arguments[1]]
+    if arguments[0] in ("run", "fit"):  # what follows the script is the script's own
+        arguments = [arguments[0], *arguments[2:], arguments[1]]
     if arguments[0] == "rehearse":
         arguments = ["rehearse", "--card=16GiB", *arguments[2:], arguments[1]]
     assert code_of(arguments) == 2
