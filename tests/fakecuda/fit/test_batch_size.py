@@ -91,8 +91,8 @@ def trained_at(folder: Path, code: str, mib: int) -> tuple[int, int]:
 
 
 def test_as_accelerate_finds_it(tmp_path: Path) -> None:
-    small, _ = trained_at(tmp_path, OF_ACCELERATE, 300)
-    large, _ = trained_at(tmp_path, OF_ACCELERATE, 600)
+    small, _ = trained_at(tmp_path, OF_ACCELERATE, 340)
+    large, _ = trained_at(tmp_path, OF_ACCELERATE, 640)
     assert 4 < small < large < 500
 
 

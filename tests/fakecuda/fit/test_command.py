@@ -60,7 +60,7 @@ def test_a_run_goes_on_with_smaller_micro_batches(tmp_path: Path) -> None:
 def test_a_run_that_has_no_smaller_batch_recomputes(tmp_path: Path) -> None:
     script = train(tmp_path)
     batch = ("--batch-size", "12")
-    small = str(200 << 20)
+    small = str(232 << 20)
     plain = pgmo(tmp_path, "run", "-q", script, *batch, FAKECUDA_BYTES=small)
     assert plain.returncode != 0
     done = pgmo(tmp_path, "run", "--fit", "-q", script, *batch, FAKECUDA_BYTES=small)

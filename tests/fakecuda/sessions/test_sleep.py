@@ -215,7 +215,7 @@ with pgmo.optimize() as session:
     session.resume()
     tell(error, asleep, same(states(), values))
 """,
-        FAKECUDA_BYTES=str(660 * MIB),
+        FAKECUDA_BYTES=str(692 * MIB),
     )
     assert error[0] == "SessionError"
     assert asleep >= 64 * MIB

@@ -70,7 +70,8 @@ with contextlib.ExitStack() as stack:
 def test_trainings_need_what_persists_and_the_largest_arena(count, threads):
     code = IN_TURNS.replace("COUNT", str(count)).replace("THREADS", str(threads))
     found = run_program(code, PYTHONPATH=PATHS, PGMO_CHECK="1")
-    assert found["peak"] <= 1.02 * (found["persistent"] + max(found["arenas"]))
+    pages = 2 * 2**20 * count  # of threads each has workspaces of its own
+    assert found["peak"] <= 1.02 * (found["persistent"] + max(found["arenas"])) + pages
     assert found["peak"] < found["persistent"] + sum(found["arenas"])
     assert found["iterations"] == [12] * count
     assert min(found["rates"]) >= 0.999
