@@ -321,6 +321,8 @@ class Engine final : private pages::RangeOwner {
   std::vector<pages::PlannedRange*> ranges_;   // that have not been closed
   std::vector<pages::PlannedRange*> closing_;  // once no range is being settled
   int departed_ = 0;                           // iterations to be followed, after one that departed
+  bool followed_ = false;                      // by the last iteration, had its slots had pages
+  std::uint64_t refused_ = 0;                  // bytes of slots without pages, in this one
   std::uint64_t asked_before_ = 0;             // bytes, before this iteration
   std::uint64_t matched_before_ = 0;           // of these, those that came as planned
   Surroundings here_;

@@ -53,6 +53,10 @@ bool Space::occupy(PlannedRange& range, Extent slot, std::uint64_t generation,
       const std::lock_guard guard(pool_.state());
       if (range.generation() != generation || PlannedRange::fully_mapped(generation)) return true;
       const Places places = places_under(slot);
+      if (rests(places)) {
+        missed_ += places.size();
+        return false;
+      }
       const std::size_t more = unused(places, 0);
       if (thrift != Thrift::kNone && wasteful(range, slot, more)) return false;
       if (pool_.enter(places, range.stream())) {
@@ -62,6 +66,7 @@ bool Space::occupy(PlannedRange& range, Extent slot, std::uint64_t generation,
       }
       if (thrift == Thrift::kCalls && !waits_only(places)) {
         arranged_ = false;
+        missed_ += places.size();
         return false;
       }
     }
@@ -69,6 +74,13 @@ bool Space::occupy(PlannedRange& range, Extent slot, std::uint64_t generation,
   } catch (const std::bad_alloc&) {
     return false;
   }
+}
+
+bool Space::rests(Places places) noexcept {
+  for (std::size_t at = 0; at < places.size(); ++at) {
+    if (places[at].rests) return true;
+  }
+  return false;
 }
 
 // Whether no page is missing, and the plan has some of them shared with other streams.
@@ -114,6 +126,7 @@ bool Space::occupy_with_pages(PlannedRange& range, Extent slot, std::uint64_t ge
     more = unused(*places, 0);
     if (!pool_.admit(*places, range.stream(), blocked)) {
       arranged_ = false;
+      missed_ += places->size();
       return false;
     }
     if (pool_.needs_pages()) arranged_ = false;
@@ -238,6 +251,7 @@ void Space::share(const RangeOwner& owner, const std::vector<SharedPage>& pages,
     for (Place* const place : places) {
       place->twin = nullptr;
       place->due = nullptr;
+      place->rests = false;
     }
   }
   for (const auto& [address, range] : ranges_) {
@@ -250,15 +264,29 @@ void Space::share(const RangeOwner& owner, const std::vector<SharedPage>& pages,
   }
   arranged_ = false;
   arrangements_ = 0;
+  strays_ = 0;
 }
 
-void Space::arrange(const RangeOwner& owner) noexcept {
+void Space::arrange(const RangeOwner& owner, bool followed) noexcept {
   const std::lock_guard working(pool_.work());
   if (device_.capturing()) return;
   const auto plan = plans_.find(&owner);
+  if (plan == plans_.end()) return;
+  std::size_t missed = 0;
   {
     const std::lock_guard guard(pool_.state());
-    if (arranged_ || plan == plans_.end() || plan->second.pages.empty()) return;
+    missed = std::exchange(missed_, 0);
+  }
+  if (missed == 0) {
+    pool_.nothing_missed();
+  } else if (followed && plan->second.more && arrangements_ > kPatience &&
+             arrangements_ < kMostArrangements) {
+    pool_.missed_slots(missed);
+  }
+  {
+    const std::lock_guard guard(pool_.state());
+    if (pool_.take_strayed() && ++strays_ <= kMostArrangements) arranged_ = false;
+    if (arranged_ || plan->second.pages.empty()) return;
     arranged_ = true;
   }
   try {
@@ -268,7 +296,10 @@ void Space::arrange(const RangeOwner& owner) noexcept {
     if (++arrangements_ >= kPatience) {
       growth = more ? Pool::Growth{pages.size(), *more} : Pool::Growth{few, few};
     }
-    pool_.arrange(pages, growth);
+    const auto in_use = strays_ >= kPatience ? Pool::InUse::kRests : Pool::InUse::kStays;
+    const bool complete = pool_.arrange(pages, growth, in_use);
+    const std::lock_guard guard(pool_.state());
+    if (!complete && more && arrangements_ < kMostArrangements) arranged_ = false;
   } catch (const std::bad_alloc&) {
     // Pages come when they are needed.
   }
@@ -287,6 +318,7 @@ void Space::forget_plan(const RangeOwner& owner) noexcept {
     for (Place* const place : places) {
       place->twin = nullptr;
       place->due = nullptr;
+      place->rests = false;
     }
   }
   plans_.erase(plan);

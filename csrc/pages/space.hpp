@@ -136,8 +136,8 @@ class Space final : private Uncounted {
   // Maps them so, as far as pages idle and mappings that are in the way are no longer used; if that
   // has not been enough a few times, with as many pages more as are missing, or, where nobody knows
   // how streams are ordered, a few. Nothing happens unless a slot has missed a page since the last
-  // call.
-  void arrange(const RangeOwner& owner) noexcept;
+  // call. `followed`: the owner's slots would have served the iteration, had they had their pages.
+  void arrange(const RangeOwner& owner, bool followed) noexcept;
 
   // The addresses go back, and the range is gone; nothing may live there. False: something does.
   bool close_range(PlannedRange& range) noexcept;
@@ -202,8 +202,9 @@ class Space final : private Uncounted {
     std::optional<Stream> stream = std::nullopt;  // of a window
   };
 
-  static constexpr int kPatience = 3;         // arrangements without a page more
-  static constexpr std::size_t kSpare = 100;  // of so many pages one more is a few
+  static constexpr int kPatience = 3;           // arrangements without a page more
+  static constexpr int kMostArrangements = 64;  // where nothing was missed
+  static constexpr std::size_t kSpare = 100;    // of so many pages one more is a few
   static constexpr int kMostTries = 4;
   static constexpr std::size_t kMostPlaces = 32;
   static constexpr Bytes kMostBytes = Bytes{1} << 46;
@@ -251,6 +252,7 @@ class Space final : private Uncounted {
   // ranges.cpp
   Place& place_in(const Twin& twin);
   void forget_plan(const RangeOwner& owner) noexcept;
+  static bool rests(Places places) noexcept;
   static bool waits_only(Places places) noexcept;
   static std::size_t unused(Places places, std::uint32_t blocks) noexcept;
   bool wasteful(const PlannedRange& range, Extent slot, std::size_t more) const noexcept;
@@ -274,7 +276,9 @@ class Space final : private Uncounted {
   };
   std::map<const RangeOwner*, SharingPlan> plans_;  // under `work`, too
   bool arranged_ = true;                            // nothing has been missed since
+  std::size_t missed_ = 0;                          // pages of slots, since
   int arrangements_ = 0;                            // of this plan
+  int strays_ = 0;                                  // iterations with pages out of place
   std::unordered_map<Address, Block> blocks_;
   Meter meter_;
   std::uint64_t allocations_ = 0;

@@ -10,6 +10,15 @@ import numpy as np
 
 from pgmo.packing.plan import Plan
 from pgmo.packing.planner import plan
+from pgmo.profiler.ordering.order import (
+    DEVICE_DONE,
+    FREE,
+    RECORD,
+    STREAM_DONE,
+    UNKNOWN,
+    WAIT,
+    Order,
+)
 from pgmo.profiler.profile import Profile, ProfileMeta
 from pgmo.profiler.tag import Tag
 from pgmo.profiler.trace import Trace
@@ -133,7 +142,7 @@ def table() -> tuple[str, ...]:
 
 @functools.cache
 def profiles() -> tuple[Profile, ...]:
-    """Profiles: with a trace and tags, with all kinds of blocks, and empty."""
+    """Profiles: with all kinds of blocks and an order of streams, with a trace, and empty."""
     tags = (Tag("GPT.mlp", "aten.mm", "forward", "t.py:3 in f", ("t.py:3 in f", "t.py:9 in g")),)
     trace = Trace.from_columns(
         kind=[3, 0, 8, 0, 1, 2, 0, 1, 2, 8, 0, 1, 2],
@@ -146,6 +155,13 @@ def profiles() -> tuple[Profile, ...]:
         tags=tags,
     )
     meta = ProfileMeta(device="cuda:0", model="GPT", notes={"source": "a.pickle"})
+    order = Order(
+        tick=[2, 2, 2, 9, 30, 40],
+        kind=[FREE, RECORD, WAIT, STREAM_DONE, WAIT, DEVICE_DONE],
+        stream=[0, 0, 1, 2, 2, 0],
+        target=[0, UNKNOWN, 1, UNKNOWN, 1, UNKNOWN],
+        back=[0, 0, 0, 0, 1, 0],
+    )
     mixed = Profile.from_columns(
         size=np.arange(1, 41) * 100,
         start=np.arange(40),
@@ -157,6 +173,7 @@ def profiles() -> tuple[Profile, ...]:
         ticks=40,
         tags=tags,
         meta=meta,
+        order=order,
     )
     traced = Profile.from_columns(
         size=[8, 16],

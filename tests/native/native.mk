@@ -14,7 +14,7 @@ NATIVE_OUT ?= build/native
 # of its own library.
 NATIVE_WARNINGS = -Wall -Wextra -Wshadow -Wconversion -Wno-array-bounds -Wno-stringop-overflow
 NATIVE_BASE = -std=c++20 -pthread $(NATIVE_WARNINGS)
-NATIVE_INCLUDES = -Icsrc -Itests/native/support -Itests/native/attacks -Itests/native/attacks/pages
+NATIVE_INCLUDES = -Icsrc -Itests/native/support -Itests/native/attacks -Itests/native/attacks/pages -Itests/native/attacks/order
 
 # Each source is a program of its name, whichever folder it is in.
 NATIVE_SOURCES = $(wildcard tests/native/*.cpp tests/native/*/*.cpp)
@@ -78,13 +78,13 @@ $(eval $(call native_build,thread,-O1 -g -fno-omit-frame-pointer -fsanitize=thre
 # Each line of a list breaks a copy of one source file; the attack has to fail. See mutants.sh.
 
 $(NATIVE_OUT)/mutants_%: $(wildcard tests/native/mutants/* tests/native/attacks/*.* \
-  tests/native/attacks/pages/* tests/native/support/* csrc/engine/* csrc/engine/*/* csrc/pages/* csrc/pages/*/*)
+  tests/native/attacks/*/* tests/native/support/* csrc/engine/* csrc/engine/*/* csrc/pages/* csrc/pages/*/*)
 	@mkdir -p $(@D)
 	CXX="$(CXX)" sh tests/native/mutants/mutants.sh build $@ $*
 
 .PHONY: native-mutants
-native-mutants: $(NATIVE_OUT)/mutants_engine $(NATIVE_OUT)/mutants_pages $(NATIVE_OUT)/mutants_paged
-	@$(foreach kind,engine pages paged,for mutant in \
+native-mutants: $(NATIVE_OUT)/mutants_engine $(NATIVE_OUT)/mutants_pages $(NATIVE_OUT)/mutants_paged $(NATIVE_OUT)/mutants_order
+	@$(foreach kind,engine pages paged order,for mutant in \
 	  $$(sed -n 's/^\([a-z_]*\) .*/\1/p' tests/native/mutants/$(kind).txt); do \
 	  sh tests/native/mutants/mutants.sh run $(NATIVE_OUT)/mutants_$(kind) $$mutant $(kind) || exit 1; done; )
 
@@ -98,7 +98,7 @@ native-test: native-release  ## the engine: every native test, the attacks in fu
 	  PGMO_CHECK=1 $(NATIVE_OUT)/release/fuzz_replay --seed 2 --events 2000000
 	@$(MAKE) --no-print-directory -f $(firstword $(MAKEFILE_LIST)) native-mutants
 
-ATTACKS ?= fuzz_pages fuzz_paged
+ATTACKS ?= fuzz_pages fuzz_paged fuzz_order
 ATTACK_SEEDS ?= 1 2
 ATTACK_EVENTS ?= 100000000
 ATTACK_KIND ?= release

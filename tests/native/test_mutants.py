@@ -15,9 +15,9 @@ def names(kind: str) -> list[str]:
     return re.findall(r"^([a-z_]+) ", (LISTS / f"{kind}.txt").read_text(), re.MULTILINE)
 
 
-KINDS = ("engine", "pages", "paged")
+KINDS = ("engine", "pages", "paged", "order")
 MUTANTS = [(kind, name) for kind in KINDS for name in names(kind)]
-EVENTS = {"engine": "5000000", "pages": "600000", "paged": "600000"}
+EVENTS = {"engine": "5000000", "pages": "600000", "paged": "600000", "order": "2000000"}
 
 pytestmark = needs_compiler
 

@@ -116,6 +116,10 @@ bool Engine::departs() const noexcept {
 
 void Engine::judge_iteration() noexcept {
   departed_ = departs() ? tuning::kFollowed : std::max(0, departed_ - 1);
+  const std::uint64_t asked = here_.counters.requested_bytes - asked_before_;
+  const std::uint64_t matched = here_.counters.matched_bytes() - matched_before_;
+  followed_ = !is_much(asked - std::min(asked, matched + refused_), asked);
+  refused_ = 0;
   asked_before_ = here_.counters.requested_bytes;
   matched_before_ = here_.counters.matched_bytes();
 }
@@ -135,6 +139,7 @@ bool Engine::occupy(std::uintptr_t address, Bytes bytes, pages::PlannedRange& ra
     blocks_.refused(address);
     (void)release_slot(address, unused);
     here_.counters.retract(bytes);
+    refused_ += static_cast<std::uint64_t>(bytes);
   }
   give_back(unused.empty);
   return false;

@@ -54,7 +54,13 @@ void Engine::share_pages() noexcept {
 // Once an iteration, until all pages are mapped wherever the plan uses them.
 void Engine::arrange_pages() noexcept {
   pages::Space* const space = space_.load();
-  if (space != nullptr) space->arrange(*this);
+  if (space == nullptr) return;
+  bool followed = false;
+  {
+    const Guard guard(lock_);
+    followed = followed_;
+  }
+  space->arrange(*this, followed);
 }
 
 // The lock is held.

@@ -13,8 +13,9 @@ using Step = Place::Step;
 
 }  // namespace
 
-void Pool::arrange(const std::vector<std::vector<Place*>>& plan, const Growth& growth) {
-  if (!tuning_.aliases) return;
+bool Pool::arrange(const std::vector<std::vector<Place*>>& plan, const Growth& growth,
+                   InUse in_use) {
+  if (!tuning_.aliases) return true;
   clocks_.catch_up();
   std::size_t most = 0;
   for (const auto& places : plan) most += places.size();
@@ -28,12 +29,17 @@ void Pool::arrange(const std::vector<std::vector<Place*>>& plan, const Growth& g
     claim_pages(plan, pages);
   }
   create_for(pages, growth);
+  bool complete = true;
   {
     const std::lock_guard guard(state_);
     for (std::size_t at = 0; at < plan.size(); ++at) {
+      complete = complete && pages[at] != nullptr;
       for (Place* const place : plan[at]) {
         place->due = pages[at];
-        if (pages[at] != nullptr && place->page != pages[at]) want(*place, *pages[at]);
+        place->rests = false;
+        if (pages[at] == nullptr || place->page == pages[at] || want(*place, *pages[at])) continue;
+        place->rests = place->blocks == 0 && in_use == InUse::kRests;
+        complete = complete && !place->rests;
       }
     }
   }
@@ -61,18 +67,21 @@ void Pool::arrange(const std::vector<std::vector<Place*>>& plan, const Growth& g
     add_mapping(*one.place, *one.page);
     ++numbers_.arranged;
   }
+  return complete;
 }
 
-// For each entry the page that somebody lives on there, who cannot be moved; else the one that it
-// was to have before, or that one of its places has, or one that idles elsewhere.
+// For each entry the page that somebody lives on there, who cannot be moved, or did a moment ago:
+// what is mapped at such an address stays. Else the one that it was to have before, or that one of
+// its places has, or one that idles elsewhere.
 void Pool::claim_pages(const std::vector<std::vector<Place*>>& plan,
                        std::vector<Page*>& pages) noexcept {
   ++arrangement_;
-  enum class Claim : std::uint8_t { kLivesThere, kAgain, kIsThere };
-  for (const Claim claim : {Claim::kLivesThere, Claim::kAgain, Claim::kIsThere}) {
+  enum class Claim : std::uint8_t { kLivesThere, kStays, kAgain, kIsThere };
+  for (const Claim claim : {Claim::kLivesThere, Claim::kStays, Claim::kAgain, Claim::kIsThere}) {
     for (std::size_t at = 0; at < plan.size(); ++at) {
       for (const Place* const place : plan[at]) {
         if (claim == Claim::kLivesThere && place->blocks == 0) continue;
+        if (claim == Claim::kStays && clocks_.completed(place->marks)) continue;
         Page* const page = claim == Claim::kAgain ? place->due : place->page;
         if (pages[at] != nullptr || page == nullptr || page->claimed == arrangement_) continue;
         if (!belongs(*page, *place)) continue;
@@ -101,7 +110,7 @@ void Pool::create_for(std::vector<Page*>& pages, const Growth& growth) noexcept 
     if (page != nullptr) continue;
     {
       const std::lock_guard guard(state_);
-      if (held_ >= std::max(highest_ + growth.beyond, pages.size())) return;
+      if (held_ >= std::max(highest_ + growth.beyond, pages.size()) + beyond_) return;
     }
     page = create();
     if (page == nullptr) return;
@@ -122,15 +131,17 @@ bool Pool::belongs(const Page& page, const Place& place) noexcept {
   return false;
 }
 
-// A mapping of this page here, unless somebody lives here, or did so a moment ago.
-void Pool::want(Place& place, Page& page) noexcept {
-  if (place.blocks > 0 || place.step != Step::kNone) return;
+// A mapping of this page here. False: somebody lives here, or did so a moment ago; it may change
+// when it is used next, see `adopt`.
+bool Pool::want(Place& place, Page& page) noexcept {
+  if (place.blocks > 0 || place.step != Step::kNone) return false;
   if (place.page != nullptr) {
-    if (!clocks_.completed(place.marks)) return;  // when it is used next: see `adopt`
+    if (!clocks_.completed(place.marks)) return false;
     places_.push_back(&place);
   }
   place.step = Step::kGetsPage;
   wanted_.push_back({.place = &place, .page = &page});
+  return true;
 }
 
 void Pool::add_mapping(Place& place, Page& page) noexcept {
@@ -142,6 +153,39 @@ void Pool::add_mapping(Place& place, Page& page) noexcept {
   free_.remove(page);
   page.home = &place;
   become_idle(page);
+}
+
+// --- who is refused for whom ---------------------------------------------------------------------
+
+void Pool::missed_slots(std::size_t pages) noexcept {
+  if (!tuning_.aliases) return;
+  const std::lock_guard guard(state_);
+  if (beyond_ == 0) held_before_ = held_;
+  beyond_ = pages;
+}
+
+void Pool::nothing_missed() noexcept {
+  {
+    const std::lock_guard guard(state_);
+    if (beyond_ == 0 && held_before_ == 0) return;
+    beyond_ = 0;
+  }
+  clocks_.catch_up();
+  for (;;) {
+    Page* page = nullptr;
+    {
+      const std::lock_guard guard(state_);
+      if (held_ <= std::max(held_before_, target())) {
+        held_before_ = 0;
+        return;
+      }
+      page = free_.empty() ? idle_and_completed(false) : free_.first();
+      if (page == nullptr) return;  // the next time
+      (page->state == State::kFree ? free_ : idle_).remove(*page);
+      page->state = State::kMoving;
+    }
+    release(*page);
+  }
 }
 
 }  // namespace pgmo::pages

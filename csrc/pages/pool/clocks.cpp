@@ -141,4 +141,10 @@ bool Clocks::wait(Stream stream, const Marks& marks) noexcept {
   return all;
 }
 
+bool Clocks::wait(Stream stream, const LatestUses& waits) noexcept {
+  bool all = true;
+  for_each(waits.streams(), [&](Stream other) { all = all && wait(stream, waits.on(other)); });
+  return all;
+}
+
 }  // namespace pgmo::pages

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <deque>
 #include <mutex>
@@ -38,6 +39,24 @@ struct Marks {
   Marks elsewhere(Stream stream) const noexcept { return {streams & ~bit(stream), number}; }
 
   static std::uint64_t bit(Stream stream) noexcept { return std::uint64_t{1} << stream; }
+};
+
+// The latest marks of each stream: as one set they would all be as late as the latest.
+class LatestUses {
+ public:
+  void add(const Marks& marks) noexcept {
+    for (std::uint64_t rest = marks.streams; rest != 0; rest &= rest - 1) {
+      std::uint64_t& number = numbers_[static_cast<std::size_t>(std::countr_zero(rest))];
+      if (marks.number > number) number = marks.number;
+    }
+    streams_ |= marks.streams;
+  }
+  std::uint64_t streams() const noexcept { return streams_; }
+  Marks on(Stream stream) const noexcept { return {Marks::bit(stream), numbers_[stream]}; }
+
+ private:
+  std::uint64_t streams_ = 0;
+  std::array<std::uint64_t, kMostStreams> numbers_{};
 };
 
 class Clocks {
@@ -71,6 +90,7 @@ class Clocks {
 
   // Lets a stream wait for marks of others. False: it does not.
   bool wait(Stream stream, const Marks& marks) noexcept;
+  bool wait(Stream stream, const LatestUses& waits) noexcept;
 
   std::uint64_t events() const noexcept { return events_; }  // the lock is held
   std::uint64_t waits() const noexcept { return waits_; }

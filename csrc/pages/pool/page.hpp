@@ -8,8 +8,8 @@
 //
 // A page is *used* while blocks lie on it, all of them at its home; *idle* while none does and it
 // is still mapped; *free* when it is mapped nowhere; *moving* while a thread makes calls of the
-// device for it. Only idle and free ones are given to others. A place is *asleep* where blocks live
-// and there is no page.
+// device for it; *gone* when the device has it back. Only idle and free ones are given to others. A
+// place is *asleep* where blocks live and there is no page.
 
 #pragma once
 
@@ -50,16 +50,17 @@ struct Place {
   std::uint32_t blocks = 0;  // that touch this place, what holds it for good counted in
   Step step = Step::kNone;
   bool pinned = false;
+  bool rests = false;     // until it can have the page that is due
   bool shared = false;    // its page is another process's, too
   Place* prev = nullptr;  // in the list of stale ones
   Place* next = nullptr;
 };
 
 struct Page {
-  enum class State : std::uint8_t { kFree, kIdle, kUsed, kMoving };
+  enum class State : std::uint8_t { kGone, kFree, kIdle, kUsed, kMoving };
 
   Handle handle = 0;
-  State state = State::kFree;
+  State state = State::kGone;
   Place* home = nullptr;      // where blocks lie, or did last
   Place* places = nullptr;    // all mappings, through `another`
   Marks marks;                // the last uses, wherever

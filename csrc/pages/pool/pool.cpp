@@ -53,6 +53,7 @@ bool Pool::adopt(Place& place) noexcept {
   if (page == nullptr || place.step != Step::kNone || page->state == State::kMoving) return false;
   if (place.due != page && misplaced(place)) [[unlikely]]
     return false;
+  const bool strays = place.due != nullptr && place.due != page && place.blocks == 0;
   if (page->home != &place) {
     if (page->state != State::kIdle) return false;
     stale_.remove(place);
@@ -64,13 +65,15 @@ bool Pool::adopt(Place& place) noexcept {
     page->state = State::kUsed;
     ++occupied_;
   }
+  strayed_ |= strays;
   return true;
 }
 
 // Whether the page that a plan has for this place could take over from the one that is here.
 bool Pool::misplaced(const Place& place) const noexcept {
   return place.due != nullptr && place.blocks == 0 && place.page->state == State::kIdle &&
-         place.due->state == State::kIdle && clocks_.completed(place.marks);
+         (place.due->state == State::kIdle || place.due->state == State::kFree) &&
+         clocks_.completed(place.marks);
 }
 
 void Pool::drop(Place& place) noexcept {

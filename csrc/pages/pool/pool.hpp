@@ -26,6 +26,7 @@
 #include <map>
 #include <mutex>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "pages/device.hpp"
@@ -70,6 +71,10 @@ class Pool {
   // So many blocks at this place are all that live there: their page may go once it is asleep.
   // False: others do, or another process has it. Throws std::bad_alloc.
   bool lie_down(Place& place, std::uint32_t blocks, Sleep sleep);
+
+  // Whether a block came to live on another page than its plan has there, since this was asked
+  // last. Two places may have each other's page, and each is used whenever the other could change.
+  bool take_strayed() noexcept { return std::exchange(strayed_, false); }
 
   // From now on pages are created as if there had never been more than there are now.
   void forget_peak() noexcept;
@@ -117,8 +122,22 @@ class Pool {
 
   // Each entry: places that are to have one page. Maps them so; a mapping that is in the way goes
   // if its last use is completed. Takes pages that idle, and creates some: with one too few, some
-  // would go from address to address in each iteration. Throws std::bad_alloc.
-  void arrange(const std::vector<std::vector<Place*>>& plan, const Growth& growth);
+  // would go from address to address in each iteration. False: some have no page yet, or rest.
+  // Throws std::bad_alloc.
+  //
+  // Where a program submits whole iterations ahead of the device, what is used in each of them is
+  // never found completed. Such places rest, that is, serve nobody, until it is.
+  enum class InUse : std::uint8_t { kStays, kRests };
+  bool arrange(const std::vector<std::vector<Place*>>& plan, const Growth& growth, InUse in_use);
+
+  // Slots have been refused that needed so many pages, iteration after iteration: what was
+  // requested instead lay on the pages of other slots, which were refused for that. Until
+  // `nothing_missed` there are so many pages beyond the highest occupancy, as far as the card has
+  // them.
+  void missed_slots(std::size_t pages) noexcept;
+
+  // Those go back to the device, once their last use is completed.
+  void nothing_missed() noexcept;
 
   // Releases the pages of all that has lain down; returns how many bytes they were. Nothing may run
   // that uses them.
@@ -163,7 +182,7 @@ class Pool {
                    std::vector<Page*>& pages) noexcept;
   void create_for(std::vector<Page*>& pages, const Growth& growth) noexcept;
   static bool belongs(const Page& page, const Place& place) noexcept;
-  void want(Place& place, Page& page) noexcept;
+  bool want(Place& place, Page& page) noexcept;
   void add_mapping(Place& place, Page& page) noexcept;
 
   // supply.cpp
@@ -174,12 +193,13 @@ class Pool {
   std::size_t missing() const noexcept { return needs_.size() - found_; }
   void use_twins(Stream stream) noexcept;
   void use_free() noexcept;
+  void use_free(Page& page) noexcept;
   void use_idle(Stream stream, std::size_t most) noexcept;
   bool may_use(const Page& page, Stream stream, bool behind_events) const noexcept;
   void use(Page& page, Stream stream) noexcept;
   Page* create() noexcept;
   bool surrender() noexcept;
-  Page* idle_and_completed() noexcept;
+  Page* idle_and_completed(bool claimed) noexcept;
   void release(Page& page) noexcept;
 
   // mapping.cpp
@@ -219,6 +239,9 @@ class Pool {
   std::size_t held_ranges_ = 0;
   std::uint64_t arrangement_ = 0;  // number of the last
   bool exact_ = true;              // no range is held
+  bool strayed_ = false;
+  std::size_t beyond_ = 0;       // pages for slots that were refused
+  std::size_t held_before_ = 0;  // without those
   Statistics numbers_;
   std::uint64_t events_before_ = 0;
   std::uint64_t waits_before_ = 0;
@@ -236,7 +259,7 @@ class Pool {
   std::vector<Need> needs_;
   std::vector<Place*> places_;  // to be unmapped
   std::size_t found_ = 0;       // needs that have a page
-  Marks waits_;
+  LatestUses waits_;
 };
 
 }  // namespace pgmo::pages

@@ -18,7 +18,7 @@ using Step = Place::Step;
 
 std::size_t Pool::target() const noexcept {
   const std::size_t most = exact_ ? std::max(highest_, occupied_) : highest_;
-  return most + (most * tuning_.slack + 999) / 1000;
+  return most + (most * tuning_.slack + 999) / 1000 + beyond_;
 }
 
 // Whether `find_pages` would find so many without a wait, and no more would be occupied than ever
@@ -84,10 +84,15 @@ void Pool::use_twins(Stream stream) noexcept {
   for (std::size_t at = found_; at < needs_.size(); ++at) {
     const Place& place = *needs_[at].place;
     const auto take = [&](Page* page) {
-      if (page == nullptr || page->state != State::kIdle) return false;
-      if (!may_use(*page, stream, true)) return false;
+      if (page == nullptr) return false;
+      if (page->state == State::kIdle && may_use(*page, stream, true)) {
+        std::swap(needs_[at], needs_[found_]);
+        use(*page, stream);
+        return true;
+      }
+      if (page->state != State::kFree) return false;
       std::swap(needs_[at], needs_[found_]);
-      use(*page, stream);
+      use_free(*page);
       return true;
     };
     bool taken = take(place.due);
@@ -99,12 +104,13 @@ void Pool::use_twins(Stream stream) noexcept {
 }
 
 void Pool::use_free() noexcept {
-  while (missing() > 0 && !free_.empty()) {
-    Page& page = *free_.first();
-    free_.remove(page);
-    page.state = State::kMoving;
-    needs_[found_++].page = &page;
-  }
+  while (missing() > 0 && !free_.empty()) use_free(*free_.first());
+}
+
+void Pool::use_free(Page& page) noexcept {
+  free_.remove(page);
+  page.state = State::kMoving;
+  needs_[found_++].page = &page;
 }
 
 // Those that have idled longest first: their last use is over, and they are missed last.
@@ -174,7 +180,7 @@ Bytes Pool::give_back(Bytes bytes) noexcept {
     Page* page = nullptr;
     {
       const std::lock_guard guard(state_);
-      page = free_.empty() ? idle_and_completed() : free_.first();
+      page = free_.empty() ? idle_and_completed(true) : free_.first();
       if (page != nullptr) {
         (page->state == State::kFree ? free_ : idle_).remove(*page);
         page->state = State::kMoving;
@@ -193,11 +199,12 @@ Bytes Pool::give_back(Bytes bytes) noexcept {
 }
 
 // The last uses of a page are behind those through each of its mappings: whoever took it came after
-// them in the order of a stream, or has waited.
-Page* Pool::idle_and_completed() noexcept {
+// them in the order of a stream, or has waited. `claimed`: a plan's, too.
+Page* Pool::idle_and_completed(bool claimed) noexcept {
   std::size_t looks = 0;
   for (Page* page = idle_.first(); page != nullptr && looks < kMostLooks; page = page->next) {
-    if (clocks_.completed(page->marks)) return page;
+    const bool mine = claimed || page->claimed != arrangement_;
+    if (mine && clocks_.completed(page->marks)) return page;
     ++looks;
   }
   return nullptr;
@@ -217,7 +224,7 @@ void Pool::release(Page& page) noexcept {
   device_.release(page.handle);
   const std::lock_guard guard(state_);
   page.marks = {};
-  page.state = State::kFree;
+  page.state = State::kGone;
   gone_.push_back(page);
   --held_;
   ++numbers_.releases;

@@ -8,6 +8,7 @@
 #   engine    engine.txt    csrc/engine     fuzz_replay
 #   pages     pages.txt     csrc/pages      fuzz_pages
 #   paged     paged.txt     both            fuzz_paged
+#   order     order.txt     both            fuzz_order
 #
 # One compilation, as one file, serves all: PGMO_MUTANT, the number of a line, chooses when the
 # program starts. With none chosen the engine is the sound one.
@@ -20,6 +21,7 @@ case $kind in
   engine) prefix=engine/ attack=fuzz_replay events=24000000 ;;
   pages) prefix=pages/ attack=fuzz_pages events=600000 ;;
   paged) prefix= attack=fuzz_paged events=6000000 ;;
+  order) prefix= attack=fuzz_order events=6000000 ;;
 esac
 list=$kind.txt
 mutants=$(grep -v '^#' "$here/$list")
@@ -61,4 +63,4 @@ done
   (cd "$copy" && find engine pages -name '*.cpp' | sort | sed 's/.*/#include "&"/')
 } > "$copy/attack.cpp"
 ${CXX:-g++} -std=c++20 -w -pthread -O1 -I"$copy" -I"$here/../support" -I"$attacks" \
-  -I"$attacks/pages" "$copy/attack.cpp" -o "$program"
+  -I"$attacks/pages" -I"$attacks/order" "$copy/attack.cpp" -o "$program"
