@@ -18,6 +18,9 @@ from pgmo.errors import ShareError
 VARIABLE = "PGMO_SHARE"
 """Names the socket, in a client's environment."""
 
+PRIORITY = "PGMO_SHARE_PRIORITY"
+"""A whole number, there as well."""
+
 _LONGEST = 107
 """Bytes of a path that a Unix socket may have (`man 7 unix`)."""
 

@@ -66,6 +66,9 @@ class Sizes:
 class Holder(Protocol):
     """Whoever has memory of the card; called by one thread at a time, whichever it is."""
 
+    def begin(self) -> None:
+        """An iteration begins, with a turn or without."""
+
     def sizes(self) -> Sizes:
         """What it has."""
 
@@ -165,6 +168,7 @@ class Client:
             if self._answer is Answer.TURN:
                 self._held = True
             self._passed = self._answer is Answer.PASS
+            self._holder.begin()
             return self._answer or Answer.ALONE
 
     def _await_answer(self) -> None:

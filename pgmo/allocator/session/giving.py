@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pgmo.allocator.session.threads.boundary import exclusive, uninterrupted
 from pgmo.allocator.session.threads.card_seat import CardSeat
+from pgmo.allocator.session.threads.process_turns import ProcessTurns
 from pgmo.allocator.sleeping.released import Released, State
 from pgmo.errors import SessionError
 
@@ -168,13 +169,43 @@ class Giving(ABC):
     def _turn(self, wanted: bool) -> Iterator[bool]:
         """The turn on a device that several sessions share; False inside: it could not be had."""
         seat = self._seat
-        if seat is None or not wanted or seat.held or self._is_forked:
+        if not wanted or self._is_forked:
             yield wanted
             return
+        if seat is None or seat.held:
+            with self._turn_of_process():
+                yield wanted
+            return
         try:
-            yield not seat.shared or self._take_turn(seat)
+            taken = not seat.shared or self._take_turn(seat)
+            with self._turn_of_process():
+                yield taken
         finally:
             seat.give()
+
+    # --- and on one that several processes share --------------------------------------------------
+
+    @property
+    def _among(self) -> ProcessTurns | None:
+        return self._opened.among if self._opened is not None else None
+
+    @contextmanager
+    def _turn_of_process(self) -> Iterator[None]:
+        self._take_turn_of_process()
+        try:
+            yield
+        finally:
+            self._give_turn_of_process()
+
+    def _take_turn_of_process(self) -> None:
+        if self._among is not None:
+            self._among.take(self._opened)
+
+    def _give_turn_of_process(self) -> None:
+        if self._among is not None:
+            self._among.give(self._opened)
+
+    # --- turns at steps ---------------------------------------------------------------------------
 
     def _take_turn(self, seat: CardSeat) -> bool:
         taken = seat.take()
@@ -193,6 +224,8 @@ class Giving(ABC):
             held = seat.held
             if held and self._known.turns.ends_iteration():
                 self._end_iteration(complete=True)
+        self._give_turn_of_process()
         if held:
             seat.give()
         self._take_turn(seat)
+        self._take_turn_of_process()

@@ -59,7 +59,7 @@ class Sleeping:
             sleep, slept = self.put_to_sleep(of, state or "host")
             if sleep is not None:
                 self._asleep.append(sleep)
-        self._give_back()
+        self.give_back()
         card = max(before - self._held(), slept.card)
         return Released(card, slept.host, slept.awake, slept.number)
 
@@ -111,7 +111,8 @@ class Sleeping:
         statistics = self._engine.statistics()
         return int(statistics["pages_held"] + statistics["arena_bytes"])
 
-    def _give_back(self) -> None:
+    def give_back(self) -> None:
+        """Gives back what idles, between two iterations."""
         adapter = self._adapter
         if adapter.lazy:
             self._engine.pause()  # the system takes pages of arenas while nobody is served
