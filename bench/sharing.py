@@ -8,9 +8,10 @@ Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of pg
 
 Rollouts decode with a cache that grows, and two epochs train on what came out (`shared/stages.py`).
 Trainings are two or four of GPT-2 medium in one process, at batches of 8, 4, 6 and 2: an iteration
-of one after an iteration of the other on one thread, or each on a thread of its own. Every
-contender has a process of its own on a card of 141 GiB. Peaks are those of the card, whoever took
-the memory.
+of one after an iteration of the other on one thread, or each on a thread of its own; or each in a
+process of its own (`shared/processes.py`), with a broker where pgmo serves. Every contender has a
+card of 141 GiB. Peaks are those of the card, whoever took the memory. `fits_without` says whether
+the same processes run with expandable segments on a card of pgmo's peak.
 
 What trainings need is what persists (parameters, optimizer state) and the largest arena; `over` is
 the peak above that. PyTorch's own allocator shares its cache among threads on one stream, so there
@@ -25,7 +26,7 @@ from dataclasses import replace
 from typing import Any
 
 from _machine import add_common_options, result_path, write_result
-from shared import NAMES, STAGES
+from shared import NAMES, PROCESSES, STAGES, processes
 from shared.job import CONTENDERS, SharedJob
 from workloads.command import without_paths
 from workloads.launch import ROOT, Stub, WorkerError
@@ -47,6 +48,8 @@ def measure(stub: Stub, case: SharedJob, contenders: Iterable[str]) -> list[Row]
         if row.get("arenas") and several:
             row["needed"] = row["persistent"] + max(row["arenas"])
             row["over"] = row["peak"] / row["needed"]
+            if case.program in PROCESSES:
+                row["fits_without"] = processes.fits(stub, case, row["peak"])
         print(progress(row), file=sys.stderr, flush=True)
     return rows
 
@@ -56,6 +59,8 @@ def run(stub: Stub, job: SharedJob) -> Row:
     row = {"program": job.program, "models": job.models, "contender": job.contender}
     row |= {"iterations": job.iterations, "card": job.card}
     try:
+        if job.program in PROCESSES:
+            return row | processes.ask(stub, job)
         return row | stub.ask(job, MODULE)
     except WorkerError as error:
         return row | {"failed": str(error)}

@@ -36,10 +36,7 @@ def ensure_broker(address: Path) -> None:
         stderr=subprocess.DEVNULL,
         start_new_session=True,  # Ctrl-C here is not meant for it
         cwd="/",
-        env={
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join(os.path.abspath(p) for p in sys.path if p),
-        },
+        env={**os.environ, "PYTHONPATH": paths},
     )
     until = time.monotonic() + _WITHIN
     while not listens(address):
