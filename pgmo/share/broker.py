@@ -125,17 +125,20 @@ class Broker:
         self._selector.register(descriptor, selectors.EVENT_READ, ready)
 
     def close(self) -> None:
-        """Says goodbye to everybody: they go on without. Twice is fine."""
+        """Ends all connections: whoever is there goes on without. Twice is fine."""
         if self._lock < 0:
             return
         self._address.unlink(missing_ok=True)
         self._listener.close()
         now = self._clock()
         for connection in list(self._connections.values()):
-            self._drop(connection, now, said_goodbye=True)
-        for descriptor, (number, card) in list(self._watched.items()):
+            self._close(connection)
+        for descriptor in list(self._watched):
             self._forget(descriptor)
-            self._carry_out(self._cards[card], self._cards[card].leave(number, now))
+        for schedule in list(self._cards.values()):
+            last = sorted(schedule.members.values(), key=lambda one: one.asked is None)
+            for member in last:  # those that wait first: nobody begins any more
+                self._carry_out(schedule, schedule.leave(member.number, now))
         self._note({"event": "end"})
         self._log.close()
         self._selector.close()
@@ -148,14 +151,19 @@ class Broker:
             os.read(self._wake_read, 64)
 
     def _unused(self) -> bool:
-        if self._linger is None or self._connections or self._watched:
+        if self._linger is None or self._used:
             self._unused_since = self._clock()
             return False
         return self._clock() - self._unused_since >= self._linger
 
+    @property
+    def _used(self) -> bool:
+        """Whether there are clients: who only asks how things stand is none."""
+        return bool(self._watched) or any(one.card for one in self._connections.values())
+
     def _timeout(self) -> float | None:
         ticks = [one.next_tick() for one in self._cards.values()]
-        if self._linger is not None and not self._connections and not self._watched:
+        if self._linger is not None and not self._used:
             ticks.append(self._unused_since + self._linger)
         soonest = min((one for one in ticks if one is not None), default=None)
         return None if soonest is None else max(0.0, soonest - self._clock())

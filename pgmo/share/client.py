@@ -189,7 +189,7 @@ class Client:
                 peak = self._holder.sizes().held
                 if self._crowded and self._socket is not None:
                     self._holder.give_back(between_turns=False)
-                self._held = False
+                self._held, self._answer = False, None
                 self._report("give", peak)
             elif self._passed:
                 self._passed = False
@@ -205,6 +205,7 @@ class Client:
     def _refuse_turn(self) -> None:
         """Nobody waits for it any more. One that comes nevertheless is given back."""
         if self._answer is Answer.TURN:
+            self._answer = None
             self._report("give")
         else:
             self._send("withdraw", {})
@@ -270,8 +271,9 @@ class Client:
     def _heard(self, message: Message) -> None:
         kind = message["kind"]
         if kind == "turn":
-            self._answer = Answer.TURN
-            if not self._waiting:
+            if self._waiting:
+                self._answer = Answer.TURN
+            else:  # nobody waits for it any more
                 self._report("give")
         elif kind == "pass":
             self._answer = Answer.PASS
@@ -290,7 +292,6 @@ class Client:
         fields = {"held": sizes.held, "idle": sizes.idle, "free": sizes.free}
         if peak is not None:
             fields["need"] = max(0, peak - sizes.lasting)
-        self._answer = None
         self._send(kind, fields)
 
     def _send(self, kind: str, fields: Message) -> None:

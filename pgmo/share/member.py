@@ -41,7 +41,8 @@ class Member:
         recalled: since when it is asked to keep nothing between turns; None: it need not, or has
             done so.
         overdue: has had a turn for longer than the deadline: others no longer wait for it.
-        late: has not given back what idles within the deadline: nobody waits for that any longer.
+        late: has not given back what idles within the deadline, or not ended: nobody waits for
+            that any longer.
         lost: nobody is connected any more, but the process lives, with what it has of the card.
     """
 

@@ -4,7 +4,8 @@ It is told nothing but what was written, and knows none of the scheduler's reaso
 
 - a turn goes to a process that has asked, and has none;
 - two have one at once only where the log's own figures leave room for both, or one is overdue;
-- nobody begins while another one keeps what it was asked to give back, unless that one is late;
+- nobody begins while another one keeps what it was asked to give back, or has lost its connection
+  and not ended, unless that one is late;
 - every question is answered, in time, unless who asked has gone;
 - when a broker ends, nobody has a turn.
 """
@@ -108,6 +109,8 @@ class Oracle:
         for number, one in self._clients.items():
             if number != record.get("client"):
                 self._in_time(record, number, one)
+        if event == "refused":
+            return
         if event == "end":
             for number, one in self._clients.items():
                 if one.began is not None:
@@ -181,9 +184,9 @@ class Oracle:
                     f"{self._totals[client.card]}",
                 )
         for one in others:
-            keeps = one.idle > 0 and one.began is None and one.crowded
-            if keeps and client.crowded and not one.late and not one.lost:
-                self._wrong(record, f"client {number} began while another kept {one.idle} bytes")
+            keeps = one.lost or (one.idle > 0 and one.began is None and one.crowded)
+            if keeps and client.crowded and not one.late:
+                self._wrong(record, f"client {number} began while another kept {one.held} bytes")
         client.asked, client.began, client.late = None, record["t"], False
 
     def _in_time(self, record: Record, number: int, client: _Client) -> None:

@@ -143,7 +143,7 @@ class Schedule:
     def lose(self, number: int, now: float) -> list[Record]:
         """Nobody is connected any more, but the process lives."""
         member = self.members[number]
-        member.lost, member.asked = True, None
+        member.lost, member.asked, member.recalled = True, None, now
         return [self._record("lost", member, occupied=member.occupied), *self._decide(now)]
 
     def tick(self, now: float) -> list[Record]:
@@ -240,8 +240,8 @@ class Schedule:
 
     def _has_room(self, head: Member, running: list[Member]) -> bool:
         others = [one for one in self.members.values() if one is not head]
-        if any(one.recalled is not None and not one.late and not one.lost for one in others):
-            return False  # what they keep is on its way back
+        if any(one.recalled is not None and not one.late for one in others):
+            return False  # what they keep is on its way back, or they are about to end
         return not running or self._fit([head, *running], others)
 
     def _fit(self, turns: list[Member], others: list[Member] | None = None) -> bool:

@@ -118,16 +118,26 @@ def test_nobody_waits_longer_than_promised():
     assert other.turns == 0
 
 
-def test_who_dies_gives_its_turn_back_at_once_and_its_memory_when_it_is_gone():
+def test_who_dies_gives_its_turn_back_when_its_memory_is_gone():
     schedule = Schedule("GPU-1", Rules())
     for number in (1, 2):
         schedule.join(Member(number, number, "p", 0, 600 * MIB, 0, 0.0), TOTAL, 0)
     schedule.ask(1, 0.0)
     assert [one["event"] for one in schedule.ask(2, 1.0)] == ["ask"]
-    events = [one["event"] for one in schedule.lose(1, 2.0)]
-    assert events == ["lost", "turn"]
+    assert [one["event"] for one in schedule.lose(1, 2.0)] == ["lost"]
     assert schedule.status(2.0)["members"][0]["state"] == "lost"
-    assert [one["event"] for one in schedule.leave(1, 3.0)] == ["gone", "crowded"]
+    assert [one["event"] for one in schedule.leave(1, 3.0)] == ["gone", "crowded", "turn"]
+
+
+def test_who_is_lost_and_does_not_end_is_waited_for_until_the_deadline():
+    schedule = Schedule("GPU-1", Rules(deadline=10.0))
+    for number in (1, 2):
+        schedule.join(Member(number, number, "p", 0, 600 * MIB, 0, 0.0), TOTAL, 0)
+    schedule.ask(1, 0.0)
+    schedule.ask(2, 0.0)
+    schedule.lose(1, 1.0)
+    assert schedule.next_tick() == 11.0
+    assert [one["event"] for one in schedule.tick(11.0)] == ["late", "turn"]
 
 
 def test_others_memory_counts():
