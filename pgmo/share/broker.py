@@ -252,7 +252,7 @@ class Broker:
             name,
             protocol.priority(message),
             protocol.size(message, "held"),
-            0,
+            protocol.size(message, "idle"),
             now,
         )
         total, free = protocol.size(message, "total"), protocol.size(message, "free")
@@ -286,7 +286,7 @@ class Broker:
             self._close(connection)
         schedule = self._cards[card]
         now = self._clock()
-        if number in schedule.members:
+        if connection is not None:
             self._carry_out(schedule, schedule.lose(number, now))
         self._carry_out(schedule, schedule.leave(number, now))
 

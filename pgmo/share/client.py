@@ -180,8 +180,13 @@ class Client:
             else:
                 self._changed.wait(rest)
 
-    def give(self) -> None:
-        """The turn is over, or the iteration that went on without one."""
+    def give(self, *, whole: bool = True) -> None:
+        """The turn is over, or the iteration that went on without one.
+
+        Args:
+            whole: whether the iteration had all that it needed; what one took that ran out of
+                memory says nothing of the next.
+        """
         if os.getpid() != self._process:
             return
         with self._changed:
@@ -190,7 +195,7 @@ class Client:
                 if self._crowded and self._socket is not None:
                     self._holder.give_back(between_turns=False)
                 self._held, self._answer = False, None
-                self._report("give", peak)
+                self._report("give", peak if whole else None)
             elif self._passed:
                 self._passed = False
                 self._give_back_between_turns()
@@ -245,6 +250,7 @@ class Client:
             "total": card.total,
             "free": sizes.free,
             "held": sizes.held,
+            "idle": sizes.idle,
         }
 
     def _listen(self, met: socket.socket, lines: Lines) -> None:

@@ -43,6 +43,7 @@ class Member:
         overdue: has had a turn for longer than the deadline: others no longer wait for it.
         late: has not given back what idles within the deadline, or not ended: nobody waits for
             that any longer.
+        squeezed: somebody has had more than its due during this turn, so that it shows no need.
         lost: nobody is connected any more, but the process lives, with what it has of the card.
     """
 
@@ -65,6 +66,7 @@ class Member:
     overdue: bool = False
     late: bool = False
     lost: bool = False
+    squeezed: bool = False
     _needs: deque[int] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
 
     @property

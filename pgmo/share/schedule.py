@@ -116,7 +116,7 @@ class Schedule:
         member.used += took
         member.debt += took / member.weight
         member.began, member.gave, member.overdue = None, now, False
-        member.reports(held, idle, need)
+        member.reports(held, idle, self._believed(member, need))
         self._see(free, self.total)
         self._answered(member)
         sizes = {"held": member.held, "idle": member.idle, "need": member.need}
@@ -144,6 +144,7 @@ class Schedule:
         """Nobody is connected any more, but the process lives."""
         member = self.members[number]
         member.lost, member.asked, member.recalled = True, None, now
+        self._squeeze()
         return [self._record("lost", member, occupied=member.occupied), *self._decide(now)]
 
     def tick(self, now: float) -> list[Record]:
@@ -152,10 +153,12 @@ class Schedule:
         for member in self.members.values():
             if member.running and now >= _time(member.began) + self.rules.deadline:
                 member.overdue = True
+                self._squeeze()
                 records.append(self._record("overdue", member, occupied=member.occupied))
             since = member.recalled
             if since is not None and not member.late and now >= since + self.rules.deadline:
                 member.late = True
+                self._squeeze()
                 records.append(self._record("late", member, idle=member.idle))
         records += self._decide(now)
         for member in self.members.values():
@@ -257,10 +260,22 @@ class Schedule:
         waited = now - _time(member.asked)
         member.asked, member.began = None, now
         member.recalled, member.late = None, False
+        others = [one for one in self.members.values() if one is not member]
+        member.squeezed = any(one.overdue or one.late or one.lost for one in others)
         member.turns += 1
         self.turns += 1
         self.floor = max(self.floor, member.debt)
         return self._record("turn", member, to=member.number, turn=self.turns, waited=waited)
+
+    def _squeeze(self) -> None:
+        for one in self.members.values():
+            one.squeezed = True
+
+    def _believed(self, member: Member, need: int | None) -> int | None:
+        """What a turn has shown of a need: nothing less, where others kept what is not theirs."""
+        if need is None or not member.squeezed:
+            return need
+        return None if member.need is None else max(need, member.need)
 
     def _answered(self, member: Member) -> None:
         if not member.idle:

@@ -192,18 +192,20 @@ class Giving(ABC):
     @contextmanager
     def _turn_of_process(self) -> Iterator[None]:
         self._take_turn_of_process()
+        whole = False
         try:
             yield
+            whole = True
         finally:
-            self._give_turn_of_process()
+            self._give_turn_of_process(whole=whole)
 
     def _take_turn_of_process(self) -> None:
         if self._among is not None:
             self._among.take(self._opened)
 
-    def _give_turn_of_process(self) -> None:
+    def _give_turn_of_process(self, *, whole: bool = True) -> None:
         if self._among is not None:
-            self._among.give(self._opened)
+            self._among.give(self._opened, whole=whole)
 
     # --- turns at steps ---------------------------------------------------------------------------
 

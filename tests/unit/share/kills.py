@@ -14,10 +14,12 @@ import fcntl
 import os
 import random
 import signal
+import struct
 import sys
 import tempfile
 import time
 import traceback
+from collections import Counter
 from mmap import mmap
 from pathlib import Path
 
@@ -46,7 +48,7 @@ class Seats:
     def state(self, seat, value=None):
         return self._byte(seat * 16, value)
 
-    def stopped(self, seat, value=None):
+    def excused(self, seat, value=None):
         return self._byte(seat * 16 + 1, value)
 
     def iterations(self, seat):
@@ -64,7 +66,7 @@ class Seats:
     @property
     def excuse(self):
         """Whether somebody may have pages without a turn."""
-        return any(self.state(seat) == WITHOUT or self.stopped(seat) for seat in range(CLIENTS))
+        return any(self.state(seat) == WITHOUT or self.excused(seat) for seat in range(CLIENTS))
 
 
 class Pages:
@@ -99,6 +101,18 @@ class Pages:
         while len(self._have) > self._lasting:
             fcntl.lockf(self._file, fcntl.LOCK_UN, 1, self._have.pop())
 
+    def others(self):
+        """How many pages each other process has."""
+        owners = Counter()
+        for page in range(PAGES):
+            asked = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, page, 1, 0)
+            kind, _, _, _, pid = struct.unpack(
+                "hhqqi4x", fcntl.fcntl(self._file, fcntl.F_GETLK, asked)
+            )
+            if kind != fcntl.F_UNLCK:
+                owners[pid] += 1
+        return dict(owners)
+
     def _lock(self, page):
         try:
             fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, page)
@@ -118,17 +132,19 @@ def be_client(folder, seats, seat):
     while True:
         answer = client.take()
         seats.state(seat, IN_TURN if answer is Answer.TURN else WITHOUT)
+        excuse = seats.excuse  # it may have gone when the pages have been counted
         whole = pages.take(NEED - (pages.sizes().held - LASTING))
-        if not whole and answer is Answer.TURN and client.connected and not seats.excuse:
-            time.sleep(0.05)  # a broker may have gone just now, and others know before
-            if client.connected and not seats.excuse:
-                (folder / "wrong").open("a").write(f"{seat} has {pages.sizes()} in a turn\n")
+        if not whole and answer is Answer.TURN and not (excuse or seats.excuse):
+            text = f"{time.monotonic():.4f}: {os.getpid()} has {pages.sizes()} in a turn, beside {pages.others()}\n"
+            (folder / "wrong").open("a").write(text)
         time.sleep(random.uniform(0, 0.004))
         if answer is not Answer.TURN:
             pages.give_back(between_turns=False)
-        client.give()
-        seats.state(seat, NOBODY)
-        seats.stopped(seat, 0)
+        client.give(whole=whole)
+        # What it kept for itself, as it was alone, no broker knows before it meets the next one.
+        keeps = pages.sizes().idle > 0 and not client.connected
+        seats.state(seat, WITHOUT if keeps else NOBODY)
+        seats.excused(seat, 0)
         seats.count(seat)
         time.sleep(random.uniform(0, 0.002))
 
@@ -179,20 +195,27 @@ class Killer:
         what = self.random.random()
         if what < 0.05:
             self.counted["broker"] += 1
+            self._mark_all()  # who has a turn ends it, and the next broker knows nothing of that
             self._end(self.broker)
+            self._mark_all()
             self.broker = self.fork(be_broker, self.folder)
         elif what < 0.1:
             self.counted["stopped"] += 1
-            self.seats.stopped(seat, 1)
             os.kill(self.clients[seat], signal.SIGSTOP)
+            os.waitpid(self.clients[seat], os.WUNTRACED)
+            self.seats.excused(seat, 1)
             time.sleep(self.random.uniform(0, 1.0))
             os.kill(self.clients[seat], signal.SIGCONT)
         else:
             self.counted["client"] += 1
             self._end(self.clients[seat])
             self.seats.state(seat, NOBODY)
-            self.seats.stopped(seat, 0)
+            self.seats.excused(seat, 0)
             self.clients[seat] = self.fork(be_client, self.folder, self.seats, seat)
+
+    def _mark_all(self):
+        for seat in range(CLIENTS):
+            self.seats.excused(seat, 1)
 
     def settle(self):
         """All that live go on; returns those that do not."""

@@ -128,6 +128,24 @@ def test_who_was_alone_gives_back_what_idles_when_another_comes(serve, address):
     one.close()
 
 
+def test_what_idles_with_who_comes_late_goes_back_as_well(serve, address):
+    memory = Memory()
+    one, other = client(address, memory), client(address)
+    one._clock = lambda: 0.0
+    assert one.take() is Answer.ALONE
+    memory.begin()
+    one.give()
+    serve()
+    assert other.take() is Answer.TURN
+    one._clock = lambda: 100.0
+    thread = threading.Thread(target=one.take)
+    thread.start()
+    assert memory.given.wait(30)
+    other.close()
+    thread.join()
+    one.close()
+
+
 def test_without_a_broker_everybody_goes_on(address):
     alone = client(address)
     assert alone.take() is Answer.ALONE
@@ -316,9 +334,9 @@ def test_the_socket_of_a_killed_broker_is_in_nobodys_way(serve, address):
         b"{}\n",
         b'{"kind":"ask"}\n',
         b'{"kind":"hello","version":2}\n',
-        b'{"kind":"hello","version":1,"card":"","name":"x","held":0,"total":1,"free":1}\n',
-        b'{"kind":"hello","version":1,"card":"c","name":"x","held":-1,"total":1,"free":1}\n',
-        b'{"kind":"hello","version":1,"card":"c","name":"x","held":true,"total":1,"free":1}\n',
+        b'{"kind":"hello","version":1,"card":"","name":"x","held":0,"idle":0,"total":1,"free":1}\n',
+        b'{"kind":"hello","version":1,"card":"c","name":"x","held":-1,"idle":0,"total":1,"free":1}\n',
+        b'{"kind":"hello","version":1,"card":"c","name":"x","held":true,"idle":0,"total":1,"free":1}\n',
         b"[" * 60000 + b"\n",
         b"x" * (LIMIT + 2),
     ],
@@ -338,7 +356,15 @@ def test_what_is_no_message_ends_that_connection_alone(serve, address, data):
 
 def test_what_makes_no_sense_of_a_known_client_ends_its_connection(serve, address):
     serve()
-    hello = {"version": 1, "card": "GPU-1", "name": "x", "held": 0, "total": 1, "free": 1}
+    hello = {
+        "version": 1,
+        "card": "GPU-1",
+        "name": "x",
+        "held": 0,
+        "idle": 0,
+        "total": 1,
+        "free": 1,
+    }
     for line in (b'{"kind":"give"}\n', b'{"kind":"turn"}\n'):
         met, _, _, _ = meet(address, hello)
         met.sendall(line)

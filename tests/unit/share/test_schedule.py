@@ -140,6 +140,20 @@ def test_who_is_lost_and_does_not_end_is_waited_for_until_the_deadline():
     assert [one["event"] for one in schedule.tick(11.0)] == ["late", "turn"]
 
 
+def test_a_turn_that_was_squeezed_does_not_make_a_need_smaller():
+    schedule = Schedule("GPU-1", Rules(deadline=10.0))
+    for number in (1, 2):
+        schedule.join(Member(number, number, "p", 0, 100 * MIB, 0, 0.0), TOTAL, 900 * MIB)
+        schedule.ask(number, 0.0)
+        sizes = {"held": 100 * MIB, "idle": 0, "free": 800 * MIB}
+        schedule.give(number, 1.0, need=700 * MIB, **sizes)
+    schedule.ask(1, 2.0)
+    schedule.tick(20.0)  # it hangs, with whatever it has
+    schedule.ask(2, 20.0)
+    schedule.give(2, 21.0, need=5 * MIB, **sizes)
+    assert schedule.members[2].need == 700 * MIB
+
+
 def test_others_memory_counts():
     schedule = Schedule("GPU-1", Rules())
     schedule.join(Member(1, 1, "p", 0, 100 * MIB, 0, 0.0), TOTAL, free=300 * MIB)

@@ -69,14 +69,19 @@ class ProcessTurns:
             with self._guard:
                 self._inside[session] = threading.current_thread()
 
-    def give(self, session: object) -> None:
-        """A session has no use for it any more; twice is fine."""
+    def give(self, session: object, *, whole: bool = True) -> None:
+        """A session has no use for it any more; twice is fine.
+
+        Args:
+            session: the one.
+            whole: whether its iteration ended as iterations do.
+        """
         if os.getpid() != self._process:
             return
         with self._guard:
             if self._inside.pop(session, None) is None or self._inside:
                 return
-            self._client.give()
+            self._client.give(whole=whole)
 
     def close(self) -> None:
         """The last session on the device has been closed."""
