@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import shutil
 import subprocess
 import tempfile
@@ -104,6 +105,27 @@ def together(found: list[dict[str, Any]], log: Path) -> dict[str, Any]:
         verdict = check(log, slack=60.0)
         row |= {"turns": verdict.turns, "passed": verdict.passed, "wrong": verdict.wrong}
     return row
+
+
+def handing(stub: Stub, pages: int) -> list[dict[str, Any]]:
+    """What handing so many pages over takes, by each of the ways of `handing.py`."""
+    python = os.path.abspath(shutil.which(stub.python) or stub.python)
+    paths = os.pathsep.join([str(ROOT / "bench"), str(stub.package)])
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit[1], limit[1]))  # a descriptor for each page
+    rows = []
+    for way in ("release", "handles"):
+        done = subprocess.run(
+            [str(stub.out / "run"), python, "-m", "shared.handing", way, str(pages), "3"],
+            cwd=stub.package,
+            env={**os.environ, "PYTHONPATH": paths},
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        )
+        rows.append({"way": way, "pages": pages, **json.loads(done.stdout)})
+    resource.setrlimit(resource.RLIMIT_NOFILE, limit)
+    return rows
 
 
 def fits(stub: Stub, job: SharedJob, card: int) -> bool:

@@ -135,7 +135,7 @@ def be_client(folder, seats, seat):
         excuse = seats.excuse  # it may have gone when the pages have been counted
         whole = pages.take(NEED - (pages.sizes().held - LASTING))
         if not whole and answer is Answer.TURN and not (excuse or seats.excuse):
-            text = f"{time.monotonic():.4f}: {os.getpid()} has {pages.sizes()} in a turn, beside {pages.others()}\n"
+            text = f"{os.getpid()} has {pages.sizes()} in a turn, beside {pages.others()}\n"
             (folder / "wrong").open("a").write(text)
         time.sleep(random.uniform(0, 0.004))
         if answer is not Answer.TURN:
