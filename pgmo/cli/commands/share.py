@@ -170,5 +170,5 @@ def _rules(arguments: argparse.Namespace) -> "Rules":
         raise OptionError(f"--lanes {arguments.lanes}: give 1 or more")
     if abs(arguments.priority) > MOST_PRIORITY:
         raise OptionError(f"--priority {arguments.priority}: give a whole number from -8 to 8")
-    total = parse_bytes(arguments.card_bytes) if arguments.card_bytes else None
+    total = None if arguments.card_bytes is None else parse_bytes(arguments.card_bytes)
     return Rules(arguments.deadline, arguments.patience, arguments.lanes, total)
