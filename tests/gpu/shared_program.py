@@ -13,6 +13,7 @@ import torch
 
 import pgmo
 from tests.gpu import programs
+from tests.gpu.device import make_deterministic
 from tests.gpu.running import ITERATIONS
 
 
@@ -20,6 +21,7 @@ def main() -> None:
     """Trains, and prints a digest of all values and what it had of the card."""
     name, folder = sys.argv[1], Path(sys.argv[2])
     torch.cuda.memory.change_current_allocator(pgmo.torch_allocator())
+    make_deterministic()
     torch.manual_seed(0)
     program = getattr(programs, name)()
     (folder / name).touch()

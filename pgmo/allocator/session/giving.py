@@ -1,5 +1,6 @@
 """The part of `Session` that shares a card: sleep, stages, and turns with other sessions."""
 
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -70,7 +71,7 @@ class Giving(ABC):
         with exclusive(), uninterrupted():
             if not self._is_open("release()"):
                 return Released()
-            self._require_no_iteration("release()")
+            self._require_no_iteration("release()", sleeps=state is not None or of is not None)
             return self._known.sleeping.release(state, of)
 
     def resume(self, released: Released | None = None) -> None:
@@ -88,6 +89,8 @@ class Giving(ABC):
         Example:
             >>> session.resume()  # doctest: +SKIP
         """
+        if self._opened is None:
+            raise SessionError("session.resume() was called, but the session has not been opened")
         with exclusive(), uninterrupted():
             self._known.sleeping.resume(released)
 
@@ -130,7 +133,7 @@ class Giving(ABC):
         with exclusive(), uninterrupted():
             opened = self._is_open("stage()")
             if opened:
-                self._require_no_iteration("stage()")
+                self._require_no_iteration("stage()", sleeps=asleep is not None)
                 stay = self._known.stages.enter(name, asleep, state)
         if not opened:
             yield Released()
@@ -152,7 +155,13 @@ class Giving(ABC):
     def _end_iteration(self, complete: bool) -> None:
         """Does what is to be done at a boundary, exclusively."""
 
-    def _require_no_iteration(self, call: str) -> None:
+    def _require_no_iteration(self, call: str, *, sleeps: bool) -> None:
+        inside = self._known.turns.running()
+        if sleeps and inside not in (None, threading.current_thread()):
+            raise SessionError(
+                f"session.{call} was to put memory to sleep while {inside.name} is inside "
+                "session.iteration(), which may use it; call it when that has ended"
+            )
         if self._known.turns.is_inside:
             raise SessionError(
                 f"session.{call} was called inside session.iteration(), which uses the memory that "
@@ -199,9 +208,9 @@ class Giving(ABC):
         finally:
             self._give_turn_of_process(whole=whole)
 
-    def _take_turn_of_process(self) -> None:
+    def _take_turn_of_process(self, *, opening: bool = False) -> None:
         if self._among is not None:
-            self._among.take(self._opened)
+            self._among.take(self._opened, opening=opening)
 
     def _give_turn_of_process(self, *, whole: bool = True) -> None:
         if self._among is not None:

@@ -317,7 +317,8 @@ class Session(Giving):
         if self._unified is None:  # which has to do something after each
             self._pass_step = opened.adapter.engine.pass_step
         try:
-            self._take_turn_of_process()  # what comes before the first step is of its iteration
+            # What comes before the first step is of its iteration.
+            self._take_turn_of_process(opening=True)
         except BaseException:  # Ctrl-C
             self.close()
             raise

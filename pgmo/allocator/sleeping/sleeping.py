@@ -11,7 +11,8 @@ and no state sleeps.
 from typing import TYPE_CHECKING
 
 from pgmo.allocator.session.state import SessionState
-from pgmo.allocator.sleeping.released import Released, State
+from pgmo.allocator.sleeping.released import Released, State, check_state
+from pgmo.allocator.sleeping.storages import storages
 from pgmo.errors import SessionError
 
 if TYPE_CHECKING:  # which programs on other devices need not wait for
@@ -66,6 +67,9 @@ class Sleeping:
     def put_to_sleep(self, objects: object, state: State) -> "tuple[Sleep | None, Released]":
         """The same for state alone; what `wake` wants, None where nothing can sleep."""
         if self._sleeper is None:
+            check_state(state)
+            if objects is not None and self._adapter.name == "torch":
+                storages(objects, 0)  # for what else is among them
             self._state.warn(NO_PAGES)
             return None, Released()
         return self._sleeper.put_to_sleep(objects, state)

@@ -51,23 +51,27 @@ class ProcessTurns:
     def __init__(self, client: Client, told: Callable[[str], object]) -> None:
         self._client, self._told = client, told
         self._asking = threading.Lock()
-        self._inside: dict[object, threading.Thread] = {}
+        self._inside: set[tuple[object, threading.Thread | None]] = set()
         self._guard = threading.Lock()
         self._process = os.getpid()
 
-    def take(self, session: object) -> None:
-        """Waits for the turn, unless the process has it. Whatever comes of it, go on."""
+    def take(self, session: object, *, opening: bool = False) -> None:
+        """Waits for the turn, unless the process has it. Whatever comes of it, go on.
+
+        Args:
+            session: the one that wants it.
+            opening: it has just been opened; the turn is over with its first iteration, on whatever
+                thread.
+        """
         if os.getpid() != self._process:
             return
         with self._asking:
             with self._guard:
-                self._inside = {
-                    one: thread for one, thread in self._inside.items() if thread.is_alive()
-                }
+                self._inside = {one for one in self._inside if one[1] is None or one[1].is_alive()}
             if self._client.take() is Answer.PASS:
                 self._told(PASSED_OVER)
             with self._guard:
-                self._inside[session] = threading.current_thread()
+                self._inside.add((session, None if opening else threading.current_thread()))
 
     def give(self, session: object, *, whole: bool = True) -> None:
         """A session has no use for it any more; twice is fine.
@@ -79,9 +83,18 @@ class ProcessTurns:
         if os.getpid() != self._process:
             return
         with self._guard:
-            if self._inside.pop(session, None) is None or self._inside:
+            before = len(self._inside)
+            self._inside -= {(session, None), (session, threading.current_thread())}
+            if len(self._inside) == before or self._inside:
                 return
             self._client.give(whole=whole)
+
+    def leave(self, session: object) -> None:
+        """A session has been closed, whoever of its threads is in an iteration."""
+        with self._guard:
+            self._inside = {one for one in self._inside if one[0] is not session}
+            if not self._inside and os.getpid() == self._process:
+                self._client.give()
 
     def close(self) -> None:
         """The last session on the device has been closed."""
@@ -119,7 +132,7 @@ def join(opened: "OpenSession") -> ProcessTurns | None:
 
 def leave(opened: "OpenSession", turns: ProcessTurns) -> None:
     """A session has been closed. Twice is fine."""
-    turns.give(opened)
+    turns.leave(opened)
     device = opened.adapter.device
     known, users = _turns.get(device, (None, set()))
     users.discard(opened)
