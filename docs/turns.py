@@ -23,6 +23,7 @@ FILE = Path(__file__).parent / "pictures" / "turns.svg"
 COLOURS = ("#4477aa", "#ee6677")
 PALE = ("#bbccdd", "#f6c4ca")
 FONT = 'font-family="system-ui, sans-serif" font-size="13" fill="#222"'
+HALO = 'stroke="#fff" stroke-width="4" paint-order="stroke"'
 SHOWN = 6
 """Iterations of both together, the last ones."""
 
@@ -128,7 +129,8 @@ def draw(found: list[Recorded]) -> str:
         y = TOP + HEIGHT - (base + value) * scale
         shapes.append(
             f'<path d="M{LEFT} {y:.1f}H{LEFT + WIDTH}" stroke="#222" stroke-dasharray="4 4"/>'
-            f'<text x="{LEFT + WIDTH}" y="{y - 5:.1f}" text-anchor="end" {FONT}>{text}</text>'
+            f'<text x="{LEFT + WIDTH}" y="{y - 5:.1f}" text-anchor="end" {FONT} {HALO}>'
+            f"{text}</text>"
         )
     for mark in range(0, (base + sum(arenas)) >> 20, 100):
         y = TOP + HEIGHT - (mark << 20) * scale
@@ -152,10 +154,10 @@ def area(bounds: list[tuple[int, int]], colour: str, scale: float) -> str:
         points = []
         for place, height in enumerate(heights):
             y = TOP + HEIGHT - height * scale
-            points += [
-                f"{LEFT + place * wide:.1f} {y:.1f}",
-                f"{LEFT + (place + 1) * wide:.1f} {y:.1f}",
-            ]
+            if place == 0 or height != heights[place - 1]:
+                points.append(f"{LEFT + place * wide:.1f} {y:.1f}")
+            if place == len(heights) - 1 or height != heights[place + 1]:
+                points.append(f"{LEFT + (place + 1) * wide:.1f} {y:.1f}")
         return points
 
     upper = line([high for _, high in bounds])
