@@ -234,6 +234,7 @@ class Client:
         self._socket, self._patience, self._retry = met, patience, RETRY
         for message in more:
             self._heard(message)
+        self._give_back_between_turns()
         listener = threading.Thread(
             target=self._listen, args=(met, lines), name="pgmo-share", daemon=True
         )
@@ -288,6 +289,7 @@ class Client:
         self._changed.notify_all()
 
     def _give_back_between_turns(self) -> None:
+        """What idles goes back, if others need it and no turn has begun."""
         if self._crowded and not self._held and self._answer is not Answer.TURN:
             if self._holder.sizes().idle:
                 self._holder.give_back(between_turns=True)

@@ -17,7 +17,7 @@ from pgmo.share.broker import Broker
 from pgmo.share.client import Answer, Card, Client, Sizes
 from pgmo.share.meeting import connect, meet, status
 from pgmo.share.oracle import check
-from pgmo.share.protocol import LIMIT, encode
+from pgmo.share.protocol import LIMIT, Lines, encode
 from pgmo.share.schedule import Rules
 from pgmo.share.starting import ensure_broker, listens
 
@@ -144,6 +144,37 @@ def test_what_idles_with_who_comes_late_goes_back_as_well(serve, address):
     other.close()
     thread.join()
     one.close()
+
+
+def test_who_is_told_with_the_welcome_that_the_card_is_crowded_heeds_it(address):
+    prepare_folder(address)
+    heard = []
+
+    def serve_one(listener):
+        met, _ = listener.accept()
+        lines = Lines()
+        while not lines.feed(met.recv(LIMIT)):
+            pass
+        promised = {"deadline": 1.0, "patience": 60.0}
+        met.sendall(encode("welcome", promised) + encode("crowded", {"crowded": True}))
+        while "ask" not in [one["kind"] for one in heard]:
+            heard.extend(lines.feed(met.recv(LIMIT)))
+        met.sendall(encode("pass", {}))
+        met.recv(LIMIT)
+
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(address))
+        listener.listen()
+        thread = threading.Thread(target=serve_one, args=(listener,))
+        thread.start()
+        memory = Memory()
+        memory.begin()
+        one = client(address, memory)
+        assert one.take() is Answer.PASS
+        one.close()
+        thread.join()
+    assert [one["kind"] for one in heard] == ["released", "ask"]
+    assert heard[0]["idle"] == 0
 
 
 def test_without_a_broker_everybody_goes_on(address):
