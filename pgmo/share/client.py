@@ -201,9 +201,11 @@ class Client:
                 self._give_back_between_turns()
 
     def close(self) -> None:
-        """Says goodbye."""
+        """Says goodbye. What idles goes back: nobody would ask for it any more."""
         with self._changed:
             if self._socket is not None and os.getpid() == self._process:
+                with contextlib.suppress(Exception):  # the card may be broken
+                    self._holder.give_back(between_turns=False)
                 self._send("bye", {})
             self._disconnect()
 

@@ -173,10 +173,10 @@ def end(opened: OpenSession) -> str:
     with uninterrupted():
         sleeps = opened.sleeping.end()
         try:
+            _leave_processes(opened)
             opened.lifecycle.stop()
         finally:
             opened.turns.close()
-            _leave_processes(opened)
             if opened.seat is not None:
                 opened.seat.leave()
             del _open[_key(adapter)]

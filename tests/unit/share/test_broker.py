@@ -160,7 +160,8 @@ def test_who_is_told_with_the_welcome_that_the_card_is_crowded_heeds_it(address)
         while "ask" not in [one["kind"] for one in heard]:
             heard.extend(lines.feed(met.recv(LIMIT)))
         met.sendall(encode("pass", {}))
-        met.recv(LIMIT)
+        while met.recv(LIMIT):
+            pass
 
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(address))
@@ -206,6 +207,17 @@ def test_a_broker_that_ends_is_noticed_and_its_successor_found(serve, address):
     assert one.take() is Answer.TURN
     one.close()
     other.close()
+
+
+def test_who_leaves_keeps_nothing_that_idles(serve, address):
+    serve()
+    memory = Memory()
+    one = client(address, memory)
+    one.take()
+    one.give()
+    assert memory.idle == 700  # it is alone
+    one.close()
+    assert memory.idle == 0
 
 
 def test_who_waits_too_long_goes_on_without(serve, address):
