@@ -38,7 +38,8 @@ def main() -> None:
     torch.cuda.synchronize()
     digest = hashlib.sha256()
     for tensor in (*values, *program.state()):
-        digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+        flat = tensor.detach().cpu().reshape(-1).contiguous()  # one number may have no dimension
+        digest.update(flat.view(torch.uint8).numpy().tobytes())
     told = {
         "digest": digest.hexdigest(),
         "between": between,

@@ -130,4 +130,4 @@ def test_two_trainings_in_processes_of_their_own(tmp_path):
     for one, other in zip(alone, together, strict=True):
         assert other["digest"] == one["digest"] or STUB
         assert other["replayed"] > 0
-        assert other["between"] < one["between"]  # the arena is the card's between two turns
+        assert other["between"] <= one["between"]  # who is alone at its end keeps its arena
