@@ -12,6 +12,7 @@ PARALLEL ?= --numprocesses $(WORKERS) --maxprocesses 4 --dist loadfile
 # Threads that wait for work leave the processor to others.
 test test-all: export OMP_WAIT_POLICY = PASSIVE
 FUZZ_INPUTS ?= 1000000
+KILLS ?= 1000
 # Further C++ that is kept in style.
 ASIDE  := $(shell find tests bench -name '*.cpp' -o -name '*.hpp')
 
@@ -19,7 +20,7 @@ ASIDE  := $(shell find tests bench -name '*.cpp' -o -name '*.hpp')
 export PIP_CONSTRAINT := $(abspath constraints.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all fuzz lint format stubs docs picture notebooks bench clean
+.PHONY: help setup demo test test-all fuzz share-kills lint format stubs docs picture notebooks bench clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,10 +45,13 @@ test: lint  ## run every test that needs no GPU
 test-all: lint  ## and what takes long: all mutants, full attacks, sanitizers, a million changed files
 	$(RUN)/python -m pytest $(PARALLEL) --doctest-modules pgmo
 	$(RUN)/python -m pytest $(PARALLEL) --nbmake tests notebooks
-	$(MAKE) sanitize fuzz
+	$(MAKE) sanitize fuzz share-kills
 
 fuzz: $(READY)  ## read a million files that were changed to harm (FUZZ_INPUTS=)
 	$(RUN)/python -m tests.fuzz --inputs $(FUZZ_INPUTS)
+
+share-kills: $(READY)  ## kill clients and brokers of `pgmo share` a thousand times (KILLS=)
+	PYTHONPATH=. $(RUN)/python -m tests.unit.share.kills --kills $(KILLS)
 
 lint: $(READY)  ## check style and types
 	$(RUN)/ruff check .

@@ -8,9 +8,10 @@ Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of pg
 
 Rollouts decode with a cache that grows, and two epochs train on what came out (`shared/stages.py`).
 Trainings are two or four of GPT-2 medium in one process, at batches of 8, 4, 6 and 2: an iteration
-of one after an iteration of the other on one thread, or each on a thread of its own. Every
-contender has a process of its own on a card of 141 GiB. Peaks are those of the card, whoever took
-the memory.
+of one after an iteration of the other on one thread, or each on a thread of its own; or each in a
+process of its own (`shared/processes.py`), with a broker where pgmo serves. Every contender has a
+card of 141 GiB. Peaks are those of the card, whoever took the memory. `fits_without` says whether
+the same processes run with expandable segments on a card of pgmo's peak.
 
 What trainings need is what persists (parameters, optimizer state) and the largest arena; `over` is
 the peak above that. PyTorch's own allocator shares its cache among threads on one stream, so there
@@ -25,7 +26,7 @@ from dataclasses import replace
 from typing import Any
 
 from _machine import add_common_options, result_path, write_result
-from shared import NAMES, STAGES
+from shared import NAMES, PROCESSES, STAGES, processes
 from shared.job import CONTENDERS, SharedJob
 from workloads.command import without_paths
 from workloads.launch import ROOT, Stub, WorkerError
@@ -47,6 +48,8 @@ def measure(stub: Stub, case: SharedJob, contenders: Iterable[str]) -> list[Row]
         if row.get("arenas") and several:
             row["needed"] = row["persistent"] + max(row["arenas"])
             row["over"] = row["peak"] / row["needed"]
+            if case.program in PROCESSES:
+                row["fits_without"] = processes.fits(stub, case, row["peak"])
         print(progress(row), file=sys.stderr, flush=True)
     return rows
 
@@ -56,6 +59,8 @@ def run(stub: Stub, job: SharedJob) -> Row:
     row = {"program": job.program, "models": job.models, "contender": job.contender}
     row |= {"iterations": job.iterations, "card": job.card}
     try:
+        if job.program in PROCESSES:
+            return row | processes.ask(stub, job)
         return row | stub.ask(job, MODULE)
     except WorkerError as error:
         return row | {"failed": str(error)}
@@ -91,6 +96,20 @@ def table(rows: list[Row]) -> str:
     return "\n".join(lines)
 
 
+def handing_table(rows: list[Row]) -> str:
+    """What handing pages over takes, as Markdown."""
+    kinds = ("create", "import", "map", "set_access", "unmap", "release")
+    lines = [
+        f"| way | pages | {' | '.join(kinds)} | messages | descriptors |",
+        "| --- " * (len(kinds) + 4) + "|",
+    ]
+    for row in rows:
+        cells = [f"{row['calls'][kind]:,}" for kind in kinds]
+        cells += [f"{row['messages']:,}", f"{row['descriptors']:,}"]
+        lines.append(f"| {row['way']} | {row['pages']:,} | {' | '.join(cells)} |")
+    return "\n" + "\n".join(lines)
+
+
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--python", default=sys.executable, help="one with the CUDA torch")
@@ -108,6 +127,7 @@ def main() -> None:
     if arguments.table:
         found = json.loads(result_path("sharing", arguments.output).read_text("utf-8"))
         print(table(found["rows"]))
+        print(handing_table(found.get("handing", [])))
         return
     stub = Stub.build(arguments.python, ROOT / arguments.stub)
     cases = [
@@ -122,8 +142,12 @@ def main() -> None:
     ]
     contenders = arguments.contender or CONTENDERS
     rows = [row for case in cases for row in measure(stub, case, contenders)]
+    found: dict[str, Any] = {"rows": rows}
+    if any(case.program in PROCESSES for case in cases):
+        # The pages of the larger training's arena.
+        found["handing"] = processes.handing(stub, 100 if arguments.quick else 3159)
     sys.argv = [sys.argv[0], *without_paths(sys.argv[1:])]  # the result tells the command
-    write_result("sharing", {"rows": rows}, arguments.output, quick=arguments.quick)
+    write_result("sharing", found, arguments.output, quick=arguments.quick)
 
 
 if __name__ == "__main__":

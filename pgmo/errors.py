@@ -54,3 +54,7 @@ class BudgetError(PgmoError):
 
 class RehearsalError(PgmoError):
     """A script cannot be rehearsed here: the message says what is missing, or in the way."""
+
+
+class ShareError(PgmoError):
+    """A card cannot be shared: there is no broker, or what came is no message of one."""

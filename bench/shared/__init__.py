@@ -2,4 +2,5 @@
 
 STAGES = ("stages",)
 TRAININGS = ("turns", "threads")
-NAMES = (*STAGES, *TRAININGS)
+PROCESSES = ("processes",)
+NAMES = (*STAGES, *TRAININGS, *PROCESSES)

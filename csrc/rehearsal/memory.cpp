@@ -12,6 +12,7 @@
 #include <cstring>
 #include <map>
 
+#include "shared_cards.hpp"
 #include "state.hpp"
 
 namespace fakecuda {
@@ -37,6 +38,18 @@ std::map<uintptr_t, Range>& ranges() {
 }
 
 std::array<size_t, kMostDevices> used{}, peaks{};
+
+// What nobody has of a card.
+size_t left_of(int device) {
+  const size_t taken = charged(device) + used_by_others(device);
+  return card_bytes() - std::min(card_bytes(), taken);
+}
+
+void note_peak(int device) {
+  size_t& peak = peaks.at(static_cast<size_t>(device));
+  peak = std::max(peak, charged(device));
+  tell_others(device, charged(device));
+}
 
 // The range that contains an address, or null.
 const std::pair<const uintptr_t, Range>* find_range(const void* address) {
@@ -104,25 +117,27 @@ size_t card_bytes() {
 
 bool charge(int device, size_t bytes) {
   use_context(device);
+  const CardLock lock;
   size_t& so_far = used.at(static_cast<size_t>(device));
-  if (bytes > card_bytes() - so_far) return false;
+  if (bytes > left_of(device)) return false;
   so_far += bytes;
-  size_t& peak = peaks.at(static_cast<size_t>(device));
-  peak = std::max(peak, so_far);
+  note_peak(device);
   return true;
 }
 
 void refund(int device, size_t bytes) {
+  const CardLock lock;
   used.at(static_cast<size_t>(device)) -= bytes;
+  tell_others(device, charged(device));
 }
 
 // Before any memory of the program's: what does not fit is met by its first request.
 void charge_context(int device) {
   static const size_t bytes = from_environment("FAKECUDA_CONTEXT", 0);
   const Guard guard(everything());
-  const auto at = static_cast<size_t>(device);
-  used.at(at) += std::min(bytes, card_bytes() - used.at(at));
-  peaks.at(at) = std::max(peaks.at(at), used.at(at));
+  const CardLock lock;
+  used.at(static_cast<size_t>(device)) += std::min(bytes, left_of(device));
+  note_peak(device);
 }
 
 size_t charged(int device) {
@@ -181,7 +196,7 @@ cudaError_t cudaMemGetInfo(size_t* available, size_t* total) {
   const Guard guard(everything());
   use_context(current_device());
   *total = card_bytes();
-  *available = card_bytes() - charged(current_device());
+  *available = left_of(current_device());
   return cudaSuccess;
 }
 
@@ -336,6 +351,18 @@ extern "C" size_t fakecuda_peak(int device, int reset) {
   const size_t found = peak;
   if (reset) peak = charged(device);
   return found;
+}
+
+// The same of all processes that share it; of this one where none does.
+extern "C" size_t fakecuda_card_used(int device) {
+  const Guard guard(everything());
+  const CardLock lock;
+  return charged(device) + used_by_others(device);
+}
+
+extern "C" size_t fakecuda_card_peak(int device, int reset) {
+  const Guard guard(everything());
+  return shares_cards() ? peak_of_all(device, reset) : fakecuda_peak(device, reset);
 }
 
 extern "C" size_t fakecuda_managed() {

@@ -17,7 +17,7 @@
 namespace fakecuda {
 namespace {
 
-enum Call { kCreate, kMap, kUnmap, kSetAccess, kReserve, kRelease, kCalls };
+enum Call { kCreate, kMap, kUnmap, kSetAccess, kReserve, kRelease, kExport, kImport, kCalls };
 std::array<size_t, kCalls> calls{};
 
 Handle next_handle = 0;
@@ -230,6 +230,7 @@ CUresult cuMemExportToShareableHandle(void* shareable, CUmemGenericAllocationHan
                                       CUmemAllocationHandleType type, unsigned long long flags) {
   if (!supported() || type != kDescriptor) return CUDA_ERROR_NOT_SUPPORTED;
   const Guard guard(everything());
+  ++calls[kExport];
   Physical* memory = find_held(handle);
   if (!memory || flags || !(memory->properties.requestedHandleTypes & kDescriptor))
     return CUDA_ERROR_INVALID_VALUE;
@@ -245,6 +246,7 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, vo
                                         CUmemAllocationHandleType type) {
   if (!supported() || type != kDescriptor) return CUDA_ERROR_NOT_SUPPORTED;
   const Guard guard(everything());
+  ++calls[kImport];
   const FileRange range = from_descriptor(static_cast<int>(reinterpret_cast<intptr_t>(shareable)));
   if (range.file < 0 || range.device >= device_count()) return CUDA_ERROR_INVALID_VALUE;
   for (auto& [known, memory] : physical()) {

@@ -44,6 +44,9 @@ COMMANDS = {
     "rehearse": Command(
         "record", "Run a script on a card that is not there, and say what it would take of it"
     ),
+    "share": Command(
+        "record", "Have programs share a card: an iteration of one at a time, by turns"
+    ),
     "top": Command(
         "record",
         "Watch programs that run under pgmo run on this machine: arena, hits, peaks, and why not "

@@ -19,6 +19,10 @@ def _stub() -> ctypes.CDLL:
     stub.fakecuda_used.restype = ctypes.c_size_t
     stub.fakecuda_peak.argtypes = [ctypes.c_int, ctypes.c_int]
     stub.fakecuda_peak.restype = ctypes.c_size_t
+    stub.fakecuda_card_used.argtypes = [ctypes.c_int]
+    stub.fakecuda_card_used.restype = ctypes.c_size_t
+    stub.fakecuda_card_peak.argtypes = [ctypes.c_int, ctypes.c_int]
+    stub.fakecuda_card_peak.restype = ctypes.c_size_t
     stub.fakecuda_driver_calls.argtypes = [ctypes.c_int, ctypes.c_int]
     stub.fakecuda_driver_calls.restype = ctypes.c_size_t
     stub.fakecuda_violations.argtypes = [ctypes.c_int, ctypes.c_int]
@@ -30,7 +34,8 @@ def _stub() -> ctypes.CDLL:
     return stub
 
 
-_CALLS = ("create", "map", "unmap", "set_access", "reserve", "release")  # the stub's order
+# In the stub's order.
+_CALLS = ("create", "map", "unmap", "set_access", "reserve", "release", "export", "import")
 
 
 def hold(stream: torch.cuda.Stream) -> None:
@@ -71,6 +76,25 @@ def peak(device: int = 0, *, reset: bool = False) -> int:
     return int(_stub().fakecuda_peak(device, reset))
 
 
+def card_used(device: int = 0) -> int:
+    """Bytes of the card that are taken by all processes that share it (`FAKECUDA_SHARED`)."""
+    return int(_stub().fakecuda_card_used(device))
+
+
+def card_peak(device: int = 0, *, reset: bool = False) -> int:
+    """The most bytes of the card that all processes that share it had at once.
+
+    Args:
+        device: Number of the card.
+        reset: Counts from what is taken now, after this answer.
+
+    Returns:
+        Bytes, since the last reset or since the file of `FAKECUDA_SHARED` was made; of this process
+        alone where it shares no card.
+    """
+    return int(_stub().fakecuda_card_peak(device, reset))
+
+
 def driver_calls(*, reset: bool = False) -> dict[str, int]:
     """How often the driver's virtual memory was called, on all cards.
 
@@ -78,8 +102,9 @@ def driver_calls(*, reset: bool = False) -> dict[str, int]:
         reset: Counts from zero, after this answer.
 
     Returns:
-        Calls by kind ("create", "map", "unmap", "set_access", "reserve", "release") since the last
-        reset or the start of the process. Calls that were refused are counted, too.
+        Calls by kind ("create", "map", "unmap", "set_access", "reserve", "release", "export",
+        "import") since the last reset or the start of the process. Calls that were refused are
+        counted, too.
     """
     return {kind: int(_stub().fakecuda_driver_calls(at, reset)) for at, kind in enumerate(_CALLS)}
 

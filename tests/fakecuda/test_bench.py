@@ -207,12 +207,19 @@ def test_jobs_that_share_a_card(tmp_path):
     results = tmp_path / "results.json"
     found = quick("sharing.py", results)
     rows = {(row["program"], row["contender"]): row for row in found["rows"]}
-    assert len(rows) == 4 + 2 * 3
+    assert len(rows) == 4 + 3 * 3
     for row in rows.values():
         assert "failed" not in row
         assert not row["out_of_memory"]
     for program in ("turns", "threads"):
         assert rows[program, "pgmo"]["over"] <= 1.1  # a few pages are much of a tiny network
+    apart = rows["processes", "pgmo"]
+    assert apart["over"] <= 1.1
+    assert apart["wrong"] == []
+    assert apart["turns"] == 2 * apart["iterations"]
+    assert not apart["fits_without"]
+    ways = {row["way"]: row["calls"] for row in found["handing"]}
+    assert ways["handles"]["import"] == ways["release"]["create"] == 100
     awake, asleep = rows["stages", "pgmo"], rows["stages", "pgmo_asleep"]
     assert asleep["peak"] <= awake["peak"]
     assert f"{awake['peak'] / 2**20:,.0f} MiB" in run("sharing.py", "--table", "-o", results)

@@ -1,11 +1,18 @@
 """Jobs that share the device: what they compute is what they compute alone."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 torch = pytest.importorskip("torch")
 
 import pgmo  # noqa: E402
+from pgmo.share.broker import Broker  # noqa: E402
+from pgmo.share.oracle import check  # noqa: E402
+from pgmo.share.schedule import Rules  # noqa: E402
 from tests.gpu.device import PAGES, STUB  # noqa: E402
+from tests.gpu.processes import result_of, run_module  # noqa: E402
 from tests.gpu.programs import GPT, Perceptron  # noqa: E402
 from tests.gpu.running import (  # noqa: E402
     ITERATIONS,
@@ -85,3 +92,42 @@ def test_a_graph_replays_after_its_memory_has_slept():
         graph.replay()
         torch.cuda.synchronize()
         assert target[-1].item() == 5.0 or STUB
+
+
+def in_processes(folder, address, together):
+    """GPT and Perceptron, each in a process of its own; what they say."""
+    folder.mkdir()
+    shared = {"PGMO_SHARE": str(address), "FAKECUDA_SHARED": str(folder / "card")}
+    names = ("GPT", "Perceptron")
+    with ThreadPoolExecutor(2) as pool:
+        jobs = []
+        for name in names:
+            if not together:  # the other one is said to be there
+                (folder / next(one for one in names if one != name)).touch()
+            job = pool.submit(
+                run_module, "shared_program", name, str(folder), environment=shared, timeout=150
+            )
+            if not together:
+                job.result()
+            jobs.append(job)
+        return [result_of(job.result()) for job in jobs]
+
+
+def test_two_trainings_in_processes_of_their_own(tmp_path):
+    alone = in_processes(tmp_path / "alone", tmp_path / "nobody", together=False)
+    address = tmp_path / "socket" / "share"
+    with Broker(
+        address, Rules(total=1, deadline=100.0, patience=100.0), tmp_path / "log"
+    ) as broker:
+        thread = threading.Thread(target=broker.run)
+        thread.start()
+        together = in_processes(tmp_path / "together", address, together=True)
+        broker.stop()
+        thread.join()
+    verdict = check(tmp_path / "log", slack=100.0)
+    assert verdict.wrong == []
+    assert verdict.turns == 2 * ITERATIONS
+    for one, other in zip(alone, together, strict=True):
+        assert other["digest"] == one["digest"] or STUB
+        assert other["replayed"] > 0
+        assert other["between"] <= one["between"]  # who is alone at its end keeps its arena

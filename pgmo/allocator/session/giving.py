@@ -1,5 +1,6 @@
 """The part of `Session` that shares a card: sleep, stages, and turns with other sessions."""
 
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from pgmo.allocator.session.threads.boundary import exclusive, uninterrupted
 from pgmo.allocator.session.threads.card_seat import CardSeat
+from pgmo.allocator.session.threads.process_turns import ProcessTurns
 from pgmo.allocator.sleeping.released import Released, State
 from pgmo.errors import SessionError
 
@@ -69,7 +71,7 @@ class Giving(ABC):
         with exclusive(), uninterrupted():
             if not self._is_open("release()"):
                 return Released()
-            self._require_no_iteration("release()")
+            self._require_no_iteration("release()", sleeps=state is not None or of is not None)
             return self._known.sleeping.release(state, of)
 
     def resume(self, released: Released | None = None) -> None:
@@ -87,6 +89,8 @@ class Giving(ABC):
         Example:
             >>> session.resume()  # doctest: +SKIP
         """
+        if self._opened is None:
+            raise SessionError("session.resume() was called, but the session has not been opened")
         with exclusive(), uninterrupted():
             self._known.sleeping.resume(released)
 
@@ -129,7 +133,7 @@ class Giving(ABC):
         with exclusive(), uninterrupted():
             opened = self._is_open("stage()")
             if opened:
-                self._require_no_iteration("stage()")
+                self._require_no_iteration("stage()", sleeps=asleep is not None)
                 stay = self._known.stages.enter(name, asleep, state)
         if not opened:
             yield Released()
@@ -151,7 +155,13 @@ class Giving(ABC):
     def _end_iteration(self, complete: bool) -> None:
         """Does what is to be done at a boundary, exclusively."""
 
-    def _require_no_iteration(self, call: str) -> None:
+    def _require_no_iteration(self, call: str, *, sleeps: bool) -> None:
+        inside = self._known.turns.running()
+        if sleeps and inside not in (None, threading.current_thread()):
+            raise SessionError(
+                f"session.{call} was to put memory to sleep while {inside.name} is inside "
+                "session.iteration(), which may use it; call it when that has ended"
+            )
         if self._known.turns.is_inside:
             raise SessionError(
                 f"session.{call} was called inside session.iteration(), which uses the memory that "
@@ -168,13 +178,45 @@ class Giving(ABC):
     def _turn(self, wanted: bool) -> Iterator[bool]:
         """The turn on a device that several sessions share; False inside: it could not be had."""
         seat = self._seat
-        if seat is None or not wanted or seat.held or self._is_forked:
+        if not wanted or self._is_forked:
             yield wanted
             return
+        if seat is None or seat.held:
+            with self._turn_of_process():
+                yield wanted
+            return
         try:
-            yield not seat.shared or self._take_turn(seat)
+            taken = not seat.shared or self._take_turn(seat)
+            with self._turn_of_process():
+                yield taken
         finally:
             seat.give()
+
+    # --- and on one that several processes share --------------------------------------------------
+
+    @property
+    def _among(self) -> ProcessTurns | None:
+        return self._opened.among if self._opened is not None else None
+
+    @contextmanager
+    def _turn_of_process(self) -> Iterator[None]:
+        self._take_turn_of_process()
+        whole = False
+        try:
+            yield
+            whole = True
+        finally:
+            self._give_turn_of_process(whole=whole)
+
+    def _take_turn_of_process(self, *, opening: bool = False) -> None:
+        if self._among is not None:
+            self._among.take(self._opened, opening=opening)
+
+    def _give_turn_of_process(self, *, whole: bool = True) -> None:
+        if self._among is not None:
+            self._among.give(self._opened, whole=whole)
+
+    # --- turns at steps ---------------------------------------------------------------------------
 
     def _take_turn(self, seat: CardSeat) -> bool:
         taken = seat.take()
@@ -193,6 +235,8 @@ class Giving(ABC):
             held = seat.held
             if held and self._known.turns.ends_iteration():
                 self._end_iteration(complete=True)
+        self._give_turn_of_process()
         if held:
             seat.give()
         self._take_turn(seat)
+        self._take_turn_of_process()

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING
 from pgmo.allocator.adapters.adapter import Adapter
 from pgmo.allocator.session.lifecycle import Lifecycle
 from pgmo.allocator.session.options import Options
+from pgmo.allocator.session.threads import process_turns
 from pgmo.allocator.session.threads.boundary import exclusive, uninterrupted, when_free
 from pgmo.allocator.session.threads.card_seat import CardSeat
 from pgmo.allocator.session.threads.card_turns import CardTurns
+from pgmo.allocator.session.threads.process_turns import ProcessTurns
 from pgmo.allocator.session.threads.turns import Turns
 from pgmo.allocator.sleeping.sleeping import Sleeping
 from pgmo.allocator.sleeping.stages import Stages
@@ -36,12 +38,14 @@ class OpenSession:
         give_way: for whoever opens sessions in other people's programs: called, to close this one,
             when the program opens one of its own. None for the program's own.
         seat: among the sessions of its device; None where it cannot share it.
+        among: the turns of this process among others; None where it shares no card with any.
     """
 
     lifecycle: Lifecycle
     session: "weakref.ref[Session]"
     give_way: Callable[[], object] | None = None
     seat: CardSeat | None = None
+    among: ProcessTurns | None = None
     sleeping: Sleeping = field(init=False)
     stages: Stages = field(init=False)
 
@@ -116,11 +120,13 @@ def begin(session: "Session", adapter: Adapter, options: Options) -> OpenSession
             _open[_key(adapter)] = opened
             if session.shares_card:
                 opened.seat = _seat_of(opened)
+                opened.among = process_turns.join(opened)
             finalizer = weakref.finalize(session, when_free, lambda: _end_lost(opened))
             finalizer.atexit = False  # the process ends anyway, and the driver may be gone
         except BaseException:
             with uninterrupted():
                 _open.pop(_key(adapter), None)
+                _leave_processes(opened)
                 lifecycle.stop()
                 adapter.uninstall()
             raise
@@ -167,6 +173,7 @@ def end(opened: OpenSession) -> str:
     with uninterrupted():
         sleeps = opened.sleeping.end()
         try:
+            _leave_processes(opened)
             opened.lifecycle.stop()
         finally:
             opened.turns.close()
@@ -181,6 +188,12 @@ def end(opened: OpenSession) -> str:
                 # program's is on its way out, which matters more.
                 said = f"pgmo stays beneath the allocator: {error}"
     return said
+
+
+def _leave_processes(opened: OpenSession) -> None:
+    if opened.among is not None:
+        process_turns.leave(opened, opened.among)
+        opened.among = None
 
 
 def _end_lost(opened: OpenSession) -> None:

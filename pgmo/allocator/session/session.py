@@ -127,10 +127,14 @@ class Session(Giving):
         seat = self._seat
         if seat is not None and seat.shared:
             self._step_in_turn(seat)
-        elif not self._pass_step():
+            return
+        if not self._pass_step():
             with exclusive():
                 if self._is_open("step()") and self._known.turns.ends_iteration():
                     self._end_iteration(complete=True)
+        if self._among is not None:
+            self._give_turn_of_process()
+            self._take_turn_of_process()
 
     @contextmanager
     def pause(self, *, long: bool | None = None) -> Iterator[None]:
@@ -312,6 +316,12 @@ class Session(Giving):
         self._open = True
         if self._unified is None:  # which has to do something after each
             self._pass_step = opened.adapter.engine.pass_step
+        try:
+            # What comes before the first step is of its iteration.
+            self._take_turn_of_process(opening=True)
+        except BaseException:  # Ctrl-C
+            self.close()
+            raise
         return self
 
     def __exit__(

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from pgmo import _core
 from pgmo.allocator.adapters.optimizer_state import stepped
 from pgmo.allocator.sleeping.host_copy import HostCopy
-from pgmo.allocator.sleeping.released import Released, State
+from pgmo.allocator.sleeping.released import Released, State, check_state
 from pgmo.allocator.sleeping.storages import storages
 from pgmo.allocator.sleeping.watch import Watch
-from pgmo.errors import OptionError, SessionError
+from pgmo.errors import SessionError
 from pgmo.units import format_bytes
 
 if TYPE_CHECKING:
@@ -69,8 +69,7 @@ class Sleeper:
             OptionError: when something else is among the objects.
             SessionError: while a graph is captured, when nothing can sleep.
         """
-        if state not in ("host", "drop"):
-            raise OptionError(f"state={state!r} is neither 'host' nor 'drop'")
+        check_state(state)
         if objects is None:
             objects = stepped()
         adapter = self._adapter

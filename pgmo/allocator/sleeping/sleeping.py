@@ -11,7 +11,8 @@ and no state sleeps.
 from typing import TYPE_CHECKING
 
 from pgmo.allocator.session.state import SessionState
-from pgmo.allocator.sleeping.released import Released, State
+from pgmo.allocator.sleeping.released import Released, State, check_state
+from pgmo.allocator.sleeping.storages import storages
 from pgmo.errors import SessionError
 
 if TYPE_CHECKING:  # which programs on other devices need not wait for
@@ -59,13 +60,16 @@ class Sleeping:
             sleep, slept = self.put_to_sleep(of, state or "host")
             if sleep is not None:
                 self._asleep.append(sleep)
-        self._give_back()
+        self.give_back()
         card = max(before - self._held(), slept.card)
         return Released(card, slept.host, slept.awake, slept.number)
 
     def put_to_sleep(self, objects: object, state: State) -> "tuple[Sleep | None, Released]":
         """The same for state alone; what `wake` wants, None where nothing can sleep."""
         if self._sleeper is None:
+            check_state(state)
+            if objects is not None and self._adapter.name == "torch":
+                storages(objects, 0)  # for what else is among them
             self._state.warn(NO_PAGES)
             return None, Released()
         return self._sleeper.put_to_sleep(objects, state)
@@ -111,7 +115,8 @@ class Sleeping:
         statistics = self._engine.statistics()
         return int(statistics["pages_held"] + statistics["arena_bytes"])
 
-    def _give_back(self) -> None:
+    def give_back(self) -> None:
+        """Gives back what idles, between two iterations."""
         adapter = self._adapter
         if adapter.lazy:
             self._engine.pause()  # the system takes pages of arenas while nobody is served

@@ -70,6 +70,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--limit", metavar="SIZE", help="of the card's memory in pages: no more is taken"
     )
     parser.add_argument(
+        "--share",
+        action="store_true",
+        help="take turns on the card with all that were started so (see pgmo share)",
+    )
+    parser.add_argument(
+        "--priority",
+        metavar="N",
+        type=int,
+        help="with --share: from -8 to 8, each step doubles its share",
+    )
+    parser.add_argument(
         "--fit",
         action="store_true",
         help="when memory runs out, begin again with the next plan: smaller micro-batches with "
@@ -103,6 +114,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Runs `pgmo run`."""
     from pathlib import Path
 
+    _share(arguments)
     if arguments.fit:
         return _until_it_fits(arguments)
     from pgmo.cli.targets import check_targets, refuse_our_suffix
@@ -182,6 +194,33 @@ def _until_it_fits(arguments: argparse.Namespace) -> int:
     if arguments.json is not None:
         raise OptionError("--fit reads what is counted of each run, so --json is its own")
     return run_until_it_fits(arguments)
+
+
+def _share(arguments: argparse.Namespace) -> None:
+    """Sees to it that there is a broker, and that sessions find it.
+
+    Raises:
+        OptionError: when an option cannot be used.
+        ShareError: when there is none, and none can be started.
+    """
+    if not arguments.share:
+        if arguments.priority is not None:
+            raise OptionError("--priority is a share of the card, so it goes with --share")
+        return
+    from pathlib import Path
+
+    from pgmo.share.address import PRIORITY, VARIABLE, default_address
+    from pgmo.share.protocol import MOST_PRIORITY
+    from pgmo.share.starting import ensure_broker
+
+    priority = arguments.priority or 0
+    if abs(priority) > MOST_PRIORITY:
+        raise OptionError(f"--priority {priority}: give a whole number from -8 to 8")
+    address = Path(os.environ.get(VARIABLE) or default_address())
+    ensure_broker(address)
+    os.environ[VARIABLE] = str(address)
+    if arguments.priority is not None:
+        os.environ[PRIORITY] = str(priority)
 
 
 def _bytes(text: str | None) -> int | None:

@@ -2,14 +2,15 @@
 
 Without PID all of yours are shown. On a terminal the view is renewed until the last of them has
 ended, or until Ctrl-C; elsewhere, with --once and with --json it is shown once. Each program
-writes how it stands into a file of yours once a second at most.
+writes how it stands into a file of yours once a second at most. Of cards that programs share
+(`pgmo share`) it says who has the turn, who waits, and what each has of the card.
 
     pgmo top
     pgmo top 4711 --once
 """
 
 import argparse
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pgmo.errors import OptionError, PgmoError
 
@@ -37,26 +38,42 @@ def run(arguments: argparse.Namespace) -> int:
 
     if not 0 < arguments.interval < float("inf"):
         raise OptionError(f"--interval {arguments.interval:g}: give seconds above 0")
-    statuses = _chosen(arguments.pid)
+    statuses, cards = _chosen(arguments.pid), _cards()
     if arguments.json:
         from dataclasses import asdict
 
-        print_json({"runs": [asdict(one) for one in statuses]})
+        print_json({"runs": [asdict(one) for one in statuses], "cards": cards})
         return 0
     out = console()
     if arguments.once or plain() or not out.is_terminal or not statuses:
-        print_text(out, view(statuses, time.time()))
+        print_text(out, view(statuses, time.time(), cards))
         return 0
     from rich.live import Live
     from rich.text import Text
 
-    with Live(Text(view(statuses, time.time())), console=out, auto_refresh=False) as live:
+    with Live(Text(view(statuses, time.time(), cards)), console=out, auto_refresh=False) as live:
         while statuses:
             time.sleep(arguments.interval)
             statuses = _still(arguments.pid)
             if statuses:  # what was seen last stays
-                live.update(Text(view(statuses, time.time())), refresh=True)
+                live.update(Text(view(statuses, time.time(), _cards())), refresh=True)
     return 0
+
+
+def _cards() -> "list[dict[str, Any]]":
+    """The cards that programs share, as the broker sees them; none where there is no broker."""
+    import os
+    from contextlib import suppress
+    from pathlib import Path
+
+    from pgmo.errors import ShareError
+    from pgmo.share.address import VARIABLE, default_address
+    from pgmo.share.meeting import status
+
+    with suppress(OSError, ShareError):
+        found = status(Path(os.environ.get(VARIABLE) or default_address()))["cards"]
+        return list(found)
+    return []
 
 
 def _still(pid: int | None) -> "list[RunStatus]":

@@ -1,6 +1,7 @@
 """What `pgmo top` shows of the programs that run."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from pgmo.runner.status import DeviceStatus, RunStatus
 from pgmo.units import format_bytes
@@ -12,20 +13,38 @@ _OLD = 5.0
 """Seconds after which a view says how old it is: an iteration takes long, or the program waits."""
 
 
-def view(statuses: Sequence[RunStatus], now: float) -> str:
-    """The programs one below the other; text without markup.
+def view(statuses: Sequence[RunStatus], now: float, cards: Sequence[Mapping[str, Any]] = ()) -> str:
+    """The programs one below the other, and the cards that they share; text without markup.
 
     Args:
         statuses: of the programs.
         now: seconds since 1970.
+        cards: as a broker says it (`Schedule.status`).
 
     Example:
         >>> view([], 0.0)
         'no program runs under `pgmo run` here, or none has completed an iteration'
     """
+    shared = [line for card in cards for line in _of_card(card)]
     if not statuses:
-        return "no program runs under `pgmo run` here, or none has completed an iteration"
-    return "\n".join(line for status in statuses for line in _of_run(status, now))
+        none = "no program runs under `pgmo run` here, or none has completed an iteration"
+        return "\n".join([none, *shared])
+    return "\n".join([*(line for one in statuses for line in _of_run(one, now)), *shared])
+
+
+def _of_card(card: Mapping[str, Any]) -> Iterator[str]:
+    members = card["members"]
+    state = "crowded: turns one by one" if card["crowded"] else "room for everybody"
+    total = format_bytes(card["total"])
+    yield f"shared card {_printable(card['card'])}, {total}, {len(members)} processes, {state}"
+    whole = sum(one["used"] for one in members) or 1.0
+    for one in sorted(members, key=lambda one: -one["used"]):
+        since = "" if one["since"] is None else f" for {one['since']:.1f} s"
+        need = "" if one["need"] is None else f" and {format_bytes(one['need'])} in a turn"
+        yield f"  {_printable(one['name'])}  pid {one['pid']}, {one['state']}{since}"
+        share = f"{_bar(one['used'] / whole)} {one['used'] / whole:.1%} of the time"
+        yield f"    {share}, priority {one['priority']}, {one['turns']:,} turns"
+        yield f"    has {format_bytes(one['held'])}{need}"
 
 
 def _of_run(status: RunStatus, now: float) -> list[str]:

@@ -26,6 +26,7 @@ WRONG = {
             "--memory": ("", "host"),
             "--budget": SIZES,
             "--limit": (*SIZES, "0"),
+            "--priority": ("", "x", "1"),  # without --share
             "--step-on": ("", "predict", "app:", ":predict", "app:predict()", "no.module:predict"),
             "--json": ("script.py", "x.pgmoprof", "x.pgmoplan"),
         },
@@ -107,6 +108,17 @@ WRONG = {
         },
     ),
     "check": ([PLAN], {"--max-memory": SIZES}),
+    "share": (
+        [],
+        {
+            "--deadline": ("", "x", "0", "-1", "nan", "inf"),
+            "--patience": ("", "x", "0", "-1", "nan", "inf"),
+            "--linger": ("", "x", "0", "-1", "nan", "inf"),
+            "--lanes": COUNTS,
+            "--card-bytes": SIZES,
+            "--priority": ("", "x", "9", "-9", HUGE),
+        },
+    ),
     "top": ([], {"--interval": ("", "x", "0", "-1", "nan", "inf")}),
     "doctor": ([], {}),
     "demo": (
@@ -126,6 +138,7 @@ ANY = {
     "fit": {"--python"},
     "rehearse": {"--save", "--plan", "--python"},
     "report": {"--plan", "--title"},
+    "share": {"--socket", "--log", "--check"},
     "demo": {"--output"},
 }
 

@@ -1,8 +1,13 @@
 """What a session gives back between iterations, where memory has no pages."""
 
+import os
+import random
+import threading
+
 import pytest
 
-from pgmo.errors import SessionError
+import pgmo
+from pgmo.errors import OptionError, SessionError
 from tests.unit.allocator.simulated import LAYERS, Loop, open_session
 
 
@@ -65,3 +70,77 @@ def test_an_exception_in_a_stage_ends_the_stage_alone(adapter):
             raise KeyError
         assert len(session.history) == 2
         iterate(Loop(adapter, LAYERS), session, 1)
+
+
+def test_what_cannot_be_meant_is_an_error_here_as_well(adapter):
+    with open_session(adapter) as session:
+        iterate(Loop(adapter, LAYERS), session, 2)
+        with pytest.raises(OptionError, match="neither 'host' nor 'drop'"):
+            session.release(state="disk")
+        with pytest.raises(OptionError, match="neither 'host' nor 'drop'"):
+            with session.stage("rollout", asleep=[], state="disk"):
+                pass
+    never = pgmo.optimize(device="cpu")
+    with pytest.raises(SessionError, match="has not been opened"):
+        never.resume()
+    with pytest.raises(SessionError, match="has not been opened"):
+        never.release()
+    assert never.asleep == 0
+
+
+def test_no_state_sleeps_while_another_thread_is_inside(adapter):
+    inside, go_on = threading.Event(), threading.Event()
+    with open_session(adapter) as session:
+        loop = Loop(adapter, LAYERS)
+        iterate(loop, session, 2)
+
+        def train():
+            with session.iteration():
+                loop()
+                inside.set()
+                go_on.wait(30)
+
+        thread = threading.Thread(target=train, name="trainer")
+        thread.start()
+        assert inside.wait(30)
+        with pytest.raises(SessionError, match="while trainer is inside"):
+            session.release(state="host")
+        with pytest.raises(SessionError, match="while trainer is inside"):
+            with session.stage("rollout", asleep=[]):
+                pass
+        session.release()  # what idles goes, and what is used stays
+        go_on.set()
+        thread.join()
+
+
+def test_in_any_order(adapter):
+    chance, loop = random.Random(0), Loop(adapter, LAYERS)
+    with open_session(adapter) as session:
+        for _ in range(100):
+            what = chance.randrange(6)
+            if what == 0:
+                session.release()
+            elif what == 1:
+                session.resume()
+            elif what == 2:
+                with session.stage("outer"), session.stage("inner"):
+                    iterate(loop, session, 1)
+            else:
+                iterate(loop, session, 2)
+        session.release()
+        iterate(loop, session, 3)
+        assert session.history[-1].hit_rate == 1
+
+
+def test_in_a_forked_child_they_do_nothing(adapter):
+    with open_session(adapter) as session:
+        iterate(Loop(adapter, LAYERS), session, 6)
+        child = os.fork()
+        if child == 0:
+            released = session.release(state="host")
+            session.resume()
+            with session.stage("rollout"):
+                pass
+            os._exit(released.card + released.host)
+        assert os.waitpid(child, 0)[1] == 0
+        assert len(session.history) == 6

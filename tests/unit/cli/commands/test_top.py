@@ -34,6 +34,7 @@ def status(**fields):
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("PGMO_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("PGMO_SHARE", str(tmp_path / "no broker"))
     (tmp_path / "running").mkdir(mode=0o700)
     return tmp_path / "running"
 
@@ -79,7 +80,7 @@ def test_nothing_runs(folder, capsys):
     assert main(["top", "--once"]) == 0
     assert capsys.readouterr().out.startswith("no program runs under `pgmo run` here")
     assert main(["top", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"runs": []}
+    assert json.loads(capsys.readouterr().out) == {"runs": [], "cards": []}
 
 
 def test_a_process_that_is_none_of_ours_is_an_error_that_names_those_that_are(running, capsys):

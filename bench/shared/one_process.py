@@ -1,0 +1,77 @@
+"""One training among others in processes of their own; see `processes.py`."""
+
+import contextlib
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from shared.job import OURS, SharedJob, parse
+from shared.worker import open_session
+
+
+def main() -> None:
+    """Trains as the command line says it, and prints what it took."""
+    fields = json.loads(sys.argv[1])
+    job = parse(fields["job"])
+    print(json.dumps(run(job, fields["at"], fields["batch"], Path(fields["folder"]))))
+
+
+def run(job: SharedJob, at: int, batch: int, folder: Path) -> dict[str, Any]:
+    """What the process reports; sizes in bytes."""
+    from pgmo.rehearsal import control
+
+    began = time.monotonic()
+    if job.contender in OURS:
+        import pgmo
+
+        torch.cuda.memory.change_current_allocator(pgmo.torch_allocator())
+    error, session, persistent, calls = "", None, 0, {}
+    try:
+        from workloads import Shape, create
+
+        training = create("gpt", Shape(batch=batch, small=job.small))
+        meet(folder, "built", at, job.models)
+        with open_session(job) as session:
+            for iteration in range(job.iterations):
+                if iteration == job.iterations - 1:
+                    control.driver_calls(reset=True)
+                with session.iteration() if session else contextlib.nullcontext():
+                    training.step(128 if job.small else 512)
+                    training.optimize.zero_grad()
+            calls = control.driver_calls()
+            persistent = torch.cuda.memory_allocated()
+            meet(folder, "trained", at, job.models)
+    except torch.OutOfMemoryError as problem:
+        error = str(problem).partition("\n")[0][:300]
+        for name in ("built", "trained"):
+            (folder / f"{name}{at}").touch()  # the others go on
+    torch.cuda.synchronize()
+    late = session.history[-3:] if session else []
+    return {
+        "peak": control.card_peak(0),
+        "error": error,
+        "seconds": time.monotonic() - began,
+        "torch": str(torch.__version__),
+        "persistent": persistent,
+        "arena": session.plan.arena if session and session.plan else 0,
+        "replayed": sum(o.phase.value == "replay" for o in session.history) if session else 0,
+        "asked": sum(one.bytes_requested for one in late),
+        "hit": sum(one.bytes_hit for one in late),
+        "calls": calls,
+        "notes": list(session.summary().notes) if session else [],
+    }
+
+
+def meet(folder: Path, name: str, at: int, count: int) -> None:
+    """Waits until all have come as far."""
+    (folder / f"{name}{at}").touch()
+    while not all((folder / f"{name}{one}").exists() for one in range(count)):
+        time.sleep(0.02)
+
+
+if __name__ == "__main__":
+    main()

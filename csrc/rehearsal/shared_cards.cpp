@@ -1,0 +1,154 @@
+// Cards that several processes share: one file, named by FAKECUDA_SHARED, in which each process
+// says how much it has of each card.
+//
+//     file   peaks | process A: used, used, ... | process B: used, ... | nobody | ...
+//
+// A process writes into its own row alone, one number at a time, so that it may be killed at any
+// moment: what it had is free again once the system no longer knows it. Its number alone would not
+// do, for it may be given again; hence the moment at which it began. The lock is the system's, too.
+
+#include "shared_cards.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "state.hpp"
+
+namespace fakecuda {
+namespace {
+
+constexpr size_t kMostProcesses = 256;
+constexpr size_t kMostDevices = 64;
+
+struct Row {
+  uint64_t pid;  // 0: nobody's
+  uint64_t began;
+  std::array<uint64_t, kMostDevices> used;
+};
+
+struct Table {
+  std::array<uint64_t, kMostDevices> peaks;
+  std::array<Row, kMostProcesses> rows;
+};
+
+// When a process began, in the system's ticks; 0: there is none, or it has ended.
+uint64_t began(uint64_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const size_t name_end = text.rfind(')');  // the name may hold anything
+  if (name_end == std::string::npos) return 0;
+  char state = 'X';
+  unsigned long long ticks = 0;
+  constexpr auto kFormat =
+      " %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu";
+  if (std::sscanf(text.c_str() + name_end + 1, kFormat, &state, &ticks) != 2) return 0;
+  return state == 'Z' || state == 'X' ? 0 : ticks;
+}
+
+struct Shared {
+  pid_t owner = 0;
+  int file = -1;
+  Table* table = nullptr;
+  Row* own = nullptr;
+  std::array<size_t, kMostDevices> before{};  // what the parent had, of a forked child
+};
+
+[[noreturn]] void give_up(const char* why) {
+  std::fprintf(stderr, "FAKECUDA_SHARED: %s\n", why);
+  std::abort();
+}
+
+void take_row(Shared& shared) {
+  flock(shared.file, LOCK_EX);
+  for (Row& row : shared.table->rows) {
+    if (row.pid != 0 && began(row.pid) == row.began) continue;
+    row.used = {};
+    row.began = began(static_cast<uint64_t>(shared.owner));
+    row.pid = static_cast<uint64_t>(shared.owner);
+    shared.own = &row;
+    break;
+  }
+  flock(shared.file, LOCK_UN);
+  if (shared.own == nullptr) give_up("too many processes");
+}
+
+// Opened anew in a forked child: a lock would be its parent's.
+Shared* opened() {
+  static const char* const path = std::getenv("FAKECUDA_SHARED");
+  if (path == nullptr || *path == '\0') return nullptr;
+  static Shared shared;
+  if (shared.owner == getpid()) return &shared;
+  const bool forked = shared.owner != 0;
+  shared.own = nullptr;
+  shared.owner = getpid();
+  shared.file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (shared.file < 0 || ftruncate(shared.file, sizeof(Table))) give_up("no such file can be made");
+  if (shared.table == nullptr) {
+    void* pages = mmap(nullptr, sizeof(Table), PROT_READ | PROT_WRITE, MAP_SHARED, shared.file, 0);
+    if (pages == MAP_FAILED) give_up("it cannot be mapped");
+    shared.table = static_cast<Table*>(pages);
+  }
+  for (size_t at = 0; forked && at < kMostDevices; ++at)
+    shared.before[at] = charged(static_cast<int>(at));
+  take_row(shared);
+  return &shared;
+}
+
+size_t of_others(const Shared& shared, size_t device) {
+  size_t sum = 0;
+  for (const Row& row : shared.table->rows) {
+    if (&row == shared.own || row.pid == 0 || row.used[device] == 0) continue;
+    if (began(row.pid) == row.began) sum += row.used[device];
+  }
+  return sum;
+}
+
+}  // namespace
+
+CardLock::CardLock() {
+  if (const Shared* shared = opened()) flock(file_ = shared->file, LOCK_EX);
+}
+
+CardLock::~CardLock() {
+  if (file_ >= 0) flock(file_, LOCK_UN);
+}
+
+size_t used_by_others(int device) {
+  const Shared* shared = opened();
+  return shared ? of_others(*shared, static_cast<size_t>(device)) : 0;
+}
+
+void tell_others(int device, size_t used) {
+  Shared* shared = opened();
+  if (shared == nullptr) return;
+  const auto at = static_cast<size_t>(device);
+  shared->own->used[at] = used - std::min(used, shared->before[at]);
+  uint64_t& peak = shared->table->peaks[at];
+  peak = std::max<uint64_t>(peak, shared->own->used[at] + of_others(*shared, at));
+}
+
+size_t peak_of_all(int device, bool reset) {
+  Shared* shared = opened();
+  if (shared == nullptr) return 0;
+  const auto at = static_cast<size_t>(device);
+  const CardLock lock;
+  const size_t found = shared->table->peaks[at];
+  if (reset) shared->table->peaks[at] = shared->own->used[at] + of_others(*shared, at);
+  return found;
+}
+
+bool shares_cards() {
+  return opened() != nullptr;
+}
+
+}  // namespace fakecuda

@@ -1,0 +1,174 @@
+"""Have programs share a card: an iteration of one at a time, by turns.
+
+With a command, runs it with PGMO_SHARE set, so that each pgmo session in it, of whatever process,
+takes turns with all others that have the same broker. Without one, serves as the broker of your
+programs until Ctrl-C; those find it by PGMO_SHARE. `pgmo run --share` starts one by itself where
+there is none. Programs go on alone when it ends.
+
+    pgmo share -- sh -c "pgmo run a.py & pgmo run b.py & wait"
+    pgmo share --log share.log
+    pgmo share --check share.log
+"""
+
+import argparse
+from typing import TYPE_CHECKING
+
+from pgmo.errors import OptionError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pgmo.share.schedule import Rules
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of `pgmo share`."""
+    parser.usage = "pgmo share [options] [-- COMMAND ...]"
+    parser.add_argument(
+        "--deadline",
+        metavar="S",
+        type=float,
+        default=30.0,
+        help="seconds that a turn may take before others no longer wait for it (30)",
+    )
+    parser.add_argument(
+        "--patience",
+        metavar="S",
+        type=float,
+        default=120.0,
+        help="seconds that a program waits for a turn before it goes on without one (120)",
+    )
+    parser.add_argument(
+        "--lanes", metavar="N", type=int, default=64, help="turns at once on a card, at most (64)"
+    )
+    parser.add_argument(
+        "--card-bytes", metavar="SIZE", help="of each card, instead of what it says of itself"
+    )
+    parser.add_argument(
+        "--priority",
+        metavar="N",
+        type=int,
+        default=0,
+        help="of the command, from -8 to 8: each step doubles its share (0)",
+    )
+    parser.add_argument("--socket", metavar="PATH", help="where to listen (a folder of yours)")
+    parser.add_argument("--log", metavar="FILE", help="append a line for whatever happens")
+    parser.add_argument(
+        "--linger", metavar="S", type=float, help="end when nobody has used it for so long"
+    )
+    parser.add_argument(
+        "--check", metavar="LOG", help="read a log, say what was not right in it, and end"
+    )
+    parser.add_argument("-q", "--quiet", action="store_true", help="say nothing")
+    parser.add_argument("--json", action="store_true", help="with --check: print one object")
+    parser.add_argument("words", metavar="COMMAND", nargs=argparse.REMAINDER, help="what to run")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Runs `pgmo share`."""
+    from pathlib import Path
+
+    from pgmo.share.address import default_address
+
+    if arguments.check is not None:
+        return _check(Path(arguments.check), as_json=arguments.json)
+    rules = _rules(arguments)
+    address = Path(arguments.socket).absolute() if arguments.socket else default_address()
+    log = Path(arguments.log) if arguments.log else None
+    words = arguments.words[1:] if arguments.words[:1] == ["--"] else arguments.words
+    if words:
+        return _run_command(words, address, rules, log, arguments.priority)
+    return _serve(address, rules, log, arguments.linger, quiet=arguments.quiet)
+
+
+def _serve(
+    address: "Path", rules: "Rules", log: "Path | None", linger: float | None, *, quiet: bool
+) -> int:
+    import signal
+
+    from pgmo.share.address import VARIABLE
+    from pgmo.share.broker import Broker
+    from pgmo.terminal import say
+
+    with Broker(address, rules, log, linger=linger) as broker:
+        for one in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(one, lambda _number, _frame: broker.stop())
+        if not quiet:
+            say(f"serving at {address}; for programs elsewhere: export {VARIABLE}={address}")
+        broker.run()
+    return 0
+
+
+def _run_command(
+    words: list[str], address: "Path", rules: "Rules", log: "Path | None", priority: int
+) -> int:
+    import os
+    import signal
+    import subprocess
+
+    from pgmo.share.address import PRIORITY, VARIABLE
+    from pgmo.share.broker import Broker
+    from pgmo.share.starting import listens
+
+    environment = {**os.environ, VARIABLE: str(address), PRIORITY: str(priority)}
+    if listens(address):
+        if log is not None:
+            raise OptionError(f"--log: a broker listens at {address} already, without this log")
+        return _code(subprocess.run(words, env=environment).returncode)
+    with Broker(address, rules, log) as broker:
+        try:
+            child = subprocess.Popen(words, env=environment)
+        except OSError as error:
+            raise OptionError(f"{words[0]} cannot be run: {error.strerror}") from error
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal tells the command as well
+        signal.signal(signal.SIGTERM, lambda number, _frame: child.send_signal(number))
+        ended = os.pidfd_open(child.pid)
+        broker.watch(ended, broker.stop)
+        broker.run()
+        os.close(ended)
+        return _code(child.wait())
+
+
+def _code(returned: int) -> int:
+    """The exit code of a command, as a shell says it."""
+    return returned if returned >= 0 else 128 - returned
+
+
+def _check(path: "Path", *, as_json: bool) -> int:
+    from dataclasses import asdict
+
+    from pgmo.cli.terminal.output import print_json
+    from pgmo.share.oracle import check
+
+    verdict = check(path)
+    if as_json:
+        print_json(asdict(verdict))
+    else:
+        print(
+            f"{verdict.brokers} brokers, {verdict.turns:,} turns, {verdict.passed:,} passed over, "
+            f"{verdict.ends:,} processes gone without a word"
+        )
+        print("\n".join(verdict.wrong) or "nothing was wrong")
+    return 3 if verdict.wrong else 0
+
+
+def _rules(arguments: argparse.Namespace) -> "Rules":
+    """How cards are shared.
+
+    Raises:
+        OptionError: when an option has no such value.
+    """
+    from pgmo.share.protocol import MOST_PRIORITY
+    from pgmo.share.schedule import Rules
+    from pgmo.units import parse_bytes
+
+    for name in ("deadline", "patience", "linger"):
+        value = getattr(arguments, name)
+        if value is not None and not 0 < value < float("inf"):
+            raise OptionError(f"--{name} {value:g}: give seconds above 0")
+    if arguments.lanes < 1:
+        raise OptionError(f"--lanes {arguments.lanes}: give 1 or more")
+    if abs(arguments.priority) > MOST_PRIORITY:
+        raise OptionError(f"--priority {arguments.priority}: give a whole number from -8 to 8")
+    total = None if arguments.card_bytes is None else parse_bytes(arguments.card_bytes)
+    return Rules(arguments.deadline, arguments.patience, arguments.lanes, total)

@@ -1,0 +1,347 @@
+"""A program's side: asks for a turn on a card, and gives it back with what it no longer needs.
+
+    take() ──ask──▶ broker ──turn──▶ the iteration ──▶ give(): what idles goes back, if crowded
+       └ pass, or no broker: the iteration goes on without
+    listener thread: "crowded" between two turns ──▶ what idles goes back at once
+
+Without a broker, and when it dies, everything is as if there had never been one. It is looked for
+again now and then, so that a broker that is started anew has its clients back.
+"""
+
+import contextlib
+import os
+import socket
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Protocol
+
+from pgmo.errors import ShareError
+from pgmo.share.meeting import meet
+from pgmo.share.protocol import VERSION, Lines, Message, encode
+
+GRACE = 5.0
+"""Seconds that a client waits for a broker's answer beyond what the broker has promised."""
+
+RETRY, LONGEST_RETRY = 1.0, 60.0
+"""Seconds after which a broker that was not there is looked for again; twice as many each time."""
+
+
+class Answer(Enum):
+    """How a question for a turn was answered."""
+
+    TURN = "turn"
+    PASS = "pass"  # it would have taken too long
+    ALONE = "alone"  # there is no broker
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What a process has of a card, in bytes.
+
+    Args:
+        held: all of it.
+        idle: what it could give back between two turns.
+        free: what the card has left for anybody.
+
+    Example:
+        >>> Sizes(held=8, idle=6, free=90).lasting
+        2
+    """
+
+    held: int
+    idle: int
+    free: int
+
+    @property
+    def lasting(self) -> int:
+        """What stays whatever happens."""
+        return self.held - self.idle
+
+
+class Holder(Protocol):
+    """Whoever has memory of the card; called by one thread at a time, whichever it is."""
+
+    def begin(self) -> None:
+        """An iteration begins, with a turn or without."""
+
+    def sizes(self) -> Sizes:
+        """What it has."""
+
+    def give_back(self, *, between_turns: bool) -> None:
+        """Gives back what idles: at the end of a turn, or on the listener's thread after it."""
+
+
+@dataclass(frozen=True)
+class Card:
+    """A card, and who asks for it.
+
+    Args:
+        key: names it for all processes of the machine.
+        total: its bytes.
+        name: of the program, for people.
+        priority: doubles the share of the card with each step.
+
+    Example:
+        >>> Card("GPU-1", 1 << 30, "train.py").priority
+        0
+    """
+
+    key: str
+    total: int
+    name: str
+    priority: int = 0
+
+
+class Client:
+    """One process's turns on one card. Any thread may call anything.
+
+    Args:
+        address: of the broker.
+        card: the card.
+        holder: has the memory.
+        told: gets a sentence when a broker was found, or is gone.
+        clock: seconds.
+
+    Example:
+        >>> client = Client(Path("/no/such/broker"), Card("GPU-1", 1 << 30, "train.py"), holder)
+        ... # doctest: +SKIP
+        >>> client.take()  # doctest: +SKIP
+        <Answer.ALONE: 'alone'>
+    """
+
+    def __init__(
+        self,
+        address: Path,
+        card: Card,
+        holder: Holder,
+        told: Callable[[str], object] = lambda _text: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._address, self._card, self._holder = address, card, holder
+        self._told, self._clock = told, clock
+        self._changed = threading.Condition(threading.RLock())
+        self._socket: socket.socket | None = None
+        self._patience = 0.0
+        self._answer: Answer | None = None
+        self._waiting = self._passed = False
+        self._held = False
+        self._crowded = False
+        self._next_try, self._retry = 0.0, RETRY
+        self._process = os.getpid()
+        _clients.add(self)
+
+    # --- turns ----------------------------------------------------------------------------------
+
+    @property
+    def connected(self) -> bool:
+        """Whether there is a broker."""
+        return self._socket is not None
+
+    @property
+    def held(self) -> bool:
+        """Whether this process has the turn."""
+        return self._held
+
+    def take(self) -> Answer:
+        """Waits for the turn, for as long as the broker has promised at most."""
+        if os.getpid() != self._process:
+            return Answer.ALONE
+        with self._changed:
+            if self._held:
+                return Answer.TURN
+            if not self._connect():
+                return Answer.ALONE
+            self._answer, self._waiting, self._passed = None, True, False
+            try:
+                self._send("ask", {})
+                self._await_answer()
+            except BaseException:  # Ctrl-C
+                self._waiting = False
+                self._refuse_turn()
+                raise
+            self._waiting = False
+            if self._answer is Answer.TURN:
+                self._held = True
+            self._passed = self._answer is Answer.PASS
+            self._holder.begin()
+            return self._answer or Answer.ALONE
+
+    def _await_answer(self) -> None:
+        until = self._clock() + self._patience + GRACE
+        while self._answer is None and self._socket is not None:
+            rest = until - self._clock()
+            if rest <= 0:
+                self._lose("it does not answer")
+            else:
+                self._changed.wait(rest)
+
+    def give(self, *, whole: bool = True) -> None:
+        """The turn is over, or the iteration that went on without one.
+
+        Args:
+            whole: whether the iteration had all that it needed; what one took that ran out of
+                memory says nothing of the next.
+        """
+        if os.getpid() != self._process:
+            return
+        with self._changed:
+            if self._held:
+                peak = self._holder.sizes().held
+                if self._crowded and self._socket is not None:
+                    self._holder.give_back(between_turns=False)
+                self._held, self._answer = False, None
+                self._report("give", peak if whole else None)
+            elif self._passed:
+                self._passed = False
+                self._give_back_between_turns()
+
+    def close(self) -> None:
+        """Says goodbye. What idles goes back: nobody would ask for it any more."""
+        with self._changed:
+            if self._socket is not None and os.getpid() == self._process:
+                with contextlib.suppress(Exception):  # the card may be broken
+                    self._holder.give_back(between_turns=False)
+                self._send("bye", {})
+            self._disconnect()
+
+    def _refuse_turn(self) -> None:
+        """Nobody waits for it any more. One that comes nevertheless is given back."""
+        if self._answer is Answer.TURN:
+            self._answer = None
+            self._report("give")
+        else:
+            self._send("withdraw", {})
+
+    # --- the broker -----------------------------------------------------------------------------
+
+    def _connect(self) -> bool:
+        if self._socket is not None:
+            return True
+        now = self._clock()
+        if now < self._next_try:
+            return False
+        try:
+            met, patience, lines, more = meet(self._address, self._hello())
+        except (OSError, ShareError) as error:
+            self._next_try = now + self._retry
+            if self._retry == RETRY and not isinstance(error, FileNotFoundError):
+                self._told(f"{self._address} is no broker: {error}; the program goes on alone")
+            self._retry = min(2 * self._retry, LONGEST_RETRY)
+            return False
+        self._socket, self._patience, self._retry = met, patience, RETRY
+        for message in more:
+            self._heard(message)
+        self._give_back_between_turns()
+        listener = threading.Thread(
+            target=self._listen, args=(met, lines), name="pgmo-share", daemon=True
+        )
+        listener.start()
+        return True
+
+    def _hello(self) -> Message:
+        sizes, card = self._holder.sizes(), self._card
+        return {
+            "version": VERSION,
+            "card": card.key,
+            "name": card.name,
+            "priority": card.priority,
+            "total": card.total,
+            "free": sizes.free,
+            "held": sizes.held,
+            "idle": sizes.idle,
+        }
+
+    def _listen(self, met: socket.socket, lines: Lines) -> None:
+        while True:
+            try:
+                data = met.recv(1 << 16)
+                messages = lines.feed(data)
+            except (OSError, ShareError):
+                data, messages = b"", []
+            with self._changed:
+                if self._socket is not met:
+                    return
+                for message in messages:
+                    self._heard(message)
+                if not data:
+                    self._lose("it has ended")
+                    return
+                try:
+                    self._give_back_between_turns()
+                except Exception as error:
+                    self._lose(f"{type(error).__name__}: {error}")
+                    return
+
+    def _heard(self, message: Message) -> None:
+        kind = message["kind"]
+        if kind == "turn":
+            if self._waiting:
+                self._answer = Answer.TURN
+            else:  # nobody waits for it any more
+                self._report("give")
+        elif kind == "pass":
+            self._answer = Answer.PASS
+        elif kind == "crowded":
+            self._crowded = bool(message.get("crowded"))
+        self._changed.notify_all()
+
+    def _give_back_between_turns(self) -> None:
+        """What idles goes back, if others need it and no turn has begun."""
+        if self._crowded and not self._held and self._answer is not Answer.TURN:
+            if self._holder.sizes().idle:
+                self._holder.give_back(between_turns=True)
+            self._report("released")
+
+    def _report(self, kind: str, peak: int | None = None) -> None:
+        sizes = self._holder.sizes()
+        fields = {"held": sizes.held, "idle": sizes.idle, "free": sizes.free}
+        if peak is not None:
+            fields["need"] = max(0, peak - sizes.lasting)
+        self._send(kind, fields)
+
+    def _send(self, kind: str, fields: Message) -> None:
+        if self._socket is None:
+            return
+        try:
+            self._socket.sendall(encode(kind, fields))
+        except OSError as error:
+            self._lose(str(error))
+
+    def _lose(self, why: str) -> None:
+        if self._socket is not None:
+            self._told(f"the broker at {self._address} is gone ({why}); the program goes on alone")
+        self._disconnect()
+        self._next_try = self._clock() + self._retry
+
+    def _disconnect(self) -> None:
+        met, self._socket = self._socket, None
+        self._crowded, self._answer = False, None
+        if met is not None:
+            with contextlib.suppress(OSError):
+                met.shutdown(socket.SHUT_RDWR)  # which ends the listener
+            met.close()
+        self._changed.notify_all()
+
+    def after_fork(self) -> None:
+        """In the child: the connection is the parent's."""
+        met, self._socket = self._socket, None
+        self._changed = threading.Condition(threading.RLock())
+        self._held = False
+        if met is not None:
+            met.close()
+
+
+_clients: "weakref.WeakSet[Client]" = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for client in list(_clients):
+        client.after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)

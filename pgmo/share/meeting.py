@@ -1,0 +1,90 @@
+"""Finds a broker, and makes oneself known to it."""
+
+import os
+import socket
+import struct
+from pathlib import Path
+from typing import Any
+
+from pgmo.errors import ShareError
+from pgmo.share.address import peer, refuse_others
+from pgmo.share.protocol import Lines, Message, encode
+
+GREETING = 2.0
+"""Seconds within which a broker has to answer when it is met."""
+
+
+def meet(address: Path, hello: Message) -> tuple[socket.socket, float, Lines, list[Message]]:
+    """Connects to a broker, and makes oneself known.
+
+    Returns:
+        The connection, the seconds that anybody waits there, and what was read beyond that.
+
+    Raises:
+        OSError: when nobody listens there.
+        ShareError: when it is not this user's, or refuses.
+    """
+    met, lines = connect(address), Lines()
+    try:
+        met.sendall(encode("hello", hello))
+        messages: list[Message] = []
+        while not messages:
+            data = met.recv(1 << 16)
+            if not data:
+                raise ShareError("it has closed the connection")
+            messages = lines.feed(data)
+        first = messages[0]
+        if first["kind"] != "welcome":
+            raise ShareError(f"it refuses: {first.get('why', first['kind'])}")
+        met.settimeout(None)
+        timeout = struct.pack("ll", int(GREETING), 0)
+        met.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, timeout)
+        return met, float(first["patience"]), lines, messages[1:]
+    except BaseException:
+        met.close()
+        raise
+
+
+def connect(address: Path) -> socket.socket:
+    """Connects to a broker of this user's.
+
+    Raises:
+        OSError: when nobody listens there.
+        ShareError: when it is somebody else's.
+    """
+    if not address.exists():
+        raise FileNotFoundError(f"there is no broker at {address}")
+    refuse_others(address.parent)
+    met = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    met.settimeout(GREETING)
+    try:
+        met.connect(os.fspath(address))
+        if peer(met)[1] != os.geteuid():
+            raise ShareError("the broker there is another user's")
+    except BaseException:
+        met.close()
+        raise
+    return met
+
+
+def status(address: Path) -> dict[str, Any]:
+    """How things stand at a broker: its cards, and who has them.
+
+    Raises:
+        OSError: when nobody listens there.
+        ShareError: when it is somebody else's, or says something else.
+
+    Example:
+        >>> status(Path("/run/user/1000/pgmo/share"))["cards"]  # doctest: +SKIP
+        [{'card': 'GPU-1', 'total': 25757220864, 'crowded': True, 'members': [...]}]
+    """
+    with connect(address) as met:
+        met.sendall(encode("status", {}))
+        lines = Lines()
+        messages: list[Message] = []
+        while not messages:
+            data = met.recv(1 << 16)
+            if not data:
+                raise ShareError(f"the broker at {address} says nothing")
+            messages = lines.feed(data)
+    return messages[0]

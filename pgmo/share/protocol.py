@@ -1,0 +1,116 @@
+"""What clients and the broker say to each other: one JSON object a line.
+
+client   hello, ask, withdraw, give, released, bye, status
+broker   welcome, turn, crowded, pass, status, refused
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pgmo.errors import ShareError
+
+VERSION = 1
+
+LIMIT = 1 << 16
+"""Bytes of a line beyond which whoever sends it is not one of us."""
+
+MOST_PRIORITY = 8
+"""Priorities are whole numbers between this and its negative; each doubles a client's share."""
+
+Message = dict[str, Any]
+
+
+def encode(kind: str, fields: Mapping[str, Any]) -> bytes:
+    r"""A message as it is sent.
+
+    Example:
+        >>> encode("turn", {"number": 3})
+        b'{"kind":"turn","number":3}\n'
+    """
+    return json.dumps({"kind": kind, **fields}, separators=(",", ":")).encode() + b"\n"
+
+
+class Lines:
+    r"""Messages out of whatever pieces arrive.
+
+    Example:
+        >>> lines = Lines()
+        >>> lines.feed(b'{"kind":')
+        []
+        >>> lines.feed(b'"ask"}\n')
+        [{'kind': 'ask'}]
+    """
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def feed(self, data: bytes) -> list[Message]:
+        """The messages that are complete now.
+
+        Raises:
+            ShareError: when that is no message.
+        """
+        *whole, self._rest = (self._rest + data).split(b"\n")
+        if len(self._rest) > LIMIT:
+            raise ShareError(f"a message of more than {LIMIT} bytes")
+        return [_decode(line) for line in whole]
+
+
+def _decode(line: bytes) -> Message:
+    try:
+        message = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise ShareError(f"no message: {line[:80]!r}") from error
+    if not isinstance(message, dict) or not isinstance(message.get("kind"), str):
+        raise ShareError(f"no message: {line[:80]!r}")
+    return message
+
+
+def size(message: Message, name: str) -> int:
+    """A field that is a number of bytes.
+
+    Raises:
+        ShareError: when it is missing, or something else.
+
+    Example:
+        >>> size({"kind": "give", "idle": 4096}, "idle")
+        4096
+    """
+    value = message.get(name)
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 62:
+        raise ShareError(f"{message['kind']}: {name}={value!r} is no number of bytes")
+    return value
+
+
+def text(message: Message, name: str) -> str:
+    """A field that is a name; at most 200 characters of it.
+
+    Raises:
+        ShareError: when it is missing, or something else.
+
+    Example:
+        >>> text({"kind": "hello", "card": "GPU-1"}, "card")
+        'GPU-1'
+    """
+    value = message.get(name)
+    if not isinstance(value, str) or not value:
+        raise ShareError(f"{message['kind']}: {name}={value!r} is no name")
+    return value[:200]
+
+
+def priority(message: Message) -> int:
+    """The field of that name; 0 where there is none.
+
+    Raises:
+        ShareError: when it is none.
+
+    Example:
+        >>> priority({"kind": "hello", "priority": -2})
+        -2
+    """
+    value = message.get("priority", 0)
+    good = isinstance(value, int) and abs(value) <= MOST_PRIORITY
+    if not good:
+        raise ShareError(f"priority {value!r}: give a whole number from -8 to 8")
+    return int(value)

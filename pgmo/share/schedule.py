@@ -1,0 +1,320 @@
+"""Whose turn it is on one card: decisions alone, without time, sockets or processes.
+
+    join ─▶ ask ─▶ turn ─▶ give ─▶ ask ...           leave, or lost ─▶ gone
+                └▶ pass (it has waited too long and goes on without)
+
+Where everything fits at once, everybody has a turn who asks, and keeps its arena between turns.
+Where it does not, the card is *crowded*: nobody keeps anything between turns, and there is one turn
+at a time, or as many as have room beside each other. Next is who has used least, by priority.
+
+A mapping cannot be taken from a living process. Who does not give its turn back within the
+deadline is passed over, and the others go on in what it leaves.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from pgmo.share.member import Member
+
+Record = dict[str, Any]
+"""What has happened: a line of the log. Those for a client name it as `to`."""
+
+MARGIN = 32
+"""One part in so many of a card stays free where several have turns at once: needs are those of
+turns past."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How a card is shared; seconds.
+
+    Args:
+        deadline: how long a turn may take, and what idles may be kept when the card is crowded.
+        patience: how long anybody waits for a turn before it goes on without.
+        lanes: turns at once, at most.
+        total: bytes of each card; None for what clients say of it.
+
+    Example:
+        >>> Rules().lanes
+        64
+    """
+
+    deadline: float = 30.0
+    patience: float = 120.0
+    lanes: int = 64
+    total: int | None = None
+
+
+@dataclass(eq=False)
+class Schedule:
+    """The processes on one card.
+
+    Each method is something that happens, and returns what is to be noted and told, in order.
+
+    Args:
+        card: its name.
+        rules: how it is shared.
+
+    Example:
+        >>> schedule = Schedule("GPU-1", Rules())
+        >>> one = Member(1, 4711, "train.py", 0, held=0, idle=0, joined=0.0)
+        >>> records = [*schedule.join(one, total=1 << 30, free=1 << 30), *schedule.ask(1, 0.0)]
+        >>> [record["event"] for record in records]
+        ['join', 'ask', 'turn']
+    """
+
+    card: str
+    rules: Rules
+    members: dict[int, Member] = field(default_factory=dict)
+    total: int = 0
+    foreign: int = 0
+    floor: float = 0.0
+    turns: int = 0
+    _looked: float = 0.0
+
+    # --- what happens ---------------------------------------------------------------------------
+
+    def join(self, member: Member, total: int, free: int) -> list[Record]:
+        """A process has come."""
+        member.debt = self.floor
+        self.total = self.rules.total or max(self.total, total)
+        self.members[member.number] = member
+        self._see(free, total)
+        fields = {"pid": member.pid, "name": member.name, "priority": member.priority}
+        sizes = {"held": member.held, "idle": member.idle, "total": self.total}
+        return [
+            self._record("join", member, **fields, **sizes, foreign=self.foreign),
+            *self._decide(member.joined),
+        ]
+
+    def ask(self, number: int, now: float) -> list[Record]:
+        """It wants a turn."""
+        member = self.members[number]
+        if member.began is not None or member.asked is not None:
+            return []
+        member.asks(now)
+        member.debt = max(member.debt, self.floor)
+        return [self._record("ask", member), *self._decide(now)]
+
+    def withdraw(self, number: int, now: float) -> list[Record]:
+        """It does not want one any more."""
+        member = self.members[number]
+        if member.asked is None:
+            return []
+        member.asked = None
+        return [self._record("withdraw", member), *self._decide(now)]
+
+    def give(
+        self, number: int, now: float, *, held: int, idle: int, need: int | None, free: int
+    ) -> list[Record]:
+        """Its turn is over."""
+        member = self.members[number]
+        if member.began is None:
+            return self.released(number, now, held=held, idle=idle, free=free)
+        took = now - member.began
+        member.used += took
+        member.debt += took / member.weight
+        member.began, member.gave, member.overdue = None, now, False
+        member.reports(held, idle, self._believed(member, need))
+        self._see(free, self.total)
+        self._answered(member)
+        sizes = {"held": member.held, "idle": member.idle, "need": member.need}
+        record = self._record("give", member, took=took, **sizes, foreign=self.foreign)
+        return [record, *self._decide(now)]
+
+    def released(self, number: int, now: float, *, held: int, idle: int, free: int) -> list[Record]:
+        """It has given back what idled, or says what it has."""
+        member = self.members[number]
+        member.reports(held, idle)
+        self._see(free, self.total)
+        self._answered(member)
+        record = self._record("released", member, held=held, idle=idle, foreign=self.foreign)
+        return [record, *self._decide(now)]
+
+    def leave(self, number: int, now: float) -> list[Record]:
+        """It has said goodbye, or its process has ended: what it had of the card is free."""
+        member = self.members.pop(number, None)
+        if member is None:
+            return []
+        record = self._record("gone" if member.lost else "leave", member, used=member.used)
+        return [record, *self._decide(now)]
+
+    def lose(self, number: int, now: float) -> list[Record]:
+        """Nobody is connected any more, but the process lives."""
+        member = self.members[number]
+        member.lost, member.asked, member.recalled = True, None, now
+        self._squeeze()
+        return [self._record("lost", member, occupied=member.occupied), *self._decide(now)]
+
+    def tick(self, now: float) -> list[Record]:
+        """Time has passed."""
+        records = []
+        for member in self.members.values():
+            if member.running and now >= _time(member.began) + self.rules.deadline:
+                member.overdue = True
+                self._squeeze()
+                records.append(self._record("overdue", member, occupied=member.occupied))
+            since = member.recalled
+            if since is not None and not member.late and now >= since + self.rules.deadline:
+                member.late = True
+                self._squeeze()
+                records.append(self._record("late", member, idle=member.idle))
+        records += self._decide(now)
+        for member in self.members.values():
+            if member.asked is not None and now >= member.asked + self.rules.patience:
+                waited, member.asked = now - member.asked, None
+                records.append(self._record("pass", member, to=member.number, waited=waited))
+        return records
+
+    def next_tick(self) -> float | None:
+        """When time alone changes something; None: never, as things stand."""
+        rules, times = self.rules, []
+        for one in self.members.values():
+            if one.running:
+                times.append(_time(one.began) + rules.deadline)
+            if one.recalled is not None and not one.late:
+                times.append(one.recalled + rules.deadline)
+            if one.asked is not None:
+                times.append(one.asked + rules.patience)
+        if any(one.asked is not None for one in self.members.values()):
+            expected = [one.expected for one in self.members.values()]
+            times += [one for one in expected if one is not None and one > self._looked]
+        return min(times, default=None)
+
+    def status(self, now: float) -> Record:
+        """How things stand, for people."""
+        return {
+            "card": self.card,
+            "total": self.total,
+            "foreign": self.foreign,
+            "crowded": self.crowded,
+            "members": [_shown(one, now) for one in self.members.values()],
+        }
+
+    # --- what follows ---------------------------------------------------------------------------
+
+    @property
+    def crowded(self) -> bool:
+        """Whether there is no room for everybody's turn at once."""
+        if len(self.members) < 2:
+            return False
+        return not self._fit(list(self.members.values()))
+
+    def _decide(self, now: float) -> list[Record]:
+        self._looked = now
+        crowded = self.crowded
+        return [*self._tell_crowded(crowded, now), *self._hand_out(crowded, now)]
+
+    def _tell_crowded(self, crowded: bool, now: float) -> Iterator[Record]:
+        for one in self.members.values():
+            if one.lost:
+                continue
+            if one.crowded != crowded:
+                one.crowded = crowded
+                yield self._record("crowded", one, to=one.number, crowded=crowded)
+            if not crowded:
+                one.recalled, one.late = None, False
+            elif one.idle and one.began is None and one.recalled is None and not one.late:
+                one.recalled = now
+
+    def _hand_out(self, crowded: bool, now: float) -> Iterator[Record]:
+        while True:
+            waiting = [one for one in self.members.values() if one.asked is not None]
+            running = [one for one in self.members.values() if one.running]
+            if not waiting or len(running) >= self.rules.lanes:
+                return
+            head = min(waiting, key=lambda one: (one.debt, one.asked, one.number))
+            if crowded and (self._awaits_another(head, now) or not self._has_room(head, running)):
+                return
+            yield self._begin(head, now)
+
+    def _awaits_another(self, head: Member, now: float) -> bool:
+        """Whether somebody who has used less will ask in a moment.
+
+        Else two that ask whenever the other begins would take turns one by one, whatever their
+        turns take and whatever their priorities (S. Iyer and P. Druschel, "Anticipatory scheduling:
+        a disk scheduling framework to overcome deceptive idleness in synchronous I/O", SOSP 2001).
+        """
+        return any(
+            one.debt < head.debt and one.expected is not None and now < one.expected
+            for one in self.members.values()
+        )
+
+    def _has_room(self, head: Member, running: list[Member]) -> bool:
+        others = [one for one in self.members.values() if one is not head]
+        if any(one.recalled is not None and not one.late for one in others):
+            return False  # what they keep is on its way back, or they are about to end
+        return not running or self._fit([head, *running], others)
+
+    def _fit(self, turns: list[Member], others: list[Member] | None = None) -> bool:
+        """Whether these may have turns at once, beside what the others have."""
+        if any(one.need is None for one in turns):
+            return False
+        beside = [one for one in others or [] if one not in turns]
+        taken = sum(one.lasting + (one.need or 0) for one in turns)
+        taken += sum(one.occupied for one in beside) + self.foreign
+        return taken + self.total // MARGIN <= self.total
+
+    def _begin(self, member: Member, now: float) -> Record:
+        waited = now - _time(member.asked)
+        member.asked, member.began = None, now
+        member.recalled, member.late = None, False
+        others = [one for one in self.members.values() if one is not member]
+        member.squeezed = any(one.overdue or one.late or one.lost for one in others)
+        member.turns += 1
+        self.turns += 1
+        self.floor = max(self.floor, member.debt)
+        return self._record("turn", member, to=member.number, turn=self.turns, waited=waited)
+
+    def _squeeze(self) -> None:
+        for one in self.members.values():
+            one.squeezed = True
+
+    def _believed(self, member: Member, need: int | None) -> int | None:
+        """What a turn has shown of a need: nothing less, where others kept what is not theirs."""
+        if need is None or not member.squeezed:
+            return need
+        return None if member.need is None else max(need, member.need)
+
+    def _answered(self, member: Member) -> None:
+        if not member.idle:
+            member.recalled, member.late = None, False
+
+    def _see(self, free: int, total: int) -> None:
+        """What others than members have of the card, as far as nobody's turn hides it."""
+        if any(one.began is not None or one.lost for one in self.members.values()):
+            return
+        known = sum(one.held for one in self.members.values())
+        self.foreign = 0 if self.rules.total else max(0, total - free - known)
+
+    def _record(self, event: str, member: Member, **fields: object) -> Record:
+        return {"event": event, "card": self.card, "client": member.number, **fields}
+
+
+def _time(moment: float | None) -> float:
+    assert moment is not None
+    return moment
+
+
+def _shown(one: Member, now: float) -> Record:
+    states = {
+        "lost": one.lost,
+        "overdue": one.overdue,
+        "turn": one.began is not None,
+        "waits": one.asked is not None,
+    }
+    state = next((name for name, on in states.items() if on), "between turns")
+    since = one.began if one.began is not None else one.asked
+    return {
+        "pid": one.pid,
+        "name": one.name,
+        "priority": one.priority,
+        "state": state,
+        "since": None if since is None else now - since,
+        "used": one.used + (0.0 if one.began is None else now - one.began),
+        "turns": one.turns,
+        "held": one.held,
+        "idle": one.idle,
+        "need": one.need,
+    }

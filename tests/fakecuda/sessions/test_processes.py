@@ -1,0 +1,176 @@
+"""Trainings in processes of their own that share a card: an iteration is a turn."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from pgmo.share.broker import Broker
+from pgmo.share.meeting import status
+from pgmo.share.oracle import check
+from pgmo.share.schedule import Rules
+from tests.fakecuda.programs import ROOT
+
+MIB = 1 << 20
+PATHS = os.pathsep.join([str(ROOT / "bench"), str(ROOT)])
+
+TRAINING = """
+import contextlib, json, pathlib, sys, time, pgmo, torch
+from pgmo.rehearsal.control import card_peak, card_used, used, violations
+torch.cuda.memory.change_current_allocator(pgmo.torch_allocator())
+from workloads import Shape, create
+folder, at, how = pathlib.Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+
+def meet(name):
+    (folder / f"{name}{at}").touch()
+    while len(list(folder.glob(f"{name}*"))) < 2:
+        time.sleep(0.01)
+
+training = create("gpt", Shape(batch=(8, 12)[at], small=True))
+meet("built")
+with pgmo.optimize(device="cuda") as session:
+    for iteration in range(10):
+        with session.iteration() if how == "marked" else contextlib.nullcontext():
+            training.step(128)
+            training.optimize.zero_grad()
+        if how == "stepped":
+            session.step()
+        if iteration == 8 and how == "marked":  # behind a step the next turn has begun
+            meet("steady")
+            card_peak(reset=True)
+    persistent = torch.cuda.memory_allocated()
+    peak = card_peak()
+    rates = [one.planned_bytes_rate for one in session.history[-2:]]
+    if how == "marked":
+        meet("trained")
+        between = used()
+    else:
+        between = 0
+print(json.dumps({
+    "peak": peak, "persistent": persistent, "arena": session.plan.arena, "between": between,
+    "rate": min(rates), "iterations": len(session.history), "violations": violations(kernels=False),
+    "notes": list(session.summary().notes),
+}))
+"""
+
+
+@pytest.fixture
+def serve(tmp_path):
+    """Serves in a thread, until the test ends."""
+    ends = []
+
+    def begin(**rules):
+        broker = Broker(tmp_path / "socket" / "share", Rules(**rules), tmp_path / "log")
+        thread = threading.Thread(target=broker.run)
+        thread.start()
+        ends.append((broker, thread))
+        return tmp_path / "socket" / "share"
+
+    yield begin
+    for broker, thread in ends:
+        broker.stop()
+        thread.join()
+        broker.close()
+        assert check(tmp_path / "log", slack=60.0).wrong == []
+
+
+def start(code, *words, folder, **environment):
+    shared = {"FAKECUDA_SHARED": str(folder / "card"), "PYTHONPATH": PATHS, "PGMO_CHECK": "1"}
+    return subprocess.Popen(
+        [sys.executable, "-c", code, str(folder), *words],
+        env={**os.environ, **shared, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def results(processes):
+    found = []
+    for process in processes:
+        output, errors = process.communicate(timeout=120)
+        assert process.returncode == 0, errors
+        found.append(json.loads(output.splitlines()[-1]))
+    return found
+
+
+def pair(how, folder, **environment):
+    return results([start(TRAINING, str(at), how, folder=folder, **environment) for at in (0, 1)])
+
+
+@pytest.mark.parametrize("how", ["marked", "stepped"])
+def test_two_processes_need_what_persists_and_the_larger_arena(serve, tmp_path, how):
+    address = serve(total=1, deadline=100.0, patience=100.0)
+    found = pair(how, tmp_path, PGMO_SHARE=str(address))
+    arenas = [one["arena"] for one in found]
+    persistent = sum(one["persistent"] for one in found)
+    pages = 12 * MIB  # of a tiny network a few are much
+    for one in found:
+        assert one["iterations"] == 10
+        assert one["rate"] >= 0.999
+        assert one["violations"] == 0
+        assert one["notes"] == []
+        if how == "marked":
+            assert one["between"] <= one["persistent"] + pages
+    peak = max(one["peak"] for one in found)
+    assert peak <= 1.02 * (persistent + max(arenas)) + pages
+    assert peak < persistent + sum(arenas)
+
+
+def test_where_there_is_room_both_keep_their_arenas(serve, tmp_path):
+    address = serve(deadline=100.0, patience=100.0)
+    found = pair("marked", tmp_path, PGMO_SHARE=str(address))
+    assert all(one["between"] >= one["persistent"] + one["arena"] // 2 for one in found)
+
+
+def test_without_a_broker_nothing_is_different(tmp_path):
+    found = pair("marked", tmp_path, PGMO_SHARE=str(tmp_path / "nobody"))
+    assert all(one["notes"] == [] for one in found)
+    assert all(one["between"] >= one["persistent"] + one["arena"] // 2 for one in found)
+
+
+GRAPH = """
+import json, sys, torch, pgmo
+torch.cuda.memory.change_current_allocator(pgmo.torch_allocator())
+x = torch.zeros(1 << 20, device="cuda")
+said = []
+with pgmo.optimize(device="cuda") as session:
+    for number in range(6):
+        try:
+            with session.iteration():
+                y = x * 2
+                if number == 3:
+                    raise ValueError("amid a turn")
+                del y
+        except ValueError as error:
+            said.append(str(error))
+    with session.pause():
+        x + 1
+    with session.iteration():
+        session.plan
+    state = session.release(state="host", of=x)
+    with session.iteration():
+        torch.zeros(1 << 20, device="cuda")
+    session.resume()
+print(json.dumps([said, len(session.history)]))
+"""
+
+
+def test_errors_pauses_and_sleep_leave_the_turns_as_they_should_be(serve, tmp_path):
+    address = serve(total=1, deadline=100.0, patience=100.0)
+    (told,) = results([start(GRAPH, folder=tmp_path, PGMO_SHARE=str(address))])
+    assert told[0] == ["amid a turn"]
+    assert status(address)["cards"] == []
+    assert check(tmp_path / "log").turns >= 8
+
+
+def test_ranks_of_one_job_take_no_turns(serve, tmp_path):
+    address = serve(total=1)
+    ranks = {"RANK": "0", "WORLD_SIZE": "2"}
+    process = start(GRAPH, folder=tmp_path, PGMO_SHARE=str(address), **ranks)
+    _, errors = process.communicate(timeout=120)
+    assert "ranks of one job take no turns" in errors
+    assert check(tmp_path / "log").turns == 0

@@ -1,0 +1,53 @@
+"""One of two trainings in processes of their own on one card; see `test_several_jobs.py`.
+
+python -m tests.gpu.shared_program PROGRAM FOLDER
+"""
+
+import hashlib
+import json
+import sys
+import time
+from pathlib import Path
+
+import torch
+
+import pgmo
+from tests.gpu import programs
+from tests.gpu.device import make_deterministic
+from tests.gpu.running import ITERATIONS
+
+
+def main() -> None:
+    """Trains, and prints a digest of all values and what it had of the card."""
+    name, folder = sys.argv[1], Path(sys.argv[2])
+    torch.cuda.memory.change_current_allocator(pgmo.torch_allocator())
+    make_deterministic()
+    torch.manual_seed(0)
+    program = getattr(programs, name)()
+    (folder / name).touch()
+    while len(list(folder.glob("[A-Z]*"))) < 2:
+        time.sleep(0.01)
+    values = []
+    with pgmo.optimize(device="cuda") as session:
+        for index in range(ITERATIONS):
+            torch.manual_seed(1000 + index)
+            with session.iteration():
+                values.append(program.step(index).detach().cpu())
+                program.optimizer.zero_grad()
+        between = torch.cuda.memory_reserved()
+    torch.cuda.synchronize()
+    digest = hashlib.sha256()
+    for tensor in (*values, *program.state()):
+        flat = tensor.detach().cpu().reshape(-1).contiguous()  # one number may have no dimension
+        digest.update(flat.view(torch.uint8).numpy().tobytes())
+    told = {
+        "digest": digest.hexdigest(),
+        "between": between,
+        "replayed": sum(one.phase.value == "replay" for one in session.history),
+        "arena": session.plan.arena if session.plan else 0,
+    }
+    print(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+"""Programs that share a card by processes compute what they compute alone, to the last bit."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+import pgmo
+from pgmo.share.meeting import status
+from pgmo.share.oracle import check
+from tests.integration.running import SCRIPTS, results, run
+
+pytest.importorskip("torch")
+
+SCRIPT = str(SCRIPTS / "shared_steps.py")
+
+
+def shared(folder, *words, environment=None):
+    """Runs a command under `pgmo share`, with a card of one byte."""
+    options = ["--socket", folder / "socket" / "share", "--log", folder / "log"]
+    command = ["-m", "pgmo", "share", *options, "--card-bytes", "1", "--", *words]
+    return run(folder, *command, check=False, fresh=True, environment=environment)
+
+
+def test_two_processes_in_turns_compute_what_each_computes_alone(tmp_path):
+    alone = [results(run(tmp_path, SCRIPT, seed, fresh=True)) for seed in (1, 2)]
+    both = f"{sys.executable} {SCRIPT} 1 > one & {sys.executable} {SCRIPT} 2 > two; wait"
+    done = shared(tmp_path, "sh", "-c", both)
+    assert done.returncode == 0, done.stderr
+    together = [(tmp_path / name).read_text().splitlines() for name in ("one", "two")]
+    assert together == alone
+    verdict = check(tmp_path / "log")
+    assert verdict.wrong == []
+    assert verdict.turns == 24
+
+
+def test_scripts_as_they_are_take_turns_with_run(tmp_path):
+    plain = results(run(tmp_path, SCRIPTS / "plain.py", 12))
+    command = [sys.executable, "-m", "pgmo", "run", "-q", "--share", SCRIPTS / "plain.py", 12]
+    done = shared(tmp_path, *command)
+    assert results(done) == plain
+    assert check(tmp_path / "log").turns >= 5
+
+
+def test_the_commands_exit_code_is_that_of_share(tmp_path):
+    assert shared(tmp_path, sys.executable, "-c", "raise SystemExit(7)").returncode == 7
+    killed = "import os; os.kill(os.getpid(), 9)"
+    assert shared(tmp_path, sys.executable, "-c", killed).returncode == 137
+    done = shared(tmp_path, "no-such-command")
+    assert done.returncode == 2
+    assert "no-such-command cannot be run" in done.stderr
+
+
+def test_a_log_is_checked(tmp_path):
+    log = tmp_path / "log"
+    turn = {"n": 1, "t": 0.0, "event": "turn", "card": "cpu", "client": 3}
+    log.write_text(json.dumps(turn) + "\n")
+    done = run(tmp_path, "-m", "pgmo", "share", "--check", log, check=False)
+    assert done.returncode == 3
+    assert "a turn for client 3, which is not there" in done.stdout
+    log.write_text("nothing\n")
+    done = run(tmp_path, "-m", "pgmo", "share", "--check", log, check=False)
+    assert done.returncode == 1
+
+
+def test_top_shows_who_has_the_card(tmp_path):
+    address = tmp_path / "socket" / "share"
+    root = os.path.dirname(os.path.dirname(pgmo.__file__))
+    serving = subprocess.Popen(
+        [sys.executable, "-m", "pgmo", "share", "--socket", str(address)],
+        env={**os.environ, "PYTHONPATH": root},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert str(address) in serving.stderr.readline()
+    holds = """
+import sys
+from pathlib import Path
+from pgmo.share.client import Card, Client
+from tests.unit.share.test_broker import Memory
+client = Client(Path(sys.argv[1]), Card("GPU-1", 1000, "train.py"), Memory())
+client.take()
+print("has it", flush=True)
+input()
+"""
+    holder = subprocess.Popen(
+        [sys.executable, "-c", holds, str(address)],
+        env={**os.environ, "PYTHONPATH": root},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert holder.stdout.readline() == "has it\n"
+    environment = {"PGMO_SHARE": str(address)}
+    shown = run(tmp_path, "-m", "pgmo", "top", "--once", environment=environment).stdout
+    assert "shared card GPU-1, 1000 B, 1 processes, room for everybody" in shown
+    assert f"train.py  pid {holder.pid}, turn for" in shown
+    told = run(tmp_path, "-m", "pgmo", "top", "--json", environment=environment).stdout
+    (member,) = json.loads(told)["cards"][0]["members"]
+    assert (member["state"], member["turns"]) == ("turn", 1)
+    assert status(address)["cards"][0]["card"] == "GPU-1"
+    holder.communicate("\n")
+    serving.send_signal(signal.SIGTERM)
+    serving.communicate()
+    assert serving.returncode == 0
+    assert not address.exists()
