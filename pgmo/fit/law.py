@@ -149,7 +149,7 @@ class Law:
                 "rehearse on a larger card, or with a smaller batch"
             )
         self.whole = whole
-        byvalue = {one.value: one for one in _with_workspaces(whole)}  # of several the last
+        byvalue = {one.value: one for one in _whole_requests(whole)}  # of several the last
         self.evidence = sorted(byvalue.values(), key=lambda one: one.value or 0)
         self.last = self.evidence[-1]
         shown = [_above(one) for one in whole if one.way == "pgmo" and one.rehearsal.fits]
@@ -256,13 +256,12 @@ class Law:
         return ", ".join(str(one.value) for one in self.evidence)
 
 
-def _with_workspaces(whole: Sequence[Evidence]) -> list[Evidence]:
+def _whole_requests(whole: Sequence[Evidence]) -> list[Evidence]:
     """Those in which no convolution went without its workspace for want of memory.
 
-    The others have no requests where they would have had some, from which no law follows.
+    The others lack requests, and from these no law follows.
     """
-    counts = [int(np.count_nonzero(one.convolution >= 0)) for one in whole]
-    return [one for one, count in zip(whole, counts, strict=True) if count == max(counts)]
+    return [one for one in whole if not one.known.get("ran_out")] or list(whole)
 
 
 def _fit(evidence: Sequence[Evidence]) -> "tuple[Extrapolation, Evidence] | None":

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pgmo.fit.observer.changes import Change
+from pgmo.rehearsal.child.memory import times_out
 
 HISTORY = 3
 """Steps in the history: the first, in which states are born, and two that repeat."""
@@ -113,7 +114,7 @@ class Watch:
         self._known |= census(optimizer)
         self._known |= {"steps": self._steps, "marked": self._marked, "ended": self._ended}
         if self._steps == HISTORY or self._steps == 1:
-            self._known["convolutions"] = _convolutions()
+            self._known |= {"convolutions": _convolutions(), "ran_out": times_out()}
             self._snapshot.write_bytes(pickle.dumps(torch.cuda.memory._snapshot()))
         if self._steps == HISTORY:
             torch.cuda.memory._record_memory_history(enabled=None)

@@ -36,6 +36,26 @@ TRAIN = textwrap.dedent("""
     print("trained at", given.batch_size, given.accumulate)
 """)
 
+CONVOLUTIONS = textwrap.dedent("""
+    import argparse, torch
+    from torch import nn
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--batch-size", type=int, default=8)
+    given = parser.parse_args()
+    widths = [3, 64, 128, 128, 256]
+    layers = [
+        nn.Sequential(nn.Conv2d(a, b, 3, padding=1), nn.BatchNorm2d(b), nn.ReLU())
+        for a, b in zip(widths, widths[1:])
+    ]
+    model = nn.Sequential(*layers).cuda()
+    optimizer = torch.optim.AdamW(model.parameters())
+    for _ in range(10):
+        model(torch.randn(given.batch_size, 3, 64, 64).cuda()).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+""")
+
 PARAMETERS = 4 * 4 * (2 * 256 + 2 * 256 * 1024 + 1024 + 256)
 """Bytes of the model's parameters."""
 
@@ -44,6 +64,13 @@ def train(folder: Path) -> str:
     """The script, as a file."""
     path = folder / "train.py"
     path.write_text(TRAIN)
+    return str(path)
+
+
+def convolve(folder: Path) -> str:
+    """A script whose convolutions want workspaces, as a file."""
+    path = folder / "convolve.py"
+    path.write_text(CONVOLUTIONS)
     return str(path)
 
 
