@@ -7,13 +7,14 @@ law.at(18)  -->  a profile and its categories  -->  what each way reserves on a 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pgmo.errors import OptionError, ProfileError, RehearsalError
-from pgmo.fit.categories import NAMES
+from pgmo.fit.categories import GRADIENT, NAMES
 from pgmo.fit.evidence import Evidence
 from pgmo.fit.need import Need, Source, Way
 from pgmo.fit.repeated import repeated
@@ -105,6 +106,18 @@ class Load:
         tick = int(whole.argmax()) if whole.size else 0
         found = self.curves[:, tick] if whole.size else np.zeros(len(NAMES), np.int64)
         return {name: int(size) for name, size in zip(NAMES, found, strict=True)}
+
+    def stepping(self) -> list[tuple[int, int]]:
+        """Ticks between which optimizers step: from the last gradient of a step to its end."""
+        if self.begins is None:
+            return []
+        born = self.profile.start[self.category == GRADIENT]
+        found = []
+        for begin, end in pairwise((0, *self.begins, self.profile.ticks)):
+            inside = born[(born >= begin) & (born < end)]
+            if len(inside):
+                found.append((int(inside.max()) + 1, end))
+        return found
 
     def total(self, name: str) -> int:
         """The most bytes of one category that are alive at once."""
