@@ -7,8 +7,8 @@ Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of pg
 
 The scripts of `altered/` train in each way as a user would write it. Compared are the most bytes of
 live tensors: computed from a rehearsal of the script with AdamW, or rehearsed with a change from
-outside, against those that PyTorch's allocator counts when the script does it itself. 8-bit Adam and
-weights in fewer bits need kernels of other libraries, and are compared with nothing.
+outside, against those that PyTorch's allocator counts when the script does it itself. 8-bit Adam
+and weights in fewer bits need kernels of other libraries, and are compared with nothing.
 """
 
 import argparse
