@@ -3,6 +3,7 @@
     python bench/estimates.py --python .venv-fakecuda/bin/python --cpu .venv/bin/python
     python bench/estimates.py ... --quick                  # one model, to see that it works
     python bench/estimates.py ... --models GPT-2 ResNet-50 # some of them
+    python bench/estimates.py --unseen ...                 # others, from which uncertainty follows
     python bench/estimates.py --table                      # the table of the README
 
 Thirty models with random weights, three steps of forward pass, backward pass and AdamW. Measured is
@@ -24,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from _machine import add_common_options, result_path, write_result
-from estimated import load
+from estimated import MODELS, UNSEEN, load
 from workloads.launch import ROOT, Stub
 
 QUICK = ("DistilBERT",)
@@ -148,6 +149,9 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument("--stub", type=Path, default=ROOT / "build/fakecuda")
     parser.add_argument("--models", nargs="+", help="some of them")
+    parser.add_argument(
+        "--unseen", action="store_true", help="models that no rule was written with"
+    )
     parser.add_argument("--timed", nargs="*", help="those whose step on the CPU is timed (all)")
     parser.add_argument("--measured", type=Path, help="an earlier result with what was measured")
     parser.add_argument("--busy", action="store_true", help="note that the machine was busy")
@@ -158,18 +162,21 @@ def parse() -> argparse.Namespace:
 
 def main() -> None:
     args = parse()
+    name = "estimates_unseen" if args.unseen else "estimates"
     if args.table:
-        print(table(json.loads(result_path("estimates", args.output).read_text())))
+        print(table(json.loads(result_path(name, args.output).read_text())))
         return
-    names = args.models or (QUICK if args.quick else tuple(load()))
-    sys.argv = [sys.argv[0], *(["--quick"] if args.quick else [])]  # without paths
+    load()
+    names = args.models or (QUICK if args.quick else tuple(UNSEEN if args.unseen else MODELS))
+    asked = [f"--{one}" for one in ("quick", "unseen") if getattr(args, one)]
+    sys.argv = [sys.argv[0], *asked]  # without paths
     if args.measured:
         truth = measured_before(args.measured)
     else:
         truth = measured(names, Stub.build(args.python, args.stub.resolve()))
     rows = measure(names, truth, args.cpu, names if args.timed is None else args.timed)
     result = {"busy": args.busy, "summary": summary(rows), "rows": rows}
-    write_result("estimates", result, args.output, quick=args.quick)
+    write_result(name, result, args.output, quick=args.quick)
 
 
 if __name__ == "__main__":

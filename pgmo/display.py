@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-from pgmo.replacement import replace_file
+from pgmo.files.replacement import replace_file
 
 _FORMATTER = "pgmo.report.page.notebook"
 

@@ -16,6 +16,7 @@ class Entry:
 
 
 MODELS: dict[str, Entry] = {}
+UNSEEN: dict[str, Entry] = {}
 
 
 def add(name: str, library: str, build: Callable[[str], Step]) -> None:
@@ -23,8 +24,13 @@ def add(name: str, library: str, build: Callable[[str], Step]) -> None:
     MODELS[name] = Entry(library, build)
 
 
-def load() -> dict[str, Entry]:
-    """All of them, in their order."""
-    from estimated import images, others, text  # noqa: F401
+def add_unseen(name: str, library: str, build: Callable[[str], Step]) -> None:
+    """Adds a model to those that show how far off an estimate of any other one is."""
+    UNSEEN[name] = Entry(library, build)
 
-    return MODELS
+
+def load() -> dict[str, Entry]:
+    """Those that the rules were tried with, in their order, and then the others."""
+    from estimated import images, others, text, unseen  # noqa: F401
+
+    return MODELS | UNSEEN

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pgmo.archive.columns import checksum, write_column
 from pgmo.archive.layout import MAX_MEMBERS, MAX_ROWS, SEAL
 from pgmo.errors import FileError
-from pgmo.replacement import replace_file
+from pgmo.files.replacement import replace_file
 
 
 def write(

@@ -13,7 +13,7 @@ class Command:
     Args:
         stage: the heading under which the help lists it.
         summary: its line there, the first of its docstring without the full stop.
-        module: of `pgmo.cli.commands`, where the name of the command cannot be a module's.
+        module: of `pgmo.cli.commands`, where it has another name than the command.
 
     Example:
         >>> COMMANDS["plan"].stage
@@ -38,11 +38,15 @@ STAGES = {
 # One line a command, in the order in which the help lists them.
 COMMANDS = {
     "fit": Command(
-        "before", "Say whether a job fits on a card, with which batch, and what would make it fit"
+        "before",
+        "Say whether a job fits on a card, with which batch, and what would make it fit",
+        "without_card.fit",
     ),
     "run": Command("record", "Run a training script under pgmo, without changing it"),
     "rehearse": Command(
-        "record", "Run a script on a card that is not there, and say what it would take of it"
+        "record",
+        "Run a script on a card that is not there, and say what it would take of it",
+        "without_card.rehearse",
     ),
     "share": Command(
         "record", "Have programs share a card: an iteration of one at a time, by turns"

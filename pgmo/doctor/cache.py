@@ -12,7 +12,7 @@ from pgmo.allocator.build.adapter_cache import (
     left_behind,
     open_folder,
 )
-from pgmo.cache_folder import cache_directory
+from pgmo.files.cache_folder import cache_directory
 
 _ADAPTER = 1 << 20
 """Bytes to try to write: adapters take less."""

@@ -10,7 +10,7 @@ from pgmo.errors import ProfileError, RehearsalError
 from pgmo.fit.answer import Answer
 from pgmo.fit.estimated import collect_estimate, without_cuda_build
 from pgmo.fit.evidence import Evidence, Job, collect
-from pgmo.fit.largest import MOST, VALUES, Largest, largest_value, learn, roomy, search
+from pgmo.fit.largest import MOST, Largest, largest_value, learn, roomy, search, values_of
 from pgmo.fit.law import Law
 from pgmo.fit.need import WAYS, Way
 from pgmo.fit.what_if.alternatives import alternatives
@@ -28,7 +28,7 @@ class Question:
 
     Attributes:
         value: of what varies; None for the script as it is, or for the largest that fits.
-        values: where laws are learned.
+        values: where laws are learned; () for what suits what varies, see `values_of`.
         effective: batch of one optimizer step, of micro-batches that fit.
         changes: of the script whose largest values are looked for as well, by the laws alone.
         what_if: whether alternatives are looked at.
@@ -41,7 +41,7 @@ class Question:
     """
 
     value: int | None = None
-    values: Sequence[int] = VALUES
+    values: Sequence[int] = ()
     effective: int | None = None
     changes: Sequence[str] = ()
     what_if: bool = False
@@ -69,6 +69,7 @@ def ask(
         OptionError: when the question cannot be asked of it.
     """
     question = question or Question()
+    question = replace(question, values=question.values or values_of(job))
     tell = say or (lambda _: None)
     reason = without_cuda_build(job)
     if reason is not None:

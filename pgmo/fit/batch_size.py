@@ -14,7 +14,7 @@ from pgmo.cards import Card, find
 from pgmo.errors import OptionError, RehearsalError
 from pgmo.fit.ask import Question, ask
 from pgmo.fit.evidence import Job
-from pgmo.fit.largest import VALUES, accumulate
+from pgmo.fit.largest import accumulate
 
 VARIABLE = "PGMO_FIT_BATCH"
 """Of the environment: the batch that is rehearsed. Whoever sets it decides."""
@@ -25,7 +25,7 @@ def planned(
     most: int | None = None,
     effective: int | None = None,
     card: str | Card | None = None,
-    values: tuple[int, ...] = VALUES,
+    values: tuple[int, ...] = (),
 ) -> tuple[int, int]:
     """The largest micro-batch of the running script that fits, and the steps of accumulation.
 
@@ -33,7 +33,7 @@ def planned(
         most: no larger batch is wanted.
         effective: samples of one optimizer step.
         card: to plan for; the current one by default, as much as is free of it.
-        values: where laws are learned.
+        values: where laws are learned; 2 and 4 by default.
 
     Returns:
         Micro-batch and steps: with `effective` their product is that; else the steps are 1.

@@ -12,7 +12,6 @@ from pgmo.errors import OptionError
 from pgmo.fit.answer import Answer
 from pgmo.fit.ask import Question, ask
 from pgmo.fit.evidence import TIMEOUT, Job
-from pgmo.fit.largest import VALUES
 
 
 def fit(
@@ -23,7 +22,7 @@ def fit(
     batch: int | None = None,
     vary: str | None = None,
     effective_batch: int | None = None,
-    values: Sequence[int] = VALUES,
+    values: Sequence[int] = (),
     what_if: bool = False,
     cards: Sequence[str | Card] | bool = False,
     samples: float | None = None,
@@ -45,7 +44,8 @@ def fit(
         batch: to ask about. Without it, and with something that varies, the largest is looked for.
         vary: option of a script that says how large a batch is, such as "--batch-size {}".
         effective_batch: of one optimizer step: the answer splits it into micro-batches that fit.
-        values: batches at which is learned what larger ones ask for; two at least.
+        values: at which is learned what larger ones ask for; two at least. By default 2 and 4 for
+            a batch, and 64, 128 and 256 for anything else, whose squares may count.
         what_if: look at alternatives, with a rehearsal for each that the script allows.
         cards: look at these as well; True for all that are known.
         samples: of the whole job, for the time that it takes.

@@ -57,6 +57,58 @@ def categorise(trace: Trace, known: dict[str, Any]) -> NDArray[np.int8]:
     return found
 
 
+def dispensable(trace: Trace, known: dict[str, Any]) -> NDArray[np.int64]:
+    """Of each block, the convolution that works in it and can do without; -1 for other blocks.
+
+    PyTorch takes another algorithm where cuDNN's workspace does not fit, and keeps to it for all
+    convolutions of the same tensors.
+
+    Args:
+        trace: the history of one card.
+        known: what the observer wrote down: `convolutions`, the address, the bytes and the
+            convolution of each workspace, in the order in which they were used.
+
+    Returns:
+        Numbers of convolutions, shape (n,).
+
+    Example:
+        >>> rows = [(0, 512, 64), (0, 1024, 64), (1, 1024, 64)]
+        >>> kind, address, size = zip(*rows)
+        >>> trace = Trace.from_columns(kind=kind, address=address, size=size)
+        >>> dispensable(trace, {"convolutions": [[1024, 64, 7]]}).tolist()
+        [-1, 7]
+    """
+    blocks = pair_blocks(trace)
+    found = np.full(len(blocks), -1, np.int64)
+    address, size = trace.address[blocks.row].tolist(), trace.size[blocks.row].tolist()
+    at = 0
+    for where, least, number in known.get("convolutions", ()):
+        # Sizes of a history may be rounded up; blocks come in the order of their use.
+        later = at
+        while later < len(blocks) and not (address[later] == where and size[later] >= least):
+            later += 1
+        if later < len(blocks):
+            found[later] = number
+            at = later + 1
+    return found
+
+
+def step_begins(trace: Trace, known: dict[str, Any]) -> tuple[int, int] | None:
+    """Ticks at which the second and the third step begin; None where there are none.
+
+    Args:
+        trace: the history of one card.
+        known: what the observer wrote down: `ended`, numbers of the marks at the ends of steps.
+    """
+    ended = known.get("ended", ())
+    marks = np.flatnonzero(trace.kind == Event.MARK)
+    if len(ended) < 3 or ended[1] >= len(marks):
+        return None
+    requests = np.flatnonzero((trace.kind == Event.ALLOC) & (trace.size > 0))
+    first, second = (int(np.searchsorted(requests, marks[one])) for one in ended[:2])
+    return first, second
+
+
 def _keep(found: NDArray[np.int8], blocks: Blocks, trace: Trace, category: int) -> None:
     """Marks what kernels and libraries work in."""
     served = np.cumsum(trace.kind == Event.ALLOC)

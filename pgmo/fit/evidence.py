@@ -10,7 +10,7 @@ rehearse(observer SCRIPT) --> Rehearsal        what the card had to give
 
 import json
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from pgmo.cards import Card
 from pgmo.errors import RehearsalError
-from pgmo.fit.categories import categorise
+from pgmo.fit.categories import categorise, dispensable, step_begins
 from pgmo.fit.need import Way
 from pgmo.profiler.importers.torch_memory.snapshot import read_torch_snapshot
 from pgmo.profiler.iterations.from_trace import profile_of
@@ -103,6 +103,10 @@ class Evidence:
         category: of each of the profile's blocks, an index into `categories.NAMES`, shape (n,).
         known: plain values that the observer wrote down; see `pgmo.fit.observer`.
         steady: the profile of one iteration, with who asked for each block; only by way of pgmo.
+        convolution: of each block, which one can do without it, or -1, shape (n,); empty for no
+            such blocks. See `categories.dispensable`.
+        begins: ticks of the profile at which the second and the third step begin; None where the
+            history is shorter.
     """
 
     rehearsal: Rehearsal
@@ -113,6 +117,8 @@ class Evidence:
     category: NDArray[np.int8]
     known: dict[str, Any]
     steady: Profile | None = None
+    convolution: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    begins: tuple[int, int] | None = None
 
     @property
     def whole(self) -> bool:
@@ -168,10 +174,18 @@ def collect(
         )
         known = _read_json(place / "evidence.json")
         _check(job, answer, known)
-        profile, category = _read_history(place / "history.pickle", known)
+        history = _read_history(place / "history.pickle", known)
         steady = Profile.load(saved) if saved.exists() else None
     answer = replace(answer, profile=None, plan=None)  # the files are gone
-    return Evidence(answer, value, way, change, profile, category, known, steady)
+    return Evidence(
+        rehearsal=answer,
+        value=value,
+        way=way,
+        change=change,
+        known=known,
+        steady=steady,
+        **history,
+    )
 
 
 def _check(job: Job, answer: Rehearsal, known: dict[str, Any]) -> None:
@@ -204,15 +218,18 @@ def _read_json(path: Path) -> dict[str, Any]:
     return found
 
 
-def _read_history(path: Path, known: dict[str, Any]) -> tuple[Profile | None, NDArray[np.int8]]:
-    """The profile of the history, and the category of each of its blocks."""
-    nothing: NDArray[np.int8] = np.zeros(0, np.int8)
+def _read_history(path: Path, known: dict[str, Any]) -> dict[str, Any]:
+    """What the history tells: fields of `Evidence`."""
     if not path.exists() or path.stat().st_size == 0 or not known:
-        return None, nothing
+        return {"profile": None, "category": np.zeros(0, np.int8)}
     parts = [one for one in read_torch_snapshot(path) if one.trace.requests]
     if not parts:
-        return None, nothing
+        return {"profile": None, "category": np.zeros(0, np.int8)}
     # The card that has most of the requests; a loop that uses several is alike on each.
     trace = max((one.trace for one in parts), key=lambda one: one.requests)
-    profile = profile_of(trace, whole=True)
-    return profile, categorise(trace, known)
+    return {
+        "profile": profile_of(trace, whole=True),
+        "category": categorise(trace, known),
+        "convolution": dispensable(trace, known),
+        "begins": step_begins(trace, known),
+    }

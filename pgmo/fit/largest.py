@@ -5,6 +5,7 @@ rehearse 2, 4  -->  laws  -->  B  -->  rehearse B on the card  -->  it fits: pro
                       +------ with B's history, if it does not, once more
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -15,7 +16,10 @@ from pgmo.fit.law import Law
 from pgmo.fit.need import Need, Way
 
 VALUES = (2, 4)
-"""Where the laws are learned. Normalisation over a batch of 1 is another program."""
+"""Batches at which laws are learned. Normalisation over a batch of 1 is another program."""
+
+OTHER_VALUES = (64, 128, 256)
+"""The same of what is no batch: of lengths and widths memory has squares, which take three."""
 
 MOST = 4
 """Rehearsals of one search, proofs included."""
@@ -104,9 +108,20 @@ def accumulate(effective: int, most: int) -> tuple[int, int]:
     return effective // steps, steps
 
 
-def learn(
-    job: Job, card: Card, values: Sequence[int] = VALUES, change: str | None = None
-) -> list[Evidence]:
+def values_of(job: Job) -> tuple[int, ...]:
+    """Where the laws of a job are learned, unless somebody says.
+
+    Example:
+        >>> values_of(Job(("train.py",), vary="--batch-size {}"))
+        (2, 4)
+        >>> values_of(Job(("train.py",), vary="--length {}"))
+        (64, 128, 256)
+    """
+    batch = re.search(r"batch|\bbs\b|^-b$", job.option, re.IGNORECASE)
+    return VALUES if batch else OTHER_VALUES
+
+
+def learn(job: Job, card: Card, values: Sequence[int], change: str | None = None) -> list[Evidence]:
     """Rehearses a job at small values, on a card of the same kind that has room for all.
 
     By PyTorch as it is: under pgmo recording asks for a little more, which would be no law.
@@ -149,7 +164,7 @@ def search(
     card: Card,
     *,
     ways: Sequence[Way] = ("pgmo", "default"),
-    values: Sequence[int] = VALUES,
+    values: Sequence[int] = (),
     change: str | None = None,
     prove: bool = True,
     most: int = MOST,
@@ -160,7 +175,7 @@ def search(
         job: with something that varies.
         card: the card.
         ways: whose largest values to find; they are proved in this order.
-        values: where the laws are learned, two at least.
+        values: where the laws are learned, two at least; () for `values_of` the job.
         change: of the script.
         prove: rehearse at the answers, on the card itself.
         most: rehearsals in all.
@@ -173,6 +188,7 @@ def search(
         raise OptionError(
             'nothing varies: name the option that does, as in --vary "--batch-size {}"'
         )
+    values = values or values_of(job)
     if len(set(values)) < 2:
         raise OptionError(f"laws over {list(values)} need two different values at least")
     evidence = learn(job, card, sorted(set(values)), change)

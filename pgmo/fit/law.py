@@ -5,17 +5,19 @@ law.at(18)  -->  a profile and its categories  -->  what each way reserves on a 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pgmo.errors import OptionError, ProfileError, RehearsalError
-from pgmo.fit.categories import NAMES
+from pgmo.fit.categories import GRADIENT, NAMES
 from pgmo.fit.evidence import Evidence
 from pgmo.fit.need import Need, Source, Way
+from pgmo.fit.repeated import repeated
 from pgmo.profiler.caching.curves import Reserved
 from pgmo.profiler.caching.model import AllocatorSettings, simulate_profile
 from pgmo.profiler.extrapolation.extrapolate import extrapolate
@@ -33,6 +35,12 @@ Pages that are in use in part: in a rehearsal of GPT-2 medium on 16 GiB they wer
 _CLOSE = 0.001
 """Share of the peak by which laws may miss a rehearsal by way of pgmo, which they leave out."""
 
+AGAIN = 7
+"""How often the last step of a history is repeated before an allocator is taken to have settled.
+
+On a ResNet-50 at the largest batch of a card memory ran out in the fourth step.
+"""
+
 PAGE = 2 << 20
 """Bytes that the driver maps at once."""
 
@@ -48,6 +56,12 @@ _SETTINGS = {
 class Load:
     """A profile of a job at one batch, with the category of each block.
 
+    Attributes:
+        profile: of the whole history.
+        category: of each block, shape (n,).
+        convolution: of each block, which convolution can do without it, or -1; empty for none.
+        begins: ticks at which the second and the third step begin; None where that is not known.
+
     Example:
         >>> profile = Profile.from_columns(size=[4, 2], start=[0, 1], end=[2, 2], ticks=2)
         >>> Load(profile, np.array([1, 0], np.int8)).at_peak
@@ -56,21 +70,34 @@ class Load:
 
     profile: Profile
     category: NDArray[np.int8]
+    convolution: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    begins: tuple[int, int] | None = None
 
     @cached_property
     def curves(self) -> NDArray[np.int64]:
         """Bytes alive of each category after each request, shape (len(NAMES), ticks)."""
+        return self._curves(self.profile.size)
+
+    def _curves(self, size: NDArray[np.int64]) -> NDArray[np.int64]:
         ticks = self.profile.ticks
         change = np.zeros((len(NAMES), ticks + 1), np.int64)
         end = np.where(self.profile.end == NEVER, ticks, np.minimum(self.profile.end, ticks))
-        np.add.at(change, (self.category, self.profile.start), self.profile.size)
-        np.add.at(change, (self.category, end), -self.profile.size)
+        np.add.at(change, (self.category, self.profile.start), size)
+        np.add.at(change, (self.category, end), -size)
         return np.cumsum(change[:, :-1], axis=1)
 
     @property
     def peak(self) -> int:
         """Most bytes alive at once."""
         return int(self.curves.sum(axis=0).max(initial=0))
+
+    @cached_property
+    def least(self) -> int:
+        """Most bytes alive at once where no convolution gets a workspace that it can do without."""
+        size = self.profile.size
+        if len(self.convolution):
+            size = np.where(self.convolution >= 0, 0, size)
+        return int(self._curves(size).sum(axis=0).max(initial=0))
 
     @property
     def at_peak(self) -> dict[str, int]:
@@ -80,13 +107,38 @@ class Load:
         found = self.curves[:, tick] if whole.size else np.zeros(len(NAMES), np.int64)
         return {name: int(size) for name, size in zip(NAMES, found, strict=True)}
 
+    def stepping(self) -> list[tuple[int, int]]:
+        """Ticks between which optimizers step: from the last gradient of a step to its end."""
+        if self.begins is None:
+            return []
+        born = self.profile.start[self.category == GRADIENT]
+        found = []
+        for begin, end in pairwise((0, *self.begins, self.profile.ticks)):
+            inside = born[(born >= begin) & (born < end)]
+            if len(inside):
+                found.append((int(inside.max()) + 1, end))
+        return found
+
     def total(self, name: str) -> int:
         """The most bytes of one category that are alive at once."""
         return int(self.curves[NAMES.index(name)].max(initial=0))
 
     def simulate(self, way: Way, capacity: int | None = None) -> Reserved:
         """What PyTorch's allocator takes, by its model. `way` is not pgmo."""
-        return simulate_profile(self.profile, _SETTINGS[way], iterations=1, capacity=capacity)
+        profile, rows = self._longer
+        return simulate_profile(
+            profile,
+            _SETTINGS[way],
+            iterations=1,
+            capacity=capacity,
+            convolution=self.convolution[rows].tolist() if len(self.convolution) else (),
+        )
+
+    @cached_property
+    def _longer(self) -> tuple[Profile, NDArray[np.intp]]:
+        if self.begins is None:
+            return self.profile, np.arange(len(self.profile))
+        return repeated(self.profile, self.begins, AGAIN)
 
 
 class Law:
@@ -110,7 +162,7 @@ class Law:
                 "rehearse on a larger card, or with a smaller batch"
             )
         self.whole = whole
-        byvalue = {one.value: one for one in whole}  # of several at one value the last
+        byvalue = {one.value: one for one in _whole_requests(whole)}  # of several the last
         self.evidence = sorted(byvalue.values(), key=lambda one: one.value or 0)
         self.last = self.evidence[-1]
         shown = [_above(one) for one in whole if one.way == "pgmo" and one.rehearsal.fits]
@@ -155,19 +207,21 @@ class Law:
         if value not in self._known:
             exact = next((one for one in self.evidence if one.value == value), None)
             if exact is not None:
-                profile, category = _given(exact), exact.category
+                profile, of = _given(exact), exact
             elif self._fitted is None or value is None:
                 raise OptionError(f"nothing is known at {value}: rehearse at two values at least")
             else:
-                fitted, category = self._fitted
+                fitted, of = self._fitted
                 profile = fitted.at(value=value)
-            self._known[value] = Load(replace(profile, trace=None), category)
+            self._known[value] = Load(
+                replace(profile, trace=None), of.category, of.convolution, of.begins
+            )
         return self._known[value]
 
     def holds(self, value: int | None, usable: int) -> bool:
         """Whether the live bytes fit on a card, and a page: nobody needs less."""
         try:
-            return self.at(value).peak + self.context + PAGE <= usable
+            return self.at(value).least + self.context + PAGE <= usable
         except ProfileError:
             return False
 
@@ -182,10 +236,10 @@ class Law:
             load = self.at(value)
         except ProfileError:
             return False
-        if load.peak > capacity:
+        if load.least > capacity:
             return False
         if way == "pgmo":
-            return self.with_pgmo(load.peak) <= capacity
+            return self.with_pgmo(load.least) <= capacity
         return load.simulate(way, capacity).failed is None
 
     def with_pgmo(self, peak: int) -> int:
@@ -215,8 +269,16 @@ class Law:
         return ", ".join(str(one.value) for one in self.evidence)
 
 
-def _fit(evidence: Sequence[Evidence]) -> "tuple[Extrapolation, NDArray[np.int8]] | None":
-    """The laws, and the category of each request that they tell; None where nothing varies.
+def _whole_requests(whole: Sequence[Evidence]) -> list[Evidence]:
+    """Those in which no convolution went without its workspace for want of memory.
+
+    The others lack requests, and from these no law follows.
+    """
+    return [one for one in whole if not one.known.get("ran_out")] or list(whole)
+
+
+def _fit(evidence: Sequence[Evidence]) -> "tuple[Extrapolation, Evidence] | None":
+    """The laws, and whose requests they tell; None where nothing varies.
 
     While pgmo records, operators are watched, and a few ask for more. So the histories of PyTorch
     as it is are enough, if they tell what the others held.
@@ -225,23 +287,23 @@ def _fit(evidence: Sequence[Evidence]) -> "tuple[Extrapolation, NDArray[np.int8]
         return None
     plain = [one for one in evidence if one.way != "pgmo"]
     if len(plain) > 1:
-        fitted, category = _fit_all(plain)
+        fitted, of = _fit_all(plain)
         others = [one for one in evidence if one.way == "pgmo"]
-        if all(_tells(fitted, category, one) for one in others):
-            return fitted, category
+        if all(_tells(fitted, of, one) for one in others):
+            return fitted, of
     return _fit_all(evidence)
 
 
-def _fit_all(evidence: Sequence[Evidence]) -> "tuple[Extrapolation, NDArray[np.int8]]":
+def _fit_all(evidence: Sequence[Evidence]) -> "tuple[Extrapolation, Evidence]":
     values = [int(one.value or 0) for one in evidence]
     fitted = extrapolate([_given(one) for one in evidence], value=values)
-    return fitted, evidence[-1].category
+    return fitted, evidence[-1]
 
 
-def _tells(fitted: "Extrapolation", category: NDArray[np.int8], other: Evidence) -> bool:
+def _tells(fitted: "Extrapolation", of: Evidence, other: Evidence) -> bool:
     """Whether laws give the peak of a rehearsal that they were not made from."""
     try:
-        told = Load(fitted.at(value=int(other.value or 0)), category).peak
+        told = Load(fitted.at(value=int(other.value or 0)), of.category).peak
     except ProfileError:
         return False
     true = Load(_given(other), other.category).peak

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pgmo.errors import FileError, ProblemError
+from pgmo.files.replacement import replace_file
 from pgmo.packing.plan import UNPLANNED, Plan
 from pgmo.packing.problem import Problem
 from pgmo.profiler.importers.csv_blocks import NEEDED, OFFSET, read_lifetimes
-from pgmo.replacement import replace_file
 
 
 @dataclass(frozen=True, eq=False)

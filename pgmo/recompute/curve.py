@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pgmo.errors import OptionError
+from pgmo.files.replacement import replace_file
 from pgmo.recompute.planners.evaluator import Choice
-from pgmo.replacement import replace_file
 from pgmo.units import format_bytes
 
 if TYPE_CHECKING:

@@ -29,6 +29,7 @@ def _stub() -> ctypes.CDLL:
     stub.fakecuda_violations.restype = ctypes.c_size_t
     stub.fakecuda_managed.restype = ctypes.c_size_t
     stub.fakecuda_dnn_workspace.restype = ctypes.c_size_t
+    stub.fakecuda_dnn_used.argtypes = [ctypes.c_size_t, ctypes.c_void_p]
     stub.fakecuda_hint.argtypes = [ctypes.c_size_t, ctypes.c_void_p]
     stub.fakecuda_has_context.argtypes = [ctypes.c_int]
     return stub
@@ -163,3 +164,16 @@ def has_context(device: int) -> bool:
 def dnn_workspace() -> int:
     """Bytes of the largest workspace of cuDNN that was taken, by the stub's model."""
     return int(_stub().fakecuda_dnn_workspace())
+
+
+def convolution_workspaces() -> list[tuple[int, int, int]]:
+    """Workspaces of convolutions in the order in which they were used.
+
+    Returns:
+        Address, bytes and the number of the convolution, the same for all of the same tensors.
+    """
+    found: list[tuple[int, int, int]] = []
+    out = (ctypes.c_int64 * 3)()
+    while _stub().fakecuda_dnn_used(len(found), out):
+        found.append((out[0], out[1], out[2]))
+    return found

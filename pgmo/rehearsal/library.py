@@ -12,8 +12,8 @@ from pathlib import Path
 
 from pgmo.allocator.build.adapter_cache import ADAPTERS
 from pgmo.allocator.build.compile import compiled_library, find_compiler
-from pgmo.cache_folder import cache_directory
 from pgmo.errors import RehearsalError
+from pgmo.files.cache_folder import cache_directory
 from pgmo.rehearsal import build
 
 _NAME = "rehearsal"

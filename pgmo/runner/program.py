@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, ModuleType, TracebackType
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 from pgmo.errors import FileError
 from pgmo.terminal import say
@@ -43,6 +43,24 @@ class Program:
     target: str
     is_module: bool = False
     arguments: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, command: Sequence[str]) -> "Program":
+        """From a command, for a process that was itself started by `python -m`.
+
+        Args:
+            command: a script and its arguments, or "-m", a module and its arguments.
+
+        Example:
+            >>> Program.of(["train.py", "--epochs", "3"]).arguments
+            ('--epochs', '3')
+        """
+        module = command[0] == "-m"
+        target, *arguments = command[1:] if module else command
+        # As in `python script`: what our own -m has put there is not the script's.
+        if module and os.getcwd() not in sys.path:
+            sys.path.insert(0, os.getcwd())
+        return cls(target, module, tuple(arguments))
 
     @property
     def name(self) -> str:
@@ -90,6 +108,18 @@ class Program:
         except BaseException as error:
             return Ending(130 if isinstance(error, KeyboardInterrupt) else 1, error)
         return Ending(0, None)
+
+    def run_and_leave(self) -> NoReturn:
+        """Runs it, and ends as it does.
+
+        Raises:
+            BaseException: what it raised.
+            SystemExit: with its exit code, where it raised nothing.
+        """
+        ending = self.run()
+        if ending.error is not None:
+            raise ending.error
+        sys.exit(ending.code)
 
     def _load(self, rewriter: Rewriter | None) -> CodeType:
         """Makes `__main__`, and returns its code."""

@@ -114,7 +114,7 @@ def began_of(pid: int) -> int:
 
 def status_folder() -> Path:
     """Where the files are, whether there are any or not."""
-    from pgmo.cache_folder import cache_directory
+    from pgmo.files.cache_folder import cache_directory
 
     return cache_directory() / "running"
 

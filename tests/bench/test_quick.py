@@ -19,6 +19,7 @@ STUB = (
     "rules",
     "sekiyama",
     "sharing",
+    "what_if",
 )
 """Run by tests/fakecuda."""
 

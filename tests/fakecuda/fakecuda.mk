@@ -47,6 +47,7 @@ bench-fakecuda: fakecuda  ## measure device memory on the CUDA build of PyTorch,
 	$(FAKECUDA_PYTHON) bench/sekiyama.py --stub $(FAKECUDA_OUT)
 	$(FAKECUDA_PYTHON) bench/rules.py --stub $(FAKECUDA_OUT)
 	PYTHONPATH=. $(FAKECUDA_PYTHON) bench/fit.py
+	PYTHONPATH=. $(FAKECUDA_PYTHON) bench/what_if.py
 
 .PHONY: check-model
 check-model: fakecuda  ## compare the model of PyTorch's allocator with the genuine one

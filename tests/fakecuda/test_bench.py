@@ -236,3 +236,15 @@ def test_the_largest_batch_before_anything_runs(tmp_path):
         assert 0 < found["largest"] <= found["by_trial"]
     assert row["ways"]["pgmo"]["largest"] == row["ways"]["pgmo"]["by_trial"]
     assert f"| {row['ways']['pgmo']['largest']} |" in run("fit.py", "--table", "-o", results)
+
+
+@pytest.mark.skipif(not find_spec("transformers"), reason="its script is one of transformers")
+def test_what_if_is_near_what_the_script_itself_takes(tmp_path):
+    results = tmp_path / "results.json"
+    run("what_if.py", "--quick", "-o", results)
+    computed, rehearsed = sorted(json.loads(results.read_text())["rows"], key=lambda r: r["source"])
+    assert (computed["source"], rehearsed["source"]) == ("computed", "rehearsed")
+    for row in (computed, rehearsed):
+        assert abs(row["error"]) < 0.03, row
+    table = run("what_if.py", "--table", "-o", results)
+    assert f"{computed['error']:+.2%}" in table

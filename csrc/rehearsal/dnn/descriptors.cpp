@@ -159,9 +159,11 @@ int cudnnBackendGetAttribute(const void* descriptor, int attribute, int type, in
   return kSuccess;
 }
 
-int cudnnBackendExecute(void*, void* plan, void*) {
-  const int64_t workspace = static_cast<const Descriptor*>(plan)->number(kPlanWorkspace, 0);
-  note_workspace(static_cast<size_t>(workspace));
+int cudnnBackendExecute(void*, void* plan, void* pack) {
+  const auto& given = *static_cast<const Descriptor*>(plan);
+  const int64_t workspace = given.number(kPlanWorkspace, 0);
+  const int64_t address = static_cast<const Descriptor*>(pack)->number(kPackWorkspace, 0);
+  note_workspace(given, static_cast<size_t>(workspace), address);
   launch(nullptr);
   return kSuccess;
 }

@@ -49,6 +49,7 @@ enum Attribute : int {
   kTensorType = 901,
   kTensorDimensions = 902,
   kTensorStrides = 903,
+  kPackWorkspace = 1003,
   kEngineGraph = 1300,
   kEngineNumericalNote = 1303,
 };
@@ -85,7 +86,10 @@ struct Descriptor {
 // The engine configurations that the heuristics offer for a graph, the best first.
 std::vector<Shared> configurations(const Shared& graph);
 
-// A plan of this much workspace is run.
+// A plan of this much workspace is run, or a recurrent network reserves it.
 void note_workspace(size_t bytes);
+
+// A convolution's plan is run with this workspace.
+void note_workspace(const Descriptor& plan, size_t bytes, int64_t address);
 
 }  // namespace fakecuda::dnn

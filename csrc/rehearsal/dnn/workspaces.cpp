@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
+#include <vector>
 
 #include "../state.hpp"
 #include "descriptors.hpp"
@@ -109,6 +111,33 @@ Shared configuration(const Shared& graph, int64_t workspace, bool tensor_cores) 
 
 size_t largest = 0;
 
+// A workspace that was used: where, how large, and of which convolution.
+struct Used {
+  int64_t address, bytes, convolution;
+};
+constexpr size_t kMostUsed = size_t{1} << 20;  // of a long run only the beginning is kept
+std::vector<Used> used;
+
+// Convolutions are told apart as PyTorch does, which remembers for each what it took.
+int64_t number_of(const Descriptor& plan) {
+  static std::map<std::vector<int64_t>, int64_t> numbers;
+  const Shared configuration = plan.descriptor(kPlanConfiguration);
+  const Shared engine = configuration ? configuration->descriptor(kConfigurationEngine) : nullptr;
+  const Shared graph = engine ? engine->descriptor(kEngineGraph) : nullptr;
+  const Shared operation = graph ? graph->descriptor(kGraphOperations) : nullptr;
+  Convolution found;
+  std::vector<int64_t> key;
+  if (operation && read(operation, found)) {
+    key.push_back(operation->kind);
+    for (const Tensor* part : {&found.x, &found.w, &found.y}) {
+      key.push_back(part->type);
+      key.insert(key.end(), part->dimensions.begin(), part->dimensions.end());
+      key.insert(key.end(), part->strides.begin(), part->strides.end());
+    }
+  }
+  return numbers.try_emplace(std::move(key), static_cast<int64_t>(numbers.size())).first->second;
+}
+
 }  // namespace
 
 std::vector<Shared> configurations(const Shared& graph) {
@@ -129,10 +158,29 @@ void note_workspace(size_t bytes) {
   largest = std::max(largest, bytes);
 }
 
+void note_workspace(const Descriptor& plan, size_t bytes, int64_t address) {
+  note_workspace(bytes);
+  const Guard guard(everything());
+  if (bytes && used.size() < kMostUsed)
+    used.push_back({address, static_cast<int64_t>(bytes), number_of(plan)});
+}
+
 }  // namespace fakecuda::dnn
 
 // The largest workspace that was taken, with what recurrent networks reserve.
 extern "C" size_t fakecuda_dnn_workspace() {
   const fakecuda::Guard guard(fakecuda::everything());
   return fakecuda::dnn::largest;
+}
+
+// The workspace of a convolution at an index, in the order in which they were used: address, bytes,
+// number of the convolution. Zero: there is none.
+extern "C" int fakecuda_dnn_used(size_t at, int64_t* out) {
+  const fakecuda::Guard guard(fakecuda::everything());
+  if (at >= fakecuda::dnn::used.size()) return 0;
+  const auto& one = fakecuda::dnn::used[at];
+  out[0] = one.address;
+  out[1] = one.bytes;
+  out[2] = one.convolution;
+  return 1;
 }

@@ -4,8 +4,8 @@
         torch_cpu-2.13.0-0123456789abcdef.so      the library, and its seal behind it
         torch_cpu-2.13.0-0123456789abcdef.lock    held by the process that compiles it
 
-Who may have written there, and the seal, are the rules of `pgmo/cache_folder.py`. The loader of the
-system maps a library without looking, and one that was cut off would end the process.
+Who may have written there, and the seal, are the rules of `pgmo/files/cache_folder.py`. The loader
+of the system maps a library without looking, and one that was cut off would end the process.
 """
 
 import fcntl
@@ -16,9 +16,9 @@ from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
-from pgmo import cache_folder
-from pgmo.cache_folder import DamageError, DistrustError, keep, open_file, reach
-from pgmo.leftovers import leftovers, sweep
+from pgmo.files import cache_folder
+from pgmo.files.cache_folder import DamageError, DistrustError, keep, open_file, reach
+from pgmo.files.leftovers import leftovers, sweep
 
 __all__ = ["DamageError", "DistrustError", "keep"]
 

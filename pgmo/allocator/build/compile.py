@@ -30,9 +30,9 @@ from pgmo.allocator.build.adapter_cache import (
     open_folder,
     open_library,
 )
-from pgmo.cache_folder import cache_directory
 from pgmo.errors import AdapterError, FileError
-from pgmo.leftovers import hold, sweep
+from pgmo.files.cache_folder import cache_directory
+from pgmo.files.leftovers import hold, sweep
 from pgmo.terminal import plain, say, watched
 
 _EXTRA_FLAGS = "PGMO_ADAPTER_FLAGS"

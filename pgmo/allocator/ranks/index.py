@@ -22,7 +22,7 @@ from typing import Any
 
 from pgmo.allocator.ranks.world import World
 from pgmo.errors import FileError
-from pgmo.replacement import replace_file
+from pgmo.files.replacement import replace_file
 
 SUFFIX = ".ranks.json"
 

@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pgmo.cli.source import read_profile_or_plan
     from pgmo.cli.targets import check_targets, refuse_our_suffix
     from pgmo.cli.terminal.output import print_json, print_note, print_wrote
-    from pgmo.replacement import replace_file
+    from pgmo.files.replacement import replace_file
 
     to = arguments.format
     if to != "minimalloc" and (arguments.alignment is not None or arguments.stream is not None):

@@ -163,6 +163,6 @@ def _write_json(
             print_json(fields)
         return
     text = json.dumps(fields, indent=2, allow_nan=False) + "\n"
-    from pgmo.replacement import replace_file
+    from pgmo.files.replacement import replace_file
 
     replace_file(supervision.options.start / path, text.encode())

@@ -48,11 +48,7 @@ def main(spec_path: str, command: list[str]) -> None:
     from pgmo.fit.estimate.fake_run import FakeRun
     from pgmo.fit.estimate.result import estimate_of
 
-    module = command[0] == "-m"
-    target, *arguments = command[1:] if module else command
-    if module and os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
-    program = Program(target, module, tuple(arguments))
+    program = Program.of(command)
     begin = time.perf_counter()
     with FakeRun(card) as run:
         marks = _Marks(run, spec["steps"])

@@ -1,6 +1,5 @@
 """`python -m pgmo.fit.next_plan.changed CHANGE SCRIPT ...`: really run, with one change."""
 
-import os
 import sys
 
 from pgmo.fit.observer.changes import Change
@@ -16,14 +15,7 @@ def main(change: str, command: list[str]) -> None:
         command: a script and its arguments, or "-m", a module and its arguments.
     """
     after_import("torch.optim", Change(change).attach)
-    module = command[0] == "-m"
-    target, *arguments = command[1:] if module else command
-    if module and os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
-    ending = Program(target, module, tuple(arguments)).run()
-    if ending.error is not None:
-        raise ending.error
-    sys.exit(ending.code)
+    Program.of(command).run_and_leave()
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ def census(optimizer: Any) -> dict[str, Any]:
         Plain values: `parameters` and `states`, sorted addresses of storages on the card;
         `optimizer`, its class; `shapes`, for each parameter its shape, bytes of an element, whether
         it is trained, and whether it is the weight of a linear layer; `blocks`, bytes of the
-        largest module that lies in a list with others.
+        largest module that lies in a list with others; `outside`, bytes of what is in none.
     """
     modules = list(_modules())
     held: dict[int, Tensor] = {id(one): one for one in _parameters(optimizer)}
@@ -53,6 +53,7 @@ def census(optimizer: Any) -> dict[str, Any]:
             for one in parameters
         ],
         "blocks": sorted(_blocks(modules), reverse=True)[:1],
+        "outside": _outside(modules, parameters),
     }
 
 
@@ -74,6 +75,13 @@ def _blocks(modules: Iterable[nn.Module]) -> Iterator[int]:
         if isinstance(module, nn.ModuleList | nn.Sequential) and len(module) > 1:
             for child in module:
                 yield sum(one.numel() * one.element_size() for one in child.parameters())
+
+
+def _outside(modules: Iterable[nn.Module], parameters: Iterable[Tensor]) -> int:
+    """Bytes of the parameters that are in no module of a list of several."""
+    lists = [one for one in modules if isinstance(one, nn.ModuleList | nn.Sequential)]
+    inside = {id(one) for found in lists if len(found) > 1 for one in found.parameters()}
+    return sum(one.numel() * one.element_size() for one in parameters if id(one) not in inside)
 
 
 def _tensors(state: Any) -> list[Tensor]:

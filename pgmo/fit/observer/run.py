@@ -1,8 +1,6 @@
 """Runs the script as if nobody looked, with what looks attached to torch when it is imported."""
 
 import json
-import os
-import sys
 from pathlib import Path
 
 from pgmo.fit.observer.watch import Watch
@@ -27,12 +25,4 @@ def main(spec_path: str, command: list[str]) -> None:
 
         call(command)
         return
-    module = command[0] == "-m"
-    target, *arguments = command[1:] if module else command
-    # As in `python script`: what the observer's own -m has put there is not the script's.
-    if module and os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
-    ending = Program(target, module, tuple(arguments)).run()
-    if ending.error is not None:
-        raise ending.error
-    sys.exit(ending.code)
+    Program.of(command).run_and_leave()

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pgmo.fit.observer.changes import Change
+from pgmo.rehearsal.child.memory import times_out
 
 HISTORY = 3
 """Steps in the history: the first, in which states are born, and two that repeat."""
@@ -42,6 +43,7 @@ class Watch:
         self._steps = 0
         self._calls = 0  # of all optimizers: one mark in the history each
         self._marked: list[dict[str, Any]] = []
+        self._ended: list[int] = []  # numbers of the marks at the ends of steps
         self._known: dict[str, Any] = {"change": change}
         self._counts_work = bool(spec["work"])
         self._work: Any = None
@@ -88,6 +90,7 @@ class Watch:
         if id(optimizer) != self._first:
             return
         self._steps += 1
+        self._ended.append(self._calls - 1)
         if self._steps <= HISTORY:
             self._write_history(optimizer)
         if self._steps == PROFILED:
@@ -108,8 +111,10 @@ class Watch:
             self._known["where"] = "cpu"
             self._write()
             return
-        self._known |= census(optimizer) | {"steps": self._steps, "marked": self._marked}
+        self._known |= census(optimizer)
+        self._known |= {"steps": self._steps, "marked": self._marked, "ended": self._ended}
         if self._steps == HISTORY or self._steps == 1:
+            self._known |= {"convolutions": _convolutions(), "ran_out": times_out()}
             self._snapshot.write_bytes(pickle.dumps(torch.cuda.memory._snapshot()))
         if self._steps == HISTORY:
             torch.cuda.memory._record_memory_history(enabled=None)
@@ -135,6 +140,15 @@ class Watch:
         partial = self._evidence.with_suffix(".partial")
         partial.write_text(json.dumps(self._known))
         os.replace(partial, self._evidence)
+
+
+def _convolutions() -> list[tuple[int, int, int]]:
+    """Workspaces that convolutions have used, as far as the stub runtime is there to know."""
+    if "PGMO_FAKECUDA" not in os.environ:
+        return []
+    from pgmo.rehearsal.control import convolution_workspaces
+
+    return convolution_workspaces()
 
 
 def _when_cuda_starts(torch: Any, call: Callable[[], None]) -> None:

@@ -9,7 +9,7 @@ from pgmo.errors import ProfileError, RehearsalError
 from pgmo.fit.evidence import Evidence, Job, collect
 from pgmo.fit.largest import roomy
 from pgmo.fit.law import Law, Load
-from pgmo.fit.what_if.arithmetic import COMPUTED, Computed, Curves, Model, peak
+from pgmo.fit.what_if.arithmetic import COMPUTED, Computed, Curves, Model, curves_of, peak
 from pgmo.fit.what_if.timing import bound
 
 
@@ -91,8 +91,9 @@ def alternatives(
     """
     model = Model.of(law.last.known)
     plain = law.at(value)
-    bases: list[tuple[str, int, Curves, str]] = [("", 0, plain.curves, "")]
-    rows = [_row("as it is, with pgmo", law, card, peak(plain.curves), "rehearsed", "", rank=0)]
+    curves = curves_of(plain)
+    bases: list[tuple[str, int, Curves, str]] = [("", 0, curves, "")]
+    rows = [_row("as it is, with pgmo", law, card, plain.peak, "rehearsed", "", rank=0)]
     rows += _other_values(law, card, value)
     made = []
     for one in rehearse:
@@ -107,15 +108,13 @@ def alternatives(
         rows.append(
             _row(one.name, law, card, changed.peak, "rehearsed", how, time=time, rank=one.rank)
         )
-        bases.append((one.name, one.rank, changed.curves, how))
+        bases.append((one.name, one.rank, curves_of(changed), how))
         if one.change == _BFLOAT16:
             alike = replace(rows[-1], name="autocast to float16", source="computed", how=_ALIKE)
             rows.append(alike)
     for change in computed:
-        size = peak(change.apply(plain.curves, model))
-        rows.append(
-            _row(change.name, law, card, size, "computed", change.how, change.time, change.rank)
-        )
+        size, how = peak(change.apply(curves, model)), change.says(model)
+        rows.append(_row(change.name, law, card, size, "computed", how, change.time, change.rank))
     if not any(one.fits for one in rows if one.rank):
         rows += _pairs(law, card, model, bases, computed)
     return rows, made
@@ -212,7 +211,7 @@ def _pairs(
                 card,
                 peak(change.apply(curves, model)),
                 "computed",
-                f"from the rehearsal of the first: {how}; {change.how}",
+                f"from the rehearsal of the first: {how}; {change.says(model)}",
                 change.time,
                 rank + change.rank,
             )

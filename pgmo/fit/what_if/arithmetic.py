@@ -1,7 +1,10 @@
 """Changes of a job whose bytes follow from its parameters: another optimizer, adapters, ranks.
 
-Each turns the curves of a load into those of the changed job. What a change does to temporaries of
-its own step is not in it: that is what its uncertainty says.
+Each turns the curves of a load into those of the changed job:
+
+          forward    backward   optimizer step
+    STATE ----------------------------------------   as much as the other optimizer keeps
+    TEMPORARY                   ####                 as much as the other one takes
 """
 
 import math
@@ -13,10 +16,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pgmo.fit.categories import GRADIENT, PARAMETER, STATE
+from pgmo.fit.categories import GRADIENT, NAMES, PARAMETER, STATE
+from pgmo.fit.law import Load
 
 Curves = NDArray[np.int64]
-"""Bytes of each category after each request, shape (categories, ticks): see `Load.curves`."""
+"""Bytes of each category after each request, shape (categories + 2, ticks): see `curves_of`."""
+
+TEMPORARY, STEPPING = len(NAMES), len(NAMES) + 1
+"""Rows beyond the categories: bytes that an optimizer takes while it steps and gives back, and
+whether it is stepping, as 0 or 1."""
 
 RANK = 8
 """Of the adapters that stand for LoRA."""
@@ -34,11 +42,13 @@ class Model:
         shapes: for each parameter its shape, bytes of an element, whether it is trained, and
             whether it is the weight of a linear layer.
         block: bytes of the largest block of a list of blocks; those of the model without one.
+        outside: bytes of what is in no such block.
         optimizer: its class.
     """
 
     shapes: Sequence[Sequence[Any]]
     block: int
+    outside: int
     optimizer: str
 
     @classmethod
@@ -47,7 +57,8 @@ class Model:
         shapes = known.get("shapes", [])
         whole = sum(math.prod(shape) * size for shape, size, *_ in shapes)
         blocks = known.get("blocks") or [whole]
-        return cls(shapes, int(blocks[0]), known.get("optimizer", ""))
+        outside = known.get("outside", 0)
+        return cls(shapes, int(blocks[0]), outside, known.get("optimizer", ""))
 
     @property
     def trained(self) -> list[tuple[list[int], int]]:
@@ -60,14 +71,45 @@ class Model:
         return sum(math.prod(shape) * size for shape, size, *_ in self.shapes)
 
     @property
+    def largest(self) -> int:
+        """Elements of the largest parameter that is trained."""
+        return max((math.prod(shape) for shape, _ in self.trained), default=0)
+
+    @property
     def linear(self) -> list[tuple[list[int], int]]:
         """Shapes and bytes of an element of linear layers' weights."""
         return [(shape, size) for shape, size, _, linear in self.shapes if linear]
 
 
-def with_states(curves: Curves, model: Model, of: Callable[[list[int]], int]) -> Curves:
-    """The states of another optimizer: bytes that it keeps for a parameter of a shape."""
-    return _scaled(curves, STATE, sum(of(shape) for shape, _ in model.trained))
+def curves_of(load: Load) -> Curves:
+    """Curves of a load, in which what optimizers take while they step is apart."""
+    found = np.zeros((len(NAMES) + 2, load.profile.ticks), np.int64)
+    found[: len(NAMES)] = load.curves
+    for begin, end in load.stepping():
+        found[STEPPING, begin:end] = 1
+        born = (load.profile.start >= begin) & (load.profile.end <= end)
+        inside = born & ~np.isin(load.category, (PARAMETER, GRADIENT, STATE))
+        for row in np.flatnonzero(inside):
+            alive = slice(load.profile.start[row], load.profile.end[row])
+            found[load.category[row], alive] -= load.profile.size[row]
+            found[TEMPORARY, alive] += load.profile.size[row]
+    return found
+
+
+def with_optimizer(
+    curves: Curves, model: Model, keeps: Callable[[list[int]], int], takes: int
+) -> Curves:
+    """Another optimizer.
+
+    Args:
+        curves: of the job.
+        model: its parameters.
+        keeps: bytes of state for a parameter of a shape.
+        takes: bytes that it takes in a step and gives back.
+    """
+    changed = _scaled(curves, STATE, sum(keeps(shape) for shape, _ in model.trained))
+    changed[TEMPORARY] = takes * curves[STEPPING]
+    return changed
 
 
 def adam_bytes(shape: list[int]) -> int:
@@ -105,6 +147,16 @@ def adam_8bit_bytes(shape: list[int]) -> int:
     return 2 * (count + 4 * math.ceil(count / _QUANTISED_BLOCK))
 
 
+def adam_takes(model: Model) -> int:
+    """The roots of all second averages, as PyTorch computes them for all parameters at once."""
+    return 4 * sum(math.prod(shape) for shape, _ in model.trained)
+
+
+def adafactor_takes(model: Model) -> int:
+    """The update of one parameter after the other."""
+    return 4 * model.largest
+
+
 def with_adapters(curves: Curves, model: Model, bits: int | None = None) -> Curves:
     """LoRA of all linear layers: they are frozen, adapters of `RANK` are trained with Adam.
 
@@ -120,6 +172,7 @@ def with_adapters(curves: Curves, model: Model, bits: int | None = None) -> Curv
         frozen += sum(quantised_bytes(shape, bits) for shape, _ in model.linear)
     changed = _scaled(curves, GRADIENT, 4 * adapters)
     changed = _scaled(changed, STATE, 8 * adapters)
+    changed[TEMPORARY] = 4 * adapters * curves[STEPPING]
     return _scaled(changed, PARAMETER, frozen + 4 * adapters, model.bytes)
 
 
@@ -136,29 +189,35 @@ def quantised_bytes(shape: list[int], bits: int) -> int:
     return count // 2 + 4 * math.ceil(count / _NF4_BLOCK)
 
 
-def with_offloaded_states(curves: Curves) -> Curves:
-    """States in the host's memory, one parameter's at a time on the card."""
+def with_offloaded_states(curves: Curves, model: Model) -> Curves:
+    """States of Adam in the host's memory, one parameter's at a time on the card."""
     changed = curves.copy()
     changed[STATE] = 0
+    changed[TEMPORARY] = (8 + 4) * model.largest * curves[STEPPING]
     return changed
 
 
 def sharded(curves: Curves, model: Model, ranks: int) -> Curves:
-    """Fully sharded: each rank keeps its part, and two blocks are whole at any time.
+    """Fully sharded: each rank keeps its part, two blocks are whole, and what is in no block is.
 
-    One is used while the next one is gathered; gradients of one are whole until they are reduced.
+    One block is used while the next one is gathered; gradients of one are whole until they are
+    reduced. What is in no block belongs to the outermost module, which is whole in forward and
+    backward passes.
     """
     changed = curves.copy()
-    for category in (PARAMETER, GRADIENT, STATE):
+    for category in (PARAMETER, GRADIENT, STATE, TEMPORARY):
         changed[category] = -(-curves[category] // ranks)
-    changed[PARAMETER] += 2 * model.block
-    changed[GRADIENT] += np.where(curves[GRADIENT] > 0, model.block, 0)
+    computing = curves[STEPPING] == 0
+    changed[PARAMETER] += (2 * model.block + model.outside) * computing
+    whole = (curves[GRADIENT] > 0) & computing
+    # Of what is in no block a rank has its part only once it is reduced, at the end.
+    changed[GRADIENT] += (model.block + model.outside - model.outside // ranks) * whole
     return changed
 
 
 def peak(curves: Curves) -> int:
     """Most bytes alive at once."""
-    return int(curves.sum(axis=0).max(initial=0))
+    return int(curves[:STEPPING].sum(axis=0).max(initial=0))
 
 
 def _scaled(curves: Curves, category: int, to: int, whole: int | None = None) -> Curves:
@@ -187,6 +246,7 @@ class Computed:
         how: what it was derived from, and what is not in it.
         time: what it costs in time, in words; "" where that is not known.
         rank: how far it is from the script as it is; the least change that fits is looked for.
+        limits: what the figure of a model is not, in words; "" for nothing.
     """
 
     name: str
@@ -194,48 +254,81 @@ class Computed:
     how: str
     time: str = ""
     rank: int = 1
+    limits: Callable[[Model], str] = lambda _: ""
+
+    def says(self, model: Model) -> str:
+        """What it was derived from, with what limits it for this model."""
+        limits = self.limits(model)
+        return f"{self.how}; {limits}" if limits else self.how
 
 
-def _states(of: Callable[[list[int]], int]) -> Callable[[Curves, Model], Curves]:
-    return partial(_with_states_of, of)
+def _optimizer(
+    keeps: Callable[[list[int]], int], takes: Callable[[Model], int]
+) -> Callable[[Curves, Model], Curves]:
+    return lambda curves, model: with_optimizer(curves, model, keeps, takes(model))
 
 
-def _with_states_of(of: Callable[[list[int]], int], curves: Curves, model: Model) -> Curves:
-    return with_states(curves, model, of)
+def _nothing(_: Any) -> int:
+    return 0
 
 
-_STATE_HOW = "computed from the shapes of what is trained; temporaries of the step as they are"
+_STATE_HOW = "computed from the shapes of what is trained"
 _LORA_HOW = (
     f"computed: adapters of rank {RANK} on all linear layers, Adam for them; activations as they "
     "are"
 )
-_SHARD_HOW = "computed: parts of parameters, gradients and states, and two whole blocks"
+
+
+def _few_adapters(model: Model) -> str:
+    """Of LoRA, where most of a model is something else than linear layers."""
+    elements = sum(math.prod(shape) for shape, _ in model.linear)
+    if 2 * elements >= sum(math.prod(shape) for shape, *_ in model.shapes):
+        return ""
+    return "at most: what comes before the first adapter keeps nothing for the backward pass"
+
+
+_SHARD_HOW = (
+    "computed: parts of parameters, gradients and states; two whole blocks, and what is in none"
+)
 
 COMPUTED = (
-    Computed("SGD without momentum", _states(lambda _: 0), _STATE_HOW, rank=4),
-    Computed("SGD with momentum", _states(lambda shape: 4 * math.prod(shape)), _STATE_HOW, rank=4),
-    Computed("Adam", _states(adam_bytes), _STATE_HOW, rank=4),
-    Computed("8-bit Adam", _states(adam_8bit_bytes), _STATE_HOW, rank=3),
-    Computed("Adafactor", _states(adafactor_bytes), _STATE_HOW, rank=4),
+    Computed("SGD without momentum", _optimizer(_nothing, _nothing), _STATE_HOW, rank=4),
+    Computed(
+        "SGD with momentum",
+        _optimizer(lambda shape: 4 * math.prod(shape), _nothing),
+        _STATE_HOW,
+        rank=4,
+    ),
+    Computed("Adam", _optimizer(adam_bytes, adam_takes), _STATE_HOW, rank=4),
+    Computed("8-bit Adam", _optimizer(adam_8bit_bytes, _nothing), _STATE_HOW, rank=3),
+    Computed("Adafactor", _optimizer(adafactor_bytes, adafactor_takes), _STATE_HOW, rank=4),
     Computed(
         "optimizer state offloaded to the host",
-        lambda curves, _: with_offloaded_states(curves),
-        "computed: no state on the card",
+        with_offloaded_states,
+        "computed: the state of one parameter at a time is on the card",
         "the state goes to the card and back in each step",
         rank=3,
     ),
-    Computed("LoRA", lambda curves, model: with_adapters(curves, model), _LORA_HOW, rank=5),
+    Computed(
+        "LoRA",
+        lambda curves, model: with_adapters(curves, model),
+        _LORA_HOW,
+        rank=5,
+        limits=_few_adapters,
+    ),
     Computed(
         "LoRA on weights in 8 bits",
         lambda curves, model: with_adapters(curves, model, 8),
         _LORA_HOW + "; weights that are converted for a product are not in it",
         rank=6,
+        limits=_few_adapters,
     ),
     Computed(
         "LoRA on weights in 4 bits",
         lambda curves, model: with_adapters(curves, model, 4),
         _LORA_HOW + "; weights that are converted for a product are not in it",
         rank=6,
+        limits=_few_adapters,
     ),
     *(
         Computed(

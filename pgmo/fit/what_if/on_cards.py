@@ -7,7 +7,7 @@ from typing import Any
 from pgmo.cards import Card, all_cards
 from pgmo.fit.largest import largest_value
 from pgmo.fit.law import Law
-from pgmo.fit.what_if.arithmetic import Model, peak, sharded
+from pgmo.fit.what_if.arithmetic import Model, curves_of, peak, sharded
 from pgmo.fit.what_if.timing import Forecast, Measured, forecast, scaled
 from pgmo.rehearsal.environment import context_bytes
 
@@ -90,7 +90,7 @@ def on_cards(
                 card,
                 total,
                 fits,
-                1 if fits["pgmo"] else _ranks(law, load.curves, model, card),
+                1 if fits["pgmo"] else _ranks(law, curves_of(load), model, card),
                 most,
                 forecast(work, card, steps=number, measured=measured, reference=reference),
             )

@@ -1,5 +1,6 @@
 """What PyTorch would reserve for a program: its caching allocator replayed without a card."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,6 +24,7 @@ def simulate_profile(
     *,
     iterations: int = 3,
     capacity: int | None = None,
+    convolution: Sequence[int] = (),
 ) -> Reserved:
     """Runs the iteration of a profile several times under a model of PyTorch's allocator.
 
@@ -36,6 +38,9 @@ def simulate_profile(
         settings: how the allocator is configured; PyTorch's defaults when left out.
         iterations: how many to simulate.
         capacity: bytes of the card that are left for the profile; None = no limit.
+        convolution: of each row the number of the convolution that works in it, or -1; shape (n,),
+            or empty for none. Where such a workspace does not fit, PyTorch takes an algorithm that
+            needs none, for every convolution of that number from then on.
 
     Returns:
         Curves of the last iteration, one value for each tick.
@@ -58,18 +63,23 @@ def simulate_profile(
     persistent = profile.persistent.tolist()
     alive: list[dict[int, Block]] = [{} for _ in range(turns)]
     address = [0] * len(profile)
+    numbers = [int(one) for one in convolution] or [-1] * len(profile)
+    without: set[int] = set()
     for turn in range(turns):
         curves.begin()
         for tick in range(profile.ticks):
             for row, before in freed[tick]:
-                if turn >= before:
+                if turn >= before and row in alive[turn - before]:
                     allocator.free(alive[turn - before].pop(row))
             for row in requested[tick]:
-                if turn and persistent[row]:
+                if (turn and persistent[row]) or numbers[row] in without:
                     continue
                 try:
                     block = allocator.malloc(size[row], stream[row])
                 except OutOfMemoryError:
+                    if numbers[row] >= 0:
+                        without.add(numbers[row])
+                        continue
                     return curves.result(profile.ticks, address, tick)
                 alive[turn][row] = block
                 address[row] = block.address

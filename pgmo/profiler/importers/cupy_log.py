@@ -16,8 +16,8 @@ from pgmo.profiler.importers.checked_values import device_number, integer
 from pgmo.profiler.importers.contents import lines_of
 from pgmo.profiler.importers.event_log import EventLog, choose_device
 from pgmo.profiler.importers.imported import Imported
+from pgmo.profiler.ranges import Ranges
 from pgmo.profiler.trace import Event
-from pgmo.ranges import Ranges
 
 _LONGEST = 4096  # characters of a line; CuPy's have 150
 

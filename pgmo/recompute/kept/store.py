@@ -1,4 +1,4 @@
-"""The folder of kept steps: CACHE/steps/KEY.step, by the rules of `pgmo/cache_folder.py`."""
+"""The folder of kept steps: CACHE/steps/KEY.step, by the rules of `pgmo/files/cache_folder.py`."""
 
 import json
 import os
@@ -6,7 +6,8 @@ import zlib
 from contextlib import suppress
 from typing import Any
 
-from pgmo.cache_folder import (
+from pgmo.errors import FileError
+from pgmo.files.cache_folder import (
     DamageError,
     DistrustError,
     cache_directory,
@@ -15,7 +16,6 @@ from pgmo.cache_folder import (
     open_folder,
     reach,
 )
-from pgmo.errors import FileError
 from pgmo.user_warnings import warn_user
 
 STEPS = "steps"

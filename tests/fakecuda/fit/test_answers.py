@@ -10,7 +10,7 @@ from pgmo.errors import RehearsalError
 from pgmo.fit.evidence import Job, collect
 from pgmo.fit.largest import MOST, roomy, search
 from pgmo.fit.law import Law
-from tests.fakecuda.fit.scripts import PARAMETERS, card, run, train
+from tests.fakecuda.fit.scripts import PARAMETERS, attend, card, convolve, run, train
 
 
 @pytest.fixture
@@ -39,6 +39,31 @@ def test_the_largest_batch_fits_and_one_more_does_not(script: str) -> None:
         assert one.value > 4
         assert run(script, one.value, where, one.way).fits
         assert not run(script, one.value + 1, where, one.way).fits
+
+
+def test_convolutions_that_go_without_their_workspaces_count(tmp_path: Path) -> None:
+    script, where = convolve(tmp_path), card(600)
+    found = search(Job((script,), vary="--batch-size {}"), where)
+    assert found.rehearsals <= MOST
+    for one in found.found:
+        assert run(script, one.value, where, one.way).fits
+        assert not run(script, one.value + 1, where, one.way).fits
+    # Where there is room, they are taken: the largest batch would be smaller with all of them.
+    plain = found.law.at(found.of("pgmo").value)
+    assert plain.peak > where.usable - found.law.context >= plain.least
+
+
+def test_the_longest_sequence_whose_attention_grows_with_the_square(tmp_path: Path) -> None:
+    script, where = attend(tmp_path), card(900)
+    found = search(Job((script,), vary="--length {}"), where)
+    assert found.rehearsals <= MOST
+    ours = found.of("pgmo")
+    assert ours.proved
+    assert run(script, ours.value, where, "pgmo", "--length").fits
+    assert not run(script, ours.value + 8, where, "pgmo", "--length").fits
+    # Squares: 900 MiB are four times as much as 225, and twice the length.
+    half = found.law.at(ours.value // 2)
+    assert found.law.at(ours.value).peak > 3 * half.peak
 
 
 def test_a_script_that_does_not_fit_says_what_is_missing(script: str) -> None:

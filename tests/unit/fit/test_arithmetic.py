@@ -1,6 +1,7 @@
 """Changes whose bytes follow from the parameters."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,7 +9,18 @@ import pytest
 from pgmo.fit.categories import NAMES
 from pgmo.fit.law import Load
 from pgmo.fit.what_if import arithmetic
-from pgmo.fit.what_if.arithmetic import COMPUTED, Model, peak, sharded, with_adapters, with_states
+from pgmo.fit.what_if.arithmetic import (
+    COMPUTED,
+    STEPPING,
+    TEMPORARY,
+    Model,
+    curves_of,
+    peak,
+    sharded,
+    with_adapters,
+    with_optimizer,
+)
+from pgmo.profiler.profile import Profile
 from tests.unit.fit.loops import LAYERS, WEIGHT, evidence
 
 MODEL = Model.of(evidence(2).known)
@@ -17,17 +29,38 @@ MODEL = Model.of(evidence(2).known)
 def _curves(batch: int = 8) -> np.ndarray:
     one = evidence(batch)
     assert one.profile is not None
-    return Load(one.profile, one.category).curves
+    return curves_of(Load(one.profile, one.category, begins=one.begins))
 
 
 def test_states_of_another_optimizer_take_what_their_shapes_say() -> None:
     curves = _curves()
-    same = with_states(curves, MODEL, arithmetic.adam_bytes)
+    same = with_optimizer(curves, MODEL, arithmetic.adam_bytes, 0)
     assert peak(same) == peak(curves)  # it was Adam
-    none = with_states(curves, MODEL, lambda _: 0)
+    none = with_optimizer(curves, MODEL, lambda _: 0, 0)
     assert peak(curves) - peak(none) == 2 * LAYERS * WEIGHT
-    small = with_states(curves, MODEL, arithmetic.adam_8bit_bytes)
+    small = with_optimizer(curves, MODEL, arithmetic.adam_8bit_bytes, 0)
     assert peak(none) < peak(small) < peak(none) + 0.3 * 2 * LAYERS * WEIGHT
+
+
+def test_what_an_optimizer_takes_in_its_step_is_that_of_the_other_one() -> None:
+    profile = Profile.from_columns(
+        # A parameter, an activation, its gradient, a temporary of the step, its state; and so on.
+        size=[8, 100, 8, 40, 16] + [100, 8, 40] * 2,
+        start=[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10],
+        end=[11, 3, 5, 4, 11, 7, 8, 8, 10, 11, 11],
+        ticks=11,
+        circular=False,
+    )
+    category = [NAMES.index(one) for one in ("parameters", "activations", "gradients")]
+    category += [0, NAMES.index("optimizer_state"), 0, 2, 0, 0, 2, 0]
+    load = Load(profile, np.array(category, np.int8), begins=(5, 8))
+    curves = curves_of(load)
+    assert curves[TEMPORARY].tolist() == [0, 0, 0, 40, 0, 0, 0, 40, 0, 0, 40]
+    assert curves[STEPPING].tolist() == [0, 0, 0, 1, 1, 0, 0, 1, 0, 0, 1]
+    assert peak(curves) == load.peak
+    other = with_optimizer(curves, MODEL, lambda _: 0, 7)
+    assert other[TEMPORARY].tolist() == [0, 0, 0, 7, 7, 0, 0, 7, 0, 0, 7]
+    assert not other[NAMES.index("optimizer_state")].any()
 
 
 def test_adapters_leave_no_gradients_of_what_is_frozen() -> None:
@@ -55,6 +88,19 @@ def test_ranks_share_all_but_two_blocks(ranks: int) -> None:
     assert most["parameters"] == LAYERS * WEIGHT // ranks + 2 * WEIGHT
     assert most["optimizer_state"] == 2 * LAYERS * WEIGHT // ranks
     assert most["activations"] == int(_curves()[NAMES.index("activations")].max())
+
+
+def test_what_is_in_no_block_is_whole_on_every_rank() -> None:
+    outside = replace(MODEL, outside=WEIGHT)
+    more = peak(sharded(_curves(), outside, 8)) - peak(sharded(_curves(), MODEL, 8))
+    assert more in (WEIGHT, WEIGHT * 15 // 8)  # with its gradient, or not yet
+
+
+def test_adapters_of_few_layers_are_an_upper_bound() -> None:
+    lora = next(one for one in COMPUTED if one.name == "LoRA")
+    assert "at most" not in lora.says(MODEL)
+    convolutions = replace(MODEL, shapes=[*MODEL.shapes, [[9000, 9000], 4, True, False]])
+    assert "at most" in lora.says(convolutions)
 
 
 def test_every_change_says_what_it_rests_on() -> None:

@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from pgmo.fit.categories import NAMES, categorise
+from pgmo.fit.categories import NAMES, categorise, dispensable, step_begins
 from pgmo.fit.law import Load
 from pgmo.profiler.iterations.from_trace import profile_of
+from pgmo.profiler.trace import Event, Trace
 from tests.unit.fit.loops import LAYERS, MIB, PER_SAMPLE, WEIGHT, history
 
 
@@ -45,3 +46,22 @@ def test_what_a_library_keeps_for_itself_is_a_workspace() -> None:
     trace = Trace.from_columns(kind=kind, address=address, size=size)
     found = categorise(trace, {"parameters": [], "states": [], "marked": []})
     assert [NAMES[one] for one in found] == ["workspaces", "activations"]
+
+
+def test_a_workspace_of_a_convolution_is_found_in_its_order() -> None:
+    kind = [Event.ALLOC, Event.ALLOC, Event.FREE_COMPLETED, Event.ALLOC, Event.FREE_COMPLETED]
+    trace = Trace.from_columns(
+        kind=kind, address=[512, 8192, 8192, 8192, 8192], size=[64, 128, 128, 512, 512]
+    )
+    # The block of 128 bytes at the same address is something else.
+    assert dispensable(trace, {"convolutions": [[8192, 500, 3]]}).tolist() == [-1, -1, 3]
+    assert dispensable(trace, {}).tolist() == [-1, -1, -1]
+
+
+def test_steps_begin_where_their_marks_are() -> None:
+    trace, known = history(2)
+    profile = profile_of(trace, whole=True)
+    # Two requests for each layer in a step, and a gradient; parameters and states are before.
+    begins = step_begins(trace, known | {"ended": [0, 1, 2]})
+    assert begins == (profile.ticks - 6 * LAYERS, profile.ticks - 3 * LAYERS)
+    assert step_begins(trace, known | {"ended": [0]}) is None

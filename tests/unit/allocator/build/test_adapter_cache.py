@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from pgmo import cache_folder
 from pgmo.allocator.build import adapter_cache
 from pgmo.allocator.build import compile as compiling
 from pgmo.allocator.build.compile import AdapterSource, adapter_path, compiled_adapter
+from pgmo.files import cache_folder
 
 SOURCE = AdapterSource("tiny", "a test", "1.0", ())
 SOMEBODY = 1234

@@ -82,6 +82,21 @@ def test_out_of_memory_ends_it() -> None:
     assert simulate_profile(profile, capacity=42 * MIB).failed is None
 
 
+def test_a_convolution_goes_without_its_workspace() -> None:
+    profile = Profile.from_columns(
+        size=[20 * MIB, 24 * MIB, 26 * MIB, 20 * MIB],
+        start=[0, 1, 2, 3],
+        end=[4, 2, 3, 4],
+        ticks=4,
+        circular=False,
+    )
+    result = simulate_profile(profile, capacity=40 * MIB, convolution=[-1, 5, 5, -1])
+    assert result.failed is None
+    assert result.peak_active == 40 * MIB
+    assert result.retries == 1  # PyTorch remembers: the second one does not ask
+    assert simulate_profile(profile, capacity=40 * MIB, convolution=[-1, 5, -1, -1]).failed == 2
+
+
 def test_want_of_memory_gives_back_what_is_cached() -> None:
     profile = Profile.from_columns(size=[30 * MIB, 40 * MIB], start=[0, 1], end=[1, 2], ticks=2)
     result = simulate_profile(profile, capacity=50 * MIB, iterations=3)

@@ -13,8 +13,8 @@ from pgmo.profiler.importers.earlier_blocks import Rows, _earlier_pages
 from pgmo.profiler.importers.rmm_log import read_rmm_log
 from pgmo.profiler.importers.torch_memory.restricted_pickle import PickleError, load
 from pgmo.profiler.importers.torch_memory.snapshot import read_torch_snapshot
+from pgmo.profiler.ranges import Ranges
 from pgmo.profiler.trace import Event
-from pgmo.ranges import Ranges
 from tests.unit.profiler.importers.snapshots import Device, save, snapshot, train
 from tests.unit.profiler.importers.steps import steps
 

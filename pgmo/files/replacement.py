@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from pgmo.errors import FileError
-from pgmo.leftovers import hold, sweep
+from pgmo.files.leftovers import hold, sweep
 
 PARTIAL = re.compile(r"\..+\.[0-9a-f]{12}\.partial")
 """Names of files that are being written."""

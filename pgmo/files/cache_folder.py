@@ -17,7 +17,7 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
-from pgmo.replacement import replace_file
+from pgmo.files.replacement import replace_file
 
 _SEAL = b"pgmo-sha256:"
 _SEALED = len(_SEAL) + 64

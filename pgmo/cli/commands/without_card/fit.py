@@ -39,9 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--learn",
-        default="2,4",
         metavar="N,N",
-        help="values at which is learned what larger ones ask for (default: 2,4)",
+        help="values at which is learned what larger ones ask for (default: 2,4 for a batch, "
+        "64,128,256 for anything else)",
     )
     parser.add_argument(
         "--also",
@@ -173,10 +173,10 @@ def _question(arguments: argparse.Namespace) -> "Question":
     from pgmo.fit.what_if.timing import Measured
 
     try:
-        values = [int(one) for one in arguments.learn.split(",")]
+        values = [int(one) for one in (arguments.learn or "").split(",") if arguments.learn]
     except ValueError:
-        values = []
-    if not values or min(values) < 1:
+        values = [0]
+    if arguments.learn is not None and (not values or min(values) < 1):
         raise OptionError(f"--learn {arguments.learn} is no list of values, as in --learn 2,4")
     measured = None
     if arguments.measured:

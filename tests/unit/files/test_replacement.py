@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from pgmo.errors import FileError
-from pgmo.leftovers import hold
-from pgmo.replacement import replace_file
+from pgmo.files.leftovers import hold
+from pgmo.files.replacement import replace_file
 
 LONG_AGO = time.time() - 7200
 
@@ -40,7 +40,7 @@ def test_what_a_killed_writer_leaves_is_taken_away_by_the_next(tmp_path):
         "import os, signal, sys\n"
         "from pathlib import Path\n"
         "os.replace = lambda *a: os.kill(os.getpid(), signal.SIGKILL)\n"
-        "from pgmo.replacement import replace_file\n"
+        "from pgmo.files.replacement import replace_file\n"
         "replace_file(Path(sys.argv[1]), b'half')\n"
     )
     done = subprocess.run([sys.executable, "-c", program, target], check=False)

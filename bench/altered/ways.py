@@ -1,0 +1,118 @@
+"""Ways to train the same: what a user would write instead of a plain loop with AdamW."""
+
+import argparse
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+WAYS = (
+    "plain",
+    "bfloat16",
+    "float16",
+    "checkpoint",
+    "sgd",
+    "momentum",
+    "adafactor",
+    "offload",
+    "lora",
+    "fsdp",
+)
+
+
+def arguments(batch: int) -> argparse.Namespace:
+    """Those of the command line."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--batch-size", type=int, default=batch)
+    parser.add_argument("--steps", type=int, default=6)
+    parser.add_argument("--way", choices=WAYS, default="plain")
+    parser.add_argument("--small", action="store_true", help="a tiny network, for tests")
+    return parser.parse_args()
+
+
+def train(
+    given: argparse.Namespace,
+    model: nn.Module,
+    loss_of: Callable[[nn.Module], Tensor],
+    blocks: Iterable[nn.Module],
+    checkpoint: Callable[[], Any],
+) -> None:
+    """Trains for some steps, in the way that was asked for."""
+    if given.way == "checkpoint":
+        checkpoint()
+    if given.way == "lora":
+        model = with_adapters(model)
+    model.to("cuda").train()
+    if given.way == "fsdp":
+        shard(model, blocks)
+    step = steps_of(given.way, [one for one in model.parameters() if one.requires_grad])
+    scaler = torch.amp.GradScaler("cuda", enabled=given.way == "float16")
+    short = given.way in ("bfloat16", "float16")
+    for _ in range(given.steps):
+        with torch.autocast("cuda", getattr(torch, given.way)) if short else nullcontext():
+            loss = loss_of(model)
+        scaler.scale(loss).backward()
+        step(scaler)
+        model.zero_grad()
+
+
+def steps_of(way: str, trained: list[nn.Parameter]) -> Callable[[Any], None]:
+    """What makes an optimizer step."""
+    if way == "offload":
+        return offloaded(trained)
+    optimizers: dict[str, Callable[[], torch.optim.Optimizer]] = {
+        "sgd": lambda: torch.optim.SGD(trained, lr=1e-4),
+        "momentum": lambda: torch.optim.SGD(trained, lr=1e-4, momentum=0.9),
+        "adafactor": lambda: torch.optim.Adafactor(trained),
+    }
+    made = optimizers.get(way, lambda: torch.optim.AdamW(trained, lr=1e-4))()
+
+    def step(scaler: Any) -> None:
+        scaler.step(made)
+        scaler.update()
+
+    return step
+
+
+def offloaded(trained: list[nn.Parameter]) -> Callable[[Any], None]:
+    """AdamW, whose states are on the host; that of one parameter at a time is on the card."""
+    optimizers = [torch.optim.AdamW([one], lr=1e-4) for one in trained]
+
+    def step(_scaler: Any) -> None:
+        for one in optimizers:
+            move(one, "cuda")
+            one.step()
+            move(one, "cpu")
+
+    return step
+
+
+def move(optimizer: torch.optim.Optimizer, device: str) -> None:
+    """Moves all states but counts of steps, which are on the host anyway."""
+    for state in optimizer.state.values():
+        for name, value in state.items():
+            if name != "step":
+                state[name] = value.to(device)
+
+
+def with_adapters(model: nn.Module) -> nn.Module:
+    """LoRA on all linear layers."""
+    from peft import LoraConfig, get_peft_model
+    from transformers.pytorch_utils import Conv1D
+
+    kinds = (nn.Linear, Conv1D)
+    names = [name for name, one in model.named_modules() if isinstance(one, kinds)]
+    return get_peft_model(model, LoraConfig(r=8, target_modules=names))
+
+
+def shard(model: nn.Module, blocks: Iterable[nn.Module]) -> None:
+    """FSDP2: each block, and what is left."""
+    from torch.distributed import init_process_group
+    from torch.distributed.fsdp import fully_shard
+
+    init_process_group("nccl")
+    for block in blocks:
+        fully_shard(block)
+    fully_shard(model)

@@ -1,0 +1,172 @@
+"""What `pgmo fit --what-if` says of other ways to train the same, and what these really take.
+
+Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of pgmo/rehearsal.
+
+    python bench/what_if.py --python .venv-fakecuda/bin/python
+    python bench/what_if.py --table
+
+The scripts of `altered/` train in each way as a user would write it. Compared are the most bytes of
+live tensors: computed from a rehearsal of the script with AdamW, or rehearsed with a change from
+outside, against those that PyTorch's allocator counts when the script does it itself. 8-bit Adam
+and weights in fewer bits need kernels of other libraries, and are compared with nothing.
+"""
+
+import argparse
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from _machine import add_common_options, result_path, write_result
+from altered import PROGRAMS
+from workloads.command import without_paths
+
+from pgmo.cards import find
+from pgmo.fit.evidence import Job, collect
+from pgmo.fit.largest import roomy
+from pgmo.fit.law import Law
+from pgmo.fit.what_if.arithmetic import COMPUTED, Model, curves_of, peak
+from pgmo.rehearsal import rehearse
+
+CARD = "H100"
+FOLDER = Path(__file__).parent / "altered"
+BATCHES = (("gpt2", 8), ("gpt2", 1), ("resnet50", 32))
+QUICK = (("gpt2", 2),)
+FAR = 0.03
+"""Error from which on a figure counts as wrong, where nothing says that it is one-sided."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """A row of the table of `pgmo fit`, and how the script does the same.
+
+    Attributes:
+        name: of the row.
+        way: option of the script.
+        change: made from outside, of what is rehearsed; None of what is computed.
+        ranks: of the job.
+    """
+
+    name: str
+    way: str
+    change: str | None = None
+    ranks: int = 1
+
+
+WAYS = (
+    Way("autocast to bfloat16", "bfloat16", "autocast:bfloat16"),
+    Way("autocast to float16", "float16", "autocast:bfloat16"),
+    Way("checkpointing of each block", "checkpoint", "checkpoint"),
+    Way("SGD without momentum", "sgd"),
+    Way("SGD with momentum", "momentum"),
+    Way("Adam", "plain"),
+    Way("Adafactor", "adafactor"),
+    Way("optimizer state offloaded to the host", "offload"),
+    Way("LoRA", "lora"),
+    Way("FSDP over 2 cards", "fsdp", ranks=2),
+    Way("FSDP over 8 cards", "fsdp", ranks=8),
+)
+QUICK_WAYS = ("SGD without momentum", "checkpointing of each block")
+
+
+def measure(name: str, batch: int, python: str, *, small: bool) -> list[dict[str, Any]]:
+    """Each way of a script, told and done."""
+    command = [str(FOLDER / f"{name}.py"), "--batch-size", str(batch)]
+    if small:
+        command.append("--small")
+    job = Job(tuple(command), python=python)
+    card = roomy(find(CARD))
+    evidence = collect(job, card, work=False)
+    model, curves = Model.of(evidence.known), curves_of(Law([evidence]).at(None))
+    computed = {one.name: one for one in COMPUTED}
+    told: dict[str, int] = {}
+    rows = []
+    for one in WAYS:
+        if small and one.name not in QUICK_WAYS:
+            continue
+        limits = ""
+        if one.change is None:
+            change = computed[one.name]
+            size, limits = peak(change.apply(curves, model)), change.limits(model)
+        else:
+            if one.change not in told:
+                made = collect(job, card, change=one.change, work=False)
+                told[one.change] = Law([made]).at(None).peak
+            size = told[one.change]
+        done = rehearse(
+            [*command, "--way", one.way], card=card, way="default", world=one.ranks, python=python
+        )
+        if not done.fits:
+            sys.exit(f"{name} {one.way}: {done.error}")
+        row = {
+            "program": name,
+            "batch": batch,
+            "name": one.name,
+            "source": "rehearsed" if one.change else "computed",
+            "told": size,
+            "took": done.allocated_peak,
+            "error": size / done.allocated_peak - 1,
+            "limits": limits,
+        }
+        rows.append(row)
+        print(json.dumps(row), file=sys.stderr, flush=True)
+    return rows
+
+
+def far(row: dict[str, Any]) -> bool:
+    """Whether a figure is wrong and does not say so."""
+    return row["error"] < -FAR or (row["error"] > FAR and not row["limits"])
+
+
+def table(result: dict[str, Any]) -> str:
+    """The table of the README."""
+    heads = list(dict.fromkeys((row["program"], row["batch"]) for row in result["rows"]))
+    names = [f"{PROGRAMS[name]}, batch {batch}" for name, batch in heads]
+    lines = [
+        "| way | source | " + " | ".join(names) + " |",
+        "| --- | --- " + "| --- " * len(heads) + "|",
+    ]
+    for name in dict.fromkeys(row["name"] for row in result["rows"]):
+        cells = [row for row in result["rows"] if row["name"] == name]
+        found = {(row["program"], row["batch"]): row for row in cells}
+        lines.append(
+            f"| {name} | {cells[0]['source']} | "
+            + " | ".join(_cell(found.get(head)) for head in heads)
+            + " |"
+        )
+    return "\n".join(lines)
+
+
+def _cell(row: dict[str, Any] | None) -> str:
+    if row is None:
+        return ""
+    at_most = ", said to be at most" if row["limits"] else ""
+    return f"{row['took'] / 2**20:,.0f} MiB, {row['error']:+.2%}{at_most}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    parser.add_argument("--python", default=sys.executable, help="one with the CUDA torch")
+    parser.add_argument("--table", action="store_true", help="print the table of an earlier run")
+    add_common_options(parser)
+    arguments = parser.parse_args()
+    if arguments.table:
+        print(table(json.loads(result_path("what_if", arguments.output).read_text("utf-8"))))
+        return
+    quick = arguments.quick
+    rows = [
+        row
+        for name, batch in (QUICK if quick else BATCHES)
+        for row in measure(name, batch, arguments.python, small=quick)
+    ]
+    sys.argv = [sys.argv[0], *without_paths(sys.argv[1:])]  # the result tells the command
+    result = {"rows": rows}
+    write_result("what_if", result, arguments.output, quick=quick)
+    print(table(result))
+    if not quick and any(far(row) for row in rows):
+        sys.exit("a figure is further off than it says")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,30 @@
+"""Packages that are called: `pgmo.fit("train.py")` beside `pgmo.fit.accumulate()`."""
+
+import importlib
+from types import ModuleType
+from typing import Any, ClassVar
+
+
+class CallablePackage(ModuleType):
+    """The type of such a package. Its names are imported when they are first used."""
+
+    _calls: ClassVar[tuple[str, str]]
+    """Module and name of what a call of the package calls."""
+
+    _homes: ClassVar[dict[str, str]]
+    """Where the package's other names come from, by name."""
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        """Calls what the package is for."""
+        home, name = self._calls
+        return getattr(importlib.import_module(home), name)(*arguments, **options)
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in self._homes:
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        found = getattr(importlib.import_module(self._homes[name]), name)
+        setattr(self, name, found)
+        return found
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *self._homes})

@@ -1,0 +1,1 @@
+"""Commands about a card that is not there."""

@@ -1,0 +1,1 @@
+"""What pgmo writes: where it goes, how files are replaced, what killed processes leave."""

@@ -1,0 +1,52 @@
+"""What is said of a script with pgmo is what `pgmo run` then takes of the card, to the byte."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import pgmo
+from pgmo.cards import Card
+from pgmo.rehearsal.environment import of_card
+from tests.fakecuda.fit.scripts import attend, card, convolve, train
+
+_TELL = """
+import atexit
+from pgmo.rehearsal import control
+atexit.register(lambda: print("peak", control.peak(0)))
+"""
+
+
+def peak_of_run(script: str, where: Card, *arguments: str) -> int:
+    """Bytes of the card that `pgmo run` takes of it, as the stub runtime counts them."""
+    path = Path(script)
+    path.write_text(_TELL + path.read_text())
+    done = subprocess.run(
+        [sys.executable, "-m", "pgmo", "run", script, *arguments],
+        env=os.environ | of_card(where, 1),
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    return int(done.stdout.rpartition("peak ")[2])
+
+
+@pytest.mark.parametrize(
+    ("make", "option", "value", "mib"),
+    [
+        (train, "--batch-size", 16, 900),
+        (convolve, "--batch-size", 16, 900),
+        (attend, "--length", 800, 900),
+    ],
+)
+def test_a_run_takes_what_was_said(
+    tmp_path: Path, make: Callable[[Path], str], option: str, value: int, mib: int
+) -> None:
+    script, where = make(tmp_path), card(mib)
+    answer = pgmo.fit([script, option, str(value)], card=where)
+    assert answer.fits["pgmo"]
+    assert peak_of_run(script, where, option, str(value)) == answer.need.total("pgmo")
