@@ -384,6 +384,13 @@ def fakes(example: object) -> list[Tensor]:
     return [leaf for leaf in flatten(example)[0] if isinstance(leaf, Tensor)]
 
 
+def renewed(example: Any) -> Any:
+    """A node's example value in storages of its own: what runs twice is there twice."""
+    return _pytree.tree_map_only(
+        Tensor, lambda one: one.new_empty_strided(one.shape, one.stride()), example
+    )
+
+
 def version() -> tuple[int, int]:
     """PyTorch's, without the patch level."""
     major, minor = torch.__version__.split(".")[:2]

@@ -12,7 +12,7 @@ from operator import getitem
 import torch
 from torch import fx
 
-from pgmo.recompute.capture.compat import fakes
+from pgmo.recompute.capture.compat import fakes, renewed
 from pgmo.recompute.capture.costs import bandwidth, operator_name
 from pgmo.recompute.planners.graph import Operation
 
@@ -62,4 +62,5 @@ def apply_again(
     for made in (kept, result):
         made.meta.update(items(node)[0].meta)
         made.meta["partitioner_tag"] = "is_backward"
+    kept.meta["val"] = renewed(kept.meta["val"])
     return kept, result

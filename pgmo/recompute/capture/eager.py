@@ -6,15 +6,22 @@
 PyTorch has some operators written out in Python for compilers that want few kinds of operators. A
 gather and a sum are not the kernel: other layouts follow from it, and other sums. What has no
 derivative otherwise, or reads values, stays written out.
+
+And functions run once, also such that a program has put in the place of PyTorch's:
+
+    functional.dropout      a wrapper that calls the original
+    the original            asks the mode that notes functions, by the name `functional.dropout`
+    the mode                would call the wrapper once more
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch._C import DispatchKey
+from torch.fx.experimental import proxy_tensor
 
 _WRITTEN_OUT = (
     *("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d"),
@@ -30,7 +37,7 @@ _KEYS = (DispatchKey.Autograd, DispatchKey.CompositeImplicitAutograd)
 
 @contextmanager
 def as_in_eager_mode() -> Iterator[None]:
-    """Inside, these operators are captured as what they are; one thread at a time."""
+    """Inside, operators are captured as what they are, functions run once; one thread at a time."""
     aside: list[tuple[Any, Any, Any]] = []
     for operator in _overloads(_WRITTEN_OUT):
         for key in _KEYS:
@@ -44,11 +51,19 @@ def as_in_eager_mode() -> Iterator[None]:
                 if kernel is not None:
                     aside.append((operator, key, kernel))
                     _put(operator, key, replace(kernel))
+    noting = proxy_tensor.TorchFunctionMetadataMode
+    proxy_tensor.TorchFunctionMetadataMode = _noting_nothing  # type: ignore[assignment,misc]
     try:
         yield
     finally:
+        proxy_tensor.TorchFunctionMetadataMode = noting  # type: ignore[misc]
         for operator, key, kernel in aside:
             _put(operator, key, kernel)
+
+
+def _noting_nothing(_tracer: object) -> nullcontext[None]:
+    """Stands for a mode that writes into each node which function of PyTorch made it."""
+    return nullcontext()
 
 
 def _overloads(names: tuple[str, ...]) -> Iterator[Any]:

@@ -110,6 +110,7 @@ def capture(
     outputs: int,
     costs: Callable[[fx.Node], float] = modelled,
     workspaces: Callable[[fx.Node], int] | None = None,
+    held: Callable[[fx.Node], int] | None = None,
 ) -> Captured:
     """Groups the nodes of a joint graph into operations on values.
 
@@ -118,6 +119,7 @@ def capture(
         outputs: number of outputs of the forward pass.
         costs: seconds of a node's operator.
         workspaces: bytes that it takes and returns while it runs; none by default.
+        held: bytes that its results hold beyond their elements; none by default.
 
     Raises:
         GraphError: sizes are not fixed.
@@ -140,6 +142,8 @@ def capture(
         node = draft.node
         name = operator_name(node)
         writes = tuple(draft.writes)
+        if held and writes and not draft.applies:
+            grouping.sizes[writes[0]] += held(node)
         operation = Operation(
             name=name,
             reads=tuple(sorted(draft.reads)),

@@ -7,7 +7,7 @@ itself, on tensors of its shapes: the memory that this takes is what one operato
 
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -26,16 +26,30 @@ _REPEATS = 2  # in the first run libraries make what they keep, as cuBLAS its wo
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Of one operator: workspace in bytes, and seconds if it was timed."""
+    """Of one operator: what it was seen to take.
+
+    Args:
+        workspace: bytes that it takes and returns.
+        seconds: None if it was not timed.
+        held: bytes that its results hold beyond their elements, as the mean of squares does, which
+            lies at the beginning of all of them.
+    """
 
     workspace: int
     seconds: float | None
+    held: int = 0
 
 
 def workspace(node: fx.Node) -> int:
     """Bytes that the operator of a node was seen to take beyond its results; 0 if never seen."""
     found = _known.get(signature(node))
     return found.workspace if found else 0
+
+
+def held(node: fx.Node) -> int:
+    """Bytes that the results of a node were seen to hold beyond their elements."""
+    found = _known.get(signature(node))
+    return found.held if found else 0
 
 
 def seconds(node: fx.Node) -> float:
@@ -61,7 +75,7 @@ def correct(node: fx.Node, bytes_: int) -> bool:
     found = _known.get(key)
     if found is not None and found.workspace >= bytes_:
         return False
-    _known[key] = Measured(bytes_, found.seconds if found else None)
+    _known[key] = replace(found or Measured(0, None), workspace=bytes_)
     return bytes_ > 0
 
 
@@ -116,10 +130,10 @@ def _run_all(todo: dict[Signature, fx.Node], device: torch.device, measuring: Me
     for index, (key, node) in enumerate(todo.items()):
         runs = seen.get(str(index), [])
         if len(runs) == _REPEATS:
-            peak = runs[-1].peak
+            peak, holds = runs[-1].peak, max(0, runs[-1].net - written(node))
             seconds = min(run.seconds for run in runs)
             real = _known[key].workspace if key in _known else 0  # what a step was seen to take
-            _known[key] = Measured(max(real, peak - written(node)), seconds)
+            _known[key] = Measured(max(real, peak - written(node) - holds), seconds, holds)
             count += 1
     return count
 

@@ -23,6 +23,10 @@ _WORDS = (type(None), bool, int, float, complex, str, bytes, range, slice, type(
 _NAMES = (torch.dtype, torch.device, torch.layout, torch.memory_format, torch.Size)
 _DEPTH = 4  # of containers in each other, as for `remember`
 
+_UNORDERED = {("diffusers.configuration_utils", "FrozenDict"): ("_use_default_values",)}
+"""Entries of dictionaries whose lists the library makes of sets: names of options that were not
+given, in another order in each process."""
+
 
 def look(value: object, depth: int = _DEPTH) -> Any:
     """What equals itself as long as a value is the same, in any process; for JSON.
@@ -43,7 +47,14 @@ def look(value: object, depth: int = _DEPTH) -> Any:
     if isinstance(value, dict):
         if len(value) > MOST or depth == 0:
             return ["dict", len(value)]
-        return ["dict", *([look(key, 0), look(one, depth - 1)] for key, one in value.items())]
+        unordered = _UNORDERED.get(_home(type(value)), ())
+        return [
+            "dict",
+            *(
+                [look(key, 0), look(_as_set(one) if key in unordered else one, depth - 1)]
+                for key, one in value.items()
+            ),
+        ]
     if isinstance(value, (list, tuple, deque)):
         name = type(value).__name__
         if len(value) > MOST or depth == 0:
@@ -60,6 +71,10 @@ def look(value: object, depth: int = _DEPTH) -> Any:
         content = "" if array.dtype.hasobject else hashlib.sha256(array.tobytes()).hexdigest()
         return ["array", list(array.shape), str(array.dtype), content]
     return _thing(value, depth)
+
+
+def _as_set(one: Any) -> Any:
+    return frozenset(one) if isinstance(one, list) and all(isinstance(w, str) for w in one) else one
 
 
 def _thing(value: Any, depth: int) -> Any:

@@ -13,6 +13,7 @@ from torch import fx
 
 from pgmo.errors import BudgetError, OptionError
 from pgmo.recompute.capture import workspaces
+from pgmo.recompute.capture.by_itself import by_itself
 from pgmo.recompute.capture.costs import modelled
 from pgmo.recompute.capture.divide import CONVOLUTION_BACKWARD, dividable, divide, helpful, needed
 from pgmo.recompute.capture.in_place import sum_in_place
@@ -95,7 +96,7 @@ class PlannedStep:
     Args:
         captured: the graph and its nodes.
         schedule: of the chosen operations.
-        default: schedule in which nothing is forgotten.
+        default: schedule of the model by itself, in which nothing is forgotten.
         planner: name of what found the choice.
         finest: gives the step in the smallest operations (`divide`), as planners see it.
         budget: bytes that the peak was not to exceed, "min", or None.
@@ -122,13 +123,14 @@ def plan_step(joint: fx.GraphModule, outputs: int, settings: Settings) -> Planne
         sum_in_place(joint)
     stage("measures operators")
     whole = capture_step(joint, outputs, settings)
-    default = simulate(whole.graph)
+    captured_peak = simulate(whole.graph).peak
+    default = simulate(by_itself(whole) if settings.in_place else whole.graph)
     budget = settings.shapes.limit(whole.graph, settings.budget, default.peak)
     fine = functools.cache(functools.partial(_finest, whole, settings))
     if budget is None:
         schedule = simulate(whole.graph, whole.forgotten)
         return PlannedStep(whole, schedule, default, "marked regions", fine, None)
-    captured = finest = fine() if budget == "min" or budget < default.peak else whole
+    captured = finest = fine() if budget == "min" or budget < captured_peak else whole
     choice, budget = _choice(finest.graph, budget, settings)
     stage("writes the planned step")
     schedule = simulate(finest.graph, choice.recomputed)
@@ -188,6 +190,7 @@ def capture_step(joint: fx.GraphModule, outputs: int, settings: Settings) -> Cap
         outputs,
         workspaces.seconds if timed else modelled,
         workspaces.workspace if settings.measure else None,
+        workspaces.held if settings.measure else None,
     )
 
 

@@ -10,7 +10,9 @@ goes for which outputs are differentiated: a plan is made for some, and what the
 is enough for all.
 """
 
-from collections.abc import Sequence
+import gc
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -156,7 +158,7 @@ class StepCompiler:
         measuring = meter(_device(module)) if self.planned is not None else None
         if measuring is None:
             return half(arguments), None
-        with measuring:
+        with _without_collector(), measuring:
             half.take(arguments)
             held = _own_gradients(module, arguments)
             result = _Metered(module, measuring).boxed_run(arguments)
@@ -172,13 +174,26 @@ class StepCompiler:
         kept = peak = 0
         for section in measured.sections:
             node = nodes[section.label]
-            written = workspaces.written(node)
+            written = workspaces.written(node) + workspaces.held(node)
             stays = max(0, section.net - written)
             kept += stays
             peak = max(peak, section.start + section.peak - kept)
             self.news |= workspaces.correct(node, max(0, section.peak - written - stays))
         whole = measured.whole
         return replace(whole, peak=peak, net=whole.net - kept) if kept else whole
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Inside, nothing of somebody else's goes, which would look as if the step took less."""
+    before = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if before:
+            gc.enable()
 
 
 class _Half:

@@ -9,7 +9,7 @@ left to AOTAutograd is to cut between the passes: what the second part reads of 
 from torch import fx
 
 from pgmo.recompute.capture import dropout
-from pgmo.recompute.capture.compat import is_backward, split_joint
+from pgmo.recompute.capture.compat import is_backward, renewed, split_joint
 from pgmo.recompute.capture.joint_graph import Captured
 from pgmo.recompute.planners.schedule import Schedule, is_forgotten
 from pgmo.recompute.runtime.announce import ORIGIN
@@ -28,19 +28,23 @@ def split(captured: Captured, schedule: Schedule) -> tuple[fx.GraphModule, fx.Gr
     writer = _Writer(captured, schedule)
     joint = fx.GraphModule(captured.joint, writer.graph)
     forward, backward = split_joint(joint, list(writer.saved), captured.outputs)
-    _prune(backward.graph)
+    _prune(forward.graph, of_backward=True)
+    _prune(backward.graph, of_backward=False)
+    forward.recompile()
     backward.recompile()
     return forward, backward
 
 
-def _prune(graph: fx.Graph) -> None:
-    """Takes out what the forward pass computes and nothing here reads.
+def _prune(graph: fx.Graph, of_backward: bool) -> None:
+    """Takes out what belongs to the other half, and what nothing here reads.
 
     Newer versions of PyTorch leave random operators in, as if they had effects: fused attention
-    would be run again for nothing, and a dropout would draw again.
+    would be run again for nothing, in the forward half also what it reads, and a dropout would
+    draw again.
     """
     for node in reversed(graph.nodes):
-        if node.op == "call_function" and not node.users and not is_backward(node):
+        ours = bool(is_backward(node)) != of_backward
+        if node.op == "call_function" and not node.users and not ours:
             graph.erase_node(node)
 
 
@@ -108,6 +112,8 @@ class _Writer:
             self._sign(made, node, "recompute" if again else "backward")
             if again:
                 made.meta["partitioner_tag"] = "is_backward"
+            if other:  # it is given what it has made the first time
+                made.meta["val"] = renewed(made.meta["val"])
             self.second[node] = made
 
     def _of_backward(self, node: fx.Node) -> fx.Node:

@@ -43,7 +43,7 @@ def test_the_explanation_names_modules_peaks_and_pinned_operators(plan):
 def test_the_curve_falls(plan):
     curve = plan.curve(points=3, time_limit=0.5)
     rows = curve.as_rows()
-    assert rows[-1]["peak"] == plan.default_peak
+    assert rows[-1]["peak"] <= plan.default_peak
     assert rows[-1]["overhead"] == 0
     assert all(
         one["peak"] < other["peak"] and one["overhead"] > other["overhead"]

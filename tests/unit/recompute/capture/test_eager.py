@@ -7,6 +7,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
+from torch.fx.experimental import proxy_tensor  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
 import pgmo  # noqa: E402
@@ -100,3 +101,64 @@ def test_dropout_of_nothing_copies_nothing():
     layers = [nn.Linear(16, 16), nn.Dropout(0.0), nn.Tanh(), nn.Linear(16, 1)]
     _, plan = pgmo.recompute(nn.Sequential(*layers), torch.ones(4, 16), measure=False)
     assert not [one for one in plan.graph.operations if "clone" in one.name]
+
+
+class Doubled(torch.autograd.Function):
+    """Differentiates by a function that a program may have replaced."""
+
+    @staticmethod
+    def forward(_ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(_ctx, gradient):
+        return functional.hardtanh(gradient.unsqueeze(0).squeeze(0), -9.0, 9.0)
+
+
+class Ordinary(nn.Module):
+    """Functions, methods and operators of PyTorch, in the forward and in the backward pass."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(8, 8), nn.Linear(8, 8)
+        self.dropout, self.norm = nn.Dropout(0.25), nn.LayerNorm(8)
+
+    def forward(self, x):
+        x = self.norm(functional.gelu(self.first(x)))
+        x = Doubled.apply(self.last(self.dropout(x))).clamp(-2.0, 2.0)
+        return torch.matmul(x, x.t()).square().mean()
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [
+        (functional, "dropout"),
+        (functional, "gelu"),
+        (functional, "linear"),
+        (functional, "layer_norm"),
+        (functional, "hardtanh"),
+        (torch.Tensor, "clamp"),
+        (torch.Tensor, "unsqueeze"),
+        (torch, "matmul"),
+    ],
+)
+def test_a_wrapper_in_the_place_of_a_function_of_torch_runs_once(monkeypatch, owner, name):
+    original = getattr(owner, name)
+    monkeypatch.setattr(owner, name, lambda *one, **more: original(*one, **more) * 1.5)
+    torch.manual_seed(0)
+    plain, x = Ordinary(), torch.randn(4, 8)
+    model, _ = pgmo.recompute(copy.deepcopy(plain), x, budget="min", check=False)
+    for each in (plain, model):
+        torch.manual_seed(1)
+        each.loss = each(x)
+        each.loss.backward()
+    assert torch.equal(model.loss, plain.loss)
+    for mine, its in zip(model.parameters(), plain.parameters(), strict=True):
+        assert torch.equal(mine.grad, its.grad)
+
+
+def test_functions_are_noted_again_after_a_capture():
+    before = proxy_tensor.TorchFunctionMetadataMode
+    with as_in_eager_mode():
+        pass
+    assert proxy_tensor.TorchFunctionMetadataMode is before

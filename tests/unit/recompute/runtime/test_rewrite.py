@@ -90,3 +90,24 @@ def test_a_dropout_that_runs_again_applies_the_mask_that_was_saved():
     given = graph.placeholder("x"), graph.placeholder("mask")
     graph.output(dropout.apply_again(graph, node, *given)[-1])
     assert torch.equal(fx.GraphModule({}, graph)(x, mask), result)
+
+
+class Attending(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(16, 48) for _ in range(2))
+
+    def forward(self, x):
+        for layer in self.layers:
+            query, key, value = layer(x).view(2, 8, 4, 3, 4).permute(3, 0, 2, 1, 4)
+            found = functional.scaled_dot_product_attention(query, key, value)
+            x = x + found.transpose(1, 2).reshape(2, 8, 16).tanh()
+        return x.square().mean()
+
+
+def test_what_runs_again_does_not_run_in_the_forward_half():
+    step = captured(Attending(), torch.ones(2, 8, 16))
+    forward, backward = split(step, simulate(step.graph, set(step.graph.candidates())))
+    plain, _ = split(step, simulate(step.graph))
+    assert sorted(called(forward)) == sorted(called(plain))
+    assert any("attention" in name for name in called(backward))

@@ -1,0 +1,59 @@
+"""The step as the model takes it by itself: its peak is what a share of a budget is one of.
+
+captured             one operator after the other; what is read for the last time goes
+by itself            a derivative is several operators: all that they read goes after the last
+dropout on a CPU     factors in the type of x are drawn and saved, and not a mask of bytes
+"""
+
+from dataclasses import replace
+from itertools import groupby
+
+from torch import fx
+
+from pgmo.recompute.capture.compat import fakes
+from pgmo.recompute.capture.dropout import APPLIED
+from pgmo.recompute.capture.joint_graph import Captured
+from pgmo.recompute.planners.graph import Graph, Operation, Value
+
+
+def by_itself(captured: Captured) -> Graph:
+    """The graph of a captured step as autograd runs it; nothing else is to be planned on it."""
+    operations, values = list(captured.graph.operations), list(captured.graph.values)
+    _draw_factors(operations, values, captured)
+    _hold_inputs(operations, captured)
+    return Graph(tuple(operations), tuple(values), captured.graph.forward)
+
+
+def _draw_factors(operations: list[Operation], values: list[Value], captured: Captured) -> None:
+    for index, nodes in enumerate(captured.nodes):
+        if operations[index].name == APPLIED and _is_on_cpu(nodes[0]):
+            (result,), (mask,) = operations[index].writes, operations[index - 1].writes
+            size = values[result].size
+            values[mask] = replace(values[mask], size=size)
+            operations[index - 1] = replace(operations[index - 1], workspace=size)
+            operations[index] = replace(operations[index], workspace=0)
+        elif operations[index].name == "aten.native_dropout_backward" and _is_on_cpu(nodes[0]):
+            operations[index] = replace(operations[index], workspace=0)
+
+
+def _hold_inputs(operations: list[Operation], captured: Captured) -> None:
+    """Makes the last operator of each derivative read all that the derivative reads and makes."""
+    first = captured.graph.forward
+    later = range(first, len(operations))
+    for number, group in groupby(later, lambda index: _derivative(captured.nodes[index])):
+        ours = list(group)
+        if number is None or len(ours) < 2:
+            continue
+        last = operations[ours[-1]]
+        held = {value for index in ours for value in operations[index].reads}
+        held |= {value for index in ours[:-1] for value in operations[index].writes}
+        operations[ours[-1]] = replace(last, reads=tuple(sorted(held)))
+
+
+def _derivative(nodes: tuple[fx.Node, ...]) -> object:
+    """The number that autograd gives the operator of the forward pass; None where it has none."""
+    return nodes[0].meta.get("seq_nr") if nodes else None
+
+
+def _is_on_cpu(node: fx.Node) -> bool:
+    return fakes(node.meta["val"])[0].device.type == "cpu"
