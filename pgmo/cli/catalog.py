@@ -71,7 +71,10 @@ COMMANDS = {
         "look", "Write a report of a profile: one HTML page that shows every block at its place"
     ),
     "export": Command("look", "Write the blocks of a profile or a plan for other tools"),
-    "check": Command("check", "Check a plan, and that it belongs to its profile"),
+    "check": Command(
+        "check",
+        "Check a plan, and that it belongs to its profile; or that memory has not grown since",
+    ),
     "doctor": Command("check", "Say what this machine has, what is in the way, and what to do"),
     "demo": Command("check", "Train four real networks, without and with pgmo, and compare"),
 }
