@@ -59,7 +59,7 @@ def recorded(item: pytest.Item, part: str = "", device: object = None) -> Iterat
         part: of it; "" for all.
         device: whose memory.
     """
-    name = profile_name(item.nodeid, part)
+    name = profile_name(item, part)
     with record_once(device, name=name.rpartition("/")[2]) as made:
         yield made
     folder = item.config.getoption("--pgmo-save")
@@ -79,19 +79,31 @@ def base_profile(item: pytest.Item) -> tuple[Profile | None, str]:
         folder = item.config.rootpath / item.config.getini("pgmo_base")
     if folder is None:
         return None, ""
-    path = folder / f"{profile_name(item.nodeid)}.pgmoprof"
+    path = folder / f"{profile_name(item)}.pgmoprof"
     return (Profile.load(path) if path.is_file() else None), str(path)
 
 
-def profile_name(nodeid: str, part: str = "") -> str:
+def profile_name(item: pytest.Item, part: str = "") -> str:
     """The path of a test's profile below the folder of profiles, without the suffix.
 
+    Below the folder of the configuration file, as names of tests are; without one, below the folder
+    that pytest was started in: for lack of better, pytest itself takes one that depends on options.
+    """
+    config = item.config
+    below = config.rootpath if config.inipath else config.invocation_params.dir
+    file, _, test = item.nodeid.partition("::")
+    if item.path.is_relative_to(below):
+        file = str(item.path.relative_to(below))
+    return join_names(file, *test.split("::"), *([part] if part else []))
+
+
+def join_names(file: str, *names: str) -> str:
+    """A path of a test file and of what is in it.
+
     Example:
-        >>> profile_name("tests/test_net.py::TestStep::test_it[cpu/2]", "backward")
+        >>> join_names("tests/test_net.py", "TestStep", "test_it[cpu/2]", "backward")
         'tests/test_net/TestStep.test_it[cpu_2].backward'
     """
-    file, _, test = nodeid.partition("::")
-    names = [*test.split("::"), part] if part else test.split("::")
     cleaned = ".".join(re.sub(r"[^\w\[\]=+,-]", "_", one) for one in names)
     return f"{Path(file).with_suffix('')}/{cleaned}"
 

@@ -4,6 +4,10 @@ from pathlib import Path
 
 import pytest
 
+# What pytester's runs import is forgotten after each; another engine would find the first one's
+# adapter under PyTorch.
+import pgmo.allocator.adapters.torch_cpu
+import pgmo.integrations.pytest_plugin.limit  # noqa: F401
 from pgmo.profiler.profile import Profile
 
 pytest.importorskip("torch")
