@@ -1,6 +1,5 @@
 """The plug-in on the allocator of a card."""
 
-import pytest
 import torch
 from torch import nn
 
