@@ -76,6 +76,7 @@ COMMANDS = {
         "Check a plan, and that it belongs to its profile; or that memory has not grown since",
     ),
     "doctor": Command("check", "Say what this machine has, what is in the way, and what to do"),
+    "cache": Command("check", "Show what pgmo keeps in the cache folder, and clear it"),
     "demo": Command("check", "Train four real networks, without and with pgmo, and compare"),
 }
 """Every sub-command by its name."""

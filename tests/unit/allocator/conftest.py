@@ -37,8 +37,6 @@ def tiny_sources(tmp_path, monkeypatch):
     (sources / "pages").mkdir()
     (sources / "pages" / "pgmo_pages.h").write_text("")
     (sources / "engine" / "pgmo_engine.h").write_text("#define ANSWER 42\n")
-    (sources / "pages").mkdir()
-    (sources / "pages" / "pgmo_pages.h").write_text("")
     adapter = '#include "engine/pgmo_engine.h"\nextern "C" int answer() { return ANSWER; }\n'
     (sources / "adapters" / "tiny.cpp").write_text(adapter)
     monkeypatch.setattr(compiling, "native_sources", lambda: sources)

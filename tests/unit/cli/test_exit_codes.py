@@ -118,6 +118,7 @@ WRONG = {
     ),
     "top": ([], {"--interval": ("", "x", "0", "-1", "nan", "inf")}),
     "doctor": ([], {}),
+    "cache": ([], {"--clear": ("", "everything")}),
     "demo": (
         [],
         {
