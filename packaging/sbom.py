@@ -6,6 +6,7 @@ It names what is inside of the wheel and was made by others. Dependencies are in
 """
 
 import re
+import subprocess
 import sys
 import tempfile
 from importlib.metadata import version
@@ -67,19 +68,20 @@ def bill(name: str, release: str) -> Bom:
 
 def main(wheel: Path) -> None:
     """Unpacks the wheel, adds the file, and packs it again in its place."""
-    from wheel.cli.pack import pack
-    from wheel.cli.unpack import unpack
-
     name, release = wheel.name.split("-")[:2]
     with tempfile.TemporaryDirectory() as folder:
-        unpack(str(wheel), folder)
+        _wheel("unpack", "--dest", folder, str(wheel))
         (tree,) = Path(folder).iterdir()
         (info,) = tree.glob("*.dist-info")
         (info / "sboms").mkdir(exist_ok=True)
         text = JsonV1Dot6(bill(name, release)).output_as_string(indent=2)
         (info / "sboms" / f"{name}.cdx.json").write_text(text)
         wheel.unlink()
-        pack(str(tree), str(wheel.parent), None)
+        _wheel("pack", "--dest-dir", str(wheel.parent), str(tree))
+
+
+def _wheel(*arguments: str) -> None:
+    subprocess.run([sys.executable, "-m", "wheel", *arguments], check=True)
 
 
 if __name__ == "__main__":
