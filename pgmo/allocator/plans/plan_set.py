@@ -166,8 +166,11 @@ class PlanSet:
         self._serve(plans)
         self.all = plans
         # What all of it needed on the device while it was recorded is not needed within a budget;
-        # gradients of before live in the first iteration still.
-        self._trims = 2 if any(planned.plan.spilled for planned in plans) else 0
+        # gradients of before live in the first iteration still. Where blocks of before still live,
+        # and others find their slots taken, malloc keeps what it has had for them in between.
+        self._trims = int(exchange and self._adapter.lazy)
+        if any(planned.plan.spilled for planned in plans):
+            self._trims = 2
         self._arena = Layout([planned.plan for planned in plans]).size
 
     def install_openings(self, openings: list[Plan], steady: list[PlannedProfile]) -> None:
@@ -201,6 +204,14 @@ class PlanSet:
             if memory is not None:
                 self._engine.add_arena(stream, begin, memory.base, memory.bytes, *memory.owner)
                 del self._missing[stream]
+
+    def trim(self) -> None:
+        """Returns idle memory now and after the next iteration.
+
+        What malloc has had in an iteration unlike its plan lives on into the next one in part.
+        """
+        self._adapter.empty_cache()
+        self._trims = max(self._trims, 1)
 
     def leave_arena(self) -> None:
         """Keeps all plans, but serves nothing until they are installed again, in another arena."""

@@ -252,7 +252,7 @@ class Lifecycle:
             self._plans.leave_arena()
             return
         if statistics.hit_bytes_rate < tuning.TRIMMED_SHARE and self._adapter.lazy:
-            self._adapter.empty_cache()  # it would lie beside the arena from now on
+            self._plans.trim()  # it would lie beside the arena from now on
         if monitor.objection:
             self._installer.give_up(monitor.objection)
             return
