@@ -88,6 +88,7 @@ bench: $(READY)  ## measure every claim that a CPU can; results go to bench/resu
 clean:  ## remove what was built; the virtual environment stays
 	rm -rf $(READY) build dist *.egg-info pgmo/_core*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
+include packaging/packaging.mk
 include tests/native/native.mk
 include tests/fakecuda/fakecuda.mk
 include tests/gpu/gpu.mk

@@ -1,6 +1,9 @@
-"""The examples of docstrings, which `pytest --doctest-modules pgmo` runs."""
+"""The examples of docstrings, which `pytest --doctest-modules pgmo` runs, and the plug-in."""
 
 import pytest
+
+pytest_plugins = ("pgmo.integrations.pytest_plugin",)
+"""An environment that was made before the plug-in was does not announce it."""
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,7 @@
     python docs/picture.py demo-output/resnet.pgmoprof demo-output/resnet.pgmoplan -o docs/plan.svg
 
 The picture in the README is made by these two commands. It needs matplotlib, which comes with
-`pip install 'pgmo[report]'`.
+`pip install matplotlib`.
 """
 
 import argparse

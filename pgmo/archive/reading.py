@@ -115,7 +115,7 @@ def read_from(
     head = Fields(path, meta)
     version = head.integer("format_version", 1, 2**31)
     if version > newest:
-        remedy = "upgrade pgmo (pip install --upgrade pgmo)"
+        remedy = "install a newer pgmo"
         refuse(
             path,
             f"was written by a newer pgmo: format_version {version}, this one reads up to {newest}",

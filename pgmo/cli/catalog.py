@@ -78,8 +78,12 @@ COMMANDS = {
         "look", "Write a report of a profile: one HTML page that shows every block at its place"
     ),
     "export": Command("look", "Write the blocks of a profile or a plan for other tools"),
-    "check": Command("check", "Check a plan, and that it belongs to its profile"),
+    "check": Command(
+        "check",
+        "Check a plan, and that it belongs to its profile; or that memory has not grown since",
+    ),
     "doctor": Command("check", "Say what this machine has, what is in the way, and what to do"),
+    "cache": Command("check", "Show what pgmo keeps in the cache folder, and clear it"),
     "demo": Command("check", "Train four real networks, without and with pgmo, and compare"),
 }
 """Every sub-command by its name."""

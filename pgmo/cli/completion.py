@@ -22,8 +22,7 @@ def completion_script(shell: str) -> str:
         import shtab
     except ImportError as error:
         raise PgmoError(
-            "completion scripts are made by shtab, which is not installed: "
-            "pip install 'pgmo[completion]'"
+            "completion scripts are made by shtab, which is not installed: pip install shtab"
         ) from error
     if shell not in shtab.SUPPORTED_SHELLS:
         raise OptionError(

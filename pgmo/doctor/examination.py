@@ -123,7 +123,7 @@ def served(frameworks: Mapping[str, Any], compiler: Compiler, cache: Cache) -> I
     def usable(adapter: str) -> bool:
         state = frameworks.get(adapter, {}).get("state")
         to_build = state in ("missing", "damaged", "distrusted")
-        return state == "built" or (to_build and can_build)
+        return state in ("built", "prebuilt") or (to_build and can_build)
 
     if usable("cpu_adapter"):
         yield "PyTorch on the CPU"
@@ -159,7 +159,7 @@ def framework_problems(frameworks: Mapping[str, Any], driver: str) -> Iterator[F
             yield Finding(
                 "warning" if cupy_works(frameworks.get("cupy", {})) else "error",
                 "PyTorch is not installed",
-                "pip install 'pgmo[torch]'",
+                "pip install torch",
             )
     elif torch["cuda"] is None:
         if driver:
@@ -200,7 +200,12 @@ def adapter_problems(
         if compiler.command:
             what = f"{compiler.command} cannot compile C++20: {compiler.error}"
             remedy = "install g++ 11 or clang 14 at least, and name it in CXX"
-        yield Finding("error", what, remedy)
+        adapters = [frameworks[key] for key in ("cpu_adapter", "cuda_adapter") if key in frameworks]
+        if adapters and all(one.get("state") == "prebuilt" for one in adapters):
+            what += "; none is needed here, for the adapters come with pgmo"
+            yield Finding("warning", what, f"nothing, or for other versions: {remedy}")
+        else:
+            yield Finding("error", what, remedy)
     if cache.error:
         anew = "" if cache.misplaced else "; each process compiles the adapters anew"
         yield Finding(

@@ -11,6 +11,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -156,14 +157,20 @@ def _unified(index: int) -> bool | None:
 
 
 def _adapter(source: "Callable[[], AdapterSource]", build: bool) -> dict[str, Any]:
-    """The state of an adapter: built, missing, or why it cannot be had or is not loaded."""
+    """The state of an adapter: there, missing, or why it cannot be had or is not loaded."""
     from pgmo.allocator.build.adapter_cache import DamageError, DistrustError
     from pgmo.allocator.build.compile import adapter_path, compiled_adapter, kept_adapter
+    from pgmo.allocator.build.prebuilt import find_prebuilt
     from pgmo.errors import AdapterError
 
     about = {}
     try:
         given = source()
+        ready = find_prebuilt(given)
+        if ready is not None:
+            with suppress(OSError):  # the system's libraries are too old for it
+                ctypes.CDLL(str(ready))
+                return {"state": "prebuilt", "path": str(ready)}
         about = {"path": str(adapter_path(given))}
         with compiled_adapter(given) if build else kept_adapter(given) as path:
             ctypes.CDLL(str(path))

@@ -58,7 +58,7 @@ def plan(
         what: a profile, what an iteration allocates; or a bare problem.
         solver: "auto" chooses, see `pgmo.packing.solving.stages`; the name of a packer
             (`pgmo.packing.solving.packer.PACKERS`) runs that one alone; "search",
-            "branch-and-bound" or "cp-sat" (needs OR-Tools, `pip install 'pgmo[exact]'`) let that
+            "branch-and-bound" or "cp-sat" (needs OR-Tools, `pip install ortools`) let that
             one improve on the packers for all of the time.
         time_limit: seconds, from the call. When they are over before the first packer is done, the
             blocks that are left are stacked above the others: a waste, but an answer.

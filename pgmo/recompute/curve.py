@@ -41,7 +41,7 @@ class Curve:
         return "\n".join(lines)
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> "Figure":
-        """Draws overhead over peak; needs matplotlib (`pip install pgmo[report]`).
+        """Draws overhead over peak; needs matplotlib (`pip install matplotlib`).
 
         Args:
             path: where to save the picture; its ending is the format.
@@ -90,6 +90,6 @@ def _figure() -> "type[Figure]":
         from matplotlib.figure import Figure
     except ImportError as error:
         raise OptionError(
-            "the plot needs matplotlib: pip install 'pgmo[report]', or use curve.as_rows()"
+            "the plot needs matplotlib: pip install matplotlib, or use curve.as_rows()"
         ) from error
     return Figure

@@ -32,6 +32,8 @@ def names() -> list[str]:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NO_COLOR", "1")
+    # Where the environment was made before the plug-in was, nothing announces it.
+    monkeypatch.setenv("PYTEST_PLUGINS", "pgmo.integrations.pytest_plugin")
     gc.collect()  # what pages before this one left in slots would count
     import torch
 

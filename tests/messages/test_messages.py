@@ -101,7 +101,7 @@ def test_or_tools_that_are_missing(monkeypatch):
     with pytest.raises(pgmo.OptionError) as caught:
         pgmo.plan(profile(), solver="cp-sat")
     assert str(caught.value) == (
-        "solver='cp-sat' needs OR-Tools, which is not installed; run: pip install 'pgmo[exact]', "
+        "solver='cp-sat' needs OR-Tools, which is not installed; run: pip install ortools, "
         "or leave the choice to solver='auto'"
     )
 

@@ -13,7 +13,7 @@ from pgmo.errors import AdapterError
 
 MISSING = (
     "unified memory is neither advised nor prefetched: that needs cuda-bindings 12.9 or later "
-    "(pip install 'pgmo[managed]')"
+    "(pip install cuda-bindings)"
 )
 
 

@@ -169,12 +169,12 @@ def adapter_source() -> AdapterSource:
         import torch
     except ImportError as error:
         raise AdapterError(
-            "pgmo.optimize() needs PyTorch, which is not installed: pip install 'pgmo[torch]'"
+            "pgmo.optimize() needs PyTorch, which is not installed: pip install torch"
         ) from error
     version = str(torch.__version__)
     root = Path(torch.__file__).parent
-    flags = (
-        f"-D_GLIBCXX_USE_CXX11_ABI={int(torch._C._GLIBCXX_USE_CXX11_ABI)}",
-        *("-isystem", str(root / "include"), f"-L{root / 'lib'}", "-lc10"),
-    )
-    return AdapterSource("torch_cpu", f"PyTorch {version} (CPU)", version, flags)
+    macro = f"-D_GLIBCXX_USE_CXX11_ABI={int(torch._C._GLIBCXX_USE_CXX11_ABI)}"
+    include = root / "include"
+    flags = (macro, "-isystem", str(include), f"-L{root / 'lib'}", "-lc10")
+    what = f"PyTorch {version} (CPU)"
+    return AdapterSource("torch_cpu", what, version, flags, headers=include, abi=(macro,))

@@ -4,6 +4,7 @@ import ctypes
 import importlib.util
 import os
 import sysconfig
+from contextlib import suppress
 from functools import cache
 from importlib.machinery import ExtensionFileLoader
 from pathlib import Path
@@ -23,8 +24,9 @@ from pgmo.allocator.adapters.torch_cuda_source import (
     split_blocks,
     torch_with_cuda,
 )
-from pgmo.allocator.build.compile import compiled_adapter
+from pgmo.allocator.build.compile import AdapterSource, compiled_adapter
 from pgmo.allocator.build.library import AdapterLibrary, load_adapter
+from pgmo.allocator.build.prebuilt import find_prebuilt
 from pgmo.errors import AdapterError
 
 ALIGNMENT = 512
@@ -340,6 +342,11 @@ def serve_without_session() -> None:
 @cache
 def _wrapper() -> Any:
     """The small Python module that knows torch's type of allocators."""
+    source = module_source()
+    ready = find_prebuilt(source)
+    if ready is not None:
+        with suppress(ImportError):  # the system's libraries are too old for it
+            return _imported(ready)
     include = sysconfig.get_path("include")
     if not Path(include, "Python.h").exists():
         raise AdapterError(
@@ -347,12 +354,26 @@ def _wrapper() -> Any:
             "install them (Debian, Ubuntu: apt install python3-dev), or use pgmo.optimize(), which "
             "does without"
         )
-    abi = pybind_abi(imported_torch()._C)
-    source = source_of(_MODULE, *abi, "-isystem", include, "-lc10", "-lc10_cuda")
     with compiled_adapter(source) as path:
-        loader = ExtensionFileLoader(_MODULE, str(path))
-        spec = importlib.util.spec_from_file_location(_MODULE, str(path), loader=loader)
-        assert spec is not None
-        module = importlib.util.module_from_spec(spec)
-        loader.exec_module(module)
+        return _imported(path)
+
+
+def module_source() -> AdapterSource:
+    """How to compile the small Python module.
+
+    Raises:
+        AdapterError: when torch or CUDA's headers are missing, or torch's are not understood.
+    """
+    flags = pybind_abi(imported_torch()._C)
+    python = f"python {sysconfig.get_config_var('SOABI')}"
+    include = ("-isystem", sysconfig.get_path("include"))
+    return source_of(_MODULE, *flags, *include, "-lc10", "-lc10_cuda", abi=(*flags, python))
+
+
+def _imported(path: Path) -> Any:
+    loader = ExtensionFileLoader(_MODULE, str(path))
+    spec = importlib.util.spec_from_file_location(_MODULE, str(path), loader=loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
     return module

@@ -1,11 +1,13 @@
 """PyTorch's CUDA build: how adapters are compiled against it, and what its segments leave free."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pgmo.allocator.build.compile import AdapterSource
 from pgmo.allocator.build.cuda_headers import cuda_include
 from pgmo.allocator.build.forwarders import forwarders
+from pgmo.allocator.build.prebuilt import find_prebuilt
 from pgmo.allocator.build.trace_methods import trace_methods
 from pgmo.errors import AdapterError
 
@@ -32,25 +34,42 @@ def pybind_abi(torch_c: Any) -> list[str]:
     return [f'-DPYBIND11_{name}="{value}"' for name, value in said.items() if value is not None]
 
 
-def source_of(name: str, *flags: str) -> AdapterSource:
-    """How to compile one of the files against the installed torch."""
+def source_of(name: str, *flags: str, abi: tuple[str, ...] = ()) -> AdapterSource:
+    """How to compile one of the files against the installed torch.
+
+    Args:
+        name: of the file, perhaps with "pgmo_" before it.
+        flags: for compiler and linker.
+        abi: what settles its binary interface besides PyTorch's headers and CUDA's major version.
+
+    Raises:
+        AdapterError: when headers are missing, of torch or of CUDA, or are not understood. Those of
+            CUDA are not needed where the adapter comes with pgmo.
+    """
     torch = imported_torch()
     root = Path(torch.__file__).parent
     version = str(torch.__version__)
-    return AdapterSource(
+    macro = f"-D_GLIBCXX_USE_CXX11_ABI={int(torch._C._GLIBCXX_USE_CXX11_ABI)}"
+    include = root / "include"
+    source = AdapterSource(
         name=name.removeprefix("pgmo_"),
         what=f"PyTorch {version} (CUDA)",
         version=version,
-        flags=(
-            f"-D_GLIBCXX_USE_CXX11_ABI={int(torch._C._GLIBCXX_USE_CXX11_ABI)}",
-            *("-isystem", str(root / "include"), "-isystem", str(cuda_include())),
-            *(f"-L{root / 'lib'}", *flags),
-        ),
+        flags=(macro, "-isystem", str(include), f"-L{root / 'lib'}", *flags),
         generated={
-            "torch_cuda_forwarders.inc": forwarders(root / "include"),
-            "torch_trace_methods.inc": trace_methods(root / "include"),
+            "torch_cuda_forwarders.inc": forwarders(include),
+            "torch_trace_methods.inc": trace_methods(include),
         },
+        headers=include,
+        abi=(macro, f"cuda {str(torch.version.cuda).partition('.')[0]}", *abi),
     )
+    cuda: tuple[str, ...] = ()
+    try:
+        cuda = ("-isystem", str(cuda_include()))
+    except AdapterError:
+        if find_prebuilt(source) is None:
+            raise
+    return replace(source, flags=(*source.flags[:3], *cuda, *source.flags[3:]))
 
 
 def imported_torch() -> Any:
@@ -63,7 +82,7 @@ def imported_torch() -> Any:
         import torch
     except ImportError as error:
         raise AdapterError(
-            "pgmo.optimize() needs PyTorch, which is not installed: pip install 'pgmo[torch]'"
+            "pgmo.optimize() needs PyTorch, which is not installed: pip install torch"
         ) from error
     return torch
 

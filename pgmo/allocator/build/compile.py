@@ -1,8 +1,8 @@
 """Adapters are compiled on the user's machine, once per version of the framework.
 
 An adapter includes the framework's own headers, whose classes differ between versions, so a binary
-made elsewhere would have to be made for each of them. Compiling takes a few seconds, and the result
-is kept in the user's cache directory (`PGMO_CACHE_DIR` overrides which).
+made elsewhere has to be made for each of them; wheels bring some (`prebuilt.py`). Compiling takes a
+few seconds, and the result is kept in the user's cache directory (`PGMO_CACHE_DIR` says which).
 """
 
 import hashlib
@@ -58,6 +58,8 @@ class AdapterSource:
         version: version of the framework; part of the cache key.
         flags: compiler and linker arguments: include directories, libraries, macros.
         generated: text by file name, which the source includes.
+        headers: the framework's folder of headers; None where nothing comes with pgmo.
+        abi: what settles the binary interface besides the headers, such as "cuda 13".
 
     Example:
         >>> AdapterSource("torch_cpu", "PyTorch 2.13.0 (CPU)", "2.13.0", ("-lc10",)).name
@@ -69,6 +71,8 @@ class AdapterSource:
     version: str
     flags: tuple[str, ...]
     generated: Mapping[str, str] = field(default_factory=dict)
+    headers: Path | None = None
+    abi: tuple[str, ...] = ()
 
 
 @contextmanager
@@ -89,7 +93,7 @@ def compiled_adapter(source: AdapterSource) -> Iterator[Path]:
     def build(folder: Path) -> Path:
         for name, text in source.generated.items():
             Path(folder, name).write_text(text)
-        return _compile(source, folder)
+        return compile_adapter(source, folder)
 
     with compiled_library(adapter_path(source), f"the adapter for {source.what}", build) as path:
         yield path
@@ -181,14 +185,19 @@ def find_compiler(what: str) -> list[str]:
 def _fingerprint(source: AdapterSource, sources: Path, compiler: list[str]) -> str:
     """Changes with anything that the binary depends on."""
     digest = hashlib.sha256()
-    headers = sorted((sources / "adapters").rglob("*.hpp"))
-    tables = (sources / "engine" / "pgmo_engine.h", sources / "pages" / "pgmo_pages.h")
-    for path in (_source_file(source, sources), *headers, *tables):
+    for path in native_files(source, sources):
         digest.update(path.read_bytes())
     texts = (*source.flags, source.version, *source.generated.values(), *compiler)
     for text in (*texts, os.environ.get(_EXTRA_FLAGS, ""), sysconfig.get_platform()):
         digest.update(text.encode() + b"\0")
     return digest.hexdigest()[:16]
+
+
+def native_files(source: AdapterSource, sources: Path) -> list[Path]:
+    """The files of pgmo that an adapter is compiled from, in an order that stays."""
+    headers = sorted((sources / "adapters").rglob("*.hpp"))
+    tables = (sources / "engine" / "pgmo_engine.h", sources / "pages" / "pgmo_pages.h")
+    return [_source_file(source, sources), *headers, *tables]
 
 
 def _source_file(source: AdapterSource, sources: Path) -> Path:
@@ -254,15 +263,24 @@ def _build(what: str, build: Callable[[Path], Path], opened: ExitStack) -> Path:
         ) from error
 
 
-def _compile(source: AdapterSource, folder: Path) -> Path:
-    """Runs the compiler on a source and what was generated for it; all files are in a folder."""
+def compile_adapter(source: AdapterSource, folder: Path, *more: str) -> Path:
+    """Runs the compiler on a source and what was generated for it; all files are in a folder.
+
+    Args:
+        source: what to compile.
+        folder: has what was generated, and gets the result.
+        more: further arguments.
+
+    Raises:
+        AdapterError: when there is no compiler, or it fails.
+    """
     sources, compiler = native_sources(), find_compiler(source.what)
     target = folder / f"{source.name}.so"
     extra = shlex.split(os.environ.get(_EXTRA_FLAGS, ""))
     command = [
         *(*compiler, "-std=c++20", "-O2", "-fPIC", "-shared", "-fvisibility-inlines-hidden"),
         *("-I", str(folder), "-I", str(sources), str(_source_file(source, sources))),
-        *("-o", str(target), *source.flags, *extra),
+        *("-o", str(target), *source.flags, *extra, *more),
     ]
     # What the compiler would leave in /tmp when it is killed goes with the folder, too.
     environment = {**os.environ, "TMPDIR": str(folder)}

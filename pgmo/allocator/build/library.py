@@ -1,16 +1,18 @@
 """A compiled adapter: its C functions, and the errors that they return."""
 
 import ctypes
+from contextlib import suppress
 from pathlib import Path
 
 from pgmo.allocator.build.compile import AdapterSource, adapter_path, compiled_adapter
+from pgmo.allocator.build.prebuilt import find_prebuilt
 from pgmo.errors import AdapterError
 
 _MESSAGE_BYTES = 4096
 
 
 def load_adapter(source: AdapterSource) -> "AdapterLibrary":
-    """Loads an adapter, which is compiled first where that has not been done.
+    """Loads an adapter: the one that comes with pgmo, or else one that is compiled here once.
 
     Raises:
         AdapterError: when it cannot be compiled or loaded.
@@ -18,6 +20,10 @@ def load_adapter(source: AdapterSource) -> "AdapterLibrary":
     Example:
         >>> load_adapter(torch_cpu.adapter_source())  # doctest: +SKIP
     """
+    ready = find_prebuilt(source)
+    if ready is not None:
+        with suppress(AdapterError):  # the system's libraries are too old for it
+            return AdapterLibrary(ready, source.what)
     with compiled_adapter(source) as path:
         return AdapterLibrary(path, source.what, adapter_path(source))
 

@@ -1,13 +1,21 @@
-"""Check a plan, and that it belongs to its profile.
+"""Check a plan, and that it belongs to its profile; or that memory has not grown since.
 
 No two live blocks may share a byte; the max load, the bound and the fingerprint that the plan
 states have to be those of its blocks; with PROFILE, every block has to be the profile's. Plans of
-the same program inside of the file are checked like the main one. Exit code 3 when anything is
-violated, 1 when a file cannot be read.
+the same program inside of the file are checked like the main one.
+
+With --against, a profile or plan, or each in a folder, is compared with that of an earlier state:
+max load, arena, persistent bytes and number of blocks must not have grown by more than the
+tolerance. Of profiles it is told which modules and operators have grown.
+
+Exit code 3 when anything is violated or has grown, 1 when a file cannot be read.
 """
 
 import argparse
 from pathlib import Path
+
+from pgmo.cli.gate import add_gate_arguments, misplaced, run_gate
+from pgmo.errors import OptionError
 
 FAILED = 3
 """Exit code of a check that was made and failed."""
@@ -15,7 +23,9 @@ FAILED = 3
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of `pgmo check`."""
-    parser.add_argument("plan", metavar="PLAN", help="a .pgmoplan file")
+    parser.add_argument(
+        "plan", metavar="PLAN", help="a .pgmoplan file; with --against also a profile, or a folder"
+    )
     parser.add_argument(
         "profile", metavar="PROFILE", nargs="?", help="the .pgmoprof file that it was made from"
     )
@@ -23,10 +33,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--max-memory", metavar="SIZE", help="fail when the arena is larger, such as 16GiB"
     )
     parser.add_argument("--json", action="store_true", help="print one object, no text")
+    add_gate_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs `pgmo check`."""
+    wrong = misplaced(arguments)
+    if wrong:
+        together = "together with" if arguments.against else "without"
+        raise OptionError(f"{wrong} cannot be used {together} --against; see pgmo check --help")
+    if arguments.against is not None:
+        return run_gate(arguments, FAILED)
     from dataclasses import asdict
 
     from pgmo.cli.terminal.output import as_command, print_json, print_wrote

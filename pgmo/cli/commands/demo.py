@@ -118,6 +118,5 @@ def _require_torch() -> None:
 
     if importlib.util.find_spec("torch") is None:
         raise AdapterError(
-            "the demo trains networks with PyTorch, which is not installed: "
-            "pip install 'pgmo[torch]'"
+            "the demo trains networks with PyTorch, which is not installed: pip install torch"
         )

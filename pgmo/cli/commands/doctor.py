@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pgmo.doctor.examination import Examination
 
 _STATES = {
+    "prebuilt": "comes with pgmo",
     "built": "built",
     "missing": "compiled when first used",
     "impossible": "cannot be built",
@@ -36,6 +37,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--build", action="store_true", help="compile adapters that are not in the cache yet"
     )
+    parser.add_argument(
+        "--fix",
+        action="store_true",
+        help="remove adapters that cannot be loaded, and compile those that are not there",
+    )
     parser.add_argument("--json", action="store_true", help="print one object, no text")
 
 
@@ -46,13 +52,18 @@ def run(arguments: argparse.Namespace) -> int:
     from pgmo.cli.terminal.output import print_json
     from pgmo.doctor.examination import examine
 
-    found = examine(build=arguments.build)
+    done: tuple[str, ...] = ()
+    if arguments.fix:
+        from pgmo.doctor.fixing import fix
+
+        done = fix(examine().frameworks)
+    found = examine(build=arguments.build or arguments.fix)
     if arguments.json:
         fields = asdict(found)
         fields["cache"]["folder"] = str(found.cache.folder)
-        print_json(fields)
+        print_json({**fields, "fixed": done} if arguments.fix else fields)
     else:
-        print("\n".join(_lines(found)))
+        print("\n".join([*(f"Fixed: {one}" for one in done), *_lines(found)]))
     return 0 if found.works else 1
 
 
@@ -70,7 +81,7 @@ def _lines(found: "Examination") -> Iterator[str]:
         aside = _cuda(torch) if name == "torch" else _package(cupy) if name == "cupy" else ""
         yield _line(name, text + aside)
     if not cupy and found.driver:
-        yield _line("cupy", "not installed; pip install 'pgmo[cupy]' if you use it")
+        yield _line("cupy", "not installed; pip install cupy-cuda13x if you use it")
     yield _line("driver", found.driver or "none")
     for device in found.frameworks.get("devices", ()):
         yield _line(

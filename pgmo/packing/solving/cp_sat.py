@@ -73,7 +73,7 @@ def require() -> None:
     if not is_installed():
         raise OptionError(
             "solver='cp-sat' needs OR-Tools, which is not installed; "
-            "run: pip install 'pgmo[exact]', or leave the choice to solver='auto'"
+            "run: pip install ortools, or leave the choice to solver='auto'"
         )
 
 

@@ -19,7 +19,7 @@ def imported_cupy() -> Any:
                 f"CuPy is installed and cannot be imported: {error}\n`pgmo doctor` says more"
             ) from error
         raise AdapterError(
-            "CuPy, which this needs, is not installed: pip install 'pgmo[cupy]'"
+            "CuPy, which this needs, is not installed: pip install cupy-cuda13x"
         ) from error
     return cupy
 

@@ -22,7 +22,7 @@ def asset(name: str) -> str:
 
 @cache
 def script() -> str:
-    """The page's modules as one, each after those it imports; uPlot comes first.
+    """The page's modules as one, each after those it imports; uPlot with its notice comes first.
 
     The files are ES modules and work as such. All names at their top level differ, so taking the
     `import` and `export` words away is all that it takes to join them.
@@ -44,7 +44,8 @@ def script() -> str:
         done[name] = _EXPORT.sub("", _IMPORT.sub("", text)).strip()
 
     add("main")
-    return "\n".join([asset("vendor/uPlot.iife.min.js").strip(), *done.values()])
+    notice = f"/*! {asset('vendor/uPlot.LICENSE').strip()} */"  # which a copy has to carry
+    return "\n".join([notice, asset("vendor/uPlot.iife.min.js").strip(), *done.values()])
 
 
 @cache

@@ -60,6 +60,5 @@ def test_without_shtab_the_message_says_what_to_install(monkeypatch, capsys):
         main(["--print-completion", "bash"])
     assert ended.value.code == 1
     assert capsys.readouterr().err == (
-        "pgmo: completion scripts are made by shtab, which is not installed: "
-        "pip install 'pgmo[completion]'\n"
+        "pgmo: completion scripts are made by shtab, which is not installed: pip install shtab\n"
     )

@@ -107,7 +107,16 @@ WRONG = {
             "--stream": ("--to=minimalloc", "", "-1", "x", str(2**64), "7"),
         },
     ),
-    "check": ([PLAN], {"--max-memory": SIZES}),
+    "check": (
+        [PLAN],
+        {
+            "--max-memory": SIZES,
+            "--tolerance": ("", "5", "lots", "1%"),  # without --against
+            "--junit": ("x.xml",),
+            "--markdown": ("x.md",),
+            "--against": ("",),
+        },
+    ),
     "share": (
         [],
         {
@@ -121,6 +130,7 @@ WRONG = {
     ),
     "top": ([], {"--interval": ("", "x", "0", "-1", "nan", "inf")}),
     "doctor": ([], {}),
+    "cache": ([], {"--clear": ("", "everything")}),
     "demo": (
         [],
         {

@@ -1,6 +1,5 @@
 """A plan from one of a program's first iterations, which serves while recording goes on."""
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -11,6 +10,7 @@ from pgmo.allocator.plans.plan_set import PlannedProfile
 from pgmo.allocator.session.learning.lessons import Together, learn
 from pgmo.columns import is_among
 from pgmo.packing.planning_options import PlanningOptions
+from pgmo.profiler.iterations.gradient_sums import summed_in_place
 from pgmo.profiler.iterations.lifetimes import build_profile, only
 from pgmo.profiler.iterations.request_pairs import UNPAIRED, align
 from pgmo.profiler.iterations.step_finder import best_effort
@@ -49,7 +49,7 @@ def from_single(
     Returns:
         None where nothing is freed in the iteration.
     """
-    iteration, summed = _summed_in_place(iteration, tags)
+    iteration, summed = summed_in_place(iteration, tags)
     alive, kept = iteration.gone == ALIVE, ~summed
     if before is None:
         backward = [at for at, tag in enumerate(tags) if tag.phase == "backward"]
@@ -129,39 +129,10 @@ def _ends_of_last(
         Requests of this iteration before that, shape of its requests; less than 0 where it is not
         known, as this iteration has no end before that of its first request.
     """
-    before, summed = _summed_in_place(before, tags)
+    before, summed = summed_in_place(before, tags)
     rows = align(iteration, only(before, ~summed))
     gone = before.gone[~summed] - iteration.first
     told = (rows != UNPAIRED) & (before.gone[~summed] != ALIVE) & (gone >= 0)
     ends = np.full(len(iteration), -2 * len(iteration), np.int64)
     ends[rows[told]] = gone[told]
     return ends
-
-
-def _summed_in_place(
-    iteration: Iteration, tags: Sequence[Tag]
-) -> tuple[Iteration, NDArray[np.bool_]]:
-    """Undoes what tagging has changed in the sums of gradients.
-
-    Where two meet, autograd adds one to the other in place, but not while a dispatch mode watches.
-    The tagger tells those by their operator.
-
-    Returns:
-        The iteration, in which the summand lives as long as its sum, and which requests are sums.
-    """
-    summed, gone = np.zeros(len(iteration), np.bool_), iteration.gone.copy()
-    dying: dict[int, list[int]] = defaultdict(list)  # rows, by when they are freed
-    for row, end in enumerate(gone.tolist()):
-        dying[end].append(row)
-    adds = [at for at, tag in enumerate(tags) if tag.op == "aten.add_" and tag.phase == "backward"]
-    for row in np.flatnonzero(is_among(iteration.tag, adds)).tolist():
-        at_once = dying[iteration.first + row + 1]  # freed before the next request
-        size = iteration.size[row]
-        summands = [one for one in at_once if one < row and iteration.size[one] == size]
-        if summands:
-            oldest, end = min(summands), int(gone[row])  # it has summed up all so far
-            gone[oldest] = end
-            at_once.remove(oldest)
-            dying[end].append(oldest)
-            summed[row] = True
-    return replace(iteration, gone=gone), summed

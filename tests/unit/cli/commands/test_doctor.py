@@ -79,7 +79,7 @@ def test_a_machine_on_which_nothing_works(machine, capsys):
     machine({}, "no C++20")
     assert main(["doctor"]) == 1
     shown = capsys.readouterr().out
-    assert "Error: PyTorch is not installed\n  pip install 'pgmo[torch]'\n" in shown
+    assert "Error: PyTorch is not installed\n  pip install torch\n" in shown
     assert "Error: g++ cannot compile C++20: no C++20\n" in shown
     assert "pgmo cannot serve any framework here" in shown
 

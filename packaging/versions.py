@@ -1,0 +1,121 @@
+"""Trains with several versions of PyTorch, each in an environment of its own, and prints a table.
+
+    python packaging/versions.py 2.6.0 2.13.0 newest
+
+Each version is a download, of gigabytes where the index has CUDA builds. Its environment is in a
+temporary folder and removed before the next one. The program is the same for all: a loop under
+pgmo.optimize on the CPU, on PyTorch's allocator, whose losses have to be those without pgmo.
+"""
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+NEWEST = "newest"
+
+PROGRAM = """
+import json, torch, pgmo
+from torch import nn
+
+def train(session):
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 8))
+    optimizer = torch.optim.Adam(net.parameters())
+    losses = []
+    for _ in range(10):
+        optimizer.zero_grad()
+        loss = net(torch.randn(32, 64)).square().mean()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+        del loss
+        if session is not None:
+            session.step()
+    return losses
+
+plain = train(None)
+with pgmo.optimize(device="cpu") as session:
+    served = train(session)
+assert plain == served, "the losses differ"
+summary = session.summary()
+assert summary.replayed > 0, str(summary)
+print(json.dumps({"torch": torch.__version__, "replayed": summary.replayed}))
+"""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one version did.
+
+    Args:
+        version: as asked for.
+        installed: what the environment got; "" where nothing could be installed.
+        result: "works", or the last line of the error.
+    """
+
+    version: str
+    installed: str
+    result: str
+
+
+def attempt(version: str, folder: Path) -> Outcome:
+    """Installs pgmo and one version, and trains."""
+    venv = folder / "venv"
+    subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True)
+    python = str(venv / "bin" / "python")
+    wanted = "torch" if version == NEWEST else f"torch=={version}"
+    install = [python, "-m", "pip", "install", "--quiet", str(ROOT), wanted]
+    done = subprocess.run(install, capture_output=True, text=True, check=False)
+    if done.returncode:
+        return Outcome(version, "", f"not installed: {last_line(done.stderr)}")
+    done = subprocess.run(
+        [python, "-c", PROGRAM], cwd=folder, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        return Outcome(version, wanted, last_line(done.stderr))
+    return Outcome(version, json.loads(done.stdout.splitlines()[-1])["torch"], "works")
+
+
+def last_line(text: str) -> str:
+    """What an error ends with."""
+    return (text.strip().splitlines() or ["no message"])[-1]
+
+
+def table(outcomes: list[Outcome]) -> str:
+    """For the README.
+
+    Example:
+        >>> print(table([Outcome("2.6.0", "2.6.0+cu124", "works")]))
+        | PyTorch | installed | result |
+        | --- | --- | --- |
+        | 2.6.0 | 2.6.0+cu124 | works |
+    """
+    rows = ["| PyTorch | installed | result |", "| --- | --- | --- |"]
+    rows += [f"| {one.version} | {one.installed} | {one.result} |" for one in outcomes]
+    return "\n".join(rows)
+
+
+def main() -> int:
+    """Tries all, prints the table, and says by the exit code whether all work."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("versions", nargs="+", help=f"such as 2.6.0, or {NEWEST!r}")
+    outcomes = []
+    for version in parser.parse_args().versions:
+        folder = Path(tempfile.mkdtemp(prefix="pgmo-versions-"))
+        try:
+            outcomes.append(attempt(version, folder))
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        print(f"{outcomes[-1].version}: {outcomes[-1].result}", file=sys.stderr, flush=True)
+    print(table(outcomes))
+    return 0 if all(one.result == "works" for one in outcomes) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

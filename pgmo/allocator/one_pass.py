@@ -1,0 +1,147 @@
+"""Records a piece of a program once, from beginning to end: what a test needs of a session."""
+
+import gc
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+
+import numpy as np
+
+from pgmo.allocator.optimize import adapter_of, optimize
+from pgmo.allocator.session import open_sessions
+from pgmo.allocator.session.session import Session
+from pgmo.errors import SessionError
+from pgmo.profiler.iterations.gradient_sums import summed_in_place
+from pgmo.profiler.profile import Profile
+from pgmo.profiler.recording import Iteration
+
+
+class OnePass:
+    """What is requested while it is recorded; made by `record_once`.
+
+    Attributes:
+        device: whose memory.
+        profile: as a line, in which what is not freed lives to the end; None until the recording
+            has ended, and where nothing was requested.
+
+    Example:
+        >>> OnePass("cpu").peak
+        0
+    """
+
+    def __init__(self, device: str) -> None:
+        self.device = device
+        self.profile: Profile | None = None
+
+    @property
+    def peak(self) -> int:
+        """The most bytes that were alive at once, of those requested meanwhile."""
+        return 0 if self.profile is None else self.profile.max_load()
+
+
+@contextmanager
+def record_once(device: object = None, *, name: str = "") -> Iterator[OnePass]:
+    """Records every request of a device's memory inside of the block, with who made it.
+
+    Nothing is planned and nothing served. Operators take some microseconds longer; what they
+    compute is the same. What was requested before does not count, and neither does its end.
+
+    Args:
+        device: "cpu", "cuda", "cuda:1"; by default as in `pgmo.optimize`.
+        name: of the profile.
+
+    Raises:
+        SessionError: a session of pgmo is open on the device, or is opened inside; or more is
+            requested than can be recorded.
+        AdapterError: PyTorch is missing, or its allocator cannot be reached.
+        OptionError: there is no such device.
+
+    Example:
+        >>> with record_once("cpu") as recorded:  # doctest: +SKIP
+        ...     train_step(batch)
+        >>> recorded.peak  # doctest: +SKIP
+        1234567
+    """
+    session = optimize(device=device, pages=False, model_name=name)
+    adapter = adapter_of(device)()
+    if open_sessions.find_open(adapter) is not None:
+        raise SessionError(
+            f"a session of pgmo is open on {adapter.device}, so its memory cannot be recorded "
+            "beside it; close it first, or ask it: session.profile"
+        )
+    session.shares_card = False
+    made, took_over = OnePass(adapter.device), False
+
+    def make_way() -> None:
+        nonlocal took_over
+        took_over = True
+        _close(session)
+
+    _start_alike(adapter.device)
+    with session:
+        session.give_way = make_way
+        try:
+            yield made
+            if took_over:
+                raise SessionError(
+                    "a session of pgmo was opened inside of what is recorded, and there is one "
+                    "recording at a time; ask that session instead: session.profile"
+                )
+            made.profile = _without_sums(session.recording)
+            if adapter.engine.recording_truncated:
+                raise SessionError("more was requested than can be recorded; record a part of it")
+        finally:
+            _close(session)
+
+
+def _close(session: Session) -> None:
+    with warnings.catch_warnings():  # it says that it has seen no iteration
+        warnings.simplefilter("ignore")
+        session.close()
+
+
+def _without_sums(profile: Profile | None) -> Profile | None:
+    """The profile as it is when nobody watches the operators."""
+    if profile is None:
+        return None
+    recorded = Iteration(
+        index=0,
+        first=0,
+        size=profile.size,
+        stream=profile.stream,
+        thread=profile.thread,
+        tag=profile.tag,
+        gone=profile.end,
+        shared=profile.shared,
+        in_gap=np.zeros(len(profile), np.bool_),
+    )
+    iteration, summed = summed_in_place(recorded, profile.tags)
+    kept = ~summed
+    ticks = np.concatenate(([0], np.cumsum(kept)))  # requests that are kept, before each
+    return Profile.from_columns(
+        size=profile.size[kept],
+        start=np.arange(ticks[-1]),
+        end=ticks[iteration.gone[kept]],
+        stream=profile.stream[kept],
+        thread=profile.thread[kept],
+        tag=profile.tag[kept],
+        shared=profile.shared[kept],
+        ticks=int(ticks[-1]),
+        circular=False,
+        steady=False,
+        tags=profile.tags,
+        meta=replace(profile.meta, notes={"found": "one pass, from its beginning to its end"}),
+    )
+
+
+def _start_alike(device: str) -> None:
+    """Lets go of what earlier work has left behind, so that the same code asks for the same."""
+    gc.collect()
+    if device.startswith("cuda"):
+        import torch
+
+        clear = getattr(torch._C, "_cuda_clearCublasWorkspaces", None)
+        if clear is not None:
+            with suppress(RuntimeError):
+                clear()

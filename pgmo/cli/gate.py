@@ -1,0 +1,107 @@
+"""`pgmo check NEW --against BASE`: whether a program needs more memory than at an earlier state."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pgmo.errors import OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pgmo.report.gate.gate import Gate
+
+_ONLY = ("tolerance", "junit", "markdown")
+
+
+def add_gate_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options that go with `--against`."""
+    group = parser.add_argument_group("compare with an earlier state")
+    group.add_argument(
+        "--against",
+        metavar="BASE",
+        help="a profile or plan of an earlier state, or a folder of them: fail when max load, "
+        "arena, persistent bytes or the number of blocks have grown",
+    )
+    group.add_argument(
+        "--tolerance",
+        metavar="SHARE",
+        help="how much more is no failure: 5%% of what it was, or 64KiB (default: 1%%)",
+    )
+    group.add_argument("--junit", metavar="FILE", help="also write JUnit XML there")
+    group.add_argument(
+        "--markdown", metavar="FILE", help="also write a table for a pull request there"
+    )
+    group.add_argument("--force", action="store_true", help="replace files that exist")
+
+
+def misplaced(arguments: argparse.Namespace) -> str:
+    """The option that was given without `--against`, or with it in vain; "" where all is well."""
+    if not arguments.against:
+        if arguments.against is not None:
+            raise OptionError("--against is empty; name a file or a folder")
+        return next((f"--{name}" for name in _ONLY if getattr(arguments, name) is not None), "")
+    if arguments.profile is not None:
+        return "PROFILE"
+    return "--max-memory" if arguments.max_memory is not None else ""
+
+
+def run_gate(arguments: argparse.Namespace, failed: int) -> int:
+    """Compares, writes and prints.
+
+    Args:
+        arguments: of `pgmo check`.
+        failed: the exit code where something has grown.
+    """
+    from pgmo.cli.targets import check_targets, refuse_our_suffix
+    from pgmo.cli.terminal.output import print_json, print_wrote
+    from pgmo.replacement import replace_file
+    from pgmo.report.gate.gate import compare_states
+    from pgmo.report.gate.junit import junit_xml
+    from pgmo.report.gate.tolerance import Tolerance
+    from pgmo.report.gate.words import markdown_lines, text_lines
+
+    text = arguments.tolerance
+    tolerance = Tolerance() if text is None else Tolerance.read(text)
+    writers: dict[str, Callable[[Gate], str]] = {
+        "junit": junit_xml,
+        "markdown": lambda gate: "\n".join(markdown_lines(gate)) + "\n",
+    }
+    wanted = {name: getattr(arguments, name) for name in writers if getattr(arguments, name)}
+    for path in wanted.values():
+        refuse_our_suffix(path, "what was compared", ".md or .xml")
+    sources = (arguments.plan, arguments.against)
+    check_targets(list(wanted.values()), force=arguments.force, sources=sources)
+    gate = compare_states(Path(arguments.plan), Path(arguments.against), tolerance)
+    for name, path in wanted.items():
+        replace_file(Path(path), writers[name](gate).encode())
+    if arguments.json:
+        print_json(_document(arguments, gate))
+    else:
+        print("\n".join(text_lines(gate)))
+    print_wrote(wanted.values())
+    return 0 if gate.passed else failed
+
+
+def _document(arguments: argparse.Namespace, gate: "Gate") -> dict[str, object]:
+    from dataclasses import asdict
+
+    programs = [
+        {
+            "name": program.name,
+            "passed": not program.failed,
+            "figures": [
+                {**asdict(figure), "passed": not figure.failed} for figure in program.figures
+            ],
+        }
+        for program in gate.programs
+    ]
+    return {
+        "file": arguments.plan,
+        "against": arguments.against,
+        "tolerance": str(gate.tolerance),
+        "passed": gate.passed,
+        "programs": programs,
+        "new": list(gate.new),
+        "gone": list(gate.gone),
+    }

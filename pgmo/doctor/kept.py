@@ -1,0 +1,99 @@
+"""What pgmo keeps in the user's cache folder, by kind; and how it goes."""
+
+import os
+import stat
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgmo.cache_folder import DistrustError, cache_directory, open_folder
+from pgmo.errors import FileError
+
+KINDS = {
+    "adapters": "compiled adapters and the stub runtime; compiled again when needed",
+    "steps": "captured steps of pgmo.recompute(keep=True); captured again when needed",
+}
+"""Folders whose files can go at any time, and what that costs."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """One of the folders.
+
+    Args:
+        kind: its name, of `KINDS`.
+        folder: where it is.
+        files: how many.
+        size: their bytes.
+
+    Example:
+        >>> Kept("steps", Path("/cache/steps"), 2, 4096).files
+        2
+    """
+
+    kind: str
+    folder: Path
+    files: int
+    size: int
+
+
+def look_at_kept() -> tuple[Kept, ...]:
+    """What there is of each kind.
+
+    Raises:
+        FileError: a folder cannot be read, or is not the user's own.
+
+    Example:
+        >>> [one.kind for one in look_at_kept()]
+        ['adapters', 'steps']
+    """
+    return tuple(_look(kind, remove=False) for kind in KINDS)
+
+
+def clear(kinds: Sequence[str] = tuple(KINDS)) -> tuple[Kept, ...]:
+    """Removes the files of these kinds. Processes that have loaded them go on.
+
+    Nothing else in the cache folder is touched, for `PGMO_CACHE_DIR` may be any folder.
+
+    Returns:
+        What has gone.
+
+    Raises:
+        FileError: a folder cannot be changed, or is not the user's own.
+    """
+    gone = tuple(_look(kind, remove=True) for kind in kinds)
+    with suppress(OSError):  # something is left in it, or it was never there
+        cache_directory().rmdir()
+    return gone
+
+
+def _look(kind: str, *, remove: bool) -> Kept:
+    root = cache_directory()
+    try:
+        folder = open_folder(root, kind, make=False)
+    except FileNotFoundError:
+        return Kept(kind, root / kind, 0, 0)
+    except (DistrustError, OSError) as error:
+        raise FileError(
+            f"{root / kind} is left alone: {error}; look at it, and remove it by hand"
+        ) from error
+    try:
+        files = size = 0
+        for name in os.listdir(folder):
+            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            if stat.S_ISDIR(found.st_mode):
+                continue
+            if remove:
+                os.unlink(name, dir_fd=folder)
+            files, size = files + 1, size + found.st_size
+    except OSError as error:
+        raise FileError(
+            f"{root / kind} cannot be changed ({error.strerror or error}); check who owns it"
+        ) from error
+    finally:
+        os.close(folder)
+    if remove:
+        with suppress(OSError):
+            (root / kind).rmdir()
+    return Kept(kind, root / kind, files, size)

@@ -1,0 +1,73 @@
+"""Memory as a test: what pytest loads when pgmo is installed. It imports pytest and nothing else.
+
+@pytest.mark.max_memory("300 MiB")       the test fails when it holds more at once
+def test_step(): ...
+
+def test_step(pgmo_profile):             or a part of it, as a profile
+    with pgmo_profile() as recorded:
+        train_step()
+    assert recorded.peak < 300 * 2**20
+
+pytest --pgmo-save new                   keeps the profiles, for `pgmo check new --against base`
+pytest --pgmo-base base                  failures also name what has grown since
+"""
+
+from collections.abc import Generator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pgmo.integrations.pytest_plugin.recording import Recordings
+
+_MARKER = "max_memory"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds the options of the command line and of the configuration file."""
+    group = parser.getgroup("pgmo", "memory as a test")
+    group.addoption(
+        "--pgmo-save",
+        metavar="DIR",
+        help="save the profile of each test whose memory is recorded, for pgmo check --against",
+    )
+    group.addoption(
+        "--pgmo-base",
+        metavar="DIR",
+        help="profiles of an earlier state: a test that holds too much tells what has grown",
+    )
+    parser.addini("pgmo_base", "folder of profiles of an earlier state; see --pgmo-base")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Registers the marker."""
+    config.addinivalue_line(
+        "markers",
+        f"{_MARKER}(size, device=None): fails a test that holds more memory of the device at once, "
+        'of what PyTorch requests while it runs, such as max_memory("300 MiB")',
+    )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Records a test that is marked, and fails it when it has held too much."""
+    marker = item.get_closest_marker(_MARKER)
+    if marker is None:
+        return (yield)
+    from pgmo.integrations.pytest_plugin.limit import Limit
+
+    with Limit.of(marker, item).kept():
+        return (yield)
+
+
+@pytest.fixture
+def pgmo_profile(request: pytest.FixtureRequest) -> "Recordings":
+    """Records the memory of a part of a test, in a `with` block.
+
+    Calls may name the part and the device: `pgmo_profile("backward", device="cpu")`. After the
+    block `recorded.peak` has the most bytes that were alive at once, and `recorded.profile` the
+    `pgmo.Profile`.
+    """
+    from pgmo.integrations.pytest_plugin.recording import Recordings
+
+    return Recordings(request.node)

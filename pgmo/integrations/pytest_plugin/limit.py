@@ -1,0 +1,108 @@
+"""The marker `max_memory`: what a test may hold, and what is said when it holds more."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import pytest
+
+from pgmo.allocator.one_pass import OnePass
+from pgmo.errors import AdapterError, OptionError, SessionError
+from pgmo.integrations.pytest_plugin.recording import base_profile, recorded
+from pgmo.profiler.profile import Profile
+from pgmo.report.findings.attribution import find_peak
+from pgmo.report.gate.growth import find_growth
+from pgmo.report.gate.tolerance import Tolerance
+from pgmo.report.gate.words import grown_lines
+from pgmo.units import format_bytes, parse_bytes
+
+_TOP = 5
+
+
+@dataclass(frozen=True)
+class Limit:
+    """Bytes that one test may hold at once.
+
+    Args:
+        item: the test.
+        size: bytes.
+        device: whose memory; None as in `pgmo.optimize`.
+    """
+
+    item: pytest.Item
+    size: int
+    device: object
+
+    @classmethod
+    def of(cls, marker: pytest.Mark, item: pytest.Item) -> "Limit":
+        """What a marker says; one that says nothing sensible fails the test."""
+        unknown = marker.kwargs.keys() - {"device"}
+        if len(marker.args) != 1 or unknown:
+            pytest.fail(
+                f'{item.nodeid}: write max_memory("300 MiB") or max_memory("300 MiB", '
+                f'device="cpu"), not {_written(marker)}',
+                pytrace=False,
+            )
+        try:
+            size = parse_bytes(marker.args[0])
+        except OptionError as error:
+            pytest.fail(f"{item.nodeid}: max_memory: {error}", pytrace=False)
+        return cls(item, size, marker.kwargs.get("device"))
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Fails the test when it has held more; a test that fails by itself fails as it did."""
+        of_test: BaseException | None = None
+        try:
+            with recorded(self.item, device=self.device) as made:
+                try:
+                    yield
+                except BaseException as error:
+                    of_test = error
+                    raise
+        except (AdapterError, SessionError, OptionError) as error:
+            if error is of_test:
+                raise
+            why = f"{self.item.nodeid}: max_memory: {error}"
+        else:
+            why = "\n".join(self._told(made)) if made.peak > self.size else ""
+        if why:
+            pytest.fail(why, pytrace=False)
+
+    def _told(self, made: OnePass) -> Iterator[str]:
+        profile = made.profile
+        assert profile is not None
+        yield (
+            f"{self.item.nodeid} holds {format_bytes(made.peak)} at once on {made.device}, "
+            f"{format_bytes(made.peak - self.size)} more than max_memory allows "
+            f"({format_bytes(self.size)})."
+        )
+        peak = find_peak(profile, _TOP)
+        for title, holders in (("module", peak.modules), ("operator", peak.operators)):
+            yield f"At the peak, by {title}:"
+            yield from (
+                f"  {format_bytes(one.size):>9}  {one.name}, {one.blocks} block"
+                f"{'s' if one.blocks > 1 else ''}"
+                for one in holders
+            )
+        yield from self._grown(profile)
+
+    def _grown(self, profile: Profile) -> Iterator[str]:
+        before, path = base_profile(self.item)
+        if before is None:
+            where = f"no {path}" if path else "no folder of earlier profiles (--pgmo-base)"
+            yield (
+                f"Nothing is known of an earlier state: there is {where}. `pytest --pgmo-save DIR` "
+                "writes one."
+            )
+            return
+        load = find_growth("", before, profile, Tolerance()).figures[0]
+        yield f"Before ({path}) it was {format_bytes(load.before or 0)}. Grown since then:"
+        lines = list(grown_lines(load, _TOP))
+        yield from (f"  {line}" for line in lines or ["nothing: the limit has become lower"])
+
+
+def _written(marker: pytest.Mark) -> str:
+    arguments = [repr(one) for one in marker.args]
+    arguments += [f"{name}={value!r}" for name, value in marker.kwargs.items()]
+    return f"{marker.name}({', '.join(arguments)})"

@@ -1,0 +1,112 @@
+"""Records tests and parts of tests, and keeps their profiles."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from pgmo.allocator.one_pass import OnePass, record_once
+from pgmo.profiler.profile import Profile
+
+
+class Recordings:
+    """What the fixture `pgmo_profile` gives to a test.
+
+    Args:
+        item: the test.
+
+    Example:
+        >>> with pgmo_profile("step") as recorded:  # doctest: +SKIP
+        ...     train_step()
+        >>> recorded.peak  # doctest: +SKIP
+        1234567
+    """
+
+    def __init__(self, item: pytest.Item) -> None:
+        self._item = item
+        self._names: set[str] = set()
+
+    @contextmanager
+    def __call__(self, name: str = "", *, device: object = None) -> Iterator[OnePass]:
+        """Records what is requested inside of the block.
+
+        Args:
+            name: of the part, where a test records several.
+            device: "cpu", "cuda", "cuda:1"; by default as in `pgmo.optimize`.
+
+        Raises:
+            SessionError: a session of pgmo is open on the device, or is opened inside.
+            AdapterError: the memory of PyTorch cannot be recorded here.
+            ValueError: the test has recorded a part of this name already.
+        """
+        if name in self._names:
+            raise ValueError(
+                f"this test has recorded {name!r} before; give each part a name of its own"
+            )
+        self._names.add(name)
+        with recorded(self._item, name, device) as made:
+            yield made
+
+
+@contextmanager
+def recorded(item: pytest.Item, part: str = "", device: object = None) -> Iterator[OnePass]:
+    """Records, and saves the profile where `--pgmo-save` says so.
+
+    Args:
+        item: the test.
+        part: of it; "" for all.
+        device: whose memory.
+    """
+    name = profile_name(item, part)
+    with record_once(device, name=name.rpartition("/")[2]) as made:
+        yield made
+    folder = item.config.getoption("--pgmo-save")
+    if folder and made.profile is not None:
+        path = _started_in(item.config, folder) / f"{name}.pgmoprof"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        made.profile.save(path)
+
+
+def base_profile(item: pytest.Item) -> tuple[Profile | None, str]:
+    """The profile of the test at an earlier state, and where it is or would be; "" for nowhere."""
+    given = item.config.getoption("--pgmo-base")
+    folder: Path | None = None
+    if given:
+        folder = _started_in(item.config, given)
+    elif item.config.getini("pgmo_base"):
+        folder = item.config.rootpath / item.config.getini("pgmo_base")
+    if folder is None:
+        return None, ""
+    path = folder / f"{profile_name(item)}.pgmoprof"
+    return (Profile.load(path) if path.is_file() else None), str(path)
+
+
+def profile_name(item: pytest.Item, part: str = "") -> str:
+    """The path of a test's profile below the folder of profiles, without the suffix.
+
+    Below the folder of the configuration file, as names of tests are; without one, below the folder
+    that pytest was started in: for lack of better, pytest itself takes one that depends on options.
+    """
+    config = item.config
+    below = config.rootpath if config.inipath else config.invocation_params.dir
+    file, _, test = item.nodeid.partition("::")
+    if item.path.is_relative_to(below):
+        file = str(item.path.relative_to(below))
+    return join_names(file, *test.split("::"), *([part] if part else []))
+
+
+def join_names(file: str, *names: str) -> str:
+    """A path of a test file and of what is in it.
+
+    Example:
+        >>> join_names("tests/test_net.py", "TestStep", "test_it[cpu/2]", "backward")
+        'tests/test_net/TestStep.test_it[cpu_2].backward'
+    """
+    cleaned = ".".join(re.sub(r"[^\w\[\]=+,-]", "_", one) for one in names)
+    return f"{Path(file).with_suffix('')}/{cleaned}"
+
+
+def _started_in(config: pytest.Config, folder: str) -> Path:
+    return config.invocation_params.dir / folder

@@ -1,0 +1,1 @@
+"""Whether memory has grown since an earlier state: for continuous integration."""

@@ -1,0 +1,92 @@
+"""All programs of a folder beside their earlier states."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgmo.errors import FileError
+from pgmo.packing.plan import Plan
+from pgmo.profiler.profile import Profile
+from pgmo.report.gate.growth import Growth, find_growth
+from pgmo.report.gate.tolerance import Tolerance
+
+_KINDS = (".pgmoprof", ".pgmoplan")
+
+
+@dataclass(frozen=True)
+class Gate:
+    """What was compared.
+
+    Args:
+        programs: both states of each, in the order of their names.
+        new: names of those that have no earlier state.
+        gone: names of those that have no new one, which nobody can check any more.
+        tolerance: how much more was allowed.
+
+    Example:
+        >>> Gate((), (), ("net",), Tolerance()).passed
+        False
+    """
+
+    programs: tuple[Growth, ...]
+    new: tuple[str, ...]
+    gone: tuple[str, ...]
+    tolerance: Tolerance
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing has grown beyond the tolerance, and no program is missing."""
+        return not self.gone and not any(program.failed for program in self.programs)
+
+
+def compare_states(new: Path, base: Path, tolerance: Tolerance) -> Gate:
+    """Compares two files, or the files of equal names in two folders.
+
+    Args:
+        new: a .pgmoprof or .pgmoplan file, or a folder of such files and of folders with them.
+        base: the same, at an earlier state.
+        tolerance: how much more the new state may take.
+
+    Raises:
+        FileError: when a file cannot be read, one is a file and the other a folder, or there is
+            nothing to compare.
+
+    Example:
+        >>> Profile.from_columns(size=[8], start=[0], end=[1], ticks=1).save("net.pgmoprof")
+        >>> compare_states(Path("net.pgmoprof"), Path("net.pgmoprof"), Tolerance()).passed
+        True
+    """
+    if new.is_dir() != base.is_dir():
+        folder, file = (new, base) if new.is_dir() else (base, new)
+        raise FileError(f"{folder} is a folder and {file} is not; give two files, or two folders")
+    if not new.is_dir():
+        growth = find_growth(new.stem, _read(base), _read(new), tolerance)
+        return Gate((growth,), (), (), tolerance)
+    after, before = _files(new), _files(base)
+    if not after and not before:
+        raise FileError(f"neither {new} nor {base} has a file that ends with {' or '.join(_KINDS)}")
+    programs = [
+        find_growth(name, _read(before[name]), _read(after[name]), tolerance)
+        for name in sorted(after.keys() & before.keys())
+    ]
+    return Gate(
+        tuple(programs),
+        new=tuple(sorted(after.keys() - before.keys())),
+        gone=tuple(sorted(before.keys() - after.keys())),
+        tolerance=tolerance,
+    )
+
+
+def _files(folder: Path) -> Mapping[str, Path]:
+    """By name without the suffix; of a profile and its plan the profile, which knows more."""
+    found: dict[str, Path] = {}
+    for kind in reversed(_KINDS):
+        for path in folder.rglob(f"*{kind}"):
+            found[str(path.relative_to(folder).with_suffix(""))] = path
+    return found
+
+
+def _read(path: Path) -> Profile | Plan:
+    if path.suffix not in _KINDS:
+        raise FileError(f"{path}: give a file that ends with {' or '.join(_KINDS)}")
+    return Plan.load(path) if path.suffix == ".pgmoplan" else Profile.load(path)

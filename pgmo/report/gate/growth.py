@@ -1,0 +1,191 @@
+"""What has grown from one state of a program to the next, and who has grown.
+
+base  max load 100 MiB   arena 101 MiB   persistent 8 MiB   230 blocks
+new   max load 112 MiB   arena 112 MiB   persistent 8 MiB   236 blocks      tolerance 1 %
+      grown: 12.0 %            10.9 %                         grown: 2.6 %
+      Net.head +12 MiB, aten.addmm +12 MiB
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pgmo.packing.plan import Plan
+from pgmo.packing.planner import plan
+from pgmo.profiler.profile import Profile
+from pgmo.report.findings.attribution import alive, hold, peak_tick
+from pgmo.report.findings.comparison import side_of
+from pgmo.report.findings.origins import By
+from pgmo.report.gate.tolerance import Tolerance
+
+Copies = Callable[[Profile], NDArray[np.int64]]
+
+ORIGINS: tuple[By, ...] = ("module", "op")
+"""What growth is told by."""
+
+
+@dataclass(frozen=True)
+class Grown:
+    """One origin that accounts for more than before.
+
+    Args:
+        by: "module" or "op".
+        name: of the module or the operator.
+        before: bytes, or blocks.
+        after: the same, now.
+
+    Example:
+        >>> Grown("module", "Net.head", 4, 12).growth
+        8
+    """
+
+    by: By
+    name: str
+    before: int
+    after: int
+
+    @property
+    def growth(self) -> int:
+        """How much more."""
+        return self.after - self.before
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure of both states.
+
+    Args:
+        name: "max load", "arena", "persistent" or "blocks".
+        unit: "bytes" or "blocks".
+        before: None where the file does not say.
+        after: the same, now.
+        limit: what `after` may be at most.
+        grown: the origins that account for more than before, the largest growth first; only where
+            both files are profiles, which know them.
+
+    Example:
+        >>> Figure("max load", "bytes", 100, 102, 101).failed
+        True
+    """
+
+    name: str
+    unit: str
+    before: int | None
+    after: int | None
+    limit: int | None
+    grown: tuple[Grown, ...] = ()
+
+    @property
+    def failed(self) -> bool:
+        """Whether it is above the limit."""
+        return None not in (self.after, self.limit) and (self.after or 0) > (self.limit or 0)
+
+
+@dataclass(frozen=True)
+class Growth:
+    """One program at two states.
+
+    Args:
+        name: of the program.
+        figures: in the order of `FIGURES`.
+
+    Example:
+        >>> profile = Profile.from_columns(size=[8], start=[0], end=[1], ticks=1)
+        >>> find_growth("net", profile, profile, Tolerance()).failed
+        False
+    """
+
+    name: str
+    figures: tuple[Figure, ...]
+
+    @property
+    def failed(self) -> bool:
+        """Whether one of the figures is above its limit."""
+        return any(figure.failed for figure in self.figures)
+
+
+def find_growth(
+    name: str, before: Profile | Plan, after: Profile | Plan, tolerance: Tolerance
+) -> Growth:
+    """Compares two states of a program, each a profile or a plan.
+
+    A profile's arena is that of a quick plan of both, made here and now, so that it says nothing of
+    a planner that has changed. Plans know no origins.
+
+    Args:
+        name: of the program.
+        before: the state to compare with.
+        after: the new state.
+        tolerance: how much more it may be.
+
+    Example:
+        >>> small = Profile.from_columns(size=[800], start=[0], end=[1], ticks=1)
+        >>> large = Profile.from_columns(size=[900], start=[0], end=[1], ticks=1)
+        >>> found = find_growth("net", small, large, Tolerance())
+        >>> [figure.name for figure in found.figures if figure.failed]
+        ['max load', 'arena']
+    """
+    sides = _figures_of(before), _figures_of(after)
+    profiles = isinstance(before, Profile) and isinstance(after, Profile)
+    figures = []
+    for key in _COPIES:
+        old, new = sides[0][key], sides[1][key]
+        unit = "blocks" if key == "blocks" else "bytes"
+        limit = None if old is None else tolerance.limit(old, blocks=unit == "blocks")
+        more = None not in (old, new) and (new or 0) > (old or 0)
+        grown = _grown(before, after, key) if profiles and more else ()
+        figures.append(Figure(key, unit, old, new, limit, grown))
+    return Growth(name, tuple(figures))
+
+
+def _at_peak(profile: Profile) -> NDArray[np.int64]:
+    return alive(profile, peak_tick(profile))
+
+
+def _persistent(profile: Profile) -> NDArray[np.int64]:
+    return profile.persistent.astype(np.int64)
+
+
+def _all(profile: Profile) -> NDArray[np.int64]:
+    return np.ones(len(profile), np.int64)
+
+
+_COPIES: Mapping[str, Copies] = {
+    "max load": _at_peak,
+    "arena": _at_peak,  # which has to hold what lives at the peak
+    "persistent": _persistent,
+    "blocks": _all,
+}
+"""Of each figure, which blocks account for it."""
+
+
+def _figures_of(what: Profile | Plan) -> dict[str, int | None]:
+    side = side_of(what)
+    arena = side.arena
+    if isinstance(what, Profile):
+        arena = plan(what, effort="fast").arena if np.any(what.turns > 0) else 0
+    return {
+        "max load": side.max_load,
+        "arena": arena,
+        "persistent": side.persistent,
+        "blocks": side.blocks,
+    }
+
+
+def _grown(before: Profile | Plan, after: Profile | Plan, key: str) -> tuple[Grown, ...]:
+    assert isinstance(before, Profile)
+    assert isinstance(after, Profile)
+    found = []
+    for by in ORIGINS:
+        old, new = (_held(one, by, key) for one in (before, after))
+        rows = [Grown(by, name, old.get(name, 0), count) for name, count in new.items()]
+        rows = [one for one in rows if one.growth > 0]
+        found += sorted(rows, key=lambda one: (-one.growth, one.name))
+    return tuple(found)
+
+
+def _held(profile: Profile, by: By, key: str) -> dict[str, int]:
+    holders = hold(profile, _COPIES[key](profile), by)
+    return {one.name: one.blocks if key == "blocks" else one.size for one in holders}

@@ -1,0 +1,173 @@
+"""What a gate says, for a terminal and for a pull request."""
+
+from collections.abc import Iterable, Iterator
+
+from pgmo.report.gate.gate import Gate
+from pgmo.report.gate.growth import ORIGINS, Figure, Grown, Growth
+from pgmo.units import format_bytes
+
+_OF = {"module": "modules", "op": "operators"}
+
+
+def verdict(gate: Gate) -> str:
+    """The first line of everything that is said.
+
+    Example:
+        >>> from pgmo.report.gate.tolerance import Tolerance
+        >>> verdict(Gate((), ("net",), (), Tolerance()))
+        'Nothing was compared: no program has an earlier state.'
+    """
+    failed = [program.name for program in gate.programs if program.failed]
+    parts = []
+    if failed:
+        several = "need" if len(failed) > 1 else "needs"
+        parts.append(
+            f"{len(failed)} of {len(gate.programs)} programs {several} more memory than before, by "
+            f"more than {gate.tolerance}: {', '.join(failed)}."
+        )
+    if gate.gone:
+        parts.append(f"Not recorded any more: {', '.join(gate.gone)}.")
+    if parts:
+        return " ".join(parts)
+    if not gate.programs:
+        return "Nothing was compared: no program has an earlier state."
+    return f"No program needs more memory than before, by more than {gate.tolerance}."
+
+
+def text_lines(gate: Gate, top: int = 5) -> Iterator[str]:
+    """Everything, for a terminal.
+
+    Args:
+        gate: what was compared.
+        top: modules and operators to name of each figure.
+
+    Example:
+        >>> from pgmo.report.gate.tolerance import Tolerance
+        >>> list(text_lines(Gate((), ("net",), (), Tolerance())))[1]
+        'new     net: nothing to compare with'
+    """
+    yield verdict(gate)
+    for program in gate.programs:
+        for figure in program.figures:
+            state = "FAILED" if figure.failed else "ok    "
+            before, after = (told(figure, count) for count in (figure.before, figure.after))
+            yield f"{state}  {program.name}, {figure.name}: {before} -> {after}{_percent(figure)}"
+            if figure.failed:
+                yield from (f"          {line}" for line in grown_lines(figure, top))
+    for name in gate.new:
+        yield f"new     {name}: nothing to compare with"
+    for name in gate.gone:
+        yield f"FAILED  {name}: was recorded before, and is not any more"
+
+
+def grown_lines(figure: Figure, top: int = 5) -> Iterator[str]:
+    """Who has grown, modules first.
+
+    Example:
+        >>> grown = (Grown("op", "aten.mm", 4, 12), Grown("op", "aten.relu", 0, 2))
+        >>> list(grown_lines(Figure("max load", "bytes", 4, 14, 4, grown), top=1))
+        ['operator aten.mm: 4 B -> 12 B (+8 B)', 'and 1 more operators']
+    """
+    for by in ORIGINS:
+        rows = [one for one in figure.grown if one.by == by]
+        for one in rows[:top]:
+            yield f"{'module' if by == 'module' else 'operator'} {_row(figure, one)}"
+        if len(rows) > top:
+            yield f"and {len(rows) - top} more {_OF[by]}"
+
+
+def markdown_lines(gate: Gate, top: int = 3) -> Iterator[str]:
+    """A table for a pull request: one row a program, then who has grown.
+
+    Args:
+        gate: what was compared.
+        top: modules and operators to name of each program.
+
+    Example:
+        >>> from pgmo.report.gate.tolerance import Tolerance
+        >>> next(markdown_lines(Gate((), ("net",), (), Tolerance())))
+        '### Memory'
+    """
+    yield "### Memory"
+    yield ""
+    yield _escaped(verdict(gate))
+    names = [figure.name for figure in gate.programs[0].figures] if gate.programs else []
+    if gate.programs:
+        yield ""
+        yield f"| program | {' | '.join(names)} |"
+        yield f"| --- |{' ---: |' * len(names)}"
+        for program in gate.programs:
+            cells = " | ".join(_cell(figure) for figure in program.figures)
+            yield f"| {_code(program.name)} | {cells} |"
+    for program in gate.programs:
+        yield from _growers(program, top)
+    for title, absent in (
+        ("Without an earlier state", gate.new),
+        ("Not recorded any more", gate.gone),
+    ):
+        if absent:
+            yield ""
+            yield f"{title}: {', '.join(_code(name) for name in absent)}."
+
+
+def _growers(program: Growth, top: int) -> Iterator[str]:
+    """Lists for the figures that have grown too much, each origin once."""
+    told_already: set[tuple[Grown, ...]] = set()
+    for figure in program.figures:
+        if not figure.failed or not figure.grown or figure.grown in told_already:
+            continue
+        told_already.add(figure.grown)
+        yield ""
+        what = "at the peak" if figure.name in ("max load", "arena") else figure.name
+        yield f"{_code(program.name)}, {what}:"
+        yield ""
+        for by in ORIGINS:
+            rows = [one for one in figure.grown if one.by == by]
+            yield from (f"- {_grower(figure, one)}" for one in rows[:top])
+            if len(rows) > top:
+                yield f"- and {len(rows) - top} more {_OF[by]}"
+
+
+def _grower(figure: Figure, one: Grown) -> str:
+    kind = "module" if one.by == "module" else "operator"
+    before, after, more = (told(figure, each) for each in (one.before, one.after, one.growth))
+    return f"{kind} {_code(one.name)}: {before} → {after} (**+{more}**)"
+
+
+def _row(figure: Figure, one: Grown) -> str:
+    before, after, more = (told(figure, each) for each in (one.before, one.after, one.growth))
+    return f"{one.name}: {before} -> {after} (+{more})"
+
+
+def told(figure: Figure, count: int | None) -> str:
+    """A count in the figure's unit."""
+    if count is None:
+        return "not known"
+    return str(count) if figure.unit == "blocks" else format_bytes(count)
+
+
+def _cell(figure: Figure) -> str:
+    after = told(figure, figure.after)
+    if figure.before == figure.after:
+        return after
+    text = f"{told(figure, figure.before)} → {after}{_percent(figure)}"
+    return f"**{text}**" if figure.failed else text
+
+
+def _percent(figure: Figure) -> str:
+    if not figure.before or figure.after is None or figure.after == figure.before:
+        return ""
+    return f" ({(figure.after - figure.before) / figure.before:+.1%})"
+
+
+def _code(name: str) -> str:
+    """As code, which no markup in a name can leave."""
+    return f"`{_one_line((name,)).replace('`', chr(39)).replace('|', chr(0x2502))}`"
+
+
+def _escaped(text: str) -> str:
+    return "".join(f"\\{one}" if one in "\\`*_<>[]|#" else one for one in _one_line((text,)))
+
+
+def _one_line(parts: Iterable[str]) -> str:
+    return " ".join(" ".join(parts).split())

@@ -1,0 +1,100 @@
+"""The GitHub action of a pull request's memory, executed on a repository with two commits."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+pytest.importorskip("torch")
+yaml = pytest.importorskip("yaml")
+
+from tests.actions.local_runner import run_action  # noqa: E402  (needs yaml)
+
+ROOT = Path(__file__).resolve().parents[2]
+ACTION = ROOT / "actions" / "memory-check" / "action.yml"
+WIDTHS = {"base": 256, "head": 320}
+TEST = """
+import torch
+
+def test_step(pgmo_profile):
+    with pgmo_profile(device="cpu"):
+        net = torch.nn.Sequential(torch.nn.Linear(64, {width}), torch.nn.ReLU())
+        net(torch.ones(256, 64)).sum().backward()
+"""
+RECORD = (
+    "python -m pytest -q -p pgmo.integrations.pytest_plugin -p no:cacheprovider "
+    '--pgmo-save "$PGMO_PROFILES" test_net.py'
+)
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory):
+    """Two commits of one program, in a folder of the repository."""
+    folder = tmp_path_factory.mktemp("repository")
+
+    def git(*arguments):
+        identity = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+        subprocess.run(["git", *identity, *arguments], cwd=folder, check=True, capture_output=True)
+
+    git("init", "-q")
+    package = folder / "package"
+    package.mkdir()
+    for name, width in WIDTHS.items():
+        (package / "test_net.py").write_text(TEST.format(width=width))
+        git("add", ".")
+        git("commit", "-qm", name)
+        git("tag", name)
+    return package
+
+
+@pytest.fixture
+def programs(tmp_path):
+    """A PATH on which `pgmo` and `python` are those of these tests."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name, command in (("python", sys.executable), ("pgmo", f"{sys.executable} -m pgmo")):
+        (folder / name).write_text(f'#!/bin/sh\nexec {command} "$@"\n')
+        (folder / name).chmod(0o755)
+    return f"{folder}{os.pathsep}{os.environ['PATH']}"
+
+
+def run(repository, tmp_path, programs, **inputs):
+    return run_action(ACTION, {"record": RECORD, **inputs}, repository, tmp_path / "temp", programs)
+
+
+@pytest.fixture(autouse=True)
+def this_pgmo(monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+
+
+def test_a_wider_layer_fails_with_a_table(repository, tmp_path, programs):
+    ran = run(repository, tmp_path, programs, base="base")
+    assert ran.exit_code == 3, ran.log
+    assert "1 of 1 programs needs more memory than before" in ran.summary
+    row = next(line for line in ran.summary.splitlines() if "test_net/test_step" in line[:40])
+    assert "→" in row
+    assert "module `Sequential.1`" in ran.summary
+    assert Path(ran.outputs["table"]).read_text() == ran.summary
+    assert int(ElementTree.parse(ran.outputs["junit"]).getroot().get("failures")) >= 1
+
+
+def test_the_same_commit_passes(repository, tmp_path, programs):
+    ran = run(repository, tmp_path, programs, base="head")
+    assert ran.exit_code == 0, ran.log
+    assert "No program needs more memory than before" in ran.summary
+
+
+def test_a_command_that_fails_at_the_head_fails(repository, tmp_path, programs):
+    ran = run(repository, tmp_path, programs, base="base", record="exit 5")
+    assert ran.exit_code == 5
+    assert ran.summary == ""
+
+
+def test_inputs_are_data(repository, tmp_path, programs):
+    mark = tmp_path / "mark"
+    ran = run(repository, tmp_path, programs, base="head", tolerance=f'1%"; touch {mark}; "')
+    assert ran.exit_code == 2
+    assert not mark.exists()

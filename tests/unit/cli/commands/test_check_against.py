@@ -1,0 +1,66 @@
+import json
+from xml.etree import ElementTree
+
+import pytest
+
+from pgmo.cli.main import main
+from pgmo.packing.planner import plan
+from tests.unit.report.gate.states import state
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    state().save("base.pgmoprof")
+    state().save("same.pgmoprof")
+    state(4000).save("more.pgmoprof")
+
+
+def against(new, *options):
+    return main(["check", f"{new}.pgmoprof", "--against", "base.pgmoprof", *options])
+
+
+def test_exit_codes(files, capsys):
+    assert against("same") == 0
+    assert against("more") == 3
+    assert against("more", "--tolerance", "30%") == 0
+    assert against("none") == 1
+    assert against("more", "--tolerance", "lots") == 2
+    assert "cannot read 'lots' as a tolerance" in capsys.readouterr().err
+
+
+def test_json_is_one_value(files, capsys):
+    assert against("more", "--json") == 3
+    told = json.loads(capsys.readouterr().out)
+    assert (told["passed"], told["tolerance"]) == (False, "1 %")
+    load = told["programs"][0]["figures"][0]
+    assert (load["before"], load["after"], load["limit"]) == (4000, 5000, 4040)
+    assert load["grown"][0]["name"] == "Net.b"
+
+
+def test_files_for_others(files, capsys, tmp_path):
+    assert against("more", "--junit", "memory.xml", "--markdown", "memory.md") == 3
+    assert ElementTree.parse("memory.xml").getroot().get("failures") == "2"
+    assert (tmp_path / "memory.md").read_text().startswith("### Memory\n")
+    assert "Wrote memory.md" in capsys.readouterr().err
+    assert against("more", "--markdown", "memory.md") == 1
+    assert against("same", "--markdown", "memory.md", "--force") == 0
+
+
+def test_it_does_not_replace_what_it_reads(files):
+    assert against("more", "--markdown", "base.pgmoprof", "--force") == 2
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["check", "a.pgmoplan", "--markdown", "m.md"],
+        ["check", "a.pgmoplan", "--tolerance", "1%"],
+        ["check", "a.pgmoplan", "a.pgmoprof", "--against", "base.pgmoprof"],
+        ["check", "a.pgmoplan", "--max-memory", "1G", "--against", "base.pgmoprof"],
+    ],
+)
+def test_options_that_do_not_go_together(command, files, capsys):
+    plan(state()).save("a.pgmoplan")
+    assert main(command) == 2
+    assert "--against" in capsys.readouterr().err

@@ -1,0 +1,86 @@
+import pytest
+
+import pgmo
+from pgmo.allocator.one_pass import record_once
+from pgmo.allocator.session import open_sessions
+from pgmo.errors import SessionError
+
+torch = pytest.importorskip("torch")
+
+
+def work():
+    """A weight that is used twice: its gradients meet."""
+    weight = torch.ones(64, 1024, requires_grad=True)
+    batch = torch.ones(8, 64)
+    (batch @ weight).relu().sum().backward()
+    ((batch @ weight).sum() + (batch @ weight).square().sum()).backward()
+    return weight.grad
+
+
+def untagged():
+    """What the same work requests when nobody watches its operators."""
+    with pgmo.optimize(device="cpu", tags=False) as session:
+        work()
+        profile = session.recording
+        session.step()
+    return profile
+
+
+def test_it_is_what_the_program_requests_when_nobody_watches():
+    plain = untagged()
+    with record_once("cpu", name="work") as recorded:
+        work()
+    assert recorded.profile.size.tolist() == plain.size.tolist()
+    assert recorded.peak == plain.max_load()
+    assert recorded.profile.meta.model == "work"
+
+
+def test_values_are_the_same():
+    expected = work()
+    with record_once("cpu"):
+        assert torch.equal(work(), expected)
+
+
+def test_what_lived_before_does_not_count():
+    before = torch.ones(1 << 20)
+    with record_once("cpu") as recorded:
+        del before
+        torch.ones(1024)
+    assert recorded.peak == 4096
+
+
+def test_nothing_requested():
+    with record_once("cpu") as recorded:
+        pass
+    assert recorded.profile is None
+    assert recorded.peak == 0
+
+
+def test_beside_a_session_it_says_what_to_do():
+    with pgmo.optimize(device="cpu") as session:
+        with pytest.raises(SessionError, match="is open on cpu"):
+            with record_once("cpu"):
+                pass
+        work()
+        session.step()
+
+
+def test_a_session_inside_is_served_and_said():
+    with pytest.raises(SessionError, match="opened inside"):
+        with record_once("cpu"):
+            with pgmo.optimize(device="cpu") as session:
+                for _ in range(5):
+                    work()
+                    session.step()
+            assert session.summary().replayed > 0
+    assert not open_sessions.any_open()
+
+
+def test_after_an_error_the_allocator_is_as_it_was():
+    with pytest.raises(ZeroDivisionError):
+        with record_once("cpu"):
+            1 / 0  # noqa: B018
+    assert not open_sessions.any_open()
+    with record_once("cpu") as recorded:
+        torch.ones(1024)
+    assert recorded.peak == 4096

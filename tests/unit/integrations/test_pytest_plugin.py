@@ -1,0 +1,108 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+# What pytester's runs import is forgotten after each; another engine would find the first one's
+# adapter under PyTorch.
+import pgmo.allocator.adapters.torch_cpu
+import pgmo.integrations.pytest_plugin.limit  # noqa: F401
+from pgmo.profiler.profile import Profile
+
+pytest.importorskip("torch")
+
+pytest_plugins = ("pytester",)
+
+TESTS = Path(__file__).with_name("memory_tests.py").read_text()
+PLUGIN = ("-p", "pgmo.integrations.pytest_plugin", "-p", "no:cacheprovider")
+
+
+@pytest.fixture
+def run(pytester):
+    pytester.makepyfile(test_memory=TESTS)
+    return lambda *arguments: pytester.runpytest_inprocess(*PLUGIN, *arguments)
+
+
+def test_each_marked_test_passes_or_says_why(run):
+    done = run("-k", "not parts")
+    done.assert_outcomes(passed=2, failed=5)
+    done.stdout.fnmatch_lines(
+        [
+            "test_memory.py::test_beyond holds * at once on cpu, * more than max_memory allows "
+            "(100 KiB).",
+            "At the peak, by module:",
+            "*Net*",
+            "At the peak, by operator:",
+            "*aten.*",
+            "Nothing is known of an earlier state: there is no folder *",
+        ]
+    )
+    done.stdout.fnmatch_lines(["*AssertionError: two and two"])
+    done.stdout.fnmatch_lines(['*write max_memory("300 MiB") or *, not *limit=3)'])
+    done.stdout.fnmatch_lines(["*cannot read 'four' as a size*"])
+    done.stdout.fnmatch_lines(["*a session of pgmo was opened inside of what is recorded*"])
+
+
+def test_what_has_grown_is_named(run, pytester, monkeypatch):
+    run("-k", "beyond", "--pgmo-save", "base")
+    monkeypatch.setenv("PGMO_TEST_WIDTH", "300")
+    done = run("-k", "beyond", "--pgmo-base", "base")
+    done.assert_outcomes(failed=1)
+    done.stdout.fnmatch_lines(
+        [
+            "Before (*base/test_memory/test_beyond.pgmoprof) it was *. Grown since then:",
+            "  module Net.last: 516 KiB -> 605 KiB (+88.7 KiB)",
+            "  operator aten.relu: 512 KiB -> 600 KiB (+88.0 KiB)",
+        ]
+    )
+
+
+def test_the_base_may_stand_in_the_configuration(run, pytester):
+    pytester.makeini("[pytest]\npgmo_base = memory")
+    done = run("-k", "beyond")
+    done.stdout.fnmatch_lines(["*there is no *memory/test_memory/test_beyond.pgmoprof*"])
+
+
+def test_parts_of_a_test_are_recorded_alike_and_saved(run, pytester):
+    run("-k", "parts", "--pgmo-save", "new").assert_outcomes(passed=1)
+    one, two = (
+        Profile.load(pytester.path / f"new/test_memory/test_parts.{name}.pgmoprof")
+        for name in ("one", "two")
+    )
+    assert one.fingerprint == two.fingerprint
+    assert {tag.module for tag in one.tags} >= {"Net.first", "Net.last"}
+    assert one.meta.model == "test_parts.one"
+
+
+def test_profiles_do_not_depend_on_the_order_of_tests(run, pytester):
+    run("-k", "within or beyond", "--pgmo-save", "one")
+    run("-k", "beyond", "--pgmo-save", "two")
+    one, two = (
+        Profile.load(pytester.path / folder / "test_memory/test_beyond.pgmoprof")
+        for folder in ("one", "two")
+    )
+    assert one.fingerprint == two.fingerprint
+    assert one.end.tolist() == two.end.tolist()
+
+
+def test_without_a_marker_nothing_is_imported():
+    program = (
+        "import sys, pytest\n"
+        "before = set(sys.modules)\n"
+        "import pgmo.integrations.pytest_plugin\n"
+        "new = {name for name in set(sys.modules) - before if not name.startswith('pgmo')}\n"
+        "assert not new & {'torch', 'numpy', 'rich', 'platformdirs'}, new\n"
+        "assert 'pgmo._core' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.max_memory("800 KiB", device="cpu")
+def test_the_sums_of_gradients_are_those_of_a_program_that_nobody_watches():
+    """A weight and two gradients that meet; a sum of its own would be a fourth of that size."""
+    import torch
+
+    weight = torch.ones(64, 1024, requires_grad=True)  # 256 KiB, and so is its gradient
+    batch = torch.ones(1, 64)
+    ((batch @ weight).sum() + (batch @ weight).sum()).backward()
