@@ -55,7 +55,7 @@ def run_gate(arguments: argparse.Namespace, failed: int) -> int:
     """
     from pgmo.cli.targets import check_targets, refuse_our_suffix
     from pgmo.cli.terminal.output import print_json, print_wrote
-    from pgmo.replacement import replace_file
+    from pgmo.files.replacement import replace_file
     from pgmo.report.gate.gate import compare_states
     from pgmo.report.gate.junit import junit_xml
     from pgmo.report.gate.tolerance import Tolerance

@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from pgmo.cache_folder import cache_directory
+from pgmo.files.cache_folder import cache_directory
 
 _UNUSABLE = ("broken", "damaged", "distrusted")
 

@@ -7,8 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from pgmo.cache_folder import DistrustError, cache_directory, open_folder
 from pgmo.errors import FileError
+from pgmo.files.cache_folder import DistrustError, cache_directory, open_folder
 
 KINDS = {
     "adapters": "compiled adapters and the stub runtime; compiled again when needed",

@@ -24,9 +24,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs `pgmo cache`."""
-    from pgmo.cache_folder import cache_directory
     from pgmo.cli.terminal.output import as_command, print_json, print_wrote
     from pgmo.doctor.kept import KINDS, clear, look_at_kept
+    from pgmo.files.cache_folder import cache_directory
     from pgmo.units import format_bytes
 
     wanted = arguments.clear
