@@ -202,7 +202,7 @@ def adapter_problems(
             remedy = "install g++ 11 or clang 14 at least, and name it in CXX"
         adapters = [frameworks[key] for key in ("cpu_adapter", "cuda_adapter") if key in frameworks]
         if adapters and all(one.get("state") == "prebuilt" for one in adapters):
-            what += "; none is needed here, for the adapters come with pgmo"
+            what = f"{what.rstrip('.')}; none is needed here, for the adapters come with pgmo"
             yield Finding("warning", what, f"nothing, or for other versions: {remedy}")
         else:
             yield Finding("error", what, remedy)
