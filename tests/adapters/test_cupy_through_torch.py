@@ -105,7 +105,7 @@ def test_what_is_missing_is_told(cupy, monkeypatch):
     with pytest.raises(AdapterError, match="was built without CUDA"):
         pgmo.cupy_torch_allocator()
     monkeypatch.setitem(sys.modules, "cupy", None)
-    with pytest.raises(AdapterError, match=r"pip install 'pgmo\[cupy\]'"):
+    with pytest.raises(AdapterError, match="pip install cupy"):
         pgmo.cupy_torch_allocator()
 
 

@@ -89,7 +89,7 @@ HOSTILE = [
     (changed_meta(format="pgmoplan"), "is a 'pgmoplan' file, not 'pgmoprof'"),
     (
         changed_meta(format_version=2),
-        "newer pgmo: format_version 2, this one reads up to 1; upgrade",
+        "newer pgmo: format_version 2, this one reads up to 1; install a newer pgmo",
     ),
     (changed_meta(format_version=True), "'format_version' is True, must be a whole number"),
     (changed_meta(rows=2**60), "'rows' is 1152921504606846976, must be from 0"),

@@ -79,10 +79,10 @@ def test_bytes_the_least_peak_and_the_whole_trade_off(model, capsys):
     least = told(capsys, f"{model}:make", "--points", "3")
     peaks = [point["peak"] for point in least["curve"]]
     assert peaks
-    assert least["default_peak"] in peaks
+    assert max(peaks) <= least["default_peak"]  # the model itself may need more than its graph
     assert least["peak"] in peaks
     whole = told(capsys, f"{model}:make", "--budget", "1GiB")
-    assert whole["peak"] == whole["default_peak"] > least["peak"]
+    assert whole["default_peak"] >= whole["peak"] > least["peak"]
     assert whole["overhead"] == 0
     everything = told(
         capsys, f"{model}:make", "--budget", whole["peak"] + whole["resident"], "--counts", "all"

@@ -21,7 +21,7 @@ def stacked(problem: Problem) -> np.ndarray:
 
 def test_without_or_tools_the_command_is_told(monkeypatch):
     monkeypatch.setattr(cp_sat, "is_installed", lambda: False)
-    with pytest.raises(OptionError, match=r"not installed; run: pip install 'pgmo\[exact\]'"):
+    with pytest.raises(OptionError, match="not installed; run: pip install ortools"):
         plan(Problem([8], [0], [1]), solver="cp-sat")
     with pytest.raises(OptionError, match="needs OR-Tools"):
         cp_sat.solve(Problem([8], [0], [1]), np.zeros(1, np.int64), 8, time_limit=1)
