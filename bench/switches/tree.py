@@ -46,7 +46,7 @@ def build(python: str, root: Path, out: Path) -> Path:
     for source in [root / "setup.py", root / BUILD, *(root / "csrc").rglob("*.[ch]*")]:
         _write(out / source.relative_to(root), switched(source, root))
     _write(out / _HEADER, _READ.encode())
-    for source in (root / "pgmo").rglob("*"):
+    for source in [*(root / "pgmo").rglob("*"), *(root / "packaging").rglob("*.py")]:
         if source.is_file() and source.suffix not in (".so", ".pyc"):
             _write(out / source.relative_to(root), source.read_bytes())
     for name in ("pyproject.toml", "README.md"):
