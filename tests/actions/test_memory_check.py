@@ -81,6 +81,7 @@ def test_a_wider_layer_fails_with_a_table(repository, tmp_path, programs):
     assert int(ElementTree.parse(ran.outputs["junit"]).getroot().get("failures")) >= 1
 
 
+@pytest.mark.slow
 def test_the_same_commit_passes(repository, tmp_path, programs):
     ran = run(repository, tmp_path, programs, base="head")
     assert ran.exit_code == 0, ran.log
@@ -93,6 +94,7 @@ def test_a_command_that_fails_at_the_head_fails(repository, tmp_path, programs):
     assert ran.summary == ""
 
 
+@pytest.mark.slow
 def test_inputs_are_data(repository, tmp_path, programs):
     mark = tmp_path / "mark"
     ran = run(repository, tmp_path, programs, base="head", tolerance=f'1%"; touch {mark}; "')

@@ -3,6 +3,7 @@
 #   make test-fakecuda                          in an environment of its own: several gigabytes
 #   make test-fakecuda FAKECUDA_PYTHON=PYTHON   with a Python that has pgmo's dependencies, pytest
 #                                               and a CUDA build of torch
+#   make test-fakecuda FAKECUDA_ARGUMENTS='-m slow'   those that take longest, which are left out
 
 FAKECUDA_OUT    ?= build/fakecuda
 FAKECUDA_VENV   ?= .venv-fakecuda
@@ -31,7 +32,7 @@ test-fakecuda: fakecuda  ## run real training loops on the CUDA build of PyTorch
 	  $(FAKECUDA_PYTHON) tests/gpu/build_native.py
 	PYTHONPATH=. FAKECUDA_DEVICES=2 OMP_WAIT_POLICY=PASSIVE \
 	  $(FAKECUDA_OUT)/run $(FAKECUDA_PYTHON) -m pytest $(FAKECUDA_PARALLEL) \
-	  tests/fakecuda $(FAKECUDA_ARGUMENTS)
+	  tests/fakecuda -m "not slow" $(FAKECUDA_ARGUMENTS)
 
 .PHONY: bench-fakecuda
 bench-fakecuda: fakecuda  ## measure device memory on the CUDA build of PyTorch, without a GPU

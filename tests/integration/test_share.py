@@ -37,6 +37,7 @@ def test_two_processes_in_turns_compute_what_each_computes_alone(tmp_path):
     assert verdict.turns == 24
 
 
+@pytest.mark.slow
 def test_scripts_as_they_are_take_turns_with_run(tmp_path):
     plain = results(run(tmp_path, SCRIPTS / "plain.py", 12))
     command = [sys.executable, "-m", "pgmo", "run", "-q", "--share", SCRIPTS / "plain.py", 12]

@@ -41,6 +41,7 @@ def test_the_largest_batch_fits_and_one_more_does_not(script: str) -> None:
         assert not run(script, one.value + 1, where, one.way).fits
 
 
+@pytest.mark.slow
 def test_convolutions_that_go_without_their_workspaces_count(tmp_path: Path) -> None:
     script, where = convolve(tmp_path), card(600)
     found = search(Job((script,), vary="--batch-size {}"), where)
@@ -50,6 +51,7 @@ def test_convolutions_that_go_without_their_workspaces_count(tmp_path: Path) -> 
         assert not run(script, one.value + 1, where, one.way).fits
 
 
+@pytest.mark.slow
 def test_the_longest_sequence_whose_attention_grows_with_the_square(tmp_path: Path) -> None:
     script, where = attend(tmp_path), card(900)
     found = search(Job((script,), vary="--length {}"), where)

@@ -101,7 +101,7 @@ def pair(how, folder, **environment):
     return results([start(TRAINING, str(at), how, folder=folder, **environment) for at in (0, 1)])
 
 
-@pytest.mark.parametrize("how", ["marked", "stepped"])
+@pytest.mark.parametrize("how", ["marked", pytest.param("stepped", marks=pytest.mark.slow)])
 def test_two_processes_need_what_persists_and_the_larger_arena(serve, tmp_path, how):
     address = serve(total=1, deadline=100.0, patience=100.0)
     found = pair(how, tmp_path, PGMO_SHARE=str(address))
