@@ -23,8 +23,7 @@
 //   5. further ahead, if the previous miss fits the request before it: a single size proves
 //      nothing, and a wrong long jump loses all in between until it is taken back (far_jumps.hpp);
 //   6. behind, if as many as are no chance have been missed in a row and lie there one by one: a
-//   part
-//      of the program comes once more;
+//      part of the program comes once more;
 //   7. the one under the cursor, if nothing is known of its size;
 //   8. else a miss; the cursor stays.
 //
