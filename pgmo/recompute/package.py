@@ -8,8 +8,8 @@ from pgmo.callable_package import CallablePackage
 if TYPE_CHECKING:
     from pgmo.recompute.apply import recompute as _recompute
     from pgmo.recompute.runtime.compiled import backend
-    from pgmo.recompute.runtime.fallback import segments
-    from pgmo.recompute.runtime.region import forget
+    from pgmo.recompute.runtime.without_graph.fallback import segments
+    from pgmo.recompute.runtime.without_graph.region import forget
 
 
 class Package(CallablePackage):
@@ -18,8 +18,8 @@ class Package(CallablePackage):
     _calls = ("pgmo.recompute.apply", "recompute")
     _homes: ClassVar = {
         "backend": "pgmo.recompute.runtime.compiled",
-        "forget": "pgmo.recompute.runtime.region",
-        "segments": "pgmo.recompute.runtime.fallback",
+        "forget": "pgmo.recompute.runtime.without_graph.region",
+        "segments": "pgmo.recompute.runtime.without_graph.fallback",
     }
 
     if TYPE_CHECKING:

@@ -25,8 +25,8 @@ from pgmo.recompute.capture.compat import (
     storage_key,
     traced_graph,
 )
-from pgmo.recompute.capture.costs import example_arguments
 from pgmo.recompute.capture.in_place import ADD, ADD_IN_PLACE
+from pgmo.recompute.capture.taking.costs import example_arguments
 
 CUSTOM = "pgmo_custom"
 """Key of a node's `meta`: number of the custom function's call that made it in the backward pass,

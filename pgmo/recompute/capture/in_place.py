@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, fx
 
 from pgmo.recompute.capture.compat import fakes, is_backward, storage_key
-from pgmo.recompute.capture.costs import example_arguments
+from pgmo.recompute.capture.taking.costs import example_arguments
 
 ADD, ADD_IN_PLACE = torch.ops.aten.add.Tensor, torch.ops.aten.add_.Tensor
 

@@ -17,8 +17,8 @@ from torch import fx
 from pgmo.errors import GraphError
 from pgmo.recompute.capture import dropout
 from pgmo.recompute.capture.compat import fakes, flatten, is_tangent
-from pgmo.recompute.capture.costs import is_random, modelled, operator_name
 from pgmo.recompute.capture.grouping import TANGENT, Grouping, has_effect
+from pgmo.recompute.capture.taking.costs import is_random, modelled, operator_name
 from pgmo.recompute.planners.graph import Graph, Operation, Value
 
 MODULE, FORGET = "pgmo_module", "pgmo_forget"

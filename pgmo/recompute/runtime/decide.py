@@ -12,12 +12,12 @@ from typing import Literal
 from torch import fx
 
 from pgmo.errors import BudgetError, OptionError
-from pgmo.recompute.capture import workspaces
 from pgmo.recompute.capture.by_itself import by_itself
-from pgmo.recompute.capture.costs import modelled
 from pgmo.recompute.capture.divide import CONVOLUTION_BACKWARD, dividable, divide, helpful, needed
 from pgmo.recompute.capture.in_place import sum_in_place
 from pgmo.recompute.capture.joint_graph import Captured, capture, refuse_unplannable
+from pgmo.recompute.capture.taking import workspaces
+from pgmo.recompute.capture.taking.costs import modelled
 from pgmo.recompute.planners.budget import Budget
 from pgmo.recompute.planners.evaluator import Choice
 from pgmo.recompute.planners.graph import Graph

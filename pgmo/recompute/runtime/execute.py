@@ -19,10 +19,10 @@ from typing import Any
 import torch
 from torch import fx
 
-from pgmo.recompute.capture import workspaces
 from pgmo.recompute.capture.absent import hold, narrowed, release, tangents, unlikely, without
 from pgmo.recompute.capture.compat import Runner, fakes, is_tangent, mark_boxed
-from pgmo.recompute.capture.meter import Meter, Section, meter
+from pgmo.recompute.capture.taking import workspaces
+from pgmo.recompute.capture.taking.meter import Meter, Section, meter
 from pgmo.recompute.frozen.values import add_checks
 from pgmo.recompute.planners.schedule import simulate
 from pgmo.recompute.runtime.announce import announced

@@ -11,7 +11,7 @@ from torch.fx import traceback as fx_traceback  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 import pgmo  # noqa: E402
-from pgmo.recompute.capture import workspaces  # noqa: E402
+from pgmo.recompute.capture.taking import workspaces  # noqa: E402
 from pgmo.recompute.planners.planning import plan_choice  # noqa: E402
 
 

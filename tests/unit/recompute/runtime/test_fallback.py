@@ -7,8 +7,8 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from pgmo.errors import GraphError, OptionError  # noqa: E402
-from pgmo.recompute.capture.meter import meter  # noqa: E402
-from pgmo.recompute.runtime.fallback import segments  # noqa: E402
+from pgmo.recompute.capture.taking.meter import meter  # noqa: E402
+from pgmo.recompute.runtime.without_graph.fallback import segments  # noqa: E402
 
 
 def network():
@@ -43,7 +43,7 @@ def test_segments_give_the_same_bits_and_take_less(count):
 
 def test_statistics_are_as_they_were_after_an_error():
     norm = nn.BatchNorm1d(2)
-    from pgmo.recompute.runtime.fallback import _without_statistics
+    from pgmo.recompute.runtime.without_graph.fallback import _without_statistics
 
     with pytest.raises(RuntimeError, match="on purpose"), _without_statistics(norm):
         assert norm.momentum == 0

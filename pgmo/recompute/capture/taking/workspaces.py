@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, fx
 
 from pgmo.recompute.capture.compat import fakes, flatten, storage_key, unflatten, without_tracing
-from pgmo.recompute.capture.costs import example_arguments, modelled
-from pgmo.recompute.capture.meter import Meter, Section, meter
+from pgmo.recompute.capture.taking.costs import example_arguments, modelled
+from pgmo.recompute.capture.taking.meter import Meter, Section, meter
 
 Signature = tuple[object, ...]
 

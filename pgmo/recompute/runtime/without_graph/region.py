@@ -8,7 +8,7 @@ import torch
 from pgmo.recompute.capture.compat import is_capturing, traced_graph
 from pgmo.recompute.capture.flat import len_of_graph, mark_nodes
 from pgmo.recompute.capture.joint_graph import FORGET
-from pgmo.recompute.runtime.tape import Tape
+from pgmo.recompute.runtime.without_graph.tape import Tape
 
 _numbers = itertools.count(1)
 

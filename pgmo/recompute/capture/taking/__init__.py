@@ -1,0 +1,1 @@
+"""What operators take: time, memory beside their results, and how both are measured."""

@@ -1,0 +1,47 @@
+"""Clients of a broker whose card is only numbers."""
+
+import threading
+import time
+
+from pgmo.share.client import Card, Client, Sizes
+from pgmo.share.meeting import status
+
+TOTAL = 1000
+
+
+class Memory:
+    """A card's memory that is only numbers."""
+
+    def __init__(self, lasting=100, need=700):
+        self.lasting, self.need = lasting, need
+        self.idle = 0
+        self.given = threading.Event()
+
+    def begin(self):
+        self.idle = self.need
+
+    def sizes(self):
+        return Sizes(self.lasting + self.idle, self.idle, TOTAL)
+
+    def give_back(self, *, between_turns):
+        self.idle = 0
+        self.given.set()
+
+
+def client(address, memory=None, **fields):
+    told = []
+    made = Client(address, Card("GPU-1", TOTAL, "test", **fields), memory or Memory(), told.append)
+    made.told = told
+    return made
+
+
+def shown(address):
+    (card,) = status(address)["cards"]
+    return {one["pid"]: one["state"] for one in card["members"]}
+
+
+def wait_for(condition):
+    until = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.005)

@@ -1,0 +1,174 @@
+"""The broker's socket: who may connect, where it lies, and what is no message."""
+
+import os
+import socket
+import stat
+import subprocess
+import sys
+
+import pytest
+
+from pgmo.errors import ShareError
+from pgmo.share.address import default_address, prepare_folder
+from pgmo.share.broker import Broker
+from pgmo.share.client import Answer
+from pgmo.share.meeting import connect, meet, status
+from pgmo.share.protocol import LIMIT, encode
+from pgmo.share.schedule import Rules
+from pgmo.share.starting import ensure_broker, listens
+from tests.unit.share.ground import client, wait_for
+
+
+def test_folder_and_socket_are_the_users_alone(serve, address):
+    serve()
+    assert stat.S_IMODE(address.parent.stat().st_mode) == 0o700
+    assert stat.S_IMODE(address.stat().st_mode) == 0o600
+
+
+def test_a_folder_that_is_open_to_others_is_refused(serve, address):
+    address.parent.mkdir(mode=0o755)
+    address.parent.chmod(0o755)
+    with pytest.raises(ShareError, match="open to others: chmod 700"):
+        prepare_folder(address)
+    with pytest.raises(ShareError, match="too long for a socket"):
+        prepare_folder(address.with_name("a" * 200))
+
+
+def test_a_link_is_no_folder(tmp_path):
+    (tmp_path / "real").mkdir(mode=0o700)
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    with pytest.raises(ShareError, match="not a folder of yours"):
+        prepare_folder(tmp_path / "link" / "share")
+
+
+AS_NOBODY = """
+import os, socket, sys
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+met = socket.socket(socket.AF_UNIX)
+try:
+    met.connect(sys.argv[1])
+    print(met.recv(1000).decode())
+except OSError as error:
+    print(type(error).__name__)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="takes two users")
+def test_another_user_is_refused(serve, address):
+    serve()
+
+    def asked():
+        return subprocess.run(
+            [sys.executable, "-c", AS_NOBODY, str(address)], capture_output=True, text=True
+        ).stdout
+
+    assert asked() == "PermissionError\n"
+    for folder in (*address.parents,):  # somebody has opened everything
+        if str(folder).startswith(("/tmp/", "/var/")):
+            folder.chmod(0o755)
+    address.chmod(0o777)
+    assert "another user's" in asked()
+    address.parent.chmod(0o700)
+    one = client(address)
+    assert one.take() is Answer.TURN
+    one.close()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="takes two users")
+def test_another_users_broker_is_none(address):
+    address.parent.mkdir(mode=0o700)
+    os.chown(address.parent, 65534, 65534)
+    address.touch()
+    alone = client(address)
+    assert alone.take() is Answer.ALONE
+    assert "is not a folder of yours" in alone.told[0]
+    with pytest.raises(ShareError, match="not a folder of yours"):
+        listens(address)
+
+
+def test_there_is_one_broker_at_an_address(serve, address):
+    serve()
+    with pytest.raises(ShareError, match="another broker"):
+        Broker(address, Rules())
+    assert listens(address)
+
+
+def test_the_socket_of_a_killed_broker_is_in_nobodys_way(serve, address):
+    prepare_folder(address)
+    left = socket.socket(socket.AF_UNIX)
+    left.bind(str(address))
+    left.close()
+    assert not listens(address)
+    serve()
+    assert listens(address)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x00\xff\n",
+        b"[]\n",
+        b"{}\n",
+        b'{"kind":"ask"}\n',
+        b'{"kind":"hello","version":2}\n',
+        b'{"kind":"hello","version":1,"card":"","name":"x","held":0,"idle":0,"total":1,"free":1}\n',
+        b'{"kind":"hello","version":1,"card":"c","name":"x","held":-1,"idle":0,"total":1,"free":1}\n',
+        b'{"kind":"hello","version":1,"card":"c","name":"x","held":true,"idle":0,"total":1,"free":1}\n',
+        b"[" * 60000 + b"\n",
+        b"x" * (LIMIT + 2),
+    ],
+)
+def test_what_is_no_message_ends_that_connection_alone(serve, address, data):
+    serve()
+    one = client(address)
+    assert one.take() is Answer.TURN
+    with connect(address) as met:
+        met.sendall(data)
+        while met.recv(1 << 16):
+            pass
+    one.give()
+    assert one.take() is Answer.TURN
+    one.close()
+
+
+def test_what_makes_no_sense_of_a_known_client_ends_its_connection(serve, address):
+    serve()
+    hello = {
+        "version": 1,
+        "card": "GPU-1",
+        "name": "x",
+        "held": 0,
+        "idle": 0,
+        "total": 1,
+        "free": 1,
+    }
+    for line in (b'{"kind":"give"}\n', b'{"kind":"turn"}\n'):
+        met, _, _, _ = meet(address, hello)
+        met.sendall(line)
+        while met.recv(1 << 16):
+            pass
+        met.close()
+    met, _, _, _ = meet(address, hello)
+    for kind in ("withdraw", "ask", "ask", "withdraw"):
+        met.sendall(encode(kind, {}))
+    met.sendall(encode("released", {"held": 0, "idle": 0, "free": 1}))
+    met.sendall(encode("bye", {}))
+    while met.recv(1 << 16):
+        pass
+    met.close()
+
+
+def test_the_default_address_is_the_users_own(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    assert default_address() == tmp_path / "pgmo" / "share"
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "none"))
+    assert default_address().parent.name == f"pgmo-{os.geteuid()}"
+
+
+def test_a_broker_that_is_started_for_others_ends_when_nobody_uses_it(address, monkeypatch):
+    monkeypatch.setattr("pgmo.share.starting.LINGER", 0.2)
+    ensure_broker(address)
+    pid = status(address)["pid"]
+    ensure_broker(address)
+    assert status(address)["pid"] == pid
+    wait_for(lambda: not listens(address))
