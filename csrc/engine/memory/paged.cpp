@@ -141,7 +141,10 @@ bool Engine::occupy(std::uintptr_t address, Bytes bytes, pages::PlannedRange& ra
     here_.counters.retract(bytes);
     refused_ += static_cast<std::uint64_t>(bytes);
   }
-  give_back(unused.empty);
+  // Its pages were not counted when it was refused. They are if the range has been settled and
+  // surrendered since: the slot was listed as living, then.
+  if (unused.generation == generation) unused.range = nullptr;
+  vacate(address, unused);
   return false;
 }
 

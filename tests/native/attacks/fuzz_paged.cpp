@@ -276,9 +276,9 @@ class Crowd {
         ground_.free(living.back());
         living.pop_back();
       }
-      if (number == 0 && random.chance(0.05)) ground_.engine().end_iteration();
+      if (number == 0 && random.chance(often_)) ground_.engine().end_iteration();
       if (number == 0 && random.chance(0.001)) replan();
-      if (random.chance(0.01)) ground_.space().give_back(random.between(1, 30) * page);
+      if (random.chance(often_ / 2)) ground_.space().give_back(random.between(1, 30) * page);
       ground_.device().run(
           3, [&] { return static_cast<Stream>(random.between(0, kPagedStreams - 1)); });
     }
@@ -292,6 +292,8 @@ class Crowd {
   PagedSeen& seen_;
   std::uint64_t events_;
   PagedGround ground_;
+  // Ranges are settled and surrendered, the more often the closer to what others do.
+  double often_ = random_.chance(0.5) ? 0.04 : 0.5;
   Plans plans_;
 };
 
