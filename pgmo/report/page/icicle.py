@@ -118,8 +118,13 @@ def _grow(profile: Profile, paths: list[tuple[str, ...]]) -> Bar:
     return root
 
 
-def icicles(profile: Profile) -> str:
+def icicles(profile: Profile, title: str = "Who holds the peak", name: str = "icicles") -> str:
     """Both drawings as a section of the page; "" where neither modules nor stacks are known.
+
+    Args:
+        profile: the profile.
+        title: of the section.
+        name: of the section, the only one of its name in the page.
 
     Example:
         >>> icicles(Profile.from_columns(size=[64], start=[0], end=[1], ticks=1))
@@ -133,8 +138,8 @@ def icicles(profile: Profile) -> str:
     if not drawn:
         return ""
     return (
-        '<section class="icicles" aria-labelledby="icicles-title">'
-        '<h2 id="icicles-title">Who holds the peak</h2>'
+        f'<section class="icicles" aria-labelledby="{name}-title">'
+        f'<h2 id="{name}-title">{html.escape(title)}</h2>'
         f"{''.join(drawn)}</section>"
     )
 
