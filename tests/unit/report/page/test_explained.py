@@ -11,11 +11,12 @@ from pgmo.profiler.profile import Profile, ProfileMeta
 from pgmo.profiler.tag import Tag
 from pgmo.profiler.trace import Event, Trace
 from pgmo.report.findings.attribution import find_peak
+from pgmo.report.findings.nesting import by_module, by_stack
 from pgmo.report.findings.origins import EARLIER, names_of, there_before
 from pgmo.report.page.cards import cards
 from pgmo.report.page.glossary import WORDS
 from pgmo.report.page.html import render, write_report
-from pgmo.report.page.icicle import by_module, by_stack, icicles
+from pgmo.report.page.icicle import icicles
 from pgmo.report.page.sentence import module_in_words, place_of, sentence
 from pgmo.report.summary import explain
 from tests.unit.report.browser import Report
