@@ -86,7 +86,8 @@ def test_pgmo_reads_it_back(tmp_path):
     profile = Profile.from_columns(**columns)
     path = tmp_path / "a.pickle"
     path.write_bytes(memory_viz(profile))
-    again = profile_of(read_trace(path), whole=True)
+    (trace,) = read_trace(path)
+    again = profile_of(trace, whole=True)
     assert again.size.tolist() == [512, 1024, 512]
     assert again.max_load() == profile.max_load()
 
