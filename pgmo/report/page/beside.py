@@ -132,7 +132,9 @@ def verdict(told: Comparison, after: Profile) -> str:
         return f"{same}, and as much at the peak ({format_bytes(new)}); {where}."
     sizes = f"{format_bytes(new)} instead of {format_bytes(old)}"
     kind = "more" if new > old else "less"
-    share = f"{abs(new - old) / old:.1%}".replace(".0%", "%").replace("%", " %") if old else "All"
+    if not old:
+        return f"{format_bytes(new)} at the peak, where there was nothing before; {where}."
+    share = f"{abs(new - old) / old:.1%}".replace(".0%", "%").replace("%", " %")
     grown = _largest(told, new > old)
     return f"{share} {kind} at the peak ({sizes}){grown}; {where}."
 

@@ -60,6 +60,8 @@ def test_where_nothing_has_changed_that_is_said():
 def test_either_may_be_empty(one, two):
     empty = Profile.from_columns(size=[], start=[], end=[], ticks=0)
     before, after = (step(*sizes) if sizes else empty for sizes in (one, two))
+    said = verdict(compare(before, after), after)
+    assert said.startswith("100 % less at the peak" if one else "8 B at the peak, where there was")
     assert beside(before, after).endswith("</html>\n")
 
 
