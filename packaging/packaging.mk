@@ -3,6 +3,7 @@
 #   make wheels                                        a wheel for PYTHON, with the adapters of .venv's PyTorch
 #   make wheels PYTHONS="python3.11 python3.12"        one for each
 #   make wheels TORCH_PYTHONS=".venv/bin/python ..."   adapters for the PyTorch of each of these
+#   make wheel-check                                   installs each without a compiler, and trains
 #   make wheels REPOSITORY=https://...                 with URLs in the metadata, and whole links in the README
 
 PYTHONS       ?= $(PYTHON)
@@ -23,6 +24,17 @@ wheels: $(READY) $(WHEEL_TOOLS)/bin/python  ## build sdist and wheels in dist, c
 	PGMO_REPOSITORY=$(REPOSITORY) $(WHEEL_TOOLS)/bin/python packaging/wheels.py --out dist \
 	  $(addprefix --python ,$(PYTHONS))
 	rm -rf pgmo/_prebuilt
+
+# What a user has who installs a wheel and has no compiler. WHEEL_TORCH and WHEEL_CUDA have PyTorch for the CPU and
+# for CUDA; the second trains on the stub runtime (`make fakecuda`).
+WHEEL_TORCH ?= $(RUN)/python
+WHEEL_CUDA  ?= $(FAKECUDA_PYTHON)
+
+.PHONY: wheel-check
+wheel-check:  ## install each wheel of dist where no compiler is, and train; prints their sizes
+	$(PYTHON) packaging/check_wheels.py --wheels dist $(addprefix --python ,$(PYTHONS)) \
+	  $(addprefix --torch ,$(wildcard $(WHEEL_TORCH))) $(addprefix --cuda ,$(wildcard $(WHEEL_CUDA))) \
+	  --stub $(FAKECUDA_OUT)
 
 # `make versions` says which versions of PyTorch are served. Each is a download, mostly of gigabytes.
 VERSIONS ?= 2.6.0 2.8.0 2.11.0 2.13.0 newest

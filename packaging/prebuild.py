@@ -47,8 +47,8 @@ def prebuild(source: AdapterSource, out: Path) -> Prebuilt:
     """
     assert source.headers is not None
     own = made_from(source)
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
         for file, text in source.generated.items():
             (folder / file).write_text(text)
         rules = folder / "rules.d"
@@ -56,7 +56,9 @@ def prebuild(source: AdapterSource, out: Path) -> Prebuilt:
         headers = included(rules, source.headers)
         digest = digest_of(source.headers, headers)
         version = source.version.partition("+")[0]
-        target = out / f"{source.name}-{version}-{own[:8]}{digest[:8]}.so"
+        python = [word.removeprefix("python ") for word in source.abi if word.startswith("python ")]
+        name = "-".join([source.name, version, *python, own[:8] + digest[:8]])
+        target = out / f"{name}.so"
         target.write_bytes(library.read_bytes())
     needed = subprocess.run(
         ["readelf", "-d", str(target)], capture_output=True, text=True, check=True

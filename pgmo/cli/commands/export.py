@@ -3,6 +3,8 @@
 csv         one line a block, with its origin, or of a plan with its offset
 json        the same with what is known about the whole
 perfetto    a timeline for https://ui.perfetto.dev, one tick as one microsecond
+speedscope  who holds the peak of a profile, as a flame graph for https://www.speedscope.app
+memory-viz  a memory snapshot for https://pytorch.org/memory_viz, blocks where the plan puts them
 minimalloc  a packing problem, id,lower,upper,size, for solvers and for `pgmo plan`
 
 Sizes are in bytes, times in ticks, the requests of the iteration.
@@ -25,6 +27,8 @@ _SUFFIXES = {
     "csv": ".csv",
     "json": ".json",
     "perfetto": ".perfetto.json",
+    "speedscope": ".speedscope.json",
+    "memory-viz": ".memory-viz.pickle",
     "minimalloc": ".minimalloc.csv",
 }
 
@@ -76,12 +80,14 @@ def run(arguments: argparse.Namespace) -> int:
         refuse_our_suffix(target, f"what --to {to} writes", _SUFFIXES[to])
     source = read_profile_or_plan(path)
     if arguments.output == "-":
+        if to == "memory-viz":
+            raise OptionError("a snapshot is no text; name a file with -o")
         notes = _write(source, sys.stdout, arguments)
     else:
         check_targets([target], force=arguments.force, sources=[path])
         text = io.StringIO(newline="")
         notes = _write(source, text, arguments)
-        data = text.getvalue().encode()
+        data = _snapshot(source) if to == "memory-viz" else text.getvalue().encode()
         replace_file(target, data)
         if arguments.json:
             told = {"file": str(target), "format": to, "bytes": len(data), "blocks": len(source)}
@@ -99,6 +105,7 @@ def _write(source: "Profile | Plan", out: TextIO, arguments: argparse.Namespace)
     from pgmo.report.exporters.document import write_document
     from pgmo.report.exporters.minimalloc import write_minimalloc
     from pgmo.report.exporters.perfetto import write_perfetto
+    from pgmo.report.exporters.speedscope import write_speedscope
     from pgmo.report.exporters.spreadsheet import write_spreadsheet
 
     notes = []
@@ -108,6 +115,12 @@ def _write(source: "Profile | Plan", out: TextIO, arguments: argparse.Namespace)
         notes += write_minimalloc(
             source, out, alignment=arguments.alignment, stream=arguments.stream
         )
+    elif arguments.format == "speedscope":
+        if isinstance(source, Plan):
+            raise OptionError("a plan knows no origins: give the profile that it was made of")
+        write_speedscope(source, out)
+    elif arguments.format == "memory-viz":
+        pass  # no text; `_snapshot` makes it
     elif arguments.format == "perfetto":
         write_perfetto(source, out)
     elif arguments.format == "json":
@@ -117,6 +130,12 @@ def _write(source: "Profile | Plan", out: TextIO, arguments: argparse.Namespace)
     return notes
 
 
+def _snapshot(source: "Profile | Plan") -> bytes:
+    from pgmo.report.exporters.memory_viz import memory_viz
+
+    return memory_viz(source)
+
+
 def _next(to: str, path: Path, target: Path) -> str:
     from pgmo.cli.terminal.output import as_command
 
@@ -124,4 +143,8 @@ def _next(to: str, path: Path, target: Path) -> str:
         return as_command("pgmo plan", target)
     if to == "perfetto":
         return f"open {target} in https://ui.perfetto.dev (it stays on your machine)"
+    if to == "speedscope":
+        return f"open {target} in https://www.speedscope.app (it stays on your machine)"
+    if to == "memory-viz":
+        return f"open {target} in https://pytorch.org/memory_viz (it stays on your machine)"
     return as_command("pgmo stats", path)

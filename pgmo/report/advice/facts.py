@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pgmo.profiler.profile import Profile
 from pgmo.report.findings.attribution import OTHERS, alive, hold
-from pgmo.report.findings.origins import UNTAGGED
+from pgmo.report.findings.origins import UNNAMED
 from pgmo.units import format_bytes
 
 if TYPE_CHECKING:
@@ -102,6 +102,6 @@ class Facts:
         """The module or line that holds most of these copies, as " (most: NAME, 3 MiB)"."""
         for by in ("file", "module", "op"):
             for holder in hold(self.profile, copies, by, top=1):
-                if holder.name not in (UNTAGGED, OTHERS):
+                if holder.name not in (*UNNAMED, OTHERS):
                     return f" (most of it: {holder.name}, {format_bytes(holder.size)})"
         return ""

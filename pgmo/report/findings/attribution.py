@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pgmo.profiler.profile import Profile
-from pgmo.report.findings.origins import KINDS, UNTAGGED, By, names_of
+from pgmo.report.findings.origins import KINDS, UNNAMED, By, names_of
 
 _DEEPEST = 100
 """Levels of modules that are told apart."""
@@ -25,8 +25,9 @@ class Holder:
     """Live memory at the peak that one origin accounts for.
 
     Args:
-        name: the phase, module, operator, ...; "(untagged)" for blocks without a tag, "(others)"
-            for the rest of a list that was cut.
+        name: the phase, module, operator, ...; "(untagged)" for blocks without a tag,
+            "(before recording)" for those that were there already, "(others)" for the rest of a
+            list that was cut.
         size: bytes.
         blocks: number of live blocks.
 
@@ -224,7 +225,7 @@ def module_tree(profile: Profile, copies: NDArray[np.int64]) -> tuple[Node, ...]
     own = {holder.name: holder for holder in hold(profile, copies, "module")}
     below: dict[str, set[str]] = {}  # path -> paths one level below; "" has the roots
     for name in own:
-        parts = [name] if name == UNTAGGED else name.split(".", _DEEPEST)
+        parts = [name] if name in UNNAMED else name.split(".", _DEEPEST)
         for depth in range(len(parts)):
             parent = ".".join(parts[:depth])
             below.setdefault(parent, set()).add(".".join(parts[: depth + 1]))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pgmo.packing.plan import UNPLANNED, Plan
 from pgmo.profiler.profile import Profile
 from pgmo.report.findings.attribution import alive, hold, peak_tick
-from pgmo.report.findings.origins import UNTAGGED, By, describe, size_classes
+from pgmo.report.findings.origins import UNNAMED, By, describe, size_classes
 
 GROUPS: tuple[By, ...] = ("phase", "module", "op", "file")
 """What two profiles' peaks are compared by."""
@@ -112,7 +112,7 @@ def compare(before: Profile | Plan, after: Profile | Plan) -> Comparison:
     peaks: dict[By, tuple[Change, ...]] = {}
     for by in GROUPS:
         held = _at_peak(before, by), _at_peak(after, by)
-        if by == GROUPS[0] or {*held[0], *held[1]} != {UNTAGGED}:
+        if by == GROUPS[0] or not {*held[0], *held[1]} <= UNNAMED:
             peaks[by] = _changes(*held)
     old, new = _origins(before), _origins(after)
     both = [name for name in new if name in old and new[name] != old[name]]

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from pgmo.errors import OptionError
 from pgmo.profiler.profile import Profile
 from pgmo.profiler.tag import Tag
+from pgmo.profiler.trace import Event
 from pgmo.units import format_bytes
 
 By = Literal["module", "op", "phase", "file", "stream", "size"]
@@ -18,6 +19,31 @@ KINDS: tuple[By, ...] = get_args(By)
 
 UNTAGGED = "(untagged)"
 """The name of blocks whose origin is not known."""
+
+EARLIER = "(before recording)"
+"""The name of those that were there when the recording began, so that nobody saw who asked."""
+
+UNNAMED = frozenset({UNTAGGED, EARLIER})
+"""Names that say nothing of an origin."""
+
+
+def there_before(profile: Profile) -> NDArray[np.bool_]:
+    """Which blocks were there before the first request that was recorded, shape (n,).
+
+    A profile that repeats has none: what its trace began with is not among its blocks.
+
+    Example:
+        >>> there_before(Profile.from_columns(size=[8], start=[0], end=[1], ticks=1)).tolist()
+        [False]
+    """
+    found = np.zeros(len(profile), np.bool_)
+    if profile.circular or profile.trace is None or not profile.trace.before:
+        return found
+    # They come first, and begin at tick 0 as the first request does.
+    first = np.flatnonzero(profile.start == 0)
+    requests = bool((profile.trace.kind[profile.trace.before :] == Event.ALLOC).any())
+    found[first[: len(first) - requests]] = True
+    return found
 
 
 def names_of(profile: Profile, by: By) -> list[str]:
@@ -35,7 +61,11 @@ def names_of(profile: Profile, by: By) -> list[str]:
         return size_classes(profile.size)
     if by == "stream":
         return [f"stream {stream}" for stream in profile.stream.tolist()]
-    return names_of_tags(profile.tags, profile.tag, by)
+    names = names_of_tags(profile.tags, profile.tag, by)
+    for row in np.flatnonzero(there_before(profile)).tolist():
+        if names[row] == UNTAGGED:
+            names[row] = EARLIER
+    return names
 
 
 def names_of_tags(tags: Sequence[Tag], tag: NDArray[np.int32], by: By) -> list[str]:

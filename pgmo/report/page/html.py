@@ -13,7 +13,11 @@ from pgmo.profiler.profile import Profile
 from pgmo.report.findings.framework_addresses import find_placement
 from pgmo.report.page.bundle import asset, script, source_hash, style
 from pgmo.report.page.cards import FigureCard, cards
+from pgmo.report.page.glossary import WORDS, words
+from pgmo.report.page.icicle import icicles
 from pgmo.report.page.payload import payload
+from pgmo.report.page.sentence import sentence
+from pgmo.report.page.tables import static_tables
 from pgmo.report.summary import Explanation, explain
 
 if TYPE_CHECKING:
@@ -66,7 +70,8 @@ def render(
         profile: the profile.
         plan: its plan; a quick one is made if there is none.
         title: of the page; the model's name if left out.
-        headline: with what the page begins: a sentence, and lines of details below it.
+        headline: with what the page begins: a sentence, and lines of details below it; by default
+            what the plan saves, and where the peak is.
 
     Raises:
         ProfileError: when the plan is one of another profile.
@@ -95,7 +100,10 @@ def render(
         "policy": policy,
         "title": html.escape(name),
         "origin": html.escape(_origin(profile)),
-        "headline": _headline(headline),
+        "headline": _headline(headline or sentence(profile, plan, told)),
+        "words": words(),
+        "icicles": icicles(profile),
+        "tables": static_tables(told),
         "cards": "\n".join(_card(card) for card in cards(profile, plan, told)),
         "style": looks,
         "script": code,
@@ -172,7 +180,8 @@ def _headline(text: str) -> str:
 
 def _card(card: FigureCard) -> str:
     kind = " good" if card.good else " bad" if card.bad else ""
+    meaning = html.escape(WORDS.get(card.title, ""), quote=True)
     return (
-        f'<div class="card{kind}"><dt>{html.escape(card.title)}</dt>'
+        f'<div class="card{kind}" title="{meaning}"><dt>{html.escape(card.title)}</dt>'
         f"<dd>{html.escape(card.value)}<small>{html.escape(card.note)}</small></dd></div>"
     )

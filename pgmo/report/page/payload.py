@@ -10,9 +10,10 @@ from pgmo.packing.plan import Plan
 from pgmo.profiler.profile import Profile
 from pgmo.profiler.tag import Tag
 from pgmo.report.findings.framework_addresses import Placement
+from pgmo.report.findings.origins import there_before
 from pgmo.report.page.packed import Column, pack
 
-VARYING, SHARED, PERSISTENT = 1, 2, 4
+VARYING, SHARED, PERSISTENT, EARLIER = 1, 2, 4, 16
 """Bits of the column `flags`."""
 
 
@@ -45,7 +46,10 @@ def payload(
     """
     streams, stream = np.unique(profile.stream, return_inverse=True)
     flags = (
-        profile.varying * VARYING + profile.shared * SHARED + profile.persistent * PERSISTENT
+        profile.varying * VARYING
+        + profile.shared * SHARED
+        + profile.persistent * PERSISTENT
+        + there_before(profile) * EARLIER
     ).astype(np.int64)
     tags, tag = _tags(profile, placement)
     header = {

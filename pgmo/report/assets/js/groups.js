@@ -105,9 +105,9 @@ export function groupBlocks(model, by, depth) {
 function keys(model, by, depth) {
   if (by === "stream")
     return (block) => (model.streamName(block) === "" ? "" : `stream ${model.streamName(block)}`);
-  if (by !== "module") return (block) => model.origin(block, by);
+  if (by !== "module") return (block) => model.group(block, by);
   const cut = model.header.tags.map((tag) => cutModule(model.header.strings[tag[0]], depth));
-  return (block) => (model.tag[block] < 0 ? "" : cut[model.tag[block]]);
+  return (block) => (model.tag[block] < 0 ? model.group(block, "module") : cut[model.tag[block]]);
 }
 
 // Powers of four (or two, where that is enough) down from the largest size; the rest is one group.

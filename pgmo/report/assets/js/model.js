@@ -3,8 +3,10 @@
 export const VARYING = 1;
 export const SHARED = 2;
 export const PERSISTENT = 4;
+export const EARLIER = 16; // there before the recording began; a block of what it shows
 export const RESIDENT = 8; // there before the trace began; no block of the iteration
 
+const BEFORE = "before recording";
 const FIELDS = { module: 0, op: 1, phase: 2, file: 3 };
 
 export class Model {
@@ -62,13 +64,19 @@ export class Model {
   }
 
   planned(block) {
-    return !this.flags[block] || this.flags[block] === VARYING;
+    return !(this.flags[block] & ~(VARYING | EARLIER));
   }
 
   // A field of the block's origin, "" where it is not known.
   origin(block, field) {
     const tag = this.tag[block];
     return tag < 0 ? "" : this.header.strings[this.header.tags[tag][FIELDS[field]]];
+  }
+
+  // The same for a group: what was there before has a name of its own.
+  group(block, field) {
+    const before = this.flags[block] & (EARLIER | RESIDENT) ? BEFORE : "";
+    return this.origin(block, field) || before;
   }
 
   stack(block) {
@@ -85,6 +93,7 @@ export class Model {
     const op = this.origin(block, "op");
     const module = this.origin(block, "module");
     const known = [op.replace(/^aten\./, ""), module].filter(Boolean).join(" in ");
+    if (!known && this.flags[block] & (EARLIER | RESIDENT)) return `${BEFORE}, block ${block}`;
     return known || this.origin(block, "file").split("/").pop() || `block ${block}`;
   }
 

@@ -1,7 +1,7 @@
 // Beside the chart: the colours, the selected block, who is alive at a tick.
 
 import { byId, make } from "./dom.js";
-import { PERSISTENT, RESIDENT, SHARED, VARYING } from "./model.js";
+import { EARLIER, PERSISTENT, RESIDENT, SHARED, VARYING } from "./model.js";
 import { counted, formatBytes, formatCount, formatShare } from "./units.js";
 
 const LISTED = 60; // blocks alive at a tick that are named
@@ -19,12 +19,12 @@ export function factsOf(model, block) {
     flags & VARYING ? "its size varies" : "",
     flags & SHARED ? "used on several streams, not planned" : "",
     flags & PERSISTENT ? "never freed" : "",
-    flags & RESIDENT ? "there before the trace began" : "",
+    flags & (EARLIER | RESIDENT) ? "there before the recording began" : "",
   ];
   const offsets = [model.offset[block], model.alternate[block]].filter((offset) => offset >= 0);
   const rows = [
     ["Size", `${formatBytes(model.size[block])} (${formatCount(model.size[block])} B)`],
-    ["Requested", flags & RESIDENT ? "" : `tick ${formatCount(model.start[block])}`],
+    ["Requested", flags & (EARLIER | RESIDENT) ? "" : `tick ${formatCount(model.start[block])}`],
     ["Freed", end === Infinity ? "never" : `before tick ${at(end)}`],
     ["Lifetime", end === Infinity ? "" : counted(model.life[block], "tick")],
     ["Module", model.origin(block, "module")],

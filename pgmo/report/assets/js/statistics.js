@@ -109,15 +109,15 @@ function holderSections(model, tick, depth) {
   const sum = live.reduce((bytes, one) => bytes + one.bytes, 0);
   const when = tick === model.peakTick ? "the peak" : `tick ${formatCount(tick)}`;
   const kinds = [
-    ["phase", (block) => model.origin(block, "phase")],
-    ["module", (block) => cutModule(model.origin(block, "module"), depth)],
-    ["operator", (block) => model.origin(block, "op")],
-    ["line of code", (block) => model.origin(block, "file")],
+    ["phase", (block) => model.group(block, "phase")],
+    ["module", (block) => cutModule(model.group(block, "module"), depth)],
+    ["operator", (block) => model.group(block, "op")],
+    ["line of code", (block) => model.group(block, "file")],
   ];
   return kinds
     .map(([title, keyOf]) => {
       const rows = ranked(live, keyOf, sum);
-      const named = rows.some(([, , , name]) => name !== "unknown");
+      const named = rows.some(([, , , name]) => name !== "unknown" && name !== "before recording");
       const columns = [
         { title: "bytes", number: true },
         { title: "share", number: true },

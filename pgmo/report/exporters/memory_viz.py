@@ -1,0 +1,204 @@
+"""A snapshot for PyTorch's own viewer, https://pytorch.org/memory_viz, and `_memory_viz.py`.
+
+    segments         an arena for each stream, and one segment for what has no slot
+    device_traces    one turn of the steady state: segment_alloc, then alloc and free as they come
+
+Blocks are where the plan puts them, so the viewer shows a plan as it shows what PyTorch did. One
+tick is one microsecond. What the iteration before has left is requested at tick 0, and what lives
+into the next one is alive at the end. The file is a pickle of plain containers, as PyTorch's are.
+
+Source: `torch/cuda/_memory_viz.py`, and `_snapshot` in `torch/cuda/memory.py`, whose docstring
+names the fields.
+"""
+
+import pickle
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pgmo.packing.plan import UNPLANNED, Plan
+from pgmo.profiler.profile import NEVER, Profile
+from pgmo.report.exporters.lanes import in_one_turn, slots_in_one_turn
+
+_BASE = 1 << 40
+"""The address of the first segment. The others follow at multiples of it."""
+
+_ALIGNMENT = 512
+_PAGE = 2**21
+
+Event = dict[str, Any]
+Stay = tuple[int, int, int, int]
+"""Begin, end, place and row of a block."""
+
+
+def memory_viz(source: Profile | Plan) -> bytes:
+    """The pickle of a snapshot.
+
+    Args:
+        source: a plan; or a profile, whose blocks are put where a quick plan puts them, with their
+            operators, modules and stacks as frames.
+
+    Example:
+        >>> profile = Profile.from_columns(size=[8], start=[0], end=[1], ticks=1)
+        >>> snapshot = pickle.loads(memory_viz(profile))
+        >>> [event["action"] for event in snapshot["device_traces"][0]]
+        ['segment_alloc', 'alloc', 'free_requested', 'free_completed']
+    """
+    return pickle.dumps(snapshot_of(source), protocol=4)
+
+
+def snapshot_of(source: Profile | Plan) -> dict[str, Any]:
+    """The same as containers.
+
+    Example:
+        >>> profile = Profile.from_columns(size=[8], start=[0], end=[1], ticks=1)
+        >>> snapshot_of(profile)["segments"][0]["blocks"][0]["state"]
+        'inactive'
+    """
+    if isinstance(source, Plan):
+        plan = source
+    else:
+        from pgmo.packing.planner import plan as make_plan
+
+        plan = make_plan(source, effort="fast")
+    segments, events = [], []
+    for number, (stream, placed) in enumerate(_arenas(plan), 1):
+        address = _BASE * number
+        rows = [(low, high, address + place, row) for low, high, place, row in placed]
+        ends = [at + int(plan.size[row]) for _, _, at, row in rows]
+        size = -(-max((end - address for end in ends), default=0) // _PAGE) * _PAGE
+        head = {"addr": address, "size": size, "stream": stream, "frames": [], "time_us": 0}
+        events.append((0, 0, {"action": "segment_alloc", **head}))
+        events += _lives(rows, plan, source, stream)
+        segments.append(_segment(address, size, stream, rows, plan, source))
+    events.sort(key=lambda one: one[:2])
+    return {
+        "segments": segments,
+        "device_traces": [[event for _, _, event in events]],
+        "allocator_settings": {},
+        "external_annotations": [],
+    }
+
+
+def _arenas(plan: Plan) -> list[tuple[int, list[Stay]]]:
+    """Stream, and (begin, end, place, row) of its blocks; last what has no slot, one by one."""
+    has_slot = plan.offset != UNPLANNED
+    found = []
+    for stream in np.unique(plan.stream[has_slot]).tolist():
+        rows = np.flatnonzero(has_slot & (plan.stream == np.uint64(stream)))
+        begin, end, row, place = slots_in_one_turn(plan, rows)
+        columns = (begin.tolist(), end.tolist(), place.tolist(), row.tolist())
+        found.append((int(stream), list(zip(*columns, strict=True))))
+    others = np.flatnonzero(~has_slot)
+    if others.size:
+        found.append((int(plan.stream[others[0]]), _one_by_one(plan, others)))
+    return found
+
+
+def _one_by_one(plan: Plan, rows: NDArray[np.int64]) -> list[Stay]:
+    """What has no slot, each at a place of its own; what is never freed is there all the time."""
+    never = plan.end[rows] == NEVER
+    stays = [(0, plan.ticks + 1, row) for row in rows[never].tolist()]
+    freed = rows[~never]
+    begin, end, of = in_one_turn(plan.start[freed], plan.end[freed], plan.ticks)
+    stays += zip(begin.tolist(), end.tolist(), freed[of].tolist(), strict=True)
+    placed, at = [], 0
+    for low, high, row in stays:
+        placed.append((low, high, at, row))
+        at += -(-int(plan.size[row]) // _ALIGNMENT) * _ALIGNMENT
+    return placed
+
+
+def _lives(
+    rows: list[Stay], plan: Plan, source: Profile | Plan, stream: int
+) -> list[tuple[int, int, Event]]:
+    """Events with their tick, and their order within it: frees come before the request."""
+    made = []
+    for low, high, at, row in rows:
+        size = int(plan.size[row])
+        base = {"addr": at, "size": size, "stream": stream, "frames": _frames(source, row)}
+        made.append((low, 2, {"action": "alloc", **base, "time_us": low}))
+        if high < plan.ticks or (high == plan.ticks and not _lives_on(plan, row)):
+            for action in ("free_requested", "free_completed"):
+                made.append((high, 1, {"action": action, **base, "time_us": high}))
+    return made
+
+
+def _lives_on(plan: Plan, row: int) -> bool:
+    """Whether a block is alive when the turn ends."""
+    return bool(plan.end[row] == NEVER or plan.end[row] > plan.ticks)
+
+
+def _segment(
+    address: int,
+    size: int,
+    stream: int,
+    rows: list[Stay],
+    plan: Plan,
+    source: Profile | Plan,
+) -> dict[str, Any]:
+    """A segment at the end of the turn: living blocks, and what is free between them."""
+    alive = sorted(
+        (at, row)
+        for _, high, at, row in rows
+        if high > plan.ticks or (high == plan.ticks and _lives_on(plan, row))
+    )
+    blocks: list[dict[str, Any]] = []
+    at = address
+    for low, row in alive:
+        if low > at:
+            blocks.append(_block(at, low - at, "inactive", []))
+        length = int(plan.size[row])
+        blocks.append(_block(low, length, "active_allocated", _frames(source, row)))
+        at = low + length
+    if at < address + size:
+        blocks.append(_block(at, address + size - at, "inactive", []))
+    held = sum(int(plan.size[row]) for _, row in alive)
+    return {
+        "device": 0,
+        "address": address,
+        "total_size": size,
+        "allocated_size": held,
+        "active_size": held,
+        "requested_size": held,
+        "stream": stream,
+        "segment_type": "large",
+        "segment_pool_id": (0, 0),
+        "is_expandable": False,
+        "frames": [],
+        "blocks": blocks,
+    }
+
+
+def _block(address: int, size: int, state: str, frames: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "address": address,
+        "size": size,
+        "requested_size": size if state == "active_allocated" else 0,
+        "state": state,
+        "frames": frames,
+    }
+
+
+def _frames(source: Profile | Plan, row: int) -> list[dict[str, Any]]:
+    """Operator and module, and then the lines of code, innermost first."""
+    number = int(source.tag[row]) if isinstance(source, Profile) else -1
+    if number < 0 or not isinstance(source, Profile):
+        return []
+    tag = source.tags[number]
+    frames = []
+    if tag.op or tag.module:
+        frames.append({"name": tag.op or tag.module, "filename": tag.module, "line": 0})
+    for line in tag.stack or ((tag.file,) if tag.file else ()):
+        place, _, name = line.partition(" in ")
+        file, _, at = place.rpartition(":")
+        numbered = at.isascii() and at.isdigit()
+        frames.append(
+            {
+                "name": name,
+                "filename": file if numbered else place,
+                "line": int(at) if numbered else 0,
+            }
+        )
+    return frames

@@ -1,0 +1,96 @@
+"""The peak as a tree: the calls, or the modules, in which its blocks were requested."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from pgmo.profiler.profile import Profile
+from pgmo.profiler.tag import Tag
+from pgmo.report.findings.attribution import alive, peak_tick
+from pgmo.report.findings.origins import EARLIER, UNTAGGED, there_before
+
+_DEEPEST = 40
+"""Levels; what lies deeper is part of the last one."""
+
+
+@dataclass
+class Bar:
+    """A call or a module, with what is in it.
+
+    Args:
+        name: of itself, without those that it is in.
+        size: bytes, its children's included.
+        blocks: live blocks, its children's included.
+        children: by name.
+    """
+
+    name: str
+    size: int = 0
+    blocks: int = 0
+    children: "dict[str, Bar]" = field(default_factory=dict)
+
+
+def by_stack(profile: Profile) -> Bar:
+    """The peak by the lines of code that asked for its blocks, the outermost call first.
+
+    Example:
+        >>> from pgmo.profiler.tag import Tag
+        >>> tag = Tag("", "aten.mm", "forward", stack=("net.py:2 in forward", "train.py:9 in step"))
+        >>> profile = Profile.from_columns(
+        ...     size=[64], start=[0], end=[1], ticks=1, tag=[0], tags=(tag,)
+        ... )
+        >>> list(by_stack(profile).children["train.py:9 in step"].children)
+        ['net.py:2 in forward']
+    """
+    paths = [
+        (*reversed(tag.stack), *_named(tag.op)) if tag.stack else _without(tag, "stack")
+        for tag in profile.tags
+    ]
+    return _grow(profile, paths)
+
+
+def by_module(profile: Profile) -> Bar:
+    """The peak by modules, and by operators in them.
+
+    Example:
+        >>> from pgmo.profiler.tag import Tag
+        >>> profile = Profile.from_columns(
+        ...     size=[64], start=[0], end=[1], ticks=1, tag=[0], tags=(Tag("Net.a", "mm", ""),)
+        ... )
+        >>> list(by_module(profile).children["Net"].children)
+        ['a']
+    """
+    paths = [
+        (*tag.module.split("."), *_named(tag.op)) if tag.module else _without(tag, "module")
+        for tag in profile.tags
+    ]
+    return _grow(profile, paths)
+
+
+def _named(operator: str) -> tuple[str, ...]:
+    return (operator,) if operator else ()
+
+
+def _without(tag: Tag, what: str) -> tuple[str, ...]:
+    """Where a block goes that has no stack, as in the backward pass, or no module."""
+    return (f"{tag.phase}, no {what}", *_named(tag.op)) if tag.phase else _named(tag.op)
+
+
+def _grow(profile: Profile, paths: list[tuple[str, ...]]) -> Bar:
+    """The tree of the blocks that live at the peak."""
+    copies = alive(profile, peak_tick(profile))
+    rows = np.flatnonzero(copies)
+    old = there_before(profile)
+    root = Bar("peak")
+    for row in rows.tolist():
+        tag = int(profile.tag[row])
+        path = paths[tag] if tag >= 0 else ()
+        path = path or (EARLIER if old[row] else UNTAGGED,)
+        count = int(copies[row])
+        size = int(profile.size[row]) * count
+        bar = root
+        bar.size, bar.blocks = bar.size + size, bar.blocks + count
+        for name in path[:_DEEPEST]:
+            bar = bar.children.setdefault(name, Bar(name))
+            bar.size, bar.blocks = bar.size + size, bar.blocks + count
+    return root

@@ -1,0 +1,46 @@
+"""What the words on a report mean, for readers who open one for the first time."""
+
+import html
+
+WORDS = {
+    "Block": "One piece of memory that the program asked for, from the request to its free.",
+    "Request, tick": "Time in this page: the first request of the iteration is tick 0, the next "
+    "one tick 1. It says nothing about seconds.",
+    "Max load": "The most bytes that are alive at the same moment. No arena can be smaller.",
+    "Arena": "The memory in which the plan gives each block its place. It is taken once and used "
+    "again by every iteration.",
+    "PyTorch would reserve": "What PyTorch's caching allocator takes from the device for the same "
+    "requests. It keeps freed memory in pieces that often fit nothing else: fragmentation.",
+    "with expandable segments": "The same with PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, "
+    "which lets these pieces grow.",
+    "In no block": "Reserved bytes that hold nothing at the moment of the peak.",
+    "A plan saves": "What PyTorch would reserve, less the arena and the blocks that have no place "
+    "in it.",
+    "A plan takes more": "The arena and the blocks that have no place in it, less what PyTorch "
+    "would reserve.",
+    "Persistent": "Blocks that nothing frees, such as parameters and optimizer state. They have no "
+    "place in the arena.",
+    "Planned": "Blocks that have a place in the arena: all but the persistent ones and those that "
+    "several streams use.",
+    "Leaks": "Memory that each iteration adds and none frees.",
+    "Before recording": "Blocks that were there when the recording began. Nobody saw who asked "
+    "for them.",
+    "Phase": "The part of a training step: forward, backward, recompute or optimizer.",
+}
+"""Word or title of a figure -> its meaning."""
+
+
+def words() -> str:
+    """All of them as a part of the page that opens.
+
+    Example:
+        >>> words().startswith("<details")
+        True
+    """
+    rows = "".join(
+        f"<div><dt>{html.escape(word)}</dt><dd>{html.escape(text)}</dd></div>"
+        for word, text in WORDS.items()
+    )
+    return (
+        f'<details class="words"><summary>What these words mean</summary><dl>{rows}</dl></details>'
+    )

@@ -1,0 +1,101 @@
+"""Who holds the peak, as icicles: a bar for each call or module, what it calls below it.
+
+    | peak 4.94 GiB                                       |
+    | train.py:9 in step                 | train.py:12    |      outermost on top,
+    | model.py:31 in forward   |  ...    |                       as wide as it holds bytes
+
+They are drawings of SVG without a script, in percent, so they are there on any screen.
+"""
+
+import html
+from typing import TYPE_CHECKING
+
+from pgmo.profiler.profile import Profile
+from pgmo.report.findings.nesting import Bar, by_module, by_stack
+from pgmo.report.findings.origins import EARLIER, UNTAGGED
+from pgmo.units import format_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_ROW = 20
+"""Height of a bar, in pixels."""
+
+_NARROWEST = 0.002
+"""Share of the peak below which a bar is not drawn."""
+
+_COLOURS = 8
+"""How many the style sheet has."""
+
+
+def icicles(profile: Profile, title: str = "Who holds the peak", name: str = "icicles") -> str:
+    """Both drawings as a section of the page; "" where neither modules nor stacks are known.
+
+    Args:
+        profile: the profile.
+        title: of the section.
+        name: of the section, the only one of its name in the page.
+
+    Example:
+        >>> icicles(Profile.from_columns(size=[64], start=[0], end=[1], ticks=1))
+        ''
+    """
+    drawn = []
+    if any(tag.module for tag in profile.tags):
+        drawn.append(_figure("By module, with the operators in it", by_module(profile)))
+    if any(tag.stack for tag in profile.tags):
+        drawn.append(_figure("By stack, the outermost call on top", by_stack(profile)))
+    if not drawn:
+        return ""
+    return (
+        f'<section class="icicles" aria-labelledby="{name}-title">'
+        f'<h2 id="{name}-title">{html.escape(title)}</h2>'
+        f"{''.join(drawn)}</section>"
+    )
+
+
+def _figure(caption: str, root: Bar) -> str:
+    """One drawing. A bar says what it is where the pointer rests, and the largest are in words."""
+    if not root.size:
+        return ""
+    bars = list(_laid(root, 0.0, 0, root.size, -1))
+    height = _ROW * (1 + max(row for _, _, row, _ in bars))
+    largest = sorted(root.children.values(), key=lambda bar: -bar.size)[:3]
+    said = "; ".join(f"{bar.name} {format_bytes(bar.size)}" for bar in largest)
+    label = html.escape(f"{caption}. {format_bytes(root.size)} in all: {said}", quote=True)
+    return (
+        f"<figure><figcaption>{html.escape(caption)}</figcaption>"
+        f'<svg class="icicle" role="img" aria-label="{label}" width="100%" height="{height}">'
+        f"{''.join(_bar(*one, root.size) for one in bars)}</svg></figure>"
+    )
+
+
+def _laid(
+    bar: Bar, left: float, row: int, whole: int, colour: int
+) -> "Iterable[tuple[Bar, float, int, int]]":
+    """Bars with their left edges (a share of the whole), rows and colours."""
+    yield bar, left, row, colour
+    ordered = sorted(bar.children.values(), key=lambda one: (-one.size, one.name))
+    for number, child in enumerate(ordered):
+        share = child.size / whole
+        if share < _NARROWEST:
+            return
+        inherited = number % _COLOURS if row == 0 or len(ordered) > 1 else colour
+        yield from _laid(child, left, row + 1, whole, inherited)
+        left += share
+
+
+def _bar(bar: Bar, left: float, row: int, colour: int, whole: int) -> str:
+    share = bar.size / whole
+    said = f"{format_bytes(bar.size)} ({share:.1%}), {bar.blocks:,} blocks"
+    name = "the peak" if row == 0 else bar.name
+    kind = "grey" if bar.name in (EARLIER, UNTAGGED) or row == 0 else f"c{colour}"
+    label = f"{name}, {format_bytes(bar.size)}"
+    # A drawing in the drawing cuts off what is wider than the bar.
+    return (
+        f'<svg x="{100 * left:.3f}%" y="{_ROW * row}" width="{100 * share:.3f}%" '
+        f'height="{_ROW - 1}"><title>{html.escape(f"{name}: {said}")}</title>'
+        f'<rect width="100%" height="100%" class="{kind}"/>'
+        + (f'<text x="4" y="14">{html.escape(label)}</text>' if share > 0.01 else "")
+        + "</svg>"
+    )

@@ -1,0 +1,115 @@
+"""The sentence with which a report begins: what a plan saves, and where the peak is."""
+
+import numpy as np
+
+from pgmo.packing.plan import Plan
+from pgmo.profiler.profile import Profile
+from pgmo.profiler.tag import Tag
+from pgmo.report.summary import Explanation
+from pgmo.units import format_bytes
+
+_SAME = 0.005
+"""Below this share, what is saved is no news."""
+
+_DURING = {
+    "optimizer": "the optimizer step",
+    "forward": "the forward pass",
+    "backward": "the backward pass",
+    "recompute": "the forward pass that runs again for the backward pass",
+}
+
+
+def sentence(profile: Profile, plan: Plan, told: Explanation) -> str:
+    """What a profile says, for readers who know none of pgmo's words.
+
+    Args:
+        profile: the profile.
+        plan: its plan.
+        told: its explanation. Without a prediction of what PyTorch reserves, nothing is said of it.
+
+    Returns:
+        One sentence; "" for a profile without blocks.
+
+    Example:
+        >>> from pgmo.packing.planner import plan
+        >>> from pgmo.report.summary import explain
+        >>> tags = (Tag("GPT.layers.3.attention", "aten.mm", "backward"),)
+        >>> profile = Profile.from_columns(
+        ...     size=[20 * 2**20], start=[0], end=[1], ticks=1, tag=[0], tags=tags
+        ... )
+        >>> sentence(profile, plan(profile), explain(profile))
+        "As much as PyTorch reserves (20.0 MiB); the peak is in layer 3's attention, backward."
+    """
+    if not len(profile):
+        return ""
+    where = f"the peak is {place_of(profile, told.peak.tick)}"
+    default = told.reserved.get("default")
+    if default is None or not default.peak:
+        return f"{where[0].upper()}{where[1:]}, {format_bytes(told.peak.size)}."
+    return f"{_saving(default.peak, plan.arena + told.unplanned, profile.meta.device)}; {where}."
+
+
+def place_of(profile: Profile, tick: int) -> str:
+    """Where a program is at a tick, by the block that it requests then.
+
+    Args:
+        profile: the profile.
+        tick: in [0, ticks).
+
+    Example:
+        >>> tags = (Tag("", "aten.sqrt", "optimizer"),)
+        >>> profile = Profile.from_columns(
+        ...     size=[8], start=[0], end=[1], ticks=1, tag=[0], tags=tags
+        ... )
+        >>> place_of(profile, 0)
+        'in the optimizer step'
+    """
+    # Blocks from before a recording begin at tick 0, too: the request comes after them.
+    requested = np.flatnonzero(profile.start == tick)
+    number = int(profile.tag[requested[-1]]) if requested.size else -1
+    tag = profile.tags[number] if number >= 0 else Tag("", "", "")
+    phase = tag.phase if tag.phase in _DURING else ""
+    if tag.module:
+        return ", ".join(part for part in (f"in {module_in_words(tag.module)}", phase) if part)
+    if phase == "optimizer":
+        return f"in {_DURING[phase]}"
+    what = tag.file or tag.op.removeprefix("aten.")
+    if what:
+        return f"in {what}, {phase}" if phase else f"in {what}"
+    return f"in {_DURING[phase]}" if phase else f"at request {tick + 1:,} of {profile.ticks:,}"
+
+
+def module_in_words(path: str) -> str:
+    """A module's path as one would say it; layers are counted as in the path, from 0.
+
+    Example:
+        >>> module_in_words("GPT.layers.3.attention.query"), module_in_words("Net.head")
+        ("layer 3's attention.query", 'head')
+        >>> module_in_words("ResNet.layer1.0.conv1"), module_in_words("Net")
+        ("layer1.0's conv1", 'Net')
+    """
+    parts = path.split(".")
+    numbers = [at for at, part in enumerate(parts) if part.isdigit() and at > 0]
+    if not numbers:
+        return ".".join(parts[1:]) or path
+    at = numbers[0]
+    many = parts[at - 1]
+    if at == 1:
+        layer = f"layer {parts[at]}"
+    elif many.endswith("s") and len(many) > 2:
+        layer = f"{many[:-1]} {parts[at]}"
+    else:
+        layer = f"{many}.{parts[at]}"
+    inner = ".".join(parts[at + 1 :])
+    return f"{layer}'s {inner}" if inner else layer
+
+
+def _saving(reserved: int, needed: int, device: str) -> str:
+    """How much less a plan needs, or more."""
+    share = (reserved - needed) / reserved
+    pytorch = "PyTorch would reserve on a GPU" if device == "cpu" else "PyTorch reserves"
+    if abs(share) < _SAME:
+        return f"As much as {pytorch} ({format_bytes(needed)})"
+    less = "less" if share > 0 else "more"
+    sizes = f"{format_bytes(needed)} instead of {format_bytes(reserved)}"
+    return f"{abs(share):.0%} {less} than {pytorch} ({sizes})".replace("%", " %", 1)

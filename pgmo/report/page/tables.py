@@ -1,0 +1,57 @@
+"""Tables that are there without a script: figures, and who holds the peak."""
+
+import html
+from collections.abc import Iterable
+
+from pgmo.report.findings.attribution import Holder
+from pgmo.report.findings.origins import By
+from pgmo.report.summary import Explanation
+from pgmo.units import format_bytes
+
+_TITLES: dict[By, str] = {
+    "phase": "phase",
+    "module": "module",
+    "op": "operator",
+    "file": "line of code",
+    "size": "size",
+}
+
+
+def static_tables(told: Explanation) -> str:
+    """What an explanation says, as tables.
+
+    Example:
+        >>> from pgmo.profiler.profile import Profile
+        >>> from pgmo.report.summary import explain
+        >>> profile = Profile.from_columns(size=[64], start=[0], end=[1], ticks=1)
+        >>> static_tables(explain(profile, predict=False)).count("<table>")
+        1
+    """
+    parts = []
+    for by, title in _TITLES.items():
+        holders = told.holders[by]
+        if any(not one.name.startswith("(") for one in holders):
+            parts.append(_holders(title, holders, told.peak.size))
+    hints = "".join(
+        f"<li><b>{html.escape(hint.title)}.</b> {html.escape(hint.text)}</li>"
+        for hint in told.hints
+    )
+    if hints:
+        parts.append(f"<section><h3>What would help</h3><ul>{hints}</ul></section>")
+    return "".join(parts)
+
+
+def _holders(title: str, holders: Iterable[Holder], whole: int) -> str:
+    rows = "".join(
+        f"<tr><th scope='row'>{html.escape(one.name)}</th>"
+        f"<td class='number'>{format_bytes(one.size)}</td>"
+        f"<td class='number'>{one.size / whole:.1%}</td>"
+        f"<td class='number'>{one.blocks:,}</td></tr>"
+        for one in holders
+        if whole
+    )
+    return (
+        f"<section><h3>At the peak, by {title}</h3><table><thead><tr><th>{title}</th>"
+        "<th class='number'>bytes</th><th class='number'>share</th>"
+        f"<th class='number'>blocks</th></tr></thead><tbody>{rows}</tbody></table></section>"
+    )
