@@ -4,7 +4,7 @@ The real CUDA build of PyTorch runs on the stub CUDA runtime of pgmo/rehearsal, 
 process group stands for the other ranks.
 
     python bench/fakecuda_ranks.py --python .venv-fakecuda/bin/python
-    python bench/fakecuda_ranks.py --python .venv-fakecuda/bin/python --program fsdp2 --world 8 --keep
+    python bench/fakecuda_ranks.py --python .venv-fakecuda/bin/python --world 8 --keep
     python bench/fakecuda_ranks.py --table
 
 GPT-2 medium with AdamW runs under every contender, each in a process of its own on a card of
