@@ -120,17 +120,20 @@ def progress(row: Row) -> str:
     )
 
 
-def earlier(path: Path, cases: Iterable[RankJob]) -> list[Row]:
-    """Rows of other cases than these, from the file of an earlier run."""
+def earlier(path: Path) -> list[Row]:
+    """The rows of an earlier run; none where there was none."""
     if not path.exists():
         return []
-    anew = {(one.program, one.world) for one in cases}
     found = json.loads(path.read_text("utf-8"))
-    return [
-        {"measured": found["date"], **row}
-        for row in found["rows"]
-        if (row["program"], row["world"]) not in anew
-    ]
+    return [{"measured": found["date"], **row} for row in found["rows"]]
+
+
+def replaced(rows: Iterable[Row], anew: Iterable[Row]) -> list[Row]:
+    """All rows, those of cases that were measured anew in the place of older ones."""
+    anew = list(anew)
+    cases = {(row["program"], row["world"]) for row in anew}
+    others = [row for row in rows if (row["program"], row["world"]) not in cases]
+    return sorted([*others, *anew], key=in_order)
 
 
 def in_order(row: Row) -> tuple[int, int]:
@@ -174,11 +177,11 @@ def main() -> None:
     ]
     contenders = arguments.contender or CONTENDERS
     path = result_path("fakecuda_ranks", arguments.output, quick=quick)
-    rows = earlier(path, cases) if arguments.keep else []
+    rows = earlier(path) if arguments.keep else []
     sys.argv = [sys.argv[0], *without_paths(sys.argv[1:])]  # the result tells the command
     with ThreadPoolExecutor(arguments.jobs) as pool:
         for part in pool.map(lambda case: measure(stub, case, contenders), cases):
-            rows = sorted([*rows, *part], key=in_order)
+            rows = replaced(rows, part)
             write_result("fakecuda_ranks", {"rows": rows}, arguments.output, quick=quick)
     print(table(rows))
     if any("failed" in row for row in rows):
