@@ -90,7 +90,7 @@ class Trace final : public c10::impl::PyInterpreterVTable {
   void resume() {
     const std::lock_guard guard(resuming_);
     if (!displaced()) return;
-    listen();
+    take_place();
     displacements_.fetch_add(1);
     for (Device& device : devices()) {
       (void)device.any_engine([](pgmo_engine* engine) {
@@ -103,14 +103,9 @@ class Trace final : public c10::impl::PyInterpreterVTable {
 
   uint64_t displacements() const { return displacements_.load(); }
 
-  // Nothing happens where somebody had switched traces off: who would be told then is not known.
   void listen() {
-    const c10::impl::PyInterpreter* now = c10::impl::GPUTrace::gpuTraceState.load();
-    if (now == &self_ || (now != nullptr && !c10::impl::GPUTrace::haveState)) return;
-    next_.store(now);
-    if (!c10::impl::GPUTrace::gpuTraceState.compare_exchange_strong(now, &self_)) return;
-    c10::impl::GPUTrace::haveState = true;
-    listening_.store(&self_);
+    if (displaced()) return resume();  // another session listens already
+    take_place();
   }
 
   void stop() {
@@ -121,6 +116,16 @@ class Trace final : public c10::impl::PyInterpreterVTable {
 
  private:
   Trace() : self_(this) {}
+
+  // Nothing happens where somebody had switched traces off: who would be told then is not known.
+  void take_place() {
+    const c10::impl::PyInterpreter* now = c10::impl::GPUTrace::gpuTraceState.load();
+    if (now == &self_ || (now != nullptr && !c10::impl::GPUTrace::haveState)) return;
+    next_.store(now);
+    if (!c10::impl::GPUTrace::gpuTraceState.compare_exchange_strong(now, &self_)) return;
+    c10::impl::GPUTrace::haveState = true;
+    listening_.store(&self_);
+  }
 
   static void tell(c10::DeviceType type, int what, uintptr_t stream, uintptr_t event) noexcept {
     int current = 0;
