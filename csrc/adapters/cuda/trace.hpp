@@ -92,6 +92,7 @@ class Trace final : public c10::impl::PyInterpreterVTable {
     if (!displaced()) return;
     take_place();
     displacements_.fetch_add(1);
+    if (displaced()) listening_.store(nullptr);  // it cannot be had again: do not ask for ever
     for (Device& device : devices()) {
       (void)device.any_engine([](pgmo_engine* engine) {
         api->ordered(engine, PGMO_ORDER_LOST, 0, 0);
