@@ -4,7 +4,7 @@ The real CUDA build of PyTorch runs on the stub CUDA runtime of pgmo/rehearsal, 
 process group stands for the other ranks.
 
     python bench/fakecuda_ranks.py --python .venv-fakecuda/bin/python
-    python bench/fakecuda_ranks.py --python .venv-fakecuda/bin/python --program fsdp2 --world 8
+    python bench/fakecuda_ranks.py --python .venv-fakecuda/bin/python --world 8 --keep
     python bench/fakecuda_ranks.py --table
 
 GPT-2 medium with AdamW runs under every contender, each in a process of its own on a card of
@@ -23,7 +23,12 @@ are left out there. Waits are *added* where the program's own events do not impl
 Lifetimes of several streams are ordered in part only. *Order* is how far the largest sum of blocks
 that may live at once, in whatever order the program's events let streams run, is above the largest
 sum in the order of requests: no plan without waits of its own can be below it. The gap is that of
-the pages that the plan needs above this bound (`pgmo.packing.ordered_load`).
+the pages that the plan needs above this bound (`pgmo.packing.ordered_load`). The bound of the whole
+card, *bound / reserved*, adds what the plan does not have, parameters and such: it is live bytes
+and the difference that the order of streams makes.
+
+The result is written after each case, and each row tells when it was measured. `--keep` leaves the
+rows of other cases as the file has them.
 """
 
 import argparse
@@ -32,6 +37,8 @@ import sys
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from _machine import add_common_options, result_path, write_result
@@ -66,6 +73,7 @@ def run(stub: Stub, job: RankJob) -> Row:
     """What the job's process says, or that it failed."""
     row = {"program": job.program, "world": job.world, "contender": job.contender, "lag": job.lag}
     row |= {"iterations": job.iterations, "batch": job.batch, "card": job.card}
+    row["measured"] = datetime.now(UTC).isoformat(timespec="minutes")
     try:
         return row | stub.ask(job, MODULE)
     except WorkerError as error:
@@ -80,6 +88,10 @@ def compare(row: Row, default: Row, expandable: Row) -> None:
     row["efficiency"] = row["live"] / row["peak"]
     row["steady_live"] = min(default["steady_requested"], row["steady_requested"])
     row["steady_efficiency"] = row["steady_live"] / row["steady_peak"]
+    if row.get("max_load"):
+        more = max(0, (row["ordered_load"] or row["max_load"]) - row["max_load"])
+        row["bound"] = row["steady_live"] + more
+        row["bound_efficiency"] = row["bound"] / row["steady_peak"]
     row["over_expandable"] = row["peak"] / expandable["peak"]
     row["over_default"] = row["peak"] / default["peak"]
     over = max(row["over_expandable"], row["over_default"])
@@ -97,6 +109,7 @@ def progress(row: Row) -> str:
         f"  slots {row['from_slots'] or 0:.3f}  mapping {row['requests_that_map']:.1f}"
         f"  waits {row['waits']:.1f} ({row['waits_added']:.1f} added)"
         f"  hand-overs {row['hand_overs']:.1f}  calls {calls:.0f}  gap {row['gap']:.4f}"
+        f"  bound {row.get('bound_efficiency', 0):.3f}"
         if row["contender"] in OURS
         else ""
     )
@@ -105,6 +118,27 @@ def progress(row: Row) -> str:
         f"  replay {row['steady_efficiency']:.3f}{ours}  {row['seconds']:.0f} s"
         + ("  BEHIND" if row["behind"] else "")
     )
+
+
+def earlier(path: Path) -> list[Row]:
+    """The rows of an earlier run; none where there was none."""
+    if not path.exists():
+        return []
+    found = json.loads(path.read_text("utf-8"))
+    return [{"measured": found["date"], **row} for row in found["rows"]]
+
+
+def replaced(rows: Iterable[Row], anew: Iterable[Row]) -> list[Row]:
+    """All rows, those of cases that were measured anew in the place of older ones."""
+    anew = list(anew)
+    cases = {(row["program"], row["world"]) for row in anew}
+    others = [row for row in rows if (row["program"], row["world"]) not in cases]
+    return sorted([*others, *anew], key=in_order)
+
+
+def in_order(row: Row) -> tuple[int, int]:
+    """Rows of one case stay as they are."""
+    return NAMES.index(row["program"]), row["world"]
 
 
 def parse() -> argparse.Namespace:
@@ -117,6 +151,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--iterations", type=int, default=18)
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
     parser.add_argument("--table", action="store_true", help="print the table of an earlier run")
+    parser.add_argument("--keep", action="store_true", help="the file's rows of other cases")
     add_common_options(parser)
     return parser.parse_args()
 
@@ -141,14 +176,13 @@ def main() -> None:
         for world in arguments.world or ((4,) if quick else WORLDS)
     ]
     contenders = arguments.contender or CONTENDERS
-    with ThreadPoolExecutor(arguments.jobs) as pool:
-        rows = [
-            row
-            for part in pool.map(lambda case: measure(stub, case, contenders), cases)
-            for row in part
-        ]
+    path = result_path("fakecuda_ranks", arguments.output, quick=quick)
+    rows = earlier(path) if arguments.keep else []
     sys.argv = [sys.argv[0], *without_paths(sys.argv[1:])]  # the result tells the command
-    write_result("fakecuda_ranks", {"rows": rows}, arguments.output, quick=quick)
+    with ThreadPoolExecutor(arguments.jobs) as pool:
+        for part in pool.map(lambda case: measure(stub, case, contenders), cases):
+            rows = replaced(rows, part)
+            write_result("fakecuda_ranks", {"rows": rows}, arguments.output, quick=quick)
     print(table(rows))
     if any("failed" in row for row in rows):
         sys.exit("some runs failed")

@@ -17,7 +17,7 @@ def table(rows: Iterable[Row]) -> str:
     for row in rows:
         case = cases.setdefault((row["program"], row["world"]), {})
         case[row["contender"], row["lag"]] = row
-    ends = ["order", "gap", "requests that map", "hand-overs", "waits added"]
+    ends = ["bound / reserved", "order", "gap", "requests that map", "hand-overs", "waits added"]
     ends += ["lagging: efficiency", "requests that map", "waits", "of these added"]
     lines = [["program", "world", "live MiB", *(HEADS[one] for one in CONTENDERS), *ends]]
     for (program, world), found in cases.items():
@@ -34,6 +34,7 @@ def table(rows: Iterable[Row]) -> str:
                 str(world),
                 live,
                 *cells,
+                bound(prompt),
                 order(prompt),
                 highest(prompt, "gap"),
                 *(most(prompt, key) for key in ("requests_that_map", "hand_overs", "waits_added")),
@@ -52,6 +53,12 @@ def efficiency(row: Row | None) -> str:
         return "failed"
     mark = " (!)" if row["behind"] else ""
     return f"{row['efficiency']:.3f} / {row['steady_efficiency']:.3f}{mark}"
+
+
+def bound(rows: Iterable[Row]) -> str:
+    """The least that any plan needs over what the card held, and how far that is above it."""
+    shares = [one["bound_efficiency"] for one in rows if "bound_efficiency" in one]
+    return f"{min(shares):.3f}, {1 / min(shares) - 1:.1%}" if shares else ""
 
 
 def order(rows: Iterable[Row]) -> str:

@@ -208,6 +208,11 @@ int pgmo_attend(int device, int on, char* message, size_t capacity) {
   });
 }
 
+// How often somebody has taken the place in which ours hears of events.
+uint64_t pgmo_displacements() {
+  return adapter::Trace::get().displacements();
+}
+
 // Tells before `pgmo_uninstall` which of the framework's blocks have our deleter.
 void pgmo_survive(int device, void* const* blocks, size_t count) {
   adapter::Device& one = adapter::devices()[device];

@@ -41,7 +41,8 @@ enum {
   PGMO_WAITED = 5,      /* a stream, for an event */
   PGMO_STREAM_DONE = 6, /* the calling thread has waited for a stream */
   PGMO_EVENT_DONE = 7,  /* for an event */
-  PGMO_DEVICE_DONE = 8  /* for all streams */
+  PGMO_DEVICE_DONE = 8, /* for all streams */
+  PGMO_ORDER_LOST = 9   /* nothing was heard for a while: events may be others than they were */
 };
 
 typedef struct pgmo_engine_statistics {

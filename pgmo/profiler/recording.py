@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pgmo.errors import ProfileError
-from pgmo.profiler.ordering.order import DEVICE_DONE
+from pgmo.profiler.ordering.order import LOST
 from pgmo.profiler.ordering.recorded import numbered, split_rows
 
 EVENT = np.dtype(
@@ -102,7 +102,7 @@ def split(events: NDArray[np.void]) -> list[Iteration]:
     if events.dtype != EVENT:
         raise ProfileError(f"events have dtype {events.dtype}; they must have {EVENT}")
     kind = events["kind"]
-    unknown = np.flatnonzero(kind > DEVICE_DONE)
+    unknown = np.flatnonzero(kind > LOST)
     if unknown.size:
         raise ProfileError(f"event {unknown[0]} has kind {kind[unknown[0]]}; record again")
     steps = np.flatnonzero(kind == STEP)

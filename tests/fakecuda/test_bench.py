@@ -201,6 +201,11 @@ def test_ranks_share_the_pages_of_their_streams(tmp_path):
             assert not row["behind"]
             assert row["hand_overs"] > 0
             assert row["lag"] == (row["waits"] > 0)
+            assert row["steady_live"] <= row["bound"] <= row["steady_peak"]
+    further = quick("fakecuda_ranks.py", results, "--program", "pipeline", "--keep")
+    kept = [row for row in further["rows"] if row["program"] == "fsdp2"]
+    assert kept == found["rows"]
+    assert {row["program"] for row in further["rows"]} == {"fsdp2", "pipeline"}
 
 
 def test_jobs_that_share_a_card(tmp_path):

@@ -29,6 +29,7 @@
 #include "adapters/cuda/device.hpp"
 #include "adapters/cuda/sharing.hpp"
 #include "adapters/cuda/snapshot.hpp"
+#include "adapters/cuda/trace.hpp"
 #include "adapters/torch_common.hpp"
 #include "engine/pgmo_engine.h"
 
@@ -296,6 +297,8 @@ class TorchCudaAdapter final : public CUDAAllocator {
   // A slot or a block of a window; nullptr: the allocator beneath is to be asked, which is expected
   // to serve it at `gap` if that is not null.
   void* own_block(Device& device, size_t bytes, uint32_t stream, const void*& gap) const {
+    if (Trace::displaced()) [[unlikely]]
+      Trace::get().resume();
     const bool active = device.active();
     if (active || device.deferred.any_waiting()) [[likely]] {
       if (void* slot = slot_for(device, bytes, stream)) return slot;

@@ -7,7 +7,8 @@
 // PyTorch tells one interpreter of them, Python's, once somebody has asked for that, and takes the
 // interpreter's lock each time. What is told here takes no lock of Python's. Python's stays told:
 // where it was there before, it is told by ours, and where it comes later, PyTorch puts it in the
-// place of ours, which then hears nothing until the next session. Events that a program makes by
+// place of ours. The next request notices, and ours comes before it again. What was ordered in
+// between is not known, and events from before count for nothing. Events that a program makes by
 // calls of CUDA's own are not heard, so less order is known than there is, never more.
 //
 // The class has dozens of methods that nobody calls by way of a trace; they are generated, for
@@ -22,6 +23,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <mutex>
 
 #include "adapters/cuda/device.hpp"
 #include "engine/pgmo_engine.h"
@@ -77,22 +79,54 @@ class Trace final : public c10::impl::PyInterpreterVTable {
     return *only;
   }
 
-  // Nothing happens where somebody had switched traces off: who would be told then is not known.
+  // Whether somebody has taken the place of ours since it began to listen. Each request asks.
+  static bool displaced() noexcept {
+    const auto* const ours = listening_.load(std::memory_order_relaxed);
+    return ours != nullptr &&
+           c10::impl::GPUTrace::gpuTraceState.load(std::memory_order_relaxed) != ours;
+  }
+
+  // Listens again, and says that something was missed.
+  void resume() {
+    const std::lock_guard guard(resuming_);
+    if (!displaced()) return;
+    take_place();
+    displacements_.fetch_add(1);
+    if (displaced()) listening_.store(nullptr);  // it cannot be had again: do not ask for ever
+    for (Device& device : devices()) {
+      (void)device.any_engine([](pgmo_engine* engine) {
+        api->ordered(engine, PGMO_ORDER_LOST, 0, 0);
+        return false;
+      });
+      if (device.pages() != nullptr) pages_api->ordered(device.pages(), PGMO_ORDER_LOST, 0, 0);
+    }
+  }
+
+  uint64_t displacements() const { return displacements_.load(); }
+
   void listen() {
-    const c10::impl::PyInterpreter* now = c10::impl::GPUTrace::gpuTraceState.load();
-    if (now == &self_ || (now != nullptr && !c10::impl::GPUTrace::haveState)) return;
-    next_.store(now);
-    if (!c10::impl::GPUTrace::gpuTraceState.compare_exchange_strong(now, &self_)) return;
-    c10::impl::GPUTrace::haveState = true;
+    if (displaced()) return resume();  // another session listens already
+    take_place();
   }
 
   void stop() {
+    listening_.store(nullptr);
     const c10::impl::PyInterpreter* now = &self_;
     (void)c10::impl::GPUTrace::gpuTraceState.compare_exchange_strong(now, next_.load());
   }
 
  private:
   Trace() : self_(this) {}
+
+  // Nothing happens where somebody had switched traces off: who would be told then is not known.
+  void take_place() {
+    const c10::impl::PyInterpreter* now = c10::impl::GPUTrace::gpuTraceState.load();
+    if (now == &self_ || (now != nullptr && !c10::impl::GPUTrace::haveState)) return;
+    next_.store(now);
+    if (!c10::impl::GPUTrace::gpuTraceState.compare_exchange_strong(now, &self_)) return;
+    c10::impl::GPUTrace::haveState = true;
+    listening_.store(&self_);
+  }
 
   static void tell(c10::DeviceType type, int what, uintptr_t stream, uintptr_t event) noexcept {
     int current = 0;
@@ -109,6 +143,9 @@ class Trace final : public c10::impl::PyInterpreterVTable {
 
   c10::impl::PyInterpreter self_;
   std::atomic<const c10::impl::PyInterpreter*> next_{nullptr};
+  std::mutex resuming_;
+  std::atomic<uint64_t> displacements_{0};
+  static inline std::atomic<const c10::impl::PyInterpreter*> listening_{nullptr};
 };
 
 }  // namespace

@@ -26,7 +26,8 @@ struct Event {
     kWait = 5,
     kStreamDone = 6,
     kEventDone = 7,
-    kDeviceDone = 8
+    kDeviceDone = 8,
+    kOrderLost = 9
   };
 
   Kind kind;

@@ -44,6 +44,8 @@ void Clocks::ordered(Ordered what, std::uint32_t stream, std::uint64_t event) no
       return program_.event_done(event);
     case Ordered::kAllDone:
       return program_.all_done(next_++);
+    case Ordered::kLost:
+      return program_.lost();
   }
 }
 

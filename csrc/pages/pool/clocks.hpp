@@ -74,7 +74,14 @@ class Clocks {
 
   // A stream is given work, and what the program orders itself; see program_order.hpp.
   void given(Stream stream) noexcept { program_.given(stream, next_); }
-  enum class Ordered : std::uint8_t { kRecorded, kWaited, kStreamDone, kEventDone, kAllDone };
+  enum class Ordered : std::uint8_t {
+    kRecorded,
+    kWaited,
+    kStreamDone,
+    kEventDone,
+    kAllDone,
+    kLost
+  };
   void ordered(Ordered what, std::uint32_t stream, std::uint64_t event) noexcept;
 
   // Adds to what has been freed since the stream's last event.

@@ -37,6 +37,13 @@ class ProgramOrder {
   void all_done(std::uint64_t number) noexcept;
   void forgotten(std::uint64_t event) noexcept { events_.erase(event); }
 
+  // Nothing was heard for a while: an event may have been recorded anew, on any stream, and a
+  // stream may have been given something.
+  void lost() noexcept {
+    events_.clear();
+    since_.fill(0);
+  }
+
   // The event of the program's that is as late as an event of ours with that number, if there is
   // one.
   std::uint64_t as_late(Stream stream, std::uint64_t number) const noexcept {

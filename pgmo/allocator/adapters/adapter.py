@@ -54,6 +54,10 @@ class Adapter(Protocol):
     def lazy(self) -> bool:
         """Whether an arena is a block whose memory comes when touched: larger ones cost no more."""
 
+    @property
+    def note(self) -> str:
+        """What a summary is to say of this session; "" for nothing."""
+
     def choose_pages(self, wanted: bool, limit: int) -> None:
         """Before a session is installed: whether it may have pages, and how many bytes of them.
 

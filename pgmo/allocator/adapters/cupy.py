@@ -69,6 +69,7 @@ class Cupy:
     """
 
     name = "cupy"
+    note = ""
     alignment = ALIGNMENT
     pages = False
     seat = 0

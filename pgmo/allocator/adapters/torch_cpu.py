@@ -33,6 +33,7 @@ class TorchCpu:
     """
 
     name = "torch"
+    note = ""
     device = "cpu"
     alignment = ALIGNMENT
     pages = False

@@ -60,6 +60,7 @@ class TorchCuda:
         self.library = adapter_library()
         self.pages = False
         self._limit = 0
+        self._displaced_before = 0
         # Tensors may outlive every Python object here, and their blocks are the engine's.
         self.engine = _core.Engine()
         self.engine.keep_forever()
@@ -87,6 +88,7 @@ class TorchCuda:
         torch.cuda.init()  # type: ignore[no-untyped-call]
         self.library.call("pgmo_install")
         self.library.call("pgmo_attend", self.index, 1)
+        self._displaced_before = self.library.ask("pgmo_displacements")
         self.library.ask("pgmo_serve_pages", self.index, int(self.pages))
         if not self._has_company:
             self.take_turn()
@@ -98,6 +100,17 @@ class TorchCuda:
                 self.library.call("pgmo_limit_pages", self.index, ctypes.c_uint64(self._limit))
             tell_of_states(expect_lasting)
         _open.add((self.index, self.seat))
+
+    @property
+    def note(self) -> str:
+        """Says that somebody has taken the place in which the order of streams is heard of."""
+        if self.library.ask("pgmo_displacements") == self._displaced_before:
+            return ""
+        return (
+            "torch._C._activate_gpu_trace was called while the session was open, and for a moment "
+            "the program's events were not heard: streams share no page on what was known of them "
+            "before; the next recording knows all"
+        )
 
     @property
     def _has_company(self) -> bool:

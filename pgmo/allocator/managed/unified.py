@@ -44,6 +44,11 @@ class UnifiedAdapter:
         self._arenas: dict[int, tuple[int, int]] = {}  # of each stream: address and bytes
         self._moves: tuple[Plan, Moves] | None = None
 
+    @property
+    def note(self) -> str:
+        """What the framework's adapter has to say."""
+        return self._adapter.note
+
     def choose_pages(self, wanted: bool, limit: int) -> None:
         """Unified memory comes in blocks."""
         self._adapter.choose_pages(False, 0)

@@ -385,7 +385,7 @@ class Lifecycle:
     def summary(self) -> Summary:
         """What has been done so far."""
         state = self.state
-        notes = tuple(state.notes)
+        notes = tuple(note for note in (*state.notes, state.adapter.note) if note)
         waits = self._waiting.explanation
         return self.collector.summary(state.plan, len(self._plans), state.replans, notes, waits)
 

@@ -22,6 +22,10 @@ FREE, RECORD, WAIT, STREAM_DONE, EVENT_DONE, DEVICE_DONE = 1, 4, 5, 6, 7, 8
 """Values of `kind`: a block is freed; an event is recorded on a stream; a stream waits for an
 event; the program itself waits for a stream, for an event, for all streams."""
 
+LOST = 9
+"""In a recording only: for a while nothing was heard of events, so that those from before are
+unknown from here on."""
+
 KINDS = (FREE, RECORD, WAIT, STREAM_DONE, EVENT_DONE, DEVICE_DONE)
 
 UNKNOWN = -1

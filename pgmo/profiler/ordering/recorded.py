@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from pgmo.profiler.ordering.order import (
     EVENT_DONE,
     FREE,
+    LOST,
     MOST_BACK,
     RECORD,
     UNKNOWN,
@@ -50,13 +51,16 @@ def numbered(events: NDArray[np.void], served: NDArray[np.int64]) -> NDArray[np.
     rows["target"] = np.where(freed, events["block"][mine], UNKNOWN)
     latest: dict[int, int] = {}  # the number that an event was recorded as last
     count = 0
-    about = np.flatnonzero(np.isin(rows["kind"], (RECORD, WAIT, EVENT_DONE)))
+    about = np.flatnonzero(np.isin(rows["kind"], (RECORD, WAIT, EVENT_DONE, LOST)))
     for row, event in zip(about.tolist(), events["bytes"][mine[about]].tolist(), strict=True):
-        if rows["kind"][row] == RECORD:
+        if rows["kind"][row] == LOST:
+            latest.clear()
+        elif rows["kind"][row] == RECORD:
             latest[event] = count
             count += 1
         rows["target"][row] = latest.get(event, UNKNOWN)
-    return rows
+    heard: NDArray[np.void] = rows[rows["kind"] != LOST]
+    return heard
 
 
 def split_rows(

@@ -52,6 +52,7 @@ class SimulatedAdapter:
     """
 
     name = "simulated"
+    note = ""
     version = "1"
     device = "cpu"
     alignment = 64

@@ -77,8 +77,8 @@ def test_missing_events_and_wrong_types():
     events = make_events([("request", 1), ("request", 1), ("step",)])
     with pytest.raises(ProfileError, match="request 0 is recorded as block 1"):
         split(events[1:])
-    events["kind"][0] = 9
-    with pytest.raises(ProfileError, match="event 0 has kind 9"):
+    events["kind"][0] = 10
+    with pytest.raises(ProfileError, match="event 0 has kind 10"):
         split(events)
     with pytest.raises(ProfileError, match="dtype"):
         split(np.zeros(3))

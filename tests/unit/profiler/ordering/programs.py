@@ -7,7 +7,7 @@ import numpy as np
 
 from pgmo.profiler.recording import EVENT, FREE, REQUEST, STEP
 
-RECORD, WAIT, STREAM_DONE = 4, 5, 6
+RECORD, WAIT, STREAM_DONE, LOST = 4, 5, 6, 9
 
 
 @dataclass
@@ -33,6 +33,9 @@ class Script:
 
     def synchronize(self, stream: int) -> None:
         self.rows.append((STREAM_DONE, 0, 0, stream))
+
+    def lose(self) -> None:
+        self.rows.append((LOST, 0, 0, 0))
 
     def step(self) -> None:
         self.rows.append((STEP, 0, 0, 0))

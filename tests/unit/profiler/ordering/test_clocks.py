@@ -125,3 +125,39 @@ def test_recordings_without_events_have_none():
             script.free(block)
         script.step()
     assert profile_of(script)[0].order is None
+
+
+def test_after_a_silence_events_from_before_order_nothing():
+    """An event that is waited for then may have been recorded anew, on any stream."""
+
+    def table(silent):
+        script = Script()
+        for _ in range(3):
+            one = script.request(8, 0)
+            script.free(one)
+            script.record(1, 0)
+            if silent:
+                script.lose()
+            script.wait(1, 7)
+            other = script.request(8, 7)
+            script.free(other)
+            script.step()
+        profile, _, _ = profile_of(script)
+        streams, found = ticks_behind(profile)
+        return found[0, streams.index(7)]
+
+    assert table(silent=False) == 1
+    assert table(silent=True) == NEVER
+
+
+def test_where_nothing_but_a_silence_was_heard_nothing_is_ordered():
+    script = Script()
+    for _ in range(3):
+        script.lose()
+        blocks = script.request(8, 0), script.request(8, 7)
+        for block in blocks:
+            script.free(block)
+        script.step()
+    profile, _, _ = profile_of(script)
+    streams, found = ticks_behind(profile)
+    assert found[0, streams.index(7)] == found[1, streams.index(0)] == NEVER
