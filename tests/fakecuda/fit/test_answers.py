@@ -113,6 +113,10 @@ def test_a_function_is_rehearsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         ("import torch\ntorch.zeros(3).cuda()", "without a step of a torch optimizer"),
         ("raise KeyError('data')", "not for want of memory: KeyError"),
         (
+            "import torch\ntorch.cuda._lazy_call(lambda: {}['late'])\ntorch.zeros(3).cuda()",
+            r"lazily.*\(from KeyError: 'late'\)",
+        ),
+        (
             "import torch\nm = torch.nn.Linear(2, 2)\no = torch.optim.SGD(m.parameters())\n"
             "for _ in range(9):\n    m(torch.ones(2)).sum().backward()\n    o.step()\n",
             "trains on the CPU",
