@@ -69,6 +69,15 @@ def test_a_function_that_returns_nothing_is_a_step():
     assert estimate(step, steps=2).need.parameters > 0
 
 
+def test_a_model_that_is_dropped_gives_its_memory_back():
+    """Each step makes a model and drops it, as a search over sizes does."""
+
+    def step():
+        perceptron(torch.optim.Adam)()()
+
+    assert estimate(step, steps=3).need.parameters == 2 * WEIGHTS
+
+
 def test_gradients_that_meet_are_added_in_place():
     size = 4 << 20
 
