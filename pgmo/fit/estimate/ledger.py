@@ -132,6 +132,14 @@ class Ledger:
         kind, address, size, tag = zip(*rows, strict=True)
         return Trace.from_columns(kind=kind, address=address, size=size, tag=tag, tags=tags)
 
+    def categories(self) -> list[Holds]:
+        """What each block is for, in the order in which they were requested."""
+        return [
+            self._holds.get(address, Holds.ACTIVATION)
+            for kind, address, _, _ in self._rows
+            if kind == Event.ALLOC
+        ]
+
     def held(self) -> tuple[int, dict[Holds, int]]:
         """The most bytes alive at once in blocks of 512 bytes, and what they are for."""
         alive: dict[int, int] = {}
