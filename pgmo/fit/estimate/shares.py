@@ -15,7 +15,11 @@ import torch
 
 _aten = torch.ops.aten
 _BELOW, _SHARE, _EVEN = "_pgmo_below", "_pgmo_share", "_pgmo_even"
-"""Attributes of tensors: numbers below this; this share is not zero; evenly between 0 and 1."""
+"""Attributes of tensors: numbers below this; this share is not zero; evenly between 0 and 1.
+
+Each comes with the version that its memory had: whoever writes there, through whatever view, has
+it another one.
+"""
 
 Rule = Callable[[Any, Any, Any], None]
 
@@ -40,48 +44,57 @@ def share_of(mask: Any) -> float | None:
     Args:
         mask: a tensor that `note` may have seen being made.
     """
-    share: float | None = getattr(mask, _SHARE, None)
+    share: float | None = _get(mask, _SHARE)
     return share
 
 
 def say_share(mask: Any, share: float) -> None:
     """Says that a share of elements is not zero."""
-    setattr(mask, _SHARE, min(1.0, max(0.0, share)))
+    _set(mask, _SHARE, min(1.0, max(0.0, share)))
+
+
+def _set(tensor: Any, name: str, value: Any) -> None:
+    setattr(tensor, name, (value, tensor._version))
+
+
+def _get(tensor: Any, name: str) -> Any:
+    value, version = getattr(tensor, name, (None, 0))
+    return value if value is not None and tensor._version == version else None
 
 
 def _top(args: Any, kwargs: Any, out: Any) -> None:
     at = args[2] if len(args) > 2 else kwargs.get("dim", -1)
     if args[0].dim():
-        setattr(out[1], _BELOW, args[0].shape[at])
+        _set(out[1], _BELOW, args[0].shape[at])
 
 
 def _position(args: Any, kwargs: Any, out: Any) -> None:
     at = args[1] if len(args) > 1 else kwargs.get("dim")
     if args[0].dim():
-        setattr(out, _BELOW, args[0].numel() if at is None else args[0].shape[at])
+        _set(out, _BELOW, args[0].numel() if at is None else args[0].shape[at])
 
 
 def _position_of_two(args: Any, kwargs: Any, out: Any) -> None:
     at = args[1] if len(args) > 1 else kwargs["dim"]
     if args[0].dim():
-        setattr(out[1], _BELOW, args[0].shape[at])
+        _set(out[1], _BELOW, args[0].shape[at])
 
 
 def _drawn(args: Any, _kwargs: Any, out: Any) -> None:
-    setattr(out, _BELOW, args[0])
+    _set(out, _BELOW, args[0])
 
 
 def _drawn_between(args: Any, _kwargs: Any, out: Any) -> None:
     if args[0] == 0:
-        setattr(out, _BELOW, args[1])
+        _set(out, _BELOW, args[1])
 
 
 def _uniform(_args: Any, _kwargs: Any, out: Any) -> None:
-    setattr(out, _EVEN, True)
+    _set(out, _EVEN, True)
 
 
 def _equal(args: Any, _kwargs: Any, out: Any) -> None:
-    below = next((getattr(one, _BELOW) for one in args if hasattr(one, _BELOW)), None)
+    below = next(filter(None, (_get(one, _BELOW) for one in args[:2])), None)
     if below:
         say_share(out, 1 / below)
 
@@ -92,7 +105,7 @@ def _unequal(args: Any, kwargs: Any, out: Any) -> None:
 
 
 def _less(args: Any, _kwargs: Any, out: Any) -> None:
-    if getattr(args[0], _EVEN, False) and isinstance(args[1], (int, float)):
+    if _get(args[0], _EVEN) and isinstance(args[1], (int, float)):
         say_share(out, float(args[1]))
 
 
@@ -108,12 +121,15 @@ def _inverted_in_place(out: Any) -> None:
 
 
 def _same(args: Any, _kwargs: Any, out: Any) -> None:
-    outs = out if isinstance(out, (tuple, list)) else [out]
+    given = args[0]
     for name in (_BELOW, _SHARE):
-        known = getattr(args[0], name, None)
-        if known is not None:
-            for one in outs:
-                setattr(one, name, known)
+        known = _get(given, name)
+        if known is None:
+            continue
+        for one in out if isinstance(out, (tuple, list)) else [out]:
+            # A view counts the writes to its base, as soon as it has been returned.
+            shared = one.untyped_storage()._cdata == given.untyped_storage()._cdata
+            setattr(one, name, (known, given._version if shared else one._version))
 
 
 def _inverted(args: Any, kwargs: Any, out: Any) -> None:
@@ -145,7 +161,7 @@ RULES: dict[Any, Rule] = {
     _aten.argmin.default: _position,
     _aten.max.dim: _position_of_two,
     _aten.min.dim: _position_of_two,
-    _aten.multinomial.default: lambda args, _, out: setattr(out, _BELOW, args[0].shape[-1]),
+    _aten.multinomial.default: lambda args, _, out: _set(out, _BELOW, args[0].shape[-1]),
     _aten.randint.default: _drawn,
     _aten.randint.low: _drawn_between,
     _aten.rand.default: _uniform,
