@@ -29,6 +29,7 @@ from typing import Any
 from _machine import add_common_options, result_path, write_result
 from estimated import CARD, MODELS, UNSEEN, load
 from workloads.launch import ROOT, Stub
+from workloads.scripts import require
 
 from pgmo.cards import find
 from pgmo.rehearsal import rehearse
@@ -205,8 +206,11 @@ def main() -> None:
     if args.table:
         print(table(json.loads(result_path(name, args.output).read_text())))
         return
-    load()
+    entries = load()
     names = args.models or (QUICK if args.quick else tuple(UNSEEN if args.unseen else MODELS))
+    libraries = {entries[name].library for name in names}
+    for python in {args.cpu} if args.measured else {args.cpu, args.python}:
+        require(python, libraries)
     asked = [f"--{one}" for one in ("quick", "unseen", "mended") if getattr(args, one)]
     sys.argv = [sys.argv[0], *asked]  # without paths
     if args.measured:

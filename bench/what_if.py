@@ -11,16 +11,14 @@ outside, against those that PyTorch's allocator counts when the script does it i
 and weights in fewer bits need kernels of other libraries, and are compared with nothing.
 """
 
-import argparse
 import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from _machine import add_common_options, result_path, write_result
-from altered import PROGRAMS
-from workloads.command import without_paths
+from altered import LIBRARIES, PROGRAMS
+from workloads.scripts import Result, parser, run
 
 from pgmo.cards import find
 from pgmo.fit.evidence import Job, collect
@@ -145,26 +143,23 @@ def _cell(row: dict[str, Any] | None) -> str:
     return f"{row['took'] / 2**20:,.0f} MiB, {row['error']:+.2%}{at_most}"
 
 
+def measured(python: str, *, small: bool) -> Result:
+    """All scripts, one after the other."""
+    batches = QUICK if small else BATCHES
+    return {
+        "rows": [
+            row for name, batch in batches for row in measure(name, batch, python, small=small)
+        ]
+    }
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
-    parser.add_argument("--python", default=sys.executable, help="one with the CUDA torch")
-    parser.add_argument("--table", action="store_true", help="print the table of an earlier run")
-    add_common_options(parser)
-    arguments = parser.parse_args()
-    if arguments.table:
-        print(table(json.loads(result_path("what_if", arguments.output).read_text("utf-8"))))
-        return
+    arguments = parser(__doc__.partition("\n\n")[0]).parse_args()
     quick = arguments.quick
-    rows = [
-        row
-        for name, batch in (QUICK if quick else BATCHES)
-        for row in measure(name, batch, arguments.python, small=quick)
-    ]
-    sys.argv = [sys.argv[0], *without_paths(sys.argv[1:])]  # the result tells the command
-    result = {"rows": rows}
-    write_result("what_if", result, arguments.output, quick=quick)
-    print(table(result))
-    if not quick and any(far(row) for row in rows):
+    result = run(
+        "what_if", arguments, table, lambda: measured(arguments.python, small=quick), LIBRARIES
+    )
+    if result and not quick and any(far(row) for row in result["rows"]):
         sys.exit("a figure is further off than it says")
 
 
