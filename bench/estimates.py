@@ -165,12 +165,15 @@ def table(result: dict[str, Any]) -> str:
             f"| {row['estimated']['seconds']:.1f} s | {_number(row.get('steps_of_cpu'))} |"
         )
     found = result["summary"]
+    timed = (
+        f", {_number(found['steps_of_cpu_median'])} steps on the CPU, of "
+        f"{found['timed']} that were timed"
+    )
     lines.append(
         f"\nMedian error {found['allocated_median']:.2%} and {found['reserved_median']:.2%}, "
         f"largest {found['allocated_largest']:.2%} and {found['reserved_largest']:.2%}, of "
-        f"{found['models']} models; median time {found['seconds_median']:.1f} s, "
-        f"{_number(found['steps_of_cpu_median'])} steps on the CPU, of "
-        f"{found['timed']} that were timed."
+        f"{found['models']} models; median time {found['seconds_median']:.1f} s"
+        f"{timed if found['timed'] else ''}."
     )
     return "\n".join(lines)
 
