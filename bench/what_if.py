@@ -7,8 +7,9 @@ Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of pg
 
 The scripts of `altered/` train in each way as a user would write it. Compared are the most bytes of
 live tensors: computed from a rehearsal of the script with AdamW, or rehearsed with a change from
-outside, against those that PyTorch's allocator counts when the script does it itself. 8-bit Adam
-and weights in fewer bits need kernels of other libraries, and are compared with nothing.
+outside, against those that PyTorch's allocator counts when the script does it itself. Weights
+in fewer bits are packed by `altered/packed.py` as bitsandbytes stores them; 8-bit Adam needs
+kernels of another library, and is compared with nothing.
 """
 
 import json
@@ -62,6 +63,8 @@ WAYS = (
     Way("Adafactor", "adafactor"),
     Way("optimizer state offloaded to the host", "offload"),
     Way("LoRA", "lora"),
+    Way("LoRA on weights in 8 bits", "lora8"),
+    Way("LoRA on weights in 4 bits", "lora4"),
     Way("FSDP over 2 cards", "fsdp", ranks=2),
     Way("FSDP over 8 cards", "fsdp", ranks=8),
 )
