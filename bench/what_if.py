@@ -3,6 +3,7 @@
 Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of pgmo/rehearsal.
 
     python bench/what_if.py --python .venv-fakecuda/bin/python
+    python bench/what_if.py --python .venv-fakecuda/bin/python --way lora8 --way lora4
     python bench/what_if.py --table
 
 The scripts of `altered/` train in each way as a user would write it. Compared are the most bytes of
@@ -14,6 +15,7 @@ kernels of another library, and is compared with nothing.
 
 import json
 import sys
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -71,8 +73,10 @@ WAYS = (
 QUICK_WAYS = ("SGD without momentum", "checkpointing of each block")
 
 
-def measure(name: str, batch: int, python: str, *, small: bool) -> list[dict[str, Any]]:
-    """Each way of a script, told and done."""
+def measure(
+    name: str, batch: int, python: str, *, small: bool, ways: Collection[str] = ()
+) -> list[dict[str, Any]]:
+    """Each way of a script, told and done; some of them for `ways`."""
     command = [str(FOLDER / f"{name}.py"), "--batch-size", str(batch)]
     if small:
         command.append("--small")
@@ -84,7 +88,7 @@ def measure(name: str, batch: int, python: str, *, small: bool) -> list[dict[str
     told: dict[str, int] = {}
     rows = []
     for one in WAYS:
-        if small and one.name not in QUICK_WAYS:
+        if (small and one.name not in QUICK_WAYS) or (ways and one.way not in ways):
             continue
         limits = ""
         if one.change is None:
@@ -146,21 +150,31 @@ def _cell(row: dict[str, Any] | None) -> str:
     return f"{row['took'] / 2**20:,.0f} MiB, {row['error']:+.2%}{at_most}"
 
 
-def measured(python: str, *, small: bool) -> Result:
+def measured(python: str, *, small: bool, ways: Collection[str]) -> Result:
     """All scripts, one after the other."""
     batches = QUICK if small else BATCHES
     return {
         "rows": [
-            row for name, batch in batches for row in measure(name, batch, python, small=small)
+            row
+            for name, batch in batches
+            for row in measure(name, batch, python, small=small, ways=ways)
         ]
     }
 
 
 def main() -> None:
-    arguments = parser(__doc__.partition("\n\n")[0]).parse_args()
+    options = parser(__doc__.partition("\n\n")[0])
+    options.add_argument(
+        "--way", choices=[one.way for one in WAYS], action="append", default=[], help="some of them"
+    )
+    arguments = options.parse_args()
     quick = arguments.quick
     result = run(
-        "what_if", arguments, table, lambda: measured(arguments.python, small=quick), LIBRARIES
+        "what_if",
+        arguments,
+        table,
+        lambda: measured(arguments.python, small=quick, ways=arguments.way),
+        LIBRARIES,
     )
     if result and not quick and any(far(row) for row in result["rows"]):
         sys.exit("a figure is further off than it says")
