@@ -4,6 +4,7 @@
     python bench/estimates.py ... --quick                  # one model, to see that it works
     python bench/estimates.py ... --models GPT-2 ResNet-50 # some of them
     python bench/estimates.py --unseen ...                 # others, from which uncertainty follows
+    python bench/estimates.py --mended ...                 # these, once they are unseen no more
     python bench/estimates.py --table                      # the table of the README
 
 Thirty models with random weights, three steps of forward pass, backward pass and AdamW. Measured is
@@ -20,22 +21,52 @@ import os
 import statistics
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from _machine import add_common_options, result_path, write_result
-from estimated import MODELS, UNSEEN, load
+from estimated import CARD, MODELS, UNSEEN, load
 from workloads.launch import ROOT, Stub
+from workloads.scripts import require
+
+from pgmo.cards import find
+from pgmo.rehearsal import rehearse
 
 QUICK = ("DistilBERT",)
+_PATHS = [str(ROOT / "bench"), str(ROOT)]
 Row = dict[str, Any]
 
 
 def measured(names: Sequence[str], stub: Stub) -> dict[str, Row]:
     """What the stub's allocator gave, by model."""
     command = [str(stub.out / "run"), stub.python]
-    return {name: _ask(command, "measured", [name]).get(name, {}) for name in names}
+    found = {}
+    for name in names:
+        if load()[name].by_values:
+            found[name] = _rehearsed(name, stub.python)
+        else:
+            found[name] = _ask(command, "measured", [name]).get(name, {})
+    return found
+
+
+def _rehearsed(name: str, python: str) -> Row:
+    """The same of a model whose sizes depend on values, which a rehearsal makes up."""
+    answer = rehearse(
+        ["-m", "estimated.worker", "measured", name],
+        card=find(CARD),
+        way="default",
+        environment={"PYTHONPATH": os.pathsep.join(_PATHS)},
+        python=python,
+    )
+    if not answer.fits:
+        return {"failed": answer.reason or answer.out_of_memory}
+    return {
+        "allocated": answer.allocated_peak,
+        "reserved": answer.reserved_peak,
+        "notes": list(answer.notes),
+    }
 
 
 def measured_before(path: Path) -> dict[str, Row]:
@@ -74,23 +105,30 @@ def measure(
 
 def _ask(command: list[str], way: str, names: Sequence[str]) -> dict[str, Row]:
     """Answers by model."""
-    paths = os.pathsep.join([str(ROOT / "bench"), str(ROOT)])
-    environment = os.environ | {"PYTHONPATH": paths, "FAKECUDA_COPY_LIMIT": str(1 << 20)}
-    worker = subprocess.Popen(
-        [*command, "-m", "estimated.worker", way, *names],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env=environment,
-    )
-    assert worker.stdout is not None
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join(_PATHS),
+        "FAKECUDA_COPY_LIMIT": str(1 << 20),
+    }
     found = {}
-    for line in worker.stdout:
-        if line.startswith("{"):
-            answer = json.loads(line)
-            found[answer.pop("model")] = answer
-            print(f"{way:10} {line[:100].strip()}", file=sys.stderr)
-    worker.wait()
+    with tempfile.TemporaryFile("w+") as said:
+        worker = subprocess.Popen(
+            [*command, "-m", "estimated.worker", way, *names],
+            stdout=subprocess.PIPE,
+            stderr=said,
+            text=True,
+            env=environment,
+        )
+        assert worker.stdout is not None
+        for line in worker.stdout:
+            if line.startswith("{"):
+                answer = json.loads(line)
+                found[answer.pop("model")] = answer
+                print(f"{way:10} {line[:100].strip()}", file=sys.stderr)
+        code = worker.wait()
+        said.seek(0)
+        last = (said.read().strip().splitlines() or ["it said nothing"])[-1]
+    for name in names:
+        found.setdefault(name, {"failed": f"ended with exit code {code}: {last}"[:300]})
     return found
 
 
@@ -127,12 +165,15 @@ def table(result: dict[str, Any]) -> str:
             f"| {row['estimated']['seconds']:.1f} s | {_number(row.get('steps_of_cpu'))} |"
         )
     found = result["summary"]
+    timed = (
+        f", {_number(found['steps_of_cpu_median'])} steps on the CPU, of "
+        f"{found['timed']} that were timed"
+    )
     lines.append(
         f"\nMedian error {found['allocated_median']:.2%} and {found['reserved_median']:.2%}, "
         f"largest {found['allocated_largest']:.2%} and {found['reserved_largest']:.2%}, of "
-        f"{found['models']} models; median time {found['seconds_median']:.1f} s, "
-        f"{_number(found['steps_of_cpu_median'])} steps on the CPU, of "
-        f"{found['timed']} that were timed."
+        f"{found['models']} models; median time {found['seconds_median']:.1f} s"
+        f"{timed if found['timed'] else ''}."
     )
     return "\n".join(lines)
 
@@ -152,6 +193,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--unseen", action="store_true", help="models that no rule was written with"
     )
+    parser.add_argument("--mended", action="store_true", help="of these, once rules are mended")
     parser.add_argument("--timed", nargs="*", help="those whose step on the CPU is timed (all)")
     parser.add_argument("--measured", type=Path, help="an earlier result with what was measured")
     parser.add_argument("--busy", action="store_true", help="note that the machine was busy")
@@ -162,13 +204,17 @@ def parse() -> argparse.Namespace:
 
 def main() -> None:
     args = parse()
-    name = "estimates_unseen" if args.unseen else "estimates"
+    args.unseen |= args.mended
+    name = "estimates" + "_unseen" * args.unseen + "_mended" * args.mended
     if args.table:
         print(table(json.loads(result_path(name, args.output).read_text())))
         return
-    load()
+    entries = load()
     names = args.models or (QUICK if args.quick else tuple(UNSEEN if args.unseen else MODELS))
-    asked = [f"--{one}" for one in ("quick", "unseen") if getattr(args, one)]
+    libraries = {entries[name].library for name in names}
+    for python in {args.cpu} if args.measured else {args.cpu, args.python}:
+        require(python, libraries)
+    asked = [f"--{one}" for one in ("quick", "unseen", "mended") if getattr(args, one)]
     sys.argv = [sys.argv[0], *asked]  # without paths
     if args.measured:
         truth = measured_before(args.measured)

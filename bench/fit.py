@@ -15,16 +15,15 @@ have ended for want of memory, follows from the answer. Seconds are those of thi
 kernels compute nothing.
 """
 
-import argparse
 import json
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from _machine import add_common_options, result_path, write_result
-from fitted import PROGRAMS
-from workloads.command import without_paths
+from fitted import LIBRARIES, PROGRAMS
+from workloads.scripts import Result, parser, run
 
 from pgmo.cards import Card, find
 from pgmo.fit.evidence import Job
@@ -140,28 +139,30 @@ def tables(result: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def measured(names: Iterable[str], card: Card, python: str, *, small: bool) -> Result:
+    """All programs, one after the other."""
+    rows = []
+    for name in names:
+        rows.append(measure(name, card, python, small=small))
+        print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
+    return {"card": card.name, "rows": rows}
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
-    parser.add_argument("--python", default=sys.executable, help="one with the CUDA torch")
-    parser.add_argument("--program", choices=list(PROGRAMS), action="append")
-    parser.add_argument("--table", action="store_true", help="print the table of an earlier run")
-    add_common_options(parser)
-    arguments = parser.parse_args()
-    if arguments.table:
-        print(tables(json.loads(result_path("fit", arguments.output).read_text("utf-8"))))
-        return
+    options = parser(__doc__.partition("\n\n")[0])
+    options.add_argument("--program", choices=list(PROGRAMS), action="append")
+    arguments = options.parse_args()
     quick = arguments.quick
     card = find(QUICK_CARD if quick else CARD)
     names = arguments.program or (QUICK if quick else PROGRAMS)
-    rows = []
-    for name in names:
-        rows.append(measure(name, card, arguments.python, small=quick))
-        print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
-    sys.argv = [sys.argv[0], *without_paths(sys.argv[1:])]  # the result tells the command
-    result = {"card": card.name, "rows": rows}
-    write_result("fit", result, arguments.output, quick=quick)
-    print(tables(result))
-    if not all(fits(row) and row["rehearsals"] <= MOST for row in rows):
+    result = run(
+        "fit",
+        arguments,
+        tables,
+        lambda: measured(names, card, arguments.python, small=quick),
+        LIBRARIES,
+    )
+    if result and not all(fits(row) and row["rehearsals"] <= MOST for row in result["rows"]):
         sys.exit("an answer ran out of memory, or took too many rehearsals")
 
 

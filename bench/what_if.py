@@ -3,24 +3,25 @@
 Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of pgmo/rehearsal.
 
     python bench/what_if.py --python .venv-fakecuda/bin/python
+    python bench/what_if.py --python .venv-fakecuda/bin/python --way lora8 --way lora4
     python bench/what_if.py --table
 
 The scripts of `altered/` train in each way as a user would write it. Compared are the most bytes of
 live tensors: computed from a rehearsal of the script with AdamW, or rehearsed with a change from
-outside, against those that PyTorch's allocator counts when the script does it itself. 8-bit Adam
-and weights in fewer bits need kernels of other libraries, and are compared with nothing.
+outside, against those that PyTorch's allocator counts when the script does it itself. Weights
+in fewer bits are packed by `altered/packed.py` as bitsandbytes stores them; 8-bit Adam needs
+kernels of another library, and is compared with nothing.
 """
 
-import argparse
 import json
 import sys
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from _machine import add_common_options, result_path, write_result
-from altered import PROGRAMS
-from workloads.command import without_paths
+from altered import LIBRARIES, PROGRAMS
+from workloads.scripts import Result, parser, run
 
 from pgmo.cards import find
 from pgmo.fit.evidence import Job, collect
@@ -64,14 +65,18 @@ WAYS = (
     Way("Adafactor", "adafactor"),
     Way("optimizer state offloaded to the host", "offload"),
     Way("LoRA", "lora"),
+    Way("LoRA on weights in 8 bits", "lora8"),
+    Way("LoRA on weights in 4 bits", "lora4"),
     Way("FSDP over 2 cards", "fsdp", ranks=2),
     Way("FSDP over 8 cards", "fsdp", ranks=8),
 )
 QUICK_WAYS = ("SGD without momentum", "checkpointing of each block")
 
 
-def measure(name: str, batch: int, python: str, *, small: bool) -> list[dict[str, Any]]:
-    """Each way of a script, told and done."""
+def measure(
+    name: str, batch: int, python: str, *, small: bool, ways: Collection[str] = ()
+) -> list[dict[str, Any]]:
+    """Each way of a script, told and done; some of them for `ways`."""
     command = [str(FOLDER / f"{name}.py"), "--batch-size", str(batch)]
     if small:
         command.append("--small")
@@ -83,7 +88,7 @@ def measure(name: str, batch: int, python: str, *, small: bool) -> list[dict[str
     told: dict[str, int] = {}
     rows = []
     for one in WAYS:
-        if small and one.name not in QUICK_WAYS:
+        if (small and one.name not in QUICK_WAYS) or (ways and one.way not in ways):
             continue
         limits = ""
         if one.change is None:
@@ -145,26 +150,33 @@ def _cell(row: dict[str, Any] | None) -> str:
     return f"{row['took'] / 2**20:,.0f} MiB, {row['error']:+.2%}{at_most}"
 
 
+def measured(python: str, *, small: bool, ways: Collection[str]) -> Result:
+    """All scripts, one after the other."""
+    batches = QUICK if small else BATCHES
+    return {
+        "rows": [
+            row
+            for name, batch in batches
+            for row in measure(name, batch, python, small=small, ways=ways)
+        ]
+    }
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
-    parser.add_argument("--python", default=sys.executable, help="one with the CUDA torch")
-    parser.add_argument("--table", action="store_true", help="print the table of an earlier run")
-    add_common_options(parser)
-    arguments = parser.parse_args()
-    if arguments.table:
-        print(table(json.loads(result_path("what_if", arguments.output).read_text("utf-8"))))
-        return
+    options = parser(__doc__.partition("\n\n")[0])
+    options.add_argument(
+        "--way", choices=[one.way for one in WAYS], action="append", default=[], help="some of them"
+    )
+    arguments = options.parse_args()
     quick = arguments.quick
-    rows = [
-        row
-        for name, batch in (QUICK if quick else BATCHES)
-        for row in measure(name, batch, arguments.python, small=quick)
-    ]
-    sys.argv = [sys.argv[0], *without_paths(sys.argv[1:])]  # the result tells the command
-    result = {"rows": rows}
-    write_result("what_if", result, arguments.output, quick=quick)
-    print(table(result))
-    if not quick and any(far(row) for row in rows):
+    result = run(
+        "what_if",
+        arguments,
+        table,
+        lambda: measured(arguments.python, small=quick, ways=arguments.way),
+        LIBRARIES,
+    )
+    if result and not quick and any(far(row) for row in result["rows"]):
         sys.exit("a figure is further off than it says")
 
 

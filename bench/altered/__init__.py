@@ -8,3 +8,6 @@ PROGRAMS = {
     "resnet50": "ResNet-50, 224 x 224 (timm)",
 }
 """What the tables call them, by the names of their files."""
+
+LIBRARIES = ("transformers", "timm", "peft")
+"""What they import besides torch."""

@@ -6,6 +6,7 @@ from contextlib import nullcontext
 from typing import Any
 
 import torch
+from packed import pack
 from torch import Tensor, nn
 
 WAYS = (
@@ -18,6 +19,8 @@ WAYS = (
     "adafactor",
     "offload",
     "lora",
+    "lora8",
+    "lora4",
     "fsdp",
 )
 
@@ -42,8 +45,10 @@ def train(
     """Trains for some steps, in the way that was asked for."""
     if given.way == "checkpoint":
         checkpoint()
-    if given.way == "lora":
+    if given.way.startswith("lora"):
         model = with_adapters(model)
+    if given.way in ("lora8", "lora4"):
+        pack(model, int(given.way[-1]))
     model.to("cuda").train()
     if given.way == "fsdp":
         shard(model, blocks)
@@ -98,12 +103,17 @@ def move(optimizer: torch.optim.Optimizer, device: str) -> None:
 
 
 def with_adapters(model: nn.Module) -> nn.Module:
-    """LoRA on all linear layers."""
+    """LoRA on all linear layers, but for a head that shares the weight of an embedding."""
     from peft import LoraConfig, get_peft_model
     from transformers.pytorch_utils import Conv1D
 
     kinds = (nn.Linear, Conv1D)
-    names = [name for name, one in model.named_modules() if isinstance(one, kinds)]
+    shared = {id(one.weight) for one in model.modules() if isinstance(one, nn.Embedding)}
+    names = [
+        name
+        for name, one in model.named_modules()
+        if isinstance(one, kinds) and id(one.weight) not in shared
+    ]
     return get_peft_model(model, LoraConfig(r=8, target_modules=names))
 
 

@@ -156,4 +156,4 @@ def _masked_experts(device: str) -> Step:
 
 add_unseen("UNet2D with text", "diffusers", _unet)
 add_unseen("RoBERTa with LoRA", "peft", _adapted)
-add_unseen("experts by masks", "torch", _masked_experts)
+add_unseen("experts by masks", "torch", _masked_experts, by_values=True)

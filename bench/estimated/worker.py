@@ -17,11 +17,9 @@ from typing import Any, NoReturn
 
 import torch
 
-from estimated import load
+from estimated import CARD, load
 
 STEPS = 3
-CARD = "H100"
-"""The stub's card: its multiprocessors and its compute capability."""
 
 
 def measured(name: str) -> dict[str, Any]:

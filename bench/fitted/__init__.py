@@ -11,3 +11,6 @@ PROGRAMS = {
     "whisper": "Whisper small, 30 s, bf16 autocast (transformers)",
 }
 """What the tables call them, by the names of their files."""
+
+LIBRARIES = ("transformers", "timm", "diffusers")
+"""What they import besides torch."""

@@ -6,22 +6,16 @@ from torch import Tensor, nn
 from transformers import LlamaConfig, LlamaForCausalLM
 
 given = arguments()
-if given.small:
-    config = LlamaConfig(
-        vocab_size=500,
-        hidden_size=64,
-        intermediate_size=128,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-    )
-else:
-    config = LlamaConfig(
-        vocab_size=32000,
-        hidden_size=1280,
-        intermediate_size=3456,
-        num_hidden_layers=22,
-        num_attention_heads=20,
-    )
+words, width, inner, layers, heads = (
+    (500, 64, 128, 2, 2) if given.small else (32000, 1280, 3456, 22, 20)
+)
+config = LlamaConfig(
+    vocab_size=words,
+    hidden_size=width,
+    intermediate_size=inner,
+    num_hidden_layers=layers,
+    num_attention_heads=heads,
+)
 length = 256 if given.small else 1024
 
 

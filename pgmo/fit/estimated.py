@@ -36,7 +36,7 @@ def collect_estimate(job: Job, card: Card, value: int | None) -> tuple[Evidence,
         value: of what varies.
 
     Returns:
-        What is known, with all blocks as activations, and the need, whose categories are told.
+        What is known, and the need.
 
     Raises:
         RehearsalError: when the script fails.
@@ -64,7 +64,7 @@ def collect_estimate(job: Job, card: Card, value: int | None) -> tuple[Evidence,
     )
     trace = found.profile.trace
     whole = profile_of(trace, whole=True) if trace is not None else found.profile
-    category = np.zeros(len(whole), np.int8)
+    category = found.category if trace is not None else np.zeros(len(whole), np.int8)
     known = {"history": found.steps, "shapes": [], "blocks": [0]}
     steady = found.profile if found.profile.circular else None
     return Evidence(answer, value, "default", None, whole, category, known, steady), need

@@ -192,9 +192,9 @@ def _check(job: Job, answer: Rehearsal, known: dict[str, Any]) -> None:
     """Finds out what makes an answer impossible."""
     name = " ".join(job.command[:2] if job.command[0] == "-m" else job.command[:1])
     if answer.failed:
-        last = _last_lines(answer.error)
         raise RehearsalError(
-            f"{name} ended with exit code {answer.exit_code}, and not for want of memory: {last}"
+            f"{name} ended with exit code {answer.exit_code}, and not for want of memory: "
+            f"{answer.reason or 'it gave no error'}"
         )
     if known.get("where") == "cpu":
         raise RehearsalError(
@@ -206,11 +206,6 @@ def _check(job: Job, answer: Rehearsal, known: dict[str, Any]) -> None:
             f"{name} ended without a step of a torch optimizer, so nothing is known of its loop: "
             "rehearse what trains, or give a function to pgmo.fit()"
         )
-
-
-def _last_lines(error: str | None) -> str:
-    lines = [line for line in (error or "no message").strip().splitlines() if line.strip()]
-    return lines[-1].strip()
 
 
 def _read_json(path: Path) -> dict[str, Any]:

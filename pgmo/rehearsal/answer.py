@@ -21,6 +21,7 @@ class Rehearsal:
         context: how much of `card_peak` is the context, which is an estimate.
         out_of_memory: torch's message and the line that asked, where memory ran out in the end.
         error: what else ended the script, as Python shows it; None where nothing did.
+        reason: the same in a line: the error, and the one that began it.
         iterations: steps of the optimizers that ended; None where there was none.
         seconds: that it took here; they say nothing of time on a card.
         profile: file of the profile; None where none was asked for, or none came about.
@@ -43,6 +44,7 @@ class Rehearsal:
     context: int = 0
     out_of_memory: str | None = None
     error: str | None = None
+    reason: str | None = None
     iterations: int | None = None
     seconds: float = 0.0
     profile: Path | None = None

@@ -7,7 +7,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from pgmo.cards import Card
+from pgmo.rehearsal.reason import reason_of
 from pgmo.runner.program import Program
 
 
@@ -55,6 +58,7 @@ def main(spec_path: str, command: list[str]) -> None:
         register_optimizer_step_post_hook(marks)
         error = _run(program)
         if error is not None:
+            (Path(spec["folder"]) / "reason.txt").write_text(reason_of(error))
             raise error
         found = estimate_of(
             run.ledger,
@@ -68,6 +72,7 @@ def main(spec_path: str, command: list[str]) -> None:
         )
     folder = Path(spec["folder"])
     found.profile.save(folder / "estimate.pgmoprof")
+    np.save(folder / "category.npy", found.category)
     known = {"need": found.need.as_json(), "steps": found.steps, "seconds": found.seconds}
     (folder / "need.json").write_text(json.dumps(known))
     os._exit(0)  # threads of the script may wait for more

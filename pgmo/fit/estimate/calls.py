@@ -10,6 +10,7 @@ from torch.overrides import TorchFunctionMode
 
 from pgmo.fit.estimate.attention import attention
 from pgmo.fit.estimate.fake_card import FakeCard
+from pgmo.fit.estimate.shares import say_share
 
 _CARD = torch.device("cuda", 0)
 
@@ -58,6 +59,16 @@ class Calls(TorchFunctionMode):
     def _pinned(self, _func: Any, args: Any, _kwargs: Any) -> Any:
         return args[0]
 
+    def _one_hot(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """As on a card; for a subclass of tensors it would compare with all classes."""
+        chosen, classes = (*args, *kwargs.values(), -1)[:2]
+        if chosen.device.type != "cuda" or classes < 1:
+            return func(*args, **kwargs)
+        made = torch.zeros((*chosen.shape, classes), dtype=torch.int64, device=_CARD)
+        made.scatter_(-1, chosen.unsqueeze(-1), 1)
+        say_share(made, 1 / classes)
+        return made
+
     def _attention(self, func: Any, args: Any, kwargs: Any) -> Any:
         if args[0].device.type != "cuda":
             return func(*args, **kwargs)
@@ -82,6 +93,7 @@ _RULES: dict[Any, Callable[[Calls, Any, Any, Any], Any]] = {
     torch.Tensor.to: Calls._to,
     torch.Tensor.cuda: Calls._cuda,
     torch.Tensor.pin_memory: Calls._pinned,
+    torch._C._nn.one_hot: Calls._one_hot,
     torch._C._nn.scaled_dot_product_attention: Calls._attention,
 }
 

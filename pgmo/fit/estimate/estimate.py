@@ -10,6 +10,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from pgmo.cards import Card, find
 from pgmo.errors import OptionError, RehearsalError
 from pgmo.fit.estimate.result import Estimate
@@ -143,12 +145,14 @@ def estimate_script(
                 "or fewer data"
             ) from error
         if not (place / "need.json").exists():
+            told = place / "reason.txt"
             lines = [line for line in done.stderr.strip().splitlines() if line.strip()]
-            last = lines[-1].strip() if lines else "no message"
+            reason = told.read_text() if told.exists() else (lines or ["no message"])[-1].strip()
             raise RehearsalError(
-                f"{name} could not be estimated (exit code {done.returncode}): {last}"
+                f"{name} could not be estimated (exit code {done.returncode}): {reason}"
             )
         known = json.loads((place / "need.json").read_text())
         need = Need(**known["need"] | {"notes": tuple(known["need"]["notes"])})
         profile = Profile.load(place / "estimate.pgmoprof")
-        return Estimate(profile, need, known["steps"], known["seconds"])
+        category = np.load(place / "category.npy")
+        return Estimate(profile, need, known["steps"], known["seconds"], category)

@@ -17,6 +17,7 @@ import torch
 from torch._subclasses import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from pgmo.fit.estimate import shares
 from pgmo.fit.estimate.attention import of_plain_operators
 from pgmo.fit.estimate.kernels.table import Kernels
 from pgmo.fit.estimate.ledger import Ledger
@@ -39,6 +40,9 @@ _IN_PLACE = frozenset(
     }
 )
 """What torch itself does in place, unless a mode or a subclass of tensors watches."""
+_IN_PLACE_OF_LOGITS = frozenset({_aten.sub.Tensor, _aten.mul.Tensor})
+_LOGITS = "BinaryCrossEntropyWithLogitsBackward0"
+"""The same, in one formula of a gradient."""
 _FACTORIES = frozenset(
     {
         _aten.empty.memory_format,
@@ -116,8 +120,11 @@ class FakeCard(TorchDispatchMode):
         if on_card or any(one.fake_device.type == "cuda" for one in _tensors(args)):
             self._kernels.run(func, args, kwargs, out)
         if on_card:
+            shares.note(func, args, kwargs, out)
             self._ledger.born(on_card)
-            if func in _IN_PLACE and not args[0]._is_view() and _by_torch_itself(args):
+            if (func in _IN_PLACE and not args[0]._is_view() and _by_torch_itself(args)) or (
+                func in _IN_PLACE_OF_LOGITS and _runs(_LOGITS)
+            ):
                 self._ledger.may_inherit(out.untyped_storage(), args[0].untyped_storage())
 
     @staticmethod
@@ -186,14 +193,32 @@ class FakeCard(TorchDispatchMode):
 
     def _nonzero(self, _func: Any, args: Any, _kwargs: Any) -> tuple[bool, Any]:
         (tensor,) = args
-        self._assume("positions of what is not zero: all of it")
-        return True, tensor.new_empty((tensor.numel(), tensor.dim()), dtype=torch.int64)
+        count = self._chosen("positions of what is not zero", tensor, tensor.numel())
+        out = tensor.new_empty((tensor.dim(), count), dtype=torch.int64)
+        return True, out.t()  # so a card lays them out
 
     def _masked_select(self, _func: Any, args: Any, _kwargs: Any) -> tuple[bool, Any]:
         tensor, mask = args
-        self._assume("elements that a mask selects: all of them")
-        count = torch.broadcast_shapes(tensor.shape, mask.shape).numel()  # type: ignore[no-untyped-call]
-        return True, tensor.new_empty((count,))
+        most = torch.broadcast_shapes(tensor.shape, mask.shape).numel()  # type: ignore[no-untyped-call]
+        return True, tensor.new_empty((self._chosen("elements that a mask selects", mask, most),))
+
+    def _chosen(self, what: str, mask: Any, most: int) -> int:
+        """How many elements a mask chooses, of so many."""
+        share = shares.share_of(mask)
+        if share is None:
+            self._assume(f"{what}: all of them")
+            return most
+        self._assume(f"{what}: {share:.3g} of them, as if chosen at random")
+        return max(1, round(share * most)) if most else 0
+
+    def _contiguous(self, func: Any, args: Any, kwargs: Any) -> tuple[bool, Any]:
+        """A gradient of an input that is contiguous on a card, whatever the input is."""
+        with self.fake:
+            out = func(*args, **kwargs)
+            if out[0] is not None and not _dense(out[0]):
+                out = (torch.empty(out[0].shape, dtype=out[0].dtype, device=_CARD), *out[1:])
+        self._note(func, args, kwargs, out)
+        return True, out
 
     def _grouped(self, func: Any, args: Any, kwargs: Any) -> tuple[bool, Any]:
         """A product of groups, whose sizes are on the card; torch says it of bfloat16 alone."""
@@ -220,9 +245,17 @@ _RULES: dict[Any, Callable[[FakeCard, Any, Any, Any], tuple[bool, Any]]] = {
     _aten.isinf.default: FakeCard._truth,
     _aten.any.default: FakeCard._truth,
     _aten.any.dim: FakeCard._truth,
+    _aten.native_layer_norm_backward.default: FakeCard._contiguous,
+    _aten.native_batch_norm_backward.default: FakeCard._contiguous,
 }
 if hasattr(_aten, "_grouped_mm"):
     _RULES[_aten._grouped_mm.default] = FakeCard._grouped
+
+
+def _dense(tensor: Any) -> bool:
+    """Whether its elements lie in the order of its dimensions, or channel after channel."""
+    last = tensor.dim() == 4 and tensor.is_contiguous(memory_format=torch.channels_last)
+    return bool(last or tensor.is_contiguous())
 
 
 def _tensors(value: Any) -> Iterator[Any]:
@@ -242,6 +275,12 @@ def _by_torch_itself(args: Any) -> bool:
     if code.co_filename.endswith(_LINEAR):  # a bias, where the product has more than two dimensions
         return isinstance(args[1], FakeTensor) and args[1].dim() == 1
     return code is of_plain_operators.__code__
+
+
+def _runs(node: str) -> bool:
+    """Whether autograd runs a node of this name."""
+    running = torch._C._current_autograd_node()
+    return running is not None and running.name() == node
 
 
 def _engine_asks() -> bool:

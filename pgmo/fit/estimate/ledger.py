@@ -63,8 +63,16 @@ class Ledger:
             if known is None:
                 self._alive[key] = _Storage(storage, self, key, self._request(size), size)
             elif known.size != size:
-                self._free(known.address, known.size)
-                known.address, known.size = self._request(size), size
+                self._free(known.address, known.taken)
+                known.address, known.size, known.taken = self._request(size), size, size
+
+    def born_in(self, tensor: Any, size: int) -> None:
+        """Notes an output in a block of another size: it was larger, and keeps its block."""
+        storage = tensor.untyped_storage()
+        key = storage._cdata
+        self._alive[key] = _Storage(
+            storage, self, key, self._request(size), storage.nbytes(), taken=size
+        )
 
     def elsewhere(self, tensors: Iterable[Any]) -> None:
         """Has tensors take nothing of the card, though they are said to be there."""
@@ -124,6 +132,14 @@ class Ledger:
         kind, address, size, tag = zip(*rows, strict=True)
         return Trace.from_columns(kind=kind, address=address, size=size, tag=tag, tags=tags)
 
+    def categories(self) -> list[Holds]:
+        """What each block is for, in the order in which they were requested."""
+        return [
+            self._holds.get(address, Holds.ACTIVATION)
+            for kind, address, _, _ in self._rows
+            if kind == Event.ALLOC
+        ]
+
     def held(self) -> tuple[int, dict[Holds, int]]:
         """The most bytes alive at once in blocks of 512 bytes, and what they are for."""
         alive: dict[int, int] = {}
@@ -175,16 +191,26 @@ class Ledger:
     def _died(self, key: int) -> None:
         known = self._alive.pop(key, None)
         if known is not None:
-            self._free(known.address, known.size)
+            self._free(known.address, known.taken)
 
 
 class _Storage:
     """A storage that is alive, and where its block is; address 0 where it has none."""
 
-    __slots__ = ("address", "size", "watch")
+    __slots__ = ("address", "size", "taken", "watch")
 
-    def __init__(self, storage: Any, ledger: Ledger, key: int, address: int, size: int) -> None:
+    def __init__(
+        self,
+        storage: Any,
+        ledger: Ledger,
+        key: int,
+        address: int,
+        size: int,
+        *,
+        taken: int | None = None,
+    ) -> None:
         self.address, self.size = address, size
+        self.taken = size if taken is None else taken
         self.watch = weakref.ref(storage, lambda _: ledger._died(key))
 
 

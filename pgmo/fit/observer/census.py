@@ -38,6 +38,8 @@ def census(optimizer: Any) -> dict[str, Any]:
     buffers = [one for module in modules for one in module.buffers(recurse=False) if one.is_cuda]
     trained = {id(one) for one in _parameters(optimizer)}
     linear = {id(one.weight) for one in modules if type(one).__name__ in _LINEAR}
+    # A head that shares an embedding's weight is neither packed nor adapted by the usual libraries.
+    linear -= {id(one.weight) for one in modules if type(one).__name__ == "Embedding"}
     states = [state for one in parameters for state in _tensors(optimizer.state.get(one))]
     return {
         "parameters": _all_addresses([*parameters, *buffers]),

@@ -1,5 +1,6 @@
 """Dotted names of modules, as a reader of the model's code would write them."""
 
+import weakref
 from typing import Any
 
 _WRAPPER = "OptimizedModule"
@@ -11,6 +12,9 @@ class ModulePaths:
 
     A member of a container is called by the container's owner, and a shared module has several
     paths, so the path is looked up among all of the root's modules and must lie below the caller's.
+
+    Modules are watched by weak references: what the program drops dies, and its names with it.
+    Parameters are not, since torch exchanges none that are referred to weakly.
 
     Example:
         >>> from torch import nn
@@ -25,7 +29,7 @@ class ModulePaths:
         self._paths: dict[int, list[str]] = {}  # id(module) -> its paths below every root
         self._owners: dict[int, str] = {}  # id(parameter) -> path of the module that has it
         self._roots: dict[str, int] = {}  # how many roots of a class
-        self._kept: list[Any] = []  # ids stay valid while their objects live
+        self._alive: dict[int, weakref.ref[Any]] = {}  # ids are valid while their modules live
 
     def enter(self, module: Any, caller: str | None) -> str:
         """The path of a module that is called by the module at `caller`, None for no module."""
@@ -51,9 +55,26 @@ class ModulePaths:
         for path, module in root.named_modules(remove_duplicate=False):
             steps = [step for step in path.split(".") if step and step != "_orig_mod"]
             full = ".".join((name, *steps))
+            self._watch(module)
             self._paths.setdefault(id(module), []).append(full)
             for parameter in module._parameters.values():
                 if parameter is not None:
                     self._owners.setdefault(id(parameter), full)
-        self._kept.append(root)
         return name
+
+    def _watch(self, module: Any) -> None:
+        """Has the names of a module and of its parameters end with it."""
+        number = id(module)
+        if number in self._alive:
+            return
+        paths, owners, alive = self._paths, self._owners, self._alive
+        owned = [id(one) for one in module._parameters.values() if one is not None]
+
+        def died(_: Any) -> None:
+            gone = paths.pop(number, ())
+            alive.pop(number, None)
+            for one in owned:
+                if owners.get(one) in gone:
+                    del owners[one]
+
+        alive[number] = weakref.ref(module, died)

@@ -14,6 +14,7 @@ from pgmo.rehearsal.child import memory
 from pgmo.rehearsal.child.iterations import Counted, Stopped
 from pgmo.rehearsal.child.obstacles import advice, kernels_of_others
 from pgmo.rehearsal.child.scene import Scene
+from pgmo.rehearsal.reason import reason_of, shortened
 from pgmo.runner.early_pages import serve_from_the_start
 from pgmo.runner.out_of_memory import is_out_of_memory
 from pgmo.runner.program import Program
@@ -21,7 +22,7 @@ from pgmo.runner.supervision import RunOptions, Supervision
 from pgmo.runner.watcher import Watcher
 
 _SHOWN = 4000
-"""Characters of an error that are kept, its last ones."""
+"""Characters of an error that are kept: its beginning, which is the cause, and its end."""
 
 _FILES = {".pgmoprof": "profile", ".pgmoplan": "plan"}
 
@@ -101,10 +102,11 @@ class Run:
             notes.insert(0, f"memory ran out {caught} times, and the script went on")
         if error is not None and "out_of_memory" not in fields:
             text = "".join(traceback.format_exception(error))
-            fields["error"] = text[-_SHOWN:]
-            reason = advice(text)
-            if reason is not None:
-                notes.insert(0, f"the script cannot be rehearsed as it is: {reason}")
+            fields["error"] = shortened(text, _SHOWN)
+            fields["reason"] = reason_of(error)
+            known = advice(fields["reason"])
+            if known is not None:
+                notes.insert(0, f"the script cannot be rehearsed as it is: {known}")
         if self._supervision is not None:
             self._supervision.close()
             notes += self._supervision.notes

@@ -10,6 +10,7 @@ from pgmo.errors import RehearsalError
 from pgmo.fit.evidence import Job, collect
 from pgmo.fit.largest import MOST, roomy, search
 from pgmo.fit.law import Law
+from pgmo.fit.what_if.arithmetic import Model
 from tests.fakecuda.fit.scripts import PARAMETERS, attend, card, convolve, run, train
 
 
@@ -107,11 +108,31 @@ def test_a_function_is_rehearsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert need.optimizer_state == 0
 
 
+def test_a_head_that_shares_an_embeddings_weight_is_no_linear_layer(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(
+        "import torch\nfrom torch import nn\n"
+        "words, inner, head = nn.Embedding(900, 64), nn.Linear(64, 64), nn.Linear(64, 900)\n"
+        "head.weight = words.weight\n"
+        "model = nn.Sequential(words, inner, head).cuda()\n"
+        "optimizer = torch.optim.SGD(model.parameters(), 0.1)\n"
+        "for _ in range(9):\n"
+        "    model(torch.randint(900, (4, 8)).cuda()).sum().backward()\n"
+        "    optimizer.step()\n    optimizer.zero_grad()\n"
+    )
+    found = collect(Job((str(path),)), roomy(card(1)), work=False)
+    assert Model.of(found.known).linear == [([64, 64], 4)]
+
+
 @pytest.mark.parametrize(
     ("code", "match"),
     [
         ("import torch\ntorch.zeros(3).cuda()", "without a step of a torch optimizer"),
         ("raise KeyError('data')", "not for want of memory: KeyError"),
+        (
+            "import torch\ntorch.cuda._lazy_call(lambda: {}['late'])\ntorch.zeros(3).cuda()",
+            r"lazily.*\(from KeyError: 'late'\)",
+        ),
         (
             "import torch\nm = torch.nn.Linear(2, 2)\no = torch.optim.SGD(m.parameters())\n"
             "for _ in range(9):\n    m(torch.ones(2)).sum().backward()\n    o.step()\n",

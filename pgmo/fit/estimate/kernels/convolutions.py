@@ -100,11 +100,15 @@ def _backward(kernel: Kernel, args: Any, _kwargs: Any, out: Any) -> None:
     grad, x, weight, _, stride, padding, dilation, transposed, _, groups, _ = args
     shape = _Shape(x, weight, stride, padding, dilation, transposed, groups)
     ledger = kernel.ledger
-    copies = [ledger.take(size_of(one)) for one in (grad, x) if not one.is_contiguous()]
+    copy = {id(one): ledger.take(size_of(one)) for one in (x, grad) if not one.is_contiguous()}
+    copies = [*reversed(copy.values())]
     grads = [one for one in out if one is not None]
     if shape.depthwise:
-        ledger.born([one for one in (out[1], out[0], out[2]) if one is not None])
-        ledger.give(*copies)
+        ledger.born([] if out[1] is None else [out[1]])
+        ledger.give(*[copy[id(x)]] if id(x) in copy else ())
+        ledger.born([] if out[0] is None else [out[0]])
+        ledger.give(*[copy[id(grad)]] if id(grad) in copy else ())
+        ledger.born(grads)
         return
     if groups == 1:
         _columns_backward(
@@ -134,7 +138,9 @@ def _columns_backward(
     """One group; `note` is told which gradient is made: 0 of input, 1 of weight, 2 of bias."""
     ledger = kernel.ledger
     size = shape.columns(grad)
-    kernel.once("cublas", workspace(kernel))
+
+    def multiply() -> None:
+        kernel.once("cublas", workspace(kernel))
 
     def make(*numbers: int) -> None:
         for number in numbers:
@@ -144,6 +150,7 @@ def _columns_backward(
     if shape.general:
         make(0, 1, 2)
         columns = ledger.take(size)
+        multiply()
         if out[2] is not None:
             for _ in range(shape.input.shape[0]):
                 kernel.passing(size_of(out[2]) // shape.groups)
@@ -151,17 +158,23 @@ def _columns_backward(
     elif shape.transposed:
         if out[0] is not None:
             make(0)
-            kernel.passing(size)
+            columns = ledger.take(size)
+            multiply()
+            ledger.give(columns)
         make(1, 2)
-        kernel.passing(size)
+        columns = ledger.take(size)
+        multiply()
+        ledger.give(columns)
     elif out[0] is not None:
         make(0)
         columns = ledger.take(size)
+        multiply()
         make(2, 1)
         ledger.give(columns)
     else:
         make(2, 1)
         kernel.passing(size if shape.unfolds else 0)
+        multiply()
 
 
 RULES: dict[Any, Rule] = {

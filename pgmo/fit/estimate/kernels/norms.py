@@ -19,9 +19,10 @@ def _layer_norm(kernel: Kernel, args: Any, _kwargs: Any, out: Any) -> None:
 def _layer_norm_backward(kernel: Kernel, args: Any, _kwargs: Any, out: Any) -> None:
     ledger = kernel.ledger
     grad, x = args[:2]
-    copies = [ledger.take(size_of(one)) for one in (grad, x) if not one.is_contiguous()]
+    copies = [] if x.is_contiguous() else [ledger.take(size_of(x))]
     ledger.born([one for one in out if one is not None])
-    ledger.give(*reversed(copies))
+    kernel.passing(0 if grad.is_contiguous() else size_of(grad))
+    ledger.give(*copies)
 
 
 def _group_norm(kernel: Kernel, args: Any, _kwargs: Any, out: Any) -> None:
@@ -49,9 +50,30 @@ def _group_norm_backward(kernel: Kernel, args: Any, _kwargs: Any, out: Any) -> N
     ledger.give(*reversed(sums))
 
 
+def _batch_norm_backward(kernel: Kernel, args: Any, _kwargs: Any, out: Any) -> None:
+    """Positions of a sample are one dimension there, for which some inputs are copied."""
+    ledger = kernel.ledger
+    grad, x = args[:2]
+    copies = [ledger.take(size_of(one)) for one in (x, grad) if not _has_one_stride(one)]
+    ledger.born([one for one in out if one is not None])
+    ledger.give(*copies)
+
+
+def _has_one_stride(tensor: Any) -> bool:
+    """Whether all positions of a channel lie at multiples of one distance."""
+    if tensor.dim() == 4 and tensor.is_contiguous(memory_format=torch.channels_last):
+        return True
+    sizes, strides = tensor.shape[2:], tensor.stride()[2:]
+    return all(
+        strides[at] == strides[at + 1] * sizes[at + 1] or sizes[at] == 1
+        for at in range(len(sizes) - 1)
+    )
+
+
 RULES: dict[Any, Rule] = {
     _aten.native_layer_norm.default: _layer_norm,
     _aten.native_layer_norm_backward.default: _layer_norm_backward,
+    _aten.native_batch_norm_backward.default: _batch_norm_backward,
     _aten.native_group_norm.default: _group_norm,
     _aten.native_group_norm_backward.default: _group_norm_backward,
 }

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 
 from pgmo.fit.estimate.kernels.reductions import shared_buffers
-from pgmo.fit.estimate.kernels.rule import Kernel, Rule
+from pgmo.fit.estimate.kernels.rule import Kernel, Rule, size_of
 
 _aten = torch.ops.aten
 _CHUNK = 65536
@@ -20,7 +20,16 @@ def _dims(tensor: Any, dims: Any) -> list[int]:
     return [dim % max(1, tensor.dim()) for dim in dims]
 
 
-def _reduce(kernel: Kernel, tensor: Any, dims: Any, partial: int, values: int = 4) -> None:
+def reduce(kernel: Kernel, tensor: Any, dims: Any, partial: int, values: int = 4) -> None:
+    """Takes what the blocks of a reduction exchange, and gives it back.
+
+    Args:
+        kernel: notes it.
+        tensor: that is reduced.
+        dims: over which; None for all.
+        partial: bytes of a partial result.
+        values: how many a thread loads at once.
+    """
     found = shared_buffers(
         tensor.shape,
         tensor.stride(),
@@ -38,24 +47,24 @@ def _sum(kernel: Kernel, args: Any, kwargs: Any, out: Any) -> None:
     kernel.ledger.born([out])
     dims = args[1] if len(args) > 1 else kwargs.get("dim")
     if tensor.dtype.is_floating_point or tensor.dtype is out.dtype:
-        _reduce(kernel, tensor, dims, max(4, out.element_size()))
+        reduce(kernel, tensor, dims, max(4, out.element_size()))
         return
     # Integers are copied before they are added.
     copy = kernel.ledger.take(tensor.numel() * out.element_size())
-    _reduce(kernel, tensor, dims, out.element_size())
+    reduce(kernel, tensor, dims, out.element_size())
     kernel.ledger.give(copy)
 
 
 def _extreme(kernel: Kernel, args: Any, kwargs: Any, out: Any) -> None:
     kernel.ledger.born([out])
     dims = args[1] if len(args) > 1 else kwargs.get("dim")
-    _reduce(kernel, args[0], dims, out.element_size())
+    reduce(kernel, args[0], dims, out.element_size())
 
 
 def _position(kernel: Kernel, args: Any, kwargs: Any, out: Any) -> None:
     kernel.ledger.born(out if isinstance(out, (tuple, list)) else [out])
     dims = args[1] if len(args) > 1 else kwargs.get("dim")
-    _reduce(kernel, args[0], dims, 16)
+    reduce(kernel, args[0], dims, 16)
 
 
 def _norms(kernel: Kernel, args: Any, _kwargs: Any, out: Any) -> None:
@@ -69,16 +78,29 @@ def _norms(kernel: Kernel, args: Any, _kwargs: Any, out: Any) -> None:
 def _norm(kernel: Kernel, args: Any, kwargs: Any, out: Any) -> None:
     kernel.ledger.born([out])
     dims = args[2] if len(args) > 2 else kwargs.get("dim")
-    _reduce(kernel, args[0], dims, max(4, out.element_size()))
+    reduce(kernel, args[0], dims, max(4, out.element_size()))
 
 
 def _variance(kernel: Kernel, args: Any, kwargs: Any, out: Any) -> None:
     kernel.ledger.born(out if isinstance(out, (tuple, list)) else [out])
     dims = args[1] if len(args) > 1 else kwargs.get("dim")
-    _reduce(kernel, args[0], dims, 16, values=2)
+    reduce(kernel, args[0], dims, 16, values=2)
+
+
+def _log_of_sums(kernel: Kernel, args: Any, kwargs: Any, out: Any) -> None:
+    """The largest is taken away first, where it is finite."""
+    ledger, tensor = kernel.ledger, args[0]
+    rows = out.numel() * tensor.element_size()
+    largest = ledger.take(rows)
+    kernel.passing(rows, out.numel())
+    powers = ledger.take(size_of(tensor))
+    ledger.born([out])
+    reduce(kernel, tensor, args[1] if len(args) > 1 else kwargs.get("dim"), 4)
+    ledger.give(powers, largest)
 
 
 RULES: dict[Any, Rule] = {
+    _aten.logsumexp.default: _log_of_sums,
     _aten.sum.default: _sum,
     _aten.sum.dim_IntList: _sum,
     _aten.mean.default: _sum,

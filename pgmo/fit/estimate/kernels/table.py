@@ -7,8 +7,10 @@ from pgmo.fit.estimate.kernels import (
     attention,
     convolutions,
     indices,
+    losses,
     norms,
     products,
+    sorting,
     sums,
 )
 from pgmo.fit.estimate.kernels.rule import Kernel, Rule
@@ -18,8 +20,10 @@ RULES: dict[Any, Rule] = {
     **attention.RULES,
     **convolutions.RULES,
     **indices.RULES,
+    **losses.RULES,
     **norms.RULES,
     **products.RULES,
+    **sorting.RULES,
     **sums.RULES,
 }
 

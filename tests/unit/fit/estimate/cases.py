@@ -7,6 +7,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
+from tests.unit.fit.estimate.later_cases import LATER
+
 Case = Callable[[], Any]
 CASES: dict[str, Case] = {}
 
@@ -271,3 +273,4 @@ CASES.update(
         ),
     }
 )
+CASES.update(LATER)

@@ -7,6 +7,8 @@ torch = pytest.importorskip("torch")
 import pgmo  # noqa: E402
 from pgmo.errors import OptionError, RehearsalError  # noqa: E402
 from pgmo.fit.estimate import estimate, estimate_script  # noqa: E402
+from pgmo.fit.law import Load  # noqa: E402
+from pgmo.profiler.iterations.from_trace import profile_of  # noqa: E402
 
 pytestmark = pytest.mark.skipif(torch.version.cuda is not None, reason="needs a CPU build of torch")
 
@@ -45,6 +47,16 @@ def test_categories_add_up():
     assert need.notes == ()
 
 
+def test_categories_of_blocks_add_up_to_those_of_the_peak():
+    found = estimate(perceptron(torch.optim.Adam))
+    load = Load(profile_of(found.profile.trace, whole=True), found.category)
+    told = found.need.categories
+    # What is requested, and not the blocks of 512 bytes that it takes.
+    assert load.at_peak == pytest.approx(told, rel=0.001)
+    assert load.at_peak["parameters"] == load.at_peak["gradients"] == 2 * WEIGHTS
+    assert load.at_peak["workspaces"] >= 2 * (8320 << 10)
+
+
 def test_the_profile_is_one_iteration_that_can_be_planned():
     profile = estimate(perceptron(torch.optim.Adam)).profile
     assert profile.circular
@@ -67,6 +79,15 @@ def test_a_function_that_returns_nothing_is_a_step():
         perceptron(torch.optim.Adam)()()
 
     assert estimate(step, steps=2).need.parameters > 0
+
+
+def test_a_model_that_is_dropped_gives_its_memory_back():
+    """Each step makes a model and drops it, as a search over sizes does."""
+
+    def step():
+        perceptron(torch.optim.Adam)()()
+
+    assert estimate(step, steps=3).need.parameters == 2 * WEIGHTS
 
 
 def test_gradients_that_meet_are_added_in_place():
@@ -185,10 +206,14 @@ def test_a_script_runs_unchanged_until_it_has_made_its_steps(tmp_path):
     assert found.steps == 3
     assert found.need.parameters == 4004352
     assert found.profile.circular
+    assert len(found.category) == found.profile.trace.requests
 
 
 def test_a_script_that_fails_says_why(tmp_path):
     script = tmp_path / "train.py"
-    script.write_text("raise ValueError('no data')")
-    with pytest.raises(RehearsalError, match="ValueError: no data"):
+    script.write_text(
+        "try:\n    {}['file']\nexcept KeyError as error:\n"
+        "    raise ValueError('no data\\nasked for by\\n  nobody') from error\n"
+    )
+    with pytest.raises(RehearsalError, match=r"ValueError: no data \(from KeyError: 'file'\)"):
         estimate_script([str(script)])

@@ -1,4 +1,6 @@
+import gc
 import threading
+import weakref
 
 import pytest
 
@@ -147,6 +149,21 @@ def test_two_models_of_one_class_are_told_apart():
             model(torch.zeros(1, 2))
     names = [tag.module for tag in log.tags(tagger) if tag.op == "aten.addmm"]
     assert names == ["Linear", "Linear#2", "Linear"]
+
+
+def test_a_model_that_the_program_drops_dies_meanwhile():
+    """A part that lives on keeps its name; ids that come again name nothing of the dead."""
+    log = Log()
+    with Tagger(log) as tagger:
+        model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+        model(torch.ones(1, 4)).sum().backward()
+        part = model[1]
+        dead = [weakref.ref(model), weakref.ref(model[0])]
+        del model
+        gc.collect()
+        assert [one() for one in dead] == [None, None]
+        part(torch.ones(1, 4))
+    assert log.tags(tagger)[-1].module == "Sequential.1"
 
 
 def test_an_exception_leaves_a_clean_stack():

@@ -1,0 +1,71 @@
+"""What benchmarks have in common that ask pgmo about scripts, and then run them on the stub."""
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from _machine import add_common_options, result_path, write_result
+
+from workloads.command import without_paths
+
+Result = dict[str, Any]
+
+_LOOK = "import sys; from importlib.util import find_spec; "
+_MISSING = _LOOK + "print(*(one for one in sys.argv[1:] if find_spec(one) is None))"
+
+
+def require(python: str, libraries: Iterable[str]) -> None:
+    """Ends the program with what to install, where a Python lacks libraries.
+
+    Args:
+        python: which one.
+        libraries: names to import.
+    """
+    asked = [python, "-c", _MISSING, *dict.fromkeys(libraries)]
+    done = subprocess.run(asked, stdout=subprocess.PIPE, text=True, check=True)
+    missing = done.stdout.split()
+    if missing:
+        names = " ".join(missing)
+        sys.exit(f"{python} lacks {', '.join(missing)}: {python} -m pip install {names}")
+
+
+def parser(description: str) -> argparse.ArgumentParser:
+    """The options that such benchmarks have."""
+    made = argparse.ArgumentParser(description=description)
+    made.add_argument("--python", default=sys.executable, help="one with the CUDA torch")
+    made.add_argument("--table", action="store_true", help="print the table of an earlier run")
+    add_common_options(made)
+    return made
+
+
+def run(
+    name: str,
+    arguments: argparse.Namespace,
+    table: Callable[[Result], str],
+    measure: Callable[[], Result],
+    libraries: Iterable[str],
+) -> Result | None:
+    """Measures, and writes the result and its table; or prints the table of an earlier one.
+
+    Args:
+        name: of the result.
+        arguments: of `parser`.
+        table: of a result.
+        measure: makes one.
+        libraries: that the scripts import.
+
+    Returns:
+        The result; None where an earlier one was printed.
+    """
+    if arguments.table:
+        print(table(json.loads(result_path(name, arguments.output).read_text("utf-8"))))
+        return None
+    require(arguments.python, libraries)
+    result = measure()
+    sys.argv = [sys.argv[0], *without_paths(sys.argv[1:])]  # the result tells the command
+    write_result(name, result, arguments.output, quick=arguments.quick)
+    print(table(result))
+    return result
