@@ -21,7 +21,7 @@ def plan_data(planned: PlannedStep) -> dict[str, Any]:
         "default_graph": None
         if planned.default.graph is planned.captured.graph
         else _graph_data(planned.default.graph),
-        "recomputed": sorted(planned.schedule.recomputed),
+        "reruns": planned.schedule.reruns,
         "forgotten": sorted(planned.captured.forgotten),
         "planner": planned.planner,
         "budget": planned.budget,
@@ -42,7 +42,7 @@ def planned_step(data: Any) -> PlannedStep:
 
     return PlannedStep(
         captured,
-        simulate(graph, data["recomputed"]),
+        simulate(graph, reruns=tuple((moment, index) for moment, index in data["reruns"])),
         simulate(default),
         data["planner"],
         finest,

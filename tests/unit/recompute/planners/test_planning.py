@@ -47,7 +47,7 @@ def test_choice_keeps_its_promises(graph: Graph, share: float, seed: int) -> Non
     assert least.peak <= min(one.peak for one in proposed)
     budget = int(least.peak + share * (proposed[0].peak - least.peak))
     # With the least one as a candidate, for a search of another length may miss it.
-    known = [*proposed, Choice(least.recomputed, least.peak, least.overhead, least.planner)]
+    known = [*proposed, least]
     choice = plan_choice(graph, budget, evaluations=2000, seed=seed, candidates=known)
     schedule = simulate(graph, choice.recomputed)
     assert schedule.recomputed == choice.recomputed
