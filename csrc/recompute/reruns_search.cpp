@@ -11,9 +11,9 @@ namespace {
 using packing::Random;
 
 // As in search.cpp, in shares of the forward pass's cost.
-constexpr double kHot = 1e-2, kCold = 1e-4;
-constexpr double kArea = 0.1;
-constexpr Bytes kMargin = 50;
+constexpr double kHot = 2e-2, kCold = 1e-4;
+constexpr double kArea = 1.0;
+constexpr Bytes kMargins[] = {20, 50, 50, 50};  // of the peak: what is looked at below it, by round
 constexpr int kRounds = 4;
 constexpr std::int64_t kAsk = 256;
 constexpr double kLeastPrice = 0.05, kMostPrice = 50, kPriceStep = 1.003;
@@ -52,13 +52,16 @@ class Walk {
 
   Wider run() {
     for (int round = 0; round < kRounds && !over(); ++round) {
-      anneal(limit_ * (round + 1) / kRounds, kHot * std::pow(0.5, round));
+      anneal(round, limit_ * (round + 1) / kRounds, kHot * std::pow(0.5, round));
     }
     return answer_;
   }
 
  private:
   bool over() const { return stopped_ || answer_.evaluations >= limit_; }
+
+  // What is above a peak that is enough has to go; without one, what is nearly as high as the peak.
+  Bytes level(Bytes peak) const { return enough_ > 0 ? enough_ : peak - peak / margin_; }
 
   double energy(const Outcome& outcome) const {
     const double overhead = outcome.cost / whole_;
@@ -72,9 +75,10 @@ class Walk {
     return replay_.evaluate(now_, level_, &unread_);
   }
 
-  void anneal(std::int64_t until, double hot) {
+  void anneal(int round, std::int64_t until, double hot) {
     now_ = answer_.reruns;
-    level_ = answer_.outcome.peak - answer_.outcome.peak / kMargin;
+    margin_ = kMargins[round];
+    level_ = level(answer_.outcome.peak);
     current_ = judge();
     list();
     const std::int64_t from = answer_.evaluations;
@@ -115,7 +119,7 @@ class Walk {
       answer_.trace.push_back({answer_.evaluations, then});
       if (budget_ == kLeast) {
         if (then.peak <= enough_) stopped_ = true;
-        level_ = then.peak - then.peak / kMargin;
+        level_ = level(then.peak);
         current_ = judge();
       }
     }
@@ -248,7 +252,7 @@ class Walk {
   Wider answer_;
   std::vector<Place> steps_, again_, changed_;
   std::vector<std::pair<Index, Index>> unread_;
-  Bytes level_ = 0;
+  Bytes level_ = 0, margin_ = 50;
   double whole_ = 0, scale_ = 1;
   double price_ = 2;
   bool stopped_ = false;
