@@ -51,7 +51,8 @@ class Walk {
   }
 
   Wider run() {
-    for (int round = 0; round < kRounds && !over(); ++round) {
+    const bool empty = replay_.operations() == 0;
+    for (int round = 0; round < kRounds && !over() && !empty; ++round) {
       anneal(round, limit_ * (round + 1) / kRounds, kHot * std::pow(0.5, round));
     }
     return answer_;
@@ -60,8 +61,8 @@ class Walk {
  private:
   bool over() const { return stopped_ || answer_.evaluations >= limit_; }
 
-  // What is above a peak that is enough has to go; without one, what is nearly as high as the peak.
-  Bytes level(Bytes peak) const { return enough_ > 0 ? enough_ : peak - peak / margin_; }
+  // Led by the peak alone, whatever is enough: a peak that was found once is found again.
+  Bytes level(Bytes peak) const { return peak - peak / margin_; }
 
   double energy(const Outcome& outcome) const {
     const double overhead = outcome.cost / whole_;
