@@ -9,6 +9,7 @@ import numpy.typing
 __all__: list[str] = [
     "Block",
     "Engine",
+    "Replay",
     "Step",
     "UNCUTTABLE",
     "end_blocks",
@@ -138,6 +139,34 @@ class Step:
         candidates: numpy.typing.NDArray[numpy.int32],
         start: numpy.typing.NDArray[numpy.uint8],
         budget: int,
+        evaluations: int,
+        time_limit: float,
+        seed: int,
+    ) -> tuple: ...
+
+class Replay:
+    def __init__(
+        self,
+        forward: int,
+        reads_begin: numpy.typing.NDArray[numpy.int32],
+        reads: numpy.typing.NDArray[numpy.int32],
+        writes_begin: numpy.typing.NDArray[numpy.int32],
+        writes: numpy.typing.NDArray[numpy.int32],
+        cost: numpy.typing.NDArray[numpy.float64],
+        workspace: numpy.typing.NDArray[numpy.int64],
+        size: numpy.typing.NDArray[numpy.int64],
+        producer: numpy.typing.NDArray[numpy.int32],
+        result: numpy.typing.NDArray[numpy.uint8],
+        pinned: numpy.typing.NDArray[numpy.uint8],
+    ) -> None: ...
+    def evaluate(self, reruns: collections.abc.Sequence[tuple[int, int]]) -> tuple[int, float]: ...
+    def search(
+        self,
+        movable: numpy.typing.NDArray[numpy.uint8],
+        start: collections.abc.Sequence[tuple[int, int]],
+        budget: int,
+        enough: int,
+        most: float,
         evaluations: int,
         time_limit: float,
         seed: int,

@@ -4,11 +4,15 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <chrono>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "bindings/module.hpp"
 #include "recompute/min_cut.hpp"
+#include "recompute/reruns.hpp"
 #include "recompute/search.hpp"
 #include "recompute/step.hpp"
 
@@ -28,20 +32,44 @@ std::vector<T> copy(const Column<T>& column) {
   return {column.data(), column.data() + column.size()};
 }
 
-recompute::Step make_step(recompute::Index forward, const Indices& reads_begin,
-                          const Indices& reads, const Indices& writes_begin, const Indices& writes,
-                          const Column<double>& cost, const Column<Bytes>& workspace,
-                          const Column<Bytes>& size, const Indices& producer,
-                          const Column<std::uint8_t>& result, const Column<std::uint8_t>& pinned) {
-  return recompute::Step({forward,
-                          {copy(reads_begin), copy(reads)},
-                          {copy(writes_begin), copy(writes)},
-                          copy(cost),
-                          copy(workspace),
-                          copy(size),
-                          copy(producer),
-                          copy(result),
-                          copy(pinned)});
+template <typename T>
+T from_columns(recompute::Index forward, const Indices& reads_begin, const Indices& reads,
+               const Indices& writes_begin, const Indices& writes, const Column<double>& cost,
+               const Column<Bytes>& workspace, const Column<Bytes>& size, const Indices& producer,
+               const Column<std::uint8_t>& result, const Column<std::uint8_t>& pinned) {
+  return T(recompute::Columns{forward,
+                              {copy(reads_begin), copy(reads)},
+                              {copy(writes_begin), copy(writes)},
+                              copy(cost),
+                              copy(workspace),
+                              copy(size),
+                              copy(producer),
+                              copy(result),
+                              copy(pinned)});
+}
+
+using Places = std::vector<std::pair<recompute::Index, recompute::Index>>;
+
+// (moment, operation) pairs as rows of moments.
+recompute::Reruns read_reruns(const recompute::Replay& replay, const Places& places) {
+  recompute::Reruns rows(static_cast<std::size_t>(replay.operations()));
+  for (const auto& [moment, operation] : places) {
+    if (operation < 0 || operation >= replay.forward() || moment <= operation ||
+        moment >= replay.operations()) {
+      throw py::value_error("a rerun is out of range");
+    }
+    rows[static_cast<std::size_t>(moment)].push_back(operation);
+  }
+  for (std::vector<recompute::Index>& row : rows) {
+    std::sort(row.begin(), row.end());
+    row.erase(std::unique(row.begin(), row.end()), row.end());
+  }
+  return rows;
+}
+
+std::pair<Bytes, double> evaluate_reruns(recompute::Replay& replay, const Places& places) {
+  const recompute::Outcome outcome = replay.evaluate(read_reruns(replay, places));
+  return {outcome.peak, outcome.cost};
 }
 
 recompute::Choice read_choice(const recompute::Step& step, const Column<std::uint8_t>& choice) {
@@ -90,6 +118,41 @@ py::tuple search(recompute::Step& step, const Indices& candidates,
                         trace);
 }
 
+py::tuple search_reruns(recompute::Replay& replay, const Column<std::uint8_t>& movable,
+                        const Places& start, Bytes budget, Bytes enough, double most,
+                        std::int64_t evaluations, double time_limit, std::uint64_t seed) {
+  const auto begin = Clock::now();
+  if (movable.size() != replay.forward()) {
+    throw py::value_error("there is one entry for each forward operation");
+  }
+  const std::vector<std::uint8_t> may = copy(movable);
+  const recompute::Reruns from = read_reruns(replay, start);
+  recompute::Wider answer;
+  bool raised = false;
+  {
+    const py::gil_scoped_release release;
+    answer =
+        recompute::search_reruns(replay, may, from, budget, enough, most, evaluations, seed, [&] {
+          raised = interrupted();
+          return raised ||
+                 std::chrono::duration<double>(Clock::now() - begin).count() >= time_limit;
+        });
+  }
+  if (raised) throw py::error_already_set();
+  std::vector<std::tuple<std::int64_t, Bytes, double>> trace;
+  for (const recompute::Found& found : answer.trace) {
+    trace.emplace_back(found.evaluations, found.outcome.peak, found.outcome.cost);
+  }
+  Places places;
+  for (std::size_t moment = 0; moment < answer.reruns.size(); ++moment) {
+    for (const recompute::Index operation : answer.reruns[moment]) {
+      places.emplace_back(static_cast<recompute::Index>(moment), operation);
+    }
+  }
+  return py::make_tuple(places, answer.outcome.peak, answer.outcome.cost, answer.evaluations,
+                        trace);
+}
+
 std::pair<std::int64_t, Column<std::uint8_t>> min_cut(std::int32_t nodes, const Indices& tail,
                                                       const Indices& head,
                                                       const Column<std::int64_t>& capacity,
@@ -115,9 +178,10 @@ std::pair<std::int64_t, Column<std::uint8_t>> min_cut(std::int32_t nodes, const 
 void bind_recompute(py::module_& module) {
   py::class_<recompute::Step>(module, "Step",
                               "One training step as flat columns; evaluates choices.")
-      .def(py::init(&make_step), py::arg("forward"), py::arg("reads_begin"), py::arg("reads"),
-           py::arg("writes_begin"), py::arg("writes"), py::arg("cost"), py::arg("workspace"),
-           py::arg("size"), py::arg("producer"), py::arg("result"), py::arg("pinned"))
+      .def(py::init(&from_columns<recompute::Step>), py::arg("forward"), py::arg("reads_begin"),
+           py::arg("reads"), py::arg("writes_begin"), py::arg("writes"), py::arg("cost"),
+           py::arg("workspace"), py::arg("size"), py::arg("producer"), py::arg("result"),
+           py::arg("pinned"))
       .def("evaluate", &evaluate, py::arg("choice"),
            "Peak in bytes and cost of what runs twice, for a choice (forward,) of 0 and 1.")
       .def(
@@ -126,6 +190,26 @@ void bind_recompute(py::module_& module) {
           "Improves the choice `start` (forward,): cheapest with a peak within `budget` bytes,\n"
           "or the least peak for a budget of -1.\n\n"
           "Returns choice, peak, cost, evaluations, and (evaluations, peak, cost) for each\n"
+          "improvement. The same for the same seed unless `time_limit` seconds pass. Releases the\n"
+          "GIL; not to be called from two threads on one object.");
+  py::class_<recompute::Replay>(module, "Replay",
+                                "One training step, in which operations run again anywhere.")
+      .def(py::init(&from_columns<recompute::Replay>), py::arg("forward"), py::arg("reads_begin"),
+           py::arg("reads"), py::arg("writes_begin"), py::arg("writes"), py::arg("cost"),
+           py::arg("workspace"), py::arg("size"), py::arg("producer"), py::arg("result"),
+           py::arg("pinned"))
+      .def("evaluate", &evaluate_reruns, py::arg("reruns"),
+           "Peak in bytes and cost of what runs again, for (moment, operation) pairs: the\n"
+           "operation runs again right before operation `moment`.")
+      .def(
+          "search", &search_reruns, py::arg("movable"), py::arg("start"), py::arg("budget"),
+          py::arg("enough"), py::arg("most"), py::arg("evaluations"), py::arg("time_limit"),
+          py::arg("seed"),
+          "Improves the reruns `start`: cheapest with a peak within `budget` bytes, or the\n"
+          "least peak for a budget of -1 or one of `enough`, at a cost of `most` in either case. "
+          "`movable` (forward,) has\n"
+          "1 for what may run again.\n\n"
+          "Returns reruns, peak, cost, evaluations, and (evaluations, peak, cost) for each\n"
           "improvement. The same for the same seed unless `time_limit` seconds pass. Releases the\n"
           "GIL; not to be called from two threads on one object.");
   module.def("min_cut", &min_cut, py::arg("nodes"), py::arg("tail"), py::arg("head"),

@@ -13,6 +13,19 @@ std::size_t at(Index index) {
   return static_cast<std::size_t>(index);
 }
 
+// Adds `bytes` to the operations [first, last] of a pass; `change` has one entry more.
+void live(std::vector<Bytes>& change, Index first, Index last, Bytes bytes) {
+  change[at(first)] += bytes;
+  change[at(last) + 1] -= bytes;
+}
+
+void sum_up(std::vector<Bytes>& change) {
+  for (std::size_t i = 1; i < change.size(); ++i) change[i] += change[i - 1];
+  change.pop_back();
+}
+
+}  // namespace
+
 void check(const Columns& columns) {
   const auto need = [](bool good, const char* what) {
     if (!good) throw std::invalid_argument(what);
@@ -36,19 +49,6 @@ void check(const Columns& columns) {
          "a producer is out of range");
   }
 }
-
-// Adds `bytes` to the operations [first, last] of a pass; `change` has one entry more.
-void live(std::vector<Bytes>& change, Index first, Index last, Bytes bytes) {
-  change[at(first)] += bytes;
-  change[at(last) + 1] -= bytes;
-}
-
-void sum_up(std::vector<Bytes>& change) {
-  for (std::size_t i = 1; i < change.size(); ++i) change[i] += change[i - 1];
-  change.pop_back();
-}
-
-}  // namespace
 
 Step::Step(const Columns& columns)
     : forward_((check(columns), columns.forward)),

@@ -44,6 +44,9 @@ struct Columns {
   std::vector<std::uint8_t> pinned;  // of each value: kept whenever it is needed
 };
 
+// Throws std::invalid_argument when an index is out of range.
+void check(const Columns& columns);
+
 struct Outcome {
   Bytes peak;
   double cost;   // of what runs twice

@@ -30,9 +30,11 @@ def explain(
     if not schedule.recomputed:
         lines += ["Nothing is recomputed.", "", _peak(planned), *_divided(planned)]
         return "\n".join(lines)
+    times = len(schedule.reruns)
+    often = f"again, {times} times in all" if times > len(schedule.recomputed) else "twice"
     lines.append(
-        f"{len(schedule.recomputed)} of {graph.forward} operations of the forward pass run twice: "
-        f"{100 * schedule.overhead:.1f} % of its time. Found by {planned.planner}."
+        f"{len(schedule.recomputed)} of {graph.forward} operations of the forward pass run "
+        f"{often}: {100 * schedule.overhead:.1f} % of its time. Found by {planned.planner}."
     )
     lines += ["", *_modules(planned), "", _peak(planned)]
     lines += [*_divided(planned), *_pinned(graph)]
@@ -53,7 +55,7 @@ def _modules(planned: PlannedStep) -> list[str]:
     sizes: Counter[str] = Counter()
     costs: Counter[str] = Counter()
     marked = {graph.operations[index].module for index in planned.captured.forgotten}
-    for index in planned.schedule.recomputed:
+    for index, times in Counter(index for _, index in planned.schedule.reruns).items():
         operation = graph.operations[index]
         names[operation.module][operation.name.removeprefix("aten.").lstrip("_")] += 1
         sizes[operation.module] += sum(
@@ -61,7 +63,7 @@ def _modules(planned: PlannedStep) -> list[str]:
             for value in operation.writes
             if not graph.values[value].pinned and not graph.values[value].result
         )
-        costs[operation.module] += 1e6 * operation.cost  # type: ignore[assignment]
+        costs[operation.module] += 1e6 * times * operation.cost  # type: ignore[assignment]
     whole = 1e6 * graph.forward_cost or 1.0
     lines = ["Computed again, by module: results forgotten, share of the forward pass, operations"]
     for module, size in sizes.most_common(_MODULES):

@@ -88,7 +88,7 @@ class RecomputePlan:
 
     @property
     def recomputed(self) -> frozenset[int]:
-        """Operations of `graph` that run twice."""
+        """Operations of `graph` that run more than once."""
         return self.schedule.recomputed
 
     @property

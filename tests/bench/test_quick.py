@@ -23,7 +23,7 @@ STUB = (
 )
 """Run by tests/fakecuda."""
 
-LIBRARIES = ("recompute_zoo", "recompute_kept")
+LIBRARIES = ("recompute_zoo", "recompute_kept", "recompute_exact")
 """Need libraries of models; run by tests of their own where those are installed."""
 
 

@@ -15,13 +15,13 @@ def plan_data(planned: PlannedStep) -> dict[str, Any]:
     """For JSON."""
     finest = planned.finest()
     return {
-        "graph": _graph_data(planned.captured.graph),
-        "finest": None if finest is planned.captured else _graph_data(finest.graph),
+        "graph": graph_data(planned.captured.graph),
+        "finest": None if finest is planned.captured else graph_data(finest.graph),
         "default": planned.default.peak,
         "default_graph": None
         if planned.default.graph is planned.captured.graph
-        else _graph_data(planned.default.graph),
-        "recomputed": sorted(planned.schedule.recomputed),
+        else graph_data(planned.default.graph),
+        "reruns": planned.schedule.reruns,
         "forgotten": sorted(planned.captured.forgotten),
         "planner": planned.planner,
         "budget": planned.budget,
@@ -31,18 +31,18 @@ def plan_data(planned: PlannedStep) -> dict[str, Any]:
 
 def planned_step(data: Any) -> PlannedStep:
     """From `plan_data`: it has no nodes, as nothing was captured."""
-    graph = _graph(data["graph"])
+    graph = read_graph(data["graph"])
     captured = _captured(graph, frozenset(data["forgotten"]))
-    default = graph if data["default_graph"] is None else _graph(data["default_graph"])
+    default = graph if data["default_graph"] is None else read_graph(data["default_graph"])
 
     def finest() -> Captured:
         if data["finest"] is None:
             return captured
-        return _captured(_graph(data["finest"]), captured.forgotten)
+        return _captured(read_graph(data["finest"]), captured.forgotten)
 
     return PlannedStep(
         captured,
-        simulate(graph, data["recomputed"]),
+        simulate(graph, reruns=tuple((moment, index) for moment, index in data["reruns"])),
         simulate(default),
         data["planner"],
         finest,
@@ -57,7 +57,8 @@ def _captured(graph: Graph, forgotten: frozenset[int]) -> Captured:
     return Captured(graph, nothing, 0, (), {}, {}, empty, empty, forgotten)
 
 
-def _graph_data(graph: Graph) -> dict[str, Any]:
+def graph_data(graph: Graph) -> dict[str, Any]:
+    """A graph in columns, for JSON."""
     names: dict[str, int] = {}
 
     def number(name: str) -> int:
@@ -79,7 +80,8 @@ def _graph_data(graph: Graph) -> dict[str, Any]:
     }
 
 
-def _graph(data: Any) -> Graph:
+def read_graph(data: Any) -> Graph:
+    """From `graph_data`."""
     names = data["names"]
     return Graph(
         tuple(

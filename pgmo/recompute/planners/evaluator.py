@@ -2,13 +2,14 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pgmo import _core
 from pgmo.recompute.planners.graph import Graph
-from pgmo.recompute.planners.schedule import check_choice
+from pgmo.recompute.planners.schedule import Reruns, Schedule, check_choice, simulate
 
 
 @dataclass(frozen=True)
@@ -35,10 +36,13 @@ class Choice:
     Args:
         recomputed: forward operations whose results are forgotten and computed again.
         peak: bytes, of the schedule (`schedule.simulate`).
-        overhead: cost of what runs twice, as a share of the forward pass.
+        overhead: cost of what runs again, as a share of the forward pass.
         planner: what found it: `default` (nothing is forgotten), `min-cut`, `chen`,
-            `kusumoto-time`, `kusumoto-memory`, or `search`, which improved on one of them.
+            `kusumoto-time`, `kusumoto-memory`, or `search`, which improved on one of them, or
+            `reruns`, which did so in the larger space.
         trace: each improvement on the way.
+        reruns: what runs again, and where; None where each runs again once, right before it is
+            needed, and stays.
     """
 
     recomputed: frozenset[int]
@@ -46,6 +50,15 @@ class Choice:
     overhead: float
     planner: str
     trace: tuple[Found, ...] = ()
+    reruns: Reruns | None = None
+
+    def on(self, graph: Graph) -> Schedule:
+        """The schedule of a graph under this choice, which was made for that graph.
+
+        Raises:
+            GraphError: what it names may not run again there.
+        """
+        return simulate(graph, self.recomputed, self.reruns)
 
 
 class Evaluator:
@@ -58,22 +71,11 @@ class Evaluator:
     """
 
     def __init__(self, graph: Graph) -> None:
-        operations, values = graph.operations, graph.values
         self.graph = graph
         self.candidates: NDArray[np.int32] = np.fromiter(graph.candidates(), np.int32)
         self._allowed = frozenset(self.candidates.tolist())
         self._whole = graph.forward_cost or 1.0
-        self._step = _core.Step(
-            graph.forward,
-            *_lists([operation.reads for operation in operations]),
-            *_lists([operation.writes for operation in operations]),
-            np.array([operation.cost for operation in operations], np.float64),
-            np.array([operation.workspace for operation in operations], np.int64),
-            np.array([value.size for value in values], np.int64),
-            np.array([value.producer for value in values], np.int32),
-            np.array([value.result for value in values], np.uint8),
-            np.array([value.pinned for value in values], np.uint8),
-        )
+        self._step = _core.Step(graph.forward, *columns(graph))
 
     def evaluate(self, choice: Collection[int]) -> tuple[int, float]:
         """Peak in bytes and overhead as a share of the forward pass.
@@ -134,6 +136,21 @@ class Evaluator:
         mask = np.zeros(self.graph.forward, np.uint8)
         mask[list(choice)] = 1
         return mask
+
+
+def columns(graph: Graph) -> tuple[NDArray[Any], ...]:
+    """A graph as the native module takes it."""
+    operations, values = graph.operations, graph.values
+    return (
+        *_lists([operation.reads for operation in operations]),
+        *_lists([operation.writes for operation in operations]),
+        np.array([operation.cost for operation in operations], np.float64),
+        np.array([operation.workspace for operation in operations], np.int64),
+        np.array([value.size for value in values], np.int64),
+        np.array([value.producer for value in values], np.int32),
+        np.array([value.result for value in values], np.uint8),
+        np.array([value.pinned for value in values], np.uint8),
+    )
 
 
 def _lists(lists: Sequence[Sequence[int]]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:

@@ -1,10 +1,9 @@
 """What the least peak of a step consists of: why a budget cannot be met."""
 
 from collections import Counter
-from collections.abc import Collection
 
 from pgmo.recompute.planners.graph import Graph
-from pgmo.recompute.planners.schedule import Schedule, simulate
+from pgmo.recompute.planners.schedule import Schedule
 from pgmo.units import format_bytes
 
 _LEAST = 0.01
@@ -42,14 +41,9 @@ def _kind(graph: Graph, value: int, operation: object) -> str:
     return "activations that are kept"
 
 
-def floor(graph: Graph, choice: Collection[int]) -> str:
-    """A sentence or two about the peak of a choice.
-
-    Args:
-        graph: the step.
-        choice: forward operations that are forgotten.
-    """
-    schedule = simulate(graph, choice)
+def floor(schedule: Schedule) -> str:
+    """A sentence or two about the peak of a schedule."""
+    graph = schedule.graph
     whole = max(1, schedule.peak)
     named = [(words, size) for words, size in parts(graph, schedule) if size >= _LEAST * whole]
     if not named:

@@ -13,6 +13,7 @@ from pgmo.recompute.planners.evaluator import Choice, Evaluator, Found
 from pgmo.recompute.planners.floor import floor
 from pgmo.recompute.planners.graph import Graph
 from pgmo.recompute.planners.lower_sets import Dag, ancestor_sets
+from pgmo.recompute.planners.reruns import RerunSearch
 from pgmo.recompute.planners.schedule import simulate
 from pgmo.units import format_bytes
 
@@ -25,6 +26,10 @@ EVALUATIONS = 200_000
 _LARGE = 4000  # operations of a step from which on it tries fewer: each takes as many looks
 _LEAST = 20_000
 
+_LARGE_RERUNS = 250  # the same of the larger space, where a look is at the whole step
+_LEAST_RERUNS = 5_000
+_MOST_FOR_LEAST = 1.0  # forward passes that "min" runs again at most
+
 _MOST = 2**62  # bytes, which is any number of them
 _FACTORS = (1.0, 1.1, 1.25, 1.5, 2.0, 3.0)  # of the least budget of the dynamic program
 _TIME_UNITS = 1500  # of its time axis: what it proposes is evaluated anyway
@@ -34,6 +39,12 @@ class SearchFields(TypedDict, total=False):
     """The keywords of a search; `plan_choice` says what they mean."""
 
     evaluations: int | None
+    time_limit: float
+    seed: int
+
+
+class _Effort(TypedDict):
+    evaluations: int
     time_limit: float
     seed: int
 
@@ -50,15 +61,19 @@ def plan_choice(
     """The cheapest choice found whose peak is within a budget.
 
     Choices of all planners; the cheapest that fits, or the lowest peak when none does, is where
-    a local search begins. What it finds is good and not always the best, so that of two budgets the
-    larger one may get the dearer choice; `plan_choices` rules that out.
+    a local search begins. A second one goes on from there in a larger space, in which operations
+    run again anywhere and as often as it pays (`reruns`). What they find is good and not always the
+    best, so that of two budgets the larger one may get the dearer choice; `plan_choices` rules that
+    out.
 
     Args:
         graph: the step.
-        budget: bytes that the peak shall not exceed, or "min" for the least peak that is found.
-        evaluations: choices that the search tries, twice as many where the least peak has to be
+        budget: bytes that the peak shall not exceed, or "min" for the least peak that is found
+            without running more than the forward pass again, once. A number of bytes may be lower,
+            and then costs what it costs.
+        evaluations: choices that each search tries, and again where the least peak has to be
             found first; the same answer for the same number and seed. By default `EVALUATIONS`,
-            and fewer in steps of more than 4,000 operations.
+            fewer in steps of more than 4,000 operations, and in the larger space of more than 250.
         time_limit: seconds after which all searching ends all the same, with the best so far: the
             answer then depends on the machine. By default there is none.
         seed: of the search, from 0.
@@ -86,35 +101,40 @@ def plan_choice(
         frozenset()
     """
     limit = _check(budget, evaluations, time_limit, seed)
-    effort = _effort(graph) if evaluations is None else evaluations
-    evaluator = Evaluator(graph)
+    evaluator, wider = Evaluator(graph), RerunSearch(graph)
     default = evaluator.candidate((), "default")
     # Evaluated again, which costs next to nothing, so that nothing depends on who made them.
     given = propose(graph, evaluator) if candidates is None else candidates
-    known = [default, *(evaluator.candidate(one.recomputed, one.planner) for one in given)]
+    known = [default, *(_again(one, evaluator, wider) for one in given)]
     best = min(known, key=lambda one: rank(one, limit))
     trace = [Found(0, best.peak, best.overhead, best.planner)]
     end = time.monotonic() + time_limit
 
-    def search(start: Choice, aim: int | None, share: float) -> Choice:
-        improved, found = evaluator.search(
-            start,
-            aim,
-            evaluations=effort,
-            time_limit=share * (end - time.monotonic()),
-            seed=seed,
-        )
+    def improve(start: Choice, aim: int | None, share: float, most: float = math.inf) -> Choice:
+        options: _Effort = {
+            "evaluations": evaluations or _effort(graph, _LARGE, _LEAST),
+            "time_limit": share * (end - time.monotonic()),
+            "seed": seed,
+        }
+        if start.reruns is None:
+            start, found = evaluator.search(start, aim, **options)
+            trace.extend(found)
+            if limit is not None and aim is None and start.peak <= limit:
+                return start
+        options["evaluations"] = evaluations or _effort(graph, _LARGE_RERUNS, _LEAST_RERUNS)
+        start, found = wider.improve(start, aim, most=most, enough=limit or 0, **options)
         trace.extend(found)
-        return improved
+        return start
 
     if limit is None or best.peak > limit:
-        best = search(min(known, key=lambda one: rank(one, None)), None, 0.5)
+        least = min(known, key=lambda one: rank(one, None))
+        best = improve(least, None, 0.5, math.inf if limit is not None else _MOST_FOR_LEAST)
         if limit is None:
             limit = best.peak
         elif best.peak > limit:
             raise _cannot(graph, limit, best, default)
     if best.overhead > 0:
-        best = search(best, limit, 1)
+        best = improve(best, limit, 1)
     return _needed(graph, replace(best, trace=tuple(trace)))
 
 
@@ -232,13 +252,22 @@ def _dynamic_programs(dag: Dag) -> Iterator[tuple[frozenset[int], str]]:
                 yield sequence.forgotten(last=last), f"kusumoto-{strategy}"
 
 
-def _effort(graph: Graph) -> int:
+def _effort(graph: Graph, large: int, least: int) -> int:
     """Evaluations of a search: counted, and not timed, so that plans are the same everywhere."""
-    return max(_LEAST, min(EVALUATIONS, EVALUATIONS * _LARGE // max(1, len(graph.operations))))
+    return max(least, min(EVALUATIONS, EVALUATIONS * large // max(1, len(graph.operations))))
+
+
+def _again(one: Choice, evaluator: Evaluator, wider: RerunSearch) -> Choice:
+    if one.reruns is None:
+        return evaluator.candidate(one.recomputed, one.planner)
+    peak, overhead = wider.evaluate(one.reruns)
+    return replace(one, peak=peak, overhead=overhead, trace=())
 
 
 def _needed(graph: Graph, choice: Choice) -> Choice:
     # Without what is chosen and never needed, such as what only a pinned value was needed of.
+    if choice.reruns is not None:
+        return choice
     return replace(choice, recomputed=simulate(graph, choice.recomputed).recomputed)
 
 
@@ -263,7 +292,7 @@ def _cannot(graph: Graph, budget: int, least: Choice, default: Choice) -> Budget
         f"no recomputation was found that keeps the step within {format_bytes(budget)}: the least "
         f"peak found is {format_bytes(least.peak)}, for {least.overhead:.0%} of the forward pass "
         f"run again; without recomputation it is {format_bytes(default.peak)}. Give a budget of "
-        f"{least.peak} bytes or more, or a smaller batch. {floor(graph, least.recomputed)}"
+        f"{least.peak} bytes or more, or a smaller batch. {floor(least.on(graph))}"
     )
 
 

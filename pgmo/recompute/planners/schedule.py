@@ -9,8 +9,13 @@ reported. A forgotten value is computed again right before the first backward op
 it, together with whatever forgotten values it depends on, in the order of the forward pass; it
 then lives to its last use. AOTAutograd orders a backward graph in the same way
 (`reordering_to_mimic_autograd_engine` in torch/_functorch/partitioners.py).
+
+Reruns are more than that: any operation of the forward pass, right before any later one of either
+pass, as often as it pays. What is read is what was written last, and it lives from there to its
+last reader before it is written again.
 """
 
+from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass
 
@@ -22,6 +27,9 @@ from pgmo.packing.problem import Problem
 from pgmo.recompute.planners.graph import Graph
 from pgmo.units import format_bytes
 
+Reruns = tuple[tuple[int, int], ...]
+"""(moment, operation): the operation runs again right before operation `moment` of the step."""
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Schedule:
@@ -30,7 +38,7 @@ class Schedule:
     Args:
         graph: what is scheduled.
         operations: the operation that runs at each step, shape (k,).
-        again: whether it runs for the second time, shape (k,).
+        again: whether it has run before, shape (k,).
         value: the value that each of m blocks holds, shape (m,); -1 for a workspace. A forgotten
             value has a block for each of its lives.
         start: the step at which the block comes, shape (m,).
@@ -72,13 +80,26 @@ class Schedule:
 
     @property
     def recomputed(self) -> frozenset[int]:
-        """The operations that run twice."""
+        """The operations that run more than once."""
         return frozenset(self.operations[self.again].tolist())
 
     @property
+    def reruns(self) -> Reruns:
+        """What runs again, and before which operation, in order."""
+        found, waiting = [], []
+        for index, again in zip(self.operations.tolist(), self.again.tolist(), strict=True):
+            if again:
+                waiting.append(index)
+                continue
+            found += [(index, one) for one in waiting]
+            waiting.clear()
+        return tuple(found)
+
+    @property
     def cost(self) -> float:
-        """Cost of what runs for the second time, in the unit of the graph."""
-        return float(sum(self.graph.operations[index].cost for index in sorted(self.recomputed)))
+        """Cost of what runs again, in the unit of the graph."""
+        again = sorted(self.operations[self.again].tolist())
+        return float(sum(self.graph.operations[index].cost for index in again))
 
     @property
     def overhead(self) -> float:
@@ -110,19 +131,32 @@ class Schedule:
         )
 
 
-def simulate(graph: Graph, choice: Collection[int] = frozenset()) -> Schedule:
+def simulate(
+    graph: Graph, choice: Collection[int] = frozenset(), reruns: Reruns | None = None
+) -> Schedule:
     """The schedule of a step in which the operations of `choice` are forgotten.
 
     Args:
         graph: the step.
         choice: forward operations, candidates of the graph.
+        reruns: in the place of a choice: what runs again, and where.
 
     Raises:
-        GraphError: the choice names an operation that is no candidate.
+        GraphError: the choice names an operation that is no candidate, or the reruns one that may
+            not run again.
+
+    Example:
+        >>> from pgmo.recompute.planners.graph import EXAMPLE
+        >>> simulate(EXAMPLE, reruns=((2, 0),)).operations.tolist()
+        [0, 1, 0, 2]
     """
-    forgotten = frozenset(choice)
-    check_choice(graph, forgotten)
-    operations, again = _order(graph, forgotten)
+    if reruns is None:
+        forgotten = frozenset(choice)
+        check_choice(graph, forgotten)
+        operations, again = _order(graph, forgotten)
+    else:
+        check_reruns(graph, reruns)
+        operations, again = _ordered(graph, reruns)
     steps = len(operations)
     blocks: list[list[int]] = []  # value, start, end
     current: dict[int, int] = {}  # the block in which a value is found
@@ -133,7 +167,7 @@ def simulate(graph: Graph, choice: Collection[int] = frozenset()) -> Schedule:
                 block = blocks[current[value]]
                 block[2] = max(block[2], step + 1)  # results stay longer
         for value in operation.writes:
-            if not again[step] or is_forgotten(graph, forgotten, value):
+            if not again[step] or is_made_again(graph, value):
                 current[value] = len(blocks)
             stays = graph.values[value].result and not again[step]
             blocks.append([value, step, steps if stays else step + 1])
@@ -164,6 +198,27 @@ def is_forgotten(graph: Graph, choice: Collection[int], value: int) -> bool:
     """Whether a value is gone after the forward pass when the operations of `choice` are."""
     one = graph.values[value]
     return one.producer in choice and not one.pinned and not one.result
+
+
+def is_made_again(graph: Graph, value: int) -> bool:
+    """Whether a value is another one when its producer runs again; else what was saved is read."""
+    one = graph.values[value]
+    return not one.pinned and not one.result
+
+
+def check_reruns(graph: Graph, reruns: Reruns) -> None:
+    """Raises GraphError when reruns name an operation that may not run again, or not there."""
+    for moment, index in reruns:
+        if not 0 <= index < min(moment, graph.forward) or moment >= len(graph.operations):
+            raise GraphError(
+                f"operation {index} cannot run again before operation {moment}: it is one of the "
+                f"forward pass, 0 to {graph.forward - 1}, and runs before a later one of "
+                f"{len(graph.operations)}"
+            )
+        if graph.operations[index].pinned:
+            raise GraphError(
+                f"operation {index} ({graph.operations[index].name}) cannot run again: it is pinned"
+            )
 
 
 def check_choice(graph: Graph, choice: Collection[int]) -> None:
@@ -205,4 +260,16 @@ def _order(graph: Graph, choice: frozenset[int]) -> tuple[list[int], list[bool]]
         done |= missing
         operations += [*sorted(missing), index]
         again += [True] * len(missing) + [False]
+    return operations, again
+
+
+def _ordered(graph: Graph, reruns: Reruns) -> tuple[list[int], list[bool]]:
+    rows: dict[int, set[int]] = defaultdict(set)
+    for moment, index in reruns:
+        rows[moment].add(index)
+    operations: list[int] = []
+    again: list[bool] = []
+    for moment in range(len(graph.operations)):
+        operations += [*sorted(rows[moment]), moment]
+        again += [True] * len(rows[moment]) + [False]
     return operations, again

@@ -14,6 +14,7 @@ from typing import Literal
 from pgmo.recompute.planners.budget import Budget, Share
 from pgmo.recompute.planners.evaluator import Choice, Evaluator
 from pgmo.recompute.planners.graph import Graph
+from pgmo.recompute.planners.schedule import Reruns, simulate
 
 _MOST = 16  # choices that are remembered of one kind of graph
 
@@ -22,7 +23,7 @@ _MOST = 16  # choices that are remembered of one kind of graph
 class _Kind:
     longest: int = 0  # largest peak without recomputation
     least: int = 0  # what "min" came to there
-    choices: list[frozenset[int]] = field(default_factory=list)
+    choices: list[tuple[frozenset[int], Reruns | None]] = field(default_factory=list)
 
 
 class Shapes:
@@ -64,7 +65,10 @@ class Shapes:
             return None
         evaluator = Evaluator(graph)
         found = [evaluator.candidate((), "default")]
-        found += [evaluator.candidate(one, "another shape") for one in choices]
+        found += [
+            evaluator.candidate(one, "another shape") for one, reruns in choices if reruns is None
+        ]
+        found += [_moved(graph, reruns) for _, reruns in choices if reruns is not None]
         fitting = [one for one in found if one.peak <= limit]
         return min(fitting, key=lambda one: (one.overhead, one.peak), default=None)
 
@@ -73,11 +77,22 @@ class Shapes:
         kind = self._kind(graph)
         if budget == "min":
             kind.least = max(kind.least, choice.peak)
-        if choice.recomputed not in kind.choices:
-            kind.choices = [choice.recomputed, *kind.choices][:_MOST]
+        one = choice.recomputed, choice.reruns
+        if one not in kind.choices:
+            kind.choices = [one, *kind.choices][:_MOST]
 
     def _kind(self, graph: Graph) -> _Kind:
         return self._kinds.setdefault(_identity(graph), _Kind())
+
+
+def _moved(graph: Graph, reruns: Reruns) -> Choice:
+    """Reruns of another shape; the backward pass may have fewer operations here."""
+    last = len(graph.operations)
+    fitting = tuple((moment, index) for moment, index in reruns if moment < last)
+    schedule = simulate(graph, reruns=fitting)
+    return Choice(
+        schedule.recomputed, schedule.peak, schedule.overhead, "another shape", reruns=fitting
+    )
 
 
 def _identity(graph: Graph) -> object:

@@ -133,18 +133,58 @@ def plan_step(joint: fx.GraphModule, outputs: int, settings: Settings) -> Planne
     captured = finest = fine() if budget == "min" or budget < captured_peak else whole
     choice, budget = _choice(finest.graph, budget, settings)
     stage("writes the planned step")
-    schedule = simulate(finest.graph, choice.recomputed)
+    schedule = choice.on(finest.graph)
     limit = schedule.peak if budget == "min" else budget
     if finest is not whole:
         kept = needed(finest, schedule, limit, _workspaces(whole, settings))
         less = capture_step(divide(joint, kept), outputs, settings) if kept else whole
-        again = simulate(less.graph, choice.recomputed)
+        again = choice_on(choice, finest, less)
         if again.peak <= limit:
             captured, schedule = less, again
-    both = simulate(captured.graph, choice.recomputed | captured.forgotten)
-    if captured.forgotten and both.peak <= limit:
-        schedule = both
+    if captured.forgotten:
+        both = _with_marked(choice, captured, schedule)
+        schedule = both if both.peak <= limit else schedule
     return PlannedStep(captured, schedule, default, choice.planner, fine, budget)
+
+
+def _with_marked(choice: Choice, captured: Captured, schedule: Schedule) -> Schedule:
+    """The schedule in which what is marked is forgotten as well."""
+    if choice.reruns is None:
+        return simulate(captured.graph, choice.recomputed | captured.forgotten)
+    marked = simulate(captured.graph, captured.forgotten).reruns
+    return simulate(captured.graph, reruns=tuple(sorted({*schedule.reruns, *marked})))
+
+
+def choice_on(choice: Choice | Schedule, captured: Captured, other: Captured) -> Schedule:
+    """The schedule of the same step in other operations, such as one that is less divided.
+
+    Where the operation before which something runs again is not there, it does so before the next
+    one that is: wherever it runs, the results are the same.
+    """
+    if _is_simple(choice, captured.graph):
+        return simulate(other.graph, other.numbers(captured.names(choice.recomputed)))
+    at = {nodes[0].name: index for index, nodes in enumerate(other.nodes) if nodes}
+    moments: list[int] = []
+    following = len(other.graph.operations) - 1
+    for nodes in reversed(captured.nodes):
+        following = at.get(nodes[0].name, following) if nodes else following
+        moments.append(following)
+    moments.reverse()
+    moved = {
+        (moments[moment], at[captured.nodes[index][0].name])
+        for moment, index in choice.reruns or ()
+        if captured.nodes[index][0].name in at
+    }
+    fitting = sorted((moment, index) for moment, index in moved if index < moment)
+    return simulate(other.graph, reruns=tuple(fitting))
+
+
+def _is_simple(choice: Choice | Schedule, graph: Graph) -> bool:
+    """Whether each operation runs again once at most, right before it is needed."""
+    if isinstance(choice, Choice):
+        return choice.reruns is None
+    simple = choice.recomputed.issubset(graph.candidates())
+    return simple and simulate(graph, choice.recomputed).reruns == choice.reruns
 
 
 def _choice(

@@ -24,9 +24,14 @@ from pgmo.recompute.capture.compat import Runner, fakes, is_tangent, mark_boxed
 from pgmo.recompute.capture.taking import workspaces
 from pgmo.recompute.capture.taking.meter import Meter, Section, meter
 from pgmo.recompute.frozen.values import add_checks
-from pgmo.recompute.planners.schedule import simulate
 from pgmo.recompute.runtime.announce import announced
-from pgmo.recompute.runtime.decide import PlannedStep, Settings, capture_step, plan_step
+from pgmo.recompute.runtime.decide import (
+    PlannedStep,
+    Settings,
+    capture_step,
+    choice_on,
+    plan_step,
+)
 from pgmo.recompute.runtime.interpreter import Interpreter
 from pgmo.recompute.runtime.rewrite import split
 
@@ -87,8 +92,7 @@ class StepCompiler:
         self.planned = plan_step(narrow, num_fwd_outputs, self.settings)
         _, self._narrow = split(self.planned.captured, self.planned.schedule)
         release(self._narrow)
-        chosen = whole.numbers(self.planned.captured.names(self.planned.schedule.recomputed))
-        return split(whole, simulate(whole.graph, chosen))
+        return split(whole, choice_on(self.planned.schedule, self.planned.captured, whole))
 
     def compile_forward(self, module: fx.GraphModule, _inputs: Sequence[Any]) -> Runner:
         """Runs operators as they are, the first time under a meter.

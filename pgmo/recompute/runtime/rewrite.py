@@ -2,16 +2,19 @@
 
     forward nodes  |  gradients  operation 5   operation 1 again   operation 6  ...
 
-An operation that runs again is a second set of nodes, placed where the schedule has it. What is
-left to AOTAutograd is to cut between the passes: what the second part reads of the first is saved.
+An operation that runs again is another set of nodes, placed where the schedule has it, in either
+pass, and whatever comes after it reads the newest. What is left to AOTAutograd is to cut between
+the passes: what the second part reads of the first is saved.
 """
+
+from collections import defaultdict
 
 from torch import fx
 
 from pgmo.recompute.capture import dropout
 from pgmo.recompute.capture.compat import is_backward, renewed, split_joint
 from pgmo.recompute.capture.joint_graph import Captured
-from pgmo.recompute.planners.schedule import Schedule, is_forgotten
+from pgmo.recompute.planners.schedule import Schedule, is_made_again
 from pgmo.recompute.runtime.announce import ORIGIN
 
 
@@ -53,33 +56,48 @@ class _Writer:
         self.captured = captured
         self.graph = fx.Graph()
         self.first: dict[fx.Node, fx.Node] = {}  # of the forward pass, and what is given
-        self.second: dict[fx.Node, fx.Node] = {}  # of the backward pass
+        self.latest: dict[fx.Node, fx.Node] = {}  # of the backward pass, and what ran again
+        self.made_again: dict[int, bool] = {}  # values; whether the newest is the backward pass's
         self.saved: dict[fx.Node, None] = {}  # a set in the order of addition
-        self.choice = schedule.recomputed
+        self.backward = False
+        self.views: dict[int, list[fx.Node]] = defaultdict(list)  # of each value
+        for node in captured.views:
+            if node in captured.value_of:
+                self.views[captured.value_of[node]].append(node)
         self.module_of = {
             node: captured.graph.operations[index].module
             for index, nodes in enumerate(captured.nodes)
             for node in nodes
         }
         for node in captured.joint.graph.find_nodes(op="placeholder"):
-            copies = self.second if node in captured.backward else self.first
+            copies = self.latest if node in captured.backward else self.first
             copies[node] = self.graph.node_copy(node)
         for node in captured.joint.graph.nodes:
             if node.op == "get_attr":
                 self.first[node] = self.graph.node_copy(node)
-        self._forward()
-        for index, again in zip(schedule.operations, schedule.again, strict=True):
-            if again:
-                self._operation(int(index), again=True)
-            elif index >= captured.graph.forward:
-                self._operation(int(index), again=False)
+        again: dict[int, list[int]] = defaultdict(list)
+        for moment, index in schedule.reruns:
+            again[moment].append(index)
+        self._forward(again)
+        self.backward = True
+        for moment in range(captured.graph.forward, len(captured.graph.operations)):
+            for index in again[moment]:
+                self._operation(index, again=True)
+            self._operation(moment, again=False)
         self._finish()
 
-    def _forward(self) -> None:
+    def _forward(self, again: dict[int, list[int]]) -> None:
         """Items are taken from a tuple at once: it would keep all of them alive."""
+        begins = {
+            nodes[0]: index
+            for index, nodes in enumerate(self.captured.nodes[: self.captured.graph.forward])
+            if nodes
+        }
         for node in self.captured.joint.graph.nodes:
             if node in self.first or node.op != "call_function" or node in self.captured.backward:
                 continue
+            for index in again.pop(begins.get(node, -1), ()):
+                self._operation(index, again=True)
             self._copy_first(node)
             for user in node.users:
                 if _is_item(user) and user.args[0] is node and user not in self.captured.backward:
@@ -87,7 +105,9 @@ class _Writer:
 
     def _copy_first(self, node: fx.Node) -> None:
         if node not in self.first:
-            self.first[node] = self.graph.node_copy(node, self.first.__getitem__)
+            inside = _is_item(node) and node not in self.captured.views
+            arguments = self.first.__getitem__ if inside else self._read
+            self.first[node] = self.graph.node_copy(node, arguments)
             self._sign(self.first[node], node, "forward")
 
     def _sign(self, made: fx.Node, node: fx.Node, phase: str) -> None:
@@ -95,39 +115,56 @@ class _Writer:
 
     def _operation(self, index: int, again: bool) -> None:
         nodes = self.captured.nodes[index]
+        made: dict[fx.Node, fx.Node] = {}
         if self.captured.graph.operations[index].name == dropout.APPLIED:
             node, x, mask = dropout.parts(nodes[0])
-            read = (self._of_backward(x), self._of_backward(mask))
-            for made in dropout.apply_again(self.graph, node, *read):
-                self._sign(made, nodes[0], "recompute")
-                self.second[nodes[0]] = made
-            return
-        for position, node in enumerate(nodes):
-            other = self.captured.replaced(node) if again and position == 0 else {}
-            arguments = {
-                one: self._of_backward(other.get(one, one)) if position == 0 else self.second[one]
-                for one in node.all_input_nodes
-            }
-            made = self.graph.node_copy(node, arguments.__getitem__)
-            self._sign(made, node, "recompute" if again else "backward")
-            if again:
-                made.meta["partitioner_tag"] = "is_backward"
-            if other:  # it is given what it has made the first time
-                made.meta["val"] = renewed(made.meta["val"])
-            self.second[node] = made
+            for one in dropout.apply_again(self.graph, node, self._read(x), self._read(mask)):
+                made[nodes[0]] = one
+                self._place(one, nodes[0], again)
+        else:
+            for position, node in enumerate(nodes):
+                other = self.captured.replaced(node) if again and position == 0 else {}
+                arguments = {
+                    one: self._read(other.get(one, one)) if position == 0 else made[one]
+                    for one in node.all_input_nodes
+                }
+                made[node] = self.graph.node_copy(node, arguments.__getitem__)
+                self._place(made[node], node, again)
+                if other:  # it is given what it has made the first time
+                    made[node].meta["val"] = renewed(made[node].meta["val"])
+        self.latest.update(made)
+        for value in self.captured.graph.operations[index].writes if again else ():
+            if is_made_again(self.captured.graph, value):
+                self.made_again[value] = self.backward
+                for view in self.views[value]:
+                    self.latest.pop(view, None)
 
-    def _of_backward(self, node: fx.Node) -> fx.Node:
-        """The node that the backward pass reads for a node: saved, computed again, or its own."""
+    def _place(self, made: fx.Node, node: fx.Node, again: bool) -> None:
+        self._sign(made, node, "recompute" if again else "backward")
+        if again:
+            self._tag(made)
+
+    def _tag(self, made: fx.Node) -> None:
+        if self.backward:
+            made.meta["partitioner_tag"] = "is_backward"
+        else:
+            made.meta.pop("partitioner_tag", None)
+
+    def _read(self, node: fx.Node) -> fx.Node:
+        """The newest of a node: of the forward pass, computed again, or of the backward pass."""
         value = self.captured.value_of.get(node)
-        pinned = value is not None and not is_forgotten(self.captured.graph, self.choice, value)
-        if node not in self.captured.backward and (value is None or pinned):
-            self._save(node)
-            return self.first[node]
-        if node not in self.second:
+        if node not in self.captured.backward:
+            if value not in self.made_again:
+                if self.backward:
+                    self._save(node)
+                return self.first[node]
+            if self.backward and not self.made_again[value]:
+                self._save(node)
+        if node not in self.latest:
             # A view of what is there already: it costs nothing and is made where it is needed.
-            self.second[node] = self.graph.node_copy(node, self._of_backward)
-            self.second[node].meta["partitioner_tag"] = "is_backward"
-        return self.second[node]
+            self.latest[node] = self.graph.node_copy(node, self._read)
+            self._tag(self.latest[node])
+        return self.latest[node]
 
     def _save(self, node: fx.Node) -> None:
         """Hands the backward pass what a node is a view of."""
@@ -140,13 +177,14 @@ class _Writer:
                 self._save(one)
             return
         if node.op != "get_attr":
-            self.saved[self.first[node]] = None
+            newest = self.latest if value in self.made_again else self.first
+            self.saved[newest[node]] = None
 
     def _finish(self) -> None:
         (last,) = self.captured.joint.graph.find_nodes(op="output")
         (results,) = last.args
         forward = fx.node.map_arg(tuple(results[: self.captured.outputs]), self.first.__getitem__)
-        backward = fx.node.map_arg(tuple(results[self.captured.outputs :]), self._of_backward)
+        backward = fx.node.map_arg(tuple(results[self.captured.outputs :]), self._read)
         made = self.graph.output((*forward, *backward))
         made.meta.update(last.meta)
 

@@ -1,6 +1,7 @@
 """Planning for a budget: what is promised, and how near it comes to the best there is."""
 
 import itertools
+import re
 import signal
 import threading
 
@@ -47,9 +48,9 @@ def test_choice_keeps_its_promises(graph: Graph, share: float, seed: int) -> Non
     assert least.peak <= min(one.peak for one in proposed)
     budget = int(least.peak + share * (proposed[0].peak - least.peak))
     # With the least one as a candidate, for a search of another length may miss it.
-    known = [*proposed, Choice(least.recomputed, least.peak, least.overhead, least.planner)]
+    known = [*proposed, least]
     choice = plan_choice(graph, budget, evaluations=2000, seed=seed, candidates=known)
-    schedule = simulate(graph, choice.recomputed)
+    schedule = choice.on(graph)
     assert schedule.recomputed == choice.recomputed
     assert schedule.peak == choice.peak <= budget
     assert schedule.overhead == pytest.approx(choice.overhead)
@@ -58,7 +59,7 @@ def test_choice_keeps_its_promises(graph: Graph, share: float, seed: int) -> Non
         assert choice.overhead <= start.overhead
 
 
-def test_small_graphs_are_solved_to_the_optimum() -> None:
+def test_small_graphs_are_solved_to_the_optimum_of_the_smaller_space() -> None:
     cells = optimal = 0
     for seed in range(25):
         graph = random_graph(seed, forward=14, backward=14)
@@ -66,12 +67,11 @@ def test_small_graphs_are_solved_to_the_optimum() -> None:
             continue
         outcomes = every_outcome(graph)
         least = min(peak for peak, _ in outcomes)
-        assert plan_choice(graph, "min", evaluations=4000).peak == least
+        assert plan_choice(graph, "min", evaluations=4000).peak <= least
         for share in (0.25, 0.5, 0.75):
             budget = int(least + share * (simulate(graph).peak - least))
             best = min(overhead for peak, overhead in outcomes if peak <= budget)
             found = plan_choice(graph, budget, evaluations=4000).overhead
-            assert found >= best - 1e-12
             cells += 1
             optimal += found <= best + 1e-12
     assert cells >= 30
@@ -121,7 +121,7 @@ def test_larger_budgets_are_never_dearer(graph: Graph, seed: int) -> None:
     choices = plan_choices(graph, budgets, evaluations=100, seed=seed)
     assert len(choices) == len(budgets)
     for budget, choice in zip(budgets, choices, strict=True):
-        assert simulate(graph, choice.recomputed).peak == choice.peak <= budget
+        assert choice.on(graph).peak == choice.peak <= budget
     ascending = [choice for _, choice in sorted(zip(budgets, choices, strict=True), key=_first)]
     for one, larger in itertools.pairwise(ascending):
         assert larger.overhead <= one.overhead
@@ -161,7 +161,7 @@ def test_candidates_are_judged_anew() -> None:
     graph = chain(20)
     lie = Choice(frozenset({3, 900}), peak=1, overhead=0.0, planner="lie")
     choice = plan_choice(graph, 150, evaluations=2000, candidates=[lie])
-    assert simulate(graph, choice.recomputed).peak == choice.peak <= 150
+    assert choice.on(graph).peak == choice.peak <= 150
     assert plan_choice(graph, 150, evaluations=2000, candidates=[]).peak <= 150
 
 
@@ -170,7 +170,7 @@ def test_search_that_is_cut_short_still_keeps_its_promises() -> None:
     budget = simulate(graph).peak // 2
     for wanted in ("min", budget):
         choice = plan_choice(graph, wanted, evaluations=10**9, time_limit=1e-6)  # type: ignore[arg-type]
-        assert simulate(graph, choice.recomputed).peak == choice.peak <= budget
+        assert choice.on(graph).peak == choice.peak <= budget
 
 
 def test_interrupt_ends_the_search() -> None:
@@ -246,13 +246,13 @@ def test_budget_beyond_all_bytes_is_met() -> None:
 
 def test_budget_that_cannot_be_met_says_the_least_peak() -> None:
     graph = chain(40, size=1024)
-    least = plan_choice(graph, "min", evaluations=50_000).peak
     with pytest.raises(pgmo.BudgetError) as raised:
-        plan_choice(graph, 4096, evaluations=50_000)
+        plan_choice(graph, 2048, evaluations=50_000)
     message = str(raised.value)
-    assert "keeps the step within 4.00 KiB" in message
+    assert "keeps the step within 2.00 KiB" in message
     assert "without recomputation it is 41.0 KiB" in message
-    assert f"Give a budget of {least} bytes or more" in message
+    (least,) = map(int, re.findall(r"Give a budget of (\d+) bytes or more", message))
+    assert least < plan_choice(graph, "min", evaluations=50_000).peak
     assert plan_choice(graph, least, evaluations=50_000).peak == least
 
 

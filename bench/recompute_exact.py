@@ -1,0 +1,140 @@
+"""What planning for recomputation finds on twenty small steps, against proven optima.
+
+    python bench/recompute_exact.py           # needs OR-Tools; minutes to an hour
+    python bench/recompute_exact.py --table   # the table of the README, from the results
+
+Graphs of the training steps of small modules (`workloads/small_steps.py`), captured as for
+`pgmo.recompute`. Checkmate's program (`_checkmate.py`), in which any operation of the forward pass
+runs again wherever and as often as it pays, is solved by CP-SAT: for the least peak, and for the
+least overhead within that and within a quarter, half, and three quarters of the way from it to the
+peak without recomputation. What is not proved in the time (`--seconds`) has the best that was found
+and the bound. Beside it: the least peak where each operation runs again once at most, and what
+`plan_choice` finds for budgets of bytes. The graphs are in the result, so that a test plans for
+them without capturing.
+"""
+
+import argparse
+import json
+from typing import Any
+
+from _checkmate import Optimum, Program
+from _machine import add_common_options, result_path, write_result
+from workloads.small_steps import NAMES, create
+
+import pgmo
+from pgmo.errors import BudgetError
+from pgmo.recompute.kept.plan_data import graph_data
+from pgmo.recompute.planners.evaluator import Choice, Evaluator
+from pgmo.recompute.planners.graph import Graph
+from pgmo.recompute.planners.planning import plan_choice, propose, rank
+
+SHARES = (0.0, 0.25, 0.5, 0.75)
+"""Of the way from the least peak to the one without recomputation."""
+
+
+def captured(name: str) -> Graph:
+    """The graph that planners are handed for a module."""
+    module, inputs = create(name)
+    found: list[Graph] = []
+
+    def planner(graph: Graph, _budget: object) -> Choice:
+        found.append(graph)
+        return Evaluator(graph).candidate((), "default")
+
+    pgmo.recompute(module, inputs, budget="min", planner=planner, check=False)
+    return found[0]
+
+
+def once_each(graph: Graph) -> Choice:
+    """The least peak found where each operation runs again once at most."""
+    evaluator = Evaluator(graph)
+    start = min(propose(graph, evaluator), key=lambda one: rank(one, None))
+    found, _ = evaluator.search(start, None, evaluations=200_000, time_limit=600, seed=0)
+    return found
+
+
+def least_found(graph: Graph, optimum: int) -> int:
+    """The least peak that can be had, looked for in thousandths above the optimum."""
+    for thousandths in (0, 5, 10, 20, 50, 100, 200, 500, 1000):
+        try:
+            return plan_choice(graph, optimum + optimum * thousandths // 1000).peak
+        except BudgetError:
+            continue
+    return plan_choice(graph, "min").peak
+
+
+def measure(name: str, seconds: float) -> dict[str, Any]:
+    """One graph."""
+    graph = captured(name)
+    default = Evaluator(graph).candidate((), "default").peak
+    optimum = Program(graph).least_peak(seconds)
+    least = round(optimum.value)
+    cells = []
+    for share in SHARES:
+        budget = int(least + share * (default - least))
+        best = Program(graph).least_overhead(budget, seconds)
+        cells.append({"share": share, "budget": budget, **_best(best), **_ours(graph, budget)})
+    return {
+        "name": name,
+        "operations": [graph.forward, len(graph.operations) - graph.forward],
+        "default_peak": default,
+        "least": {
+            **_best(optimum),
+            "once": once_each(graph).peak,
+            "found": least_found(graph, least),
+        },
+        "cells": cells,
+        "graph": graph_data(graph),
+    }
+
+
+def _best(optimum: Optimum) -> dict[str, Any]:
+    proved = optimum.value - optimum.bound < 1e-5 * max(1.0, optimum.value)
+    return {"optimum": optimum.value, "bound": optimum.bound, "proved": proved}
+
+
+def _ours(graph: Graph, budget: int) -> dict[str, Any]:
+    try:
+        return {"overhead": plan_choice(graph, budget).overhead}
+    except BudgetError:
+        return {"overhead": None}
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Shares of the peak without recomputation, and of the forward pass."""
+    lines = [
+        "| step | operations | least peak, once each | pgmo | optimum "
+        "| overhead at the least | optimum | quarter | optimum | half | optimum |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    for row in rows:
+        whole, least = row["default_peak"], row["least"]
+        cells = [row["name"], "{} + {}".format(*row["operations"])]
+        cells += [f"{least[key] / whole:.3f}" for key in ("once", "found", "optimum")]
+        for cell in row["cells"][:3]:
+            ours = "-" if cell["overhead"] is None else f"{cell['overhead']:.3f}"
+            cells += [ours, f"{cell['optimum']:.3f}" + ("" if cell["proved"] else " *")]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join([*lines, "", "`*`: the best that CP-SAT found, not proved."])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=float, default=25, help="for each proof")
+    parser.add_argument("--names", nargs="+", choices=NAMES, default=NAMES)
+    parser.add_argument("--table", action="store_true", help="print the last results")
+    add_common_options(parser)
+    args = parser.parse_args()
+    if args.table:
+        path = result_path("recompute_exact", args.output)
+        print(table(json.loads(path.read_text(encoding="utf-8"))["rows"]))
+        return
+    rows = []
+    for name in ["MLP, widening"] if args.quick else args.names:
+        rows.append(measure(name, args.seconds))
+        print(table(rows[-1:]).splitlines()[2], flush=True)
+    write_result("recompute_exact", {"rows": rows}, args.output, quick=args.quick)
+
+
+if __name__ == "__main__":
+    main()

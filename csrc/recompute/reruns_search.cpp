@@ -1,0 +1,270 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "packing/random.hpp"
+#include "recompute/reruns.hpp"
+
+namespace pgmo::recompute {
+namespace {
+
+using packing::Random;
+
+// As in search.cpp, in shares of the forward pass's cost.
+constexpr double kHot = 2e-2, kCold = 1e-4;
+constexpr double kArea = 1.0;
+constexpr Bytes kMargins[] = {20, 50, 50, 50};  // of the peak: what is looked at below it, by round
+constexpr int kRounds = 4;
+constexpr std::int64_t kAsk = 256;
+constexpr double kLeastPrice = 0.05, kMostPrice = 50, kPriceStep = 1.003;
+constexpr Index kFar = 6;               // moments by which a rerun is shifted at most
+constexpr std::size_t kMostAdded = 64;  // operations that one move adds
+
+std::size_t at(Index index) {
+  return static_cast<std::size_t>(index);
+}
+
+struct Place {
+  Index moment, operation;
+};
+
+class Walk {
+ public:
+  Walk(Replay& replay, const std::vector<std::uint8_t>& movable, const Reruns& start, Bytes budget,
+       Bytes enough, double most, std::int64_t evaluations, std::uint64_t seed,
+       const std::function<bool()>& stop)
+      : replay_(replay),
+        movable_(movable),
+        budget_(budget),
+        enough_(enough),
+        most_(most),
+        limit_(evaluations),
+        random_(seed),
+        stop_(stop),
+        now_(start) {
+    for (Index i = 0; i < replay.forward(); ++i) whole_ += replay.cost()[at(i)];
+    if (whole_ <= 0) whole_ = 1;
+    current_ = judge();
+    answer_ = {now_, current_, 1, {}};
+    answer_.trace.push_back({1, current_});
+    scale_ = static_cast<double>(std::max<Bytes>(budget > 0 ? budget : current_.peak, 1));
+  }
+
+  Wider run() {
+    const bool empty = replay_.operations() == 0;
+    for (int round = 0; round < kRounds && !over() && !empty; ++round) {
+      anneal(round, limit_ * (round + 1) / kRounds, kHot * std::pow(0.5, round));
+    }
+    return answer_;
+  }
+
+ private:
+  bool over() const { return stopped_ || answer_.evaluations >= limit_; }
+
+  // Led by the peak alone, whatever is enough: a peak that was found once is found again.
+  Bytes level(Bytes peak) const { return peak - peak / margin_; }
+
+  double energy(const Outcome& outcome) const {
+    const double overhead = outcome.cost / whole_;
+    const double peak = static_cast<double>(outcome.peak) / scale_;
+    if (budget_ != kLeast) return overhead + price_ * std::max(0.0, peak - 1);
+    return peak + kArea * static_cast<double>(outcome.excess) / scale_ + 1e-3 * overhead;
+  }
+
+  Outcome judge() {
+    unread_.clear();
+    return replay_.evaluate(now_, level_, &unread_);
+  }
+
+  void anneal(int round, std::int64_t until, double hot) {
+    now_ = answer_.reruns;
+    margin_ = kMargins[round];
+    level_ = level(answer_.outcome.peak);
+    current_ = judge();
+    list();
+    const std::int64_t from = answer_.evaluations;
+    const double length = static_cast<double>(std::max<std::int64_t>(until - from, 1));
+    double temperature = hot;
+    std::int64_t tries = 0;  // some moves change nothing
+    while (answer_.evaluations < until && !over() && ++tries < 4 * limit_) {
+      if (tries % 64 == 0) {
+        const double gone = static_cast<double>(answer_.evaluations - from) / length;
+        temperature = hot * std::pow(kCold / hot, std::min(1.0, gone));
+      }
+      changed_.clear();
+      propose();
+      if (changed_.empty()) continue;
+      step(temperature);
+    }
+  }
+
+  void step(double temperature) {
+    const Outcome then = judge();
+    if (++answer_.evaluations % kAsk == 0 && stop_()) stopped_ = true;
+    if (budget_ != kLeast) {
+      price_ *= current_.peak > budget_ ? kPriceStep : 1 / kPriceStep;
+      price_ = std::clamp(price_, kLeastPrice, kMostPrice);
+    }
+    const double worse = energy(then) - energy(current_);
+    const bool allowed = then.cost <= most_ || then.cost < current_.cost;
+    if (!allowed || (worse > 0 && random_.unit() >= std::exp(-worse / temperature))) {
+      for (std::size_t i = changed_.size(); i-- > 0;) toggle(changed_[i]);
+      return;
+    }
+    for (const auto& [moment, operation] : unread_) toggle({moment, operation});
+    current_ = then;
+    list();
+    if (then.cost <= most_ && better(then, answer_.outcome, budget_)) {
+      answer_.reruns = now_;
+      answer_.outcome = then;
+      answer_.trace.push_back({answer_.evaluations, then});
+      if (budget_ == kLeast) {
+        if (then.peak <= enough_) stopped_ = true;
+        level_ = level(then.peak);
+        current_ = judge();
+      }
+    }
+  }
+
+  // All steps, and those that run again.
+  void list() {
+    steps_.clear();
+    again_.clear();
+    for (Index moment = 0; moment < replay_.operations(); ++moment) {
+      for (const Index operation : now_[at(moment)]) {
+        steps_.push_back({moment, operation});
+        again_.push_back({moment, operation});
+      }
+      steps_.push_back({moment, moment});
+    }
+  }
+
+  void propose() {
+    const std::uint32_t kind = random_.below(16);
+    if (kind < 7 || again_.empty()) {
+      add();
+    } else if (kind < 11) {
+      change(again_[random_.below(size(again_))]);
+      if (kind == 10) add();
+    } else if (kind < 13) {
+      shift(again_[random_.below(size(again_))]);
+    } else if (kind < 15) {
+      remove_several();
+    } else {
+      shift_all();
+    }
+  }
+
+  // Before a step, what it reads is computed again, and perhaps what that reads.
+  void add() {
+    const Place step = steps_[random_.below(size(steps_))];
+    const double further = kFurther[random_.below(4)];
+    std::vector<Index> open;
+    const auto take = [&](Index operation, bool all) {
+      const Lists& reads = replay_.reads();
+      const Index begin = reads.begin[at(operation)], end = reads.begin[at(operation) + 1];
+      const Index one =
+          begin == end
+              ? begin
+              : begin + static_cast<Index>(random_.below(static_cast<std::uint32_t>(end - begin)));
+      for (Index i = begin; i < end; ++i) {
+        if (all ? random_.unit() >= further : i != one) continue;
+        const Index producer = replay_.producer(reads.items[at(i)]);
+        if (producer < 0 || producer >= step.moment || movable_[at(producer)] == 0) continue;
+        if (has({step.moment, producer})) continue;
+        change({step.moment, producer});
+        open.push_back(producer);
+      }
+    };
+    take(step.operation, false);
+    while (!open.empty() && changed_.size() < kMostAdded) {
+      const Index operation = open.back();
+      open.pop_back();
+      take(operation, true);
+    }
+  }
+
+  void shift(Place from) {
+    const Index by = 1 + static_cast<Index>(random_.below(kFar));
+    Place to{random_.below(2) != 0 ? from.moment + by : from.moment - by, from.operation};
+    to.moment = std::clamp(to.moment, from.operation + 1, replay_.operations() - 1);
+    if (to.moment == from.moment) return;
+    change(from);
+    if (!has(to)) change(to);
+  }
+
+  // Of one moment: all, or those from one operation on, or up to it.
+  void remove_several() {
+    const Place place = again_[random_.below(size(again_))];
+    const std::uint32_t which = random_.below(3);
+    const std::vector<Index> all = now_[at(place.moment)];
+    for (const Index operation : all) {
+      if (which == 0 || (which == 1 ? operation >= place.operation : operation <= place.operation))
+        change({place.moment, operation});
+    }
+  }
+
+  void shift_all() {
+    const Place place = again_[random_.below(size(again_))];
+    const Index by = 1 + static_cast<Index>(random_.below(kFar));
+    const bool later = random_.below(2) != 0;
+    const std::vector<Index> all = now_[at(place.moment)];
+    for (const Index operation : all) {
+      Place to{later ? place.moment + by : place.moment - by, operation};
+      to.moment = std::clamp(to.moment, operation + 1, replay_.operations() - 1);
+      if (to.moment == place.moment) continue;
+      change({place.moment, operation});
+      if (!has(to)) change(to);
+    }
+  }
+
+  bool has(Place place) const {
+    const std::vector<Index>& row = now_[at(place.moment)];
+    return std::binary_search(row.begin(), row.end(), place.operation);
+  }
+  void toggle(Place place) {
+    std::vector<Index>& row = now_[at(place.moment)];
+    const auto found = std::lower_bound(row.begin(), row.end(), place.operation);
+    if (found != row.end() && *found == place.operation) {
+      row.erase(found);
+    } else {
+      row.insert(found, place.operation);
+    }
+  }
+  void change(Place place) {
+    toggle(place);
+    changed_.push_back(place);
+  }
+  static std::uint32_t size(const std::vector<Place>& places) {
+    return static_cast<std::uint32_t>(places.size());
+  }
+
+  static constexpr double kFurther[] = {0, 0.5, 0.9, 1};
+
+  Replay& replay_;
+  const std::vector<std::uint8_t>& movable_;
+  const Bytes budget_, enough_;
+  const double most_;
+  const std::int64_t limit_;
+  Random random_;
+  const std::function<bool()>& stop_;
+  Reruns now_;
+  Outcome current_{};
+  Wider answer_;
+  std::vector<Place> steps_, again_, changed_;
+  std::vector<std::pair<Index, Index>> unread_;
+  Bytes level_ = 0, margin_ = 50;
+  double whole_ = 0, scale_ = 1;
+  double price_ = 2;
+  bool stopped_ = false;
+};
+
+}  // namespace
+
+Wider search_reruns(Replay& replay, const std::vector<std::uint8_t>& movable, const Reruns& start,
+                    Bytes budget, Bytes enough, double most, std::int64_t evaluations,
+                    std::uint64_t seed, const std::function<bool()>& stop) {
+  return Walk(replay, movable, start, budget, enough, most, evaluations, seed, stop).run();
+}
+
+}  // namespace pgmo::recompute

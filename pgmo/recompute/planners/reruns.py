@@ -1,0 +1,94 @@
+"""The larger space: what was computed again may be dropped and computed once more, anywhere.
+
+    choice of forgotten operations   each again once at most, then kept to its last use
+    reruns                           (moment, operation), as often as it pays, in both passes
+
+Any set of reruns is a step that can be run, as what is read is what was written last. A search goes
+on from what was found in the smaller space, so it is never worse. `bench/recompute_exact.py`
+compares it with proven optima.
+
+Source:
+    Jain et al., "Checkmate: Breaking the Memory Wall with Optimal Tensor Rematerialization",
+    MLSys 2020, for the space; its program is what the search is compared with.
+"""
+
+import math
+
+import numpy as np
+
+from pgmo import _core
+from pgmo.recompute.planners.evaluator import Choice, Found, columns
+from pgmo.recompute.planners.graph import Graph
+from pgmo.recompute.planners.schedule import Reruns, check_reruns, simulate
+
+
+class RerunSearch:
+    """One graph as flat columns, on which reruns are evaluated and searched.
+
+    Example:
+        >>> from pgmo.recompute.planners.graph import EXAMPLE
+        >>> RerunSearch(EXAMPLE).evaluate(((2, 0),))
+        (132, 0.5)
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self._whole = graph.forward_cost or 1.0
+        self._replay = _core.Replay(graph.forward, *columns(graph))
+        forward = graph.operations[: graph.forward]
+        self._movable = np.array([not one.pinned for one in forward], np.uint8)
+
+    def evaluate(self, reruns: Reruns) -> tuple[int, float]:
+        """Peak in bytes, and overhead as a share of the forward pass; what nobody reads is not run.
+
+        Raises:
+            GraphError: an operation may not run again, or not there.
+        """
+        check_reruns(self.graph, reruns)
+        peak, cost = self._replay.evaluate(list(reruns))
+        return peak, cost / self._whole
+
+    def improve(
+        self,
+        start: Choice,
+        budget: int | None,
+        *,
+        most: float = math.inf,
+        enough: int = 0,
+        evaluations: int,
+        time_limit: float,
+        seed: int,
+    ) -> tuple[Choice, list[Found]]:
+        """Improves a choice by simulated annealing over reruns (csrc/recompute/reruns.hpp).
+
+        Args:
+            start: where it begins; the answer is never worse.
+            budget: bytes that the peak shall not exceed; None: the least peak.
+            most: the overhead that is not exceeded, as a share of the forward pass.
+            enough: bytes of a peak with which a search for the least one ends.
+            evaluations: after which it ends.
+            time_limit: seconds after which it ends; the answer then depends on the machine.
+            seed: of its random numbers.
+
+        Returns:
+            The best choice, and each improvement on the way to it.
+        """
+        begin = start.reruns
+        if begin is None:
+            begin = simulate(self.graph, start.recomputed).reruns
+        reruns, peak, cost, _, trace = self._replay.search(
+            self._movable,
+            list(begin),
+            -1 if budget is None else budget,
+            enough,
+            most * self._whole,
+            evaluations,
+            time_limit,
+            seed,
+        )
+        found = [Found(count, high, spent / self._whole, "reruns") for count, high, spent in trace]
+        if len(found) < 2:
+            return start, []
+        again = tuple(reruns)
+        chosen = frozenset(operation for _, operation in again)
+        return Choice(chosen, peak, cost / self._whole, "reruns", reruns=again), found[1:]

@@ -1,0 +1,157 @@
+"""Reruns: the native evaluation against the schedule, and the search over them."""
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pgmo.errors import GraphError
+from pgmo.recompute.planners.evaluator import Evaluator
+from pgmo.recompute.planners.graph import Graph
+from pgmo.recompute.planners.planning import plan_choice
+from pgmo.recompute.planners.reruns import RerunSearch
+from pgmo.recompute.planners.schedule import Reruns, is_made_again, simulate
+from tests.unit.recompute.graphs import chain, chosen, graphs, random_graph
+
+
+def some_reruns(graph: Graph, seed: int) -> Reruns:
+    dice = random.Random(seed)
+    share = dice.random() ** 2
+    return tuple(
+        (moment, index)
+        for moment in range(len(graph.operations))
+        for index in range(min(moment, graph.forward))
+        if not graph.operations[index].pinned and dice.random() < share
+    )
+
+
+def without_unread(graph: Graph, reruns: Reruns) -> Reruns:
+    """From the end: what runs again and is read before it is written once more."""
+    schedule = simulate(graph, reruns=reruns)
+    wanted: set[int] = set()
+    kept = []
+    moment = len(graph.operations)
+    for index, again in zip(
+        reversed(schedule.operations.tolist()), reversed(schedule.again.tolist()), strict=True
+    ):
+        operation = graph.operations[index]
+        made = {value for value in operation.writes if not again or is_made_again(graph, value)}
+        if not again:
+            moment = index
+        elif not made & wanted:
+            continue
+        else:
+            kept.append((moment, index))
+        wanted = (wanted - made) | set(operation.reads)
+    return tuple(sorted(kept))
+
+
+def naive_live(graph: Graph, reruns: Reruns) -> list[int]:
+    """Live bytes at each step: nothing but the definition."""
+    order = []
+    for moment in range(len(graph.operations)):
+        order += [(index, True) for at, index in sorted(reruns) if at == moment]
+        order.append((moment, False))
+
+    def writes(step: int, value: int) -> bool:
+        index, again = order[step]
+        return graph.values[value].producer == index and (not again or is_made_again(graph, value))
+
+    live = []
+    for now, (running, _) in enumerate(order):
+        operation = graph.operations[running]
+        total = operation.workspace + sum(graph.values[value].size for value in operation.writes)
+        for value, one in enumerate(graph.values):
+            first = 0 if one.producer < 0 else order.index((one.producer, False))
+            if one.producer < 0 or now <= first or writes(now, value):
+                continue
+            stays = one.result
+            for step in range(now, len(order)):
+                stays |= value in graph.operations[order[step][0]].reads
+                if writes(step, value):
+                    break
+            total += one.size if stays else 0
+        live.append(total)
+    return live
+
+
+@settings(max_examples=150)
+@given(graphs(), st.integers(0, 2**32))
+def test_schedule_of_reruns_is_what_the_definition_says(graph: Graph, seed: int) -> None:
+    reruns = some_reruns(graph, seed)
+    schedule = simulate(graph, reruns=reruns)
+    assert schedule.reruns == reruns
+    assert schedule.live.tolist() == naive_live(graph, reruns)
+
+
+@settings(max_examples=150)
+@given(graphs(), st.integers(0, 2**32))
+def test_evaluation_is_the_schedule_without_what_nobody_reads(graph: Graph, seed: int) -> None:
+    reruns = some_reruns(graph, seed)
+    schedule = simulate(graph, reruns=without_unread(graph, reruns))
+    peak, overhead = RerunSearch(graph).evaluate(reruns)
+    assert peak == schedule.peak
+    assert overhead * (graph.forward_cost or 1) == pytest.approx(schedule.cost)
+
+
+@settings(max_examples=100)
+@given(chosen())
+def test_a_choice_is_the_reruns_of_its_schedule(case: tuple[Graph, frozenset[int]]) -> None:
+    graph, choice = case
+    reruns = simulate(graph, choice).reruns
+    peak, overhead = RerunSearch(graph).evaluate(reruns)
+    assert (peak, pytest.approx(overhead)) == Evaluator(graph).evaluate(choice)
+
+
+@settings(max_examples=30)
+@given(graphs(most=12, backward=12), st.integers(0, 3))
+def test_the_answer_is_never_worse_and_keeps_its_promises(graph: Graph, seed: int) -> None:
+    search = RerunSearch(graph)
+    start = Evaluator(graph).candidate((), "default")
+    least, _ = search.improve(start, None, evaluations=2000, time_limit=60, seed=seed, most=0.5)
+    assert least.peak <= start.peak
+    assert least.overhead <= 0.5
+    schedule = least.on(graph)
+    assert (schedule.peak, pytest.approx(schedule.overhead)) == (least.peak, least.overhead)
+    budget = (least.peak + start.peak) // 2
+    cheaper, _ = search.improve(least, budget, evaluations=2000, time_limit=60, seed=seed)
+    assert cheaper.peak <= budget
+    assert cheaper.overhead <= least.overhead + 1e-12
+    assert search.improve(least, budget, evaluations=2000, time_limit=60, seed=seed)[0] == cheaper
+
+
+def test_a_chain_fits_where_each_operation_once_more_is_not_enough() -> None:
+    graph = chain(24)
+    search = Evaluator(graph)
+    once, _ = search.search(
+        search.candidate((), "default"), None, evaluations=50_000, time_limit=60, seed=0
+    )
+    budget = int(0.8 * once.peak)
+    choice = plan_choice(graph, budget, evaluations=50_000)
+    assert choice.peak <= budget
+    assert choice.reruns is not None
+    assert len(choice.reruns) > len(choice.recomputed)
+    assert plan_choice(graph, "min", evaluations=20_000).overhead <= 1
+
+
+@pytest.mark.parametrize(
+    ("reruns", "message"),
+    [
+        (((5, 5),), "operation 5 cannot run again before operation 5"),
+        (((8, 0),), "operation 0 cannot run again before operation 8"),
+        (((3, 3),), "operation 3 cannot run again before operation 3"),
+    ],
+)
+def test_reruns_beyond_the_step_are_an_error(reruns: Reruns, message: str) -> None:
+    with pytest.raises(GraphError, match=message):
+        simulate(chain(4), reruns=reruns)
+    with pytest.raises(GraphError, match=message):
+        RerunSearch(chain(4)).evaluate(reruns)
+
+
+def test_what_is_pinned_does_not_run_again() -> None:
+    graph = random_graph(1, 12, 12)
+    index = next(i for i, one in enumerate(graph.operations[:12]) if one.pinned)
+    with pytest.raises(GraphError, match="it is pinned"):
+        simulate(graph, reruns=((20, index),))

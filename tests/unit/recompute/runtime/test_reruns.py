@@ -1,0 +1,134 @@
+"""Operations that run again anywhere, as often as a plan says: the same bits, and its peak."""
+
+import random
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+from torch.nn import functional  # noqa: E402
+
+import pgmo  # noqa: E402
+from pgmo.recompute.planners.evaluator import Choice  # noqa: E402
+from pgmo.recompute.planners.planning import plan_choice  # noqa: E402
+from pgmo.recompute.planners.schedule import simulate  # noqa: E402
+
+
+class Skips(nn.Module):
+    """Convolutions, statistics, a dropout, a tuple of views, and a skip over all of them."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Conv2d(3, 8, 3, padding=1)
+        self.norm = nn.BatchNorm2d(8)
+        self.second = nn.Conv2d(8, 8, 3, padding=1)
+        self.last = nn.Conv2d(12, 4, 3, padding=1)
+
+    def forward(self, x):
+        skip = functional.silu(self.norm(self.first(x)))
+        y = functional.dropout(torch.tanh(self.second(skip)), 0.25)
+        left, right = functional.gelu(y).chunk(2, 1)
+        joined = torch.cat([left * right.sigmoid(), skip], 1)
+        return self.last(joined).square().mean()
+
+
+class Deep(nn.Module):
+    """Layers of one width, whose least peak takes each of them several times."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(32, 32) for _ in range(6))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = torch.tanh(layer(x))
+        return x.square().mean()
+
+
+def outcome(model, inputs):
+    torch.manual_seed(3)
+    for one in model.parameters():
+        one.grad = None
+    loss = model(*inputs)
+    loss.backward()
+    found = [loss.detach(), *(one.grad for one in model.parameters())]
+    drawn = torch.rand(1)  # what is drawn next is the same, too
+    return [*found, *(one.clone() for one in model.buffers()), drawn]
+
+
+def anywhere(seed, share):
+    """A planner that has operations run again at random places of both passes."""
+
+    def plan(graph, _budget):
+        dice = random.Random(seed)
+        reruns = tuple(
+            (moment, index)
+            for moment in range(len(graph.operations))
+            for index in range(min(moment, graph.forward))
+            if not graph.operations[index].pinned and dice.random() < share
+        )
+        schedule = simulate(graph, reruns=reruns)
+        assert any(moment < graph.forward for moment, _ in reruns)
+        chosen = schedule.recomputed
+        return Choice(chosen, schedule.peak, schedule.overhead, "dice", reruns=reruns)
+
+    return plan
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_whatever_runs_again_the_bits_are_the_same(seed):
+    torch.manual_seed(0)
+    model, other = Skips(), Skips()
+    other.load_state_dict(model.state_dict())
+    inputs = (torch.randn(2, 3, 12, 12),)
+    planner = anywhere(seed, (0.03, 0.2, 1)[seed % 3])
+    again, plan = pgmo.recompute(model, inputs, budget="min", planner=planner, check=False)
+    assert plan.schedule.again.any()
+    for _ in range(2):
+        pairs = zip(outcome(again, inputs), outcome(other, inputs), strict=True)
+        assert all(torch.equal(one, another) for one, another in pairs)
+
+
+def test_a_value_is_computed_a_third_time_and_the_peak_is_the_planned_one():
+    model = Deep()
+    inputs = (torch.randn(2048, 32),)
+    expected = outcome(model, inputs)
+    found = []
+
+    def planner(graph, _budget):
+        single = plan_choice(graph, "min", evaluations=5000)
+        found.append(single)
+        return plan_choice(graph, int(0.4 * simulate(graph).peak), evaluations=20_000)
+
+    again, plan = pgmo.recompute(model, inputs, budget=0.4, planner=planner)
+    times = [index for _, index in plan.schedule.reruns]
+    assert len(times) > len(set(times))
+    assert plan.overhead > 1
+    pairs = zip(outcome(again, inputs), expected, strict=True)
+    assert all(torch.equal(one, another) for one, another in pairs)
+    assert plan.measured_peak == pytest.approx(plan.peak, rel=0.02)
+    assert plan.peak <= 0.4 * plan.default_peak < found[0].peak
+
+
+def test_an_output_without_gradient_leaves_the_plan_as_it_is():
+    class Two(Deep):
+        def forward(self, x):
+            return super().forward(x), self.layers[0](x).exp().sum(1)
+
+    model = Two()
+    inputs = (torch.randn(512, 32),)
+
+    def loss_of(one):
+        for parameter in one.parameters():
+            parameter.grad = None
+        loss, _ = one(*inputs)
+        loss.backward()
+        return [parameter.grad for parameter in one.parameters()]
+
+    expected = loss_of(model)
+    again, plan = pgmo.recompute(model, inputs, budget="min", planner=anywhere(1, 0.1), check=False)
+    for _ in range(2):
+        got = loss_of(again)
+        assert all(torch.equal(one, another) for one, another in zip(got, expected, strict=True))
+    assert plan.schedule.again.any()
