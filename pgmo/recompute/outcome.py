@@ -1,5 +1,6 @@
 """What `pgmo.recompute` decided, in numbers and in words."""
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -143,6 +144,7 @@ class RecomputePlan:
     def as_dict(self) -> dict[str, Any]:
         """The numbers, for JSON."""
         operations = self.graph.operations
+        times = Counter(index for _, index in self.schedule.reruns)
         return {
             "budget": self.budget,
             "peak": self.peak,
@@ -157,7 +159,9 @@ class RecomputePlan:
                     "operation": index,
                     "name": operations[index].name,
                     "module": operations[index].module,
-                    "share": operations[index].cost / (self.graph.forward_cost or 1.0),
+                    "share": times[index]
+                    * operations[index].cost
+                    / (self.graph.forward_cost or 1.0),
                 }
                 for index in sorted(self.recomputed)
             ],

@@ -128,7 +128,9 @@ def plan_choice(
 
     if limit is None or best.peak > limit:
         least = min(known, key=lambda one: rank(one, None))
-        best = improve(least, None, 0.5, math.inf if limit is not None else _MOST_FOR_LEAST)
+        best = improve(least, None, 0.5, _MOST_FOR_LEAST)
+        if limit is not None and best.peak > limit:
+            best = improve(best, None, 0.5)
         if limit is None:
             limit = best.peak
         elif best.peak > limit:
