@@ -195,17 +195,14 @@ def adapter_problems(
         >>> [p.remedy for p in adapter_problems({}, Compiler("g++", "", ""), cache)]
         ['set PGMO_CACHE_DIR to a folder that can be written']
     """
-    if compiler.error:
+    adapters = [frameworks[key] for key in ("cpu_adapter", "cuda_adapter") if key in frameworks]
+    ready = bool(adapters) and all(one.get("state") == "prebuilt" for one in adapters)
+    if compiler.error and not ready:
         what, _, remedy = compiler.error.partition("\n")
         if compiler.command:
             what = f"{compiler.command} cannot compile C++20: {compiler.error}"
             remedy = "install g++ 11 or clang 14 at least, and name it in CXX"
-        adapters = [frameworks[key] for key in ("cpu_adapter", "cuda_adapter") if key in frameworks]
-        if adapters and all(one.get("state") == "prebuilt" for one in adapters):
-            what = f"{what.rstrip('.')}; none is needed here, for the adapters come with pgmo"
-            yield Finding("warning", what, f"nothing, or for other versions: {remedy}")
-        else:
-            yield Finding("error", what, remedy)
+        yield Finding("error", what, remedy)
     if cache.error:
         anew = "" if cache.misplaced else "; each process compiles the adapters anew"
         yield Finding(

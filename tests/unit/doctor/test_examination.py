@@ -71,6 +71,14 @@ def test_compilers():
     assert not list(adapter_problems(CUDA, GOOD, CACHE))
 
 
+def test_no_compiler_is_missed_where_the_adapters_come_with_pgmo():
+    ready = {**CPU, "cpu_adapter": {"state": "prebuilt", "path": "/p/a.so"}}
+    assert not list(adapter_problems(ready, NONE, CACHE))
+    other = {"state": "impossible", "reason": "no compiler"}
+    (none,) = adapter_problems({**ready, "cuda_adapter": other}, NONE, CACHE)
+    assert none.severity == "error"
+
+
 def test_caches():
     (problem,) = adapter_problems(CPU, GOOD, READ_ONLY)
     assert (problem.severity, problem.what) == (
