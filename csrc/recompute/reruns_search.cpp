@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "packing/random.hpp"
+#include "recompute/changes.hpp"
 #include "recompute/reruns.hpp"
 
 namespace pgmo::recompute {
@@ -19,10 +20,6 @@ constexpr std::int64_t kAsk = 256;
 constexpr double kLeastPrice = 0.05, kMostPrice = 50, kPriceStep = 1.003;
 constexpr Index kFar = 6;               // moments by which a rerun is shifted at most
 constexpr std::size_t kMostAdded = 64;  // operations that one move adds
-
-std::size_t at(Index index) {
-  return static_cast<std::size_t>(index);
-}
 
 struct Place {
   Index moment, operation;

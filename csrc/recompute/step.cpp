@@ -4,27 +4,9 @@
 #include <limits>
 #include <stdexcept>
 
+#include "recompute/changes.hpp"
+
 namespace pgmo::recompute {
-namespace {
-
-constexpr Index kNone = -1;
-
-std::size_t at(Index index) {
-  return static_cast<std::size_t>(index);
-}
-
-// Adds `bytes` to the operations [first, last] of a pass; `change` has one entry more.
-void live(std::vector<Bytes>& change, Index first, Index last, Bytes bytes) {
-  change[at(first)] += bytes;
-  change[at(last) + 1] -= bytes;
-}
-
-void sum_up(std::vector<Bytes>& change) {
-  for (std::size_t i = 1; i < change.size(); ++i) change[i] += change[i - 1];
-  change.pop_back();
-}
-
-}  // namespace
 
 void check(const Columns& columns) {
   const auto need = [](bool good, const char* what) {

@@ -25,7 +25,7 @@ vpath test_%.cpp $(sort $(dir $(NATIVE_SOURCES)))
 vpath fuzz_%.cpp $(sort $(dir $(NATIVE_SOURCES)))
 NATIVE_ENGINE = $(sort $(wildcard csrc/engine/*.cpp csrc/engine/*/*.cpp))
 NATIVE_PAGES = $(sort $(wildcard csrc/pages/*.cpp csrc/pages/*/*.cpp))
-NATIVE_RECOMPUTE = $(sort $(wildcard csrc/recompute/*.cpp))
+NATIVE_RECOMPUTE = $(patsubst csrc/recompute/%.cpp,%,$(sort $(wildcard csrc/recompute/*.cpp)))
 NATIVE_ALIGNMENT = $(sort $(wildcard csrc/alignment/*.cpp))
 NATIVE_PACKING = $(patsubst csrc/packing/%.cpp,%,$(sort $(wildcard csrc/packing/*.cpp csrc/packing/*/*.cpp)))
 
@@ -33,12 +33,11 @@ NATIVE_PACKING = $(patsubst csrc/packing/%.cpp,%,$(sort $(wildcard csrc/packing/
 SANITIZE_EVENTS ?= 1500000
 
 # The sources of a folder as one, which take a third of the time to compile: most of it is spent on
-# headers. Those of csrc/packing have names in common.
+# headers. Those of csrc/packing and csrc/recompute have names in common.
 $(NATIVE_OUT)/engine.cpp: $(NATIVE_ENGINE)
 $(NATIVE_OUT)/pages.cpp: $(NATIVE_PAGES)
-$(NATIVE_OUT)/recompute.cpp: $(NATIVE_RECOMPUTE)
 $(NATIVE_OUT)/alignment.cpp: $(NATIVE_ALIGNMENT)
-$(NATIVE_OUT)/engine.cpp $(NATIVE_OUT)/pages.cpp $(NATIVE_OUT)/recompute.cpp $(NATIVE_OUT)/alignment.cpp:
+$(NATIVE_OUT)/engine.cpp $(NATIVE_OUT)/pages.cpp $(NATIVE_OUT)/alignment.cpp:
 	@mkdir -p $(@D)
 	@printf '#include "%s"\n' $(^:csrc/%=%) > $@
 
@@ -53,6 +52,9 @@ NATIVE_COMPILE_$(1) = $(CXX) $(NATIVE_BASE) -MMD -MP -MF $$@.d $(2) -include $(N
 $(NATIVE_OUT)/$(1)/packing/%.o: csrc/packing/%.cpp $(NATIVE_OUT)/$(1)/common.hpp.gch
 	@mkdir -p $$(@D)
 	$$(NATIVE_COMPILE_$(1)) -Wno-conversion
+$(NATIVE_OUT)/$(1)/recompute/%.o: csrc/recompute/%.cpp $(NATIVE_OUT)/$(1)/common.hpp.gch
+	@mkdir -p $$(@D)
+	$$(NATIVE_COMPILE_$(1))
 $(NATIVE_OUT)/$(1)/%.o: $(NATIVE_OUT)/%.cpp $(NATIVE_OUT)/$(1)/common.hpp.gch
 	$$(NATIVE_COMPILE_$(1))
 $(NATIVE_OUT)/$(1)/%.o: %.cpp $(NATIVE_OUT)/$(1)/common.hpp.gch
@@ -61,11 +63,11 @@ $(NATIVE_TESTS:%=$(NATIVE_OUT)/$(1)/%) $(NATIVE_FUZZES:%=$(NATIVE_OUT)/$(1)/%): 
   $(NATIVE_OUT)/$(1)/%: $(NATIVE_OUT)/$(1)/%.o $(NATIVE_OUT)/$(1)/engine.o $(NATIVE_OUT)/$(1)/pages.o
 	$(CXX) -pthread $(2) $$^ -o $$@
 $(NATIVE_OUT)/$(1)/test_exact_packing: $(NATIVE_PACKING:%=$(NATIVE_OUT)/$(1)/packing/%.o)
-$(NATIVE_OUT)/$(1)/test_recompute: $(NATIVE_OUT)/$(1)/recompute.o
+$(NATIVE_OUT)/$(1)/test_recompute: $(NATIVE_RECOMPUTE:%=$(NATIVE_OUT)/$(1)/recompute/%.o)
 $(NATIVE_OUT)/$(1)/test_alignment: $(NATIVE_OUT)/$(1)/alignment.o
 .PHONY: native-$(1)
 native-$(1): $(NATIVE_TESTS:%=$(NATIVE_OUT)/$(1)/%) $(NATIVE_FUZZES:%=$(NATIVE_OUT)/$(1)/%)
--include $(wildcard $(NATIVE_OUT)/$(1)/*.o.d $(NATIVE_OUT)/$(1)/packing/*.o.d)
+-include $(wildcard $(NATIVE_OUT)/$(1)/*.o.d $(NATIVE_OUT)/$(1)/*/*.o.d)
 endef
 
 $(eval $(call native_build,release,-O2))

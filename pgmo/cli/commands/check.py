@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Runs `pgmo check`."""
     wrong = misplaced(arguments)
     if wrong:
-        together = "together with" if arguments.against else "without"
+        together = "together with" if arguments.against is not None else "without"
         raise OptionError(f"{wrong} cannot be used {together} --against; see pgmo check --help")
     if arguments.against is not None:
         return run_gate(arguments, FAILED)

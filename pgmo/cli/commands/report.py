@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pgmo.packing.plan import Plan
     from pgmo.report.page.html import render, write_report
 
-    if arguments.against:
+    if arguments.against is not None:
         return _against(arguments)
     source = Path(arguments.profile)
     target = Path(arguments.output or source.with_suffix(".html"))

@@ -97,7 +97,7 @@ WRONG = {
     "blocks": ([PROFILE], {"--top": COUNTS, "--by": ("", "color")}),
     "leaks": ([PROFILE], {"--memory": SIZES}),
     "compare": ([PROFILE], {"--top": COUNTS}),
-    "report": ([PROFILE, "-f"], {"--output": (PROFILE, "q.pgmoplan")}),
+    "report": ([PROFILE, "-f"], {"--output": (PROFILE, "q.pgmoplan"), "--against": ("",)}),
     "export": (
         [PROFILE, "-f"],
         {

@@ -1,0 +1,31 @@
+// Bytes over the operations of a step, noted as changes between neighbours and summed up at the
+// end.
+
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "recompute/step.hpp"
+
+namespace pgmo::recompute {
+
+constexpr Index kNone = -1;
+
+inline std::size_t at(Index index) {
+  return static_cast<std::size_t>(index);
+}
+
+// Adds `bytes` to the operations [first, last], if there are any; `change` has one entry more.
+inline void live(std::vector<Bytes>& change, Index first, Index last, Bytes bytes) {
+  if (first > last) return;
+  change[at(first)] += bytes;
+  change[at(last) + 1] -= bytes;
+}
+
+inline void sum_up(std::vector<Bytes>& change) {
+  for (std::size_t i = 1; i < change.size(); ++i) change[i] += change[i - 1];
+  change.pop_back();
+}
+
+}  // namespace pgmo::recompute
