@@ -91,6 +91,8 @@ def _against(arguments: argparse.Namespace) -> int:
     from pgmo.report.page.beside import beside, write_beside
     from pgmo.report.summary import plain
 
+    if not arguments.against:
+        raise OptionError("--against is empty; name a .pgmoprof file")
     if arguments.plan:
         raise OptionError("--against shows no plans; leave --plan out")
     new, base = Path(arguments.profile), Path(arguments.against)
