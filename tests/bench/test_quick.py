@@ -57,6 +57,7 @@ def test_planning(tmp_path):
     assert f"{fixed['share']:.2%}" in table.stdout
 
 
+@pytest.mark.slow
 def test_engine(tmp_path):
     result = quick_result(tmp_path, "engine")
     keys = ("what", "blocks", "bytes")
@@ -110,6 +111,7 @@ def test_short_programs(tmp_path):
     assert result["claims"].keys() == {"start_share", "peak_over_plain_mib"}
 
 
+@pytest.mark.slow
 def test_extrapolation(tmp_path):
     pytest.importorskip("torch")
     (row,) = quick_result(tmp_path, "extrapolation")["rows"]

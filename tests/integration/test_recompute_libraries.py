@@ -31,7 +31,7 @@ def same(one, other):
     return all(x is y if x is None or y is None else torch.equal(x, y) for x, y in pairs)
 
 
-@pytest.mark.parametrize("name", ["Llama", "Mixtral"])
+@pytest.mark.parametrize("name", ["Llama", pytest.param("Mixtral", marks=pytest.mark.slow)])
 def test_masks_shapes_and_settings_that_change(name):
     config = getattr(transformers, f"{name}Config")(**SIZES, num_key_value_heads=2)
     plain = getattr(transformers, f"{name}ForCausalLM")(config).train()
