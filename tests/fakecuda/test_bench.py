@@ -71,6 +71,7 @@ def test_estimates_are_near_what_the_stub_gives(tmp_path):
     assert f"{row['allocated_error']:+.2%}" in table
 
 
+@pytest.mark.slow
 def test_the_largest_batch_by_recomputation(tmp_path):
     found = quick("fakecuda_recompute.py", tmp_path / "results.json")
     plain, ours = found["rows"]
@@ -146,6 +147,7 @@ def test_the_smallest_card_is_one_that_is_just_enough(tmp_path):
     assert below is None or 0 < row["enough"] - below <= row["step"]
 
 
+@pytest.mark.slow
 def test_networks_of_2018(tmp_path):
     results, script = tmp_path / "results.json", "sekiyama.py"
     found = quick(script, results, "--batch", "4")
@@ -208,6 +210,7 @@ def test_ranks_share_the_pages_of_their_streams(tmp_path):
     assert {row["program"] for row in further["rows"]} == {"fsdp2", "pipeline"}
 
 
+@pytest.mark.slow
 def test_jobs_that_share_a_card(tmp_path):
     results = tmp_path / "results.json"
     found = quick("sharing.py", results)
@@ -230,6 +233,7 @@ def test_jobs_that_share_a_card(tmp_path):
     assert f"{awake['peak'] / 2**20:,.0f} MiB" in run("sharing.py", "--table", "-o", results)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not find_spec("transformers"), reason="its script is one of transformers")
 def test_the_largest_batch_before_anything_runs(tmp_path):
     results = tmp_path / "results.json"
@@ -243,6 +247,7 @@ def test_the_largest_batch_before_anything_runs(tmp_path):
     assert f"| {row['ways']['pgmo']['largest']} |" in run("fit.py", "--table", "-o", results)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not find_spec("transformers"), reason="its script is one of transformers")
 def test_what_if_is_near_what_the_script_itself_takes(tmp_path):
     results = tmp_path / "results.json"
