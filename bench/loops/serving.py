@@ -5,6 +5,7 @@ thread of its own. So that a run can be repeated, threads take turns, after each
 """
 
 import threading
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -104,9 +105,9 @@ class Served(Loop):
                 self.session = pgmo.session_of(self.model)
             ended()
 
+    @abstractmethod
     def work(self) -> Callable[[], object]:
         """Draws a request; gives what serves it."""
-        raise NotImplementedError
 
     def step(self, iteration: int) -> None:
         """Nothing: requests come several at a time."""

@@ -16,7 +16,7 @@ from pgmo.packing.plan import Plan
 from pgmo.packing.planner import plan
 from pgmo.profiler.profile import Profile
 from pgmo.report.findings.attribution import alive, hold, peak_tick
-from pgmo.report.findings.comparison import side_of
+from pgmo.report.findings.comparison import Change, side_of
 from pgmo.report.findings.origins import By
 from pgmo.report.gate.tolerance import Tolerance
 
@@ -27,29 +27,18 @@ ORIGINS: tuple[By, ...] = ("module", "op")
 
 
 @dataclass(frozen=True)
-class Grown:
-    """One origin that accounts for more than before.
+class Grown(Change):
+    """One origin that accounts for more bytes, or blocks, than before.
 
     Args:
         by: "module" or "op".
-        name: of the module or the operator.
-        before: bytes, or blocks.
-        after: the same, now.
 
     Example:
-        >>> Grown("module", "Net.head", 4, 12).growth
+        >>> Grown("Net.head", 4, 12, "module").growth
         8
     """
 
     by: By
-    name: str
-    before: int
-    after: int
-
-    @property
-    def growth(self) -> int:
-        """How much more."""
-        return self.after - self.before
 
 
 @dataclass(frozen=True)
@@ -180,7 +169,7 @@ def _grown(before: Profile | Plan, after: Profile | Plan, key: str) -> tuple[Gro
     found = []
     for by in ORIGINS:
         old, new = (_held(one, by, key) for one in (before, after))
-        rows = [Grown(by, name, old.get(name, 0), count) for name, count in new.items()]
+        rows = [Grown(name, old.get(name, 0), count, by) for name, count in new.items()]
         rows = [one for one in rows if one.growth > 0]
         found += sorted(rows, key=lambda one: (-one.growth, one.name))
     return tuple(found)

@@ -64,7 +64,7 @@ def grown_lines(figure: Figure, top: int = 5) -> Iterator[str]:
     """Who has grown, modules first.
 
     Example:
-        >>> grown = (Grown("op", "aten.mm", 4, 12), Grown("op", "aten.relu", 0, 2))
+        >>> grown = (Grown("aten.mm", 4, 12, "op"), Grown("aten.relu", 0, 2, "op"))
         >>> list(grown_lines(Figure("max load", "bytes", 4, 14, 4, grown), top=1))
         ['operator aten.mm: 4 B -> 12 B (+8 B)', 'and 1 more operators']
     """

@@ -38,11 +38,11 @@ def test_less_is_never_a_failure():
 def test_who_has_grown():
     found = figures(state(), state(second=4000, persistent=8))
     assert found["max load"].grown == (
-        Grown("module", "Net.b", 3000, 4000),
-        Grown("op", "aten.relu", 3000, 4000),
+        Grown("Net.b", 3000, 4000, "module"),
+        Grown("aten.relu", 3000, 4000, "op"),
     )
-    assert found["persistent"].grown[0] == Grown("module", "Net.b", 0, 8)
-    assert found["blocks"].grown[0] == Grown("module", "Net.b", 1, 2)
+    assert found["persistent"].grown[0] == Grown("Net.b", 0, 8, "module")
+    assert found["blocks"].grown[0] == Grown("Net.b", 1, 2, "module")
 
 
 def test_a_tolerance_is_a_share_or_a_number_of_bytes():
