@@ -17,9 +17,9 @@ from pgmo.allocator.plans.installer import Installer
 from pgmo.allocator.plans.plan_set import PlannedProfile
 from pgmo.allocator.plans.store import prepare_directory
 from pgmo.allocator.session import advice
-from pgmo.allocator.session.first_iteration import FirstIteration
-from pgmo.allocator.session.given_plans import GivenPlans
 from pgmo.allocator.session.learning.early_service import EarlyService
+from pgmo.allocator.session.learning.first_iteration import FirstIteration
+from pgmo.allocator.session.learning.given_plans import GivenPlans
 from pgmo.allocator.session.learning.held_slots import HeldSlots
 from pgmo.allocator.session.learning.lessons import is_planned
 from pgmo.allocator.session.learning.recorded_plans import Recorded

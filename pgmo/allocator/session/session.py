@@ -13,8 +13,6 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar, cast
 
@@ -24,20 +22,15 @@ from pgmo.allocator.session import open_sessions
 from pgmo.allocator.session.giving import Giving
 from pgmo.allocator.session.open_sessions import OpenSession
 from pgmo.allocator.session.options import Options
-from pgmo.allocator.session.statistics import IterationStatistics, Phase, Summary
+from pgmo.allocator.session.statistics import Phase
+from pgmo.allocator.session.telling import Telling
 from pgmo.allocator.session.threads.boundary import exclusive, uninterrupted
 from pgmo.allocator.session.threads.call_turns import CallTurns
-from pgmo.display import NotebookFrame, formatter
 from pgmo.errors import SessionError
-from pgmo.packing.plan import Plan
-from pgmo.profiler.profile import Profile
 from pgmo.user_warnings import warn_user
 
 if TYPE_CHECKING:
     from pgmo.allocator.managed.unified import UnifiedAdapter
-    from pgmo.allocator.session.lifecycle import Lifecycle
-    from pgmo.allocator.session.verdict.evidence import Evidence
-    from pgmo.allocator.session.verdict.judge import Judge
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -55,7 +48,7 @@ def active_session(find: Callable[[], Adapter]) -> "Session | None":
     return opened.session() if opened is not None else None
 
 
-class Session(Giving):
+class Session(Giving, Telling):
     """A running optimization; made by `pgmo.optimize`.
 
     Attributes:
@@ -72,17 +65,12 @@ class Session(Giving):
     def __init__(self, options: Options, adapter: Callable[[], Adapter]) -> None:
         self._options = options
         self._find_adapter = adapter
-        self._lifecycle: Lifecycle | None = None
+        super().__init__()
         self._opened: OpenSession | None = None
-        self._summary: Summary | None = None
-        self._evidence: Evidence | None = None  # once it is closed
-        self._judge: Judge | None = None
-        self._open = False
         self._closed_by: threading.Thread | None = None
         self._busy = self._to_be_closed = False
         self._process = 0
         self.shares_card = True  # with other sessions on its device
-        self._unified: UnifiedAdapter | None = None
         self._pass_step: Callable[[], bool] = _never  # ends an iteration that need not be looked at
 
     # --- for the loop ---------------------------------------------------------------------------
@@ -168,102 +156,6 @@ class Session(Giving):
                 if seat is not None and held:
                     seat.take()
 
-    def summary(self) -> Summary:
-        """What has been done so far, with a verdict on it; printable.
-
-        The verdict is found when this is called, and takes up to a second the first time: it runs a
-        model of PyTorch's allocator over what was planned. `counted()` leaves it out.
-        """
-        evidence = self._evidence
-        if evidence is None:
-            if self._lifecycle is None:
-                return Summary(iterations=0, recorded=0, replayed=0)
-            with exclusive():  # no boundary changes the plans meanwhile
-                evidence = self._evidence or self._lifecycle.evidence()
-        if self._judge is None:
-            from pgmo.allocator.session.verdict.judge import Judge  # and a model of an allocator
-
-            self._judge = Judge()
-        return replace(self.counted(), verdict=self._judge.judge(evidence))
-
-    def _repr_html_(self) -> str:
-        """What a notebook shows."""
-        from pgmo.allocator.session.verdict.notebook import summary_html
-
-        title = f"pgmo session on {self.device}" if self.device else "pgmo session"
-        state = str(self.phase) if self._lifecycle else "not opened"
-        return summary_html(self.summary(), title=title, state=state)
-
-    def counted(self) -> Summary:
-        """The summary without a verdict: what has been counted so far, at once."""
-        if self._summary is not None:
-            return self._summary
-        if self._lifecycle is None:
-            return Summary(iterations=0, recorded=0, replayed=0)
-        return self._with_memory(self._lifecycle.summary())
-
-    def report(self, *, height: int = 900) -> NotebookFrame:
-        """The report of the iteration that is replayed, as one page that begins with the verdict.
-
-        Notebooks show it; `save(path)` of what is returned writes it to a file.
-
-        Args:
-            height: in a notebook, in pixels.
-
-        Raises:
-            SessionError: when nothing was recorded that could be shown.
-        """
-        profile, plan = self.profile, self.plan
-        if profile is None and plan is not None:
-            profile = plan.profile()  # it was loaded, without the names of its blocks
-        if profile is None:
-            raise SessionError(
-                "this session has nothing to report on yet: it takes a few iterations, or a plan"
-            )
-        if plan is not None and plan.fingerprint != profile.fingerprint:
-            plan = None
-        text = str(self.summary())
-        return formatter().show(profile, plan, height=height, headline=text)
-
-    @property
-    def history(self) -> list[IterationStatistics]:
-        """Statistics of each iteration so far, in order; of the last 10,000 in a long session."""
-        return self._lifecycle.collector.history if self._lifecycle else []
-
-    @property
-    def history_end(self) -> IterationStatistics | None:
-        """Statistics of the last iteration, without copying the others; None before the first."""
-        return self._lifecycle.collector.history_end if self._lifecycle else None
-
-    @property
-    def statistics(self) -> dict[str, int]:
-        """The engine's counters for this session; sizes in bytes."""
-        return self._lifecycle.collector.counters() if self._lifecycle else {}
-
-    @property
-    def phase(self) -> Phase:
-        """What the session does at the moment."""
-        return self._lifecycle.state.phase if self._open and self._lifecycle else Phase.CLOSED
-
-    @property
-    def profile(self) -> Profile | None:
-        """The latest profile; None before anything was recorded."""
-        return self._lifecycle.state.profile if self._lifecycle else None
-
-    @property
-    def opening(self) -> Profile | None:
-        """The profile of the program's first iteration, in which optimizer state is born.
-
-        Made with `record_only` and with `save`, of a recording that began with that iteration.
-        """
-        return self._lifecycle.opening if self._lifecycle else None
-
-    @property
-    def recording(self) -> Profile | None:
-        """What has been recorded up to this moment, as a line; None where nothing is recorded."""
-        with exclusive():
-            return self._lifecycle.recording() if self._open and self._lifecycle else None
-
     @property
     def give_way(self) -> Callable[[], object] | None:
         """For whoever opens sessions in other people's programs; see `OpenSession`."""
@@ -284,21 +176,6 @@ class Session(Giving):
             state.turns.close()
             state.turns = turns
         return turns
-
-    @property
-    def device(self) -> str:
-        """Whose memory: "cpu", "cuda:0"; "" before the session was opened."""
-        return self._lifecycle.state.adapter.device if self._lifecycle else ""
-
-    @property
-    def plan(self) -> Plan | None:
-        """The latest plan; None while there is none."""
-        return self._lifecycle.state.plan if self._lifecycle else None
-
-    @property
-    def saved(self) -> tuple[Path, ...]:
-        """The files that `save=` has written."""
-        return self._lifecycle.state.saved if self._lifecycle else ()
 
     # --- opening and closing --------------------------------------------------------------------
 
@@ -365,13 +242,6 @@ class Session(Giving):
         return Optimized(self, function)
 
     # --- parts ----------------------------------------------------------------------------------
-
-    def _with_memory(self, summary: Summary) -> Summary:
-        if self._unified is None:
-            return summary
-        return replace(
-            summary, managed=self._unified.peak(), card_room=self._unified.managed.card.free
-        )
 
     @property
     def _known(self) -> OpenSession:

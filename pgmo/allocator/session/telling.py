@@ -1,0 +1,148 @@
+"""The part of `Session` that tells: what it is at, what it has done, and what that was worth."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pgmo.allocator.session.statistics import IterationStatistics, Phase, Summary
+from pgmo.allocator.session.threads.boundary import exclusive
+from pgmo.display import NotebookFrame, formatter
+from pgmo.errors import SessionError
+from pgmo.packing.plan import Plan
+from pgmo.profiler.profile import Profile
+
+if TYPE_CHECKING:
+    from pgmo.allocator.managed.unified import UnifiedAdapter
+    from pgmo.allocator.session.lifecycle import Lifecycle
+    from pgmo.allocator.session.verdict.evidence import Evidence
+    from pgmo.allocator.session.verdict.judge import Judge
+
+
+class Telling:
+    """Phase, profile, plan, statistics, summary and report; see `Session`."""
+
+    def __init__(self) -> None:
+        self._open = False
+        self._lifecycle: Lifecycle | None = None  # until it is opened
+        self._summary: Summary | None = None
+        self._evidence: Evidence | None = None  # once it is closed
+        self._judge: Judge | None = None
+        self._unified: UnifiedAdapter | None = None
+
+    def summary(self) -> Summary:
+        """What has been done so far, with a verdict on it; printable.
+
+        The verdict is found when this is called, and takes up to a second the first time: it runs a
+        model of PyTorch's allocator over what was planned. `counted()` leaves it out.
+        """
+        evidence = self._evidence
+        if evidence is None:
+            if self._lifecycle is None:
+                return Summary(iterations=0, recorded=0, replayed=0)
+            with exclusive():  # no boundary changes the plans meanwhile
+                evidence = self._evidence or self._lifecycle.evidence()
+        if self._judge is None:
+            from pgmo.allocator.session.verdict.judge import Judge  # and a model of an allocator
+
+            self._judge = Judge()
+        return replace(self.counted(), verdict=self._judge.judge(evidence))
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from pgmo.allocator.session.verdict.notebook import summary_html
+
+        title = f"pgmo session on {self.device}" if self.device else "pgmo session"
+        state = str(self.phase) if self._lifecycle else "not opened"
+        return summary_html(self.summary(), title=title, state=state)
+
+    def counted(self) -> Summary:
+        """The summary without a verdict: what has been counted so far, at once."""
+        if self._summary is not None:
+            return self._summary
+        if self._lifecycle is None:
+            return Summary(iterations=0, recorded=0, replayed=0)
+        return self._with_memory(self._lifecycle.summary())
+
+    def report(self, *, height: int = 900) -> NotebookFrame:
+        """The report of the iteration that is replayed, as one page that begins with the verdict.
+
+        Notebooks show it; `save(path)` of what is returned writes it to a file.
+
+        Args:
+            height: in a notebook, in pixels.
+
+        Raises:
+            SessionError: when nothing was recorded that could be shown.
+        """
+        profile, plan = self.profile, self.plan
+        if profile is None and plan is not None:
+            profile = plan.profile()  # it was loaded, without the names of its blocks
+        if profile is None:
+            raise SessionError(
+                "this session has nothing to report on yet: it takes a few iterations, or a plan"
+            )
+        if plan is not None and plan.fingerprint != profile.fingerprint:
+            plan = None
+        text = str(self.summary())
+        return formatter().show(profile, plan, height=height, headline=text)
+
+    @property
+    def history(self) -> list[IterationStatistics]:
+        """Statistics of each iteration so far, in order; of the last 10,000 in a long session."""
+        return self._lifecycle.collector.history if self._lifecycle else []
+
+    @property
+    def history_end(self) -> IterationStatistics | None:
+        """Statistics of the last iteration, without copying the others; None before the first."""
+        return self._lifecycle.collector.history_end if self._lifecycle else None
+
+    @property
+    def statistics(self) -> dict[str, int]:
+        """The engine's counters for this session; sizes in bytes."""
+        return self._lifecycle.collector.counters() if self._lifecycle else {}
+
+    @property
+    def phase(self) -> Phase:
+        """What the session does at the moment."""
+        return self._lifecycle.state.phase if self._open and self._lifecycle else Phase.CLOSED
+
+    @property
+    def profile(self) -> Profile | None:
+        """The latest profile; None before anything was recorded."""
+        return self._lifecycle.state.profile if self._lifecycle else None
+
+    @property
+    def opening(self) -> Profile | None:
+        """The profile of the program's first iteration, in which optimizer state is born.
+
+        Made with `record_only` and with `save`, of a recording that began with that iteration.
+        """
+        return self._lifecycle.opening if self._lifecycle else None
+
+    @property
+    def recording(self) -> Profile | None:
+        """What has been recorded up to this moment, as a line; None where nothing is recorded."""
+        with exclusive():
+            return self._lifecycle.recording() if self._open and self._lifecycle else None
+
+    @property
+    def device(self) -> str:
+        """Whose memory: "cpu", "cuda:0"; "" before the session was opened."""
+        return self._lifecycle.state.adapter.device if self._lifecycle else ""
+
+    @property
+    def plan(self) -> Plan | None:
+        """The latest plan; None while there is none."""
+        return self._lifecycle.state.plan if self._lifecycle else None
+
+    @property
+    def saved(self) -> tuple[Path, ...]:
+        """The files that `save=` has written."""
+        return self._lifecycle.state.saved if self._lifecycle else ()
+
+    def _with_memory(self, summary: Summary) -> Summary:
+        if self._unified is None:
+            return summary
+        return replace(
+            summary, managed=self._unified.peak(), card_room=self._unified.managed.card.free
+        )
