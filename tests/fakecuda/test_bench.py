@@ -60,6 +60,7 @@ def test_a_batch_is_begun_from_what_small_ones_predict(tmp_path):
 
 @pytest.mark.skipif(not CPU_PYTHON.exists(), reason="needs an environment with a CPU torch")
 @pytest.mark.skipif(find_spec("transformers") is None, reason="needs transformers")
+@pytest.mark.slow
 def test_estimates_are_near_what_the_stub_gives(tmp_path):
     found = quick("estimates.py", tmp_path / "results.json", "--cpu", CPU_PYTHON)
     (row,) = found["rows"]
@@ -82,6 +83,7 @@ def test_the_largest_batch_by_recomputation(tmp_path):
     assert ours["largest_batch"] >= plain["largest_batch"]
 
 
+@pytest.mark.slow
 def test_the_model_of_the_allocator(tmp_path):
     results = tmp_path / "results.json"
     rows = quick("caching_model.py", results)["rows"]
@@ -181,6 +183,7 @@ def test_rules_that_are_switched_off(tmp_path, monkeypatch):
     assert [line.split("`")[1] for line in lines] == ["stale", "far", "price"]
 
 
+@pytest.mark.slow
 def test_the_worst_requests_that_a_search_finds(tmp_path):
     results = tmp_path / "results.json"
     (found,) = quick("never_worse.py", results, "--adversary")["rows"]

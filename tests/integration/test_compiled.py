@@ -17,7 +17,7 @@ def _found(folder, *command):
     return json.loads(run(folder, *command).stdout.splitlines()[-1])
 
 
-OFTEN = ("graph_breaks", "recomputed_inside", "whole_step", "dynamic")
+OFTEN = ("graph_breaks", "dynamic")
 """Run each time: between them they have what the others are made of. `make test-all` runs all."""
 
 

@@ -29,7 +29,11 @@ def assert_identical(one: Outcome, other: Outcome) -> None:
     assert one.digest == other.digest
 
 
-@pytest.mark.parametrize("network", NAMES)
+OFTEN = ("lstm", "unet")  # a recurrent and a convolutional one; `make test-all` runs all four
+NETWORKS = [pytest.param(name, marks=() if name in OFTEN else pytest.mark.slow) for name in NAMES]
+
+
+@pytest.mark.parametrize("network", NETWORKS)
 def test_a_network_trains_the_same_out_of_an_arena_of_the_least_size(network):
     plain, replayed, planned = trained_both_ways(Job(network, "default", iterations=6))
     assert_identical(plain, replayed)

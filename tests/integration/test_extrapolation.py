@@ -135,7 +135,7 @@ WHOLE = ("lstm", "resnet", *QUICK)
 @pytest.mark.parametrize(
     ("instructions", "names"),
     [  # every processor has the first
-        (instruction_sets.ALL[0], QUICK),
+        pytest.param(instruction_sets.ALL[0], QUICK, marks=pytest.mark.slow),
         *(pytest.param(name, WHOLE, marks=pytest.mark.slow) for name in instruction_sets.ALL),
     ],
 )

@@ -56,6 +56,7 @@ def check_within(budget, plain, x):
         torch.testing.assert_close(mine.grad, its.grad)
 
 
+@pytest.mark.slow
 def test_the_peak_is_within_the_budget_and_gradients_are_close():
     torch.manual_seed(0)
     plain, x = Chain(), torch.randn(1024, 32)

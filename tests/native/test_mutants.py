@@ -18,8 +18,12 @@ def names(kind: str) -> list[str]:
 KINDS = ("engine", "pages", "paged", "order")
 LONG = {  # that the attack needs many events for, or threads that meet at the wrong moment
     ("engine", "blind_late_set"),
+    ("engine", "end_passed_one_tick_late"),
+    ("engine", "slots_unaligned_in_their_arena"),
+    ("pages", "sweeps_under_pending_work"),
     ("pages", "unmaps_under_pending_work"),
     ("paged", "forgets_what_was_listed_and_refused"),
+    ("order", "events_on_another_stream"),
     ("order", "no_event"),
 }
 MUTANTS = [
