@@ -110,6 +110,13 @@ def test_without_a_broker_everybody_goes_on(address):
     assert alone.told == []
 
 
+def test_an_iteration_that_nobody_knows_of_begins_as_well(address):
+    memory = Memory()
+    one = client(address, memory)
+    assert one.take() is Answer.ALONE
+    assert memory.idle == memory.need
+
+
 def test_a_broker_that_ends_is_noticed_and_its_successor_found(serve, address):
     serve()
     one, other = client(address), client(address)
