@@ -103,13 +103,14 @@ class Sleeping:
         """Wakes everything, as far as there is memory; returns what has to be said."""
         if self._sleeper is None:
             return ""
-        try:
-            for sleep in reversed(self._sleeper.everything):
+        why = None
+        for sleep in reversed(self._sleeper.everything):
+            try:
                 self._sleeper.wake(sleep)
-        except SessionError as error:
-            self._asleep = self._sleeper.everything
-            return f"the session was closed while state slept: {error}"
-        return ""
+            except (SessionError, RuntimeError) as error:  # PyTorch's, where the card is broken
+                why = why or error
+        self._asleep = self._sleeper.everything
+        return "" if why is None else f"the session was closed while state slept: {why}"
 
     def _held(self) -> int:
         statistics = self._engine.statistics()
