@@ -155,7 +155,8 @@ def _seat_of(opened: OpenSession) -> CardSeat | None:
     if not isinstance(adapter, TorchCuda):
         return None
     turns = _card_turns.setdefault(adapter.device, CardTurns())
-    return CardSeat(adapter, turns, lambda: opened.turns.running(), opened.lifecycle.state.warn)
+    state = opened.lifecycle.state
+    return CardSeat(adapter, turns, lambda: opened.turns.running(), state.warn, state.paused)
 
 
 def end(opened: OpenSession) -> str:

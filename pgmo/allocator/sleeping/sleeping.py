@@ -120,11 +120,12 @@ class Sleeping:
         """Gives back what idles, between two iterations."""
         adapter = self._adapter
         if adapter.lazy:
-            self._engine.pause()  # the system takes pages of arenas while nobody is served
+            paused = self._state.paused  # the system takes pages of arenas while nobody is served
+            paused.begin(self)
             try:
                 adapter.empty_cache()
             finally:
-                self._engine.resume()
+                paused.end(self)
             return
         if self._sleeper is None:
             self._engine.yield_idle()

@@ -18,6 +18,7 @@ import threading
 from collections.abc import Callable
 
 from pgmo import _core
+from pgmo.allocator.session.threads.pauses import Pauses
 from pgmo.allocator.session.threads.turns import Turns
 from pgmo.errors import SessionError
 
@@ -34,6 +35,7 @@ class CallTurns(Turns):
         engine: is told which threads to delegate, and when to serve nobody.
         warn: called once, when calls are found to overlap.
         end: ends an iteration; it is told whether the call was complete.
+        paused: others' pauses of the engine; None: there are none.
 
     Attributes:
         beside: calls that stood beside so far.
@@ -52,8 +54,9 @@ class CallTurns(Turns):
         engine: _core.Engine,
         warn: Callable[[str], object],
         end: Callable[[bool], object],
+        paused: Pauses | None = None,
     ) -> None:
-        super().__init__(engine, warn)
+        super().__init__(engine, warn, paused)
         self._end = end
         self._lock = threading.Lock()
         self._counted_thread: int | None = None
@@ -62,7 +65,7 @@ class CallTurns(Turns):
         self._process = os.getpid()
         self._closed = False
         self.beside = 0
-        engine.pause()
+        self._paused.begin(self)
 
     def enter(self) -> Callable[[bool], None] | None:
         """A call begins on this thread.
@@ -79,7 +82,7 @@ class CallTurns(Turns):
                 return None
             if self._counted_thread is None and not self._held:
                 self._counted_thread = me
-                self._engine.resume()
+                self._paused.end(self)
                 return self._leave
             first = self._held == 0 and self.beside == 0
             self.beside += 1
@@ -95,7 +98,7 @@ class CallTurns(Turns):
         with self._lock:
             if self._closed:
                 return
-            self._engine.pause()
+            self._paused.begin(self)
         try:
             self._end(complete)  # meanwhile, others stand beside
         finally:
@@ -156,4 +159,4 @@ class CallTurns(Turns):
             for native in filter(None, self._aside.values()):
                 self._engine.delegate_thread(native, False)
             self._aside.clear()
-            self._engine.resume()
+            self._paused.end(self)

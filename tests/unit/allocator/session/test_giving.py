@@ -72,6 +72,28 @@ def test_an_exception_in_a_stage_ends_the_stage_alone(adapter):
         iterate(Loop(adapter, LAYERS), session, 1)
 
 
+def test_what_is_given_back_in_a_pause_ends_it_for_nobody(adapter):
+    adapter.lazy = True
+    loop, served = Loop(adapter, LAYERS), []
+
+    def evaluate():
+        address = adapter.request(LAYERS[0])
+        served.append(adapter.served(address))
+        adapter.free(address)
+
+    with open_session(adapter) as session:
+        iterate(loop, session, 8)
+        assert session.history[-1].hit_rate == 1
+        with session.pause():
+            session.release()
+            thread = threading.Thread(target=evaluate)  # an evaluation has threads of its own
+            thread.start()
+            thread.join()
+        iterate(loop, session, 1)
+        assert session.history[-1].hit_rate == 1
+    assert served == [False]
+
+
 def test_what_cannot_be_meant_is_an_error_here_as_well(adapter):
     with open_session(adapter) as session:
         iterate(Loop(adapter, LAYERS), session, 2)

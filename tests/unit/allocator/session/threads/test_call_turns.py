@@ -49,6 +49,18 @@ def test_between_calls_nothing_is_seen(bench):
     assert bench.said == []
 
 
+def test_between_calls_nothing_is_seen_either_where_others_paused_meanwhile(bench):
+    bench.turns._paused.begin("a release")
+    leave = bench.turns.enter()
+    assert not bench.requests()
+    bench.turns._paused.end("a release")
+    assert bench.requests()
+    leave(True)
+    bench.turns._paused.begin("a release")
+    bench.turns._paused.end("a release")
+    assert not bench.requests()
+
+
 def test_a_call_within_a_call_is_a_part_of_it(bench):
     leave = bench.turns.enter()
     assert bench.turns.enter() is None
