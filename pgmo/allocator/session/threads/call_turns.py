@@ -63,7 +63,7 @@ class CallTurns(Turns):
         self._aside: dict[int, int | None] = {}  # threads in calls that stand beside
         self._held = 0  # pauses
         self._process = os.getpid()
-        self._closed = False
+        self._closed = self._told = False
         self.beside = 0
         self._paused.begin(self)
 
@@ -84,12 +84,17 @@ class CallTurns(Turns):
                 self._counted_thread = me
                 self._paused.end(self)
                 return self._leave
-            first = self._held == 0 and self.beside == 0
+            first = not (self._held or self._told)
+            self._told = self._told or first
             self.beside += 1
             self._aside[me] = native = threading.get_native_id()
             self._engine.delegate_thread(native, True)
         if first:
-            self._warn(BESIDE)
+            try:
+                self._warn(BESIDE)
+            except BaseException:  # warnings are errors here, so the call ends
+                self._leave_aside(False)
+                raise
         return self._leave_aside
 
     def _leave(self, complete: bool) -> None:

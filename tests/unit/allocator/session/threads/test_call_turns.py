@@ -61,6 +61,29 @@ def test_between_calls_nothing_is_seen_either_where_others_paused_meanwhile(benc
     assert not bench.requests()
 
 
+def test_overlapping_calls_are_told_of_though_calls_in_a_pause_were_not(bench, other):
+    token = bench.turns.pause()
+    bench.turns.enter()(True)
+    bench.turns.resume(token)
+    assert bench.said == []
+    leave = bench.turns.enter()
+    other(other(bench.turns.enter), True)
+    assert bench.said == [BESIDE]
+    leave(True)
+
+
+def test_where_warnings_are_errors_the_next_call_is_counted(other):
+    def refuse(text):
+        raise UserWarning(text)
+
+    turns = CallTurns(_core.Engine(), refuse, lambda _complete: None)
+    leave = turns.enter()
+    with pytest.raises(UserWarning):
+        other(turns.enter)
+    leave(True)
+    other(other(turns.enter), True)
+
+
 def test_a_call_within_a_call_is_a_part_of_it(bench):
     leave = bench.turns.enter()
     assert bench.turns.enter() is None
