@@ -13,7 +13,7 @@ from pgmo import _core
 from pgmo.allocator.adapters.optimizer_state import stepped
 from pgmo.allocator.sleeping.host_copy import HostCopy
 from pgmo.allocator.sleeping.released import Released, State, check_state
-from pgmo.allocator.sleeping.storages import listed, storages
+from pgmo.allocator.sleeping.storages import bytes_within, listed, storages
 from pgmo.allocator.sleeping.watch import Watch
 from pgmo.errors import SessionError
 from pgmo.units import format_bytes
@@ -89,7 +89,7 @@ class Sleeper:
         sleep = Sleep(number, copy, watch, released)
         self._asleep.append(sleep)
         host = copy.size if copy is not None else 0
-        awake = max(0, sum(meant.values()) - released)
+        awake = sum(meant.values()) - bytes_within(meant, runs)
         return sleep, Released(released, host, awake, number)
 
     def hand_over(self) -> None:

@@ -1,6 +1,7 @@
 """Where the memory of modules, optimizers and tensors lies."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pgmo.errors import OptionError
@@ -60,6 +61,26 @@ def storages(objects: object, index: int) -> dict[int, int]:
         if storage.nbytes():
             found[storage.data_ptr()] = storage.nbytes()
     return found
+
+
+def bytes_within(blocks: Mapping[int, int], runs: Sequence[tuple[int, int]]) -> int:
+    """How much of some blocks lies in runs of pages.
+
+    Args:
+        blocks: bytes of each by its address.
+        runs: address and bytes of each, in the order of their addresses.
+
+    Example:
+        >>> bytes_within({100: 50, 400: 10}, [(0, 120), (140, 100)])
+        30
+    """
+    total, ends = 0, [begin + size for begin, size in runs]
+    for address, size in blocks.items():
+        at = bisect_right(ends, address)
+        while at < len(runs) and runs[at][0] < address + size:
+            total += min(address + size, ends[at]) - max(address, runs[at][0])
+            at += 1
+    return total
 
 
 def _tensors(objects: object) -> Iterator[Any]:
