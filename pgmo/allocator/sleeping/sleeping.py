@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pgmo.allocator.session.state import SessionState
 from pgmo.allocator.sleeping.released import Released, State, check_state
 from pgmo.allocator.sleeping.storages import storages
-from pgmo.errors import SessionError
+from pgmo.errors import PgmoError
 
 if TYPE_CHECKING:  # which programs on other devices need not wait for
     from pgmo.allocator.sleeping.sleeper import Sleep, Sleeper
@@ -107,7 +107,7 @@ class Sleeping:
         for sleep in reversed(self._sleeper.everything):
             try:
                 self._sleeper.wake(sleep)
-            except (SessionError, RuntimeError) as error:  # PyTorch's, where the card is broken
+            except (PgmoError, RuntimeError) as error:  # others than ours where the card is broken
                 why = why or error
         self._asleep = self._sleeper.everything
         return "" if why is None else f"the session was closed while state slept: {why}"

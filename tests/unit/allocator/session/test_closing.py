@@ -9,7 +9,7 @@ import pytest
 
 import pgmo
 from pgmo.allocator.session import open_sessions
-from pgmo.errors import OptionError, SessionError
+from pgmo.errors import AdapterError, OptionError, SessionError
 from tests.unit.allocator.simulated import LAYERS, Loop, SimulatedAdapter, open_session, run
 
 
@@ -259,7 +259,9 @@ class _Sleeper:
         self.everything.remove(sleep)
 
 
-@pytest.mark.parametrize("error", [SessionError("too little"), RuntimeError("illegal access")])
+@pytest.mark.parametrize(
+    "error", [SessionError("too little"), AdapterError("refused"), RuntimeError("illegal access")]
+)
 def test_what_cannot_wake_keeps_nobody_from_closing(adapter, error):
     session = open_session(adapter).__enter__()
     run(Loop(adapter, LAYERS), session, 6)
