@@ -35,6 +35,7 @@ def find_executable_batch_size(
         function: takes the batch size first.
         starting_batch_size: the largest that is wanted.
         reduce_batch_size_fn: gives the next one after memory has run out; by default 0.9 of it.
+            Its batches that are no smaller than the one that did not fit are left out.
         card: to plan for; the current device by default.
 
     Example:
@@ -60,7 +61,7 @@ def find_executable_batch_size(
                 if not is_out_of_memory(error):
                     raise
             _clear()
-            size = reduce_batch_size_fn() if reduce_batch_size_fn else int(size * 0.9)
+            size = _smaller(size, reduce_batch_size_fn)
         raise RuntimeError("No executable batch size found, reached zero.")
 
     return cast("F", call)
@@ -105,6 +106,16 @@ def _planned_or(most: int, card: str | Card | None) -> int:
     except PgmoError as error:
         warn_user(f"pgmo could not plan the batch size, and begins with {most}: {error}")
         return most
+
+
+def _smaller(size: int, reduce: Callable[[], int] | None) -> int:
+    """The next batch: who counts down from the starting one is above the planned one at first."""
+    following = size if reduce is None else reduce()
+    while reduce is not None and following >= size:
+        before, following = following, reduce()
+        if following >= before:
+            break  # it does not count down
+    return following if following < size else int(size * 0.9)
 
 
 def _clear() -> None:

@@ -19,6 +19,7 @@ import sys
 from collections.abc import Callable
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
+from weakref import WeakSet
 
 from pgmo.allocator.optimize import optimize
 from pgmo.errors import OptionError
@@ -124,11 +125,11 @@ def _ended_by_steps(end: Callable[[], None]) -> "Iterator[None]":
     from torch.optim.optimizer import register_optimizer_step_post_hook
 
     pattern = StepPattern()
-    seen: set[int] = set()
+    seen: WeakSet[Any] = WeakSet()  # nobody waits for one that has gone
 
     def stepped(optimizer: Any, _arguments: object, _keywords: object) -> None:
-        seen.add(id(optimizer))
-        if pattern.ends_iteration(id(optimizer), seen):
+        seen.add(optimizer)
+        if pattern.ends_iteration(id(optimizer), set(map(id, seen))):
             end()
 
     handle = register_optimizer_step_post_hook(stepped)

@@ -50,7 +50,7 @@ def functions_of(source: bytes, path: str) -> list[str]:
 
 
 def _definitions(body: list[ast.stmt], within: str = "") -> Iterator[tuple[str, _Function]]:
-    """Those that a name can reach: also in `if` and `try`, but not within functions."""
+    """Those that a name can reach: also in `if`, `try` and `match`, but not within functions."""
     for one in body:
         if isinstance(one, _Function):
             yield within + one.name, one
@@ -59,5 +59,5 @@ def _definitions(body: list[ast.stmt], within: str = "") -> Iterator[tuple[str, 
         else:
             for part in ("body", "orelse", "finalbody"):
                 yield from _definitions(getattr(one, part, []), within)
-            for handler in getattr(one, "handlers", []):
-                yield from _definitions(handler.body, within)
+            for branch in (*getattr(one, "handlers", ()), *getattr(one, "cases", ())):
+                yield from _definitions(branch.body, within)

@@ -270,15 +270,17 @@ class Broker:
             connection.watched = os.pidfd_open(connection.pid)
         except OSError:
             return
-        descriptor = connection.watched
-        self._watched[descriptor] = (connection.number, connection.card)
+        descriptor, client = connection.watched, (connection.number, connection.card)
+        self._watched[descriptor] = client
         self._selector.register(
-            descriptor, selectors.EVENT_READ, lambda _file: self._ended(descriptor)
+            descriptor, selectors.EVENT_READ, lambda _file: self._ended(descriptor, client)
         )
 
-    def _ended(self, descriptor: int) -> None:
+    def _ended(self, descriptor: int, client: tuple[int, str]) -> None:
         """A process has ended, and the driver has its pages back."""
-        number, card = self._watched[descriptor]
+        if self._watched.get(descriptor) != client:
+            return  # it has said goodbye in the same moment, and the number may be another's
+        number, card = client
         self._forget(descriptor)
         connection = self._connections.get(number)
         if connection is not None:

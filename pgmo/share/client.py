@@ -155,6 +155,7 @@ class Client:
             if self._held:
                 return Answer.TURN
             if not self._connect():
+                self._holder.begin()
                 return Answer.ALONE
             self._answer, self._waiting, self._passed = None, True, False
             try:

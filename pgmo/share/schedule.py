@@ -161,11 +161,13 @@ class Schedule:
                 self._squeeze()
                 records.append(self._record("late", member, idle=member.idle))
         records += self._decide(now)
+        passed = []
         for member in self.members.values():
             if member.asked is not None and now >= member.asked + self.rules.patience:
                 waited, member.asked = now - member.asked, None
-                records.append(self._record("pass", member, to=member.number, waited=waited))
-        return records
+                passed.append(self._record("pass", member, to=member.number, waited=waited))
+        # Whoever was behind one of them may have room where that one had none.
+        return [*records, *passed, *(self._decide(now) if passed else ())]
 
     def next_tick(self) -> float | None:
         """When time alone changes something; None: never, as things stand."""

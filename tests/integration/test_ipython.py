@@ -77,6 +77,13 @@ def test_each_cell_has_a_session_of_its_own(shell, shown):
     assert first.counted().iterations == 10  # no hook of the first was left
 
 
+def test_an_optimizer_that_has_gone_is_not_waited_for(shell, shown):
+    made = "optimizer = torch.optim.Adam(model.parameters())\n"
+    loop = LOOP.replace("range(10)", "range(5)").replace("MARK", "")
+    shell.run_cell("%%pgmo --device cpu\n" + 2 * (made + loop)).raise_error()
+    assert shell.user_ns["session"].counted().iterations == 10
+
+
 def test_a_cell_that_fails_closes_its_session(shell, shown):
     shell.run_cell("%%pgmo --device cpu\n" + LOOP.replace("MARK", "1 / 0"))
     assert shell.user_ns["session"].phase == "closed"

@@ -38,12 +38,12 @@ void Pool::leave(Places places, const Marks& marks) noexcept {
   for (std::size_t at = 0; at < places.size(); ++at) {
     Place& place = places[at];
     place.marks.add(marks);
-    if (place.page == nullptr) {
-      leave_sleeping(place);
-      continue;
+    if (place.step != Step::kAsleep) {
+      place.page->marks.add(marks);
+      drop(place);
+    } else {
+      leave_sleeping(place, marks);
     }
-    place.page->marks.add(marks);
-    drop(place);
   }
 }
 

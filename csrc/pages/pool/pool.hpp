@@ -173,7 +173,7 @@ class Pool {
   bool would_wait(Places places, Stream stream) const noexcept;
 
   // sleep.cpp
-  void leave_sleeping(Place& place) noexcept;
+  void leave_sleeping(Place& place, const Marks& marks) noexcept;
   Page* next_to_sleep(Sleep sleep, Address& from) noexcept;
   bool wake_with_pages() noexcept;
 

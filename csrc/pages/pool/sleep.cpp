@@ -55,7 +55,6 @@ Bytes Pool::fall_asleep(Sleep sleep) noexcept {
     release(*page);
     released += tuning_.page;
   }
-  get_up(sleep);  // where the last block has died meanwhile
   return released;
 }
 
@@ -66,7 +65,6 @@ Page* Pool::next_to_sleep(Sleep sleep, Address& from) noexcept {
     Page* const page = one.place->page;
     from = at->first + 1;
     if (one.sleep != sleep || page == nullptr) continue;
-    if (page->home != one.place || page->state != State::kUsed) continue;
     page->state = State::kMoving;
     --occupied_;
     return page;
@@ -74,9 +72,17 @@ Page* Pool::next_to_sleep(Sleep sleep, Address& from) noexcept {
   return nullptr;
 }
 
-// A block has gone from a place that is asleep. `state` is held.
-void Pool::leave_sleeping(Place& place) noexcept {
-  if (--place.blocks > 0) return;
+// A block has gone from a place that is asleep, or about to be: on another thread it may die at any
+// moment. `state` is held.
+void Pool::leave_sleeping(Place& place, const Marks& marks) noexcept {
+  Page* const page = place.page;
+  if (page != nullptr && page->state == State::kUsed) {  // it has only lain down
+    page->marks.add(marks);
+    drop(place);
+  } else {
+    --place.blocks;  // the page is gone, or on its way
+  }
+  if (place.blocks > 0) return;
   place.step = Step::kNone;
   asleep_.erase(place.address);
 }

@@ -130,21 +130,21 @@ class Giving(ABC):
             ...         train(part)
             ...         session.step()
         """
-        with exclusive(), uninterrupted():
-            opened = self._is_open("stage()")
-            if opened:
-                self._require_no_iteration("stage()", sleeps=asleep is not None)
-                stay = self._known.stages.enter(name, asleep, state)
-        if not opened:
-            yield Released()
-            return
+        stay = None
         try:
-            yield stay.released
+            with exclusive(), uninterrupted():  # a Ctrl-C while it copies is raised at the end
+                if self._is_open("stage()"):
+                    self._require_no_iteration("stage()", sleeps=asleep is not None)
+                    stay = self._known.stages.enter(name, asleep, state)
+            yield stay.released if stay is not None else Released()
+            if stay is None:
+                return
             if self._is_open("stage()") and self._known.stages.nothing_ended(stay):
                 self.step()
         finally:
-            with exclusive(), uninterrupted():
-                self._known.stages.leave(stay)
+            if stay is not None:
+                with exclusive(), uninterrupted():
+                    self._known.stages.leave(stay)
 
     @property
     @abstractmethod

@@ -7,6 +7,7 @@ is not kept alive: when it is lost, without having been closed, its end undoes i
 import gc
 import weakref
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -124,11 +125,7 @@ def begin(session: "Session", adapter: Adapter, options: Options) -> OpenSession
             finalizer = weakref.finalize(session, when_free, lambda: _end_lost(opened))
             finalizer.atexit = False  # the process ends anyway, and the driver may be gone
         except BaseException:
-            with uninterrupted():
-                _open.pop(_key(adapter), None)
-                _leave_processes(opened)
-                lifecycle.stop()
-                adapter.uninstall()
+            _undo(opened)
             raise
     return opened
 
@@ -158,7 +155,8 @@ def _seat_of(opened: OpenSession) -> CardSeat | None:
     if not isinstance(adapter, TorchCuda):
         return None
     turns = _card_turns.setdefault(adapter.device, CardTurns())
-    return CardSeat(adapter, turns, lambda: opened.turns.running(), opened.lifecycle.state.warn)
+    state = opened.lifecycle.state
+    return CardSeat(adapter, turns, lambda: opened.turns.running(), state.warn, state.paused)
 
 
 def end(opened: OpenSession) -> str:
@@ -167,27 +165,34 @@ def end(opened: OpenSession) -> str:
     Returns:
         What has to be said of it, in plain words; "" as a rule.
     """
-    adapter = opened.adapter
-    if _open.get(_key(adapter)) is not opened:
+    if _open.get(_key(opened.adapter)) is not opened:
         return ""
-    with uninterrupted():
-        sleeps = opened.sleeping.end()
-        try:
-            _leave_processes(opened)
-            opened.lifecycle.stop()
-        finally:
-            opened.turns.close()
-            if opened.seat is not None:
-                opened.seat.leave()
-            del _open[_key(adapter)]
-            try:
-                adapter.uninstall()
-                said = sleeps
-            except AdapterError as error:
-                # Harmless, for the engine delegates everything now, and perhaps an exception of the
-                # program's is on its way out, which matters more.
-                said = f"pgmo stays beneath the allocator: {error}"
-    return said
+    return _undo(opened)
+
+
+def _undo(opened: OpenSession) -> str:
+    said: list[str] = []
+    # From the last to the first, each of them whatever becomes of the others: a card may be broken.
+    with uninterrupted(), ExitStack() as steps:
+        steps.callback(lambda: said.append(_uninstall(opened.adapter)))
+        steps.callback(_open.pop, _key(opened.adapter), None)
+        if opened.seat is not None:
+            steps.callback(opened.seat.leave)
+        steps.callback(opened.turns.close)
+        steps.callback(opened.lifecycle.stop)
+        steps.callback(_leave_processes, opened)
+        said.append(opened.sleeping.end())
+    return "; ".join(filter(None, said))
+
+
+def _uninstall(adapter: Adapter) -> str:
+    try:
+        adapter.uninstall()
+    except AdapterError as error:
+        # Harmless, for the engine delegates everything now, and perhaps an exception of the
+        # program's is on its way out, which matters more.
+        return f"pgmo stays beneath the allocator: {error}"
+    return ""
 
 
 def _leave_processes(opened: OpenSession) -> None:

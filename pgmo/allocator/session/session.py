@@ -172,7 +172,8 @@ class Session(Giving, Telling):
         """
         with exclusive():
             state = self._known.lifecycle.state
-            turns = CallTurns(state.adapter.engine, state.warn, self._end_call)
+            engine = state.adapter.engine
+            turns = CallTurns(engine, state.warn, self._end_call, state.paused)
             state.turns.close()
             state.turns = turns
         return turns

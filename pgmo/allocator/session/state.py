@@ -7,6 +7,7 @@ from pathlib import Path
 from pgmo.allocator.adapters.adapter import Adapter
 from pgmo.allocator.session.options import Options
 from pgmo.allocator.session.statistics import Phase
+from pgmo.allocator.session.threads.pauses import Pauses
 from pgmo.allocator.session.threads.turns import Turns
 from pgmo.packing.plan import Plan
 from pgmo.packing.planning_options import PlanningOptions
@@ -33,6 +34,7 @@ class SessionState:
         unsteady: whether a plan was made although no two iterations agreed.
         notes: for the summary.
         gave_up: why everything is delegated for the rest of the session; "" as long as it is not.
+        paused: who wants that nobody is served.
         turns: which thread's iterations are counted.
 
     Example:
@@ -49,10 +51,12 @@ class SessionState:
     unsteady: bool = False
     notes: list[str] = field(default_factory=list)
     gave_up: str = ""
+    paused: Pauses = field(init=False)
     turns: Turns = field(init=False)
 
     def __post_init__(self) -> None:
-        self.turns = Turns(self.adapter.engine, self.warn)
+        self.paused = Pauses(self.adapter.engine)
+        self.turns = Turns(self.adapter.engine, self.warn, self.paused)
 
     @property
     def planning(self) -> PlanningOptions:

@@ -13,7 +13,7 @@ from pgmo import _core
 from pgmo.allocator.adapters.optimizer_state import stepped
 from pgmo.allocator.sleeping.host_copy import HostCopy
 from pgmo.allocator.sleeping.released import Released, State, check_state
-from pgmo.allocator.sleeping.storages import storages
+from pgmo.allocator.sleeping.storages import bytes_within, listed, storages
 from pgmo.allocator.sleeping.watch import Watch
 from pgmo.errors import SessionError
 from pgmo.units import format_bytes
@@ -70,8 +70,7 @@ class Sleeper:
             SessionError: while a graph is captured, when nothing can sleep.
         """
         check_state(state)
-        if objects is None:
-            objects = stepped()
+        objects = stepped() if objects is None else listed(objects)
         adapter = self._adapter
         meant = storages(objects, adapter.index)
         space = adapter.space
@@ -82,14 +81,15 @@ class Sleeper:
         try:
             copy = HostCopy(adapter, runs) if state == "host" else None
             adapter.synchronize()
+            watch = Watch(objects, _ADVICE)
         except BaseException:
             _core.get_up(space, number)
             raise
         released = _core.fall_asleep(space, number)
-        sleep = Sleep(number, copy, Watch(objects, _ADVICE), released)
+        sleep = Sleep(number, copy, watch, released)
         self._asleep.append(sleep)
         host = copy.size if copy is not None else 0
-        awake = max(0, sum(meant.values()) - released)
+        awake = sum(meant.values()) - bytes_within(meant, runs)
         return sleep, Released(released, host, awake, number)
 
     def hand_over(self) -> None:

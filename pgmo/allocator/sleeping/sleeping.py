@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pgmo.allocator.session.state import SessionState
 from pgmo.allocator.sleeping.released import Released, State, check_state
 from pgmo.allocator.sleeping.storages import storages
-from pgmo.errors import SessionError
+from pgmo.errors import PgmoError
 
 if TYPE_CHECKING:  # which programs on other devices need not wait for
     from pgmo.allocator.sleeping.sleeper import Sleep, Sleeper
@@ -103,13 +103,14 @@ class Sleeping:
         """Wakes everything, as far as there is memory; returns what has to be said."""
         if self._sleeper is None:
             return ""
-        try:
-            for sleep in reversed(self._sleeper.everything):
+        why = None
+        for sleep in reversed(self._sleeper.everything):
+            try:
                 self._sleeper.wake(sleep)
-        except SessionError as error:
-            self._asleep = self._sleeper.everything
-            return f"the session was closed while state slept: {error}"
-        return ""
+            except (PgmoError, RuntimeError) as error:  # others than ours where the card is broken
+                why = why or error
+        self._asleep = self._sleeper.everything
+        return "" if why is None else f"the session was closed while state slept: {why}"
 
     def _held(self) -> int:
         statistics = self._engine.statistics()
@@ -119,11 +120,12 @@ class Sleeping:
         """Gives back what idles, between two iterations."""
         adapter = self._adapter
         if adapter.lazy:
-            self._engine.pause()  # the system takes pages of arenas while nobody is served
+            paused = self._state.paused  # the system takes pages of arenas while nobody is served
+            paused.begin(self)
             try:
                 adapter.empty_cache()
             finally:
-                self._engine.resume()
+                paused.end(self)
             return
         if self._sleeper is None:
             self._engine.yield_idle()

@@ -1,9 +1,38 @@
 """Where the memory of modules, optimizers and tensors lies."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pgmo.errors import OptionError
+
+
+def listed(objects: object) -> list[Any]:
+    """Tensors, modules and optimizers, out of sequences, mappings and iterators of them.
+
+    An iterator, as of `model.children()`, tells what it has only once.
+
+    Args:
+        objects: one of these, or several.
+
+    Raises:
+        OptionError: when something else is among them.
+
+    Example:
+        >>> listed([])
+        []
+    """
+    import torch
+
+    if isinstance(objects, torch.Tensor | torch.nn.Module | torch.optim.Optimizer):
+        return [objects]
+    if isinstance(objects, Mapping):
+        return listed(objects.values())
+    if isinstance(objects, Iterable) and not isinstance(objects, str | bytes):
+        return [one for inner in objects for one in listed(inner)]
+    raise OptionError(
+        f"of={objects!r}: what is to sleep is named by tensors, modules or optimizers"
+    )
 
 
 def storages(objects: object, index: int) -> dict[int, int]:
@@ -34,28 +63,38 @@ def storages(objects: object, index: int) -> dict[int, int]:
     return found
 
 
+def bytes_within(blocks: Mapping[int, int], runs: Sequence[tuple[int, int]]) -> int:
+    """How much of some blocks lies in runs of pages.
+
+    Args:
+        blocks: bytes of each by its address.
+        runs: address and bytes of each, in the order of their addresses.
+
+    Example:
+        >>> bytes_within({100: 50, 400: 10}, [(0, 120), (140, 100)])
+        30
+    """
+    total, ends = 0, [begin + size for begin, size in runs]
+    for address, size in blocks.items():
+        at = bisect_right(ends, address)
+        while at < len(runs) and runs[at][0] < address + size:
+            total += min(address + size, ends[at]) - max(address, runs[at][0])
+            at += 1
+    return total
+
+
 def _tensors(objects: object) -> Iterator[Any]:
     import torch
 
-    if isinstance(objects, torch.Tensor):
-        yield _local(objects)
-        if objects.is_leaf and objects.grad is not None:
-            yield _local(objects.grad)
-    elif isinstance(objects, torch.nn.Module):
-        for tensor in (*objects.parameters(), *objects.buffers()):
-            yield from _tensors(tensor)
-    elif isinstance(objects, torch.optim.Optimizer):
-        yield from _within(objects.state.values())
-    elif isinstance(objects, Mapping):
-        for one in objects.values():
-            yield from _tensors(one)
-    elif isinstance(objects, Iterable) and not isinstance(objects, str | bytes):
-        for one in objects:
-            yield from _tensors(one)
-    else:
-        raise OptionError(
-            f"of={objects!r}: what is to sleep is named by tensors, modules or optimizers"
-        )
+    for one in listed(objects):
+        if isinstance(one, torch.Tensor):
+            yield _local(one)
+            if one.is_leaf and one.grad is not None:
+                yield _local(one.grad)
+        elif isinstance(one, torch.nn.Module):
+            yield from _tensors([*one.parameters(), *one.buffers()])
+        else:
+            yield from _within(one.state.values())
 
 
 def _within(state: object) -> Iterator[Any]:

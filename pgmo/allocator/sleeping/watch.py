@@ -4,10 +4,10 @@ A kernel that reads an address without pages fails on the device, later and with
 process can do nothing on that device any more. PyTorch's hooks come before.
 """
 
-from collections.abc import Iterable, Mapping
 from typing import Any
 from weakref import WeakSet
 
+from pgmo.allocator.sleeping.storages import listed
 from pgmo.errors import SessionError
 
 
@@ -34,26 +34,15 @@ class Watch:
         self._advice = advice
         self._sleeping: WeakSet[Any] = WeakSet()
         self._handles: list[Any] = []
-        self._note(objects)
+        for one in listed(objects):
+            if isinstance(one, torch.optim.Optimizer):
+                self._sleeping.add(one)
+            elif isinstance(one, torch.nn.Module):
+                self._sleeping.update(one.modules())
         if any(isinstance(one, torch.optim.Optimizer) for one in self._sleeping):
             self._handles.append(register_optimizer_step_pre_hook(self._refuse_step))
         if any(isinstance(one, torch.nn.Module) for one in self._sleeping):
             self._handles.append(register_module_forward_pre_hook(self._refuse_call))
-
-    def _note(self, objects: object) -> None:
-        import torch
-
-        if isinstance(objects, torch.optim.Optimizer):
-            self._sleeping.add(objects)
-        elif isinstance(objects, torch.nn.Module):
-            self._sleeping.update(objects.modules())
-        elif isinstance(objects, torch.Tensor):
-            return
-        elif isinstance(objects, Mapping):
-            self._note(objects.values())
-        elif isinstance(objects, Iterable):
-            for one in objects:
-                self._note(one)
 
     def _refuse_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if optimizer in self._sleeping:

@@ -108,18 +108,27 @@ def _run_command(
 
     from pgmo.share.address import PRIORITY, VARIABLE
     from pgmo.share.broker import Broker
+    from pgmo.share.schedule import Rules
     from pgmo.share.starting import listens
 
     environment = {**os.environ, VARIABLE: str(address), PRIORITY: str(priority)}
-    if listens(address):
-        if log is not None:
-            raise OptionError(f"--log: a broker listens at {address} already, without this log")
-        return _code(subprocess.run(words, env=environment).returncode)
-    with Broker(address, rules, log) as broker:
+
+    def start() -> "subprocess.Popen[bytes]":
         try:
-            child = subprocess.Popen(words, env=environment)
+            return subprocess.Popen(words, env=environment)
         except OSError as error:
             raise OptionError(f"{words[0]} cannot be run: {error.strerror}") from error
+
+    if listens(address):
+        if log is not None or rules != Rules():
+            raise OptionError(
+                f"a broker listens at {address} already, with a log and rules of its own: leave "
+                "--log, --deadline, --patience, --lanes and --card-bytes out, or end it first"
+            )
+        with start() as child:
+            return _code(child.wait())
+    with Broker(address, rules, log) as broker:
+        child = start()
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal tells the command as well
         signal.signal(signal.SIGTERM, lambda number, _frame: child.send_signal(number))
         ended = os.pidfd_open(child.pid)

@@ -1,5 +1,7 @@
 // Blocks that sleep: who keeps a page, who may come to live there, and what comes back.
 
+#include <functional>
+#include <utility>
 #include <vector>
 
 #include "check.hpp"
@@ -20,6 +22,37 @@ Sleep put_to_sleep(Space& space, const std::vector<Extent>& blocks, std::vector<
   space.fall_asleep(sleep);
   return sleep;
 }
+
+// A device amid whose calls something happens, as on another thread.
+struct Interrupted final : pages::Device {
+  explicit Interrupted(FakeDevice& beneath) : beneath_(beneath) {}
+
+  Address reserve(Bytes bytes) noexcept override { return beneath_.reserve(bytes); }
+  bool create(pages::Handle& page) noexcept override { return beneath_.create(page); }
+  void release(pages::Handle page) noexcept override { beneath_.release(page); }
+  bool map(Address address, pages::Handle page) noexcept override {
+    return beneath_.map(address, page);
+  }
+  bool grant(Address address, Bytes bytes) noexcept override {
+    return beneath_.grant(address, bytes);
+  }
+  void unmap(Address address, Bytes bytes) noexcept override {
+    if (unmapping) std::exchange(unmapping, nullptr)();
+    beneath_.unmap(address, bytes);
+  }
+  pages::Event record(pages::Stream stream) noexcept override { return beneath_.record(stream); }
+  bool completed(pages::Event event) noexcept override { return beneath_.completed(event); }
+  void discard(pages::Event event) noexcept override { beneath_.discard(event); }
+  bool wait(pages::Stream stream, pages::Event event) noexcept override {
+    return beneath_.wait(stream, event);
+  }
+  bool capturing() noexcept override { return beneath_.capturing(); }
+
+  std::function<void()> unmapping;
+
+ private:
+  FakeDevice& beneath_;
+};
 
 }  // namespace
 
@@ -86,6 +119,57 @@ TEST(who_dies_asleep_does_not_wake) {
   CHECK(space.wake(sleep, runs));
   CHECK_EQ(runs.size(), 1u);
   CHECK_EQ(runs[0].address, b);
+}
+
+TEST(who_dies_while_its_page_goes_leaves_nothing_behind) {
+  PagesFixture f;
+  Interrupted device(f.device);
+  Space space(device, f.tuning);
+  const Address a = space.allocate(f.pages(2), 0);
+  std::vector<Extent> runs;
+  const Sleep sleep = space.lie_down(std::vector<Extent>{{a, 0}}, runs);
+  device.unmapping = [&] { CHECK(space.deallocate(a, 0)); };
+  (void)space.fall_asleep(sleep);
+  CHECK_EQ(space.statistics().occupied, 0);
+  const Address b = space.allocate(f.pages(3), 0);
+  CHECK_EQ(b, a);
+  CHECK_EQ(space.statistics().occupied, f.pages(3));
+  CHECK(f.device.page_at(b) != 0);
+  runs.clear();
+  CHECK(space.wake(sleep, runs));
+  CHECK(runs.empty());
+}
+
+TEST(who_dies_lying_down_leaves_its_place_to_others) {
+  PagesFixture f;
+  Space space(f.device, f.tuning);
+  const Address a = space.allocate(f.pages(1), 0);
+  std::vector<Extent> runs;
+  const Sleep sleep = space.lie_down(std::vector<Extent>{{a, 0}}, runs);
+  CHECK(space.deallocate(a, 0));
+  (void)space.give_back(f.pages(1));  // records what has to be completed
+  f.device.synchronize();
+  CHECK_EQ(space.give_back(f.pages(1)), f.pages(1));
+  CHECK_EQ(space.fall_asleep(sleep), 0);
+  CHECK_EQ(space.allocate(f.pages(1), 0), a);
+}
+
+TEST(who_comes_to_live_where_another_lay_down_and_died_keeps_its_page) {
+  PagesFixture f;
+  f.tuning.aliases = false;
+  Space space(f.device, f.tuning);
+  const Address a = space.allocate(f.pages(1), 0);
+  std::vector<Extent> runs;
+  const Sleep sleep = space.lie_down(std::vector<Extent>{{a, 0}}, runs);
+  CHECK(space.deallocate(a, 0));
+  (void)space.give_back(0);
+  f.device.synchronize();
+  const Address b = space.allocate(f.pages(1), 1);  // takes its page
+  const Address c = space.allocate(f.pages(1), 0);
+  CHECK_EQ(c, a);
+  CHECK_EQ(space.fall_asleep(sleep), 0);
+  CHECK(f.device.page_at(b) != 0);
+  CHECK(f.device.page_at(c) != 0);
 }
 
 TEST(who_gets_up_has_lost_nothing) {

@@ -6,6 +6,7 @@ from types import ModuleType
 import pytest
 
 from pgmo.errors import OptionError
+from pgmo.runner.definitions import functions_of
 from pgmo.runner.step_on import DECORATOR, StepOn
 
 APP = """
@@ -147,6 +148,23 @@ def test_what_cannot_be_watched_is_said(package, target, message):
         step_on.attach()
         __import__(target.partition(":")[0].partition(".")[0])
     assert step_on.error is caught.value
+
+
+def test_a_function_is_found_in_whatever_branch_defines_it():
+    source = b"""
+match 1:
+    case 1:
+        def one(): return 1
+try:
+    raise KeyError
+except KeyError:
+    def two(): return 2
+else:
+    def three(): return 3
+with open("/dev/null"):
+    def four(): return 4
+"""
+    assert functions_of(source, "script.py") == ["one", "three", "two", "four"]
 
 
 def test_a_script_without_the_function_says_what_it_defines():

@@ -10,9 +10,10 @@ import threading
 import pytest
 
 from pgmo.share.address import prepare_folder
+from pgmo.share.broker import Broker
 from pgmo.share.client import Answer
 from pgmo.share.meeting import status
-from pgmo.share.protocol import LIMIT, Lines, encode
+from pgmo.share.protocol import LIMIT, VERSION, Lines, encode
 from pgmo.share.schedule import Rules
 from tests.unit.share.ground import TOTAL, Memory, client, shown, wait_for
 
@@ -109,6 +110,13 @@ def test_without_a_broker_everybody_goes_on(address):
     assert alone.told == []
 
 
+def test_an_iteration_that_nobody_knows_of_begins_as_well(address):
+    memory = Memory()
+    one = client(address, memory)
+    assert one.take() is Answer.ALONE
+    assert memory.idle == memory.need
+
+
 def test_a_broker_that_ends_is_noticed_and_its_successor_found(serve, address):
     serve()
     one, other = client(address), client(address)
@@ -190,6 +198,41 @@ def test_who_is_killed_gives_its_turn_back(serve, address, words):
     other.close()
     os.killpg(process.pid, signal.SIGKILL) if words else None  # its child has the socket, too
     process.stdout.close()
+
+
+GOODBYE = """
+import socket, sys
+with socket.socket(socket.AF_UNIX) as broker:
+    broker.connect(sys.argv[1])
+    broker.sendall(sys.argv[2].encode())
+    broker.recv(1 << 16)
+    print("welcome", flush=True)
+    sys.stdin.read()
+    broker.sendall(b'{"kind":"bye"}\\n')
+"""
+
+
+def test_a_goodbye_and_the_end_may_be_heard_of_at_once(address):
+    hello = {"version": VERSION, "card": "GPU-1", "name": "test", "held": 0, "idle": 0}
+    command = [sys.executable, "-c", GOODBYE, address]
+    with Broker(address, Rules(total=TOTAL)) as broker:
+        child = subprocess.Popen(
+            [*command, encode("hello", {**hello, "total": TOTAL, "free": TOTAL})],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        ready, writes = os.pipe()
+
+        def busy():
+            child.communicate()  # it has said goodbye, and has ended
+            os.write(writes, b"x")
+            broker.watch(ready, broker.stop)
+
+        broker.watch(child.stdout.fileno(), busy)
+        broker.run()
+        assert not broker._used
+        os.close(ready)
+        os.close(writes)
 
 
 def test_who_is_stopped_is_passed_over_after_the_deadline(serve, address):

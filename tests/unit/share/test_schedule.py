@@ -154,6 +154,21 @@ def test_a_turn_that_was_squeezed_does_not_make_a_need_smaller():
     assert schedule.members[2].need == 700 * MIB
 
 
+def test_who_is_behind_one_that_goes_on_without_has_its_turn_at_once():
+    schedule = Schedule("GPU-1", Rules(deadline=1000.0, patience=50.0))
+    needs = {1: 500 * MIB, 2: 700 * MIB, 3: 100 * MIB}
+    for number, need in needs.items():
+        schedule.join(Member(number, number, "p", 0, 0, 0, 0.0), TOTAL, TOTAL)
+        schedule.ask(number, 0.0)
+        schedule.give(number, 0.0, held=0, idle=0, need=need, free=TOTAL)
+    schedule.ask(1, 1.0)
+    schedule.ask(2, 2.0)  # has no room beside it
+    schedule.ask(3, 3.0)
+    assert [one.began for one in schedule.members.values()] == [1.0, None, None]
+    events = [(one["event"], one["client"]) for one in schedule.tick(52.0)]
+    assert events == [("pass", 2), ("turn", 3)]
+
+
 def test_others_memory_counts():
     schedule = Schedule("GPU-1", Rules())
     schedule.join(Member(1, 1, "p", 0, 100 * MIB, 0, 0.0), TOTAL, free=300 * MIB)

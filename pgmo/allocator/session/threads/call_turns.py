@@ -18,6 +18,7 @@ import threading
 from collections.abc import Callable
 
 from pgmo import _core
+from pgmo.allocator.session.threads.pauses import Pauses
 from pgmo.allocator.session.threads.turns import Turns
 from pgmo.errors import SessionError
 
@@ -34,6 +35,7 @@ class CallTurns(Turns):
         engine: is told which threads to delegate, and when to serve nobody.
         warn: called once, when calls are found to overlap.
         end: ends an iteration; it is told whether the call was complete.
+        paused: others' pauses of the engine; None: there are none.
 
     Attributes:
         beside: calls that stood beside so far.
@@ -52,17 +54,18 @@ class CallTurns(Turns):
         engine: _core.Engine,
         warn: Callable[[str], object],
         end: Callable[[bool], object],
+        paused: Pauses | None = None,
     ) -> None:
-        super().__init__(engine, warn)
+        super().__init__(engine, warn, paused)
         self._end = end
         self._lock = threading.Lock()
         self._counted_thread: int | None = None
         self._aside: dict[int, int | None] = {}  # threads in calls that stand beside
         self._held = 0  # pauses
         self._process = os.getpid()
-        self._closed = False
+        self._closed = self._told = False
         self.beside = 0
-        engine.pause()
+        self._paused.begin(self)
 
     def enter(self) -> Callable[[bool], None] | None:
         """A call begins on this thread.
@@ -79,14 +82,19 @@ class CallTurns(Turns):
                 return None
             if self._counted_thread is None and not self._held:
                 self._counted_thread = me
-                self._engine.resume()
+                self._paused.end(self)
                 return self._leave
-            first = self._held == 0 and self.beside == 0
+            first = not (self._held or self._told)
+            self._told = self._told or first
             self.beside += 1
             self._aside[me] = native = threading.get_native_id()
             self._engine.delegate_thread(native, True)
         if first:
-            self._warn(BESIDE)
+            try:
+                self._warn(BESIDE)
+            except BaseException:  # warnings are errors here, so the call ends
+                self._leave_aside(False)
+                raise
         return self._leave_aside
 
     def _leave(self, complete: bool) -> None:
@@ -95,7 +103,7 @@ class CallTurns(Turns):
         with self._lock:
             if self._closed:
                 return
-            self._engine.pause()
+            self._paused.begin(self)
         try:
             self._end(complete)  # meanwhile, others stand beside
         finally:
@@ -156,4 +164,4 @@ class CallTurns(Turns):
             for native in filter(None, self._aside.values()):
                 self._engine.delegate_thread(native, False)
             self._aside.clear()
-            self._engine.resume()
+            self._paused.end(self)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pgmo import _core
 from pgmo.allocator.session.threads.card_turns import CardTurns
+from pgmo.allocator.session.threads.pauses import Pauses
 
 if TYPE_CHECKING:
     from pgmo.allocator.adapters.torch_cuda import TorchCuda
@@ -24,12 +25,15 @@ class CardSeat:
         turns: those of the device.
         running: the thread that is inside of an iteration of the session.
         warn: told once of a turn that was waited for in vain.
+        paused: the pauses of the session's engine.
 
     Attributes:
         broken: whether an iteration was cut by the arrival of another session.
 
     Example:
-        >>> seat = CardSeat(torch_cuda(0), CardTurns(), lambda: None, print)  # doctest: +SKIP
+        >>> pauses = Pauses(torch_cuda(0).engine)  # doctest: +SKIP
+        >>> seat = CardSeat(torch_cuda(0), CardTurns(), lambda: None, print, pauses)
+        ... # doctest: +SKIP
         >>> seat.take()  # doctest: +SKIP
         True
     """
@@ -40,13 +44,14 @@ class CardSeat:
         turns: CardTurns,
         running: Callable[[], threading.Thread | None],
         warn: Callable[[str], object],
+        paused: Pauses,
     ) -> None:
         self._adapter = adapter
         self._turns = turns
         self._warn = warn
         self.running = running
         self._alone = True  # so far
-        self._paused = False
+        self._pauses, self._paused = paused, False
         self.broken = False
         turns.join(self)
 
@@ -79,8 +84,7 @@ class CardSeat:
     def leave(self) -> None:
         """The session has been closed."""
         self._turns.leave(self)
-        if self._paused:
-            self._adapter.engine.resume()
+        self._pauses.end(self)
 
     # --- what the turns call ----------------------------------------------------------------------
 
@@ -89,9 +93,8 @@ class CardSeat:
         if after_others:
             _core.forget_peak(self._adapter.space)
             self._adapter.take_turn()
-        if self._paused:
-            self._adapter.engine.resume()
-            self._paused = False
+        self._pauses.end(self)
+        self._paused = False
 
     def end(self) -> None:
         """It has it no more, or has none yet."""
@@ -100,4 +103,4 @@ class CardSeat:
         began = bool(self._adapter.engine.threads())
         self.broken = began and not self._turns.holds(self)
         self._paused = True
-        self._adapter.engine.pause()
+        self._pauses.begin(self)

@@ -18,6 +18,7 @@ from collections.abc import Callable
 
 from pgmo import _core
 from pgmo.allocator import tuning
+from pgmo.allocator.session.threads.pauses import Pauses
 from pgmo.errors import SessionError
 
 BESIDE = (
@@ -32,6 +33,7 @@ class Turns:
     Args:
         engine: is told which threads to delegate.
         warn: called once, when threads are found to train at the same time.
+        paused: others' pauses of the engine; None: there are none.
 
     Example:
         >>> turns = Turns(_core.Engine(), print)
@@ -39,8 +41,11 @@ class Turns:
         (True, True)
     """
 
-    def __init__(self, engine: _core.Engine, warn: Callable[[str], object]) -> None:
+    def __init__(
+        self, engine: _core.Engine, warn: Callable[[str], object], paused: Pauses | None = None
+    ) -> None:
         self._engine = engine
+        self._paused = paused or Pauses(engine)
         self._warn = warn
         self._owner: threading.Thread | None = None
         self._inside: set[threading.Thread] = set()  # of `iteration()`
@@ -240,7 +245,7 @@ class Turns:
         self._apart = self._apart or (elsewhere and self._owner in self._inside)
         if not (elsewhere and self._apart):
             self._of_all.add(token)
-            self._engine.pause()
+            self._paused.begin(self)
         return token
 
     @property
@@ -259,7 +264,7 @@ class Turns:
         if self._of_all & tokens:
             self._of_all -= tokens
             if not self._of_all:
-                self._engine.resume()
+                self._paused.end(self)
 
     def _update(self, thread: threading.Thread) -> None:
         wanted = thread.is_alive() and (thread in self._beside or thread in self._pauses.values())

@@ -9,7 +9,7 @@ import pytest
 
 import pgmo
 from pgmo.allocator.session import open_sessions
-from pgmo.errors import OptionError, SessionError
+from pgmo.errors import AdapterError, OptionError, SessionError
 from tests.unit.allocator.simulated import LAYERS, Loop, SimulatedAdapter, open_session, run
 
 
@@ -244,4 +244,71 @@ def test_a_signals_handler_that_closes_the_session_amid_a_step(adapter, monkeypa
     assert not adapter.engine.busy
     assert not adapter.engine.has_arena
     monkeypatch.setattr(adapter, "take_arena", take)
+    assert works(adapter)
+
+
+class _Sleeper:
+    """Three groups sleep; the card has room for two of them, or is broken."""
+
+    def __init__(self, error):
+        self.everything, self._error = ["small", "large", "late"], error
+
+    def wake(self, sleep):
+        if sleep == "large":
+            raise self._error
+        self.everything.remove(sleep)
+
+
+@pytest.mark.parametrize(
+    "error", [SessionError("too little"), AdapterError("refused"), RuntimeError("illegal access")]
+)
+def test_what_cannot_wake_keeps_nobody_from_closing(adapter, error):
+    session = open_session(adapter).__enter__()
+    run(Loop(adapter, LAYERS), session, 6)
+    session._known.sleeping._sleeper = sleeper = _Sleeper(error)
+    sleeper.asleep = 0
+    with pytest.warns(UserWarning, match=f"while state slept: {error}"):
+        session.close()
+    assert sleeper.everything == ["large"]
+    assert session.phase == "closed"
+    assert not adapter.installed
+    sleeper.wake = sleeper.everything.remove
+    session.resume()
+    assert sleeper.everything == []
+    assert works(adapter)
+
+
+def test_a_broken_card_keeps_nobody_from_closing(adapter, monkeypatch):
+    def broken(_opened, _turns):
+        raise RuntimeError("CUDA error")
+
+    session = open_session(adapter).__enter__()
+    run(Loop(adapter, LAYERS), session, 6)
+    session._known.among = object()
+    monkeypatch.setattr(open_sessions.process_turns, "leave", broken)
+    with pytest.raises(RuntimeError, match="CUDA error"):
+        session.close()
+    assert not adapter.installed
+    assert not adapter.engine.has_arena
+    assert works(adapter)
+
+
+def test_a_session_that_could_not_begin_leaves_no_seat_behind(adapter, monkeypatch):
+    class Seat:
+        left = False
+
+        def leave(self):
+            self.left = True
+
+    def broken(_opened):
+        raise RuntimeError("CUDA error")
+
+    seat = Seat()
+    monkeypatch.setattr(open_sessions, "_seat_of", lambda _opened: seat)
+    monkeypatch.setattr(open_sessions.process_turns, "join", broken)
+    with pytest.raises(RuntimeError, match="CUDA error"):
+        open_session(adapter).__enter__()
+    assert seat.left
+    assert not adapter.installed
+    monkeypatch.undo()
     assert works(adapter)

@@ -2,11 +2,13 @@
 
 import os
 import random
+import signal
 import threading
 
 import pytest
 
 import pgmo
+from pgmo.allocator.sleeping.released import Released
 from pgmo.errors import OptionError, SessionError
 from tests.unit.allocator.simulated import LAYERS, Loop, open_session
 
@@ -70,6 +72,28 @@ def test_an_exception_in_a_stage_ends_the_stage_alone(adapter):
             raise KeyError
         assert len(session.history) == 2
         iterate(Loop(adapter, LAYERS), session, 1)
+
+
+def test_what_is_given_back_in_a_pause_ends_it_for_nobody(adapter):
+    adapter.lazy = True
+    loop, served = Loop(adapter, LAYERS), []
+
+    def evaluate():
+        address = adapter.request(LAYERS[0])
+        served.append(adapter.served(address))
+        adapter.free(address)
+
+    with open_session(adapter) as session:
+        iterate(loop, session, 8)
+        assert session.history[-1].hit_rate == 1
+        with session.pause():
+            session.release()
+            thread = threading.Thread(target=evaluate)  # an evaluation has threads of its own
+            thread.start()
+            thread.join()
+        iterate(loop, session, 1)
+        assert session.history[-1].hit_rate == 1
+    assert served == [False]
 
 
 def test_what_cannot_be_meant_is_an_error_here_as_well(adapter):
@@ -144,3 +168,34 @@ def test_in_a_forked_child_they_do_nothing(adapter):
             os._exit(released.card + released.host)
         assert os.waitpid(child, 0)[1] == 0
         assert len(session.history) == 6
+
+
+class _Sleeper:
+    """Is interrupted while it copies."""
+
+    asleep = 0
+
+    def __init__(self):
+        self.everything = []
+
+    def put_to_sleep(self, objects, state):
+        self.everything.append(objects)
+        os.kill(os.getpid(), signal.SIGINT)
+        return objects, Released(host=1, number=1)
+
+    def wake(self, sleep):
+        self.everything.remove(sleep)
+
+    def hand_over(self):
+        pass
+
+
+def test_what_sleeps_for_a_stage_wakes_where_it_was_interrupted(adapter):
+    with open_session(adapter) as session:
+        iterate(Loop(adapter, LAYERS), session, 2)
+        session._known.sleeping._sleeper = sleeper = _Sleeper()
+        with pytest.raises(KeyboardInterrupt):
+            with session.stage("rollout", asleep=["state"]):
+                pytest.fail("the stage had begun")
+        assert sleeper.everything == []
+        iterate(Loop(adapter, LAYERS), session, 1)

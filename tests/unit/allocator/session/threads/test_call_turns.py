@@ -49,6 +49,41 @@ def test_between_calls_nothing_is_seen(bench):
     assert bench.said == []
 
 
+def test_between_calls_nothing_is_seen_either_where_others_paused_meanwhile(bench):
+    bench.turns._paused.begin("a release")
+    leave = bench.turns.enter()
+    assert not bench.requests()
+    bench.turns._paused.end("a release")
+    assert bench.requests()
+    leave(True)
+    bench.turns._paused.begin("a release")
+    bench.turns._paused.end("a release")
+    assert not bench.requests()
+
+
+def test_overlapping_calls_are_told_of_though_calls_in_a_pause_were_not(bench, other):
+    token = bench.turns.pause()
+    bench.turns.enter()(True)
+    bench.turns.resume(token)
+    assert bench.said == []
+    leave = bench.turns.enter()
+    other(other(bench.turns.enter), True)
+    assert bench.said == [BESIDE]
+    leave(True)
+
+
+def test_where_warnings_are_errors_the_next_call_is_counted(other):
+    def refuse(text):
+        raise UserWarning(text)
+
+    turns = CallTurns(_core.Engine(), refuse, lambda _complete: None)
+    leave = turns.enter()
+    with pytest.raises(UserWarning):
+        other(turns.enter)
+    leave(True)
+    other(other(turns.enter), True)
+
+
 def test_a_call_within_a_call_is_a_part_of_it(bench):
     leave = bench.turns.enter()
     assert bench.turns.enter() is None

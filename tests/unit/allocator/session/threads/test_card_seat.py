@@ -1,0 +1,34 @@
+"""Seats of sessions whose loops also pause."""
+
+from pgmo import _core
+from pgmo.allocator.session.threads.card_seat import CardSeat
+from pgmo.allocator.session.threads.card_turns import CardTurns
+from pgmo.allocator.session.threads.pauses import Pauses
+from pgmo.allocator.session.threads.turns import Turns
+
+
+class Adapter:
+    def __init__(self):
+        self.engine = _core.Engine()
+        self.engine.start_recording()
+
+    def serves(self):
+        return self.engine.adopt(4096, 64)
+
+
+def test_a_pause_that_ends_while_another_session_has_the_turn_has_nobody_served():
+    adapter, said = Adapter(), []
+    paused, card = Pauses(adapter.engine), CardTurns(deadline=0.0)
+    turns = Turns(adapter.engine, said.append, paused)
+    seat = CardSeat(adapter, card, turns.running, said.append, paused)
+    other = Adapter()
+    CardSeat(other, card, lambda: None, said.append, Pauses(other.engine))
+    assert not adapter.serves()
+    token = turns.pause()
+    turns.resume(token)
+    assert not adapter.serves()
+    token = turns.pause()
+    seat.leave()
+    assert not adapter.serves()
+    turns.resume(token)
+    assert adapter.serves()

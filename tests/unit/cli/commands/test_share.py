@@ -1,0 +1,38 @@
+"""`pgmo share -- COMMAND` where a broker listens already."""
+
+import threading
+
+import pytest
+
+from pgmo.cli.main import main
+from pgmo.share.broker import Broker
+from pgmo.share.schedule import Rules
+
+
+@pytest.fixture
+def share(tmp_path):
+    """Runs the command, beside a broker; what it says of errors is on stderr."""
+    address = tmp_path / "socket" / "share"
+    with Broker(address, Rules()) as broker:
+        thread = threading.Thread(target=broker.run)
+        thread.start()
+        yield lambda *words: main(["share", "--socket", str(address), *words])
+        broker.stop()
+        thread.join()
+
+
+def test_the_command_runs_under_the_broker_that_is_there(share):
+    assert share("--", "sh", "-c", "exit 7") == 7
+
+
+def test_a_command_that_is_not_there_is_an_error_of_the_line(share, capsys):
+    assert share("--", "no-such-command") == 2
+    assert "no-such-command cannot be run" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "options", [["--lanes", "1"], ["--deadline", "5"], ["--card-bytes", "1"], ["--log", "log"]]
+)
+def test_what_the_broker_there_would_not_heed_is_refused(share, capsys, options):
+    assert share(*options, "--", "true") == 2
+    assert "a broker listens at" in capsys.readouterr().err
