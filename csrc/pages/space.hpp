@@ -153,12 +153,13 @@ class Space final : private Uncounted {
   // Their pages go back to the device; nothing may run that uses them. Returns how many bytes.
   Bytes fall_asleep(Sleep sleep) noexcept;
 
-  // Instead of it: nothing has changed.
+  // Instead of it: nothing has changed. And after `wake`, once contents are where they were.
   void get_up(Sleep sleep) noexcept;
 
-  // Pages under the same addresses, of any content, and as runs those whose blocks still live. The
-  // device has to be waited for before anything is written there. False: there are too few pages,
-  // and all sleeps on. Throws std::bad_alloc, likewise.
+  // Pages under the same addresses, of any content, and as runs those whose blocks still live:
+  // until `get_up` nobody else comes there, whoever dies meanwhile. The device has to be waited for
+  // before anything is written. False: there are too few pages, and all sleeps on. Throws
+  // std::bad_alloc, likewise. Twice returns the same runs.
   bool wake(Sleep sleep, std::vector<Extent>& runs);
 
   // From now on pages that idle are taken before more are created than are in use now.

@@ -143,12 +143,13 @@ class Pool {
   // that uses them.
   Bytes fall_asleep(Sleep sleep) noexcept;
 
-  // What has lain down goes on as if it had not.
+  // What has lain down goes on as if it had not, and what wakes as if it had never slept.
   void get_up(Sleep sleep) noexcept;
 
   // Pages for what is asleep, wherever they have been: before anything is written there the device
-  // has to be waited for. Returns the places whose blocks still live, by address. False: there are
-  // too few, and all of it sleeps on. Throws std::bad_alloc, likewise.
+  // has to be waited for. Returns the places whose blocks still live, by address: nobody else comes
+  // there before it gets up. False: there are too few, and all of it sleeps on. Throws
+  // std::bad_alloc, likewise.
   bool wake(Sleep sleep, std::vector<Address>& places);
 
   // Releases so many bytes of pages that nobody uses, as far as there are. Returns how many.
@@ -250,6 +251,8 @@ class Pool {
   struct Sleeping {
     Place* place;
     Sleep sleep;
+    bool wakes =
+        false;  // its page is there, and its contents may not be: one block more is counted
   };
   std::map<Address, Sleeping> asleep_;  // with those that have lain down
 

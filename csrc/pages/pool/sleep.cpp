@@ -3,7 +3,7 @@
 //     blocks    [── a ──][── b ──]        [── a ──][── b ──]        [── a ──][── b ──]
 //     places    [  ][  ][  ][  ]          [  ][  ][  ][  ]          [  ][  ][  ][  ]
 //     pages      #   #   #   #             .   .   #   #             #   #   #   #
-//                lie down: a               asleep                    awake
+//                lie down: a               asleep                    wake, get up
 //
 // Addresses stay with their blocks, which may die meanwhile. Nobody else comes to live at such a
 // place. A page on which others live stays.
@@ -38,6 +38,7 @@ void Pool::get_up(Sleep sleep) noexcept {
       ++at;
       continue;
     }
+    if (at->second.wakes) drop(place);
     place.step = Step::kNone;
     at = asleep_.erase(at);
   }
@@ -72,11 +73,11 @@ Page* Pool::next_to_sleep(Sleep sleep, Address& from) noexcept {
   return nullptr;
 }
 
-// A block has gone from a place that is asleep, or about to be: on another thread it may die at any
-// moment. `state` is held.
+// A block has gone from a place that is asleep, about to be, or waking: on another thread it may
+// die at any moment. `state` is held.
 void Pool::leave_sleeping(Place& place, const Marks& marks) noexcept {
   Page* const page = place.page;
-  if (page != nullptr && page->state == State::kUsed) {  // it has only lain down
+  if (page != nullptr && page->state == State::kUsed) {  // it has only lain down, or wakes
     page->marks.add(marks);
     drop(place);
   } else {
@@ -95,11 +96,14 @@ bool Pool::wake(Sleep sleep, std::vector<Address>& places) {
   waits_ = {};
   {
     const std::lock_guard guard(state_);
+    std::size_t most = 0;
     for (const auto& [address, one] : asleep_) {
-      if (one.sleep == sleep) needs_.push_back({.place = one.place});
+      if (one.sleep != sleep) continue;
+      ++most;
+      if (!one.wakes) needs_.push_back({.place = one.place});
     }
     places_.reserve(needs_.size());
-    places.reserve(needs_.size());
+    places.reserve(most);
     occupied_ += needs_.size();
     numbers_.requests_that_map += !needs_.empty();
   }
@@ -123,9 +127,11 @@ bool Pool::wake(Sleep sleep, std::vector<Address>& places) {
       become_idle(page);
       continue;
     }
-    place.step = Step::kNone;
-    asleep_.erase(place.address);
-    places.push_back(place.address);
+    ++place.blocks;  // whatever dies, the page stays until its contents are back
+    asleep_.find(place.address)->second.wakes = true;
+  }
+  for (const auto& [address, one] : asleep_) {
+    if (one.sleep == sleep) places.push_back(address);
   }
   note_peak();
   needs_.clear();

@@ -119,6 +119,7 @@ class Sleeper:
         if sleep.copy is not None:
             sleep.copy.put_back(runs)
             adapter.synchronize()
+        _core.get_up(adapter.space, sleep.number)  # a block that died meanwhile leaves its place
         sleep.watch.end()
         self._asleep.remove(sleep)
 

@@ -172,6 +172,45 @@ TEST(who_comes_to_live_where_another_lay_down_and_died_keeps_its_page) {
   CHECK(f.device.page_at(c) != 0);
 }
 
+TEST(who_dies_waking_leaves_its_place_once_contents_are_back) {
+  PagesFixture f(3);
+  Space space(f.device, f.tuning);
+  const Address a = space.allocate(f.pages(2), 0);
+  std::vector<Extent> runs;
+  const Sleep sleep = put_to_sleep(space, {{a, 0}}, runs);
+  runs.clear();
+  CHECK(space.wake(sleep, runs));
+  CHECK(space.deallocate(a, 0));
+  const Address b = space.allocate(f.pages(1), 0);  // not there, and not on its pages
+  CHECK(b != 0);
+  CHECK(b >= a + static_cast<Address>(f.pages(2)));
+  CHECK_EQ(space.allocate(f.pages(1), 0), Address{0});  // and there are no others
+  std::vector<Extent> again;
+  CHECK(space.wake(sleep, again));  // as after a copy that failed
+  CHECK_EQ(again.size(), 1u);
+  CHECK_EQ(again[0].address, a);
+  CHECK_EQ(again[0].bytes, f.pages(2));
+  space.get_up(sleep);
+  CHECK_EQ(space.statistics().occupied, f.pages(1));
+  CHECK_EQ(space.allocate(f.pages(2), 0), a);
+}
+
+TEST(who_wakes_and_gets_up_goes_on_as_before) {
+  PagesFixture f;
+  Space space(f.device, f.tuning);
+  const Address a = space.allocate(f.pages(1) / 2, 0);
+  std::vector<Extent> runs;
+  const Sleep sleep = put_to_sleep(space, {{a, 0}}, runs);
+  CHECK(space.wake(sleep, runs));
+  space.get_up(sleep);
+  CHECK_EQ(space.statistics().occupied, f.pages(1));
+  const Address b = space.allocate(f.pages(1) / 2, 0);  // beside it
+  CHECK_EQ(b, a + static_cast<Address>(f.pages(1) / 2));
+  CHECK(space.deallocate(a, 0));
+  CHECK(space.deallocate(b, 0));
+  CHECK_EQ(space.statistics().occupied, 0);
+}
+
 TEST(who_gets_up_has_lost_nothing) {
   PagesFixture f;
   Space space(f.device, f.tuning);

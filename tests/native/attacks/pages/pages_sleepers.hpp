@@ -54,6 +54,7 @@ class Sleepers {
     if (!any()) return;
     std::vector<pages::Extent> runs;
     if (!space_.wake(number_, runs)) return;
+    space_.get_up(number_);
     device_.synchronize();
     woken_ += !runs.empty();
     for (const Block& one : sleeping_) {
