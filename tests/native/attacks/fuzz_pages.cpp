@@ -109,7 +109,7 @@ class Episode {
     } else if (dice < 998) {
       pin();
     } else if (sleepers_.any()) {
-      sleepers_.wake(living_);
+      wake();
     } else if (random_.chance(0.5)) {
       sleep();
     } else {
@@ -232,6 +232,16 @@ class Episode {
     }
   }
 
+  // Others go on between pages that are there and contents that are.
+  void wake() {
+    sleepers_.wake(living_);
+    for (std::int64_t times = random_.between(0, 10); times > 0; --times) {
+      free_one();
+      request();
+    }
+    sleepers_.get_up(living_);
+  }
+
   void add_plan() {
     auto plan = std::make_shared<PretendedPlan>(space_, random_.between(1, 150) * tuning_.page,
                                                 streams_.any());
@@ -242,7 +252,7 @@ class Episode {
     device_.fail_one_in = 0;
     device_.captured_streams = 0;
     compare();
-    if (random_.chance(0.5)) sleepers_.wake(living_);
+    if (random_.chance(0.5)) wake();
     while (sleepers_.any()) free_sleeping();
     while (!living_.empty()) free_one();
     seen_.slept += sleepers_.slept();

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -52,17 +53,33 @@ class Sleepers {
 
   void wake(std::vector<Block>& living) {
     if (!any()) return;
-    std::vector<pages::Extent> runs;
-    if (!space_.wake(number_, runs)) return;
-    space_.get_up(number_);
+    rising_.clear();
+    if (!space_.wake(number_, rising_)) return;
     device_.synchronize();
-    woken_ += !runs.empty();
+    woken_ += !rising_.empty();
     for (const Block& one : sleeping_) {
       oracle_.lives(one.first.where);
       device_.fill(one.first.stream, one.first.where, one.first.pattern);
       living.push_back(one);
     }
-    sleeping_.clear();
+    rose_ = std::exchange(sleeping_, {});
+  }
+
+  // Contents have come back: until then nobody else may have come to live there.
+  void get_up(const std::vector<Block>& living) {
+    for (const auto& [held, plan] : living) {
+      const bool there = std::any_of(rising_.begin(), rising_.end(), [&](const auto& run) {
+        return held.where.address < run.address + static_cast<pages::Address>(run.bytes) &&
+               run.address < held.where.address + static_cast<pages::Address>(held.where.bytes);
+      });
+      const bool rose = std::any_of(rose_.begin(), rose_.end(), [&](const Block& one) {
+        return one.first.pattern == held.pattern;
+      });
+      require(rose || !there, "a block came to live where contents come back");
+    }
+    rising_.clear();
+    rose_.clear();
+    space_.get_up(number_);
   }
 
   // One that is asleep.
@@ -79,6 +96,8 @@ class Sleepers {
   FakeDevice& device_;
   PhysicalOracle& oracle_;
   std::vector<Block> sleeping_;
+  std::vector<pages::Extent> rising_;  // runs that wake
+  std::vector<Block> rose_;            // who lived there
   pages::Sleep number_ = 0;
   std::uint64_t slept_ = 0;
   std::uint64_t woken_ = 0;
