@@ -9,8 +9,11 @@ import sys
 import pytest
 
 import pgmo
+from pgmo.cli.main import main
+from pgmo.share.broker import Broker
 from pgmo.share.meeting import status
 from pgmo.share.oracle import check
+from pgmo.share.schedule import Rules
 from tests.integration.running import SCRIPTS, results, run
 
 pytest.importorskip("torch")
@@ -53,6 +56,13 @@ def test_the_commands_exit_code_is_that_of_share(tmp_path):
     done = shared(tmp_path, "no-such-command")
     assert done.returncode == 2
     assert "no-such-command cannot be run" in done.stderr
+
+
+def test_a_command_that_is_not_there_is_told_beside_another_broker_as_well(tmp_path, capsys):
+    address = tmp_path / "share"
+    with Broker(address, Rules()):
+        assert main(["share", "--socket", str(address), "--", "/no/such/command"]) == 2
+    assert "/no/such/command cannot be run: No such file" in capsys.readouterr().err
 
 
 def test_a_log_is_checked(tmp_path):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from pgmo.errors import OptionError
 
 if TYPE_CHECKING:
+    import subprocess
     from pathlib import Path
 
     from pgmo.share.schedule import Rules
@@ -104,8 +105,8 @@ def _run_command(
 ) -> int:
     import os
     import signal
-    import subprocess
 
+    from pgmo.cli.exit_codes import shell_code
     from pgmo.share.address import PRIORITY, VARIABLE
     from pgmo.share.broker import Broker
     from pgmo.share.starting import listens
@@ -114,24 +115,26 @@ def _run_command(
     if listens(address):
         if log is not None:
             raise OptionError(f"--log: a broker listens at {address} already, without this log")
-        return _code(subprocess.run(words, env=environment).returncode)
+        with _started(words, environment) as child:
+            return shell_code(child.wait())
     with Broker(address, rules, log) as broker:
-        try:
-            child = subprocess.Popen(words, env=environment)
-        except OSError as error:
-            raise OptionError(f"{words[0]} cannot be run: {error.strerror}") from error
+        child = _started(words, environment)
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal tells the command as well
         signal.signal(signal.SIGTERM, lambda number, _frame: child.send_signal(number))
         ended = os.pidfd_open(child.pid)
         broker.watch(ended, broker.stop)
         broker.run()
         os.close(ended)
-        return _code(child.wait())
+        return shell_code(child.wait())
 
 
-def _code(returned: int) -> int:
-    """The exit code of a command, as a shell says it."""
-    return returned if returned >= 0 else 128 - returned
+def _started(words: list[str], environment: dict[str, str]) -> "subprocess.Popen[bytes]":
+    import subprocess
+
+    try:
+        return subprocess.Popen(words, env=environment)
+    except OSError as error:
+        raise OptionError(f"{words[0]} cannot be run: {error.strerror}") from error
 
 
 def _check(path: "Path", *, as_json: bool) -> int:
