@@ -167,3 +167,9 @@ def test_a_profile_is_named_by_what_was_imported(name, profile, folder):
     (folder / "in" / name).write_bytes(table)
     assert main(["import", f"in/{name}"]) == 0
     assert (folder / "in" / f"{profile}.pgmoprof").is_file()
+
+
+def test_a_name_that_is_taken_is_told_without_options_that_are_not_there(folder, capsys):
+    (folder / "counted.json").write_text("mine")
+    assert main(["run", "--json", "counted.json", "script.py"]) == 1
+    assert "pass --force to overwrite, or name another place" in capsys.readouterr().err
