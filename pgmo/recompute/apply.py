@@ -153,7 +153,7 @@ def _whole_card(
         find(card),
         context_of(one.device for one in model.parameters()),
         resident,
-        sum(one.untyped_storage().nbytes() for one in trained),
+        sum(one.nbytes for one in trained),  # weights of cuDNN's LSTM share a storage
         None if optimizer is None else optimizer_needs(optimizer),
         parse_bytes(beside),
     )
