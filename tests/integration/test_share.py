@@ -65,6 +65,31 @@ def test_a_command_that_is_not_there_is_told_beside_another_broker_as_well(tmp_p
     assert "/no/such/command cannot be run: No such file" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--log", "log", "--", "true"], "without this log"),
+        (["--linger", "1", "--", "true"], "for a broker alone"),
+        (["--priority", "1"], "give one after --"),
+        (["--json", "--", "true"], "goes with --check"),
+    ],
+)
+def test_an_option_that_would_do_nothing_is_refused(words, said, tmp_path, capsys):
+    address = tmp_path / "share"
+    with Broker(address, Rules()):
+        assert main(["share", "--socket", str(address), *words]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_rules_that_do_not_count_are_told(tmp_path, capsys):
+    address = tmp_path / "share"
+    with Broker(address, Rules()):
+        assert main(["share", "--socket", str(address), "--lanes", "2", "--", "true"]) == 0
+        assert "already, and its rules count" in capsys.readouterr().err
+        assert main(["share", "--socket", str(address), "--", "true"]) == 0
+        assert capsys.readouterr().err == ""
+
+
 def test_a_log_is_checked(tmp_path):
     log = tmp_path / "log"
     turn = {"n": 1, "t": 0.0, "event": "turn", "card": "cpu", "client": 3}

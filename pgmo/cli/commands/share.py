@@ -77,9 +77,19 @@ def run(arguments: argparse.Namespace) -> int:
     address = Path(arguments.socket).absolute() if arguments.socket else default_address()
     log = Path(arguments.log) if arguments.log else None
     words = arguments.words[1:] if arguments.words[:1] == ["--"] else arguments.words
+    _check_together(arguments, bool(words))
     if words:
         return _run_command(words, address, rules, log, arguments.priority)
     return _serve(address, rules, log, arguments.linger, quiet=arguments.quiet)
+
+
+def _check_together(arguments: argparse.Namespace, has_command: bool) -> None:
+    if arguments.json:
+        raise OptionError("--json goes with --check")
+    if has_command and arguments.linger is not None:
+        raise OptionError("--linger is for a broker alone: beside a command it ends with that")
+    if not has_command and arguments.priority:
+        raise OptionError("--priority is of a command: give one after --")
 
 
 def _serve(
@@ -109,12 +119,16 @@ def _run_command(
     from pgmo.cli.exit_codes import shell_code
     from pgmo.share.address import PRIORITY, VARIABLE
     from pgmo.share.broker import Broker
+    from pgmo.share.schedule import Rules
     from pgmo.share.starting import listens
+    from pgmo.terminal import say
 
     environment = {**os.environ, VARIABLE: str(address), PRIORITY: str(priority)}
     if listens(address):
         if log is not None:
             raise OptionError(f"--log: a broker listens at {address} already, without this log")
+        if rules != Rules():
+            say(f"pgmo share: a broker listens at {address} already, and its rules count")
         with _started(words, environment) as child:
             return shell_code(child.wait())
     with Broker(address, rules, log) as broker:
