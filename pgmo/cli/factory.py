@@ -42,7 +42,7 @@ def call_factory(text: str) -> "tuple[nn.Module, Any]":
     factory: Callable[[], Any] = _find(_import(where), where, name)
     try:
         made = factory()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise PgmoError(f"{text} raised {_told(error)}") from error
     from torch import nn
 
@@ -63,7 +63,7 @@ def _import(where: str) -> ModuleType:
             if error.name is not None and (where + ".").startswith(error.name + "."):
                 raise FileError(f"there is no module {where!r}; {_HOW}") from error
             raise PgmoError(f"{where} could not be imported: {error}") from error
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise PgmoError(f"{where} could not be imported: {_told(error)}") from error
     path = Path(where)
     if not path.is_file():
@@ -76,7 +76,7 @@ def _import(where: str) -> ModuleType:
     sys.modules[path.stem] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise PgmoError(f"{where} could not be run: {_told(error)}") from error
     return module
 
@@ -90,7 +90,7 @@ def _find(module: ModuleType, where: str, name: str) -> Callable[[], Any]:
     return found  # type: ignore[no-any-return]
 
 
-def _told(error: Exception) -> str:
+def _told(error: BaseException) -> str:
     """The error, and the line of the user's that raised it."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:

@@ -37,9 +37,12 @@ def add_gate_arguments(parser: argparse.ArgumentParser) -> None:
 
 def misplaced(arguments: argparse.Namespace) -> str:
     """The option that was given without `--against`, or with it in vain; "" where all is well."""
-    if not arguments.against:
-        if arguments.against is not None:
-            raise OptionError("--against is empty; name a file or a folder")
+    for name in ("against", "junit", "markdown"):
+        if getattr(arguments, name) == "":
+            raise OptionError(f"--{name} is empty; name a file, or leave it out")
+    if arguments.profile == "":
+        raise OptionError("PROFILE is empty; name a file, or leave it out")
+    if arguments.against is None:
         return next((f"--{name}" for name in _ONLY if getattr(arguments, name) is not None), "")
     if arguments.profile is not None:
         return "PROFILE"
@@ -74,7 +77,8 @@ def run_gate(arguments: argparse.Namespace, failed: int) -> int:
     check_targets(list(wanted.values()), force=arguments.force, sources=sources)
     gate = compare_states(Path(arguments.plan), Path(arguments.against), tolerance)
     for name, path in wanted.items():
-        replace_file(Path(path), writers[name](gate).encode())
+        # A name of a file that is no UTF-8 has halves of surrogate pairs.
+        replace_file(Path(path), writers[name](gate).encode(errors="replace"))
     if arguments.json:
         print_json(_document(arguments, gate))
     else:

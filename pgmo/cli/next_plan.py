@@ -7,6 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from pgmo.cli.exit_codes import shell_code
 from pgmo.fit.next_plan.ladder import Rung, rungs
 from pgmo.terminal import say
 
@@ -36,7 +37,8 @@ def run_until_it_fits(arguments: argparse.Namespace) -> int:
     for at, rung in enumerate(plans):
         if rung.words:
             say(f"pgmo run: memory ran out; again with {rung.words}")
-        code, ran_out = _run(rung, given)
+        # What an earlier one has saved is not in the way of the next.
+        code, ran_out = _run(rung, given if at == 0 else [*given, "--force"])
         if not ran_out:
             return code
         if at == 0 and arguments.vary is not None and arguments.accumulate is None:
@@ -58,7 +60,7 @@ def _run(rung: Rung, given: list[str]) -> tuple[int, bool]:
             script = ["-m", "pgmo.fit.next_plan.changed", rung.change, *script]
         done = subprocess.run([*command, *script], check=False)
         found = json.loads(counted.read_text()) if counted.exists() else {}
-    return done.returncode, bool(found.get("out_of_memory"))
+    return shell_code(done.returncode), bool(found.get("out_of_memory"))
 
 
 def _words(arguments: argparse.Namespace) -> list[str]:

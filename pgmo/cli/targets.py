@@ -48,6 +48,26 @@ def check_targets(
     refuse_to_overwrite(targets, force=force)
 
 
+def next_to(source: str | Path, ending: str) -> Path:
+    """Where the result of a file goes if nobody says: beside it, under its name.
+
+    Args:
+        source: the file.
+        ending: takes the place of its suffix.
+
+    Raises:
+        FileError: the path names no file, as "", "." and "/".
+
+    Example:
+        >>> next_to("runs/gpt.pgmoprof", ".html")
+        PosixPath('runs/gpt.html')
+    """
+    path = Path(source)
+    if not path.name:
+        raise FileError(f"{os.fspath(source)!r} names no file; check the path")
+    return path.with_suffix(ending)
+
+
 def check_suffix(target: str | Path, *suffixes: str) -> None:
     """Checks that a file has one of these suffixes, as other commands look for them.
 

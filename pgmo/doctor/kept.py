@@ -1,6 +1,7 @@
 """What pgmo keeps in the user's cache folder, by kind; and how it goes."""
 
 import os
+import re
 import stat
 from collections.abc import Sequence
 from contextlib import suppress
@@ -15,6 +16,13 @@ KINDS = {
     "steps": "captured steps of pgmo.recompute(keep=True); captured again when needed",
 }
 """Folders whose files can go at any time, and what that costs."""
+
+_OURS = {
+    "adapters": re.compile(r".+-[0-9a-f]{16}\.(?:so|lock|tmp)|\..+\.[0-9a-f]{12}\.partial"),
+    "steps": re.compile(r"[0-9a-f]{40}\.step|\..+\.[0-9a-f]{12}\.partial"),
+}
+"""Names of files in them. `PGMO_CACHE_DIR` may be any folder, and projects have folders of these
+names, too: adapters of LoRA, say."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +62,7 @@ def look_at_kept() -> tuple[Kept, ...]:
 def clear(kinds: Sequence[str] = tuple(KINDS)) -> tuple[Kept, ...]:
     """Removes the files of these kinds. Processes that have loaded them go on.
 
-    Nothing else in the cache folder is touched, for `PGMO_CACHE_DIR` may be any folder.
+    Nothing else is touched, neither in the cache folder nor in those of the kinds.
 
     Returns:
         What has gone.
@@ -82,7 +90,7 @@ def _look(kind: str, *, remove: bool) -> Kept:
         files = size = 0
         for name in os.listdir(folder):
             found = os.stat(name, dir_fd=folder, follow_symlinks=False)
-            if stat.S_ISDIR(found.st_mode):
+            if stat.S_ISDIR(found.st_mode) or not _OURS[kind].fullmatch(name):
                 continue
             if remove:
                 os.unlink(name, dir_fd=folder)

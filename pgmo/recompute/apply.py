@@ -76,7 +76,8 @@ def recompute(
             predictions have no workspace.
         keep: write the captured and planned step to the cache directory once it has run, and begin
             with what was written there: a later process then captures and plans nothing, as long
-            as code, versions, shapes, budget and what forward reads of Python are the same.
+            as code, versions, shapes, budget and what forward reads of Python are the same. Not
+            with a planner that is a function.
         card: in the place of a budget: what a card has left beside parameters, buffers, inputs,
             the optimizer's state, CUDA's context, and a hundredth for packing; a name such as
             "RTX 4090", or a size such as "16GiB".
@@ -106,6 +107,11 @@ def recompute(
         raise OptionError(f'costs is {costs!r}; give "model" or "measured"')
     if counts not in ("step", "all"):
         raise OptionError(f'counts is {counts!r}; give "step" or "all"')
+    if keep and not isinstance(planner, str):
+        raise OptionError(
+            "keep=True goes with a planner by its name: another process cannot tell whether a "
+            "function is the same"
+        )
     refuse_lazy(original(model))
     arguments, keywords = ((), {}) if example_inputs is _NONE else _call(example_inputs)
     resident = _resident(model, (arguments, keywords))
@@ -119,7 +125,7 @@ def recompute(
         costs,
         measure,
         measure if check is None else check,
-        keep=keep and (isinstance(planner, str)),
+        keep=keep,
     )
     model = original(model)  # planned anew
     refuse_wrappers(model)
@@ -153,7 +159,7 @@ def _whole_card(
         find(card),
         context_of(one.device for one in model.parameters()),
         resident,
-        sum(one.untyped_storage().nbytes() for one in trained),
+        sum(one.nbytes for one in trained),  # weights of cuDNN's LSTM share a storage
         None if optimizer is None else optimizer_needs(optimizer),
         parse_bytes(beside),
     )

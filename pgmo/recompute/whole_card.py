@@ -12,7 +12,7 @@ for a moment has to fit beside its state and the gradients: that is looked at, t
 """
 
 import weakref
-from collections import defaultdict
+from collections import OrderedDict, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -68,6 +68,9 @@ def optimizer_needs(optimizer: Optimizer) -> OptimizerNeeds:
     own = {name: one for name, one in vars(optimizer).items() if name not in ("step", "state")}
     vars(twin).update(own)
     twin.state = defaultdict(dict)
+    # What the user has hooked onto steps is for real ones.
+    twin._optimizer_step_pre_hooks = OrderedDict()
+    twin._optimizer_step_post_hooks = OrderedDict()
     try:
         with FakeTensorMode(allow_non_fake_inputs=True) as mode:
             twin.param_groups = [
@@ -118,7 +121,8 @@ class _Counting(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Runs an operator, and notes the storages that it has made."""
         if func is torch.ops.aten._local_scalar_dense.default:
-            return 1.0 if args[0].dtype.is_floating_point else 1  # sizes do not depend on it
+            # Sizes depend on it no more than this: some optimizers do more in late steps.
+            return 1000.5 if args[0].dtype.is_floating_point else 1000
         known = {storage_key(one) for one in fakes((args, kwargs or {}))}
         result = func(*args, **(kwargs or {}))
         for one in fakes(result):

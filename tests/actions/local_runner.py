@@ -44,7 +44,7 @@ def run_action(
         for name, one in declared.items()
     }
     values["runner.temp"] = str(temp)
-    temp.mkdir()
+    temp.mkdir(exist_ok=True)
     files = {name: temp / name for name in ("GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT")}
     log, code = "", 0
     for step in text["runs"]["steps"]:

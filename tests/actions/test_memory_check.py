@@ -8,6 +8,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from pgmo.profiler.profile import Profile
+
 pytest.importorskip("torch")
 yaml = pytest.importorskip("yaml")
 
@@ -79,6 +81,17 @@ def test_a_wider_layer_fails_with_a_table(repository, tmp_path, programs):
     assert "module `Sequential.1`" in ran.summary
     assert Path(ran.outputs["table"]).read_text() == ran.summary
     assert int(ElementTree.parse(ran.outputs["junit"]).getroot().get("failures")) >= 1
+
+
+def test_it_may_be_used_twice_in_a_job(repository, tmp_path, programs):
+    for name in ("one", "two"):
+        profile = tmp_path / f"{name}.pgmoprof"
+        Profile.from_columns(size=[8], start=[0], end=[1], ticks=1).save(profile)
+        record = f'cp {profile} "$PGMO_PROFILES"'
+        ran = run(repository, tmp_path, programs, base="base", record=record)
+        assert ran.exit_code == 0, ran.log
+        assert f"| `{name}` |" in Path(ran.outputs["table"]).read_text()
+    assert "`one`" not in Path(ran.outputs["table"]).read_text()
 
 
 @pytest.mark.slow

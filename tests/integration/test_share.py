@@ -9,8 +9,11 @@ import sys
 import pytest
 
 import pgmo
+from pgmo.cli.main import main
+from pgmo.share.broker import Broker
 from pgmo.share.meeting import status
 from pgmo.share.oracle import check
+from pgmo.share.schedule import Rules
 from tests.integration.running import SCRIPTS, results, run
 
 pytest.importorskip("torch")
@@ -53,6 +56,21 @@ def test_the_commands_exit_code_is_that_of_share(tmp_path):
     done = shared(tmp_path, "no-such-command")
     assert done.returncode == 2
     assert "no-such-command cannot be run" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--linger", "1", "--", "true"], "for a broker alone"),
+        (["--priority", "1"], "give one after --"),
+        (["--json", "--", "true"], "goes with --check"),
+    ],
+)
+def test_an_option_that_would_do_nothing_is_refused(words, said, tmp_path, capsys):
+    address = tmp_path / "share"
+    with Broker(address, Rules()):
+        assert main(["share", "--socket", str(address), *words]) == 2
+    assert said in capsys.readouterr().err
 
 
 def test_a_log_is_checked(tmp_path):

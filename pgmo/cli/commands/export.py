@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Runs `pgmo export`."""
     from pgmo.cli.source import read_profile_or_plan
-    from pgmo.cli.targets import check_targets, refuse_our_suffix
+    from pgmo.cli.targets import check_targets, next_to, refuse_our_suffix
     from pgmo.cli.terminal.output import print_json, print_note, print_wrote
     from pgmo.files.replacement import replace_file
 
@@ -75,7 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json and arguments.output == "-":
         raise OptionError("the blocks and --json cannot both go to stdout; name a file with -o")
     path = Path(arguments.file)
-    target = Path(arguments.output or path.with_suffix(_SUFFIXES[to]))
+    target = Path(arguments.output or next_to(arguments.file, _SUFFIXES[to]))
     if arguments.output != "-":
         refuse_our_suffix(target, f"what --to {to} writes", _SUFFIXES[to])
     source = read_profile_or_plan(path)

@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.device is not None:
         check_number("--device", arguments.device, -1, 2**31 - 1)
     source = Path(arguments.file)
-    target = Path(arguments.output or _next_to(source))
+    target = Path(arguments.output or _target(arguments.file))
     check_suffix(target, ".pgmoprof")
     found = read_file(source, arguments.device)
     targets = [
@@ -77,11 +77,12 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _next_to(source: Path) -> Path:
+def _target(source: str) -> Path:
     """The name without what the formats end in, so that a.json.gz becomes a.pgmoprof."""
-    name = source.name.removesuffix(".gz")
-    stem = Path(name).stem if Path(name).suffix else name
-    return source.with_name(f"{stem}.pgmoprof")
+    from pgmo.cli.targets import next_to
+
+    unpacked = next_to(source, "") if source.endswith(".gz") else source
+    return next_to(unpacked, ".pgmoprof")
 
 
 def _profile(source: Path, own: "Imported", whole: bool, iteration: int | None) -> "Profile":

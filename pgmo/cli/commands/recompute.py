@@ -8,6 +8,9 @@ written as a .pgmoprof file, in which recomputed blocks have the phase "recomput
 """
 
 import argparse
+import sys
+from collections.abc import Iterator
+from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -75,7 +78,9 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.picture and not arguments.points:
         raise OptionError("--picture draws the plans of --points; give --points 9, say")
     target = _check_files(arguments)
-    plan = _plan(arguments)
+    # The user's code runs in here, and stdout has nothing but the object.
+    with redirect_stdout(sys.stderr) if arguments.json else nullcontext():
+        plan = _plan(arguments)
     curve = plan.curve(arguments.points) if arguments.points else None
     if curve is not None and arguments.picture:
         curve.plot(arguments.picture)
@@ -100,9 +105,21 @@ def run(arguments: argparse.Namespace) -> int:
     if target is not None:
         print_wrote([*pictures, target], as_command("pgmo report", target))
     else:
-        again = ("--budget", arguments.budget, "-o", "step.pgmoprof")
+        again = [*_choices(arguments), "-o", "step.pgmoprof"]
         print_wrote(pictures, as_command("pgmo recompute", arguments.factory, *again))
     return 0
+
+
+_DEFAULTS = {"budget": None, "counts": "step", "costs": "model", "planner": "search"}
+"""Options that decide what is planned; without a default, the one that is always said."""
+
+
+def _choices(arguments: argparse.Namespace) -> Iterator[str]:
+    """The words that lead to the same plan."""
+    for name, default in _DEFAULTS.items():
+        value = getattr(arguments, name)
+        if value != default:
+            yield from (f"--{name}", value)
 
 
 def _plan(arguments: argparse.Namespace) -> "RecomputePlan":

@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs `pgmo report`."""
-    from pgmo.cli.targets import check_targets, refuse_our_suffix
+    from pgmo.cli.targets import check_targets, next_to, refuse_our_suffix
     from pgmo.cli.terminal.output import as_command, print_json, print_wrote
     from pgmo.packing.plan import Plan
     from pgmo.report.page.html import render, write_report
@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.against is not None:
         return _against(arguments)
     source = Path(arguments.profile)
-    target = Path(arguments.output or source.with_suffix(".html"))
+    target = Path(arguments.output or next_to(arguments.profile, ".html"))
     refuse_our_suffix(target, "a report", ".html")
     to_stdout = arguments.output == "-"
     if to_stdout and arguments.json:
@@ -85,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _against(arguments: argparse.Namespace) -> int:
     """Two profiles in one page."""
-    from pgmo.cli.targets import check_targets, refuse_our_suffix
+    from pgmo.cli.targets import check_targets, next_to, refuse_our_suffix
     from pgmo.cli.terminal.output import as_command, print_json, print_wrote
     from pgmo.report.findings.comparison import compare
     from pgmo.report.page.beside import beside, write_beside
@@ -96,8 +96,8 @@ def _against(arguments: argparse.Namespace) -> int:
     if arguments.plan:
         raise OptionError("--against shows no plans; leave --plan out")
     new, base = Path(arguments.profile), Path(arguments.against)
-    usual = new.with_name(f"{new.stem}-against-{base.stem}.html")
-    target = Path(arguments.output or usual)
+    usual = f"{new.stem}-against-{base.stem}.html"
+    target = Path(arguments.output or next_to(arguments.profile, ".html").with_name(usual))
     refuse_our_suffix(target, "a report", ".html")
     to_stdout = arguments.output == "-"
     if to_stdout and arguments.json:

@@ -117,6 +117,9 @@ def run(arguments: argparse.Namespace) -> int:
     _share(arguments)
     if arguments.fit:
         return _until_it_fits(arguments)
+    for name in ("vary", "accumulate"):
+        if getattr(arguments, name) is not None:
+            raise OptionError(f"--{name} says what to try next, so it goes with --fit")
     from pgmo.cli.targets import check_targets, refuse_our_suffix
     from pgmo.cli.terminal.run_line import RunLine
     from pgmo.cli.terminal.run_report import finish

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from pgmo.errors import OptionError
 
 if TYPE_CHECKING:
+    import subprocess
     from pathlib import Path
 
     from pgmo.share.schedule import Rules
@@ -76,9 +77,19 @@ def run(arguments: argparse.Namespace) -> int:
     address = Path(arguments.socket).absolute() if arguments.socket else default_address()
     log = Path(arguments.log) if arguments.log else None
     words = arguments.words[1:] if arguments.words[:1] == ["--"] else arguments.words
+    _check_together(arguments, bool(words))
     if words:
         return _run_command(words, address, rules, log, arguments.priority)
     return _serve(address, rules, log, arguments.linger, quiet=arguments.quiet)
+
+
+def _check_together(arguments: argparse.Namespace, has_command: bool) -> None:
+    if arguments.json:
+        raise OptionError("--json goes with --check")
+    if has_command and arguments.linger is not None:
+        raise OptionError("--linger is for a broker alone: beside a command it ends with that")
+    if not has_command and arguments.priority:
+        raise OptionError("--priority is of a command: give one after --")
 
 
 def _serve(
@@ -104,43 +115,40 @@ def _run_command(
 ) -> int:
     import os
     import signal
-    import subprocess
 
+    from pgmo.cli.exit_codes import shell_code
     from pgmo.share.address import PRIORITY, VARIABLE
     from pgmo.share.broker import Broker
     from pgmo.share.schedule import Rules
     from pgmo.share.starting import listens
 
     environment = {**os.environ, VARIABLE: str(address), PRIORITY: str(priority)}
-
-    def start() -> "subprocess.Popen[bytes]":
-        try:
-            return subprocess.Popen(words, env=environment)
-        except OSError as error:
-            raise OptionError(f"{words[0]} cannot be run: {error.strerror}") from error
-
     if listens(address):
         if log is not None or rules != Rules():
             raise OptionError(
                 f"a broker listens at {address} already, with a log and rules of its own: leave "
                 "--log, --deadline, --patience, --lanes and --card-bytes out, or end it first"
             )
-        with start() as child:
-            return _code(child.wait())
+        with _started(words, environment) as child:
+            return shell_code(child.wait())
     with Broker(address, rules, log) as broker:
-        child = start()
+        child = _started(words, environment)
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal tells the command as well
         signal.signal(signal.SIGTERM, lambda number, _frame: child.send_signal(number))
         ended = os.pidfd_open(child.pid)
         broker.watch(ended, broker.stop)
         broker.run()
         os.close(ended)
-        return _code(child.wait())
+        return shell_code(child.wait())
 
 
-def _code(returned: int) -> int:
-    """The exit code of a command, as a shell says it."""
-    return returned if returned >= 0 else 128 - returned
+def _started(words: list[str], environment: dict[str, str]) -> "subprocess.Popen[bytes]":
+    import subprocess
+
+    try:
+        return subprocess.Popen(words, env=environment)
+    except OSError as error:
+        raise OptionError(f"{words[0]} cannot be run: {error.strerror}") from error
 
 
 def _check(path: "Path", *, as_json: bool) -> int:

@@ -1,5 +1,6 @@
 """Records tests and parts of tests, and keeps their profiles."""
 
+import hashlib
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,6 +10,10 @@ import pytest
 
 from pgmo.allocator.one_pass import OnePass, record_once
 from pgmo.profiler.profile import Profile
+
+_ODD = re.compile(r"[^\w\[\]=+,-]")
+_LONGEST = 200
+"""Bytes of a name; file systems allow 255, with the suffix and what a file has while written."""
 
 
 class Recordings:
@@ -98,14 +103,23 @@ def profile_name(item: pytest.Item, part: str = "") -> str:
 
 
 def join_names(file: str, *names: str) -> str:
-    """A path of a test file and of what is in it.
+    """A path of a test file and of what is in it, another one for each test.
+
+    Characters that names of files should not have become `_`. Such a name, and one that is too
+    long, ends in a digest of what it was.
 
     Example:
-        >>> join_names("tests/test_net.py", "TestStep", "test_it[cpu/2]", "backward")
-        'tests/test_net/TestStep.test_it[cpu_2].backward'
+        >>> join_names("tests/test_net.py", "TestStep", "test_it[cpu-2]", "backward")
+        'tests/test_net/TestStep.test_it[cpu-2].backward'
+        >>> join_names("tests/test_net.py", "test_it[cpu/2]")
+        'tests/test_net/test_it[cpu_2]-f9cf44ec'
     """
-    cleaned = ".".join(re.sub(r"[^\w\[\]=+,-]", "_", one) for one in names)
-    return f"{Path(file).with_suffix('')}/{cleaned}"
+    cleaned = [_ODD.sub("_", one) for one in names]
+    name = ".".join(cleaned)
+    if cleaned != list(names) or len(name.encode()) > _LONGEST:
+        digest = hashlib.sha256("\0".join(names).encode(errors="replace")).hexdigest()[:8]
+        name = f"{name.encode()[:_LONGEST].decode(errors='ignore')}-{digest}"
+    return f"{Path(file).with_suffix('')}/{name}"
 
 
 def _started_in(config: pytest.Config, folder: str) -> Path:

@@ -4,6 +4,7 @@ import json
 import os
 import zlib
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from pgmo.errors import FileError
@@ -77,6 +78,13 @@ def remove(key: str) -> None:
 
 def _let_go(folder: int) -> None:
     ours = [one for one in reach(folder).iterdir() if one.name.endswith(_ENDING)]
-    for one in sorted(ours, key=lambda path: path.stat().st_mtime_ns)[:-_MOST]:
+    for one in sorted(ours, key=_written)[:-_MOST]:
         with suppress(OSError):
             one.unlink()
+
+
+def _written(path: Path) -> int:
+    """When; 0 of what another process has removed meanwhile."""
+    with suppress(OSError):
+        return path.lstat().st_mtime_ns
+    return 0

@@ -1,5 +1,6 @@
 """What a command reads is never what it writes, by whatever name."""
 
+import gzip
 import os
 
 import pytest
@@ -134,3 +135,41 @@ def test_targets_that_cannot_be_files(folder):
         check_targets(["no/such.csv"], force=False)
     with pytest.raises(OptionError, match="two results would have this name"):
         check_targets(["new.csv", "./new.csv"], force=True)
+
+
+@pytest.mark.parametrize("name", ["", ".", "/", "./"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["report"],
+        ["report", "--against", "net.pgmoprof"],
+        ["export", "--to", "csv"],
+        ["import"],
+        ["plan"],
+        ["stats"],
+    ],
+    ids=" ".join,
+)
+def test_what_names_no_file_is_told(command, name, folder, capsys):
+    assert main([*command, name]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith(f"pgmo {command[0]}: ")
+    assert len(said.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "profile"),
+    [("a.json.gz", "a"), ("a.gz", "a"), ("a.b.csv", "a.b"), (".gz", ".gz"), ("a", "a")],
+)
+def test_a_profile_is_named_by_what_was_imported(name, profile, folder):
+    table = gzip.compress(TABLE.encode()) if name.endswith(".gz") else TABLE.encode()
+    (folder / "in").mkdir()
+    (folder / "in" / name).write_bytes(table)
+    assert main(["import", f"in/{name}"]) == 0
+    assert (folder / "in" / f"{profile}.pgmoprof").is_file()
+
+
+def test_a_name_that_is_taken_is_told_without_options_that_are_not_there(folder, capsys):
+    (folder / "counted.json").write_text("mine")
+    assert main(["run", "--json", "counted.json", "script.py"]) == 1
+    assert "pass --force to overwrite, or name another place" in capsys.readouterr().err

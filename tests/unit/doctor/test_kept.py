@@ -7,14 +7,20 @@ from pgmo.doctor.fixing import fix
 from pgmo.doctor.kept import clear, look_at_kept
 from pgmo.errors import FileError
 
+ADAPTER, STEP = "torch_cpu-2.13.0+cpu-0123456789abcdef.so", f"{'3f' * 20}.step"
+
 
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
     """Two kinds of files, and one that is somebody else's."""
     root = tmp_path / "cache"
-    for kind, size in (("adapters", 100), ("steps", 20), ("running", 3)):
+    for kind, name, size in (
+        ("adapters", ADAPTER, 100),
+        ("steps", STEP, 20),
+        ("running", "1.json", 3),
+    ):
         (root / kind).mkdir(parents=True)
-        (root / kind / "file.so").write_bytes(bytes(size))
+        (root / kind / name).write_bytes(bytes(size))
     (root / "mine.txt").touch()
     monkeypatch.setenv("PGMO_CACHE_DIR", str(root))
     return root
@@ -43,6 +49,39 @@ def test_all_that_pgmo_keeps_is_cleared(cache, capsys):
     assert [one.files for one in clear()] == [0, 0]
 
 
+def test_files_of_a_project_with_folders_of_these_names_stay(cache):
+    mine = [
+        cache / folder / name
+        for folder in ("adapters", "steps")
+        for name in ("adapter_model.safetensors", "mine.so", "1.step", ".hidden", "a.lock")
+    ]
+    for path in mine:
+        path.touch()
+    left = cache / "adapters" / f".{ADAPTER}.0123456789ab.partial"
+    left.touch()
+    assert [one.files for one in look_at_kept()] == [2, 1]
+    assert main(["cache", "--clear"]) == 0
+    assert all(path.exists() for path in mine)
+    assert not left.exists()
+    assert [one.files for one in look_at_kept()] == [0, 0]
+
+
+def test_what_pgmo_keeps_is_known_by_its_name(tmp_path, monkeypatch):
+    """A name that nothing here would remove, `pgmo cache --clear` would leave behind."""
+    monkeypatch.setenv("PGMO_CACHE_DIR", str(tmp_path))
+    pytest.importorskip("torch")
+    from pgmo.allocator.adapters import torch_cpu
+    from pgmo.allocator.build.compile import adapter_path
+    from pgmo.recompute.kept import store
+
+    path = adapter_path(torch_cpu.adapter_source())
+    path.parent.mkdir()
+    path.touch()
+    assert store.write("0123456789" * 4, {"a": 1})
+    assert [one.files for one in clear()] == [1, 1]
+    assert not any(tmp_path.rglob("*.*"))
+
+
 def test_an_empty_cache_goes_altogether(tmp_path, monkeypatch):
     monkeypatch.setenv("PGMO_CACHE_DIR", str(tmp_path / "cache"))
     (tmp_path / "cache" / "adapters").mkdir(parents=True)
@@ -56,20 +95,20 @@ def test_what_a_link_leads_to_is_left_alone(cache, tmp_path, capsys):
     (cache / "steps").symlink_to(other)
     with pytest.raises(FileError, match="is left alone"):
         clear()
-    assert (other / "file.so").exists()
+    assert (other / STEP).exists()
     assert main(["cache", "--clear", "steps"]) == 1
 
 
 def test_links_in_it_go_and_their_targets_stay(cache):
     target = cache / "mine.txt"
-    os.symlink(target, cache / "adapters" / "link.so")
+    os.symlink(target, cache / "adapters" / ADAPTER.replace("cpu", "cuda"))
     clear()
     assert target.exists()
 
 
 @pytest.mark.parametrize("state", ["broken", "damaged", "distrusted"])
 def test_fixing_removes_what_cannot_be_loaded(state, cache):
-    path = cache / "adapters" / "file.so"
+    path = cache / "adapters" / ADAPTER
     (said,) = fix({"cpu_adapter": {"state": state, "path": str(path)}})
     assert said == f"removed {path}, which was {state}"
     assert not path.exists()

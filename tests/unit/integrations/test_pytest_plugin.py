@@ -8,6 +8,7 @@ import pytest
 # adapter under PyTorch.
 import pgmo.allocator.adapters.torch_cpu
 import pgmo.integrations.pytest_plugin.limit  # noqa: F401
+from pgmo.integrations.pytest_plugin.recording import join_names
 from pgmo.profiler.profile import Profile
 
 pytest.importorskip("torch")
@@ -84,6 +85,18 @@ def test_profiles_do_not_depend_on_the_order_of_tests(run, pytester):
     )
     assert one.fingerprint == two.fingerprint
     assert one.end.tolist() == two.end.tolist()
+
+
+def test_each_test_has_a_profile_of_its_own(tmp_path):
+    tests = ["step", "step[a/b]", "step[a_b]", "step[a:b]", f"step[{'x' * 300}]", f"{'é' * 300}"]
+    names = [join_names("test_net.py", f"test_{one}") for one in tests]
+    assert len(set(names)) == len(tests)
+    assert names[0] == "test_net/test_step"
+    (tmp_path / "test_net").mkdir()
+    for name in names:
+        Profile.from_columns(size=[8], start=[0], end=[1], ticks=1).save(
+            tmp_path / f"{name}.pgmoprof"
+        )
 
 
 def test_without_a_marker_nothing_is_imported():

@@ -102,6 +102,7 @@ def test_an_impossible_budget_names_the_least_peak(planner):
         ({"budget": "much"}, "cannot read 'much'"),
         ({"budget": 1.5}, "a share of the peak is above 0"),
         ({"budget": True}, "the budget is True"),
+        ({"keep": True, "planner": lambda graph, budget: None}, "a planner by its name"),
     ],
 )
 def test_options_that_cannot_be_used(options, message):

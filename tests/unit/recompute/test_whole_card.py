@@ -4,6 +4,7 @@ from torch import nn
 
 import pgmo
 from pgmo.cards import Card
+from pgmo.recompute.apply import _whole_card
 from pgmo.recompute.whole_card import CONTEXT, CardBudget, optimizer_needs
 
 
@@ -32,6 +33,8 @@ def state_of(optimizer, model):
         (torch.optim.AdamW, {"foreach": False, "amsgrad": True}),
         (torch.optim.Adafactor, {}),
         (torch.optim.RMSprop, {"momentum": 0.9}),
+        (torch.optim.NAdam, {}),
+        (torch.optim.RAdam, {"foreach": False}),
     ],
 )
 def test_state_is_known_before_it_exists(kind, options):
@@ -49,6 +52,29 @@ def test_all_at_once_takes_more_for_a_moment_than_one_after_the_other():
     at_once = optimizer_needs(torch.optim.AdamW(model.parameters(), foreach=True))
     singly = optimizer_needs(torch.optim.AdamW(model.parameters(), foreach=False))
     assert at_once.moment >= sum(one.nbytes for one in model.parameters()) > singly.moment
+
+
+def test_what_takes_more_in_late_steps_is_told_as_of_one():
+    weight = nn.Parameter(torch.zeros(64, 64))
+    needs = optimizer_needs(torch.optim.RAdam([weight], foreach=False))
+    assert needs.moment >= 4 * weight.nbytes  # the corrected mean, and three in the adaptive part
+
+
+def test_what_is_hooked_onto_steps_does_not_run():
+    optimizer = torch.optim.Adam(net().parameters())
+    ran = []
+    optimizer.register_step_pre_hook(lambda *_: ran.append("before"))
+    optimizer.register_step_post_hook(lambda *_: ran.append("after"))
+    optimizer_needs(optimizer)
+    assert ran == []
+
+
+def test_gradients_of_weights_that_share_a_storage_count_once():
+    """As those of an LSTM on a CUDA device do."""
+    flat = torch.zeros(4 << 20)
+    model = nn.ParameterList(nn.Parameter(flat[at : at + 1024]) for at in range(0, 8192, 1024))
+    budget = _whole_card(model, 0, card(1 << 30), None, 0, "min")
+    assert budget.gradients == 8 * 4096
 
 
 def test_frozen_parameters_have_no_state():

@@ -34,6 +34,15 @@ def fail():
     raise KeyError("where is it")
 
 
+def leave():
+    raise SystemExit(3)
+
+
+def chat():
+    print("loading")
+    return make()
+
+
 def frozen():
     model, inputs = make()
     return model.requires_grad_(False), inputs
@@ -99,6 +108,21 @@ def test_a_module_on_the_path_and_the_next_command(model, monkeypatch, capsys):
     )
 
 
+def test_the_next_command_plans_the_same(model, monkeypatch, capsys):
+    monkeypatch.chdir(model.parent)
+    asked = ["--budget", "1GiB", "--counts", "all", "--planner", "chen"]
+    assert main(["recompute", "net_to_recompute:make", *asked]) == 0
+    said = f"Next: pgmo recompute net_to_recompute:make {' '.join(asked)} -o step.pgmoprof\n"
+    assert capsys.readouterr().err == said
+
+
+def test_what_the_factory_prints_is_not_in_the_object(model, capsys):
+    assert main(["recompute", f"{model}:chat", "--budget", "1GiB", "--json"]) == 0
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["overhead"] == 0
+    assert "loading" in printed.err
+
+
 @pytest.mark.parametrize(
     ("function", "options", "code", "message"),
     [
@@ -114,6 +138,7 @@ def test_a_module_on_the_path_and_the_next_command(model, monkeypatch, capsys):
         ("make", ["-o", "no/such/step.pgmoprof"], 1, "there is no folder"),
         ("make_nothing", [], 1, "returned a Net; it must return a tuple"),
         ("fail", [], 1, "raised KeyError: 'where is it' (net_to_recompute.py:"),
+        ("leave", [], 1, "raised SystemExit: 3 (net_to_recompute.py:"),
         ("frozen", [], 1, "nothing in the model needs gradients"),
         ("number", [], 1, "has no function 'number'"),
         ("none", [], 1, "has no function 'none'"),

@@ -1,0 +1,60 @@
+"""`pgmo run --fit`: what each of the runs is given, and what comes of how they end."""
+
+import json
+import subprocess
+from argparse import Namespace
+from pathlib import Path
+
+import pytest
+
+from pgmo.cli import next_plan
+from pgmo.cli.commands import run as run_command
+from pgmo.cli.main import main
+from pgmo.cli.parser import build_parser
+
+
+def given(*words: str) -> Namespace:
+    return build_parser().parse_args(["run", "--fit", *words])
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """The command lines that were started, and how each is to end: its code, and out of memory."""
+    lines: list[list[str]] = []
+    endings: list[tuple[int, bool]] = []
+
+    def start(command: list[str], **_options: object) -> subprocess.CompletedProcess[bytes]:
+        code, out_of_memory = endings[len(lines)]
+        lines.append(command)
+        counted = {"out_of_memory": ["pgmo-oom-1.txt"] if out_of_memory else []}
+        Path(command[command.index("--json") + 1]).write_text(json.dumps(counted))
+        return subprocess.CompletedProcess(command, code)
+
+    monkeypatch.setattr(next_plan.subprocess, "run", start)
+    return lines, endings
+
+
+def test_what_an_earlier_plan_has_saved_is_not_in_the_way_of_the_next(started):
+    lines, endings = started
+    endings += [(1, True), (1, True), (0, False)]
+    options = ("--save", "plans", "--vary", "-b {}", "--accumulate", "-a {}")
+    assert run_command.run(given(*options, "train.py", "-b", "4")) == 0
+    # The first one does not replace what was there before, unless it is told to.
+    assert ["--force" in line for line in lines] == [False, True, True]
+    assert [line[-4:] for line in lines[1:]] == [["-b", "2", "-a", "2"], ["-b", "1", "-a", "4"]]
+
+
+@pytest.mark.parametrize(("returned", "code"), [(0, 0), (5, 5), (-9, 137)])
+def test_the_exit_code_is_that_of_the_last_run(returned, code, started):
+    started[1].append((returned, False))
+    assert run_command.run(given("train.py")) == code
+
+
+@pytest.mark.parametrize("option", ["--vary", "--accumulate"])
+def test_what_is_tried_next_goes_with_fit(option, tmp_path, capsys):
+    script = tmp_path / "train.py"
+    script.write_text("print('ran')")
+    assert main(["run", option, "-b {}", str(script)]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "goes with --fit" in said.err
