@@ -39,7 +39,11 @@ def meet(address: Path, hello: Message) -> tuple[socket.socket, float, Lines, li
         met.settimeout(None)
         timeout = struct.pack("ll", int(GREETING), 0)
         met.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, timeout)
-        return met, float(first["patience"]), lines, messages[1:]
+        try:
+            patience = float(first["patience"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise ShareError("its welcome does not say how long anybody waits") from error
+        return met, patience, lines, messages[1:]
     except BaseException:
         met.close()
         raise

@@ -30,16 +30,21 @@ class Watch:
         import torch
         from torch.nn.modules.module import register_module_forward_pre_hook
         from torch.optim.optimizer import register_optimizer_step_pre_hook
+        from torch.utils.weak import WeakIdKeyDictionary
 
         self._advice = advice
         self._sleeping: WeakSet[Any] = WeakSet()
+        self._tensors = WeakIdKeyDictionary()  # parameters among them
         self._handles: list[Any] = []
         for one in listed(objects):
             if isinstance(one, torch.optim.Optimizer):
                 self._sleeping.add(one)
             elif isinstance(one, torch.nn.Module):
                 self._sleeping.update(one.modules())
-        if any(isinstance(one, torch.optim.Optimizer) for one in self._sleeping):
+                self._tensors.update((parameter, None) for parameter in one.parameters())
+            else:
+                self._tensors[one] = None
+        if self._tensors or any(isinstance(one, torch.optim.Optimizer) for one in self._sleeping):
             self._handles.append(register_optimizer_step_pre_hook(self._refuse_step))
         if any(isinstance(one, torch.nn.Module) for one in self._sleeping):
             self._handles.append(register_module_forward_pre_hook(self._refuse_call))
@@ -47,6 +52,8 @@ class Watch:
     def _refuse_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if optimizer in self._sleeping:
             raise SessionError(f"the state of this {type(optimizer).__name__} sleeps{self._advice}")
+        if any(one in self._tensors for group in optimizer.param_groups for one in group["params"]):
+            raise SessionError(f"parameters of this {type(optimizer).__name__} sleep{self._advice}")
 
     def _refuse_call(self, module: Any, args: Any) -> None:
         if module in self._sleeping:

@@ -181,7 +181,7 @@ with pgmo.optimize() as session:
 
 
 def test_who_touches_what_sleeps_is_told():
-    of_iterator, step, call, copy, inside, later = run(
+    of_iterator, step, call, copy, of_layer, inside, later = run(
         """
 with pgmo.optimize() as session:
     train(3)
@@ -192,16 +192,20 @@ with pgmo.optimize() as session:
     step, call = refused(optimizer.step), refused(lambda: layers[0](torch.zeros(2, 1024)))
     copy = refused(lambda: states()[0].cpu())
     session.resume()
+    session.release(of=layers[0], state="host")
+    of_layer = refused(optimizer.step)
+    session.resume()
     with session.iteration():
         inside = refused(session.release)
     train(1)
-    tell(of_iterator, step, call, copy, inside, refused(optimizer.step))
+    tell(of_iterator, step, call, copy, of_layer, inside, refused(optimizer.step))
 """
     )
     assert of_iterator == [step, call]
     assert step == ["SessionError", "the state of this Adam sleeps"]
     assert call == ["SessionError", "the memory of this Linear sleeps"]
     assert copy is not None
+    assert of_layer == ["SessionError", "parameters of this Adam sleep"]
     assert inside[0] == "SessionError"
     assert later is None
 
