@@ -278,7 +278,7 @@ void Space::arrange(const RangeOwner& owner, bool followed) noexcept {
     missed = std::exchange(missed_, 0);
   }
   if (missed == 0) {
-    pool_.nothing_missed();
+    pool_.nothing_missed(followed);
   } else if (followed && plan->second.more && arrangements_ > kPatience &&
              arrangements_ < kMostArrangements) {
     pool_.missed_slots(missed);
