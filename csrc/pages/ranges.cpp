@@ -282,6 +282,8 @@ void Space::arrange(const RangeOwner& owner, bool followed) noexcept {
   } else if (followed && plan->second.more && arrangements_ > kPatience &&
              arrangements_ < kMostArrangements) {
     pool_.missed_slots(missed);
+  } else {
+    pool_.missed_for_good();
   }
   {
     const std::lock_guard guard(pool_.state());

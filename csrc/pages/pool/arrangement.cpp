@@ -166,6 +166,11 @@ void Pool::missed_slots(std::size_t pages) noexcept {
   lately_ = occupied_;
 }
 
+void Pool::missed_for_good() noexcept {
+  const std::lock_guard guard(state_);
+  if (tries_ > 0) --tries_;
+}
+
 void Pool::nothing_missed(bool followed) noexcept {
   {
     const std::lock_guard guard(state_);
@@ -174,7 +179,7 @@ void Pool::nothing_missed(bool followed) noexcept {
     if (held_before_ == 0) return;
     // What was occupied while slots were refused is no measure of what is needed without that.
     if (followed && exact_) highest_ = most;
-    --tries_;
+    if (tries_ > 0) --tries_;
   }
   clocks_.catch_up();
   for (;;) {
@@ -184,7 +189,7 @@ void Pool::nothing_missed(bool followed) noexcept {
       const bool enough = held_ <= std::max(held_before_, target());
       if (!enough) page = free_.empty() ? idle_and_completed(false) : free_.first();
       if (page == nullptr) {
-        if ((followed && enough) || tries_ <= 0) held_before_ = 0;
+        if ((followed && enough) || tries_ == 0) held_before_ = 0;
         return;
       }
       (page->state == State::kFree ? free_ : idle_).remove(*page);
@@ -196,7 +201,7 @@ void Pool::nothing_missed(bool followed) noexcept {
 
 bool Pool::has_to_give_back() noexcept {
   const std::lock_guard guard(state_);
-  return held_before_ != 0;
+  return held_before_ != 0 && tries_ > 0;
 }
 
 }  // namespace pgmo::pages

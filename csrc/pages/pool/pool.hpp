@@ -136,6 +136,9 @@ class Pool {
   // them.
   void missed_slots(std::size_t pages) noexcept;
 
+  // Some are refused all the same, and no pages more are created for them.
+  void missed_for_good() noexcept;
+
   // Those go back to the device once their last use is completed, down to what iterations occupy
   // that follow their plan. Until then, or for a while, there is something to give back.
   void nothing_missed(bool followed) noexcept;
