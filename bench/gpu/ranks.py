@@ -16,6 +16,7 @@ import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -69,18 +70,36 @@ def launch(job: dict[str, Any], world: int, budget: Budget) -> list[dict[str, An
             )
             for rank in range(1 if _STUB else world)
         ]
-        try:
-            with ThreadPoolExecutor(len(running)) as pool:  # a full pipe would stop a rank
-                ended = list(pool.map(lambda one: one.communicate(timeout=timeout), running))
-        except subprocess.TimeoutExpired as error:
-            raise WorkerError(f"took longer than {timeout:.0f} s") from error
-        finally:
-            for one in running:
-                one.kill()
-    for one, (_, errors) in zip(running, ended, strict=True):
-        if one.returncode:
-            raise WorkerError(f"exit code {one.returncode}: {errors[-400:]}")
-    return [json.loads(output.splitlines()[-1]) for output, _ in ended]
+        with ThreadPoolExecutor(len(running)) as pool:  # a full pipe would stop a rank
+            ended = list(pool.map(lambda one: end_of(one, timeout), running))
+    troubles = [one for one in ended if one.trouble]
+    if troubles:
+        # One that fails leaves the others waiting for it, and they have less to tell.
+        first = [one for one in troubles if not one.late] or troubles
+        raise WorkerError("; ".join(one.trouble for one in first))
+    return [json.loads(one.output.splitlines()[-1]) for one in ended]
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What a rank printed, or what went wrong."""
+
+    output: str
+    trouble: str = ""
+    late: bool = False
+
+
+def end_of(running: subprocess.Popen[str], timeout: float) -> Ended:
+    """Waits for a rank, and ends it after so many seconds."""
+    try:
+        output, errors = running.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        running.kill()
+        _, errors = running.communicate()
+        return Ended("", f"took longer than {timeout:.0f} s: {errors[-400:]}", late=True)
+    if running.returncode:
+        return Ended("", f"exit code {running.returncode}: {errors[-400:]}")
+    return Ended(output)
 
 
 def row(
@@ -155,8 +174,7 @@ def main() -> None:
         "fake_world": STUB_WORLD if _STUB else None,
         "entries": entries,
     }
-    path = write_gpu_result("ranks", result, arguments.output, quick=arguments.quick)
-    print(f"Wrote {path}")
+    write_gpu_result("ranks", result, arguments.output, quick=arguments.quick)
 
 
 if __name__ == "__main__":

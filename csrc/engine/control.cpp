@@ -263,6 +263,9 @@ bool Engine::pass_iteration() {
     const Guard guard(lock_);
     if (!passing_.any()) return false;
   }
+  if (pages::Space* const space = space_.load(); space != nullptr && space->has_to_give_back()) {
+    return false;
+  }
   const pages::Statistics of_pages = pages_statistics();
   const Guard guard(lock_);
   if (!may_pass()) return false;

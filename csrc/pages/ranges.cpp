@@ -278,10 +278,12 @@ void Space::arrange(const RangeOwner& owner, bool followed) noexcept {
     missed = std::exchange(missed_, 0);
   }
   if (missed == 0) {
-    pool_.nothing_missed();
+    pool_.nothing_missed(followed);
   } else if (followed && plan->second.more && arrangements_ > kPatience &&
              arrangements_ < kMostArrangements) {
     pool_.missed_slots(missed);
+  } else {
+    pool_.missed_for_good();
   }
   {
     const std::lock_guard guard(pool_.state());

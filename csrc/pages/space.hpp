@@ -139,6 +139,9 @@ class Space final : private Uncounted {
   // call. `followed`: the owner's slots would have served the iteration, had they had their pages.
   void arrange(const RangeOwner& owner, bool followed) noexcept;
 
+  // Whether the next call will have pages to give back, even if no slot misses one until then.
+  bool has_to_give_back() noexcept { return pool_.has_to_give_back(); }
+
   // The addresses go back, and the range is gone; nothing may live there. False: something does.
   bool close_range(PlannedRange& range) noexcept;
 

@@ -15,6 +15,7 @@ def _stub() -> ctypes.CDLL:
     stub = ctypes.CDLL(os.environ["PGMO_FAKECUDA"])
     stub.fakecuda_hold.argtypes = [ctypes.c_void_p]
     stub.fakecuda_release.argtypes = [ctypes.c_void_p]
+    stub.fakecuda_ignore_waits.argtypes = [ctypes.c_int]
     stub.fakecuda_used.argtypes = [ctypes.c_int]
     stub.fakecuda_used.restype = ctypes.c_size_t
     stub.fakecuda_peak.argtypes = [ctypes.c_int, ctypes.c_int]
@@ -57,6 +58,15 @@ def held(stream: torch.cuda.Stream) -> Iterator[None]:
         yield
     finally:
         release(stream)
+
+
+def ignore_waits(on: bool) -> None:
+    """No stream waits for an event that it is told to wait for, as long as this is on.
+
+    A test that switches it off around the program's own waits has an allocator that orders nothing,
+    and sees whether it would notice.
+    """
+    _stub().fakecuda_ignore_waits(on)
 
 
 def used(device: int = 0) -> int:

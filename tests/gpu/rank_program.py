@@ -54,7 +54,7 @@ def main(folder, engines):
     else:
         meeting = f"file://{folder}/meeting"
         dist.init_process_group("nccl", init_method=meeting, rank=rank, world_size=world)
-    results = {}
+    results = {"rank": rank}
     for engine in engines:
         options = {"save": folder, "model_name": engine}
         sessions = [pgmo.optimize(**options), pgmo.optimize(**options)]

@@ -1,5 +1,6 @@
 """PyTorch's engines over NCCL, on one device and on two: the same bits with pgmo as without."""
 
+import subprocess
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -38,8 +39,14 @@ def ranks(folder, world, engines):
         return result_of(run_module(*arguments, environment=numbers, timeout=160))
 
     with ThreadPoolExecutor(world) as pool:
-        told = list(pool.map(start, range(1 if STUB else world)))
-    for rank, one in enumerate(told):
+        running = [pool.submit(start, rank) for rank in range(1 if STUB else world)]
+    # One that fails leaves the others waiting for it, and they have less to tell.
+    running.sort(key=lambda one: isinstance(one.exception(), subprocess.TimeoutExpired))
+    for one in running:
+        one.result()
+    told = sorted((one.result() for one in running), key=lambda one: one["rank"])
+    for one in told:
+        rank = one["rank"]
         for engine in engines:
             found = one[engine]
             assert found["devices"] == 2 * [f"cuda:{rank}"]

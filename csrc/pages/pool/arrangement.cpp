@@ -160,32 +160,48 @@ void Pool::add_mapping(Place& place, Page& page) noexcept {
 void Pool::missed_slots(std::size_t pages) noexcept {
   if (!tuning_.aliases) return;
   const std::lock_guard guard(state_);
-  if (beyond_ == 0) held_before_ = held_;
+  if (held_before_ == 0) held_before_ = held_;
+  tries_ = kMostTries;
   beyond_ = pages;
+  lately_ = occupied_;
 }
 
-void Pool::nothing_missed() noexcept {
+void Pool::missed_for_good() noexcept {
+  const std::lock_guard guard(state_);
+  if (tries_ > 0) --tries_;
+}
+
+void Pool::nothing_missed(bool followed) noexcept {
   {
     const std::lock_guard guard(state_);
-    if (beyond_ == 0 && held_before_ == 0) return;
+    const std::size_t most = std::exchange(lately_, occupied_);
     beyond_ = 0;
+    if (held_before_ == 0) return;
+    // What was occupied while slots were refused is no measure of what is needed without that.
+    if (followed && exact_) highest_ = most;
+    if (tries_ > 0) --tries_;
   }
   clocks_.catch_up();
   for (;;) {
     Page* page = nullptr;
     {
       const std::lock_guard guard(state_);
-      if (held_ <= std::max(held_before_, target())) {
-        held_before_ = 0;
+      const bool enough = held_ <= std::max(held_before_, target());
+      if (!enough) page = free_.empty() ? idle_and_completed(false) : free_.first();
+      if (page == nullptr) {
+        if ((followed && enough) || tries_ == 0) held_before_ = 0;
         return;
       }
-      page = free_.empty() ? idle_and_completed(false) : free_.first();
-      if (page == nullptr) return;  // the next time
       (page->state == State::kFree ? free_ : idle_).remove(*page);
       page->state = State::kMoving;
     }
     release(*page);
   }
+}
+
+bool Pool::has_to_give_back() noexcept {
+  const std::lock_guard guard(state_);
+  return held_before_ != 0 && tries_ > 0;
 }
 
 }  // namespace pgmo::pages

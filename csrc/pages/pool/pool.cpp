@@ -127,6 +127,7 @@ void Pool::ceased_to_hold() noexcept {
 void Pool::note_peak() noexcept {
   if (!exact_) return;
   highest_ = std::max(highest_, occupied_);
+  lately_ = std::max(lately_, occupied_);
   numbers_.peak_occupied =
       std::max(numbers_.peak_occupied, static_cast<Bytes>(occupied_) * tuning_.page);
 }

@@ -136,8 +136,13 @@ class Pool {
   // them.
   void missed_slots(std::size_t pages) noexcept;
 
-  // Those go back to the device, once their last use is completed.
-  void nothing_missed() noexcept;
+  // Some are refused all the same, and no pages more are created for them.
+  void missed_for_good() noexcept;
+
+  // Those go back to the device once their last use is completed, down to what iterations occupy
+  // that follow their plan. Until then, or for a while, there is something to give back.
+  void nothing_missed(bool followed) noexcept;
+  bool has_to_give_back() noexcept;
 
   // Releases the pages of all that has lain down; returns how many bytes they were. Nothing may run
   // that uses them.
@@ -220,6 +225,7 @@ class Pool {
 
   static constexpr std::size_t kMostLooks = 4096;
   static constexpr std::size_t kMostSwept = 64;
+  static constexpr int kMostTries = 64;
 
   Device& device_;
   const Tuning tuning_;
@@ -243,6 +249,8 @@ class Pool {
   bool strayed_ = false;
   std::size_t beyond_ = 0;       // pages for slots that were refused
   std::size_t held_before_ = 0;  // without those
+  std::size_t lately_ = 0;       // the highest of `occupied_` in this iteration
+  int tries_ = 0;                // left to give those back
   Statistics numbers_;
   std::uint64_t events_before_ = 0;
   std::uint64_t waits_before_ = 0;

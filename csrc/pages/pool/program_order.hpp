@@ -8,7 +8,10 @@
 //
 // Vector clocks, whose components are numbers of events (clocks.hpp). What is known here decides
 // nothing: who gets a page of another stream waits in any case. It tells which of these waits the
-// program implies and which are added to it.
+// program implies and which are added to it. That count is not exact. Events by calls of CUDA's own
+// are not heard, and what they imply counts as added. Of the work that a stream is given, requests
+// and waits are heard: where it goes on with blocks that it has, after its last event, a wait for
+// that counts as the program's. What a stream was made to wait for is the program's from then on.
 
 #pragma once
 

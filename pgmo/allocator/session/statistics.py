@@ -70,7 +70,11 @@ class IterationStatistics:
             in the iteration in which it is born.
         driver_calls: of the driver's virtual memory, by kind: those of `DRIVER_CALLS`.
         hand_overs: pages that came from another stream.
-        waits_added: waits for another stream that the program's own events do not imply.
+        waits_added: waits for another stream that the program's own events do not imply, as far as
+            they are heard. Too many where the program records events by calls of CUDA's own, as
+            libraries of collectives do within. Too few where a stream is given more work on a block
+            after the program's last event there, for only its requests are heard: the wait is
+            taken for the one that the program has, and is longer.
 
     Example:
         >>> one = IterationStatistics(Phase.REPLAY, 4, 3, 400, 390)

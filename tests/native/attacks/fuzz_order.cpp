@@ -20,6 +20,7 @@
 #include "order_oracle.hpp"
 #include "ordered_program.hpp"
 #include "pages/space.hpp"
+#include "program_order_attack.hpp"
 #include "random.hpp"
 
 namespace pgmo::test {
@@ -248,6 +249,8 @@ int attack(std::uint64_t seed, std::uint64_t events) {
   whereabouts = {seed, 0, 0};
   for (; seen.events < events; ++whereabouts.episode) {
     whereabouts.event = 0;
+    Random random(seed * 1'000'003 + whereabouts.episode);
+    ProgramOrderAttack(random).run();
     Episode(seed * 1'000'003 + whereabouts.episode, seen).run();
   }
   if (events >= 100'000) seen.require_all();

@@ -100,6 +100,41 @@ TEST(who_is_frugal_makes_no_calls) {
   CHECK(space.occupy(*range, slot, 1, Thrift::kCalls));
 }
 
+TEST(what_was_needed_while_slots_were_refused_goes_back) {
+  PagesFixture f;
+  Space space(f.device, f.tuning);
+  Owner owner;
+  PlannedRange* range = space.reserve_range(f.pages(2), 0, owner);
+  const Extent slot{range->where().address, f.pages(2)};
+  space.share(owner, {{{range, 0}}, {{range, 1}}}, 0);
+  CHECK(space.occupy(*range, slot, 1));
+  f.device.fill(0, slot, 1);  // which stays in the way
+  space.vacate(*range, slot, 1);
+  const Address block = space.allocate(f.pages(2), 0);
+  for (int iteration = 0; !space.has_to_give_back(); ++iteration) {
+    CHECK(iteration < 10);
+    CHECK(!space.occupy(*range, slot, 1));
+    space.arrange(owner, true);
+  }
+  const Bytes before = space.statistics().held;
+  CHECK(!space.occupy(*range, slot, 1));
+  space.deallocate(space.allocate(f.pages(20), 0), 0);
+  space.arrange(owner, true);
+  const Bytes held = space.statistics().held;
+  CHECK(held > before);
+  space.deallocate(block, 0);
+  f.device.synchronize();
+
+  CHECK(space.occupy(*range, slot, 1));  // maps it
+  space.arrange(owner, false);
+  CHECK_EQ(space.statistics().held, held);
+  CHECK(space.has_to_give_back());  // that iteration is no measure
+  space.vacate(*range, slot, 1);
+  space.arrange(owner, true);
+  CHECK(!space.has_to_give_back());
+  CHECK(space.statistics().held <= before);
+}
+
 int main(int argc, char** argv) {
   return pgmo::test::run_all(argc, argv);
 }

@@ -1,0 +1,261 @@
+"""Programs at random, of tensors on several streams, on the real PyTorch over the stub.
+
+    build/fakecuda/run PYTHON -m tests.fakecuda.pages.stream_attack --seed 1 --events 1000000
+
+    stream 0   ──a──copy in──▲e──────────────free a──b──copy in──▶     b must not be where a is
+    stream 1   ──────────────▽w──copy out──▲────────────────────▶      being read, unless it waits
+
+Each program is an iteration that repeats under a session, so that it is recorded and replayed. A
+block is filled on its own stream, read on others behind an event, and told of that by
+`record_stream` or waited for before it is freed. Streams lag at random, up to whole iterations.
+Half of the programs do not follow their plans.
+
+Two oracles, neither of which believes what pgmo says. Each block has a pattern, which has to be
+there when it is freed: no two live at the same place. And the stub knows the bytes that pending
+copies use: none of another stream may overtake them, through whichever address. `--broken` is
+something that they have to notice.
+"""
+
+import argparse
+import ctypes
+import json
+import random
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+import pgmo
+from pgmo.rehearsal import control
+
+BROKEN = ("waits", "records", "lifetimes")
+"""Streams wait only as the program does, not as the allocator asks; the program tells of no stream
+that uses a block; blocks are given back before their end."""
+
+STREAMS, MOST = 4, 4 << 20
+PATTERNS, STRIPE = 8, 4096
+TURNS = 14
+
+
+@dataclass
+class Read:
+    """By another stream."""
+
+    tick: int
+    stream: int
+    recorded: bool
+    """Told by `record_stream`; else its own stream waits before the block is freed."""
+
+
+@dataclass
+class Row:
+    """A request of the program."""
+
+    stream: int
+    nbytes: int
+    lifetime: int
+    reads: list[Read]
+
+
+@dataclass(eq=False)
+class Block:
+    """A tensor, and what has to be in it."""
+
+    tensor: torch.Tensor
+    row: Row
+    pattern: int
+    end: int
+    filled: torch.cuda.Event
+    reads: dict[int, list[Read]]
+    joins: list[torch.cuda.Event] = field(default_factory=list)
+
+
+class View:
+    """Memory as a tensor that does not own it."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        where = {"data": (tensor.data_ptr(), False), "shape": (tensor.numel(),)}
+        self.__cuda_array_interface__ = where | {"typestr": "|u1", "version": 3}
+
+
+class Ground:
+    """What all programs use: streams, and the patterns with room to look at them."""
+
+    def __init__(self, broken: str | None) -> None:
+        self.broken = broken
+        self.streams = [torch.cuda.default_stream()]
+        self.streams += [torch.cuda.Stream() for _ in range(STREAMS - 1)]
+        stripes = np.arange(PATTERNS)[:, None] * PATTERNS + np.arange(MOST // STRIPE)
+        rows = np.repeat((stripes % 251).astype(np.uint8), STRIPE, axis=1)
+        self.patterns = torch.from_numpy(rows).pin_memory()
+        self.seen = torch.empty(MOST, dtype=torch.uint8).pin_memory()
+        self.differ = ctypes.CDLL(None).memcmp  # torch.equal takes fifty times as long
+        self.differ.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
+        self.counts: Counter[str] = Counter()
+
+    def wait(self, stream: int, event: torch.cuda.Event) -> None:
+        """The program's own wait."""
+        self.counts["events"] += 1
+        if self.broken == "waits":
+            control.ignore_waits(False)
+        self.streams[stream].wait_event(event)
+        if self.broken == "waits":
+            control.ignore_waits(True)
+
+
+class Program:
+    """One iteration at random, and what it departs from."""
+
+    def __init__(self, seed: int, ground: Ground) -> None:
+        self.random, self.ground = random.Random(seed), ground
+        self.wildness = self.random.choice([0, 0, 0.02, 0.1])
+        self.lag = self.random.choice([0, 0.05, 0.3])
+        self.joined = self.random.random()
+        self.rows = [self.row() for _ in range(self.random.randint(5, 24))]
+        self.living: list[Block] = []
+        self.clock = self.filled = 0
+
+    def row(self) -> Row:
+        draw = self.random
+        small = draw.random() < 0.4
+        nbytes = draw.randint(1, 128) * 512 if small else draw.randint(1, 8) * (MOST // 8)
+        lifetime = draw.randint(1, 20)
+        stream = draw.randrange(STREAMS)
+        others = [one for one in range(STREAMS) if one != stream]
+        reads = [
+            Read(draw.randrange(lifetime), draw.choice(others), draw.random() < 0.5)
+            for _ in range(draw.choice([0, 0, 1, 2]))
+        ]
+        return Row(stream, nbytes, lifetime, reads)
+
+    def departs(self, share: float = 1) -> bool:
+        return self.wildness > 0 and self.random.random() < self.wildness * share
+
+    def iterate(self) -> None:
+        for row in self.rows:
+            self.order()
+            for block in [one for one in self.living if one.end <= self.clock]:
+                self.free(block)
+            if not self.departs():
+                self.request(self.row() if self.departs() else row)
+            for block in self.living:
+                for read in block.reads.pop(self.clock, ()):
+                    self.read(block, read)
+            self.clock += 1
+
+    def end(self) -> None:
+        for block in list(self.living):
+            self.free(block)
+        for stream in self.ground.streams:
+            control.release(stream)
+        torch.cuda.synchronize()
+
+    def order(self) -> None:
+        """What the program does to its streams beside its blocks."""
+        ground, draw = self.ground, self.random
+        if draw.random() < self.lag:
+            control.hold(draw.choice(ground.streams))
+        if draw.random() < 0.1:
+            control.release(draw.choice(ground.streams))
+        if draw.random() < 0.02:
+            ground.counts["events"] += 1
+            draw.choice(ground.streams).synchronize()
+        if draw.random() < 0.2 * self.joined:
+            one, other = draw.sample(range(STREAMS), 2)
+            ground.wait(one, ground.streams[other].record_event())
+
+    def request(self, row: Row) -> None:
+        ground = self.ground
+        pattern, self.filled = self.filled % PATTERNS, self.filled + 1
+        stream = ground.streams[row.stream]
+        with torch.cuda.stream(stream):
+            tensor = torch.empty(row.nbytes, dtype=torch.uint8, device="cuda")
+            tensor.copy_(ground.patterns[pattern, : row.nbytes], non_blocking=True)
+        reads: dict[int, list[Read]] = {}
+        for read in row.reads:
+            reads.setdefault(self.clock + read.tick, []).append(read)
+        lifetime = self.random.randint(1, 40) if self.departs() else row.lifetime
+        filled = stream.record_event()
+        block = Block(tensor, row, pattern, self.clock + lifetime, filled, reads)
+        if ground.broken == "lifetimes" and self.random.random() < 0.1:
+            block.tensor = torch.as_tensor(View(tensor), device="cuda")
+        self.living.append(block)
+        ground.counts["events"] += 3
+
+    def read(self, block: Block, read: Read) -> None:
+        ground = self.ground
+        ground.wait(read.stream, block.filled)
+        stream = ground.streams[read.stream]
+        self.look(block, read.stream)
+        if not read.recorded:
+            block.joins.append(stream.record_event())
+        elif ground.broken != "records":
+            block.tensor.record_stream(stream)
+        ground.counts["events"] += 1
+
+    def free(self, block: Block) -> None:
+        for event in block.joins:
+            self.ground.wait(block.row.stream, event)
+        self.look(block, block.row.stream)
+        self.living.remove(block)
+        del block.tensor
+        self.ground.counts["events"] += 1
+
+    def look(self, block: Block, stream: int) -> None:
+        """The stub moves bytes when a copy is submitted, however long its stream is held."""
+        ground, nbytes = self.ground, block.row.nbytes
+        with torch.cuda.stream(ground.streams[stream]):
+            ground.seen[:nbytes].copy_(block.tensor, non_blocking=True)
+        expected = ground.patterns[block.pattern].data_ptr()
+        ground.counts["wrong"] += ground.differ(ground.seen.data_ptr(), expected, nbytes) != 0
+        ground.counts["events"] += 1
+
+
+def attack(seed: int, events: int, broken: str | None = None) -> dict[str, Any]:
+    """Runs programs until there were so many events, or an oracle has noticed something.
+
+    Args:
+        seed: of all chance.
+        events: requests, copies, events, waits and frees of the programs.
+        broken: one of `BROKEN`.
+
+    Returns:
+        Counts, among them `wrong` patterns and `overtaken` copies.
+    """
+    ground = Ground(broken)
+    counts = ground.counts
+    control.violations(reset=True)
+    control.ignore_waits(broken == "waits")
+    while counts["events"] < events and not counts["wrong"] + counts["overtaken"]:
+        program = Program(seed * 1_000_003 + counts["programs"], ground)
+        with pgmo.optimize(device="cuda", tags=False) as session:
+            for _ in range(TURNS):
+                program.iterate()
+                session.step()
+            now = session.statistics
+        program.end()
+        counts["programs"] += 1
+        counts["overtaken"] += control.violations(kernels=False, reset=True)
+        for name in ("hits", "page_hand_overs", "page_waits", "page_waits_added", "page_maps"):
+            counts[name] += now[name]
+    control.ignore_waits(False)
+    return {"seed": seed, **counts, "wrong": counts["wrong"], "overtaken": counts["overtaken"]}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--events", type=int, default=1_000_000)
+    parser.add_argument("--broken", choices=BROKEN)
+    arguments = parser.parse_args()
+    torch.cuda.memory.change_current_allocator(pgmo.torch_allocator())
+    found = attack(arguments.seed, arguments.events, arguments.broken)
+    print(json.dumps(found))
+    noticed = bool(found["wrong"] or found["overtaken"])
+    raise SystemExit(noticed != bool(arguments.broken))
+
+
+if __name__ == "__main__":
+    main()
