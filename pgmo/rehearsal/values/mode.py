@@ -54,6 +54,7 @@ class Values:
     def begin(self) -> None:
         """From here on, operators of this thread are seen, but for backward passes."""
         self._mode = self._made_mode()
+        self._sized.begin()
         operator_mode._put_in(self._mode)
         print_from_host(self._filled)
         keep_backward_plain(self.aside, self.back, self.made_up.repeated)
