@@ -28,7 +28,7 @@ class Scene:
         self._spec = spec
         self._values: Values | None = None
         self._compilers = Compilers()
-        self._world = FakeWorld(spec["rank"], spec["world"]) if spec["world"] > 1 else None
+        self._world = FakeWorld(spec["rank"], spec["world"])
 
     def set(self) -> None:
         """Waits for torch."""
@@ -36,14 +36,12 @@ class Scene:
         after_import("torch", self._torch)
         if self._spec["snapshot"]:
             record_history()
-        if self._world is not None:
-            self._world.set()
+        self._world.set()
 
     def notes(self) -> list[str]:
         """What of the answer is uncertain, as far as the scene knows."""
         found = self._compilers.notes()
-        if self._world is not None:
-            found += dict.fromkeys(self._world.notes)
+        found += dict.fromkeys(self._world.notes)
         if self._values is not None:
             found += _of_values(self._values)
             found += _of_convolutions()
