@@ -1,6 +1,8 @@
 """A stretch of a program that runs on a fake card, and what was seen of it."""
 
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import wraps
 from typing import Any, Self
 
 import torch
@@ -16,6 +18,11 @@ from pgmo.fit.estimate.ledger import Ledger
 from pgmo.fit.estimate.modules import adapted, registered
 from pgmo.profiler.tagging.tags import Tagger
 from pgmo.profiler.trace import Trace
+
+_COMPILED = (
+    "torch.compile was left out: an estimate is of operators one by one, and compiled code mostly "
+    "takes less; a rehearsal compiles"
+)
 
 
 class FakeRun:
@@ -67,6 +74,7 @@ class FakeRun:
             undo.enter_context(adapted(self._mode.fake, self.ledger))
             undo.enter_context(registered())
             undo.enter_context(own_attention(self.card.capability))
+            undo.enter_context(_compilation_noted(self._mode.assumed))
             undo.enter_context(self._tagger)
             undo.enter_context(self._mode)
             undo.enter_context(Calls(self._mode, self.card.capability))
@@ -84,3 +92,20 @@ class FakeRun:
         """Keeps the last origin: it is taken back before an operator's blocks are noted."""
         if number >= 0:
             self.ledger.tag = number
+
+
+@contextmanager
+def _compilation_noted(assumed: dict[str, int]) -> Iterator[None]:
+    """In the block it is noted that something is to be compiled, which the modes keep from it."""
+    original = torch.compile
+
+    @wraps(original)
+    def compile_(*args: Any, **kwargs: Any) -> Any:
+        assumed[_COMPILED] = 1
+        return original(*args, **kwargs)
+
+    torch.compile = compile_
+    try:
+        yield
+    finally:
+        torch.compile = original

@@ -209,6 +209,16 @@ def test_a_script_runs_unchanged_until_it_has_made_its_steps(tmp_path):
     assert len(found.category) == found.profile.trace.requests
 
 
+def test_a_script_that_compiles_is_estimated_operator_by_operator(tmp_path):
+    script, needs = tmp_path / "train.py", []
+    for net in ("net", "torch.compile(net)"):
+        script.write_text(SCRIPT.replace("net(batch", f"{net}(batch"))
+        needs.append(estimate_script([str(script), "8"], card="16GiB").need)
+    assert needs[0].allocated_peak == needs[1].allocated_peak
+    assert needs[0].notes == ()
+    assert needs[1].notes[0].startswith("torch.compile was left out")
+
+
 def test_a_script_that_fails_says_why(tmp_path):
     script = tmp_path / "train.py"
     script.write_text(
