@@ -171,6 +171,9 @@ def _run(
     if found.get("refused"):
         raise RehearsalError(found["refused"])
     ending = found.get("exit_code", 0) if code >= 0 else 128 - code
+    silent = not any(found.get(one) for one in ("error", "reason", "out_of_memory"))
+    if ending and silent and last:  # as argparse ends a script
+        found["reason"] = f"it said: {last[-1].strip()}"
     return read_answer(found, exit_code=ending, seconds=seconds)
 
 

@@ -75,6 +75,14 @@ def test_an_error_of_the_script_is_no_answer(run):
     assert "ZeroDivisionError: of the script" in answer.error
 
 
+def test_a_script_that_refuses_its_arguments_has_the_last_word(run):
+    answer = run("import argparse\nargparse.ArgumentParser().parse_args()\n", "--unknown")
+    assert answer.failed
+    assert answer.exit_code == 2
+    assert answer.reason.startswith("it said: ")
+    assert answer.reason.endswith("unrecognized arguments: --unknown")
+
+
 CANNOT = [
     (
         """
