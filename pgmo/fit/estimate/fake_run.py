@@ -24,6 +24,11 @@ _COMPILED = (
     "takes less; a rehearsal compiles"
 )
 
+_RECURRENT = (
+    "recurrent networks are estimated as without cuDNN, which takes much less in training: "
+    "rehearse for a figure"
+)
+
 
 class FakeRun:
     """A context in which this thread's CUDA tensors are fake, and every block is noted.
@@ -75,6 +80,7 @@ class FakeRun:
             undo.enter_context(registered())
             undo.enter_context(own_attention(self.card.capability))
             undo.enter_context(_compilation_noted(self._mode.assumed))
+            undo.enter_context(_recurrence_noted(self._mode.assumed))
             undo.enter_context(self._tagger)
             undo.enter_context(self._mode)
             undo.enter_context(Calls(self._mode, self.card.capability))
@@ -109,3 +115,22 @@ def _compilation_noted(assumed: dict[str, int]) -> Iterator[None]:
         yield
     finally:
         torch.compile = original
+
+
+@contextmanager
+def _recurrence_noted(assumed: dict[str, int]) -> Iterator[None]:
+    """In the block it is noted that a recurrent network runs, whose kernels have no rules."""
+    kind: Any = torch.nn.RNNBase
+    original = kind.check_input
+
+    @wraps(original)
+    def check_input(self: Any, given: Any, *args: Any) -> None:
+        if given.is_cuda:
+            assumed[_RECURRENT] = 1
+        original(self, given, *args)
+
+    kind.check_input = check_input
+    try:
+        yield
+    finally:
+        kind.check_input = original
