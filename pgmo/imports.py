@@ -50,7 +50,7 @@ def rewrite_import(
 
 
 class _Finder(MetaPathFinder):
-    """Finds one module as the others would, and takes itself away."""
+    """Finds one module as the others would, and goes when that is imported."""
 
     def __init__(self, name: str, call: Callable[[], object], compile_it: Any = None) -> None:
         self._name = name
@@ -62,18 +62,35 @@ class _Finder(MetaPathFinder):
     ) -> ModuleSpec | None:
         if fullname != self._name or self not in sys.meta_path:
             return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(fullname)
+        spec = self._found_by_others(path, target)
         if spec is not None and spec.loader is not None:
-            spec.loader = _CallingLoader(spec.loader, self._call, self._compile)
+            spec.loader = _CallingLoader(spec.loader, self, self._call, self._compile)
         return spec
+
+    def _found_by_others(
+        self, path: Sequence[str] | None, target: ModuleType | None
+    ) -> ModuleSpec | None:
+        """What finders behind this one find.
+
+        It stays among them: whoever looks for a module, as libraries do to see whether it is
+        installed, does not import it yet.
+        """
+        for finder in sys.meta_path[sys.meta_path.index(self) + 1 :]:
+            find = getattr(finder, "find_spec", None)
+            spec: ModuleSpec | None = find and find(self._name, path, target)
+            if spec is not None:
+                return spec
+        return None
 
 
 class _CallingLoader(Loader):
-    """Loads as another loader does, leaves that one in the module, and makes the call."""
+    """Loads as another loader does, leaves that one in the module, and makes the call once."""
 
-    def __init__(self, loader: Any, call: Callable[[], object], compile_it: Any) -> None:
+    def __init__(
+        self, loader: Any, finder: _Finder, call: Callable[[], object], compile_it: Any
+    ) -> None:
         self._loader = loader
+        self._finder = finder
         self._call = call
         self._compile = compile_it
 
@@ -88,12 +105,16 @@ class _CallingLoader(Loader):
         if module.__spec__ is not None:
             module.__spec__.loader = self._loader
         module.__loader__ = self._loader
+        first = self._finder in sys.meta_path
+        if first:
+            sys.meta_path.remove(self._finder)
         code = self._other_code(module)
         if code is None:
             self._loader.exec_module(module)
         else:
             exec(code, module.__dict__)
-        self._call()
+        if first:
+            self._call()
 
     def _other_code(self, module: ModuleType) -> CodeType | None:
         path = getattr(module, "__file__", None)

@@ -133,6 +133,8 @@ CUresult cuPointerGetAttribute(void* value, CUpointer_attribute attribute, CUdev
   if (found.type == cudaMemoryTypeUnregistered) return CUDA_ERROR_INVALID_VALUE;
   if (attribute == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
     *static_cast<int*>(value) = found.device;
+  else if (attribute == CU_POINTER_ATTRIBUTE_DEVICE_POINTER)
+    *static_cast<CUdeviceptr*>(value) = address;
   else if (attribute == CU_POINTER_ATTRIBUTE_MEMORY_TYPE)
     *static_cast<unsigned*>(value) =
         found.type == cudaMemoryTypeHost ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;

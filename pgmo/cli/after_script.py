@@ -3,6 +3,8 @@
 import argparse
 from collections.abc import Callable
 
+from pgmo.cli.forgiving import with_templates
+
 
 def take_options(
     arguments: argparse.Namespace, add_options: Callable[[argparse.ArgumentParser], None]
@@ -35,6 +37,6 @@ def take_options(
         argument_default=argparse.SUPPRESS,
     )
     add_options(parser)
-    own, script = parser.parse_known_args(words[:end])
+    own, script = parser.parse_known_args(with_templates(words[:end]))
     vars(arguments).update(vars(own))
     arguments.arguments = script + words[end + 1 :]

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 
+_TEMPLATES = ("--vary", "--accumulate")
+"""Options whose value is an option of a script."""
+
+
 class ForgivingParser(argparse.ArgumentParser):
     """As in argparse; its errors end with the nearest name that there is.
 
@@ -28,8 +32,8 @@ class ForgivingParser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As in argparse."""
-        self._asked = list(sys.argv[1:] if args is None else args)
-        return super().parse_known_args(args, namespace)
+        self._asked = with_templates(sys.argv[1:] if args is None else args)
+        return super().parse_known_args(self._asked, namespace)
 
     def error(self, message: str) -> NoReturn:
         """Prints the usage and the message on stderr, with `--json` an object, and exits with 2."""
@@ -82,6 +86,23 @@ def nearest(word: str, names: Iterable[str]) -> str | None:
     names = list(names)
     begun = [name for name in names if word and name.startswith(word)]
     return next(iter(begun or get_close_matches(word, names, n=1)), None)
+
+
+def with_templates(words: Sequence[str]) -> list[str]:
+    """The same arguments, but for values that look like options, which argparse takes for none.
+
+    Example:
+        >>> with_templates(["--vary", "--batch={}", "train.py"])
+        ['--vary=--batch={}', 'train.py']
+    """
+    found: list[str] = []
+    for word in words:
+        before = found[-1] if found else ""
+        if before in _TEMPLATES and word.startswith("-") and "{}" in word:
+            found[-1] = f"{before}={word}"
+        else:
+            found.append(word)
+    return found
 
 
 def asks_for_json(words: Sequence[str], command: str) -> bool:

@@ -14,6 +14,7 @@ from pgmo.errors import OptionError, ProfileError, RehearsalError
 from pgmo.fit.evidence import Evidence, Job, collect
 from pgmo.fit.law import Law
 from pgmo.fit.need import Need, Way
+from pgmo.units import format_bytes
 
 VALUES = (2, 4)
 """Batches at which laws are learned. Normalisation over a batch of 1 is another program."""
@@ -29,6 +30,9 @@ LIMIT = 1 << 22
 
 LOOSE = 0.001
 """Share of the bytes that laws may miss and still count as exact."""
+
+LESS = 0.8
+"""Share of the bytes that the laws foretell below which a script does not do what was asked."""
 
 ROOM = 1 << 42
 """Bytes of the card on which laws are learned: none of its rehearsals runs out of memory."""
@@ -226,6 +230,7 @@ def _proved(
         one = collect(job, card, value=value, way=way, change=change, work=False)
         evidence.append(one)
         if one.rehearsal.fits:
+            _check_grown(job, value, one.rehearsal.allocated_peak, law.need(value).allocated_peak)
             low = value
         else:
             high = value
@@ -240,6 +245,17 @@ def _proved(
     beyond = min(largest_value(law, card.usable, way, live=way == "pgmo"), high - 1) - value
     need = law.need(value) if value else None
     return Largest(way, change, value, value == low and value > 0, need, max(0, beyond)), law
+
+
+def _check_grown(job: Job, value: int, took: int, foretold: int) -> None:
+    """A batch is no larger than the data."""
+    if took < LESS * foretold:
+        raise RehearsalError(
+            f"at {job.option} {value} the script takes {format_bytes(took)}, where what it takes "
+            f"at smaller values leads to {format_bytes(foretold)}: it does not make its batches "
+            "that large, mostly because it has too few samples. Give it more of them, which may be "
+            "made up, or ask about one value (--value)"
+        )
 
 
 def _law(evidence: Sequence[Evidence]) -> Law:

@@ -84,6 +84,29 @@ def of_stub(library: Path) -> dict[str, str]:
     return {"LD_PRELOAD": preloaded, "PGMO_FAKECUDA": str(library)}
 
 
+def of_compilers(folder: Path, library: Path) -> dict[str, str]:
+    """What lets Triton compile for the stub, and keeps what is compiled from real runs.
+
+    Each rehearsal compiles anew. What inductor has chosen by timing kernels that compute nothing
+    is not for a card, and a first iteration that finds a cache does not try kernels, which takes
+    memory.
+
+    Args:
+        folder: of the rehearsal, which goes with it.
+        library: the stub.
+    """
+    driver = folder / "driver"
+    driver.mkdir(exist_ok=True)
+    name = driver / "libcuda.so.1"
+    if not name.is_symlink():
+        name.symlink_to(library)
+    return {
+        "TRITON_LIBCUDA_PATH": str(driver),
+        "TRITON_CACHE_DIR": str(folder / "triton"),
+        "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"),
+    }
+
+
 def of_python(torch: Path, environment: Mapping[str, str]) -> dict[str, str]:
     """Where the child finds this pgmo; nothing where its Python finds it beside torch."""
     root = Path(pgmo.__file__).resolve().parents[1]

@@ -19,7 +19,16 @@ from typing import Any
 from pgmo.cards import Card
 from pgmo.errors import OptionError, RehearsalError
 from pgmo.rehearsal.answer import Rehearsal, of_ranks, read_answer
-from pgmo.rehearsal.environment import WAYS, Way, of_card, of_python, of_rank, of_stub, of_way
+from pgmo.rehearsal.environment import (
+    WAYS,
+    Way,
+    of_card,
+    of_compilers,
+    of_python,
+    of_rank,
+    of_stub,
+    of_way,
+)
 from pgmo.rehearsal.library import TorchBuild, find_torch_build, stub_library
 from pgmo.runner.program import Program
 
@@ -112,6 +121,7 @@ def rehearse(
                 **of_card(card, devices),
                 **of_rank(rank, world, devices),
                 **of_stub(stub),
+                **of_compilers(folder, stub),
             }
             variables |= of_python(torch.folder, variables) | of_way(way, variables)
             variables.pop("CUDA_VISIBLE_DEVICES", None)  # numbers are the stub's
@@ -161,6 +171,9 @@ def _run(
     if found.get("refused"):
         raise RehearsalError(found["refused"])
     ending = found.get("exit_code", 0) if code >= 0 else 128 - code
+    silent = not any(found.get(one) for one in ("error", "reason", "out_of_memory"))
+    if ending and silent and last:  # as argparse ends a script
+        found["reason"] = f"it said: {last[-1].strip()}"
     return read_answer(found, exit_code=ending, seconds=seconds)
 
 

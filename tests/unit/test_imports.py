@@ -1,4 +1,5 @@
 import importlib
+import importlib.util
 import inspect
 import sys
 
@@ -30,6 +31,19 @@ def test_the_call_comes_once_and_after_the_code(module):
     assert sys.meta_path == finders
     importlib.reload(sys.modules[module])
     assert seen == [5]
+
+
+def test_looking_for_a_module_is_not_importing_it(module):
+    seen = []
+    finders = list(sys.meta_path)
+    after_import(module, lambda: seen.append("one"))
+    after_import(module, lambda: seen.append("other"))
+    for _ in range(2):
+        assert importlib.util.find_spec(module) is not None
+    assert seen == []
+    importlib.import_module(module)
+    assert sorted(seen) == ["one", "other"]
+    assert sys.meta_path == finders
 
 
 def test_the_module_is_as_without(module):

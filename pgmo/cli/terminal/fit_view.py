@@ -41,7 +41,8 @@ def print_answer(out: "Console", answer: "Answer") -> None:
     for note in answer.need.notes:
         print_text(out, f"note        {note}")
     times = "once" if answer.rehearsals == 1 else f"{answer.rehearsals} times"
-    print_text(out, f"rehearsed   {times}, {answer.seconds:.0f} s")
+    done = "rehearsed" if answer.need.source == "rehearsed" else "estimated"
+    print_text(out, f"{done}   {times}, {answer.seconds:.0f} s")
 
 
 def _print_largest(out: "Console", answer: "Answer") -> None:

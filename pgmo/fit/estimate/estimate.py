@@ -148,6 +148,16 @@ def estimate_script(
             told = place / "reason.txt"
             lines = [line for line in done.stderr.strip().splitlines() if line.strip()]
             reason = told.read_text() if told.exists() else (lines or ["no message"])[-1].strip()
+            if "no fake impl" in reason:  # as of GRU's cells
+                reason = (
+                    f"{reason.partition(': attempted')[0]}: an estimate does not know what this "
+                    "operator makes; rehearse the script, with a CUDA build of torch (--python)"
+                )
+            if "DynamicOutputShape" in reason:  # what a fake tensor says of such an operator
+                reason += (
+                    "; sizes depend on values there, which an estimate does not have: rehearse the "
+                    "script, with a CUDA build of torch (--python)"
+                )
             raise RehearsalError(
                 f"{name} could not be estimated (exit code {done.returncode}): {reason}"
             )

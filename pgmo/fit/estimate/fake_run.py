@@ -1,6 +1,8 @@
 """A stretch of a program that runs on a fake card, and what was seen of it."""
 
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import wraps
 from typing import Any, Self
 
 import torch
@@ -16,6 +18,16 @@ from pgmo.fit.estimate.ledger import Ledger
 from pgmo.fit.estimate.modules import adapted, registered
 from pgmo.profiler.tagging.tags import Tagger
 from pgmo.profiler.trace import Trace
+
+_COMPILED = (
+    "torch.compile was left out: an estimate is of operators one by one, and compiled code mostly "
+    "takes less; a rehearsal compiles"
+)
+
+_RECURRENT = (
+    "recurrent networks are estimated as without cuDNN, which takes much less in training: "
+    "rehearse for a figure"
+)
 
 
 class FakeRun:
@@ -67,6 +79,8 @@ class FakeRun:
             undo.enter_context(adapted(self._mode.fake, self.ledger))
             undo.enter_context(registered())
             undo.enter_context(own_attention(self.card.capability))
+            undo.enter_context(_compilation_noted(self._mode.assumed))
+            undo.enter_context(_recurrence_noted(self._mode.assumed))
             undo.enter_context(self._tagger)
             undo.enter_context(self._mode)
             undo.enter_context(Calls(self._mode, self.card.capability))
@@ -84,3 +98,39 @@ class FakeRun:
         """Keeps the last origin: it is taken back before an operator's blocks are noted."""
         if number >= 0:
             self.ledger.tag = number
+
+
+@contextmanager
+def _compilation_noted(assumed: dict[str, int]) -> Iterator[None]:
+    """In the block it is noted that something is to be compiled, which the modes keep from it."""
+    original = torch.compile
+
+    @wraps(original)
+    def compile_(*args: Any, **kwargs: Any) -> Any:
+        assumed[_COMPILED] = 1
+        return original(*args, **kwargs)
+
+    torch.compile = compile_
+    try:
+        yield
+    finally:
+        torch.compile = original
+
+
+@contextmanager
+def _recurrence_noted(assumed: dict[str, int]) -> Iterator[None]:
+    """In the block it is noted that a recurrent network runs, whose kernels have no rules."""
+    kind: Any = torch.nn.RNNBase
+    original = kind.check_input
+
+    @wraps(original)
+    def check_input(self: Any, given: Any, *args: Any) -> None:
+        if given.is_cuda:
+            assumed[_RECURRENT] = 1
+        original(self, given, *args)
+
+    kind.check_input = check_input
+    try:
+        yield
+    finally:
+        kind.check_input = original

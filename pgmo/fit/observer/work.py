@@ -45,9 +45,21 @@ class Work(TorchDispatchMode):  # type: ignore[no-untyped-call]
         moved = sum(one.numel() * one.element_size() for one in (*read, *made))
         formula, flops, kind = flop_registry.get(func._overloadpacket), 0.0, ""
         if formula is not None and made:
-            flops = float(formula(*args, **kwargs, out_val=out))
+            flops = _flops(formula, func, args, kwargs, out)
             kind = str(made[0].dtype).removeprefix("torch.")
             if kind == "float32" and torch.backends.cuda.matmul.allow_tf32:
                 kind = "tf32"
         key = (kind, flops, moved)
         self._counts[key] = self._counts.get(key, 0) + 1
+
+
+def _flops(formula: Any, func: Any, args: Any, kwargs: Any, out: Any) -> float:
+    """By torch's formula; 0 where it does not know this variant, which must not end the script."""
+    named = zip(func._schema.arguments, args, strict=False)
+    # Newer than the formulas, which would take it for something else: products that are wider.
+    given = [value for argument, value in named if argument.name != "out_dtype"]
+    others = {name: value for name, value in kwargs.items() if name != "out_dtype"}
+    try:
+        return float(formula(*given, **others, out_val=out))
+    except Exception:
+        return 0.0

@@ -13,9 +13,14 @@ _MOST = 1 << 29
 
 _ADVICE: Sequence[tuple[str, str]] = (
     (
-        r"No module named 'triton|triton.*(not (found|installed|available)|halted)",
-        "it needs Triton, whose kernels do not run here: rehearse it with what it has instead of "
-        "them (of transformers: attn_implementation='sdpa', no Liger kernels), or record on a card",
+        r"No module named 'triton|triton.*not (found|installed|available)|TritonMissing",
+        "it needs Triton, which is not there: install it beside this torch; its kernels compile "
+        "for the card and compute nothing",
+    ),
+    (
+        r"Error building extension|CUDA_HOME|nvcc",
+        "it compiles CUDA code of its own, for which this machine lacks CUDA's toolkit: install "
+        "that (nvcc and libcudart), or leave that part out",
     ),
     (
         r"NCCL|nccl",
@@ -23,7 +28,7 @@ _ADVICE: Sequence[tuple[str, str]] = (
         "--world, which answers for NCCL",
     ),
     (
-        r"gloo|connectFullMesh|TCPStore|Connection refused|client socket",
+        r"gloo|connectFullMesh|TCPStore|DistStore|Connection refused|client socket",
         "it looks for other processes by itself: rehearse one rank with --world, which answers for "
         "torch.distributed",
     ),

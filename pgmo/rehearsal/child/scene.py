@@ -1,11 +1,11 @@
 """What the script finds otherwise than on a machine with the card, and what is said of it."""
 
-import os
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pgmo.imports import after_import
+from pgmo.rehearsal.child.compilers import Compilers
 from pgmo.rehearsal.child.memory import record_history
 from pgmo.rehearsal.child.world import FakeWorld
 from pgmo.units import format_bytes
@@ -27,30 +27,21 @@ class Scene:
     def __init__(self, spec: Mapping[str, Any]) -> None:
         self._spec = spec
         self._values: Values | None = None
-        self._compiled = False
-        self._world = FakeWorld(spec["rank"], spec["world"]) if spec["world"] > 1 else None
+        self._compilers = Compilers()
+        self._world = FakeWorld(spec["rank"], spec["world"])
 
     def set(self) -> None:
-        """Hides what cannot run, and waits for torch."""
-        # Kernels of Triton are launched past the runtime; libraries do without where it is missing.
-        sys.modules.setdefault("triton", None)  # type: ignore[arg-type]
-        os.environ["TORCHDYNAMO_DISABLE"] = "1"
+        """Waits for torch."""
+        self._compilers.set()
         after_import("torch", self._torch)
         if self._spec["snapshot"]:
             record_history()
-        if self._world is not None:
-            self._world.set()
+        self._world.set()
 
     def notes(self) -> list[str]:
         """What of the answer is uncertain, as far as the scene knows."""
-        found = []
-        if self._compiled:
-            found.append(
-                "torch.compile was left out: the script ran operator by operator, and compiled "
-                "code takes other memory"
-            )
-        if self._world is not None:
-            found += dict.fromkeys(self._world.notes)
+        found = self._compilers.notes()
+        found += dict.fromkeys(self._world.notes)
         if self._values is not None:
             found += _of_values(self._values)
             found += _of_convolutions()
@@ -61,13 +52,6 @@ class Scene:
 
         from pgmo.rehearsal.values.mode import Values
 
-        original = torch.compile
-
-        def compile_(*args: Any, **kwargs: Any) -> Any:
-            self._compiled = True
-            return original(*args, **kwargs)
-
-        torch.compile = compile_
         # NVML would count the cards of the machine.
         torch.cuda._device_count_nvml = lambda: -1
         self._values = Values()

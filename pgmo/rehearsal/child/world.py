@@ -1,11 +1,18 @@
 """One rank of a job whose other ranks are not there: a fake process group answers for them.
 
+A script that makes its ranks by itself, by `torch.multiprocessing.spawn` or by variables that it
+sets, is one rank of as many as it wants. What it would start runs in this process.
+
 Source: `torch.testing._internal.distributed.fake_pg`, whose collectives take part in nothing.
 """
 
+import os
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import wraps
+from inspect import signature
+from types import SimpleNamespace
 from typing import Any
 
 from pgmo.imports import after_import
@@ -17,7 +24,7 @@ class FakeWorld:
 
     Args:
         rank: of this process.
-        size: how many there are.
+        size: how many there are; 1 for as many as the script makes by itself.
 
     Attributes:
         notes: what there is to say of it at the end.
@@ -28,9 +35,48 @@ class FakeWorld:
     notes: list[str] = field(default_factory=list)
 
     def set(self) -> None:
-        """Waits for `torch.distributed`."""
+        """Waits for `torch.distributed`, and for what starts processes."""
+        after_import("torch", self._processes)
         after_import("torch.distributed.distributed_c10d", self._groups)
         after_import("torch.nn.parallel.distributed", self._data_parallel)
+
+    def _processes(self) -> None:
+        import torch.multiprocessing
+
+        modules: list[Any] = [torch.multiprocessing, sys.modules["torch.multiprocessing.spawn"]]
+        for one in modules:
+            one.spawn = one.start_processes = self._run_here
+
+    def _run_here(
+        self, fn: Callable[..., Any], args: Any = (), nprocs: int = 1, join: bool = True, **_: Any
+    ) -> Any:
+        """What would be one of some processes."""
+        rank = min(self.rank, nprocs - 1)
+        self.notes.append(
+            f"the script starts {nprocs} processes: what number {rank} does was rehearsed, in this "
+            "one"
+        )
+        fn(rank, *args)
+        none: list[Any] = []
+        context = SimpleNamespace(join=lambda *_, **__: True, processes=none, pids=lambda: none)
+        return None if join else context
+
+    def _place(self, given: dict[str, Any]) -> tuple[int, int]:
+        """Rank and size of the world that `init_process_group` is asked for."""
+        if self.size > 1:
+            return self.rank, self.size
+
+        def wanted(name: str, variable: str, default: int) -> int:
+            value = given.get(name, -1)
+            return int(os.environ.get(variable, default)) if value is None or value < 0 else value
+
+        rank, size = wanted("rank", "RANK", 0), wanted("world_size", "WORLD_SIZE", 1)
+        if size > 1:
+            self.notes.append(
+                f"the script is rank {rank} of {size} by its own account: the others are answered "
+                "for"
+            )
+        return rank, size
 
     def _groups(self) -> None:
         import torch.distributed.distributed_c10d as c10d
@@ -39,11 +85,13 @@ class FakeWorld:
         init, new_group = module.init_process_group, module.new_group
 
         @wraps(init)
-        def init_process_group(*_args: Any, **kwargs: Any) -> None:
+        def init_process_group(*args: Any, **kwargs: Any) -> None:
             from torch.testing._internal.distributed.fake_pg import FakeStore
 
-            kept = {name: kwargs[name] for name in ("timeout", "group_name") if name in kwargs}
-            init("fake", rank=self.rank, world_size=self.size, store=FakeStore(), **kept)
+            given = signature(init).bind(*args, **kwargs).arguments
+            rank, size = self._place(given)
+            kept = {name: given[name] for name in ("timeout", "group_name") if name in given}
+            init("fake", rank=rank, world_size=size, store=FakeStore(), **kept)
 
         @wraps(new_group)
         def any_group(*args: Any, **kwargs: Any) -> Any:

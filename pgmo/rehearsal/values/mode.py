@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from pgmo.profiler.tagging import operator_mode
+from pgmo.imports import after_import
+from pgmo.profiler.tagging import dynamo, operator_mode
 from pgmo.rehearsal.values.backward import keep_backward_plain
 from pgmo.rehearsal.values.known import Known, covers, on_host, readable
 from pgmo.rehearsal.values.made_up import MadeUp
@@ -54,6 +55,7 @@ class Values:
     def begin(self) -> None:
         """From here on, operators of this thread are seen, but for backward passes."""
         self._mode = self._made_mode()
+        self._sized.begin()
         operator_mode._put_in(self._mode)
         print_from_host(self._filled)
         keep_backward_plain(self.aside, self.back, self.made_up.repeated)
@@ -103,6 +105,7 @@ class Values:
 
         # Outside of the class, as in `operator_mode`: torch would import TorchDynamo for it.
         Mode.__torch_dispatch__ = dispatch  # type: ignore[method-assign]
+        after_import("torch._dynamo.eval_frame", lambda: _hide_from_dynamo(Mode))
         return Mode()  # type: ignore[no-untyped-call]
 
     def around(self, func: Any, args: Any, kwargs: Any) -> Any:
@@ -178,6 +181,23 @@ class Values:
             self.known.add(target)
         else:
             self._replay.after(func, operator(func), args, kwargs, target)
+
+
+def _hide_from_dynamo(mode: Any) -> None:
+    """Dynamo evaluates whatever a thread calls that is in compiled code; not what is done here."""
+    from torch._C._dynamo.eval_frame import set_eval_frame
+
+    dispatch = mode.__torch_dispatch__
+
+    def hidden(*args: Any, **kwargs: Any) -> Any:
+        callback = set_eval_frame(None)
+        try:
+            return dispatch(*args, **kwargs)
+        finally:
+            set_eval_frame(callback)
+
+    mode.__torch_dispatch__ = hidden
+    dynamo.skip(hidden)
 
 
 def _whole_copy(source: Tensor, target: Tensor) -> bool:

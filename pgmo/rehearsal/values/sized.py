@@ -5,6 +5,7 @@ made up, and memory is taken as the kernels would take it, but for what sorting 
 beside their results.
 """
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -48,6 +49,18 @@ class Sized:
             aten.repeat_interleave.Tensor: self._by_values,
             aten.equal.default: self._equal,
         }
+
+    def begin(self) -> None:
+        """From here on `nonzero` has its size below all modes, too.
+
+        Operators in C++ call it for masks, in backward passes as well, which no mode sees.
+        """
+        with warnings.catch_warnings():
+            warnings.filterwarnings(
+                "ignore", message="(?s).*Overriding a previously registered kernel"
+            )
+            self._library = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
+            self._library.impl("nonzero", self._nonzero, "CUDA")  # type: ignore[no-untyped-call]
 
     def _nonzero(self, mask: Tensor) -> Tensor:
         """As the kernel does: the indices lie dimension by dimension, and are seen turned."""

@@ -75,10 +75,43 @@ def test_an_error_of_the_script_is_no_answer(run):
     assert "ZeroDivisionError: of the script" in answer.error
 
 
-def test_what_cannot_run_is_said_in_a_sentence(run):
-    answer = run("import triton")
+def test_a_script_that_refuses_its_arguments_has_the_last_word(run):
+    answer = run("import argparse\nargparse.ArgumentParser().parse_args()\n", "--unknown")
     assert answer.failed
-    assert answer.notes[0].startswith("the script cannot be rehearsed as it is: it needs Triton")
+    assert answer.exit_code == 2
+    assert answer.reason.startswith("it said: ")
+    assert answer.reason.endswith("unrecognized arguments: --unknown")
+
+
+CANNOT = [
+    (
+        """
+        import torch
+        torch.cuda.nccl.all_reduce([torch.ones(8, device="cuda")])
+        """,
+        "it calls NCCL by hand",
+    ),
+    (
+        """
+        import torch
+        torch.linalg.svd(torch.randn(8, 8, device="cuda"))
+        """,
+        "it calls a library of CUDA that is not imitated here",
+    ),
+    (
+        """
+        raise RuntimeError("Error building extension 'fused': [1/3] nvcc -c fused.cu")
+        """,
+        "it compiles CUDA code of its own",
+    ),
+]
+
+
+@pytest.mark.parametrize(("code", "begins"), CANNOT)
+def test_what_cannot_run_is_said_in_a_sentence(run, code, begins):
+    answer = run(code)
+    assert answer.failed
+    assert answer.notes[0].startswith(f"the script cannot be rehearsed as it is: {begins}")
 
 
 @pytest.mark.parametrize("ending", ["sys.exit(0)", "import os; os._exit(0)", "pass"])

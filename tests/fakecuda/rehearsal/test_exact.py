@@ -4,16 +4,16 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import pgmo.cards
-from pgmo.rehearsal.environment import of_card, of_way
+from pgmo.rehearsal.environment import of_card, of_compilers, of_way
 from tests.fakecuda.programs import ROOT
 
 PLAIN = """
 import json, os, runpy, sys
-sys.modules["triton"] = None
 script, sys.argv = sys.argv[1], sys.argv[1:]
 sys.path.insert(0, os.path.dirname(script))
 import torch
@@ -49,6 +49,7 @@ for length in (40, 96, 17, 64, 128, 80, 33, 128):
 def plain(script, *arguments, way="default", card="RTX 4090"):
     """The same on the stub that these tests run on, without anything of a rehearsal."""
     environment = {**os.environ, **of_card(pgmo.cards.find(card), 1)}
+    environment |= of_compilers(script.parent, Path(os.environ["PGMO_FAKECUDA"]))
     environment |= {"PYTHONPATH": f"{ROOT / 'bench'}{os.pathsep}{ROOT}"}
     environment |= of_way(way, environment)
     done = subprocess.run(
@@ -68,6 +69,65 @@ def test_a_network_with_scaled_gradients(run, tmp_path, way):
     assert answer.iterations == 8
     found = [answer.card_peak, answer.reserved_peak, answer.allocated_peak]
     assert found == plain(tmp_path / "train.py", way=way)
+
+
+COMPILED = """
+import sys, torch
+from torch import nn
+mode, dynamic = sys.argv[1:]
+model = nn.Sequential(nn.Linear(64, 256), nn.GELU(), nn.LayerNorm(256), nn.Linear(256, 8)).cuda()
+forward = torch.compile(model, mode=mode, dynamic=dynamic == "dynamic")
+optimizer = torch.optim.AdamW(model.parameters())
+for rows in (512, 512, 512, 256, 512):
+    scores = forward(torch.randn(rows, 64, device="cuda"))
+    loss = nn.functional.cross_entropy(scores, torch.randint(0, 8, (rows,), device="cuda"))
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    assert 0 < loss.item() < 9
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arguments", [("default", "fixed"), ("reduce-overhead", "dynamic")])
+def test_compiled_code(run, tmp_path, arguments):
+    answer = run(COMPILED, *arguments)
+    assert answer.fits, answer.error
+    assert not any("torch.compile" in note for note in answer.notes)
+    script = tmp_path / "train.py"
+    script.write_text(COMPILED.replace("assert", "loss.item()  # garbage here: "))
+    found = [answer.card_peak, answer.reserved_peak, answer.allocated_peak]
+    assert found == plain(script, *arguments)
+
+
+@pytest.mark.slow
+def test_compiled_code_takes_other_memory_than_operators_one_by_one(run):
+    compiled = run(COMPILED, "default", "fixed")
+    plainly = run(COMPILED, "default", "fixed", environment={"TORCHDYNAMO_DISABLE": "1"})
+    assert compiled.allocated_peak != plainly.allocated_peak
+
+
+KERNEL = """
+import torch, triton
+import triton.language as tl
+
+@triton.autotune([triton.Config({"WIDE": 128}), triton.Config({"WIDE": 256})], key=["count"])
+@triton.jit
+def double(source, target, count, WIDE: tl.constexpr):
+    at = tl.program_id(0) * WIDE + tl.arange(0, WIDE)
+    tl.store(target + at, 2 * tl.load(source + at, mask=at < count), mask=at < count)
+
+source = torch.ones(1 << 20, device="cuda")
+target = torch.empty_like(source)
+double[lambda found: (triton.cdiv(1 << 20, found["WIDE"]),)](source, target, 1 << 20)
+assert 0 < target.mean().item() < 9
+tell.write(str(torch.cuda.memory_allocated()))
+"""
+
+
+@pytest.mark.slow
+def test_a_kernel_of_the_script_is_launched(told):
+    assert int(told(KERNEL)) == 2 << 22
 
 
 @pytest.mark.parametrize("name", ["nanogpt", "mnist", "lightning_classifier"])

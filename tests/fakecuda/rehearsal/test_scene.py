@@ -76,6 +76,48 @@ def test_one_rank_of_a_world(run, tmp_path, kind):
     assert json.loads(target.read_text()) == [11, 16, 3, [3] * 16]
 
 
+OWN_RANKS = """
+import os, sys, torch, torch.distributed as dist
+import torch.multiprocessing as mp
+from torch import nn
+
+def work(rank, size, path):
+    os.environ |= {"MASTER_ADDR": "localhost", "MASTER_PORT": "12355"}
+    dist.init_process_group("nccl", rank=rank, world_size=size)
+    model = nn.parallel.DistributedDataParallel(nn.Linear(64, 64).cuda(), device_ids=[0])
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    model(torch.randn(8, 64, device="cuda")).sum().backward()
+    optimizer.step()
+    with open(path, "w") as told:
+        told.write(f"{dist.get_rank()} of {dist.get_world_size()}")
+
+if __name__ == "__main__":
+    mp.spawn(work, args=(4, sys.argv[1]), nprocs=4)
+"""
+
+
+def test_a_script_that_starts_its_ranks_is_one_of_them(run, tmp_path):
+    target = tmp_path / "told.txt"
+    answer = run(OWN_RANKS, str(target))
+    assert answer.fits, answer.error
+    assert answer.iterations == 1
+    assert target.read_text() == "0 of 4"
+    notes = "; ".join(answer.notes)
+    assert "starts 4 processes: what number 0 does was rehearsed" in notes
+    assert "rank 0 of 4 by its own account" in notes
+
+
+def test_a_world_of_one_needs_no_network(told):
+    code = """
+    import torch, torch.distributed as dist
+    dist.init_process_group("nccl")
+    one = torch.full((2,), 3, device="cuda")
+    dist.all_reduce(one)
+    tell.write(f"{dist.get_rank()} {dist.get_world_size()} {one.tolist()}")
+    """
+    assert told(code) == "0 1 [3, 3]"
+
+
 def test_ranks_are_answered_for_one_by_one(run):
     code = """
     import os, torch

@@ -203,6 +203,35 @@ def test_a_trainer_does_not_stop_early(told):
     assert scale == 65536
 
 
+MASKED = """
+import json, torch
+from torch import nn
+model = nn.Linear(16, 16).cuda()
+for share in (2, 4, 8):
+    mask = (torch.arange(64) % share == 0).cuda()
+    made = model(torch.randn(64, 16, device="cuda"))
+    chosen = made[mask]
+    (chosen.sum() + made.masked_select(made > 1).sum()).backward()
+    tell.write(f"{len(chosen)} ")
+"""
+
+
+def test_gradients_go_through_masks(told):
+    assert told(MASKED).split() == ["32", "16", "8"]
+
+
+LOOKED_FOR = """
+import importlib.util
+assert importlib.util.find_spec("torch")  # as libraries do, before they import it
+import torch
+tell.write(str(torch.full((2,), 7, device="cuda").tolist()))
+"""
+
+
+def test_whoever_looks_for_torch_first_finds_values(told):
+    assert told(LOOKED_FOR) == "[7, 7]"
+
+
 ROUTED = """
 import json, torch
 from torch import nn

@@ -32,6 +32,13 @@ def test_options_are_taken_from_between_those_of_the_script():
     assert found.arguments == ["--lr", "1e-3", "data", "-v"]
 
 
+@pytest.mark.parametrize("value", ["--batch_size={}", "-b={}", "--batch {}", "batch={}"])
+def test_an_option_of_the_script_is_a_value(value):
+    found = given("--vary", value, "--card", "T4", "--lr", "1e-3")
+    assert (found.vary, found.card) == (value, "T4")
+    assert found.arguments == ["--lr", "1e-3"]
+
+
 def test_what_follows_two_dashes_is_the_scripts():
     found = given("--card", "T4", "--", "--card", "hearts", "--", "x")
     assert found.card == "T4"

@@ -1,5 +1,6 @@
 """The largest batch is the one that trial and error finds, and nothing runs out of memory."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -50,6 +51,15 @@ def test_the_largest_batch_is_that_of_trial_and_error(
     assert found.found[0].proved
     assert found.rehearsals == len(rehearsed) <= MOST
     assert all(fitted for *_, fitted in rehearsed)
+
+
+def test_a_batch_that_the_data_end_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    def collect(_: Job, card: Card, *, value: int, **__: Any) -> Evidence:
+        return replace(evidence(min(value, 12), usable=card.usable), value=value)
+
+    monkeypatch.setattr(largest, "collect", collect)
+    with pytest.raises(RehearsalError, match="it has too few samples"):
+        search(job(), _card(5000))
 
 
 def test_where_the_laws_are_loose_one_more_is_tried(

@@ -4,9 +4,10 @@
     one row                   cub sorts it with its indices
     fewer than 128 rows       cub sorts all of it, and then by row
     else                      cub sorts row by row
+    the largest of long rows  several blocks share a row, and count its digits
 
-Source: aten/src/ATen/native/cuda/Sort.cpp, SortStable.cu and ScanKernels.cpp of PyTorch 2.11; of
-cub's workspaces what the stub recorded of them.
+Source: aten/src/ATen/native/cuda/Sort.cpp, SortStable.cu, ScanKernels.cpp and TensorTopK.cu of
+PyTorch 2.11; of cub's workspaces what the stub recorded of them.
 """
 
 from typing import Any
@@ -107,9 +108,41 @@ def _scan(kernel: Kernel, args: Any, kwargs: Any, out: Any) -> None:
         kernel.passing(scan(x.numel(), out.element_size()))
 
 
+_SHARED = ((20, 20_000), (40, 10_000), (80, 8000), (199, 5000), (799, 3000), (4000, 800))
+"""Rows, up to a number of them, that several blocks share from a length on."""
+_SHARED_ALWAYS = 400
+_THREADS = 256
+_RESIDENT = 65536 // (40 * _THREADS)
+"""Blocks of a multiprocessor, by the registers that a thread is taken to need."""
+_ITEMS = (4, 64)
+"""Elements that a thread looks at, at least and at most."""
+
+
+def _topk(kernel: Kernel, args: Any, kwargs: Any, out: Any) -> None:
+    x = args[0]
+    kernel.ledger.born(out)
+    dim = args[2] if len(args) > 2 else kwargs.get("dim", -1)
+    length = x.shape[dim] if x.dim() else 1
+    rows = x.numel() // length if length else 0
+    least = next((size for most, size in _SHARED if rows <= most), _SHARED_ALWAYS)
+    if not rows or length < least:
+        return
+    threads = kernel.card.multiprocessors * _RESIDENT * _THREADS
+    items = min(max(-(-x.numel() // threads), _ITEMS[0]), _ITEMS[1])
+    blocks = rows * -(-length // (items * _THREADS))
+    size = x.element_size()
+    of_rows = [size * rows, _INDEX * rows, 2 * max(4, size) * rows]
+    counts = [blocks * _DIGITS * 2, rows * _DIGITS * 4, blocks * 4, blocks * 4]
+    taken = [kernel.ledger.take(one) for one in (*of_rows, *counts)]
+    for _ in range(2):
+        kernel.passing(scan(blocks, 8))
+    kernel.ledger.give(*reversed(taken))
+
+
 RULES: dict[Any, Rule] = {
     _aten.sort.default: _sort,
     _aten.sort.stable: _sort,
+    _aten.topk.default: _topk,
     _aten.cumsum.default: _scan,
     _aten.cumprod.default: _scan,
 }

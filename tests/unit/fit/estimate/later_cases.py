@@ -62,12 +62,17 @@ def _losses() -> Iterator[tuple[str, Case]]:
 
 def _sorted() -> Iterator[tuple[str, Case]]:
     for count in (100, 1000, 5000, 70000):
-        if count <= 5000:  # more is shared by several blocks, for which there is no rule
-            yield f"topk {count}", _forward(lambda x: x.topk(8), 30, count)
+        yield f"topk {count}", _forward(lambda x: x.topk(8), 30, count)
         yield f"sort {count}", _forward(lambda x: x.sort(), 30, count)
         yield f"sort one {count}", _forward(lambda x: x.sort(), count)
         yield f"sort stable {count}", _forward(lambda x: x.sort(stable=True), 30, count)
     yield "topk of columns", _forward(lambda x: x.topk(8, 0), 500, 30)
+    yield "topk of long columns", _forward(lambda x: x.topk(8, 0), 70000, 30)
+    for rows, count in ((1, 1 << 20), (4, 20000), (4, 19999), (500, 3000), (5000, 400)):
+        yield f"topk {rows} of {count}", _forward(lambda x: x.topk(8), rows, count)
+    for name in ("float16", "int64", "uint8"):
+        dtype = getattr(torch, name)
+        yield f"topk {name}", _forward(lambda x: x.topk(8), 4, 100000, dtype=dtype)
     for name in ("int64", "int32", "float16", "float64", "uint8"):
         for count in (4096, 5000, 70000):
             dtype = getattr(torch, name)

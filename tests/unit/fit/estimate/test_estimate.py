@@ -209,6 +209,42 @@ def test_a_script_runs_unchanged_until_it_has_made_its_steps(tmp_path):
     assert len(found.category) == found.profile.trace.requests
 
 
+def test_a_script_that_compiles_is_estimated_operator_by_operator(tmp_path):
+    script, needs = tmp_path / "train.py", []
+    for net in ("net", "torch.compile(net)"):
+        script.write_text(SCRIPT.replace("net(batch", f"{net}(batch"))
+        needs.append(estimate_script([str(script), "8"], card="16GiB").need)
+    assert needs[0].allocated_peak == needs[1].allocated_peak
+    assert needs[0].notes == ()
+    assert needs[1].notes[0].startswith("torch.compile was left out")
+
+
+def test_sizes_that_depend_on_values_are_for_rehearsals(tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text("import torch\ntorch.ones(8, device='cuda').unique()\n")
+    with pytest.raises(RehearsalError, match="sizes depend on values there"):
+        estimate_script([str(script)])
+
+
+def test_operators_without_sizes_are_for_rehearsals(tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import torch\nnet = torch.nn.GRU(4, 4).to('cuda')\n"
+        "net(torch.ones(2, 1, 4, device='cuda'))[0].sum().backward()\n"
+    )
+    with pytest.raises(RehearsalError, match="does not know what this operator makes; rehearse"):
+        estimate_script([str(script)])
+
+
+def test_recurrent_networks_are_said_to_be_without_rules():
+    def build():
+        net = torch.nn.LSTM(16, 16).to("cuda")
+        return lambda: net(torch.randn(4, 2, 16, device="cuda"))[0].sum().backward()
+
+    (note,) = estimate(build).need.notes
+    assert note.startswith("recurrent networks are estimated as without cuDNN")
+
+
 def test_a_script_that_fails_says_why(tmp_path):
     script = tmp_path / "train.py"
     script.write_text(

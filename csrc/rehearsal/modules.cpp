@@ -1,0 +1,94 @@
+// Code that a program brings with it and loads by the driver, as Triton does: its kernels are
+// launched like all others, and compute nothing.
+
+#include <cuda.h>
+
+#include <cstdint>
+
+#include "state.hpp"
+
+namespace fakecuda {
+namespace {
+
+// What is asked of a kernel's code, which nobody has compiled for a card here. So few registers
+// that nobody looks for a leaner variant of it.
+constexpr int kRegisters = 32;
+constexpr int kMostThreads = 1024;
+
+// Modules and functions alike: never null, never looked into.
+template <typename Handle>
+Handle next_handle() {
+  const Guard guard(everything());
+  static uintptr_t last = 0;
+  return reinterpret_cast<Handle>(++last);
+}
+
+}  // namespace
+}  // namespace fakecuda
+
+using namespace fakecuda;
+
+// Loading code makes a context where there is none, which takes memory.
+CUresult cuModuleLoadData(CUmodule* module, const void*) {
+  use_context(current_device());
+  *module = next_handle<CUmodule>();
+  return CUDA_SUCCESS;
+}
+
+CUresult cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned, CUjit_option*, void**) {
+  return cuModuleLoadData(module, image);
+}
+
+CUresult cuModuleLoad(CUmodule* module, const char*) {
+  return cuModuleLoadData(module, nullptr);
+}
+
+CUresult cuModuleUnload(CUmodule) {
+  return CUDA_SUCCESS;
+}
+
+CUresult cuModuleGetFunction(CUfunction* function, CUmodule, const char*) {
+  *function = next_handle<CUfunction>();
+  return CUDA_SUCCESS;
+}
+
+CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute, CUfunction) {
+  *value = attribute == CU_FUNC_ATTRIBUTE_NUM_REGS                ? kRegisters
+           : attribute == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK ? kMostThreads
+                                                                  : 0;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuFuncSetAttribute(CUfunction, CUfunction_attribute, int) {
+  return CUDA_SUCCESS;
+}
+
+CUresult cuFuncSetCacheConfig(CUfunction, CUfunc_cache) {
+  return CUDA_SUCCESS;
+}
+
+CUresult cuOccupancyMaxActiveClusters(int* clusters, CUfunction, const CUlaunchConfig*) {
+  *clusters = the_card().multiprocessors;
+  return CUDA_SUCCESS;
+}
+
+// Nothing prints here, and no kernel has a heap or a stack.
+CUresult cuCtxGetLimit(size_t* value, CUlimit) {
+  *value = 0;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxSetLimit(CUlimit, size_t) {
+  return CUDA_SUCCESS;
+}
+
+CUresult cuLaunchKernel(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                        unsigned, CUstream stream, void**, void**) {
+  launch(stream);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuLaunchKernelEx(const CUlaunchConfig* configuration, CUfunction, void**, void**) {
+  launch(configuration->hStream);
+  return CUDA_SUCCESS;
+}

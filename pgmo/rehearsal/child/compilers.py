@@ -1,0 +1,59 @@
+"""`torch.compile` and Triton: they compile as for the card, and their kernels compute nothing."""
+
+import os
+from functools import wraps
+from importlib.util import find_spec
+from typing import Any
+
+from pgmo.imports import after_import
+
+_LEFT_OUT = (
+    "torch.compile was left out, as there is no Triton here: the script ran operator by operator, "
+    "and compiled code takes other memory. Install triton beside torch to have it compiled"
+)
+_TIMED = (
+    "max-autotune chooses kernels by their times, and none of them takes any here: the card may "
+    "choose others, whose workspaces differ"
+)
+
+
+class Compilers:
+    """What there is to see to, and to say, of code that the script compiles.
+
+    Example:
+        >>> compilers = Compilers()
+        >>> compilers.notes()
+        []
+    """
+
+    def __init__(self) -> None:
+        self._there = find_spec("triton") is not None
+        self._used = False
+        self._timed = False
+
+    def set(self) -> None:
+        """Before torch is imported."""
+        if not self._there:
+            os.environ["TORCHDYNAMO_DISABLE"] = "1"
+        after_import("torch", self._see)
+
+    def notes(self) -> list[str]:
+        """What of the answer is uncertain."""
+        if self._used and not self._there:
+            return [_LEFT_OUT]
+        return [_TIMED] if self._timed else []
+
+    def _see(self) -> None:
+        import torch
+
+        original = torch.compile
+
+        @wraps(original)
+        def compile_(*args: Any, **kwargs: Any) -> Any:
+            self._used = True
+            options = kwargs.get("options") or {}
+            mode = str(kwargs.get("mode") or "")
+            self._timed |= mode.startswith("max-autotune") or bool(options.get("max_autotune"))
+            return original(*args, **kwargs)
+
+        torch.compile = compile_
