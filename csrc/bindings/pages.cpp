@@ -65,7 +65,8 @@ void bind_pages(py::module_& module) {
       "Gives these pages back to the device, which runs nothing that uses them; returns bytes.");
   module.def(
       "get_up", [](std::uintptr_t space, pages::Sleep sleep) { space_at(space).get_up(sleep); },
-      py::arg("space"), py::arg("sleep"), without_gil, "Instead of `fall_asleep`: nothing has changed. After `wake`: it is over.");
+      py::arg("space"), py::arg("sleep"), without_gil,
+      "Instead of `fall_asleep`: nothing has changed. After `wake`: it is over.");
   module.def(
       "wake", &wake, py::arg("space"), py::arg("sleep"), without_gil,
       "Pages under the same addresses. Returns whether there are enough, and the runs whose\n"
