@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -49,15 +50,16 @@ for length in (40, 96, 17, 64, 128, 80, 33, 128):
 def plain(script, *arguments, way="default", card="RTX 4090"):
     """The same on the stub that these tests run on, without anything of a rehearsal."""
     environment = {**os.environ, **of_card(pgmo.cards.find(card), 1)}
-    environment |= of_compilers(script.parent, Path(os.environ["PGMO_FAKECUDA"]))
     environment |= {"PYTHONPATH": f"{ROOT / 'bench'}{os.pathsep}{ROOT}"}
     environment |= of_way(way, environment)
-    done = subprocess.run(
-        [sys.executable, "-c", PLAIN, str(script), *arguments],
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
+    with TemporaryDirectory() as folder:
+        environment |= of_compilers(Path(folder), Path(os.environ["PGMO_FAKECUDA"]))
+        done = subprocess.run(
+            [sys.executable, "-c", PLAIN, str(script), *arguments],
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 
