@@ -55,7 +55,7 @@ ORDER = (
 
 CONTENDERS = ("default", "default again", "expandable", "pgmo_run")
 STEPS, QUICK_STEPS = 40, 12
-AT_ONCE = 5
+AT_ONCE = 6
 Row = dict[str, Any]
 
 
@@ -144,7 +144,7 @@ def main() -> None:
     arguments = parser.parse_args()
     device_or_exit()
     budget, quick = budget_of(arguments), arguments.quick
-    at_once = max(1, min(AT_ONCE, len(os.sched_getaffinity(0)) // 3))
+    at_once = max(1, min(AT_ONCE, len(os.sched_getaffinity(0)) // 2))
     with ThreadPoolExecutor(at_once) as pool:
         names = ORDER[:1] if quick else ORDER
         entries = list(pool.map(lambda name: measure(name, budget, quick=quick), names))

@@ -105,6 +105,14 @@ def test_real_programs(tmp_path):
 
 
 @pytest.mark.slow
+def test_workspaces(tmp_path):
+    rows = quick("workspaces", tmp_path)["rows"]
+    assert any(row["bytes"] for row in rows)
+    if STUB:
+        assert all(row["bytes"] == row["rehearsed"] for row in rows)
+
+
+@pytest.mark.slow
 def test_rehearsals(tmp_path):
     pytest.importorskip("transformers")
     (row,) = quick("rehearsals", tmp_path)["rows"]
