@@ -36,9 +36,9 @@ class Racer {
 
   // Searches for so many nodes, given what all know. `best` is the order that led to the incumbent,
   // empty if none did.
-  void run(Bytes bound, Bytes height, const std::vector<BlockId>& best, std::uint64_t nodes,
+  void run(Bytes bound, Bytes height, const SearchOrder& best, std::uint64_t nodes,
            const std::function<bool()>& stopped) {
-    if (!at_bound_ && !best.empty()) best_ = best;
+    if (!at_bound_ && !best.blocks.empty()) best_ = best;
     bound_ = bound;
     height_ = height;
     found_.reset();
@@ -71,7 +71,7 @@ class Racer {
   Bytes bound() const { return bound_; }
   Bytes height() const { return height_; }
   const std::optional<Offsets>& found() const { return found_; }
-  const std::vector<BlockId>& best() const { return best_; }
+  const SearchOrder& best() const { return best_; }
   std::uint64_t nodes() const { return nodes_; }
 
  private:
@@ -81,7 +81,7 @@ class Racer {
     const std::uint64_t length = luby(++tries_);
     if (lucky_) {
       // An order that was good for one capacity is the first for the next.
-    } else if (!at_bound_ && !best_.empty() && std::popcount(tries_) % 2 == 0) {
+    } else if (!at_bound_ && !best_.blocks.empty() && std::popcount(tries_) % 2 == 0) {
       order_ = similar_order(best_, seed_, first_ + tries_ * stride_);
     } else {
       // Each length goes through all orders, so the good ones are tried at all lengths.
@@ -91,7 +91,7 @@ class Racer {
       next_[level] += stride_;
     }
     lucky_ = false;
-    left_ = kNodesPerBlock * order_.size() * length;
+    left_ = kNodesPerBlock * order_.blocks.size() * length;
     search_.emplace(window_, capacity, order_);
   }
 
@@ -112,7 +112,7 @@ class Racer {
   const std::uint64_t first_, stride_;
   std::vector<std::uint64_t> next_;  // order, by the logarithm of the length of the try
   std::uint64_t tries_ = 0;
-  std::vector<BlockId> order_, best_;
+  SearchOrder order_, best_;
   bool lucky_ = false;
   int ease_ = 1;  // asks for an arena smaller by 2^-ease of the way to the bound
   std::uint64_t left_ = 0;
