@@ -43,8 +43,8 @@ class Race {
  private:
   const Window* window_;
   Offsets offsets_;
-  SearchOrder best_;  // the order that led to them; empty for the first incumbent
-  Bytes height_, bound_;       // in units
+  SearchOrder best_;      // the order that led to them; empty for the first incumbent
+  Bytes height_, bound_;  // in units
   int threads_;
   std::uint64_t round_ = 0;
   std::vector<std::unique_ptr<Racer>> racers_;
