@@ -17,8 +17,8 @@ ROOT = Path(__file__).resolve().parents[2]
 ELSEWHERE = ("guides/will_it_fit",)
 """Pages whose code needs a CUDA build of PyTorch: tests/fakecuda runs it."""
 
-OF_PACKAGES = ("guides/recipes",)
-"""Pages whose code needs packages that not every environment has."""
+OF_PACKAGES = ("guides/cupy", "guides/recipes")
+"""Pages whose code needs packages or devices that not every environment has."""
 
 BLOCK = re.compile(r"^```(python|console)$", re.MULTILINE)
 

@@ -18,7 +18,7 @@ constexpr std::uint64_t kNodesPerBlock = 3;  // of the shortest tries: one goes 
 constexpr std::uint64_t kFirstRound = 500;   // nodes
 constexpr std::uint64_t kRound = 4000;
 constexpr std::uint64_t kTightNodesPerBlock = 10;
-constexpr std::uint64_t kTightNodes = 8;  // of tight search in the time of one of exact search
+constexpr std::uint64_t kTightNodes = 2;        // of tight search for one of exact search
 constexpr std::int64_t kTightSize = 4'000'000;  // sections of all blocks, up to which it is tried
 constexpr double kMemory = 1 << 30;             // bytes, for all racers of a window
 
