@@ -39,7 +39,6 @@ ExactSearch::ExactSearch(const Window& window, Bytes capacity, const SearchOrder
   for (Index i = 0; i < static_cast<Index>(n_); ++i) {
     if (twin_[i] >= 0) root.open[i].low = root.open[twin_[i]].low + size_[i];
   }
-  if (order.by_load) order_by_load(root, 0, n_);
   enter(root);
 }
 

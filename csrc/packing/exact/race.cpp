@@ -18,6 +18,7 @@ constexpr std::uint64_t kNodesPerBlock = 3;  // of the shortest tries: one goes 
 constexpr std::uint64_t kFirstRound = 500;   // nodes
 constexpr std::uint64_t kRound = 4000;
 constexpr std::uint64_t kTightNodesPerBlock = 10;
+constexpr std::uint64_t kHeadStart = 3000;      // nodes of exact search, which mostly suffices
 constexpr std::uint64_t kTightNodes = 2;        // of tight search for one of exact search
 constexpr std::int64_t kTightSize = 4'000'000;  // sections of all blocks, up to which it is tried
 constexpr double kMemory = 1 << 30;             // bytes, for all racers of a window
@@ -106,9 +107,9 @@ class Racer {
     search_.emplace(window_, capacity, order_);
   }
 
-  // Begins a try of tight search where that had less time so far.
+  // Begins a try of tight search once that had less time, by more than the head start.
   void choose_tight() {
-    if (tight_nodes_ >= exact_nodes_ || !wants_tight_) return;
+    if (tight_nodes_ + kHeadStart > exact_nodes_ || !wants_tight_) return;
     if (!tight_ || tight_->capacity() != bound_) {
       std::int64_t size = 0;
       for (BlockId i = 0; i < window_.blocks(); ++i) size += window_.end[i] - window_.begin[i];

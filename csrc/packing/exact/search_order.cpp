@@ -78,8 +78,7 @@ SearchOrder search_order(const Window& window, std::uint64_t seed, std::uint64_t
              weights.lifetime *
                  std::log(static_cast<double>(weights.ticks ? window.lifetime[i]
                                                             : window.end[i] - window.begin[i])) +
-             (by_load ? 0 : weights.load) *
-                 std::log(static_cast<double>(most) / static_cast<double>(window.load)) +
+             weights.load * std::log(static_cast<double>(most) / static_cast<double>(window.load)) +
              weights.noise * random.uniform();
   }
   SearchOrder order{std::vector<BlockId>(window.block.size()), by_load};

@@ -11,8 +11,8 @@ namespace pgmo::packing {
 
 struct SearchOrder {
   std::vector<BlockId> blocks;  // those to be placed first in front; empty: no order
-  // The load decides before them: blocks whose fullest section holds most come first. What holds
-  // most changes as blocks are placed, so each part that falls off is ordered anew.
+  // Blocks whose fullest section holds most come first. Which section that is changes as blocks are
+  // placed, so exact search orders each part that falls off anew.
   bool by_load = false;
 };
 
