@@ -6,17 +6,19 @@
     python bench/packing.py --quick             a little of each part, to see that it works
     PGMO_INSTANCES=DIR make bench               the same as --instances
 
-Four parts. `instances`: the files, or dissected arenas (nothing need be wasted) and training-shaped
-and random traces. `circular`: the same on a circle, most blocks wrapping. `networks`: traces
+Five parts. `instances`: the files, or dissected arenas (nothing need be wasted) and training-shaped
+and random traces. `circular`: the same on a circle, most blocks wrapping. `hard`: pgmo alone on
+dissected arenas of 300 to 1,000 blocks with long, short and nested lifetimes. `networks`: traces
 recorded from the demo networks at ten times their size (needs torch). `growth`: the packers and
 plan(effort="fast") on up to a million blocks.
 
-The first three are a table of contestants, each in a process of its own, at the same time limit
-and number of threads: pgmo, its packers alone, the heuristic of Sekiyama et al. 2018, and what is
-installed of omnimalloc (`omni`, `supermalloc`) and OR-Tools' CP-SAT, which starts from Sekiyama's
-(pip install omnimalloc ortools). Medians of `--runs` runs with different seeds. `peak` is arena /
-max load; `pgmo_seconds_to_same_peak` the time after which pgmo had reached the peer's peak. Parts
-that are not run keep their earlier results; `--table` prints the tables of what is there.
+All but `hard` and `growth` are a table of contestants, each in a process of its own, at the same
+time limit and number of threads: pgmo, its packers alone, the heuristic of Sekiyama et al. 2018,
+and what is installed of omnimalloc (`omni`, `supermalloc`) and OR-Tools' CP-SAT, which starts from
+Sekiyama's (pip install omnimalloc ortools). Medians of `--runs` runs with different seeds. `peak`
+is arena / max load; `pgmo_seconds_to_same_peak` the time after which pgmo had reached the peer's
+peak. Parts that are not run keep their earlier results; `--table` prints the tables of what is
+there.
 """
 
 import argparse
@@ -26,12 +28,13 @@ import os
 import statistics
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from _contestants import CONTESTANTS, Run, run
-from _dissected import dissected
+from _dissected import dissected, hard_ones
 from _growth import draw_growth, measure_growth
 from _large_networks import record_large_networks
 from _machine import QUICK_RESULTS, add_common_options, result_path, write_result
@@ -42,7 +45,7 @@ from pgmo.packing.lower_bound import max_load
 from pgmo.packing.problem import Problem
 from pgmo.profiler.profile import Profile
 
-PARTS = ("instances", "circular", "networks", "growth")
+PARTS = ("instances", "circular", "hard", "networks", "growth")
 PICTURE = Path(__file__).parent / "packing_growth.png"
 FIRST = "pgmo"  # whom all are compared with
 
@@ -217,9 +220,11 @@ def main() -> None:
         return
     if FIRST in args.contestants:  # the others are compared with it
         args.contestants = [FIRST, *(name for name in args.contestants if name != FIRST)]
+    alone = argparse.Namespace(**vars(args) | {"contestants": [FIRST], "runs": 1})
     sources = {
         "instances": lambda: from_folder(args.instances) if args.instances else on_a_line(),
         "circular": on_a_circle,
+        "hard": lambda: islice(hard_ones((60,)), 1) if args.quick else hard_ones(),
         "networks": lambda: large_networks(quick=args.quick),
     }
     kept = json.loads(output.read_text()).get("parts", {}) if output.exists() else {}
@@ -240,7 +245,9 @@ def main() -> None:
                 print(f"Drew {picture}")
                 continue
             for name, problem in sources[part]():
-                if not args.only or any(word in name for word in args.only):
+                if part == "hard":
+                    rows += compare(part, name, problem, alone)
+                elif not args.only or any(word in name for word in args.only):
                     rows += compare(part, name, problem, args)
             print(f"\n{table(rows)}\n")
     finally:  # also what was measured until Ctrl-C

@@ -11,14 +11,17 @@ After a line `<!-- figures vary -->` numbers and units may be others than those 
 
 import contextlib
 import doctest
+import importlib.util
 import io
 import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest import SkipTest
 
 from sybil import Document, Example
 from sybil.evaluators.python import PythonEvaluator
@@ -29,6 +32,7 @@ from tests.unit.profiler.importers.snapshots import Device, save, snapshot, trai
 
 _PRINTED = "_printed"
 _VARY = "<!-- figures vary -->\n"
+Evaluator = Callable[[Example], str | None]
 _FIGURE = re.compile(r"\d+(\.\d+)?( ([KMG]i)?B\b)?")
 _LAUNCHERS = {
     "pgmo": ("-m", "pgmo"),
@@ -146,20 +150,31 @@ def training() -> dict[str, Any]:
 
 
 def run_page(path: str, namespace: dict[str, Any]) -> int:
-    """Runs all examples of a page and returns how many there were.
+    """Runs all code blocks of a page and returns how many there were.
 
-    `<!-- skip: next -->` above a block leaves it out.
+    `<!-- skip: next -->` above a block leaves it out, and
+    `<!-- skip: next if(missing("timm"), reason="...") -->` where that package is not installed.
     """
+    count = 0
+
+    def counted(evaluate: Evaluator) -> Evaluator:
+        def run(example: Example) -> str | None:
+            nonlocal count
+            count += 1
+            return evaluate(example)
+
+        return run
+
     document = Document.parse(
         path,
-        CodeBlockParser(language="python", evaluator=run_python),
-        CodeBlockParser(language="text", evaluator=compare_text),
-        CodeBlockParser(language="console", evaluator=run_console),
+        CodeBlockParser(language="python", evaluator=counted(run_python)),
+        CodeBlockParser(language="text", evaluator=counted(compare_text)),
+        CodeBlockParser(language="console", evaluator=counted(run_console)),
         SkipParser(),
     )
     document.namespace.update(namespace)
-    count = 0
+    document.namespace["missing"] = lambda package: importlib.util.find_spec(package) is None
     for example in document.examples():
-        example.evaluate()
-        count += 1
+        with contextlib.suppress(SkipTest):
+            example.evaluate()
     return count

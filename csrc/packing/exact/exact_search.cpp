@@ -13,9 +13,9 @@ constexpr std::size_t kAsk = 10000;  // open blocks looked at between looks at t
 
 }  // namespace
 
-ExactSearch::ExactSearch(const Window& window, Bytes capacity, const std::vector<BlockId>& order)
-    : window_(window), capacity_(capacity), order_(order), n_(order.size()) {
-  for (BlockId block : order) {
+ExactSearch::ExactSearch(const Window& window, Bytes capacity, const SearchOrder& order)
+    : window_(window), capacity_(capacity), order_(order), n_(order.blocks.size()) {
+  for (BlockId block : order.blocks) {
     size_.push_back(window.size[block]);
     begin_.push_back(window.begin[block]);
     end_.push_back(window.end[block]);
@@ -35,7 +35,7 @@ ExactSearch::ExactSearch(const Window& window, Bytes capacity, const std::vector
   levels_.resize(2 * n_ + 2);
 
   Level& root = push();
-  for (Index i = 0; i < static_cast<Index>(n_); ++i) root.open.push_back({i, 0, 0});
+  for (Index i = 0; i < static_cast<Index>(n_); ++i) root.open.push_back({i, 0, 0, i});
   for (Index i = 0; i < static_cast<Index>(n_); ++i) {
     if (twin_[i] >= 0) root.open[i].low = root.open[twin_[i]].low + size_[i];
   }
@@ -84,7 +84,7 @@ ExactSearch::State ExactSearch::run(std::uint64_t nodes, const std::function<boo
 
 Offsets ExactSearch::offsets() const {
   Offsets offsets(n_);
-  for (std::size_t i = 0; i < n_; ++i) offsets[order_[i]] = placed_[i];
+  for (std::size_t i = 0; i < n_; ++i) offsets[order_.blocks[i]] = placed_[i];
   return offsets;
 }
 
@@ -156,21 +156,22 @@ bool ExactSearch::refuse(Level& level) {
   return settle(level);
 }
 
-// Restores the order of open blocks by rising low, then by place, which is nearly right already.
+bool ExactSearch::earlier(const Open& a, const Open& b) {
+  return a.low != b.low ? a.low < b.low : a.turn < b.turn;
+}
+
+// Restores the order of open blocks by rising low, then by turn, which is nearly right already.
 void ExactSearch::sort(Level& level) {
-  const auto before = [](const Open& a, const Open& b) {
-    return a.low != b.low ? a.low < b.low : a.block < b.block;
-  };
   std::vector<Open>& open = level.open;
   std::size_t moves = 0;
   for (std::size_t i = 1; i < open.size(); ++i) {
     const Open moved = open[i];
     std::size_t j = i;
-    for (; j > 0 && before(moved, open[j - 1]); --j) open[j] = open[j - 1];
+    for (; j > 0 && earlier(moved, open[j - 1]); --j) open[j] = open[j - 1];
     open[j] = moved;
     moves += i - j;
     if (moves > 16 * open.size()) {
-      std::sort(open.begin(), open.end(), before);
+      std::sort(open.begin(), open.end(), earlier);
       return;
     }
   }
@@ -271,10 +272,42 @@ bool ExactSearch::split(Level& level) {
                    [&](const Open& a, const Open& b) { return part_of(a) < part_of(b); });
   for (std::size_t i = 1; i <= level.open.size(); ++i) {
     if (i == level.open.size() || part_of(level.open[i]) != part_of(level.open[i - 1])) {
+      const std::size_t begin = level.parts.empty() ? 0 : level.parts.back();
       level.parts.push_back(static_cast<Index>(i));
+      if (order_.by_load) order_by_load(level, begin, i);
     }
   }
   return true;
+}
+
+// Gives the turns to the blocks of a part by the load that is left in it: those first whose fullest
+// section holds most, of equal ones as the order has them.
+void ExactSearch::order_by_load(Level& level, std::size_t begin, std::size_t end) {
+  const auto each_section = [&](const Open& open, auto visit) {
+    const Rank first = begin_[open.block], last = end_[open.block];
+    for (Rank s = first; s < std::min(last, window_.sections); ++s) visit(s);
+    for (Rank s = 0; s < last - window_.sections; ++s) visit(s);
+  };
+  remaining_.assign(window_.sections, 0);
+  for (std::size_t i = begin; i < end; ++i) {
+    const Open& open = level.open[i];
+    each_section(open, [&](Rank s) { remaining_[s] += size_[open.block]; });
+  }
+  keys_.clear();
+  for (std::size_t i = begin; i < end; ++i) {
+    Bytes most = 0;
+    each_section(level.open[i], [&](Rank s) { most = std::max(most, remaining_[s]); });
+    keys_.push_back({-most, i});
+  }
+  std::sort(keys_.begin(), keys_.end(), [&](const auto& a, const auto& b) {
+    if (a.first != b.first) return a.first < b.first;
+    return level.open[a.second].block < level.open[b.second].block;
+  });
+  for (std::size_t turn = 0; turn < keys_.size(); ++turn) {
+    level.open[keys_[turn].second].turn = static_cast<Index>(turn);
+  }
+  std::sort(level.open.begin() + static_cast<std::ptrdiff_t>(begin),
+            level.open.begin() + static_cast<std::ptrdiff_t>(end), earlier);
 }
 
 }  // namespace pgmo::packing

@@ -26,6 +26,7 @@
 #include <functional>
 #include <utility>
 
+#include "packing/exact/search_order.hpp"
 #include "packing/exact/window.hpp"
 
 namespace pgmo::packing {
@@ -34,8 +35,8 @@ class ExactSearch {
  public:
   enum class State { kOpen, kFound, kInfeasible };
 
-  // `order` is the window's blocks, those to be placed first in front; the capacity is in units.
-  ExactSearch(const Window& window, Bytes capacity, const std::vector<BlockId>& order);
+  // `order` has all of the window's blocks; the capacity is in units.
+  ExactSearch(const Window& window, Bytes capacity, const SearchOrder& order);
 
   // Goes on for at most so many nodes, or until `stopped`, which is asked now and then.
   State run(std::uint64_t nodes, const std::function<bool()>& stopped);
@@ -55,6 +56,7 @@ class ExactSearch {
     Index block;
     Offset low;  // it lies there or higher
     Offset top;  // the height of the placed blocks below it
+    Index turn;  // of two that could lie equally low, the smaller one is tried first
   };
 
   // One level of the search: the blocks of a part that are open, by rising `low`. A level either
@@ -72,6 +74,7 @@ class ExactSearch {
   void enter(Level& level);
   bool refuse(Level& level);
   bool settle(Level& level);
+  static bool earlier(const Open& a, const Open& b);
   static void sort(Level& level);
   bool fits(const Level& level);
   template <typename Load>
@@ -79,10 +82,11 @@ class ExactSearch {
   bool meets(Index a, Index b) const;
   bool same_life(Index a, Index b) const;
   bool split(Level& level);
+  void order_by_load(Level& level, std::size_t begin, std::size_t end);
 
   const Window& window_;
   const Bytes capacity_;
-  std::vector<BlockId> order_;
+  const SearchOrder order_;
   std::size_t n_;
   std::vector<Bytes> size_;  // by place in the order, as all that follows
   std::vector<Rank> begin_, end_;
@@ -99,6 +103,8 @@ class ExactSearch {
   std::vector<std::int32_t> load_;                      // scratch, by section
   std::vector<Bytes> wide_load_;                        // the same when sizes are beyond 32 bits
   std::vector<Rank> crossing_, part_of_;                // scratch, by section
+  std::vector<Bytes> remaining_;                        // scratch, by section
+  std::vector<std::pair<Bytes, std::size_t>> keys_;     // scratch, by open block
 };
 
 }  // namespace pgmo::packing

@@ -14,6 +14,7 @@
 
 #include <memory>
 
+#include "packing/exact/search_order.hpp"
 #include "packing/exact/window.hpp"
 #include "packing/search/improve.hpp"
 
@@ -42,8 +43,8 @@ class Race {
  private:
   const Window* window_;
   Offsets offsets_;
-  std::vector<BlockId> best_;  // the order that led to them; empty for the first incumbent
-  Bytes height_, bound_;       // in units
+  SearchOrder best_;      // the order that led to them; empty for the first incumbent
+  Bytes height_, bound_;  // in units
   int threads_;
   std::uint64_t round_ = 0;
   std::vector<std::unique_ptr<Racer>> racers_;

@@ -15,7 +15,7 @@ struct Weights {
   bool ticks;  // lifetimes in ticks rather than in sections
 };
 
-constexpr double kFirst = 1e6;  // decides before everything else
+constexpr double kFirst = 1e6;  // decides before everything else: SearchOrder::by_load
 
 constexpr std::array<Weights, 10> kGood{{
     {1.0, 1.0, kFirst, 0.0, false},  // the most loaded, of these the largest area
@@ -58,7 +58,7 @@ Weights draw(Random& random) {
 
 }  // namespace
 
-std::vector<BlockId> search_order(const Window& window, std::uint64_t seed, std::uint64_t index) {
+SearchOrder search_order(const Window& window, std::uint64_t seed, std::uint64_t index) {
   std::vector<Bytes> load(window.sections);
   for (BlockId i = 0; i < window.blocks(); ++i) {
     for (Rank s = window.begin[i]; s < window.end[i]; ++s) {
@@ -67,6 +67,7 @@ std::vector<BlockId> search_order(const Window& window, std::uint64_t seed, std:
   }
   Random random(seed, index);
   const Weights weights = index < kGood.size() ? kGood[index] : draw(random);
+  const bool by_load = weights.load == kFirst;
   std::vector<double> key(window.block.size());
   for (BlockId i = 0; i < window.blocks(); ++i) {
     Bytes most = 0;
@@ -80,24 +81,23 @@ std::vector<BlockId> search_order(const Window& window, std::uint64_t seed, std:
              weights.load * std::log(static_cast<double>(most) / static_cast<double>(window.load)) +
              weights.noise * random.uniform();
   }
-  std::vector<BlockId> order(window.block.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::sort(order.begin(), order.end(),
+  SearchOrder order{std::vector<BlockId>(window.block.size()), by_load};
+  std::iota(order.blocks.begin(), order.blocks.end(), 0);
+  std::sort(order.blocks.begin(), order.blocks.end(),
             [&](BlockId a, BlockId b) { return key[a] != key[b] ? key[a] > key[b] : a < b; });
   return order;
 }
 
-std::vector<BlockId> similar_order(const std::vector<BlockId>& order, std::uint64_t seed,
-                                   std::uint64_t index) {
+SearchOrder similar_order(const SearchOrder& order, std::uint64_t seed, std::uint64_t index) {
   Random random(seed, ~index);
   const double root = random.uniform();
-  const double reach = root * root * static_cast<double>(order.size()) / 3;
-  std::vector<double> key(order.size());
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    key[order[i]] = static_cast<double>(i) + reach * random.uniform();
+  const double reach = root * root * static_cast<double>(order.blocks.size()) / 3;
+  std::vector<double> key(order.blocks.size());
+  for (std::size_t i = 0; i < order.blocks.size(); ++i) {
+    key[order.blocks[i]] = static_cast<double>(i) + reach * random.uniform();
   }
-  std::vector<BlockId> result = order;
-  std::stable_sort(result.begin(), result.end(),
+  SearchOrder result = order;
+  std::stable_sort(result.blocks.begin(), result.blocks.end(),
                    [&](BlockId a, BlockId b) { return key[a] < key[b]; });
   return result;
 }

@@ -9,12 +9,18 @@
 
 namespace pgmo::packing {
 
+struct SearchOrder {
+  std::vector<BlockId> blocks;  // those to be placed first in front; empty: no order
+  // Blocks whose fullest section holds most come first. Which section that is changes as blocks are
+  // placed, so exact search orders each part that falls off anew.
+  bool by_load = false;
+};
+
 // Order number `index` of a window: the first few are the ones that have proved good most often,
 // the rest are drawn at random, the same ones for one seed.
-std::vector<BlockId> search_order(const Window& window, std::uint64_t seed, std::uint64_t index);
+SearchOrder search_order(const Window& window, std::uint64_t seed, std::uint64_t index);
 
 // An order like the given one: blocks move by up to a third of it, mostly by far less.
-std::vector<BlockId> similar_order(const std::vector<BlockId>& order, std::uint64_t seed,
-                                   std::uint64_t index);
+SearchOrder similar_order(const SearchOrder& order, std::uint64_t seed, std::uint64_t index);
 
 }  // namespace pgmo::packing

@@ -1,0 +1,15 @@
+"""The recipes of the documentation run: this environment has the libraries that they are for."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.documentation.examples import run_page
+from tests.fakecuda.programs import ROOT
+
+
+def test_recipes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("timm")
+    pytest.importorskip("diffusers")
+    monkeypatch.chdir(tmp_path)
+    assert run_page(str(ROOT / "docs/guides/recipes.md"), {}) == 6
