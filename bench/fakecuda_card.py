@@ -190,18 +190,19 @@ def table(result: dict[str, Any]) -> str:
     ]
     rows = {(row["way"], row["card"]): row for row in result["rows"]}
     for way, name in WAYS.items():
-        cells = [
-            f"{row['largest_batch']} ({row['reserved'] / 2**30:.1f} GiB)"
-            if (row := rows.get((way, card))) and row["largest_batch"]
-            else "none"
-            for card in cards
-        ]
+        cells = [_cell(rows.get((way, card))) for card in cards]
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     shares = [
         f"{rows['pgmo', card]['overhead']:.0%}" if ("pgmo", card) in rows else "" for card in cards
     ]
     lines.append("| of the forward pass run again by pgmo | " + " | ".join(shares) + " |")
     return "\n".join(lines)
+
+
+def _cell(row: dict[str, Any] | None) -> str:
+    if row is None:
+        return "not measured"
+    return f"{row['largest_batch']} ({row['reserved'] / 2**30:.1f} GiB)" if row["reserved"] else "0"
 
 
 def main() -> None:

@@ -202,13 +202,18 @@ def _whole_card(
 
 
 def _twin(recomputing: Recomputing, settings: Settings, model: M) -> M:
-    again = functools.partial(_again, replace(settings, shapes=Shapes()))
-    return twin(model, recomputing, again)
+    return twin(model, recomputing, functools.partial(_again, _by_itself(settings)))
 
 
 def _again(settings: Settings, model: M) -> M:
     """For copies, also those in files: they have other parameters, and capture anew."""
+    settings = _by_itself(settings)
     return _twin(Recomputing(model, settings), settings, model)
+
+
+def _by_itself(settings: Settings) -> Settings:
+    """The settings without what was planned for another model."""
+    return replace(settings, shapes=Shapes())
 
 
 def call_of(example: object) -> Call:
