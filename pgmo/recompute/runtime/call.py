@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 from weakref import ref
 
+import torch
 from torch import Tensor, nn
 
 from pgmo.errors import BudgetError, GraphError, PgmoError
@@ -94,6 +95,12 @@ class CapturedCall:
         except PgmoError as error:
             # The message says all: dozens of frames of PyTorch's add nothing.
             raise error.with_traceback(None) from error.__cause__
+        except torch.OutOfMemoryError as error:
+            raise BudgetError(
+                f"the step of {self.model} cannot be captured: its forward pass reads values, is "
+                "run once without gradients to see them, and does not fit on the card even so. "
+                f"Give a smaller batch. PyTorch says: {error}"
+            ) from error
         except Exception as error:
             where = of_error(error)
             at = f", at {where}" if where else ""
