@@ -15,6 +15,9 @@ _ALIKE = 0.75
 _TIMES = 4
 """Periods that there are at least."""
 
+_LEAST = 1000
+"""Operations of a step from which on it is worth it: smaller ones are soon searched as they are."""
+
 
 def period(graph: Graph, operations: Sequence[int]) -> int:
     """The number of operations after which the same ones come again; 0 where they do not.
@@ -28,6 +31,8 @@ def period(graph: Graph, operations: Sequence[int]) -> int:
         >>> period(EXAMPLE, [0, 1])
         0
     """
+    if len(graph.operations) < _LEAST:
+        return 0
     numbers: dict[object, int] = {}
     looks = np.array(
         [numbers.setdefault(_look(graph, one), len(numbers)) for one in operations], np.int64
