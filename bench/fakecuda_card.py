@@ -228,16 +228,22 @@ def main() -> None:
     stub = Stub.build(arguments.python, arguments.stub.resolve())
     sys.argv = [sys.argv[0], *without_paths(sys.argv[1:])]  # the result tells the command
     quick = arguments.quick
-    rows = []
+    rows, runs = [], []
     path = arguments.output or RESULTS / "fakecuda_card.json"
     if arguments.add and path.exists():
-        rows = json.loads(path.read_text())["rows"]
+        before = json.loads(path.read_text())
+        rows = before["rows"]
+        runs = [
+            *before.get("runs_before", []),
+            {name: before[name] for name in ("date", "command")},
+        ]
     for card in [QUICK_CARD] if quick else arguments.cards:
         for way in ("checkpoint", "pgmo") if quick else arguments.ways:
             rows = [row for row in rows if (row["way"], row["card"]) != (way, card)]
             rows.append(found(stub, way, card, arguments.longest, quick=quick))
             print(rows[-1], file=sys.stderr, flush=True)
-            write_result("fakecuda_card", {"rows": rows}, arguments.output, quick=quick)
+            result = {"rows": rows} | ({"runs_before": runs} if runs else {})
+            write_result("fakecuda_card", result, arguments.output, quick=quick)
 
 
 if __name__ == "__main__":
