@@ -106,7 +106,7 @@ class InPlace(Block):
         return super().forward(x)
 
 
-def deep(kind=Deep, block=Block, count=5, **options):
+def deep(kind=Deep, block=Block, count=4, **options):
     torch.manual_seed(0)
     return kind([block(**options) for _ in range(count)])
 
@@ -158,11 +158,14 @@ def check(model, count, budget=0.6):
     assert same(run(made), run(plain))
 
 
-@pytest.mark.parametrize(
-    "kind", [Deep, *(pytest.param(one, marks=pytest.mark.slow) for one in (Skipping, Shared))]
-)
-def test_the_graph_is_that_of_all_blocks_traced(kind):
-    check(deep(kind), 4 if kind is Deep else 0)
+def test_the_graph_is_that_of_all_blocks_traced():
+    check(deep(count=3), 2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [Skipping, Shared])
+def test_gradients_that_others_read_are_summed_in_the_same_order(kind):
+    check(deep(kind), 0)
 
 
 @pytest.mark.slow
@@ -200,7 +203,7 @@ def test_frozen_blocks_are_another_kind():
 
 @pytest.mark.slow
 def test_shared_blocks_are_traced():
-    model = deep()
+    model = deep(count=5)
     model.layers[2] = model.layers[0]
     check(model, 0)
 
@@ -209,12 +212,13 @@ def test_shared_blocks_are_traced():
 def test_autocast_is_that_of_the_call():
     model = deep(dropout=0.0)
     with torch.autocast("cpu", torch.bfloat16):
-        check(model, 4)
+        check(model, 3)
 
 
+@pytest.mark.slow
 def test_what_one_block_read_is_looked_at_in_all_of_them():
     model, _, written = captured(deep(), budget=None)
-    assert written == 4
+    assert written == 3
     run(model)
     model.layers[1].attention.scale = 0.3
     plain = deep()
@@ -227,4 +231,4 @@ def test_what_one_block_read_is_looked_at_in_all_of_them():
 def test_modules_are_those_of_each_block():
     _, plan, _ = captured(deep(), budget=None)
     paths = {one.module for one in plan.graph.operations}
-    assert {f"layers.{number}.attention.into" for number in range(5)} <= paths
+    assert {f"layers.{number}.attention.into" for number in range(4)} <= paths
