@@ -3,12 +3,13 @@
     model, plan = pgmo.recompute(model, batch, budget="8 GiB")
 
 The package itself is the function, and has `forget`, which marks a region of a forward pass,
-`backend` for `torch.compile`, and `segments`, which needs no more than public names of PyTorch.
+`backend` for `torch.compile`, `largest`, which looks for the largest batch of a card, and
+`segments`, which needs no more than public names of PyTorch.
 
     a model's call     apply, twin, dispatch, call, pending, randomness, flat, objects, budget,
                        outcome, explain, curve, step_profile
     on disk            the package kept
-    a whole card       whole_card
+    a whole card       whole_card, largest
     what it freezes    the package frozen; rehearse, for values of tensors
     its graph          capture, eager, grouping, region, dropout, costs, workspaces, meter
     what to forget     decide, divide, in_place; of `graph` alone and without PyTorch: schedule,
@@ -20,6 +21,6 @@ The package itself is the function, and has `forget`, which marks a region of a 
 
 from pgmo.recompute import package as _package  # makes this module callable
 
-__all__ = ["backend", "forget", "segments"]
+__all__ = ["backend", "forget", "largest", "segments"]
 
 del _package

@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
 
 import torch
@@ -14,6 +15,7 @@ from pgmo.recompute.capture.compat import flatten, storage_key
 from pgmo.recompute.frozen.wrappers import refuse_lazy, refuse_wrappers
 from pgmo.recompute.outcome import RecomputePlan
 from pgmo.recompute.planners.budget import parse_budget
+from pgmo.recompute.planners.shapes import Shapes
 from pgmo.recompute.runtime.decide import Planner, Settings, find_planner
 from pgmo.recompute.runtime.dispatch import Recomputing
 from pgmo.recompute.runtime.twin import original, twin
@@ -21,6 +23,9 @@ from pgmo.recompute.whole_card import CardBudget, context_of, optimizer_needs
 from pgmo.units import parse_bytes
 
 M = TypeVar("M", bound=nn.Module)
+
+Call = tuple[tuple[Any, ...], dict[str, Any]]
+"""Positional and keyword arguments."""
 
 _NONE = object()
 """Stands for example inputs that are not given; None is an argument like others."""
@@ -101,38 +106,75 @@ def recompute(
         Memory-Efficient Backpropagation" (2019), arXiv 1905.11722, for the problem; the search and
         the schedule that it is measured on are described in docs/design.md, section 9.
     """
+    options = Options(budget, counts, costs, planner, measure, check, keep, card, optimizer, beside)
+    arguments = None if example_inputs is _NONE else call_of(example_inputs)
+    return planned(model, arguments, options, Shapes())
+
+
+@dataclass(frozen=True)
+class Options:
+    """What `recompute` is told beside the model and its call; it says what each means."""
+
+    budget: int | float | str | None = "min"
+    counts: Literal["step", "all"] = "step"
+    costs: Literal["model", "measured"] = "model"
+    planner: str | Planner = "search"
+    measure: bool = True
+    check: bool | None = None
+    keep: bool = False
+    card: str | Card | None = None
+    optimizer: Optimizer | None = None
+    beside: int | str = 0
+
+
+def planned(
+    model: M, call: Call | None, options: Options, shapes: Shapes
+) -> tuple[M, RecomputePlan]:
+    """What `recompute` does.
+
+    Args:
+        model: a module.
+        call: an example's positional and keyword arguments; None to wait for the first call.
+        options: how it is planned.
+        shapes: what was planned for other calls of the model: where that fits nothing is searched.
+
+    Raises:
+        BudgetError: the budget cannot be met.
+        GraphError: the model cannot be captured as a graph.
+        OptionError: an option has a value that cannot be used, or `model` is no module.
+    """
     if not isinstance(model, nn.Module):
         raise OptionError(f"model is a {type(model).__name__}; give a torch.nn.Module")
-    if costs not in ("model", "measured"):
-        raise OptionError(f'costs is {costs!r}; give "model" or "measured"')
-    if counts not in ("step", "all"):
-        raise OptionError(f'counts is {counts!r}; give "step" or "all"')
-    if keep and not isinstance(planner, str):
+    if options.costs not in ("model", "measured"):
+        raise OptionError(f'costs is {options.costs!r}; give "model" or "measured"')
+    if options.counts not in ("step", "all"):
+        raise OptionError(f'counts is {options.counts!r}; give "step" or "all"')
+    if options.keep and not isinstance(options.planner, str):
         raise OptionError(
             "keep=True goes with a planner by its name: another process cannot tell whether a "
             "function is the same"
         )
     refuse_lazy(original(model))
-    arguments, keywords = ((), {}) if example_inputs is _NONE else _call(example_inputs)
-    resident = _resident(model, (arguments, keywords))
-    whole = _whole_card(model, resident, card, optimizer, beside, budget)
-    if whole is not None:
-        budget = whole.left
-    limit = parse_budget(budget, resident if counts == "all" and whole is None else 0)
+    resident = _resident(model, call)
+    whole = _whole_card(
+        model, resident, options.card, options.optimizer, options.beside, options.budget
+    )
+    there = resident if options.counts == "all" and whole is None else 0
     settings = Settings(
-        limit,
-        find_planner(planner),
-        costs,
-        measure,
-        measure if check is None else check,
-        keep=keep,
+        parse_budget(options.budget if whole is None else whole.left, there),
+        find_planner(options.planner),
+        options.costs,
+        options.measure,
+        options.measure if options.check is None else options.check,
+        keep=options.keep,
+        shapes=shapes,
     )
     model = original(model)  # planned anew
     refuse_wrappers(model)
     recomputing = Recomputing(model, settings)
-    if example_inputs is not _NONE:
+    if call is not None:
         with torch.enable_grad():
-            recomputing.capture(*arguments, **keywords)
+            recomputing.capture(*call[0], **call[1])
     return _twin(recomputing, settings, model), RecomputePlan(recomputing, resident, whole)
 
 
@@ -166,15 +208,22 @@ def _whole_card(
 
 
 def _twin(recomputing: Recomputing, settings: Settings, model: M) -> M:
-    return twin(model, recomputing, functools.partial(_again, settings))
+    return twin(model, recomputing, functools.partial(_again, _by_itself(settings)))
 
 
 def _again(settings: Settings, model: M) -> M:
     """For copies, also those in files: they have other parameters, and capture anew."""
+    settings = _by_itself(settings)
     return _twin(Recomputing(model, settings), settings, model)
 
 
-def _call(example: object) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _by_itself(settings: Settings) -> Settings:
+    """The settings without what was planned for another model."""
+    return replace(settings, shapes=Shapes())
+
+
+def call_of(example: object) -> Call:
+    """The arguments that example inputs stand for."""
     if isinstance(example, Mapping):
         return (), {str(key): value for key, value in example.items()}
     if isinstance(example, (tuple, list)):

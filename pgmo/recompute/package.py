@@ -7,6 +7,7 @@ from pgmo.callable_package import CallablePackage
 
 if TYPE_CHECKING:
     from pgmo.recompute.apply import recompute as _recompute
+    from pgmo.recompute.largest import largest
     from pgmo.recompute.runtime.compiled import backend
     from pgmo.recompute.runtime.without_graph.fallback import segments
     from pgmo.recompute.runtime.without_graph.region import forget
@@ -19,6 +20,7 @@ class Package(CallablePackage):
     _homes: ClassVar = {
         "backend": "pgmo.recompute.runtime.compiled",
         "forget": "pgmo.recompute.runtime.without_graph.region",
+        "largest": "pgmo.recompute.largest",
         "segments": "pgmo.recompute.runtime.without_graph.fallback",
     }
 
@@ -26,6 +28,7 @@ class Package(CallablePackage):
         __call__ = staticmethod(_recompute)
         forget = forget
         backend = staticmethod(backend)
+        largest = staticmethod(largest)
         segments = staticmethod(segments)
 
 

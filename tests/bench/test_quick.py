@@ -10,6 +10,7 @@ from tests.integration import running
 STUB = (
     "caching_model",
     "estimates",
+    "fakecuda_card",
     "fakecuda_extrapolation",
     "fakecuda_memory",
     "fakecuda_ranks",

@@ -43,6 +43,7 @@ bench-fakecuda: fakecuda  ## measure device memory on the CUDA build of PyTorch,
 	$(FAKECUDA_PYTHON) bench/fakecuda_memory.py --stub $(FAKECUDA_OUT)
 	$(FAKECUDA_PYTHON) bench/fakecuda_extrapolation.py --stub $(FAKECUDA_OUT)
 	$(FAKECUDA_PYTHON) bench/fakecuda_recompute.py --stub $(FAKECUDA_OUT)
+	$(FAKECUDA_PYTHON) bench/fakecuda_card.py --stub $(FAKECUDA_OUT)
 	$(FAKECUDA_PYTHON) bench/sharing.py --stub $(FAKECUDA_OUT)
 	$(FAKECUDA_PYTHON) bench/estimates.py --stub $(FAKECUDA_OUT) --cpu $(ESTIMATES_PYTHON)
 	$(FAKECUDA_PYTHON) bench/never_worse.py --stub $(FAKECUDA_OUT)

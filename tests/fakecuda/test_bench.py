@@ -84,6 +84,18 @@ def test_the_largest_batch_by_recomputation(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(not find_spec("transformers"), reason="its model is one of transformers")
+def test_the_largest_batch_by_one_call(tmp_path):
+    results = tmp_path / "results.json"
+    checkpointed, ours = quick("fakecuda_card.py", results)["rows"]
+    assert checkpointed["least_that_fails"] == checkpointed["largest_batch"] + 1
+    assert ours["trained_steps"] > 0
+    assert ours["peak"] <= ours["left"]
+    assert ours["measured"] <= ours["left"]
+    assert f"| {ours['largest_batch']} (" in run("fakecuda_card.py", "--table", "-o", results)
+
+
+@pytest.mark.slow
 def test_the_model_of_the_allocator(tmp_path):
     results = tmp_path / "results.json"
     rows = quick("caching_model.py", results)["rows"]

@@ -7,7 +7,6 @@ no variant fits   one more is captured; of too many, the model runs as it is
 
 import inspect
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 from weakref import WeakSet
 
@@ -21,7 +20,6 @@ from pgmo.recompute.frozen.hooks import refuse_global_hooks, refuse_hooks
 from pgmo.recompute.frozen.values import DiffersError
 from pgmo.recompute.kept import call as kept
 from pgmo.recompute.kept.call import KeptCall
-from pgmo.recompute.planners.shapes import Shapes
 from pgmo.recompute.runtime.call import CAPTURING, NOTHING, CapturedCall, NothingToPlanError
 from pgmo.recompute.runtime.decide import Settings
 from pgmo.recompute.runtime.pending import Pending
@@ -47,7 +45,7 @@ class Recomputing:
     """
 
     def __init__(self, module: nn.Module, settings: Settings) -> None:
-        self._module, self._settings = module, replace(settings, shapes=Shapes())
+        self._module, self._settings = module, settings
         self._pending = Pending()
         self.calls: dict[tuple[object, ...], list[Step] | None] = {}
         self.first: Step | None = None

@@ -1,0 +1,250 @@
+"""A Llama of 1.1 billion parameters on cards of 16, 24 and 40 GiB: the largest batch that trains.
+
+Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of pgmo/rehearsal.
+
+    python bench/fakecuda_card.py --python .venv-fakecuda/bin/python
+    python bench/fakecuda_card.py --python .venv-fakecuda/bin/python --cards 16 --ways checkpoint
+    python bench/fakecuda_card.py --python .venv-fakecuda/bin/python --quick
+    python bench/fakecuda_card.py --table
+
+The model is transformers' LlamaForCausalLM as it is, in the sizes of TinyLlama, at 1,024 tokens.
+Parameters, gradients and the state of AdamW are bfloat16, on all cards: in float32 they alone take
+17.6 GB. PyTorch's ways are tried batch by batch, three steps each, until one runs out of memory;
+`pgmo.recompute.largest` is called once, and its answer is trained for five steps.
+"""
+
+import argparse
+import gc
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from _machine import RESULTS, add_common_options, write_result
+from workloads.command import without_paths
+from workloads.launch import ROOT, Stub
+
+CARDS, QUICK_CARD = (16.0, 24.0, 40.0), 0.75
+TRIED, TRAINED = 3, 5  # steps
+START = 8  # samples, of which our search tries no fewer
+
+WAYS = {
+    "default": "PyTorch, default",
+    "expandable": "PyTorch, expandable segments",
+    "checkpoint": "the same, gradient_checkpointing_enable()",
+    "pgmo": "the same, `pgmo.recompute.largest`",
+}
+
+
+def found(stub: Stub, way: str, card: float, longest: float, *, quick: bool) -> dict[str, Any]:
+    """What a process finds out that uses a card in one way."""
+    setting = {} if way == "default" else {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
+    job = {"way": way, "card": card, "quick": quick}
+    done = subprocess.run(
+        [str(stub.out / "run"), stub.python, __file__, "--job", json.dumps(job)],
+        env={name: it for name, it in os.environ.items() if name != "PYTORCH_CUDA_ALLOC_CONF"}
+        | setting
+        | {
+            "FAKECUDA_BYTES": str(int(card * 2**30)),
+            "FAKECUDA_COPY_LIMIT": str(1 << 20),
+            "PGMO_FAKECUDA": str(stub.out),
+            "PYTHONPATH": str(ROOT),
+            "PYTHONWARNINGS": "ignore",
+        },
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=longest,
+        check=True,
+    )
+    row: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return row
+
+
+class Program:
+    """The model and its optimizer, on the card, and steps of them."""
+
+    def __init__(self, *, quick: bool) -> None:
+        import torch
+        from transformers import LlamaConfig, LlamaForCausalLM
+
+        torch.backends.cudnn.enabled = False  # the stub has none
+        torch.backends.cuda.enable_cudnn_sdp(False)
+        width, inner, layers, heads, groups, self.words, self.tokens = (
+            (64, 176, 3, 4, 2, 4096, 256) if quick else (2048, 5632, 22, 32, 4, 32000, 1024)
+        )
+        config = LlamaConfig(
+            vocab_size=self.words,
+            hidden_size=width,
+            intermediate_size=inner,
+            num_hidden_layers=layers,
+            num_attention_heads=heads,
+            num_key_value_heads=groups,
+            max_position_embeddings=2048,
+            use_cache=False,
+        )
+        torch.set_default_dtype(torch.bfloat16)
+        with torch.device("cuda"):
+            self.model: Any = LlamaForCausalLM(config).train()
+        torch.set_default_dtype(torch.float32)
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4)
+
+    def batch(self, samples: int) -> dict[str, Any]:
+        """What the model is called with."""
+        import torch
+
+        words = torch.randint(self.words, (samples, self.tokens), device="cuda")
+        return {"input_ids": words, "labels": words}
+
+    def train(self, samples: int, steps: int) -> int:
+        """The most bytes that PyTorch reserved in some steps."""
+        import torch
+
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+        for _ in range(steps):
+            self.optimizer.zero_grad()
+            self.model(**self.batch(samples)).loss.backward()
+            self.optimizer.step()
+        return int(torch.cuda.max_memory_reserved())
+
+
+def work(way: str, card: float, *, quick: bool) -> dict[str, Any]:
+    """The largest batch in one way, in this process."""
+    if way == "pgmo":
+        return {"way": way, "card": card, **_by_one_call(card, quick=quick)}
+    works, fails, reserved = 0, 0, {}
+    batch = 1
+    while batch > works:
+        bytes_ = _tried(way, batch, quick=quick)
+        if bytes_ is None:
+            fails = batch
+        else:
+            works, reserved[batch] = batch, bytes_
+        batch = (works + fails) // 2 if fails else 2 * works
+    return {
+        "way": way,
+        "card": card,
+        "largest_batch": works,
+        "least_that_fails": fails,
+        "reserved": reserved.get(works),
+    }
+
+
+def _tried(way: str, batch: int, *, quick: bool) -> int | None:
+    """What was reserved; None where that was not enough."""
+    import torch
+
+    try:
+        program = Program(quick=quick)
+        if way == "checkpoint":
+            program.model.gradient_checkpointing_enable()
+        return program.train(batch, TRIED)
+    except torch.OutOfMemoryError:
+        return None
+    finally:
+        program = None  # type: ignore[assignment]
+        gc.collect()
+        torch.cuda.empty_cache()
+
+
+def _by_one_call(card: float, *, quick: bool) -> dict[str, Any]:
+    import torch
+
+    import pgmo
+
+    program = Program(quick=quick)
+    begin = time.monotonic()
+    batch, program.model, plan = pgmo.recompute.largest(
+        program.model,
+        program.batch,
+        start=START,
+        card=f"{int(card * 2**10)}MiB",
+        optimizer=program.optimizer,
+    )
+    seconds = time.monotonic() - begin
+    gc.collect()
+    torch.cuda.empty_cache()
+    reserved = program.train(batch, TRAINED)
+    return {
+        "largest_batch": batch,
+        "reserved": reserved,
+        "left": plan.card.left if plan.card else None,
+        "peak": plan.peak,
+        "measured": plan.measured_peak,
+        "default_peak": plan.default_peak,
+        "overhead": plan.overhead,
+        "call_seconds": seconds,
+        "trained_steps": TRAINED,
+    }
+
+
+def table(result: dict[str, Any]) -> str:
+    """The rows, one a way, for bench/README.md."""
+    cards = sorted({row["card"] for row in result["rows"]})
+    lines = [
+        "| | " + " | ".join(f"{card:g} GiB" for card in cards) + " |",
+        "| --- |" + " ---: |" * len(cards),
+    ]
+    rows = {(row["way"], row["card"]): row for row in result["rows"]}
+    for way, name in WAYS.items():
+        cells = [_cell(rows.get((way, card))) for card in cards]
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    shares = [
+        f"{rows['pgmo', card]['overhead']:.0%}" if ("pgmo", card) in rows else "" for card in cards
+    ]
+    lines.append("| of the forward pass run again by pgmo | " + " | ".join(shares) + " |")
+    return "\n".join(lines)
+
+
+def _cell(row: dict[str, Any] | None) -> str:
+    if row is None:
+        return "not measured"
+    return f"{row['largest_batch']} ({row['reserved'] / 2**30:.1f} GiB)" if row["reserved"] else "0"
+
+
+def main() -> None:
+    """Looks for the largest batch of each way on each card and writes the result."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    parser.add_argument("--python", default=sys.executable, help="one with the CUDA torch")
+    parser.add_argument("--stub", type=Path, default=ROOT / "build/fakecuda")
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
+    parser.add_argument("--cards", nargs="+", type=float, default=list(CARDS), help="GiB")
+    parser.add_argument("--longest", type=float, default=3600, help="seconds of a process")
+    parser.add_argument("--table", action="store_true", help="print the table of the result")
+    parser.add_argument("--add", action="store_true", help="keep the rows of an earlier run")
+    parser.add_argument("--job", help=argparse.SUPPRESS)
+    add_common_options(parser)
+    arguments = parser.parse_args()
+    if arguments.job:
+        print(json.dumps(work(**json.loads(arguments.job))), flush=True)
+        return
+    if arguments.table:
+        path = arguments.output or RESULTS / "fakecuda_card.json"
+        print(table(json.loads(path.read_text())))
+        return
+    stub = Stub.build(arguments.python, arguments.stub.resolve())
+    sys.argv = [sys.argv[0], *without_paths(sys.argv[1:])]  # the result tells the command
+    quick = arguments.quick
+    rows, runs = [], []
+    path = arguments.output or RESULTS / "fakecuda_card.json"
+    if arguments.add and path.exists():
+        before = json.loads(path.read_text())
+        rows = before["rows"]
+        runs = [
+            *before.get("runs_before", []),
+            {name: before[name] for name in ("date", "command")},
+        ]
+    for card in [QUICK_CARD] if quick else arguments.cards:
+        for way in ("checkpoint", "pgmo") if quick else arguments.ways:
+            rows = [row for row in rows if (row["way"], row["card"]) != (way, card)]
+            rows.append(found(stub, way, card, arguments.longest, quick=quick))
+            print(rows[-1], file=sys.stderr, flush=True)
+            result = {"rows": rows} | ({"runs_before": runs} if runs else {})
+            write_result("fakecuda_card", result, arguments.output, quick=quick)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""The largest batch of a card: its planned step fits, and no plan is found for the next one.
+
+least peaks at two small batches   ->   a line   ->   a first guess
+the step of a batch is planned for the card: upwards while it fits, downwards until it does
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import torch
+from torch import nn
+
+from pgmo.errors import BudgetError, OptionError
+from pgmo.recompute.apply import Options, call_of, planned
+from pgmo.recompute.outcome import RecomputePlan
+from pgmo.recompute.planners.shapes import Shapes
+
+M = TypeVar("M", bound=nn.Module)
+
+_MOST = 1 << 20
+"""No larger batch is tried, as what takes no memory fits at any."""
+
+
+def largest(
+    model: M, inputs: Callable[[int], object], *, start: int = 1, **options: Any
+) -> tuple[int, M, RecomputePlan]:
+    """Finds the largest batch whose step can be planned for a card, and plans that step.
+
+    No step runs while it is looked for, except what `pgmo.recompute` runs of one: operators by
+    themselves, and the forward pass where it reads values. A batch for which the search finds no
+    plan counts as one that does not fit.
+
+    Args:
+        model: a module.
+        inputs: makes example inputs of so many samples, as `pgmo.recompute` takes them.
+        start: the smallest batch that is tried, from 1.
+        options: `card`, and what else `pgmo.recompute` takes, such as `optimizer` and `beside`.
+
+    Returns:
+        The batch, the model that recomputes, and the plan of its step.
+
+    Raises:
+        BudgetError: the step of the smallest batch does not fit.
+        GraphError: the model cannot be captured as a graph.
+        OptionError: `start` is no batch, or an option has a value that cannot be used.
+
+    Example:
+        >>> batch, model, plan = pgmo.recompute.largest(
+        ...     model, lambda batch: torch.ones(batch, 512), card="16GiB", optimizer=optimizer
+        ... )  # doctest: +SKIP
+    """
+    if start < 1:
+        raise OptionError(f"start is {start}; a batch has one sample or more")
+    if options.get("card") is None:
+        raise OptionError('give a card, such as card="RTX 4090" or card="16GiB"')
+    search = _Search(model, inputs, Options(**options))
+    batch = search.run(start)
+    return batch, *search.best(batch)
+
+
+class _Search:
+    def __init__(self, model: M, inputs: Callable[[int], object], options: Options) -> None:
+        self._model, self._inputs, self._options = model, inputs, options
+        self._shapes = Shapes()  # what was found for one batch is tried on the next
+        self._found: dict[int, tuple[Any, RecomputePlan]] = {}
+
+    def run(self, start: int) -> int:
+        """The largest batch that fits; by one more or less first, as the guess is near."""
+        self._found[start] = self._plan(start, self._options)
+        works, fails, stride = start, 0, 1
+        batch = max(start + 1, self._guess(start))
+        while not fails or fails - works > 1:
+            if self._fits(batch):
+                works = batch
+            else:
+                fails = batch
+            if works >= _MOST:
+                break
+            if not fails:
+                batch = min(_MOST, works + stride)
+            elif works == start:
+                batch = max(start + 1, fails - stride)
+            else:
+                batch = (works + fails) // 2
+            stride *= 2
+        return works
+
+    def best(self, batch: int) -> tuple[Any, RecomputePlan]:
+        """The cheapest plan: what another batch's comes to, or what a search of its own finds."""
+        known = self._found[batch]
+        if known[1].overhead == 0:
+            return known
+        try:
+            own = planned(self._model, call_of(self._inputs(batch)), self._options, Shapes())
+        except BudgetError:
+            return known
+        return min(own, known, key=lambda one: one[1].overhead)
+
+    def _plan(self, batch: int, options: Options) -> tuple[Any, RecomputePlan]:
+        return planned(self._model, call_of(self._inputs(batch)), options, self._shapes)
+
+    def _fits(self, batch: int) -> bool:
+        try:
+            self._found[batch] = self._plan(batch, self._options)
+        except (BudgetError, torch.OutOfMemoryError):  # the latter of the inputs themselves
+            return False
+        return True
+
+    def _guess(self, start: int) -> int:
+        """Where the line through the least peaks of two batches meets what the card has left."""
+        card = self._found[start][1].card
+        assert card is not None
+        least = replace(self._options, budget="min", card=None, optimizer=None, beside=0)
+        try:
+            less, more = (self._plan(one, least)[1].peak for one in (start, 2 * start))
+        except (BudgetError, torch.OutOfMemoryError):
+            return start + 1
+        if more <= less:
+            return 2 * start
+        return min(_MOST, int(start + (card.left - less) * start / (more - less)))
