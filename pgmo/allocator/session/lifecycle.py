@@ -403,6 +403,7 @@ class Lifecycle:
             device=self._adapter.device,
             plan=largest,
             outside=self.collector.outside_of_plan(),
+            pages=self.collector.pages_for_blocks(),
             beginning=self._beginning,
             gave_up=state.gave_up,
             recorded_only=self._options.record_only,

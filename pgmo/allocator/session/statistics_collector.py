@@ -77,7 +77,7 @@ class StatisticsCollector:
         self._totals: Counter[str] = Counter()
         self._misses: Counter[str] = Counter()
         # Of replayed iterations; the engine's begin anew with each plan.
-        self._peaks = {"peak_slot_bytes": 0, "peak_fallback_bytes": 0}
+        self._peaks = {"peak_slot_bytes": 0, "peak_fallback_bytes": 0, "pages_held": 0}
         self._least_fallback = -1  # at the end of one of them; -1 before the first
         self._since = 0
         self._history: deque[IterationStatistics] = deque(maxlen=_HISTORY)
@@ -190,6 +190,10 @@ class StatisticsCollector:
         now = self._engine.statistics()["peak_fallback_bytes"]
         peak = max(now, self._peaks["peak_fallback_bytes"])
         return outside_of_plan(reversed(self.history), peak, max(0, self._least_fallback))
+
+    def pages_for_blocks(self) -> int:
+        """Bytes of pages held while plans served, less what stays for good; 0 without pages."""
+        return max(0, self._peaks["pages_held"] - max(0, self._least_fallback))
 
     def beginning(self, iterations: int) -> Beginning | None:
         """What was recorded from the first request on; None where that is too much to keep.

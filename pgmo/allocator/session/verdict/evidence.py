@@ -42,6 +42,7 @@ class Evidence:
         plan: the one with the largest arena; None while there is none.
         outside: that had no slot at once in one of the last iterations, at most; blocks that stay
             for good, as optimizer state, are not among them.
+        pages: held while plans served, less what stays for good; 0 where there are none.
         beginning: None where nothing was recorded, or there is nothing to compare it with.
         gave_up: why the session serves nothing any more; "" as long as it does.
         recorded_only: whether it was to serve nothing.
@@ -56,6 +57,7 @@ class Evidence:
     device: str
     plan: Plan | None = None
     outside: int = 0
+    pages: int = 0
     beginning: Beginning | None = None
     gave_up: str = ""
     recorded_only: bool = False

@@ -68,6 +68,11 @@ class Judge:
         counted = f"counted: {format_bytes(arena)} of arena"
         if evidence.outside:
             counted += f" and at most {format_bytes(evidence.outside)} outside of it"
+        # What had no slot may lie in the pages of slots that were empty.
+        pages = max(evidence.pages, plan.max_load - plan.spilled)
+        if evidence.pages and pages < taken:
+            taken = pages
+            counted += f", all in {format_bytes(pages)} of pages"
         try:
             plain = self._plain_of_plan(evidence)
         except UnmodelledError as missing:

@@ -77,6 +77,16 @@ def test_what_is_outside_of_the_arena_counts_against_it():
     assert "at most 5.00 MiB outside" in with_it.basis
 
 
+def test_what_lies_in_pages_of_empty_slots_counts_once():
+    least = judge(fragmented()).taken
+    held = judge(fragmented(), outside=5 * MIB, pages=least + 2 * MIB)
+    assert held.taken == least + 2 * MIB
+    assert "all in" in held.basis
+    # Blocks with slots take what they take, wherever pages are said to be, and pages may be idle.
+    assert judge(fragmented(), pages=MIB).taken == plan(fragmented()).max_load
+    assert judge(fragmented(), pages=least + 9 * MIB).taken == least
+
+
 def test_blocks_without_slots_are_on_neither_side():
     profile = fragmented()
     bigger = Profile.from_columns(
