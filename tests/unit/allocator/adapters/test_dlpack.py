@@ -104,8 +104,9 @@ def test_an_array_holds_the_block_of_a_tensor():
         pytest.skip("this torch takes no arrays that cannot be written")
     del array
     gc.collect()
-    assert held == SIZE
+    # Slots may hold tensors of other threads of this process, too, such as an earlier test's.
+    assert held >= SIZE
     assert (again == 7).all()
-    assert session.statistics["live_slot_bytes"] == SIZE
+    assert session.statistics["live_slot_bytes"] == held
     del again
-    assert session.statistics["live_slot_bytes"] == 0
+    assert session.statistics["live_slot_bytes"] == held - SIZE
