@@ -2,9 +2,10 @@
 
     python packaging/versions.py 2.6.0 2.13.0 newest
 
-Each version is a download, of gigabytes where the index has CUDA builds. Its environment is in a
-temporary folder and removed before the next one. The program is the same for all: a loop under
-pgmo.optimize on the CPU, on PyTorch's allocator, whose losses have to be those without pgmo.
+Each version is a download, of gigabytes where the index has CUDA builds, and nothing of it is kept:
+its environment is in a temporary folder (TMPDIR says where) and removed before the next one. The
+program is the same for all: a loop under pgmo.optimize on the CPU, on PyTorch's allocator, whose
+losses have to be those without pgmo.
 """
 
 import argparse
@@ -64,13 +65,28 @@ class Outcome:
     result: str
 
 
-def attempt(version: str, folder: Path) -> Outcome:
+def build(folder: Path) -> Path:
+    """A wheel of this checkout, which all environments get.
+
+    Raises:
+        SystemExit: when it cannot be built, with the last line of the error.
+    """
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", str(ROOT)]
+    done = subprocess.run(
+        [*command, "--wheel-dir", str(folder)], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise SystemExit(f"pgmo could not be built: {last_line(done.stderr)}")
+    return next(folder.glob("pgmo-*.whl"))
+
+
+def attempt(version: str, wheel: Path, folder: Path) -> Outcome:
     """Installs pgmo and one version, and trains."""
     venv = folder / "venv"
     subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True)
     python = str(venv / "bin" / "python")
     wanted = "torch" if version == NEWEST else f"torch=={version}"
-    install = [python, "-m", "pip", "install", "--quiet", str(ROOT), wanted]
+    install = [python, "-m", "pip", "install", "--quiet", "--no-cache-dir", str(wheel), wanted]
     done = subprocess.run(install, capture_output=True, text=True, check=False)
     if done.returncode:
         return Outcome(version, "", f"not installed: {last_line(done.stderr)}")
@@ -105,14 +121,17 @@ def main() -> int:
     """Tries all, prints the table, and says by the exit code whether all work."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("versions", nargs="+", help=f"such as 2.6.0, or {NEWEST!r}")
+    versions = parser.parse_args().versions
     outcomes = []
-    for version in parser.parse_args().versions:
-        folder = Path(tempfile.mkdtemp(prefix="pgmo-versions-"))
-        try:
-            outcomes.append(attempt(version, folder))
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-        print(f"{outcomes[-1].version}: {outcomes[-1].result}", file=sys.stderr, flush=True)
+    with tempfile.TemporaryDirectory(prefix="pgmo-wheel-") as built:
+        wheel = build(Path(built))
+        for version in versions:
+            folder = Path(tempfile.mkdtemp(prefix="pgmo-versions-"))
+            try:
+                outcomes.append(attempt(version, wheel, folder))
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+            print(f"{version}: {outcomes[-1].result}", file=sys.stderr, flush=True)
     print(table(outcomes))
     return 0 if all(one.result == "works" for one in outcomes) else 1
 

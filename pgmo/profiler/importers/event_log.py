@@ -27,6 +27,7 @@ class EventLog:
 
     def __init__(self) -> None:
         self._rows: list[_Row] = []
+        self._there: list[_Row] = []
         self._tags: dict[Tag, int] = {}
 
     def __len__(self) -> int:
@@ -43,8 +44,11 @@ class EventLog:
         tag: Tag | None = None,
     ) -> None:
         """Adds one event."""
-        number = -1 if tag is None else self._tags.setdefault(tag, len(self._tags))
-        self._rows.append((kind, address, size, stream, number, time))
+        self._rows.append((kind, address, size, stream, self._number(tag), time))
+
+    def was_there(self, address: int, size: int, *, tag: Tag | None = None) -> None:
+        """Adds a block that lives from before the first event to after the last one."""
+        self._there.append((Event.ALLOC, address, size, 0, self._number(tag), 0))
 
     def free(self, address: int, size: int, *, stream: int = 0, time: int = 0) -> None:
         """Adds a free that takes effect at once."""
@@ -83,7 +87,8 @@ class EventLog:
         nothing = Rows.make([])
         try:
             marked = with_marks(rows, marks)
-            whole, before, repairs = complete(marked, nothing, nothing, nothing)
+            there = Rows.make([row[:5] for row in self._there])
+            whole, before, repairs = complete(marked, nothing, nothing, there)
             trace = Trace(
                 kind=whole.kind,
                 address=whole.address,
@@ -99,6 +104,9 @@ class EventLog:
             raise FileError(f"{path}: {error}; check the file") from error
         own = {"events": str(len(self)), **(notes or {}), **repairs}
         return Imported(trace, framework, device, own)
+
+    def _number(self, tag: Tag | None) -> int:
+        return -1 if tag is None else self._tags.setdefault(tag, len(self._tags))
 
 
 def choose_device(path: Path, found: Sequence[int], device: int | None) -> list[int]:

@@ -10,6 +10,8 @@ from pgmo.profiler.importers.csv_blocks import NEEDED as TABLE_COLUMNS
 from pgmo.profiler.importers.csv_blocks import read_csv_blocks
 from pgmo.profiler.importers.cupy_log import BEGINNING, read_cupy_log
 from pgmo.profiler.importers.imported import Imported
+from pgmo.profiler.importers.jax_memory import read_jax_memory
+from pgmo.profiler.importers.pprof import BEGINNING as PPROF
 from pgmo.profiler.importers.rmm_log import NEEDED as RMM_COLUMNS
 from pgmo.profiler.importers.rmm_log import read_rmm_log
 from pgmo.profiler.importers.torch_memory.snapshot import read_torch_snapshot
@@ -19,7 +21,8 @@ _BEGINNING = 65536  # bytes to tell the format by
 _PICKLES = (".pickle", ".pkl")
 _KNOWN = (
     "a PyTorch memory snapshot (pickle), a Chrome trace with [memory] events (JSON), the lines of "
-    "CuPy's DebugPrintHook, an RMM log (CSV) or a table id,lower,upper,size (CSV)"
+    "CuPy's DebugPrintHook, an RMM log (CSV), a memory profile of JAX (pprof) or a table "
+    "id,lower,upper,size (CSV)"
 )
 
 
@@ -46,6 +49,8 @@ def read_file(path: str | os.PathLike[str], device: int | None = None) -> list[I
         raise FileError(f"{path}: is empty; save it again")
     if beginning[:1] == b"\x80" or path.suffix.lower() in _PICKLES:
         return read_torch_snapshot(path, device)
+    if PPROF.match(beginning):
+        return read_jax_memory(path, device)
     if beginning[:2] == b"PK":
         raise FileError(
             f"{path}: is a zip archive: pgmo plan and pgmo stats read profiles themselves, and "
