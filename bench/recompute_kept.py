@@ -31,11 +31,18 @@ from workloads.zoo import NAMES, create
 import pgmo
 import pgmo.recompute.apply  # what it imports is imported once, whatever is kept
 
-DEEP = "Llama, 24 layers"
+DEEP, DEEP_GPT = "Llama, 24 layers", "GPT-2, 24 layers"
 QUICK = ("GPT-2",)
 
 
 def _model(name: str) -> tuple[torch.nn.Module, Any]:
+    if name == DEEP_GPT:
+        from transformers import GPT2Config, GPT2LMHeadModel
+
+        torch.manual_seed(0)
+        gpt = GPT2Config(n_embd=128, n_layer=24, n_head=4, vocab_size=1000, use_cache=False)
+        words = torch.randint(0, 1000, (8, 128))
+        return GPT2LMHeadModel(gpt), {"input_ids": words, "labels": words}
     if name != DEEP:
         made = create(name)
         return made.model, made.batch(made.samples)
@@ -84,22 +91,26 @@ def measure(name: str) -> dict[str, Any]:
     }
 
 
-def _row(name: str) -> dict[str, Any]:
-    """Both processes of a model."""
+def _row(name: str, against: str | None) -> dict[str, Any]:
+    """Both processes of a model, and one of an earlier version."""
     with TemporaryDirectory() as folder:
         environment = {**os.environ, "PGMO_CACHE_DIR": folder}
         command = [sys.executable, __file__, "--process", name]
         found = []
-        for _ in range(2):
-            done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=environment)
+        for path in [against, None, None] if against else [None, None]:
+            there = {**environment, "PYTHONPATH": path} if path else environment
+            there |= {"PGMO_CACHE_DIR": f"{folder}/former"} if path else {}
+            done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=there)
             if done.returncode:
                 return {"model": name, "failed": f"the process ended with {done.returncode}"}
             found.append(json.loads(done.stdout.splitlines()[-1]))
         sizes = [one.stat().st_size for one in Path(folder).glob("steps/*.step")]
-    first, second = found
+    *former, first, second = found
     row = {
         "model": name,
         "operations": first["operations"],
+        "former_seconds": former[0]["seconds"] if former else None,
+        "same_bits_as_former": former[0]["bits"] == first["bits"] if former else None,
         "captured_seconds": first["seconds"],
         "kept": second["kept"],
         "why": first["unkept"],
@@ -113,15 +124,16 @@ def _row(name: str) -> dict[str, Any]:
 
 def table(rows: list[dict[str, Any]]) -> str:
     """One table in Markdown."""
-    head = ["model", "operations", "captured", "read", "ratio", "same bits", "file"]
+    head = ["model", "operations", "captured", "before", "read", "ratio", "same bits", "file"]
     lines = [head, ["---"] * len(head)]
     for row in rows:
         if "failed" in row or not row["kept"]:
-            lines.append([row["model"], row.get("failed") or row["why"] or "not kept", *[""] * 5])
+            lines.append([row["model"], row.get("failed") or row["why"] or "not kept", *[""] * 6])
             continue
         lines.append(
             [
                 *(row["model"], f"{row['operations']:,}", f"{row['captured_seconds']:.1f} s"),
+                f"{row['former_seconds']:.1f} s" if row.get("former_seconds") else "",
                 f"{row['read_seconds']:.2f} s",
                 f"{row['captured_seconds'] / row['read_seconds']:.0f}",
                 "yes" if row["same_bits"] else "no",
@@ -134,9 +146,10 @@ def table(rows: list[dict[str, Any]]) -> str:
 def main() -> None:
     """Measures the models and writes the result."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--models", nargs="+", choices=[DEEP, *NAMES])
-    parser.add_argument("--process", choices=[DEEP, *NAMES], help=argparse.SUPPRESS)
+    parser.add_argument("--models", nargs="+", choices=[DEEP, DEEP_GPT, *NAMES])
+    parser.add_argument("--process", choices=[DEEP, DEEP_GPT, *NAMES], help=argparse.SUPPRESS)
     parser.add_argument("--table", action="store_true", help="print the table of the results")
+    parser.add_argument("--against", help="a built checkout of an earlier version, also measured")
     add_common_options(parser)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
@@ -148,8 +161,8 @@ def main() -> None:
         print(table(json.loads(text)["rows"]))
         return
     rows = []
-    for name in arguments.models or (QUICK if arguments.quick else (DEEP, *NAMES)):
-        rows.append(_row(name))
+    for name in arguments.models or (QUICK if arguments.quick else (DEEP, DEEP_GPT, *NAMES)):
+        rows.append(_row(name, arguments.against))
         result = {"torch": torch.__version__, "rows": rows}
         write_result("recompute_kept", result, arguments.output, quick=arguments.quick)
     print(table(rows))

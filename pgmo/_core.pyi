@@ -142,6 +142,7 @@ class Step:
         evaluations: int,
         time_limit: float,
         seed: int,
+        period: int,
     ) -> tuple: ...
 
 class Replay:

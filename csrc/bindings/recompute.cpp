@@ -91,7 +91,7 @@ bool interrupted() {
 
 py::tuple search(recompute::Step& step, const Indices& candidates,
                  const Column<std::uint8_t>& start, Bytes budget, std::int64_t evaluations,
-                 double time_limit, std::uint64_t seed) {
+                 double time_limit, std::uint64_t seed, std::uint32_t period) {
   const auto begin = Clock::now();
   const std::vector<recompute::Index> all = copy(candidates);
   for (const recompute::Index one : all) {
@@ -102,10 +102,11 @@ py::tuple search(recompute::Step& step, const Indices& candidates,
   bool raised = false;
   {
     const py::gil_scoped_release release;
-    answer = recompute::search(step, all, from, budget, evaluations, seed, [&] {
+    const auto stop = [&] {
       raised = interrupted();
       return raised || std::chrono::duration<double>(Clock::now() - begin).count() >= time_limit;
-    });
+    };
+    answer = recompute::search(step, all, from, budget, evaluations, seed, stop, period);
   }
   if (raised) throw py::error_already_set();
   std::vector<std::tuple<std::int64_t, Bytes, double>> trace;
@@ -186,9 +187,10 @@ void bind_recompute(py::module_& module) {
            "Peak in bytes and cost of what runs twice, for a choice (forward,) of 0 and 1.")
       .def(
           "search", &search, py::arg("candidates"), py::arg("start"), py::arg("budget"),
-          py::arg("evaluations"), py::arg("time_limit"), py::arg("seed"),
+          py::arg("evaluations"), py::arg("time_limit"), py::arg("seed"), py::arg("period"),
           "Improves the choice `start` (forward,): cheapest with a peak within `budget` bytes,\n"
-          "or the least peak for a budget of -1.\n\n"
+          "or the least peak for a budget of -1. `period` is the number of candidates after which\n"
+          "they come again; 0 where they do not.\n\n"
           "Returns choice, peak, cost, evaluations, and (evaluations, peak, cost) for each\n"
           "improvement. The same for the same seed unless `time_limit` seconds pass. Releases the\n"
           "GIL; not to be called from two threads on one object.");

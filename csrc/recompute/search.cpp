@@ -24,13 +24,15 @@ constexpr double kLeastPrice = 0.05, kMostPrice = 50, kPriceStep = 1.003;
 class Walk {
  public:
   Walk(Step& step, const std::vector<Index>& candidates, const Choice& start, Bytes budget,
-       std::int64_t evaluations, std::uint64_t seed, const std::function<bool()>& stop)
+       std::int64_t evaluations, std::uint64_t seed, const std::function<bool()>& stop,
+       std::uint32_t period)
       : step_(step),
         candidates_(candidates),
         budget_(budget),
         limit_(evaluations),
         random_(seed),
         stop_(stop),
+        period_(period),
         choice_(start) {
     for (Index operation = 0; operation < step.forward(); ++operation) {
       whole_ += step.cost(operation);
@@ -106,6 +108,7 @@ class Walk {
 
   void propose() {
     const std::uint32_t count = static_cast<std::uint32_t>(candidates_.size());
+    if (period_ != 0 && random_.below(3) == 0) return comb(count);
     const std::uint32_t kind = random_.below(10);
     const std::uint32_t first = random_.below(count);
     if (kind < 4 || count == 1) {
@@ -124,6 +127,21 @@ class Walk {
       if (state(first) == state(second)) return change(first);
       change(first);
       change(second);
+    }
+  }
+
+  // A few neighbours, the same in several periods.
+  void comb(std::uint32_t count) {
+    const std::uint32_t first = random_.below(count);
+    const std::uint32_t width = 1 + random_.below(1U << random_.below(4));
+    const std::uint32_t times = 2 + random_.below(2U << random_.below(5));
+    const std::uint8_t wanted = random_.below(2) != 0 ? 1 : 0;
+    for (std::uint32_t i = 0; i < times && first + i * period_ < count; ++i) {
+      const std::uint32_t from = first + i * period_;
+      const std::uint32_t to = std::min({from + width, from + period_, count});
+      for (std::uint32_t j = from; j < to; ++j) {
+        if (state(j) != wanted) change(j);
+      }
     }
   }
 
@@ -160,6 +178,7 @@ class Walk {
   const std::int64_t limit_;
   Random random_;
   const std::function<bool()>& stop_;
+  const std::uint32_t period_;
   Choice choice_;
   Answer answer_;
   std::vector<Index> flipped_;
@@ -178,8 +197,9 @@ bool better(const Outcome& one, const Outcome& other, Bytes budget) {
 }
 
 Answer search(Step& step, const std::vector<Index>& candidates, const Choice& start, Bytes budget,
-              std::int64_t evaluations, std::uint64_t seed, const std::function<bool()>& stop) {
-  return Walk(step, candidates, start, budget, evaluations, seed, stop).run();
+              std::int64_t evaluations, std::uint64_t seed, const std::function<bool()>& stop,
+              std::uint32_t period) {
+  return Walk(step, candidates, start, budget, evaluations, seed, stop, period).run();
 }
 
 }  // namespace pgmo::recompute

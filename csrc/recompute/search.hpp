@@ -7,6 +7,10 @@
 //   run       . . # . #   ->   . # # # #      several in a row, all forgotten or none
 //   swap      . . # . #   ->   . # . . #      one instead of another nearby
 //
+// and, where a step repeats itself every few candidates, as one of twenty layers does, with
+//
+//   comb      . . # . . .   ->   # . # # . .  the same one of several periods (here of three)
+//
 // A peak above the budget costs a price that rises while the walk stays above it and falls while it
 // stays below, so that the walk keeps to the edge, where the best choices are.
 
@@ -40,8 +44,10 @@ struct Answer {
 bool better(const Outcome& one, const Outcome& other, Bytes budget);
 
 // The best choice found, never worse than `start`, within `evaluations`, or until `stop()` says so,
-// which is asked every few hundred. The same for the same seed unless stopped.
+// which is asked every few hundred. The same for the same seed unless stopped. `period` is the
+// number of candidates after which they come again, 0 where they do not.
 Answer search(Step& step, const std::vector<Index>& candidates, const Choice& start, Bytes budget,
-              std::int64_t evaluations, std::uint64_t seed, const std::function<bool()>& stop);
+              std::int64_t evaluations, std::uint64_t seed, const std::function<bool()>& stop,
+              std::uint32_t period = 0);
 
 }  // namespace pgmo::recompute

@@ -25,6 +25,7 @@ from pgmo.recompute.capture.compat import (
     storage_key,
     traced_graph,
 )
+from pgmo.recompute.capture.graphs import graph_module
 from pgmo.recompute.capture.in_place import ADD, ADD_IN_PLACE
 from pgmo.recompute.capture.taking.costs import example_arguments
 
@@ -158,7 +159,7 @@ class _Narrowing:
             elif not self._is_sum_of_one(node):
                 self._copy(node)
         self.read = list(gone), list(kept)
-        self.made = fx.GraphModule(module, self._graph)
+        self.made = graph_module(module, self._graph)
 
     def _is_sum_of_one(self, node: fx.Node) -> bool:
         """Takes a summand for the sum if the other one is absent."""
@@ -196,6 +197,13 @@ class _Narrowing:
                 torch.ops.aten.reshape.default
             )  # as autograd does where no view is possible
             copy.meta["val"] = copy.target(*arguments, **keywords)
+        given = {storage_key(one) for one in fakes((arguments, keywords))}
+        before = node.meta["val"]
+        own = given.isdisjoint(storage_key(one) for one in fakes(copy.meta["val"]))
+        own &= self._moved.isdisjoint(storage_key(one) for one in fakes(before))
+        if own and _look(copy) == _look(node):
+            copy.meta["val"] = before  # so what reads it needs no other look
+            return
         self._laid_out.add(node)  # what reads it is looked at again, views for their storage
 
     def _present(self, node: fx.Node) -> fx.Node:
@@ -230,12 +238,17 @@ def note_customs(results: Iterable[Tensor], mark: Any) -> None:
     seen = set(stack)
     while stack:
         function = stack.pop()
-        if isinstance(function, BackwardCFunction):
+        if isinstance(function, BackwardCFunction) and not _stands_in(function):
             _note(function, len(seen), mark)
         for following, _ in function.next_functions:
             if following is not None and following not in seen:
                 seen.add(following)
                 stack.append(following)
+
+
+def _stands_in(function: Any) -> bool:
+    """Whether it is the derivative of an operator of ours, which is written out later."""
+    return getattr(function._forward_cls, "stands_in", False) is True
 
 
 def _note(function: Any, number: int, mark: Any) -> None:

@@ -2,7 +2,6 @@
 
     here                torch 2.6                              later
     compile_joint       aot_module_simplified                  the same
-    split_joint         _extract_fwd_bwd_modules               more keywords, none needed
     backend             dynamo's aot_autograd                  the same
     inductor            nothing: its partitioner is fixed      custom_partitioner_fn, from 2.10 on
     boxed               CodeGen.gen_fn_def                     a keyword more
@@ -18,7 +17,8 @@
     hook_numbers        Module._forward_hooks                  the same
     memory_changes      kineto_results.events()                the same
 
-Partition functions are handed more keywords from version to version: ours takes any.
+`graphs.py` beside it has what modules are made of. Partition functions are handed more keywords
+from version to version: ours takes any.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,7 +28,6 @@ from typing import Any, cast
 import torch
 from torch import Tensor, fx, nn
 from torch._functorch import config as functorch_config
-from torch._functorch import partitioners
 from torch._functorch.aot_autograd import aot_module_simplified
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
@@ -196,21 +195,6 @@ def inductor(partitioner: Partitioner, identity: str) -> Callable[..., Any]:
         return compile_fx(module, list(inputs), config_patches=chosen)
 
     return compile_graph
-
-
-def split_joint(
-    joint: fx.GraphModule, saved: list[fx.Node], outputs: int
-) -> tuple[fx.GraphModule, fx.GraphModule]:
-    """Splits a joint graph: the second part begins with the saved nodes and the tangents.
-
-    Args:
-        joint: the graph of forward and backward pass.
-        saved: nodes that the first part hands to the second.
-        outputs: number of outputs of the forward pass.
-    """
-    return partitioners._extract_fwd_bwd_modules(
-        joint, saved, saved_sym_nodes=[], num_fwd_outputs=outputs
-    )
 
 
 def boxed(module: fx.GraphModule) -> Runner:
@@ -381,6 +365,12 @@ def memory_changes(finished: profile, device: torch.device) -> list[tuple[str, i
 
 def fakes(example: object) -> list[Tensor]:
     """The tensors in a node's example value, which may be nested."""
+    if isinstance(example, Tensor):
+        return [example]
+    if example is None or isinstance(example, (bool, int, float)):
+        return []
+    if type(example) in (tuple, list):  # asked for ten thousand times, which `flatten` is slow for
+        return [leaf for one in cast("Sequence[Any]", example) for leaf in fakes(one)]
     return [leaf for leaf in flatten(example)[0] if isinstance(leaf, Tensor)]
 
 

@@ -22,6 +22,7 @@ import torch
 from torch import fx
 
 from pgmo.recompute.capture.compat import fakes, storage_key
+from pgmo.recompute.capture.graphs import graph_module
 from pgmo.recompute.capture.joint_graph import Captured
 from pgmo.recompute.planners.schedule import Schedule
 
@@ -60,7 +61,7 @@ def divide(joint: fx.GraphModule, names: Collection[str]) -> fx.GraphModule:
             copies |= _halves(graph, node, copies, _is_last(node, last))
         elif node not in copies:
             copies[node] = graph.node_copy(node, copies.__getitem__)
-    return fx.GraphModule(joint, graph)
+    return graph_module(joint, graph)
 
 
 def _halves(

@@ -19,6 +19,7 @@ from pgmo.recompute.capture.compat import Spec, flatten, hook_numbers, traced_gr
 from pgmo.recompute.capture.joint_graph import MODULE
 from pgmo.recompute.capture.objects import opened
 from pgmo.recompute.capture.rehearse import rehearse
+from pgmo.recompute.capture.repeated.blocks import Blocks
 from pgmo.recompute.frozen.guard import Guard
 from pgmo.recompute.frozen.modes import modes
 from pgmo.recompute.frozen.reads import OPTIONS, is_of_torch
@@ -32,6 +33,10 @@ _PLAIN = (
     *(FunctionType, BuiltinFunctionType),
 )
 """What a call may have beside its tensors: two of them with one `repr` mean the same."""
+
+
+def _is_plain(value: object) -> bool:
+    return isinstance(value, _PLAIN)
 
 
 class FlatModule(nn.Module):
@@ -61,6 +66,7 @@ class FlatModule(nn.Module):
         self._places = places(leaves)
         self.result: tuple[list[Any], Spec] | None = None
         self.guard = Guard(module)
+        self.blocks = Blocks(module, _is_plain)
         self._ties = _ties(module)
         self.observed: list[Observation] = []
 
@@ -94,8 +100,13 @@ class FlatModule(nn.Module):
         kept: list[Tensor] = []
         _tie(self._ties)
         registered = _registered(self.module)
-        traced = traced_graph() is not None
-        with _noting_modules(self.module), self.guard.watching(traced), self._answering(kept):
+        traced, blocks = traced_graph() is not None, self.blocks
+        with (
+            _noting_modules(self.module),
+            self.guard.watching(traced) as reads,
+            blocks.standing_in(reads),
+            self._answering(kept),
+        ):
             returned = self._called(tensors)
         for name, tensor in _registered(self.module).items():
             if tensor is not registered.get(name):

@@ -83,11 +83,14 @@ class Guard:
         return self._codes
 
     @contextmanager
-    def watching(self, traced: bool) -> Iterator[None]:
+    def watching(self, traced: bool) -> Iterator[Reads]:
         """Inside, a forward pass runs on tensors without contents.
 
         Args:
             traced: whether it becomes a graph; before that it runs once to be looked at.
+
+        Yields:
+            What it reads, as it comes.
 
         Raises:
             GraphError: it keeps tensors, draws random numbers, or, when it is traced, changes
@@ -108,7 +111,7 @@ class Guard:
                 stack.enter_context(reads.noting())
                 for one in known:
                     reads.watch(one)
-                yield
+                yield reads
             self._refuse_kept(before)
             found = mentions(reads)
             self._codes = reads.codes

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from pgmo import _core
 from pgmo.recompute.planners.graph import Graph
+from pgmo.recompute.planners.periods import period
 from pgmo.recompute.planners.schedule import Reruns, Schedule, check_choice, simulate
 
 
@@ -74,6 +75,7 @@ class Evaluator:
         self.graph = graph
         self.candidates: NDArray[np.int32] = np.fromiter(graph.candidates(), np.int32)
         self._allowed = frozenset(self.candidates.tolist())
+        self.period = period(graph, self.candidates.tolist())
         self._whole = graph.forward_cost or 1.0
         self._step = _core.Step(graph.forward, *columns(graph))
 
@@ -121,6 +123,7 @@ class Evaluator:
             evaluations,
             time_limit,
             seed,
+            self.period,
         )
         found = [
             Found(count, high, spent / self._whole, planner) for count, high, spent in trace[1:]

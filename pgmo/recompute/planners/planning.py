@@ -26,6 +26,8 @@ EVALUATIONS = 200_000
 _LARGE = 4000  # operations of a step from which on it tries fewer: each takes as many looks
 _LEAST = 20_000
 
+_FEWER = 4  # of steps that repeat themselves, of which it moves several periods at once
+
 _LARGE_RERUNS = 250  # the same of the larger space, where a look is at the whole step
 _LEAST_RERUNS = 5_000
 _MOST_FOR_LEAST = 1.0  # forward passes that "min" runs again at most
@@ -33,6 +35,8 @@ _MOST_FOR_LEAST = 1.0  # forward passes that "min" runs again at most
 _MOST = 2**62  # bytes, which is any number of them
 _FACTORS = (1.0, 1.1, 1.25, 1.5, 2.0, 3.0)  # of the least budget of the dynamic program
 _TIME_UNITS = 1500  # of its time axis: what it proposes is evaluated anyway
+# Of steps that repeat themselves: the search moves whole periods, and needs no fine beginning.
+_UNITS_OF_PERIODS, _SETS_OF_PERIODS, _FACTORS_OF_PERIODS = 750, 500, (1.0, 1.25, 2.0)
 
 
 class SearchFields(TypedDict, total=False):
@@ -73,7 +77,8 @@ def plan_choice(
             and then costs what it costs.
         evaluations: choices that each search tries, and again where the least peak has to be
             found first; the same answer for the same number and seed. By default `EVALUATIONS`,
-            fewer in steps of more than 4,000 operations, and in the larger space of more than 250.
+            fewer in steps of more than 4,000 operations or that repeat themselves, and in the
+            larger space of more than 250.
         time_limit: seconds after which all searching ends all the same, with the best so far: the
             answer then depends on the machine. By default there is none.
         seed: of the search, from 0.
@@ -117,6 +122,8 @@ def plan_choice(
             "seed": seed,
         }
         if start.reruns is None:
+            if evaluator.period and aim is not None and evaluations is None:
+                options["evaluations"] //= _FEWER
             start, found = evaluator.search(start, aim, **options)
             trace.extend(found)
             if limit is not None and aim is None and start.peak <= limit:
@@ -239,15 +246,17 @@ def propose(
             for last in (False, True)
         ]
     if "kusumoto" in planners:
-        choices += _dynamic_programs(dag)
+        choices += _dynamic_programs(dag, bool(judge.period))
     return [judge.candidate(choice, planner) for choice, planner in choices]
 
 
-def _dynamic_programs(dag: Dag) -> Iterator[tuple[frozenset[int], str]]:
+def _dynamic_programs(dag: Dag, repeats: bool) -> Iterator[tuple[frozenset[int], str]]:
     """The approximate program at budgets from the least upwards, both strategies."""
-    program = kusumoto.DynamicProgram(dag, ancestor_sets(dag), time_units=_TIME_UNITS)
+    sets = ancestor_sets(dag, _SETS_OF_PERIODS) if repeats else ancestor_sets(dag)
+    units = _UNITS_OF_PERIODS if repeats else _TIME_UNITS
+    program = kusumoto.DynamicProgram(dag, sets, time_units=units)
     least = program.least_budget(tolerance=1e-3)
-    for factor in _FACTORS:
+    for factor in _FACTORS_OF_PERIODS if repeats else _FACTORS:
         sequences = program.solve(round(factor * least))
         for sequence, strategy in zip(sequences, ("time", "memory"), strict=True):
             for last in (False, True):

@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import Any
 from weakref import ref
 
-from torch import Tensor, nn
+from torch import Tensor, fx, nn
 
 from pgmo.errors import BudgetError, GraphError, PgmoError
 from pgmo.recompute.capture.compat import compile_joint, compiled_context, flatten, reads_values
 from pgmo.recompute.capture.eager import as_in_eager_mode
 from pgmo.recompute.capture.flat import FlatModule, Forward, distinct
-from pgmo.recompute.capture.quiet import without_logs
+from pgmo.recompute.capture.quiet import without_collector, without_logs
 from pgmo.recompute.frozen.guard import Guard
 from pgmo.recompute.frozen.places import of_error
 from pgmo.recompute.runtime.decide import PlannedStep, Settings
@@ -89,7 +89,7 @@ class CapturedCall:
 
     def _compile(self, step: StepCompiler) -> None:
         try:
-            with CAPTURING, as_in_eager_mode(), stages(), without_logs():
+            with CAPTURING, as_in_eager_mode(), stages(), without_logs(), without_collector():
                 self._run = self._captured(step)
         except PgmoError as error:
             # The message says all: dozens of frames of PyTorch's add nothing.
@@ -107,9 +107,8 @@ class CapturedCall:
     def _captured(self, step: StepCompiler) -> Callable[..., Any]:
         """Captures; where values are read, once more after they were looked at."""
         stage(f"captures a step of {self.model}")
-        compilers = (step.partition, step.compile_forward, step.compile_backward)
         try:
-            return compile_joint(self._flat, self._tensors, *compilers)
+            return self._compiled(step)
         except Exception as error:
             if self._flat.observed or not reads_values(error):
                 raise
@@ -118,7 +117,23 @@ class CapturedCall:
             if not self._flat.observed:
                 raise
             stage(f"captures a step of {self.model}")
-        return compile_joint(self._flat, self._tensors, *compilers)
+        return self._compiled(step)
+
+    def _compiled(self, step: StepCompiler) -> Callable[..., Any]:
+        """Traces with repeated blocks once; as it is where they are not alike after all."""
+        blocks = self._flat.blocks
+
+        def partition(joint: fx.GraphModule, inputs: object, **more: Any) -> Any:
+            return step.partition(blocks.expand(joint), inputs, **more)
+
+        compilers = (step.compile_forward, step.compile_backward)
+        if blocks:
+            try:
+                return compile_joint(self._flat, self._tensors, partition, *compilers)
+            except Exception:
+                if not blocks.differ:
+                    raise
+        return compile_joint(self._flat, self._tensors, step.partition, *compilers)
 
     @property
     def model(self) -> str:

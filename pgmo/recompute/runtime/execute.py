@@ -11,8 +11,7 @@ is enough for all.
 """
 
 import gc
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,6 +20,7 @@ from torch import fx
 
 from pgmo.recompute.capture.absent import hold, narrowed, release, tangents, unlikely, without
 from pgmo.recompute.capture.compat import Runner, fakes, is_tangent, mark_boxed
+from pgmo.recompute.capture.quiet import without_collector
 from pgmo.recompute.capture.taking import workspaces
 from pgmo.recompute.capture.taking.meter import Meter, Section, meter
 from pgmo.recompute.frozen.values import add_checks
@@ -33,7 +33,7 @@ from pgmo.recompute.runtime.decide import (
     plan_step,
 )
 from pgmo.recompute.runtime.interpreter import Interpreter
-from pgmo.recompute.runtime.rewrite import split
+from pgmo.recompute.runtime.rewrite import backward, split
 
 Names = frozenset[str]
 
@@ -90,7 +90,7 @@ class StepCompiler:
         whole = capture_step(joint, num_fwd_outputs, self.settings)
         narrow = hold(*narrowed(joint, absent))
         self.planned = plan_step(narrow, num_fwd_outputs, self.settings)
-        _, self._narrow = split(self.planned.captured, self.planned.schedule)
+        self._narrow = backward(self.planned.captured, self.planned.schedule)
         release(self._narrow)
         return split(whole, choice_on(self.planned.schedule, self.planned.captured, whole))
 
@@ -162,7 +162,8 @@ class StepCompiler:
         measuring = meter(_device(module)) if self.planned is not None else None
         if measuring is None:
             return half(arguments), None
-        with _without_collector(), measuring:
+        gc.collect()
+        with without_collector(), measuring:
             half.take(arguments)
             held = _own_gradients(module, arguments)
             result = _Metered(module, measuring).boxed_run(arguments)
@@ -185,19 +186,6 @@ class StepCompiler:
             self.news |= workspaces.correct(node, max(0, section.peak - written - stays))
         whole = measured.whole
         return replace(whole, peak=peak, net=whole.net - kept) if kept else whole
-
-
-@contextmanager
-def _without_collector() -> Iterator[None]:
-    """Inside, nothing of somebody else's goes, which would look as if the step took less."""
-    before = gc.isenabled()
-    gc.collect()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if before:
-            gc.enable()
 
 
 class _Half:

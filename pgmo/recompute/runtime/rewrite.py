@@ -12,7 +12,8 @@ from collections import defaultdict
 from torch import fx
 
 from pgmo.recompute.capture import dropout
-from pgmo.recompute.capture.compat import is_backward, renewed, split_joint
+from pgmo.recompute.capture.compat import is_backward, renewed
+from pgmo.recompute.capture.graphs import backward_half, graph_module, split_joint
 from pgmo.recompute.capture.joint_graph import Captured
 from pgmo.recompute.planners.schedule import Schedule, is_made_again
 from pgmo.recompute.runtime.announce import ORIGIN
@@ -28,14 +29,26 @@ def split(captured: Captured, schedule: Schedule) -> tuple[fx.GraphModule, fx.Gr
     Returns:
         Two modules as AOTAutograd wants them from a partition function.
     """
-    writer = _Writer(captured, schedule)
-    joint = fx.GraphModule(captured.joint, writer.graph)
+    writer, joint = _written(captured, schedule)
     forward, backward = split_joint(joint, list(writer.saved), captured.outputs)
     _prune(forward.graph, of_backward=True)
     _prune(backward.graph, of_backward=False)
     forward.recompile()
     backward.recompile()
     return forward, backward
+
+
+def backward(captured: Captured, schedule: Schedule) -> fx.GraphModule:
+    """The backward graph alone; see `split`."""
+    writer, joint = _written(captured, schedule)
+    made = backward_half(joint, list(writer.saved), captured.outputs)
+    _prune(made.graph, of_backward=False)
+    return made
+
+
+def _written(captured: Captured, schedule: Schedule) -> tuple["_Writer", fx.GraphModule]:
+    writer = _Writer(captured, schedule)
+    return writer, graph_module(captured.joint, writer.graph)
 
 
 def _prune(graph: fx.Graph, of_backward: bool) -> None:

@@ -60,9 +60,17 @@ def seconds(node: fx.Node) -> float:
 
 def signature(node: fx.Node) -> Signature:
     """What an operator's workspace depends on: equal ones are measured once in a process."""
-    leaves, spec = flatten(example_arguments(node))
-    looks = tuple(_look(leaf) if isinstance(leaf, Tensor) else repr(leaf) for leaf in leaves)
-    return (str(node.target), str(spec), looks, torch.get_num_threads())
+    return (str(node.target), _nested(example_arguments(node)), torch.get_num_threads())
+
+
+def _nested(argument: object) -> object:
+    if isinstance(argument, Tensor):
+        return _look(argument)
+    if isinstance(argument, (tuple, list)):
+        return (type(argument).__name__, *map(_nested, argument))
+    if isinstance(argument, dict):
+        return tuple((key, _nested(one)) for key, one in argument.items())
+    return repr(argument)
 
 
 def _look(tensor: Tensor) -> tuple[object, ...]:

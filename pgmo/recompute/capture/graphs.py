@@ -1,0 +1,67 @@
+"""Modules of graphs, whose Python code is written when they are first called.
+
+    here                torch 2.6                              later
+    graph_module        fx._lazy_graph_module                  the same
+    split_joint         _extract_fwd_bwd_modules               more keywords, none needed
+    backward_half       _extract_graph_with_inputs_outputs     one argument more
+
+A capture makes a dozen modules and calls two of them. To write and compile the code of all takes
+longer than to plan.
+"""
+
+import inspect
+from typing import Any, cast
+
+from torch import fx, nn
+from torch._functorch import partitioners
+from torch.fx._lazy_graph_module import _make_graph_module, _use_lazy_graph_module
+
+from pgmo.recompute.capture.compat import is_tangent
+
+
+def graph_module(root: nn.Module, graph: fx.Graph) -> fx.GraphModule:
+    """A module of a graph, with the tensors that it reads of another module."""
+    with _use_lazy_graph_module(True):
+        made: fx.GraphModule = _make_graph_module(root, graph)
+        return made
+
+
+def split_joint(
+    joint: fx.GraphModule, saved: list[fx.Node], outputs: int
+) -> tuple[fx.GraphModule, fx.GraphModule]:
+    """Splits a joint graph: the second part begins with the saved nodes and the tangents.
+
+    Args:
+        joint: the graph of forward and backward pass.
+        saved: nodes that the first part hands to the second.
+        outputs: number of outputs of the forward pass.
+    """
+    with _use_lazy_graph_module(True):
+        return partitioners._extract_fwd_bwd_modules(
+            joint, saved, saved_sym_nodes=[], num_fwd_outputs=outputs
+        )
+
+
+def backward_half(joint: fx.GraphModule, saved: list[fx.Node], outputs: int) -> fx.GraphModule:
+    """The second part alone, which has no inputs that it does not read.
+
+    Args:
+        joint: the graph of forward and backward pass.
+        saved: nodes that the first part hands to it.
+        outputs: number of outputs of the forward pass.
+    """
+    extract: Any = partitioners._extract_graph_with_inputs_outputs
+    (last,) = joint.graph.find_nodes(op="output")
+    (every,) = cast("tuple[Any]", last.args)
+    results = every[outputs:]
+    given = [
+        *saved,
+        *(node for node in joint.graph.find_nodes(op="placeholder") if is_tangent(node)),
+    ]
+    described = "outputs_descs" in inspect.signature(extract).parameters
+    more = ([None] * len(results),) if described else ()
+    graph = extract(joint.graph, given, results, *more, "backward")
+    for node in graph.find_nodes(op="placeholder"):
+        if not node.users:
+            graph.erase_node(node)
+    return graph_module(joint, graph)

@@ -1,0 +1,217 @@
+"""Writes the nodes of a traced block in the place of the operators that stand for its likes.
+
+    block(x2, w2)     ->    norm  mul  sum  gelu ...      of x2 and w2
+    backward(g2)      ->    gelu_backward  mm ...         of g2 and what the above computes
+
+Each copy has storages of its own, with the same views, so that nothing later tells it from a block
+that was traced.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from torch import Tensor, fx
+
+from pgmo.recompute.capture.absent import CUSTOM
+from pgmo.recompute.capture.compat import fakes, is_backward, storage_key
+from pgmo.recompute.capture.joint_graph import FORGET, MODULE
+from pgmo.recompute.capture.repeated.fakes import Storages
+from pgmo.recompute.capture.repeated.stand_in import BACKWARD, BLOCK, StandIn, stand_in
+from pgmo.recompute.capture.repeated.template import Look, NotAlikeError, Template
+from pgmo.recompute.frozen.values import EXPECTED
+
+_OWN = (CUSTOM, FORGET, EXPECTED)
+"""Marks of nodes that mean one place in a step, and no other."""
+
+_FAR = 1 << 32  # further than the numbers of derivatives go
+
+
+def expand(joint: fx.GraphModule) -> int:
+    """Writes out all operators that stand for blocks.
+
+    Args:
+        joint: the graph of forward and backward pass; it is changed.
+
+    Returns:
+        The number of blocks that were written.
+
+    Raises:
+        NotAlikeError: the graph does not bear out that blocks are alike. It is of no use then.
+    """
+    graph = joint.graph
+    calls = graph.find_nodes(op="call_function", target=BLOCK)
+    backward = {
+        node.args[1]: node for node in graph.find_nodes(op="call_function", target=BACKWARD)
+    }
+    names = {node.name: node for node in graph.nodes} if calls else {}
+    originals: dict[int, _Original] = {}
+    written: dict[fx.Node, fx.Node] = {}  # in the place of what operators gave
+    for count, node in enumerate(calls, 1):
+        number = node.args[1]
+        assert isinstance(number, int)
+        one = stand_in(number)
+        original = originals.get(id(one.template))
+        if original is None:
+            original = originals[id(one.template)] = _Original(one.template, names)
+        if number not in backward:
+            raise NotAlikeError(f"{one.path} is not differentiated")
+        _Copy(original, one, count, written).write(node, backward[number])
+    return len(calls)
+
+
+class _Original:
+    """The nodes of the block that was traced, looked up and looked at."""
+
+    def __init__(self, template: Template, names: dict[str, fx.Node]) -> None:
+        def nodes(of: Iterable[str]) -> list[fx.Node]:
+            # What nothing reads has been taken out.
+            return [names[name] for name in of if name in names]
+
+        self.path = template.path
+        if not template.backward:
+            raise NotAlikeError(f"{self.path} is not differentiated")
+        self.forward, self.backward = nodes(template.forward), nodes(template.backward)
+        try:
+            self.given = [names[name] for name in template.given]
+            self.results = [names[name] for name in template.results]
+            self.came = [None if name is None else names[name] for name in template.came]
+            self.made = [None if one is None else names[one[0]] for one in template.made]
+        except KeyError as error:
+            raise NotAlikeError(f"{self.path}: {error} is not in the graph") from None
+        known = {*self.given, *(one for one in self.came if one is not None)}
+        for node in (*self.forward, *self.backward):
+            if node.op != "call_function" or not known.issuperset(node.all_input_nodes):
+                raise NotAlikeError(f"{self.path}: {node.name} reads what is outside of the block")
+            if any(key in node.meta for key in _OWN):
+                raise NotAlikeError(f"{self.path}: {node.name} has a place of its own")
+            known.add(node)
+        self._refuse_leaks()
+        _refuse_others(self.path, self.given, self.made, {*self.forward})
+        _refuse_shared(self.path, self.given, self.results, self.forward)
+        made = [one for one in self.made if one is not None]
+        given = [*self.given, *(one for one in self.came if one is not None), *self.results]
+        _refuse_shared(self.path, given, made, self.backward)
+
+    def _refuse_leaks(self) -> None:
+        """What others read of a block is what it returns, and gradients of what it is given."""
+        results, made = {*self.results}, {*self.made}
+        inside = {*self.forward, *self.backward}
+        for node in inside:
+            if node not in results and node not in made and not inside.issuperset(node.users):
+                raise NotAlikeError(f"{self.path}: {node.name} is read outside of the block")
+
+
+def _refuse_others(
+    path: str,
+    given: list[fx.Node],
+    made: Iterable[object],
+    inside: set[fx.Node],
+) -> None:
+    """What others read, too, has a gradient that is summed in an order of its own."""
+    for node, gradient in zip(given, made, strict=True):
+        if gradient is None:
+            continue
+        others = [one for one in node.users if not is_backward(one) and one not in inside]
+        if any(one.op == "call_function" for one in others):
+            raise NotAlikeError(f"{path}: {node.name} is read by others, too")
+
+
+def _refuse_shared(
+    path: str, given: list[fx.Node], results: list[fx.Node], inside: list[fx.Node]
+) -> None:
+    """Results have storages of their own, as those of an operator have."""
+    known = {storage_key(one) for node in given for one in fakes(node.meta["val"])}
+    ours = {*inside}
+    for node in results:
+        example = node.meta["val"]
+        whole = example.storage_offset() == 0
+        whole &= example.untyped_storage().nbytes() == Look.of(example).made_bytes()
+        if node not in ours or storage_key(example) in known or not whole:
+            raise NotAlikeError(f"{path}: {node.name} shares memory")
+        known.add(storage_key(example))
+
+
+class _Copy:
+    """Another block with the nodes of the original."""
+
+    def __init__(
+        self, original: _Original, one: StandIn, number: int, written: dict[fx.Node, fx.Node]
+    ) -> None:
+        self._original, self._one, self._far = original, one, number * _FAR
+        self._written = written
+        self._nodes: dict[fx.Node, fx.Node] = {}
+        self._storages = Storages()
+
+    def write(self, forward: fx.Node, backward: fx.Node) -> None:
+        original = self._original
+        given = list(_nodes(forward.args[0]))
+        self._map(original.given, given)
+        _refuse_others(self._one.path, given, original.made, {forward})
+        self._write(forward, original.forward, original.results)
+        came = [one for one in original.came if one is not None]
+        self._map(came, list(_nodes(backward.args[0])))
+        made = [one for one in original.made if one is not None]
+        self._write(backward, original.backward, made)
+
+    def _map(self, ours: list[fx.Node], theirs: list[fx.Node]) -> None:
+        if len(ours) != len(theirs):
+            raise NotAlikeError(f"{self._one.path} is given something else")
+        for one, other in zip(map(self._now, ours), theirs, strict=True):
+            alike = _look(one) == _look(other) and self._nodes.setdefault(one, other) is other
+            if not alike or not self._storages.same(one.meta["val"], other.meta["val"]):
+                raise NotAlikeError(f"{self._one.path} is given something else")
+
+    def _now(self, node: fx.Node) -> fx.Node:
+        """What stands in the place of a node now."""
+        return self._written.get(node, node)
+
+    def _write(self, at: fx.Node, nodes: list[fx.Node], results: list[fx.Node]) -> None:
+        items = {user.args[1]: user for user in at.users}
+        if len(items) != len(at.users):
+            raise NotAlikeError(f"{self._one.path}: a result is taken twice")
+        for place, node in enumerate(results):
+            item = items.get(place)
+            if item is not None and not self._storages.same(node.meta["val"], item.meta["val"]):
+                raise NotAlikeError(f"{self._one.path} shares memory")
+        graph = at.graph
+        with graph.inserting_before(at):
+            for node in nodes:
+                copy = self._nodes[node] = graph.node_copy(node, self._nodes.__getitem__)
+                copy.meta = self._meta(node)
+        for item in items.values():
+            number = item.args[1]
+            assert isinstance(number, int)
+            made = self._written[item] = self._nodes[results[number]]
+            item.replace_all_uses_with(made)
+            if item in self._nodes:  # what the original is given is what this one returns
+                self._nodes[made] = self._nodes[item]
+            graph.erase_node(item)
+        graph.erase_node(at)
+
+    def _meta(self, node: fx.Node) -> dict[str, Any]:
+        meta = dict(node.meta)
+        meta["val"] = self._example(meta.get("val"))
+        if isinstance(meta.get("seq_nr"), int):
+            meta["seq_nr"] += self._far
+        path = meta.get(MODULE)
+        if isinstance(path, str) and path.startswith(self._original.path):
+            meta[MODULE] = self._one.path + path[len(self._original.path) :]
+        return meta
+
+    def _example(self, example: Any) -> Any:
+        if isinstance(example, Tensor):
+            return self._storages.copy(example)
+        if isinstance(example, (tuple, list)):
+            return type(example)(map(self._example, example))
+        return example
+
+
+def _nodes(argument: object) -> Iterable[fx.Node]:
+    for one in argument if isinstance(argument, (list, tuple)) else ():
+        assert isinstance(one, fx.Node)
+        yield one
+
+
+def _look(node: fx.Node) -> tuple[object, ...]:
+    example = node.meta["val"]
+    return (example.shape, example.stride(), example.dtype, example.device)

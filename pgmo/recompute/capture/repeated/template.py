@@ -1,0 +1,151 @@
+"""The block that is traced: which nodes of the graph are its own, in both passes.
+
+Autograd runs derivatives in the reverse order of the forward pass. So the nodes of one block lie
+together in both passes, and hooks on what the block is given and returns say where they begin and
+end.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, fx
+
+from pgmo.recompute.capture.compat import node_of, traced_graph
+
+
+class NotAlikeError(Exception):
+    """Two blocks are not traced to the same nodes after all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What tracing sees of a tensor."""
+
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    dtype: torch.dtype
+    device: torch.device
+    requires_grad: bool
+
+    @classmethod
+    def of(cls, tensor: Tensor) -> "Look":
+        """Of a tensor with or without contents."""
+        return cls(
+            tuple(tensor.shape),
+            tensor.stride(),
+            tensor.dtype,
+            tensor.device,
+            tensor.requires_grad,
+        )
+
+    def made_bytes(self) -> int:
+        """Bytes of the storage of `made()`."""
+        if 0 in self.shape:
+            return 0
+        last = sum((n - 1) * step for n, step in zip(self.shape, self.stride, strict=True))
+        return (last + 1) * self.dtype.itemsize
+
+    def made(self) -> Tensor:
+        """A tensor that looks like it."""
+        return torch.empty_strided(self.shape, self.stride, dtype=self.dtype, device=self.device)
+
+
+@dataclass(slots=True)
+class Template:
+    """The nodes of one traced block, by their names.
+
+    Attributes:
+        path: of its module.
+        given: parameters and inputs.
+        results: of the forward pass.
+        forward: nodes of the forward pass, in order.
+        backward: nodes of the backward pass.
+        came: of the results, their gradients; None where none came.
+        made: of what is given, the gradients; None where there is none.
+    """
+
+    path: str = ""
+    given: list[str] = field(default_factory=list)
+    results: list[str] = field(default_factory=list)
+    forward: list[str] = field(default_factory=list)
+    backward: list[str] = field(default_factory=list)
+    came: list[str | None] = field(default_factory=list)
+    made: list[tuple[str, Look] | None] = field(default_factory=list)
+    _begin: int = -1
+
+    def trace(self, path: str, given: list[Tensor], run: Callable[[], Sequence[Tensor]]) -> None:
+        """Runs the block and notes its nodes.
+
+        Args:
+            path: of its module.
+            given: its inputs and parameters.
+            run: the block; returns its tensors.
+
+        Raises:
+            NotAlikeError: it writes into what it is given.
+        """
+        self.path, self.given = path, [_name(one) for one in given]
+        before = _count()
+        results = run()
+        self.forward = _names_since(before)
+        self.results = [_name(one) for one in results]
+        if self.given != [_name(one) for one in given]:
+            raise NotAlikeError(f"{path} writes into what it is given")
+        self.came, self.made = [None] * len(results), [None] * len(given)
+        for place, one in enumerate(results):
+            if one.requires_grad:
+                one.register_hook(self._noting_came(place))  # type: ignore[no-untyped-call]
+        for place, one in enumerate(given):
+            if one.requires_grad:
+                one.register_hook(self._noting_made(place))  # type: ignore[no-untyped-call]
+
+    def gradients_of(self, came: Sequence[Tensor | None]) -> list[Look | None]:
+        """What another block's gradients look like.
+
+        Raises:
+            NotAlikeError: the traced block was not differentiated before it, in the same way.
+        """
+        if not self.backward or [one is None for one in came] != [one is None for one in self.came]:
+            raise NotAlikeError(f"{self.path} is differentiated in another way")
+        return [None if one is None else one[1] for one in self.made]
+
+    def _noting_came(self, place: int) -> Callable[[Tensor], None]:
+        def note(gradient: Tensor) -> None:
+            if self._begin < 0:
+                self._begin = _count()
+            self.came[place] = _name(gradient)
+
+        return note
+
+    def _noting_made(self, place: int) -> Callable[[Tensor], None]:
+        def note(gradient: Tensor) -> None:
+            self.made[place] = (_name(gradient), Look.of(gradient))
+            self.backward = _names_since(self._begin)
+
+        return note
+
+
+def _name(tensor: Tensor) -> str:
+    node = node_of(tensor)
+    if node is None:
+        raise NotAlikeError("a tensor is not in the graph")
+    return node.name
+
+
+def _graph() -> fx.Graph:
+    graph = traced_graph()
+    if graph is None:
+        raise NotAlikeError("no graph is traced")
+    return graph
+
+
+def _count() -> int:
+    return len(_graph().nodes)
+
+
+def _names_since(before: int) -> list[str]:
+    graph = _graph()
+    count = len(graph.nodes) - before
+    found = [node.name for node, _ in zip(reversed(graph.nodes), range(count), strict=False)]
+    return found[::-1]

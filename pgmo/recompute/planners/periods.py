@@ -1,0 +1,48 @@
+"""Whether a step repeats itself, as one of many layers does.
+
+norm  mul  gelu  |  norm  mul  gelu  |  norm  mul  gelu  |  loss        a period of three
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from pgmo.recompute.planners.graph import Graph
+
+_ALIKE = 0.75
+"""Share of the operations that come again after a period; the ends of a network do not."""
+
+_TIMES = 4
+"""Periods that there are at least."""
+
+_LEAST = 1000
+"""Operations of a step from which on it is worth it: smaller ones are soon searched as they are."""
+
+
+def period(graph: Graph, operations: Sequence[int]) -> int:
+    """The number of operations after which the same ones come again; 0 where they do not.
+
+    Args:
+        graph: the step.
+        operations: some of it, in order.
+
+    Example:
+        >>> from pgmo.recompute.planners.graph import EXAMPLE
+        >>> period(EXAMPLE, [0, 1])
+        0
+    """
+    if len(graph.operations) < _LEAST:
+        return 0
+    numbers: dict[object, int] = {}
+    looks = np.array(
+        [numbers.setdefault(_look(graph, one), len(numbers)) for one in operations], np.int64
+    )
+    for length in range(2, len(looks) // _TIMES + 1):
+        if np.mean(looks[:-length] == looks[length:]) >= _ALIKE:
+            return length
+    return 0
+
+
+def _look(graph: Graph, index: int) -> object:
+    operation = graph.operations[index]
+    return (operation.name, operation.cost, *(graph.values[one].size for one in operation.writes))

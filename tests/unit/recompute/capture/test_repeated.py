@@ -1,0 +1,230 @@
+"""Blocks that are alike are traced once; the graph is that of all of them traced."""
+
+import copy
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+from torch.nn import functional  # noqa: E402
+
+import pgmo  # noqa: E402
+from pgmo.recompute.capture.repeated import blocks as repeated  # noqa: E402
+from pgmo.recompute.capture.repeated import expand as expanding  # noqa: E402
+
+X = torch.linspace(-1, 1, 6 * 5 * 8).reshape(6, 5, 8)
+
+
+class Attention(nn.Module):
+    def __init__(self, scale=0.5):
+        super().__init__()
+        self.into, self.out, self.scale = nn.Linear(8, 24), nn.Linear(8, 8), scale
+
+    def forward(self, x):
+        q, k, v = self.into(x).chunk(3, -1)
+        return self.out((q @ k.transpose(-1, -2) * self.scale).softmax(-1) @ v)
+
+
+class Block(nn.Module):
+    def __init__(self, dropout=0.1, scale=0.5):
+        super().__init__()
+        self.first, self.second = nn.LayerNorm(8), nn.LayerNorm(8)
+        self.attention, self.dropout = Attention(scale), nn.Dropout(dropout)
+        self.wide, self.narrow = nn.Linear(8, 32), nn.Linear(32, 8)
+
+    def forward(self, x, shift=None):
+        x = x + self.dropout(self.attention(self.first(x)))
+        if shift is not None:
+            x = x + shift
+        return x + self.narrow(functional.gelu(self.wide(self.second(x))))
+
+
+class Deep(nn.Module):
+    def __init__(self, blocks):
+        super().__init__()
+        self.enter, self.layers, self.leave = (
+            nn.Linear(8, 8),
+            nn.ModuleList(blocks),
+            nn.Linear(8, 3),
+        )
+
+    def forward(self, x):
+        x = self.enter(x)
+        for one in self.layers:
+            x = one(x)
+        return self.leave(x).square().mean()
+
+
+class Skipping(Deep):
+    """The first result is read again at the end: its gradient is summed in another order."""
+
+    def forward(self, x):
+        x = self.enter(x)
+        kept = []
+        for one in self.layers:
+            x = one(x)
+            kept.append(x)
+        return (self.leave(x) + self.leave(kept[0]) + self.leave(kept[2])).square().mean()
+
+
+class Shared(Deep):
+    """A shift that all blocks are given, and that has a gradient."""
+
+    def __init__(self, blocks):
+        super().__init__(blocks)
+        self.shift = nn.Parameter(torch.ones(8))
+
+    def forward(self, x):
+        x = self.enter(x)
+        for one in self.layers:
+            x = one(x, self.shift * 2)
+        return self.leave(x).square().mean()
+
+
+class Collecting(Block):
+    """Leaves what it computes on the way in a list that the model reads."""
+
+    def forward(self, x, seen):
+        x = super().forward(x)
+        seen.append(x * 2)
+        return x + 1
+
+
+class Collected(Deep):
+    def forward(self, x):
+        seen = []
+        x = self.enter(x)
+        for one in self.layers:
+            x = one(x, seen)
+        return self.leave(x).square().mean() + torch.stack(seen).mean()
+
+
+class InPlace(Block):
+    def forward(self, x):
+        x.mul_(0.5)
+        return super().forward(x)
+
+
+def deep(kind=Deep, block=Block, count=5, **options):
+    torch.manual_seed(0)
+    return kind([block(**options) for _ in range(count)])
+
+
+def captured(model, **options):
+    """The planned step, and how many blocks were written without being traced."""
+    written = []
+
+    def counting(joint):
+        written.append(expanding.expand(joint))
+        return written[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(repeated, "expand", counting)
+        made, plan = pgmo.recompute(model, X, measure=False, **options)
+    return made, plan, sum(written)
+
+
+def traced(model, **options):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(repeated, "groups", lambda _model: iter(()))
+        return pgmo.recompute(model, X, measure=False, **options)
+
+
+def run(model, seed=0):
+    torch.manual_seed(seed)
+    model.zero_grad(set_to_none=True)
+    loss = model(X.clone())
+    loss.backward()
+    return [loss.detach(), *(one.grad for one in model.parameters()), torch.rand(1)]
+
+
+def same(one, other):
+    return all(
+        a is b if a is None or b is None else torch.equal(a, b)
+        for a, b in zip(one, other, strict=True)
+    )
+
+
+def check(model, count, budget=0.6):
+    """The same graph as if all blocks were traced, and the bits of the plain model."""
+    plain = copy.deepcopy(model)
+    options = {"budget": budget, "planner": "min-cut"}  # which is soon done
+    _, expected = traced(copy.deepcopy(model), **options)
+    made, plan, written = captured(model, **options)
+    assert count is None or written == count
+    assert plan.graph == expected.graph
+    assert plan.recomputed == expected.recomputed
+    assert same(run(made), run(plain))
+
+
+@pytest.mark.parametrize(
+    "kind", [Deep, *(pytest.param(one, marks=pytest.mark.slow) for one in (Skipping, Shared))]
+)
+def test_the_graph_is_that_of_all_blocks_traced(kind):
+    check(deep(kind), 4 if kind is Deep else 0)
+
+
+@pytest.mark.slow
+def test_blocks_that_write_into_what_they_are_given_are_traced():
+    check(deep(block=InPlace), 0)
+
+
+@pytest.mark.slow
+def test_blocks_that_leave_tensors_elsewhere_are_traced():
+    check(deep(Collected, Collecting), 0)
+
+
+@pytest.mark.slow
+def test_a_block_that_reads_another_number_is_traced_by_itself():
+    model = deep(count=7)
+    model.layers[3].attention.scale = 0.25
+    check(model, 5)
+
+
+@pytest.mark.slow
+def test_alternating_blocks_are_two_kinds():
+    model = deep(count=8)
+    for one in model.layers[::2]:
+        one.attention.scale = 0.25
+    check(model, 6)
+
+
+@pytest.mark.slow
+def test_frozen_blocks_are_another_kind():
+    model = deep(count=8)
+    for one in model.layers[:4]:
+        one.requires_grad_(False)
+    check(model, None)
+
+
+@pytest.mark.slow
+def test_shared_blocks_are_traced():
+    model = deep()
+    model.layers[2] = model.layers[0]
+    check(model, 0)
+
+
+@pytest.mark.slow
+def test_autocast_is_that_of_the_call():
+    model = deep(dropout=0.0)
+    with torch.autocast("cpu", torch.bfloat16):
+        check(model, 4)
+
+
+def test_what_one_block_read_is_looked_at_in_all_of_them():
+    model, _, written = captured(deep(), budget=None)
+    assert written == 4
+    run(model)
+    model.layers[1].attention.scale = 0.3
+    plain = deep()
+    plain.layers[1].attention.scale = 0.3
+    with pytest.warns(UserWarning, match=r"model\.layers\.1\.attention\.scale is 0\.3"):
+        found = run(model)
+    assert same(found, run(plain))
+
+
+def test_modules_are_those_of_each_block():
+    _, plan, _ = captured(deep(), budget=None)
+    paths = {one.module for one in plan.graph.operations}
+    assert {f"layers.{number}.attention.into" for number in range(5)} <= paths
