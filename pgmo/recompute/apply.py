@@ -40,6 +40,7 @@ def recompute(
     card: str | Card | None = None,
     optimizer: Optimizer | None = None,
     beside: int | str = 0,
+    whole: bool = False,
 ) -> tuple[M, RecomputePlan]:
     """Makes a model forget activations and compute them again, so that a step fits in a budget.
 
@@ -83,13 +84,15 @@ def recompute(
             "RTX 4090", or a size such as "16GiB".
         optimizer: with `card`: what will update the parameters; its state need not exist yet.
         beside: with `card`: bytes to keep free for other things, such as a second model.
+        whole: refuse a model whose forward pass is no single graph. Otherwise such parts of it are
+            captured as can be, under one budget, and what lies between them runs as it is.
 
     Returns:
         The model that recomputes, and the plan.
 
     Raises:
         BudgetError: the budget cannot be met; the message has the least peak that can.
-        GraphError: the model cannot be captured as a graph.
+        GraphError: neither the model nor any part of it can be captured as a graph.
         OptionError: an option has a value that cannot be used, or `model` is no module.
 
     Example:
@@ -115,10 +118,10 @@ def recompute(
     refuse_lazy(original(model))
     arguments, keywords = ((), {}) if example_inputs is _NONE else _call(example_inputs)
     resident = _resident(model, (arguments, keywords))
-    whole = _whole_card(model, resident, card, optimizer, beside, budget)
-    if whole is not None:
-        budget = whole.left
-    limit = parse_budget(budget, resident if counts == "all" and whole is None else 0)
+    on_card = _whole_card(model, resident, card, optimizer, beside, budget)
+    if on_card is not None:
+        budget = on_card.left
+    limit = parse_budget(budget, resident if counts == "all" and on_card is None else 0)
     settings = Settings(
         limit,
         find_planner(planner),
@@ -126,6 +129,7 @@ def recompute(
         measure,
         measure if check is None else check,
         keep=keep,
+        whole=whole,
     )
     model = original(model)  # planned anew
     refuse_wrappers(model)
@@ -133,7 +137,7 @@ def recompute(
     if example_inputs is not _NONE:
         with torch.enable_grad():
             recomputing.capture(*arguments, **keywords)
-    return _twin(recomputing, settings, model), RecomputePlan(recomputing, resident, whole)
+    return _twin(recomputing, settings, model), RecomputePlan(recomputing, resident, on_card)
 
 
 def _whole_card(
