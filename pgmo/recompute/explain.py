@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 
 from pgmo.recompute.capture.divide import divided
-from pgmo.recompute.planners.graph import Graph
+from pgmo.recompute.planners.graph import NOT_CAPTURED, Graph
 from pgmo.recompute.runtime.decide import PlannedStep
 from pgmo.units import format_bytes
 
@@ -130,7 +130,8 @@ def _divided(planned: PlannedStep) -> list[str]:
 
 
 def _pinned(graph: Graph) -> list[str]:
-    pinned = [one for one in graph.operations[: graph.forward] if one.pinned]
+    forward = graph.operations[: graph.forward]
+    pinned = [one for one in forward if one.pinned and one.name != NOT_CAPTURED]
     kept = sum(graph.values[value].size for one in pinned for value in one.writes)
     if not kept:
         return []

@@ -13,9 +13,9 @@ from torch import fx, nn
 from pgmo.errors import GraphError
 from pgmo.recompute.capture.compat import saving_hooks
 from pgmo.recompute.capture.joint_graph import Captured
+from pgmo.recompute.parts.answers import Answers
 from pgmo.recompute.parts.probe import Known, Probe, part_settings
 from pgmo.recompute.parts.run import Arguments
-from pgmo.recompute.parts.stand_ins import StandIns
 from pgmo.recompute.parts.together import together
 from pgmo.recompute.parts.trace import Trace
 from pgmo.recompute.planners.evaluator import Choice, Evaluator
@@ -95,7 +95,7 @@ class DividedCall:
         inside = {one for module in whole for one in module.modules()}
         unknown = [one for one in self._paths if one not in states and one not in inside]
         parts = [one for one, state in states.items() if state == "part"]
-        self._stand_ins = StandIns([*parts, *unknown], self._answer)
+        self._answers = Answers([*parts, *unknown], self._answer)
 
     def _decide(self, trace: Trace) -> None:
         """Plans for the whole step, and makes the parts that run."""
@@ -172,7 +172,7 @@ class DividedCall:
         outer = getattr(self._ours, "call", None)
         self._ours.call = _Call()
         try:
-            with self._stand_ins.standing():
+            with self._answers.answering():
                 return self._model.forward(*arguments[0], **arguments[1])
         finally:
             self._ours.call = outer
@@ -186,7 +186,7 @@ class DividedCall:
         part = self._parts.get((module, number))
         if part is None and number:
             part = self._parts.get((module, 0))  # a loop that goes on for longer
-        with self._stand_ins.away(module):
+        with self._answers.away(module):
             if not torch.is_grad_enabled() or saving_hooks() != call.hooks:
                 return forward(*given, **keywords)  # torch.utils.checkpoint runs it again as it is
             if part is None:

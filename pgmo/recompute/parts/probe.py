@@ -34,10 +34,10 @@ from pgmo.recompute.capture.taking.meter import Meter
 from pgmo.recompute.frozen.hooks import refuse_hooks
 from pgmo.recompute.frozen.modes import modes
 from pgmo.recompute.frozen.values import Observing
+from pgmo.recompute.parts.answers import Answers
 from pgmo.recompute.parts.layouts import are_taken
 from pgmo.recompute.parts.order import Edges, sums
 from pgmo.recompute.parts.run import Arguments, Run
-from pgmo.recompute.parts.stand_ins import StandIns
 from pgmo.recompute.parts.trace import Trace, regions
 from pgmo.recompute.runtime.call import CapturedCall, NothingToPlanError, reason_of
 from pgmo.recompute.runtime.decide import Settings
@@ -79,7 +79,7 @@ class Probe:
         self._model, self._settings, self._known = model, settings, known
         self._leaves, self._spec = flatten(arguments)
         self._paths = {one: path for path, one in model.named_modules() if path}
-        self._stand_ins = StandIns(list(self._paths), self._answer)
+        self._answers = Answers(list(self._paths), self._answer)
         self._twins = {
             id(one): nn.Parameter(one.detach(), one.requires_grad) for one in model.parameters()
         }
@@ -156,7 +156,7 @@ class Probe:
         for place, number in places(leaves).items():
             leaves[place] = copies[number]
         arguments, keywords = unflatten(leaves, self._spec)
-        with self._stand_ins.standing(), self._protected(run):
+        with self._answers.answering(), self._protected(run):
             returned = self._model.forward(*arguments, **keywords)
         del arguments, keywords, leaves
         results = [one for one in flatten(opened(returned, PLAIN))[0] if isinstance(one, Tensor)]
@@ -227,10 +227,10 @@ class Probe:
             state, record = self._record(module, run, (given, keywords))
         if record is None:
             if state == "eager":
-                with self._stand_ins.away(module):
+                with self._answers.away(module):
                     return forward(*given, **keywords)
             return forward(*given, **keywords)
-        with self._stand_ins.away(module):
+        with self._answers.away(module):
             return run.part(module, self._paths[module], record, forward, (given, keywords))
 
     def _record(
@@ -251,7 +251,7 @@ class Probe:
             return "open", None
         settings = part_settings(self._settings, flags)
         try:
-            with self._stand_ins.away(module), torch.enable_grad(), without_tracing():
+            with self._answers.away(module), torch.enable_grad(), without_tracing():
                 refuse_hooks(module)
                 record = CapturedCall(module, module.forward, arguments, settings, Pending())
             record.release()

@@ -14,7 +14,7 @@ from torch import fx
 from pgmo.recompute.capture.compat import flatten, is_tangent
 from pgmo.recompute.capture.joint_graph import Captured
 from pgmo.recompute.parts.trace import Life, PartCall, Region, Trace
-from pgmo.recompute.planners.graph import Graph, Operation, Value
+from pgmo.recompute.planners.graph import NOT_CAPTURED, Graph, Operation, Value
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +130,7 @@ class _Whole:
 
     def region(self, region: Region, place: int, following: _Placed | None = None) -> None:
         """Adds a region, and the gradients that it hands to a part's derivative."""
-        begins = self._add("begins what is not captured")
+        begins = self._add(NOT_CAPTURED)
         alive = self._held(place)
         passing = sum(self._values[one].size for one in self._passing)
         self._reads[begins].update(self._passing)
@@ -143,7 +143,7 @@ class _Whole:
         for life, value in self._lives.items():
             if life.death == place:
                 self._reads[begins].add(value)
-        ends = self._add("ends what is not captured")
+        ends = self._add(NOT_CAPTURED)
         coming = 0
         if following is not None:
             for own in following.tangents:

@@ -20,7 +20,7 @@ Answer = Callable[[nn.Module, Callable[..., Any], tuple[Any, ...], dict[str, Any
 _MISSING = object()
 
 
-class StandIns:
+class Answers:
     """Forward methods of submodules that ask somebody else.
 
     Args:
@@ -29,8 +29,8 @@ class StandIns:
 
     Example:
         >>> model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
-        >>> stand_ins = StandIns([model[1]], lambda module, forward, given, keywords: "asked")
-        >>> with stand_ins.standing():
+        >>> answers = Answers([model[1]], lambda module, forward, given, keywords: "asked")
+        >>> with answers.answering():
         ...     model(torch.ones(2))
         'asked'
     """
@@ -44,7 +44,7 @@ class StandIns:
         self._asking: dict[nn.Module, Callable[..., Any]] = {}
 
     @contextmanager
-    def standing(self) -> Iterator[None]:
+    def answering(self) -> Iterator[None]:
         """Inside, this thread's calls of the modules are answered."""
         with self._lock:
             self._count += 1
@@ -63,7 +63,7 @@ class StandIns:
 
     @contextmanager
     def away(self, module: nn.Module) -> Iterator[None]:
-        """Inside, a module and all that is in it are as without stand-ins."""
+        """Inside, a module and all that is in it are as without answers."""
         gone = [one for one in module.modules() if one in self._before]
         self._put_back(gone)
         try:
@@ -74,7 +74,7 @@ class StandIns:
 
     def _put(self) -> None:
         self._before = {one: vars(one).get("forward", _MISSING) for one in self._modules}
-        self._asking = {one: self._stand_in(one, one.forward) for one in self._modules}
+        self._asking = {one: self._asking_method(one, one.forward) for one in self._modules}
         for one, asking in self._asking.items():
             vars(one)["forward"] = asking
 
@@ -85,7 +85,7 @@ class StandIns:
             else:
                 vars(one)["forward"] = self._before[one]
 
-    def _stand_in(self, module: nn.Module, forward: Callable[..., Any]) -> Callable[..., Any]:
+    def _asking_method(self, module: nn.Module, forward: Callable[..., Any]) -> Callable[..., Any]:
         def asking(*arguments: Any, **keywords: Any) -> Any:
             if not getattr(self._ours, "depth", 0):
                 return forward(*arguments, **keywords)
