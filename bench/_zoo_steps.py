@@ -114,6 +114,9 @@ class LibraryBudget:
         arguments = ((), batch) if isinstance(batch, dict) else (batch, {})
         self._model, self._tensors = model, distinct(flatten(arguments)[0])
         self._flat = FlatModule(model, model.forward, arguments)
+        self._flat.blocks.differ = (
+            True  # each is traced: their partitioner knows no other operators
+        )
         self._flat.observe(self._tensors)
         with functorch_config.patch(activation_memory_budget=budget):
             self._run = compile_joint(

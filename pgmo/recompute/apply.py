@@ -45,6 +45,7 @@ def recompute(
     card: str | Card | None = None,
     optimizer: Optimizer | None = None,
     beside: int | str = 0,
+    whole: bool = False,
 ) -> tuple[M, RecomputePlan]:
     """Makes a model forget activations and compute them again, so that a step fits in a budget.
 
@@ -88,13 +89,15 @@ def recompute(
             "RTX 4090", or a size such as "16GiB".
         optimizer: with `card`: what will update the parameters; its state need not exist yet.
         beside: with `card`: bytes to keep free for other things, such as a second model.
+        whole: refuse a model whose forward pass is no single graph. Otherwise such parts of it are
+            captured as can be, under one budget, and what lies between them runs as it is.
 
     Returns:
         The model that recomputes, and the plan.
 
     Raises:
         BudgetError: the budget cannot be met; the message has the least peak that can.
-        GraphError: the model cannot be captured as a graph.
+        GraphError: neither the model nor any part of it can be captured as a graph.
         OptionError: an option has a value that cannot be used, or `model` is no module.
 
     Example:
@@ -106,7 +109,9 @@ def recompute(
         Memory-Efficient Backpropagation" (2019), arXiv 1905.11722, for the problem; the search and
         the schedule that it is measured on are described in docs/design.md, section 9.
     """
-    options = Options(budget, counts, costs, planner, measure, check, keep, card, optimizer, beside)
+    options = Options(
+        budget, counts, costs, planner, measure, check, keep, card, optimizer, beside, whole
+    )
     arguments = None if example_inputs is _NONE else call_of(example_inputs)
     return planned(model, arguments, options, Shapes())
 
@@ -125,6 +130,7 @@ class Options:
     card: str | Card | None = None
     optimizer: Optimizer | None = None
     beside: int | str = 0
+    whole: bool = False
 
 
 def planned(
@@ -156,18 +162,19 @@ def planned(
         )
     refuse_lazy(original(model))
     resident = _resident(model, call)
-    whole = _whole_card(
+    on_card = _whole_card(
         model, resident, options.card, options.optimizer, options.beside, options.budget
     )
-    there = resident if options.counts == "all" and whole is None else 0
+    there = resident if options.counts == "all" and on_card is None else 0
     settings = Settings(
-        parse_budget(options.budget if whole is None else whole.left, there),
+        parse_budget(options.budget if on_card is None else on_card.left, there),
         find_planner(options.planner),
         options.costs,
         options.measure,
         options.measure if options.check is None else options.check,
         keep=options.keep,
         shapes=shapes,
+        whole=options.whole,
     )
     model = original(model)  # planned anew
     refuse_wrappers(model)
@@ -175,7 +182,7 @@ def planned(
     if call is not None:
         with torch.enable_grad():
             recomputing.capture(*call[0], **call[1])
-    return _twin(recomputing, settings, model), RecomputePlan(recomputing, resident, whole)
+    return _twin(recomputing, settings, model), RecomputePlan(recomputing, resident, on_card)
 
 
 def _whole_card(

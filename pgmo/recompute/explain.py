@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 
 from pgmo.recompute.capture.divide import divided
-from pgmo.recompute.planners.graph import Graph
+from pgmo.recompute.planners.graph import NOT_CAPTURED, Graph
 from pgmo.recompute.runtime.decide import PlannedStep
 from pgmo.units import format_bytes
 
@@ -20,6 +20,7 @@ def explain(
         f"{format_bytes(planned.default.peak)} without recomputation"
         f" ({schedule.peak / max(planned.default.peak, 1):.0%} of it). {_budget(budget)}",
         f"Parameters, buffers and inputs take another {format_bytes(resident)}.",
+        *_parts(planned),
     ]
     if measured is not None:
         difference = measured / max(schedule.peak, 1) - 1
@@ -39,6 +40,17 @@ def explain(
     lines += ["", *_modules(planned), "", _peak(planned)]
     lines += [*_divided(planned), *_pinned(graph)]
     return "\n".join(lines)
+
+
+def _parts(planned: PlannedStep) -> list[str]:
+    if not planned.parts:
+        return []
+    names = ", ".join(planned.parts[:_MODULES])
+    more = f" and {len(planned.parts) - _MODULES} more" if len(planned.parts) > _MODULES else ""
+    return [
+        f"The forward pass is no single graph. Captured: {names}{more}. What lies between runs as "
+        "it is, and is counted as it was measured in a step on copies."
+    ]
 
 
 def _budget(budget: int | str | None) -> str:
@@ -118,7 +130,8 @@ def _divided(planned: PlannedStep) -> list[str]:
 
 
 def _pinned(graph: Graph) -> list[str]:
-    pinned = [one for one in graph.operations[: graph.forward] if one.pinned]
+    forward = graph.operations[: graph.forward]
+    pinned = [one for one in forward if one.pinned and one.name != NOT_CAPTURED]
     kept = sum(graph.values[value].size for one in pinned for value in one.writes)
     if not kept:
         return []

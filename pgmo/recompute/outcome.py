@@ -103,8 +103,16 @@ class RecomputePlan:
         return self._planned.budget
 
     @property
+    def parts(self) -> tuple[str, ...]:
+        """Paths of the submodules that are captured by themselves; empty for a single graph."""
+        return self._planned.parts
+
+    @property
     def measured_peak(self) -> int | None:
-        """Bytes that the first real step took at once; None before it, or if nothing measured."""
+        """Bytes that the first real step took at once; None before it, or if nothing measured.
+
+        Of a model in several parts no real step is measured.
+        """
         return self._call.measured
 
     @property
@@ -128,9 +136,9 @@ class RecomputePlan:
             points: number of budgets to plan for, from 2.
             time_limit: seconds for each of them.
         """
-        return Curve(
-            planning.curve(self._planned.finest().graph, points=points, time_limit=time_limit)
-        )
+        planned = self._planned
+        options: planning.SearchFields = {"time_limit": time_limit, "once": bool(planned.parts)}
+        return Curve(planning.curve(planned.finest().graph, points=points, **options))
 
     def profile(self) -> "Profile":
         """The planned step as a profile: to pack, to save, or to show; see `step_profile`."""
@@ -153,6 +161,7 @@ class RecomputePlan:
             "resident": self.resident,
             "overhead": self.overhead,
             "planner": self.planner,
+            "parts": list(self.parts),
             "forward_operations": self.graph.forward,
             "recomputed": [
                 {

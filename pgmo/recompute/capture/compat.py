@@ -13,6 +13,7 @@
     is_fake             FakeTensor, FunctionalTensor           the same
     reads_values        exceptions of FakeTensor               the same
     plain backward      _cast_forward                          _functorch.config, from 2.10 on
+    saving_hooks        _top_saved_tensors_default_hooks       the same
     storage_key         UntypedStorage._cdata                  the same
     version_of          Tensor._version                        the same
     hook_numbers        Module._forward_hooks                  the same
@@ -266,6 +267,12 @@ def is_capturing() -> bool:
     """Whether AOTAutograd runs a forward pass now, to trace it or to look what it does."""
     key = torch._C._TorchDispatchModeKey.FUNCTIONAL
     return traced_graph() is not None or torch._C._get_dispatch_mode(key) is not None
+
+
+def saving_hooks() -> object:
+    """What is done now with tensors that are saved for a backward pass; None if nothing is."""
+    top: Any = torch._C._autograd._top_saved_tensors_default_hooks
+    return top(True)
 
 
 def storage_key(tensor: Tensor) -> int:

@@ -27,7 +27,7 @@ from pgmo.recompute.frozen.values import Answering, Observation, reading_lists
 
 Forward = Callable[..., Any]
 
-_PLAIN = (
+PLAIN = (
     *(type(None), bool, int, float, complex, str, bytes, slice, range, type(...), type, Enum),
     *(Tensor, torch.dtype, torch.device, torch.layout, torch.memory_format),
     *(FunctionType, BuiltinFunctionType),
@@ -36,7 +36,7 @@ _PLAIN = (
 
 
 def _is_plain(value: object) -> bool:
-    return isinstance(value, _PLAIN)
+    return isinstance(value, PLAIN)
 
 
 class FlatModule(nn.Module):
@@ -69,6 +69,7 @@ class FlatModule(nn.Module):
         self.blocks = Blocks(module, _is_plain)
         self._ties = _ties(module)
         self.observed: list[Observation] = []
+        self.differentiable: tuple[bool, ...] = ()
 
     def observe(self, tensors: list[Tensor]) -> None:
         """Runs once as it is, to see which values of tensors are read: a capture assumes them.
@@ -114,10 +115,11 @@ class FlatModule(nn.Module):
                     f"the forward pass puts another tensor in the place of {name}, which a "
                     "captured one cannot; write into it, as in self.mean.copy_(mean)"
                 )
-        found, spec = flatten(opened(returned, _PLAIN))
+        found, spec = flatten(opened(returned, PLAIN))
         _refuse_opaque(found, "returns")
         self.result = ([None if isinstance(one, Tensor) else one for one in found], spec)
         note_customs([one for one in found if isinstance(one, Tensor)], mark_nodes)
+        self.differentiable = tuple(one.requires_grad for one in found if isinstance(one, Tensor))
         self._tensor_places = [place for place, one in enumerate(found) if isinstance(one, Tensor)]
         return (*(one for one in found if isinstance(one, Tensor)), *kept)
 
@@ -196,7 +198,7 @@ def _registered(module: nn.Module) -> dict[str, Tensor]:
 def _refuse_opaque(leaves: list[Any], verb: str) -> None:
     """A captured step knows no tensors inside of other objects, and no contents of arrays."""
     for leaf in leaves:
-        if not isinstance(leaf, _PLAIN):
+        if not isinstance(leaf, PLAIN):
             raise GraphError(
                 f"the model {verb} a {type(leaf).__name__}, whose contents cannot be captured. "
                 "Tensors may be alone or in tuples, lists, dictionaries and what else "
@@ -266,11 +268,8 @@ def signature(module: nn.Module, tree: object) -> tuple[object, ...]:
     (as libraries put there), the options of PyTorch's own modules (a dropout's rate may follow a
     schedule), and the settings of PyTorch.
     """
-    leaves, spec = flatten(tree)
     return (
-        str(spec),
-        tuple(_look(leaf) for leaf in leaves),
-        tuple(places(leaves).values()),
+        look_of_call(tree),
         tuple(
             (
                 id(one),
@@ -285,6 +284,12 @@ def signature(module: nn.Module, tree: object) -> tuple[object, ...]:
         tuple((id(one), *_kind(one)) for one in module.buffers()),
         modes(),
     )
+
+
+def look_of_call(tree: object) -> tuple[object, ...]:
+    """What of a signature is of the arguments alone."""
+    leaves, spec = flatten(tree)
+    return str(spec), tuple(_look(leaf) for leaf in leaves), tuple(places(leaves).values())
 
 
 def _look(leaf: object) -> object:

@@ -2,21 +2,27 @@
 
 import gc
 import logging
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 _LOGGERS = ("torch._subclasses.fake_tensor",)
 
+_NO_LEAF = "The .grad attribute of a Tensor that is not a leaf"
+"""PyTorch looks at `grad` of what it is given, and warns whoever does so."""
+
 
 @contextmanager
 def without_logs() -> Iterator[None]:
-    """Inside, operators whose sizes do not fit raise an error, and say nothing besides."""
+    """Inside, operators whose sizes do not fit raise an error, and nothing is said besides."""
     loggers = [logging.getLogger(name) for name in _LOGGERS]
     before = [one.level for one in loggers]
     for one in loggers:
         one.setLevel(logging.CRITICAL)
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=_NO_LEAF)
+            yield
     finally:
         for one, level in zip(loggers, before, strict=True):
             one.setLevel(level)

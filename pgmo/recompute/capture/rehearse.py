@@ -6,7 +6,7 @@ random numbers        generators are put back
 saved for backward    nothing
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -31,10 +31,27 @@ def rehearse(
     Raises:
         GraphError: it writes into a parameter.
     """
-    copies = [_copied(one) for one in tensors]
+    copies = [copied(one) for one in tensors]
     devices = {one.device for one in (*tensors, *module.parameters()) if one.device.type == "cuda"}
     kept = [one for one, copy in zip(tensors, copies, strict=True) if one is copy]
     observing = Observing([*module.parameters(), *kept])
+    with ExitStack() as stack:
+        stack.enter_context(nothing_stays(module, devices))
+        stack.enter_context(torch.autograd.graph.saved_tensors_hooks(_drop, _dropped))
+        stack.enter_context(reading_lists())
+        stack.enter_context(observing)
+        run(copies)
+    return observing.found
+
+
+@contextmanager
+def nothing_stays(module: nn.Module, devices: Collection[torch.device]) -> Iterator[None]:
+    """Inside, a forward pass runs of which nothing stays but what it writes into its arguments.
+
+    Args:
+        module: whose buffers and attributes it may change.
+        devices: whose generators of random numbers it may use beside the CPU's.
+    """
     before = [(one, Attributes(one)) for one in module.modules()]
     cached = torch.is_autocast_cache_enabled()
     with ExitStack() as stack:
@@ -44,15 +61,11 @@ def rehearse(
         stack.enter_context(_own_buffers(module))
         stack.enter_context(Draws().noting())
         stack.enter_context(torch.random.fork_rng(sorted(devices, key=str)))
-        stack.enter_context(torch.autograd.graph.saved_tensors_hooks(_drop, _dropped))
-        stack.enter_context(reading_lists())
-        stack.enter_context(observing)
         torch.set_autocast_cache_enabled(False)
-        run(copies)
-    return observing.found
+        yield
 
 
-def _copied(tensor: Tensor) -> Tensor:
+def copied(tensor: Tensor) -> Tensor:
     """A copy of the same strides; itself where several elements share a place."""
     copy = tensor.detach().clone()
     if copy.stride() != tensor.stride():

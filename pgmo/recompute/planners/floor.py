@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from pgmo.recompute.planners.graph import Graph
+from pgmo.recompute.planners.graph import NOT_CAPTURED, Graph
 from pgmo.recompute.planners.schedule import Schedule
 from pgmo.units import format_bytes
 
@@ -34,6 +34,8 @@ def _kind(graph: Graph, value: int, operation: object) -> str:
         return "what this operator reads and writes"
     if one.result:
         return "results of the forward pass"
+    if one.producer >= 0 and graph.operations[one.producer].name == NOT_CAPTURED:
+        return "what code that is not captured holds"
     if one.producer >= graph.forward:
         return "gradients on their way"
     if graph.operations[one.producer].pinned or one.pinned:

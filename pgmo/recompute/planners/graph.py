@@ -11,6 +11,9 @@ from math import inf
 
 from pgmo.errors import GraphError
 
+NOT_CAPTURED = "what is not captured"
+"""Name of operations that stand for code between the parts of a graph."""
+
 
 @dataclass(frozen=True, slots=True)
 class Value:

@@ -45,6 +45,7 @@ class SearchFields(TypedDict, total=False):
     evaluations: int | None
     time_limit: float
     seed: int
+    once: bool
 
 
 class _Effort(TypedDict):
@@ -61,6 +62,7 @@ def plan_choice(
     time_limit: float = math.inf,
     seed: int = 0,
     candidates: Sequence[Choice] | None = None,
+    once: bool = False,
 ) -> Choice:
     """The cheapest choice found whose peak is within a budget.
 
@@ -83,6 +85,7 @@ def plan_choice(
             answer then depends on the machine. By default there is none.
         seed: of the search, from 0.
         candidates: of an earlier `propose` on the same graph, to save the time.
+        once: without the larger space.
 
     Raises:
         BudgetError: nothing found fits; says the least peak that was.
@@ -128,6 +131,8 @@ def plan_choice(
             trace.extend(found)
             if limit is not None and aim is None and start.peak <= limit:
                 return start
+        if once:
+            return start
         options["evaluations"] = evaluations or _effort(graph, _LARGE_RERUNS, _LEAST_RERUNS)
         start, found = wider.improve(start, aim, most=most, enough=limit or 0, **options)
         trace.extend(found)
@@ -163,7 +168,7 @@ def plan_choices(
         graph: the step.
         budgets: as for `plan_choice`, in any order.
         candidates: of an earlier `propose` on the same graph, to save the time.
-        search: `evaluations`, `time_limit` and `seed` of `plan_choice`, for each of them.
+        search: `evaluations`, `time_limit`, `seed` and `once` of `plan_choice`, for each of them.
 
     Returns:
         The choices, in the order of the budgets.
@@ -196,7 +201,7 @@ def curve(graph: Graph, *, points: int = 16, **search: Unpack[SearchFields]) -> 
     Args:
         graph: the step.
         points: budgets that are planned for, evenly spaced, from 2.
-        search: `evaluations`, `time_limit` and `seed` of `plan_choice`, for each of them.
+        search: `evaluations`, `time_limit`, `seed` and `once` of `plan_choice`, for each of them.
 
     Returns:
         Choices of ascending peak and descending overhead, none of which another one beats in both.
@@ -312,6 +317,7 @@ def _check(
     evaluations: int | None = None,
     time_limit: float = math.inf,
     seed: int = 0,
+    once: bool = False,  # either will do
 ) -> int | None:
     """The budget in bytes; None for the least peak."""
     if evaluations is not None and evaluations < 1:

@@ -2,7 +2,7 @@
 
 import inspect
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 from weakref import ref
@@ -117,7 +117,7 @@ class CapturedCall:
         try:
             return self._compiled(step)
         except Exception as error:
-            if self._flat.observed or not reads_values(error):
+            if self._flat.observed or not self._settings.observes or not reads_values(error):
                 raise
             stage(f"looks which values {self.model} reads")
             self._flat.observe(self._tensors)
@@ -175,6 +175,21 @@ class CapturedCall:
     def guard(self) -> Guard:
         """What the capture has read of Python."""
         return self._flat.guard
+
+    def nested(self, tensors: Sequence[Tensor]) -> Any:
+        """What forward returns, made of other tensors."""
+        return self._flat.nested(tensors)
+
+    @property
+    def registered(self) -> list[Tensor]:
+        """The parameters and buffers that the captured graph is given, by all their names."""
+        parameters = [one for _, one in self._flat.named_parameters(remove_duplicate=False)]
+        return [*parameters, *(one for _, one in self._flat.named_buffers(remove_duplicate=False))]
+
+    @property
+    def differentiable(self) -> tuple[bool, ...]:
+        """Of each tensor that forward returns, whether it has a derivative."""
+        return self._flat.differentiable
 
     @property
     def results(self) -> tuple[list[Any], Any, list[int]]:
@@ -278,6 +293,11 @@ class CapturedCall:
         except BudgetError as error:
             warn_user(f"the first plan stays: {error}")
         self.release()
+
+
+def reason_of(error: GraphError) -> str:
+    """What cannot be captured, and where: the message without its advice."""
+    return str(error).partition(f". {_FIT}")[0].partition(f". {_LIMITS}")[0]
 
 
 def _refuse_arguments(

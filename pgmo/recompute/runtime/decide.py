@@ -71,6 +71,10 @@ class Settings:
         keep: write what was captured to disk, and use what was written.
         shapes: what was planned for other calls of the model.
         anew: search again, whatever was planned for other shapes.
+        observes: look which values of tensors are read, and capture for them; else refuse.
+        differentiated: which outputs get a gradient, in order, or all; None to guess.
+        whole: refuse what is no single graph.
+        joins: convolutions' backward passes are one operation again where that fits.
     """
 
     budget: Budget = None
@@ -82,6 +86,10 @@ class Settings:
     keep: bool = False
     shapes: Shapes = field(default_factory=Shapes, compare=False, repr=False)
     anew: bool = False
+    observes: bool = True
+    differentiated: tuple[bool, ...] | Literal["all"] | None = None
+    joins: bool = True
+    whole: bool = False
 
     def identity(self) -> tuple[object, ...]:
         """Equal where the same step is planned in the same way."""
@@ -101,6 +109,7 @@ class PlannedStep:
         finest: gives the step in the smallest operations (`divide`), as planners see it.
         budget: bytes that the peak was not to exceed, "min", or None.
         in_two: how many convolutions' backward passes are two operations; None: as captured.
+        parts: paths of the submodules that were captured by themselves; none if all is one graph.
     """
 
     captured: Captured
@@ -110,6 +119,7 @@ class PlannedStep:
     finest: Callable[[], Captured]
     budget: int | Literal["min"] | None
     in_two: int | None = None
+    parts: tuple[str, ...] = ()
 
 
 def plan_step(joint: fx.GraphModule, outputs: int, settings: Settings) -> PlannedStep:
@@ -135,7 +145,7 @@ def plan_step(joint: fx.GraphModule, outputs: int, settings: Settings) -> Planne
     stage("writes the planned step")
     schedule = choice.on(finest.graph)
     limit = schedule.peak if budget == "min" else budget
-    if finest is not whole:
+    if finest is not whole and settings.joins:
         kept = needed(finest, schedule, limit, _workspaces(whole, settings))
         less = capture_step(divide(joint, kept), outputs, settings) if kept else whole
         again = choice_on(choice, finest, less)

@@ -2,31 +2,42 @@
 
 kind of call      shapes, types, modes: `signature`
 variants of one   other attributes, other values that Python code reads of tensors
-no variant fits   one more is captured; of too many, the model runs as it is
+no variant fits   one more is captured
+no single graph   parts of it; so are calls with too many variants, or the model runs as it is
 """
 
 import inspect
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 from weakref import WeakSet
 
 import torch
 from torch import Tensor, nn
 
-from pgmo.errors import GraphError
+from pgmo.errors import BudgetError, GraphError
 from pgmo.recompute.capture.compat import flatten, is_capturing
 from pgmo.recompute.capture.flat import Forward, distinct, signature
 from pgmo.recompute.frozen.hooks import refuse_global_hooks, refuse_hooks
 from pgmo.recompute.frozen.values import DiffersError
 from pgmo.recompute.kept import call as kept
 from pgmo.recompute.kept.call import KeptCall
-from pgmo.recompute.runtime.call import CAPTURING, NOTHING, CapturedCall, NothingToPlanError
+from pgmo.recompute.parts.divided import DividedCall
+from pgmo.recompute.planners.shapes import Shapes
+from pgmo.recompute.runtime.call import (
+    CAPTURING,
+    NOTHING,
+    CapturedCall,
+    NothingToPlanError,
+    reason_of,
+)
 from pgmo.recompute.runtime.decide import Settings
 from pgmo.recompute.runtime.pending import Pending
 from pgmo.recompute.runtime.randomness import Randomness
 from pgmo.user_warnings import warn_user
 
-Step = CapturedCall | KeptCall
+Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+Step = CapturedCall | KeptCall | DividedCall
 
 VARIANTS = 8
 """Captures of one kind of call, for different attributes and values."""
@@ -42,11 +53,18 @@ class Recomputing:
     Attributes:
         calls: by their signatures; None where there is nothing to plan.
         first: the one that was captured first; None before.
+
+    Args:
+        module: the model.
+        settings: how its steps are planned.
+        is_part: it is a submodule of a model that is no single graph, and is never refused.
     """
 
-    def __init__(self, module: nn.Module, settings: Settings) -> None:
+    def __init__(self, module: nn.Module, settings: Settings, is_part: bool = False) -> None:
         self._module, self._settings = module, settings
-        self._pending = Pending()
+        self._pending, self._is_part = Pending(), is_part
+        self._pending.told = is_part  # it is called as often as the model likes
+        self._indivisible: set[tuple[object, ...]] = set()
         self.calls: dict[tuple[object, ...], list[Step] | None] = {}
         self.first: Step | None = None
         self._sought: set[tuple[object, ...]] = set()
@@ -85,13 +103,9 @@ class Recomputing:
 
     def _capture(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Step:
         with CAPTURING:
-            refuse_hooks(self._module)
             made: Step | None = self._kept((arguments, keywords))
             with suppress(NothingToPlanError):
-                made = made or CapturedCall(
-                    self._module, self.plain, (arguments, keywords), self._settings, self._pending
-                )
-            refuse_hooks(self._module)
+                made = made or self._made((arguments, keywords))
             # PyTorch settles things when they are first used, such as the order of kernels.
             key = signature(self._module, (arguments, keywords))
             if made is None:
@@ -102,7 +116,46 @@ class Recomputing:
             self.calls[key] = [made, *(self.calls.get(key) or ())]
             return made
 
-    def _kept(self, arguments: tuple[tuple[Any, ...], dict[str, Any]]) -> KeptCall | None:
+    def _made(self, arguments: Arguments) -> Step:
+        """What can be captured of a call: all of it, or parts."""
+        try:
+            refuse_hooks(self._module)
+            made = CapturedCall(self._module, self.plain, arguments, self._settings, self._pending)
+            refuse_hooks(self._module)
+        except NothingToPlanError:
+            raise
+        except GraphError as error:
+            if self._settings.whole or self._is_part:
+                raise
+            return self._divided(arguments, error)
+        return made
+
+    def _divided(self, arguments: Arguments, error: GraphError) -> DividedCall:
+        """Captures parts of what is no single graph.
+
+        Raises:
+            BudgetError: the budget cannot be met.
+            GraphError: the one given, as there is nothing to be captured.
+        """
+        reason = reason_of(error)
+        try:
+            made = DividedCall(self._module, arguments, self._settings, reason, _part)
+        except (BudgetError, torch.OutOfMemoryError):
+            raise
+        except Exception:
+            raise error.with_traceback(None) from error.__cause__
+        if self._settings.keep:
+            self._tell("the step is not kept for other processes, as it is no single graph")
+        paths = made.planned.parts
+        self._tell(
+            f"the forward pass is no single graph: {reason}. {len(paths)} "
+            f"{'parts of it are' if len(paths) > 1 else 'part of it is'} captured "
+            f"({_list(paths)}) under one budget; all else runs as it is, and keeps what it keeps. "
+            "whole=True makes this an error"
+        )
+        return made
+
+    def _kept(self, arguments: Arguments) -> KeptCall | None:
         """What an earlier process has captured; it is looked for once for each kind of call."""
         key = signature(self._module, arguments)
         if not self._settings.keep or key in self._sought:
@@ -110,7 +163,7 @@ class Recomputing:
         self._sought.add(key)
         return kept.read(self._module, arguments, self._settings, self._pending)
 
-    def _keep(self, call: Step, arguments: tuple[tuple[Any, ...], dict[str, Any]]) -> None:
+    def _keep(self, call: Step, arguments: Arguments) -> None:
         """Writes what was captured, once it has run as it was planned."""
         if not self._settings.keep or not isinstance(call, CapturedCall):
             return
@@ -141,8 +194,16 @@ class Recomputing:
     ) -> Any:
         """Runs the variant that fits, or one that is captured now."""
         variants = self._variants(arguments, keywords)
+        if self._is_part and not variants and len(self.calls) >= VARIANTS:
+            self._tell(
+                f"{type(self._module).__name__} is called with other shapes again and again: it "
+                f"runs without recomputation for all but the first {VARIANTS}"
+            )
+            return self.plain(*arguments, **keywords)
         objection: Exception | None = None
         for call in variants:
+            if isinstance(call, DividedCall):
+                return call.run((arguments, keywords))
             found = _objection(call)
             if found is None:
                 try:
@@ -156,6 +217,9 @@ class Recomputing:
             self._keep(call, (arguments, keywords))
             return result
         if len(variants) >= VARIANTS:
+            divided = self._divided_after_all((arguments, keywords), objection)
+            if divided is not None:
+                return divided.run((arguments, keywords))
             self._tell(
                 "the model runs without recomputation from now on wherever it would have to be "
                 f"captured for the {VARIANTS + 1}th time: {objection}"
@@ -163,15 +227,43 @@ class Recomputing:
             return self.plain(*arguments, **keywords)
         if isinstance(objection, GraphError):
             self._tell(f"the step is captured again: {objection}")
-        made = self._capture(arguments, keywords)
+        try:
+            made = self._capture(arguments, keywords)
+        except NothingToPlanError:
+            raise
+        except GraphError as error:
+            if not self._is_part:
+                raise
+            self._tell(f"{type(self._module).__name__} runs without recomputation: {error}")
+            return self.plain(*arguments, **keywords)
+        if isinstance(made, DividedCall):
+            return made.run((arguments, keywords))
         try:
             return self._attempt(made, tensors)
         except DiffersError as error:  # such as a sum that is another one each time
             self._tell(f"the model runs without recomputation this time: {error}")
             return self.plain(*arguments, **keywords)
 
+    def _divided_after_all(
+        self, arguments: Arguments, objection: Exception | None
+    ) -> DividedCall | None:
+        """Parts of a call that was captured for many values, and has others each time."""
+        key = signature(self._module, arguments)
+        if self._settings.whole or self._is_part or key in self._indivisible:
+            return None
+        with CAPTURING:
+            try:
+                made = self._divided(arguments, GraphError(str(objection)))
+            except GraphError:
+                self._indivisible.add(key)
+                return None
+            if self.first in (self.calls.get(key) or ()):
+                self.first = made
+            self.calls[key] = [made]
+            return made
+
     @staticmethod
-    def _attempt(call: Step, tensors: list[Tensor]) -> Any:
+    def _attempt(call: CapturedCall | KeptCall, tensors: list[Tensor]) -> Any:
         """Runs a variant; where it does not fit, it has drawn no random numbers."""
         if not call.has_checks:
             return call(tensors)
@@ -196,6 +288,15 @@ class Recomputing:
     def _is_trained(self, tensors: list[Tensor]) -> bool:
         given = (*tensors, *self._module.parameters(), *self._module.buffers())
         return any(one.requires_grad for one in given)
+
+
+def _part(module: nn.Module, settings: Settings) -> Recomputing:
+    return Recomputing(module, replace(settings, shapes=Shapes()), is_part=True)
+
+
+def _list(paths: tuple[str, ...]) -> str:
+    shown = ", ".join(paths[:3])
+    return f"{shown}, ..." if len(paths) > 3 else shown
 
 
 def _objection(call: Step) -> Exception | None:

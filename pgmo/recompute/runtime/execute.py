@@ -80,9 +80,10 @@ class StepCompiler:
         self, joint: fx.GraphModule, _inputs: object, *, num_fwd_outputs: int, **_more: object
     ) -> tuple[fx.GraphModule, fx.GraphModule]:
         """Plans a joint graph and splits it; AOTAutograd's partition function."""
-        names = frozenset(node.name for node in tangents(joint))
+        given = [node.name for node in tangents(joint)]
+        names = frozenset(given)
         if self.expected is None:
-            self.expected = names - unlikely(joint)
+            self.expected = self._expected(joint, given)
         absent = names - self.expected
         if not absent:
             self.planned = plan_step(joint, num_fwd_outputs, self.settings)
@@ -93,6 +94,14 @@ class StepCompiler:
         self._narrow = backward(self.planned.captured, self.planned.schedule)
         release(self._narrow)
         return split(whole, choice_on(self.planned.schedule, self.planned.captured, whole))
+
+    def _expected(self, joint: fx.GraphModule, given: Sequence[str]) -> Names:
+        told = self.settings.differentiated
+        if told is None:
+            return frozenset(given) - unlikely(joint)
+        if told == "all" or len(told) != len(given):
+            return frozenset(given)
+        return frozenset(name for name, comes in zip(given, told, strict=True) if comes)
 
     def compile_forward(self, module: fx.GraphModule, _inputs: Sequence[Any]) -> Runner:
         """Runs operators as they are, the first time under a meter.

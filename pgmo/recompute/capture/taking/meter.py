@@ -64,11 +64,14 @@ class Meter:
     Attributes:
         sections: what was measured; there once the block is over.
         whole: the block itself as a section.
+        changes: labels of sections as they begin, each with 0, and bytes as they come and go, with
+            an empty label, in order.
     """
 
     def __init__(self, device: torch.device) -> None:
         self.sections: list[Section] = []
         self.whole = Section("", 0, 0, 0, 0.0)
+        self.changes: list[tuple[str, int]] = []
         self._device = device
 
     def __enter__(self) -> "Meter":
@@ -92,6 +95,11 @@ class Meter:
             changes = memory_changes(self._profile, self._device)
         finally:
             _measuring.release()
+        self.changes = [
+            (name[len(_PREFIX) :] if name.startswith(_PREFIX) else "", change)
+            for name, _, _, change in changes
+            if change or name.startswith(_PREFIX)
+        ]
         level = highest = start = peak = 0
         label, begun, until = "", 0, -1
         for name, time, duration, change in changes:

@@ -82,13 +82,27 @@ def test_looking_at_a_forward_pass_leaves_no_trace():
 def test_of_too_many_values_the_model_runs_as_it_is():
     plain = Reads(READS["number"])
     other = copy.deepcopy(plain)
-    model, _ = pgmo.recompute(other, (X, masks(1)[0]), budget="min", check=False)
+    model, _ = pgmo.recompute(other, (X, masks(1)[0]), budget="min", check=False, whole=True)
     with pytest.warns(UserWarning, match=r"without recomputation.*read at .*test_values\.py"):
         for seed, mask in enumerate(masks(VARIANTS + 2)):
             expected = step(plain, X, mask, seed=seed)
             assert all(map(torch.equal, step(model, X, mask, seed=seed), expected))
     (variants,) = model.forward.calls.values()
     assert len(variants) == VARIANTS
+
+
+def test_of_too_many_values_what_reads_none_of_them_is_captured_by_itself():
+    plain = Reads(READS["number"])
+    other = copy.deepcopy(plain)
+    model, _ = pgmo.recompute(other, (X, masks(1)[0]), budget="min", check=False)
+    with pytest.warns(
+        UserWarning, match=r"no single graph: a value is .*read at .*test_values\.py"
+    ):
+        for seed, mask in enumerate(masks(VARIANTS + 2)):
+            expected = step(plain, X, mask, seed=seed)
+            assert all(map(torch.equal, step(model, X, mask, seed=seed), expected))
+    ((divided,),) = model.forward.calls.values()
+    assert divided.planned.parts == ("body",)
 
 
 def test_what_is_not_a_number_is_itself():

@@ -1,0 +1,264 @@
+"""One graph of a step's parts, for one plan and one budget, and of what was measured between them.
+
+part     its operations and values; what it is given and returns is shared with other parts,
+         and never computed again
+region   two operations that are pinned: "begins" has what it takes on top as its workspace,
+         "ends" writes what it leaves
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from torch import fx
+
+from pgmo.recompute.capture.compat import flatten, is_tangent
+from pgmo.recompute.capture.joint_graph import Captured
+from pgmo.recompute.parts.trace import Life, PartCall, Region, Trace
+from pgmo.recompute.planners.graph import NOT_CAPTURED, Graph, Operation, Value
+
+
+@dataclass(frozen=True, eq=False)
+class Together:
+    """The graph, and where its operations are from.
+
+    Args:
+        graph: of the whole step.
+        origins: of each operation the number of the call and the operation there; None for regions.
+    """
+
+    graph: Graph
+    origins: tuple[tuple[int, int] | None, ...]
+
+    def of_call(self, number: int, operations: frozenset[int]) -> frozenset[int]:
+        """What of a choice belongs to a call, as operations of its own graph."""
+        found = (self.origins[index] for index in operations)
+        return frozenset(one[1] for one in found if one is not None and one[0] == number)
+
+    def of_all(self, chosen: Sequence[frozenset[int]]) -> frozenset[int]:
+        """The choice of the whole step that the choices of calls come to."""
+        return frozenset(
+            index
+            for index, origin in enumerate(self.origins)
+            if origin is not None and origin[1] in chosen[origin[0]]
+        )
+
+
+def together(trace: Trace, steps: Sequence[tuple[Captured, Graph]]) -> Together:
+    """The graph of a step.
+
+    Args:
+        trace: what was seen of it.
+        steps: of each call what was captured, and the graph to take, which has the same operations.
+    """
+    made = _Whole()
+    placed = [_Placed(*step) for step in steps]
+    for number, call in enumerate(trace.calls):
+        made.region(trace.regions[number], number)
+        placed[number].inputs(call)
+        made.forward(placed[number], number, call.path)
+    turn = len(trace.calls)
+    made.region(trace.regions[turn], turn)
+    forward = len(made.operations)
+    for place, (number, _) in enumerate(trace.backward, turn + 1):
+        made.region(trace.regions[place], place, placed[number])
+        made.backward(placed[number], number, trace.calls[number].path)
+    made.region(trace.regions[-1], len(trace.regions) - 1)
+    made.end()
+    return made.graph(forward)
+
+
+class _Placed:
+    """A part's graph, and which of its values are what in the whole step."""
+
+    def __init__(self, captured: Captured, graph: Graph) -> None:
+        self.captured, self.graph = captured, graph
+        nodes = list(captured.joint.graph.find_nodes(op="placeholder"))
+        self._given = [node for node in nodes if not is_tangent(node)]
+        (last,) = captured.joint.graph.find_nodes(op="output")
+        results = flatten(last.args)[0]
+        self._results = results[: captured.outputs]
+        gradients = results[captured.outputs :]
+        self.numbers: dict[int, int] = {}  # of own values, in the whole
+        self.lives: dict[int, Life] = {}  # of own values
+        self.returned = {self._value(node) for node in self._results}
+        self.gradients = {
+            value: node
+            for node, made in zip(self._given, gradients, strict=False)
+            if (value := self._value(made)) is not None
+        }
+        first = captured.nodes[graph.forward : graph.forward + 1] == ((),)
+        self.tangents = graph.operations[graph.forward].writes if first else ()
+        self.owners: dict[fx.Node, object] = {}  # of parameters
+
+    def inputs(self, call: PartCall) -> None:
+        """Says what the tensors of the call are."""
+        count = len(self._given) - len(call.given)
+        for node, life in zip(self._given[count:], call.given, strict=False):
+            self._note(node, life)
+        results = self._results[len(self._results) - len(call.made) :] if call.made else []
+        for result, life in zip(results, call.made, strict=False):
+            self._note(result, life)
+        own = call.record.registered
+        for place, node in enumerate(self._given[:count]):
+            self.owners[node] = id(own[place]) if len(own) == count else (id(call.module), place)
+
+    def _note(self, node: object, life: Life | None) -> None:
+        value = self._value(node)
+        if value is not None and life is not None and self._is_like(value, life):
+            self.lives[value] = life
+
+    def _is_like(self, value: int, life: Life) -> bool:
+        """Otherwise the captured call has other results than its tensors, such as bases of them."""
+        return 0 <= self.graph.values[value].size - life.size < 512
+
+    def _value(self, node: object) -> int | None:
+        return self.captured.value_of.get(node) if isinstance(node, fx.Node) else None
+
+
+class _Whole:
+    """The graph in the making."""
+
+    def __init__(self) -> None:
+        self.operations: list[Operation] = []
+        self._reads: list[set[int]] = []
+        self._values: list[Value] = []
+        self._origins: list[tuple[int, int] | None] = []
+        self._lives: dict[Life, int] = {}
+        self._base: list[int] = []  # values that stand for what regions hold, the newest last
+        self._passing: list[int] = []  # values that a part leaves to the region behind it
+        self._owners: set[object] = set()  # parameters that have a gradient
+
+    def region(self, region: Region, place: int, following: _Placed | None = None) -> None:
+        """Adds a region, and the gradients that it hands to a part's derivative."""
+        begins = self._add(NOT_CAPTURED)
+        alive = self._held(place)
+        passing = sum(self._values[one].size for one in self._passing)
+        self._reads[begins].update(self._passing)
+        self._passing.clear()
+        before = sum(self._values[one].size for one in self._base)
+        self._set_base(max(0, region.entry - alive - passing), begins, begins)
+        level = max(before, sum(self._values[one].size for one in self._base)) + alive + passing
+        workspace = max(0, region.peak - level)
+        self.operations[begins] = replace(self.operations[begins], workspace=workspace)
+        for life, value in self._lives.items():
+            if life.death == place:
+                self._reads[begins].add(value)
+        ends = self._add(NOT_CAPTURED)
+        coming = 0
+        if following is not None:
+            for own in following.tangents:
+                size = following.graph.values[own].size
+                following.numbers[own] = self._write(Value(size, ends, pinned=True))
+                coming += size
+        left = region.exit - self._held(place + 1) - coming
+        self._set_base(max(0, left), ends, begins)
+
+    def _held(self, place: int) -> int:
+        """Bytes of tensors that go in or out of parts, and that regions hold from `place` on."""
+        lives = (one for one in self._lives if one.death is None or one.death >= place)
+        return sum(one.size for one in lives)
+
+    def _set_base(self, target: int, producer: int, reader: int) -> None:
+        level = sum(self._values[one].size for one in self._base)
+        if target > level:
+            self._base.append(self._write(Value(target - level, producer, pinned=True)))
+        while level > target:
+            last = self._base.pop()
+            size = self._values[last].size
+            if level - size < target:  # a part of it stays
+                stays = target - (level - size)
+                self._values[last] = replace(self._values[last], size=size - stays)
+                kept = self._write(Value(stays, self._values[last].producer, pinned=True))
+                self._base.append(kept)
+                size -= stays
+            self._reads[reader].add(last)
+            level -= size
+
+    def forward(self, part: _Placed, number: int, path: str) -> None:
+        """Adds the operations of a part's forward pass."""
+        for own, value in enumerate(part.graph.values):
+            if value.producer == -1:
+                part.numbers[own] = self._given(value, part.lives.get(own))
+        for index in range(part.graph.forward):
+            self._part(part, index, number, path)
+
+    def _given(self, value: Value, life: Life | None) -> int:
+        if life is None:
+            return self._write(Value(value.size, -1))
+        if life not in self._lives:  # a region has made it
+            last = len(self.operations) - 1
+            self._lives[life] = self._write(Value(life.size, last, pinned=True))
+            self._shrink(life.size)
+        return self._lives[life]
+
+    def _shrink(self, size: int) -> None:
+        """What the region before was thought to hold is this tensor."""
+        last = len(self.operations) - 1
+        level = sum(self._values[one].size for one in self._base)
+        self._set_base(max(0, level - size), last, last - 1)
+
+    def backward(self, part: _Placed, number: int, path: str) -> None:
+        """Adds the operations of a part's derivative."""
+        first = part.graph.forward + (1 if part.tangents else 0)
+        for index in range(first, len(part.graph.operations)):
+            self._part(part, index, number, path)
+
+    def _part(self, part: _Placed, index: int, number: int, path: str) -> None:
+        own = part.graph.operations[index]
+        module = ".".join(filter(None, (path, own.module)))
+        place = self._add(own.name, (number, index))
+        self.operations[place] = replace(own, module=module)
+        self._reads[place] |= {part.numbers[value] for value in own.reads}
+        for value in own.writes:
+            part.numbers[value] = self._result(part, value, place)
+
+    def _result(self, part: _Placed, own: int, producer: int) -> int:
+        value = replace(part.graph.values[own], producer=producer)
+        life = part.lives.get(own)
+        if life is not None and life not in self._lives:
+            self._lives[life] = self._write(replace(value, result=False, pinned=True))
+            return self._lives[life]
+        if own in part.gradients:
+            owner = part.owners.get(part.gradients[own])
+            stays = owner is not None and owner not in self._owners
+            self._owners.add(owner)
+            return self._write(value) if stays else self._pass(value)
+        return self._pass(value) if own in part.returned else self._write(value)
+
+    def _pass(self, value: Value) -> int:
+        self._passing.append(self._write(replace(value, result=False, pinned=True)))
+        return self._passing[-1]
+
+    def end(self) -> None:
+        """What is still there stays to the end."""
+        last = len(self.operations) - 1
+        alive = [value for life, value in self._lives.items() if life.death is None]
+        self._reads[last].update(self._base, alive)
+
+    def _add(self, name: str, origin: tuple[int, int] | None = None) -> int:
+        self.operations.append(Operation(name, (), (), 0.0, 0, True))
+        self._reads.append(set())
+        self._origins.append(origin)
+        return len(self.operations) - 1
+
+    def _write(self, value: Value) -> int:
+        self._values.append(value)
+        return len(self._values) - 1
+
+    def graph(self, forward: int) -> Together:
+        """What was made."""
+        writes: list[list[int]] = [[] for _ in self.operations]
+        for number, value in enumerate(self._values):
+            if value.producer >= 0:
+                writes[value.producer].append(number)
+        operations = tuple(
+            replace(
+                one,
+                reads=tuple(sorted(value for value in read if self._values[value].producer < at)),
+                writes=tuple(made),
+            )
+            for at, (one, read, made) in enumerate(
+                zip(self.operations, self._reads, writes, strict=True)
+            )
+        )
+        return Together(Graph(operations, tuple(self._values), forward), tuple(self._origins))
