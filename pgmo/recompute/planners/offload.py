@@ -113,10 +113,9 @@ def offloaded_value(graph: Graph, index: int) -> int | None:
     made = [
         value
         for value in graph.operations[index].writes
-        if graph.values[value].size and not graph.values[value].pinned
-        if not graph.values[value].result
+        if not graph.values[value].pinned and not graph.values[value].result
     ]
-    return made[0] if len(made) == 1 else None
+    return made[0] if len(made) == 1 and graph.values[made[0]].size else None
 
 
 def waiting(

@@ -104,9 +104,19 @@ class Schedule:
     @property
     def cost(self) -> float:
         """Cost of what runs again and of waiting for transfers, in the unit of the graph."""
+        return self._rerun_cost + self.waits
+
+    @property
+    def _rerun_cost(self) -> float:
         again = sorted(self.operations[self.again].tolist())
         reruns = (one for one in again if one not in self.offloaded)
-        return float(sum(self.graph.operations[index].cost for index in reruns)) + self.waits
+        return float(sum(self.graph.operations[index].cost for index in reruns))
+
+    @property
+    def rerun_share(self) -> float:
+        """Cost of what runs again alone, as a share of the forward pass; 0 when that is free."""
+        whole = self.graph.forward_cost
+        return self._rerun_cost / whole if whole else 0.0
 
     @property
     def waits(self) -> float:
@@ -184,6 +194,7 @@ def simulate(
     else:
         check_reruns(graph, reruns, offloaded, transfers)
         operations, again = _ordered(graph, reruns)
+    offloaded = offloaded.intersection(index for _, index in reruns or ())
     sending = _sending(graph, offloaded, transfers)
     steps = len(operations)
     blocks: list[list[int]] = []  # value, start, end
