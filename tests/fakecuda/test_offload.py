@@ -27,7 +27,7 @@ def test_operators_go_on_beside_a_copy_until_they_need_it():
     stream = hosts._stream_of(DEVICE)
     assert stream != torch.cuda.current_stream()
     with held(stream):
-        host.send(arena, there, place)
+        host.send(arena, there, place, looks[1])
         assert not is_pending()
         host.sent(arena, there, place)
         assert is_pending()
@@ -47,7 +47,7 @@ def test_what_an_error_left_on_its_way_is_held_and_waited_for():
     host = Host()
     place = host.place("value", value.nbytes)
     with held(hosts._stream_of(DEVICE)):
-        host.send(host.lend(DEVICE), value, place)
+        host.send(host.lend(DEVICE), value, place, [1])
         address = value.data_ptr()
         del value
         assert torch.empty(1 << 20, device=DEVICE).data_ptr() != address

@@ -9,6 +9,7 @@ of it is its last one.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from torch import Tensor, fx
 
@@ -64,7 +65,8 @@ class Away:
             first: what the nodes of the forward pass are in the graph.
         """
         if moment - 1 in self.values:
-            yield self._passed(self._host.send, moment - 1, first)
+            stride = list(self._example(moment - 1).stride())
+            yield self._passed(self._host.send, moment - 1, first, stride)
         for one in self._until[moment]:
             yield self._passed(self._host.sent, one, first)
 
@@ -86,10 +88,15 @@ class Away:
         return self._node(self._host.arrived, (made, self.arena, place), made.meta["val"])
 
     def _passed(
-        self, method: Callable[..., Tensor], index: int, first: dict[fx.Node, fx.Node]
+        self,
+        method: Callable[..., Tensor],
+        index: int,
+        first: dict[fx.Node, fx.Node],
+        *more: list[int],
     ) -> fx.Node:
         root = first[self._captured.root_of[self.values[index]]]
-        self.arena = self._node(method, (self.arena, root, self._place(index)), self._looks)
+        arguments = (self.arena, root, self._place(index), *more)
+        self.arena = self._node(method, arguments, self._looks)
         return self.arena
 
     def _place(self, index: int) -> int:
@@ -101,7 +108,9 @@ class Away:
         (example,) = fakes(self._captured.root_of[self.values[index]].meta["val"])
         return example
 
-    def _node(self, method: Callable[..., Tensor], arguments: tuple, looks: Tensor) -> fx.Node:  # type: ignore[type-arg]
+    def _node(
+        self, method: Callable[..., Tensor], arguments: tuple[Any, ...], looks: Tensor
+    ) -> fx.Node:
         made = self._graph.call_function(method, arguments)
         made.meta["val"] = looks
         return made

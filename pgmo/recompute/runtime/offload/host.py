@@ -11,7 +11,7 @@ of its copy on. On a CPU all this is a copy.
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -69,14 +69,18 @@ class Host:
             torch.cuda.current_stream(device).wait_event(event)
         return self._pool.lend()
 
-    def send(self, arena: Tensor, value: Tensor, place: int) -> Tensor:
-        """Begins to copy a value to its place; returns the arena."""
-        flat = _elements(value)
-        there = _at(arena, place, flat.numel(), flat.dtype)
-        if value.device.type == "cuda":
-            self._copy(arena, place, there, flat, flat)
+    def send(self, arena: Tensor, value: Tensor, place: int, stride: list[int]) -> Tensor:
+        """Begins to copy a value to its place, with the strides given; returns the arena."""
+        count = _extent(value.shape, stride)
+        there = _at(arena, place, count, value.dtype)
+        if value.stride() == tuple(stride):
+            value = value.as_strided((count,), (1,))  # one copy, whatever lies between
         else:
-            there.copy_(flat)
+            there = there.as_strided(value.shape, stride)
+        if value.device.type == "cuda":
+            self._copy(arena, place, there, value, value)
+        else:
+            there.copy_(value)
         return arena
 
     def sent(self, arena: Tensor, value: Tensor, place: int) -> Tensor:
@@ -133,12 +137,8 @@ def _finisher(device: torch.device) -> Callable[[], None]:
     return _stream_of(device).synchronize
 
 
-def _elements(value: Tensor) -> Tensor:
-    """All that lies between the first and the last element of a tensor, shape (extent,)."""
-    return value.as_strided((_extent(value.shape, value.stride()),), (1,))
-
-
-def _extent(shape: "list[int] | torch.Size", stride: "list[int] | tuple[int, ...]") -> int:
+def _extent(shape: Sequence[int], stride: Sequence[int]) -> int:
+    """Elements from the first to the last one in memory."""
     if 0 in shape:
         return 0
     return 1 + sum((size - 1) * step for size, step in zip(shape, stride, strict=True))

@@ -192,6 +192,38 @@ def test_a_tensor_that_is_lent_is_nobody_elses():
     assert address in (pool.lend().data_ptr(), pool.lend().data_ptr())
 
 
+def test_a_value_whose_layout_is_not_the_captured_one_is_laid_out_as_captured():
+    host, value = hosts.Host(), torch.randn(2, 3, 4, 5)
+    place = host.place("value", value.nbytes)
+    arena = host.lend(torch.device("cpu"))
+    stride = list(value.stride())
+    host.send(arena, value.to(memory_format=torch.channels_last), place, stride)
+    looks = (list(value.shape), stride, value.dtype, value.device)
+    assert torch.equal(host.fetch(arena, place, *looks), value)
+
+
+def test_an_output_without_gradient_leaves_it_as_it_is():
+    class Two(Layers):
+        def forward(self, x):
+            return super().forward(x), self.body[0](x).tanh().exp().sum(1)
+
+    def loss_of(one):
+        one.zero_grad()
+        torch.manual_seed(1)
+        loss, other = one(ROWS)
+        loss.backward()
+        return [loss.detach(), other.detach(), *(it.grad for it in one.parameters())]
+
+    torch.manual_seed(0)
+    plain = Two()
+    model, plan = pgmo.recompute(
+        copy.deepcopy(plain), ROWS, budget=0.5, offload="pcie5", measure=False
+    )
+    for _ in range(3):
+        assert same(loss_of(model), loss_of(plain))
+    assert plan.offloaded
+
+
 def test_an_error_on_the_way_leaves_the_next_step_alone(offloading, monkeypatch):
     plain, model = offloading
     fetch = hosts.Host.arrived
