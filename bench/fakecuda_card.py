@@ -255,7 +255,7 @@ def main() -> None:
             {name: before[name] for name in ("date", "command")},
         ]
     for card in [QUICK_CARD] if quick else arguments.cards:
-        for way in ("checkpoint", "pgmo") if quick else arguments.ways:
+        for way in ("checkpoint", "pgmo", "offload") if quick else arguments.ways:
             rows = [row for row in rows if (row["way"], row["card"]) != (way, card)]
             rows.append(found(stub, way, card, arguments.longest, quick=quick))
             print(rows[-1], file=sys.stderr, flush=True)

@@ -7,6 +7,7 @@ needs no care.
 
 import ctypes
 import mmap
+import sys
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +15,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pgmo.errors import BudgetError
+from pgmo.units import format_bytes
 from pgmo.user_warnings import warn_user
+
+_NO_RESERVE = 0x4000  # of Linux: pages count when they are pinned or written, not before
+_FLAGS = mmap.MAP_SHARED | mmap.MAP_ANONYMOUS | (_NO_RESERVE if sys.platform == "linux" else 0)
 
 
 class Pool:
@@ -41,8 +47,17 @@ class Pool:
 
 
 class _Buffer:
+    """Shared memory, so that the child of a fork does not part it from what the device writes."""
+
     def __init__(self, size: int) -> None:
-        self.memory, self.is_pinned = mmap.mmap(-1, size), False
+        try:
+            self.memory = mmap.mmap(-1, size, flags=_FLAGS)
+        except OSError as error:
+            raise BudgetError(
+                f"what waits on the host takes {format_bytes(size)} of its memory, which cannot be "
+                f"had: {error}. Give a larger budget, a smaller batch, or no offload"
+            ) from error
+        self.is_pinned = False
 
     def pin(self, finish: Callable[[], None]) -> None:
         self.is_pinned = True  # or tried, which is enough
@@ -51,8 +66,9 @@ class _Buffer:
         status = int(_cudart().cudaHostRegister(address, size, 0))
         if status:
             warn_user(
-                f"{size} bytes of the host's memory could not be pinned (CUDA's error {status}), "
-                "so that operators wait for their copies. `ulimit -l` says how much may be"
+                f"{format_bytes(size)} of the host's memory could not be pinned (CUDA's error "
+                f"{status}), so that operators wait for their copies. `ulimit -l` says how much "
+                "may be"
             )
             return
         # The memory is an argument, so that it is still there when it is unpinned.

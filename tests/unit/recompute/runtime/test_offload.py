@@ -192,6 +192,11 @@ def test_a_tensor_that_is_lent_is_nobody_elses():
     assert address in (pool.lend().data_ptr(), pool.lend().data_ptr())
 
 
+def test_memory_that_cannot_be_had_is_an_error_with_advice():
+    with pytest.raises(pgmo.BudgetError, match=r"takes 4096 PiB of its memory.*no offload"):
+        Pool(1 << 62, False, lambda: None).lend()
+
+
 def test_a_value_whose_layout_is_not_the_captured_one_is_laid_out_as_captured():
     host, value = hosts.Host(), torch.randn(2, 3, 4, 5)
     place = host.place("value", value.nbytes)
