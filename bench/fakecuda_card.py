@@ -200,9 +200,7 @@ def table(result: dict[str, Any]) -> str:
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     for way, name in (("pgmo", "pgmo"), ("offload", 'pgmo with `offload="pcie4"`')):
         shares = [_share(rows.get((way, card))) for card in cards]
-        lines.append(
-            f"| of the forward pass run again or waited by {name} | {' | '.join(shares)} |"
-        )
+        lines.append(f"| overhead of {name} | {' | '.join(shares)} |")
     return "\n".join(lines)
 
 
@@ -213,7 +211,7 @@ def _share(row: dict[str, Any] | None) -> str:
         return f"{row['overhead']:.0%}"
     waits = row["overhead"] - row["rerun_share"]
     host = row["host_bytes"] / 2**30
-    return f"{row['rerun_share']:.0%} and {waits:.0%} ({host:.1f} GiB on the host)"
+    return f"{row['rerun_share']:.0%} run again, {waits:.0%} waited; {host:.1f} GiB on the host"
 
 
 def _cell(row: dict[str, Any] | None) -> str:
