@@ -43,9 +43,10 @@ class Away:
         for one in self.values:
             self._until[schedule.transfers.until[one]].append(one)
             self._place(one)
-        example = self._example(next(iter(self.values)))
-        self._looks = fresh_bytes(host.size, example)
-        self.arena = self._node(host.lend, (example.device,), self._looks)
+        examples = [self._example(one) for one in self.values]
+        self._looks = fresh_bytes(host.size, examples[0])
+        device = next((one.device for one in examples if one.is_cuda), examples[0].device)
+        self.arena = self._node(host.lend, (device,), self._looks)
         self._flying: dict[int, fx.Node] = {}
 
     @classmethod

@@ -11,7 +11,7 @@ of its copy on. On a CPU all this is a copy.
 """
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -45,7 +45,6 @@ class Host:
         self.size = 0
         self._places: dict[str, int] = {}
         self._pool: Pool | None = None
-        self._device: torch.device | None = None
         self._flying: dict[tuple[int, int], tuple[torch.cuda.Event, Tensor]] = {}
 
     def place(self, name: str, size: int) -> int:
@@ -62,11 +61,10 @@ class Host:
             device: whose values wait there.
         """
         if self._pool is None:
-            self._device = device
-            self._pool = Pool(self.size, device.type == "cuda", _finisher(device))
+            self._pool = Pool(self.size, device.type == "cuda", _finish)
         while self._flying:  # of a call that ended with an error
-            _, (event, _) = self._flying.popitem()
-            torch.cuda.current_stream(device).wait_event(event)
+            _, (event, held) = self._flying.popitem()
+            torch.cuda.current_stream(held.device).wait_event(event)
         return self._pool.lend()
 
     def send(self, arena: Tensor, value: Tensor, place: int, stride: list[int]) -> Tensor:
@@ -131,10 +129,10 @@ class Host:
             current.wait_event(flying[0])
 
 
-def _finisher(device: torch.device) -> Callable[[], None]:
-    if device.type != "cuda":
-        return lambda: None
-    return _stream_of(device).synchronize
+def _finish() -> None:
+    """Waits for all copies, after which memory of the host may go."""
+    for stream in tuple(_streams.values()):
+        stream.synchronize()
 
 
 def _extent(shape: Sequence[int], stride: Sequence[int]) -> int:
