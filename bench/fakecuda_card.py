@@ -10,7 +10,8 @@ Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of pg
 The model is transformers' LlamaForCausalLM as it is, in the sizes of TinyLlama, at 1,024 tokens.
 Parameters, gradients and the state of AdamW are bfloat16, on all cards: in float32 they alone take
 17.6 GB. PyTorch's ways are tried batch by batch, three steps each, until one runs out of memory;
-`pgmo.recompute.largest` is called once, and its answer is trained for five steps.
+`pgmo.recompute.largest` is called once, and its answer is trained for five steps; once more with
+offload over a link of 24 GB/s.
 """
 
 import argparse
@@ -36,6 +37,7 @@ WAYS = {
     "expandable": "PyTorch, expandable segments",
     "checkpoint": "the same, gradient_checkpointing_enable()",
     "pgmo": "the same, `pgmo.recompute.largest`",
+    "offload": 'the same with `offload="pcie4"`',
 }
 
 
@@ -113,8 +115,9 @@ class Program:
 
 def work(way: str, card: float, *, quick: bool) -> dict[str, Any]:
     """The largest batch in one way, in this process."""
-    if way == "pgmo":
-        return {"way": way, "card": card, **_by_one_call(card, quick=quick)}
+    if way in ("pgmo", "offload"):
+        link = "pcie4" if way == "offload" else None
+        return {"way": way, "card": card, **_by_one_call(card, link, quick=quick)}
     works, fails, reserved = 0, 0, {}
     batch = 1
     while batch > works:
@@ -150,7 +153,7 @@ def _tried(way: str, batch: int, *, quick: bool) -> int | None:
         torch.cuda.empty_cache()
 
 
-def _by_one_call(card: float, *, quick: bool) -> dict[str, Any]:
+def _by_one_call(card: float, link: str | None, *, quick: bool) -> dict[str, Any]:
     import torch
 
     import pgmo
@@ -163,6 +166,7 @@ def _by_one_call(card: float, *, quick: bool) -> dict[str, Any]:
         start=START,
         card=f"{int(card * 2**10)}MiB",
         optimizer=program.optimizer,
+        offload=link,
     )
     seconds = time.monotonic() - begin
     gc.collect()
@@ -176,6 +180,8 @@ def _by_one_call(card: float, *, quick: bool) -> dict[str, Any]:
         "measured": plan.measured_peak,
         "default_peak": plan.default_peak,
         "overhead": plan.overhead,
+        "rerun_share": plan.schedule.rerun_share,
+        "host_bytes": plan.host_bytes,
         "call_seconds": seconds,
         "trained_steps": TRAINED,
     }
@@ -192,11 +198,20 @@ def table(result: dict[str, Any]) -> str:
     for way, name in WAYS.items():
         cells = [_cell(rows.get((way, card))) for card in cards]
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    shares = [
-        f"{rows['pgmo', card]['overhead']:.0%}" if ("pgmo", card) in rows else "" for card in cards
-    ]
-    lines.append("| of the forward pass run again by pgmo | " + " | ".join(shares) + " |")
+    for way, name in (("pgmo", "pgmo"), ("offload", 'pgmo with `offload="pcie4"`')):
+        shares = [_share(rows.get((way, card))) for card in cards]
+        lines.append(f"| overhead of {name} | {' | '.join(shares)} |")
     return "\n".join(lines)
+
+
+def _share(row: dict[str, Any] | None) -> str:
+    if row is None:
+        return ""
+    if not row.get("host_bytes"):
+        return f"{row['overhead']:.0%}"
+    waits = row["overhead"] - row["rerun_share"]
+    host = row["host_bytes"] / 2**30
+    return f"{row['rerun_share']:.0%} run again, {waits:.0%} waited; {host:.1f} GiB on the host"
 
 
 def _cell(row: dict[str, Any] | None) -> str:
@@ -238,7 +253,7 @@ def main() -> None:
             {name: before[name] for name in ("date", "command")},
         ]
     for card in [QUICK_CARD] if quick else arguments.cards:
-        for way in ("checkpoint", "pgmo") if quick else arguments.ways:
+        for way in ("checkpoint", "pgmo", "offload") if quick else arguments.ways:
             rows = [row for row in rows if (row["way"], row["card"]) != (way, card)]
             rows.append(found(stub, way, card, arguments.longest, quick=quick))
             print(rows[-1], file=sys.stderr, flush=True)

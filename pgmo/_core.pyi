@@ -160,11 +160,16 @@ class Replay:
         result: numpy.typing.NDArray[numpy.uint8],
         pinned: numpy.typing.NDArray[numpy.uint8],
     ) -> None: ...
-    def evaluate(self, reruns: collections.abc.Sequence[tuple[int, int]]) -> tuple[int, float]: ...
+    def evaluate(
+        self,
+        reruns: collections.abc.Sequence[tuple[int, int]],
+        offloaded: numpy.typing.NDArray[numpy.int32],
+    ) -> tuple[int, float]: ...
     def search(
         self,
         movable: numpy.typing.NDArray[numpy.uint8],
         start: collections.abc.Sequence[tuple[int, int]],
+        offloaded: numpy.typing.NDArray[numpy.int32],
         budget: int,
         enough: int,
         most: float,
@@ -172,6 +177,9 @@ class Replay:
         time_limit: float,
         seed: int,
     ) -> tuple: ...
+    def set_transfers(
+        self, seconds: numpy.typing.NDArray[numpy.float64], until: numpy.typing.NDArray[numpy.int32]
+    ) -> None: ...
 
 def end_blocks(on: bool = True) -> None: ...
 def engine_api() -> int: ...

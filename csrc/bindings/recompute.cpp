@@ -67,8 +67,24 @@ recompute::Reruns read_reruns(const recompute::Replay& replay, const Places& pla
   return rows;
 }
 
-std::pair<Bytes, double> evaluate_reruns(recompute::Replay& replay, const Places& places) {
-  const recompute::Outcome outcome = replay.evaluate(read_reruns(replay, places));
+recompute::Offloaded read_offloaded(const recompute::Replay& replay, const Indices& operations) {
+  if (operations.size() == 0) return {};
+  recompute::Offloaded found(static_cast<std::size_t>(replay.forward()));
+  const std::vector<double>& seconds = replay.transfers().seconds;
+  for (const recompute::Index one : copy(operations)) {
+    const bool known = one >= 0 && static_cast<std::size_t>(one) < seconds.size();
+    if (!known || seconds[static_cast<std::size_t>(one)] < 0) {
+      throw py::value_error("an operation cannot be offloaded");
+    }
+    found[static_cast<std::size_t>(one)] = 1;
+  }
+  return found;
+}
+
+std::pair<Bytes, double> evaluate_reruns(recompute::Replay& replay, const Places& places,
+                                         const Indices& offloaded) {
+  const recompute::Outcome outcome =
+      replay.evaluate(read_reruns(replay, places), read_offloaded(replay, offloaded));
   return {outcome.peak, outcome.cost};
 }
 
@@ -120,24 +136,26 @@ py::tuple search(recompute::Step& step, const Indices& candidates,
 }
 
 py::tuple search_reruns(recompute::Replay& replay, const Column<std::uint8_t>& movable,
-                        const Places& start, Bytes budget, Bytes enough, double most,
-                        std::int64_t evaluations, double time_limit, std::uint64_t seed) {
+                        const Places& start, const Indices& offloaded, Bytes budget, Bytes enough,
+                        double most, std::int64_t evaluations, double time_limit,
+                        std::uint64_t seed) {
   const auto begin = Clock::now();
   if (movable.size() != replay.forward()) {
     throw py::value_error("there is one entry for each forward operation");
   }
   const std::vector<std::uint8_t> may = copy(movable);
   const recompute::Reruns from = read_reruns(replay, start);
+  const recompute::Offloaded away = read_offloaded(replay, offloaded);
   recompute::Wider answer;
   bool raised = false;
   {
     const py::gil_scoped_release release;
-    answer =
-        recompute::search_reruns(replay, may, from, budget, enough, most, evaluations, seed, [&] {
-          raised = interrupted();
-          return raised ||
-                 std::chrono::duration<double>(Clock::now() - begin).count() >= time_limit;
-        });
+    const auto stop = [&] {
+      raised = interrupted();
+      return raised || std::chrono::duration<double>(Clock::now() - begin).count() >= time_limit;
+    };
+    answer = recompute::search_reruns(replay, may, from, away, budget, enough, most, evaluations,
+                                      seed, stop);
   }
   if (raised) throw py::error_already_set();
   std::vector<std::tuple<std::int64_t, Bytes, double>> trace;
@@ -145,13 +163,21 @@ py::tuple search_reruns(recompute::Replay& replay, const Column<std::uint8_t>& m
     trace.emplace_back(found.evaluations, found.outcome.peak, found.outcome.cost);
   }
   Places places;
+  std::vector<std::uint8_t> comes(answer.offloaded.size());
   for (std::size_t moment = 0; moment < answer.reruns.size(); ++moment) {
     for (const recompute::Index operation : answer.reruns[moment]) {
       places.emplace_back(static_cast<recompute::Index>(moment), operation);
+      if (!comes.empty()) comes[static_cast<std::size_t>(operation)] = 1;
     }
   }
-  return py::make_tuple(places, answer.outcome.peak, answer.outcome.cost, answer.evaluations,
-                        trace);
+  std::vector<recompute::Index> fetched;  // what is offloaded and never fetched is nothing
+  for (std::size_t one = 0; one < comes.size(); ++one) {
+    if (comes[one] != 0 && answer.offloaded[one] != 0) {
+      fetched.push_back(static_cast<recompute::Index>(one));
+    }
+  }
+  return py::make_tuple(places, fetched, answer.outcome.peak, answer.outcome.cost,
+                        answer.evaluations, trace);
 }
 
 std::pair<std::int64_t, Column<std::uint8_t>> min_cut(std::int32_t nodes, const Indices& tail,
@@ -200,20 +226,29 @@ void bind_recompute(py::module_& module) {
            py::arg("reads"), py::arg("writes_begin"), py::arg("writes"), py::arg("cost"),
            py::arg("workspace"), py::arg("size"), py::arg("producer"), py::arg("result"),
            py::arg("pinned"))
-      .def("evaluate", &evaluate_reruns, py::arg("reruns"),
-           "Peak in bytes and cost of what runs again, for (moment, operation) pairs: the\n"
-           "operation runs again right before operation `moment`.")
       .def(
-          "search", &search_reruns, py::arg("movable"), py::arg("start"), py::arg("budget"),
-          py::arg("enough"), py::arg("most"), py::arg("evaluations"), py::arg("time_limit"),
-          py::arg("seed"),
-          "Improves the reruns `start`: cheapest with a peak within `budget` bytes, or the\n"
-          "least peak for a budget of -1 or one of `enough`, at a cost of `most` in either case. "
-          "`movable` (forward,) has\n"
-          "1 for what may run again.\n\n"
-          "Returns reruns, peak, cost, evaluations, and (evaluations, peak, cost) for each\n"
-          "improvement. The same for the same seed unless `time_limit` seconds pass. Releases the\n"
-          "GIL; not to be called from two threads on one object.");
+          "set_transfers",
+          [](recompute::Replay& replay, const Column<double>& seconds, const Indices& until) {
+            replay.set_transfers({copy(seconds), copy(until)});
+          },
+          py::arg("seconds"), py::arg("until"),
+          "Lets operations be offloaded: of each of the forward pass the seconds of a transfer,\n"
+          "below 0 if it never is, and the operation before which its value has been sent.")
+      .def("evaluate", &evaluate_reruns, py::arg("reruns"), py::arg("offloaded"),
+           "Peak in bytes and cost of what runs again, for (moment, operation) pairs: the\n"
+           "operation runs again right before operation `moment`, or is fetched if it is among\n"
+           "those `offloaded`; waiting for transfers is part of the cost.")
+      .def("search", &search_reruns, py::arg("movable"), py::arg("start"), py::arg("offloaded"),
+           py::arg("budget"), py::arg("enough"), py::arg("most"), py::arg("evaluations"),
+           py::arg("time_limit"), py::arg("seed"),
+           "Improves the reruns `start`: cheapest with a peak within `budget` bytes, or the\n"
+           "least peak for a budget of -1 or one of `enough`, at a cost of `most` in either case. "
+           "`movable` (forward,) has\n"
+           "1 for what may run again.\n\n"
+           "Returns reruns, what is offloaded, peak, cost, evaluations, and (evaluations, peak,\n"
+           "cost) for each improvement. The same for the same seed unless `time_limit` seconds "
+           "pass. Releases the\n"
+           "GIL; not to be called from two threads on one object.");
   module.def("min_cut", &min_cut, py::arg("nodes"), py::arg("tail"), py::arg("head"),
              py::arg("capacity"), py::arg("source"), py::arg("sink"),
              "Least capacity between two nodes of a graph with edges (m,), and the nodes on the\n"

@@ -55,11 +55,68 @@ Replay::Replay(const Columns& columns)
   needed_.resize(size_.size());
 }
 
-Outcome Replay::evaluate(const Reruns& reruns, Bytes level,
+void Replay::set_transfers(const Transfers& transfers) {
+  if (transfers.seconds.size() != at(forward_) || transfers.until.size() != at(forward_)) {
+    throw std::invalid_argument("there is one transfer for each forward operation");
+  }
+  std::vector<std::vector<Index>> ending(at(operations_));
+  value_of_.assign(at(forward_), kNone);
+  for (Index operation = 0; operation < forward_; ++operation) {
+    if (transfers.seconds[at(operation)] < 0) continue;
+    const Index until = transfers.until[at(operation)];
+    if (until <= operation || until > forward_) {
+      throw std::invalid_argument("a value is sent within the forward pass");
+    }
+    for (Index i = writes_.begin[at(operation)]; i < writes_.begin[at(operation) + 1]; ++i) {
+      const Index value = writes_.items[at(i)];
+      if (producer_[at(value)] == kNone) continue;
+      if (value_of_[at(operation)] != kNone) {
+        throw std::invalid_argument("an operation that is offloaded writes one value");
+      }
+      value_of_[at(operation)] = value;
+    }
+    if (value_of_[at(operation)] == kNone) {
+      throw std::invalid_argument("an operation that is offloaded writes a value");
+    }
+    if (until > operation + 1) ending[at(until - 1)].push_back(operation);
+  }
+  ending_ = {{0}, {}};
+  for (const std::vector<Index>& row : ending) {
+    ending_.items.insert(ending_.items.end(), row.begin(), row.end());
+    ending_.begin.push_back(static_cast<Index>(ending_.items.size()));
+  }
+  transfers_ = transfers;
+  fetched_.assign(at(forward_), 0);
+  sent_.assign(at(forward_), 0);
+  arrives_.assign(at(forward_), 0);
+}
+
+Outcome Replay::evaluate(const Reruns& reruns, const Offloaded& offloaded, Bytes level,
                          std::vector<std::pair<Index, Index>>* unread) {
   std::fill(needed_.begin(), needed_.end(), std::uint8_t{0});
+  std::fill(fetched_.begin(), fetched_.end(), std::uint8_t{0});
+  ran_.clear();
+  const bool sends = !offloaded.empty();
+  bool fetches = false;
   Outcome outcome{0, 0, 0};
   Bytes living = 0;  // of what is read after the step that is looked at
+  const auto need = [&](Index value) {
+    if (needed_[at(value)] != 0) return;
+    needed_[at(value)] = 1;
+    living += size_[at(value)];
+  };
+  const auto fetch = [&](Index operation, Index moment, Bytes others) {
+    const Index value = value_of_[at(operation)];
+    if (needed_[at(value)] == 0 || moment < transfers_.until[at(operation)]) return false;
+    needed_[at(value)] = 0;
+    const Bytes load = living + others;
+    living -= size_[at(value)];
+    outcome.peak = std::max(outcome.peak, load);
+    outcome.excess += std::max<Bytes>(0, load - level);
+    fetched_[at(operation)] = 1;
+    fetches = true;
+    return true;
+  };
   const auto run = [&](Index operation, bool again, Bytes others) {
     const std::size_t row = at(operation);
     if (again) {
@@ -77,11 +134,12 @@ Outcome Replay::evaluate(const Reruns& reruns, Bytes level,
       needed_[value] = 0;
       living -= size_[value];
     }
-    for (Index i = reads_.begin[row]; i < reads_.begin[row + 1]; ++i) {
-      const std::size_t value = at(reads_.items[at(i)]);
-      if (needed_[value] != 0) continue;
-      needed_[value] = 1;
-      living += size_[value];
+    for (Index i = reads_.begin[row]; i < reads_.begin[row + 1]; ++i) need(reads_.items[at(i)]);
+    if (sends && !again) {
+      for (Index i = ending_.begin[row]; i < ending_.begin[row + 1]; ++i) {
+        const Index one = ending_.items[at(i)];
+        if (fetched_[at(one)] != 0) need(value_of_[at(one)]);
+      }
     }
     const Bytes load = living + written_[row] + others;
     outcome.peak = std::max(outcome.peak, load);
@@ -92,12 +150,58 @@ Outcome Replay::evaluate(const Reruns& reruns, Bytes level,
     run(moment, false, at_[at(moment)]);
     const std::vector<Index>& again = reruns[at(moment)];
     for (std::size_t i = again.size(); i-- > 0;) {
-      if (!run(again[i], true, before_[at(moment)]) && unread != nullptr) {
-        unread->push_back({moment, again[i]});
-      }
+      const bool host = sends && offloaded[at(again[i])] != 0;
+      const bool ran = host ? fetch(again[i], moment, before_[at(moment)])
+                            : run(again[i], true, before_[at(moment)]);
+      if (sends && ran) ran_.push_back({moment, again[i]});
+      if (!ran && unread != nullptr) unread->push_back({moment, again[i]});
     }
   }
+  if (fetches) outcome.cost += wait(offloaded);
   return outcome;
+}
+
+double Replay::wait(const Offloaded& offloaded) {
+  double now = 0, worked = 0, link = 0;  // link: when it is free
+  std::fill(arrives_.begin(), arrives_.end(), -1.0);
+  std::size_t next = ran_.size();
+  const auto work = [&](Index operation) {
+    const std::size_t row = at(operation);
+    for (Index i = reads_.begin[row]; i < reads_.begin[row + 1]; ++i) {
+      const Index producer = producer_[at(reads_.items[at(i)])];
+      if (producer == kNone || arrives_[at(producer)] < 0) continue;
+      now = std::max(now, arrives_[at(producer)]);
+      arrives_[at(producer)] = -1;
+    }
+    now += cost_[row];
+    worked += cost_[row];
+  };
+  for (Index moment = 0; moment < operations_; ++moment) {
+    // What is gone after the operation before this one has been sent by now.
+    if (moment > 0) {
+      const std::size_t before = at(moment - 1);
+      if (moment <= forward_ && fetched_[before] != 0) {
+        link = std::max(link, now) + transfers_.seconds[before];
+        sent_[before] = link;
+        if (transfers_.until[before] == moment) now = std::max(now, link);
+      }
+      for (Index i = ending_.begin[before]; i < ending_.begin[before + 1]; ++i) {
+        const Index one = ending_.items[at(i)];
+        if (fetched_[at(one)] != 0) now = std::max(now, sent_[at(one)]);
+      }
+    }
+    for (; next > 0 && ran_[next - 1].first == moment; --next) {
+      const Index operation = ran_[next - 1].second;
+      if (offloaded[at(operation)] == 0) {
+        work(operation);
+        continue;
+      }
+      link = std::max(link, now) + transfers_.seconds[at(operation)];
+      arrives_[at(operation)] = link;
+    }
+    work(moment);
+  }
+  return now - worked;
 }
 
 }  // namespace pgmo::recompute

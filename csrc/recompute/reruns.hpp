@@ -7,6 +7,13 @@
 // is read is the one that was written last: so every set of reruns is a step that can be run. A
 // value lives from where it is written to its last reader before it is written again, which one
 // walk from the end of the step to its beginning finds. What nobody reads is not run.
+//
+// An operation may be offloaded instead: what it has written is sent to the host right after it,
+// and when it "runs again" it reads nothing, as the value is fetched. Transfers run one after the
+// other beside the operations, which wait where one is not done in time:
+//
+//   operations   0  1  2  3  4  ...  9   10  11
+//   transfers       (0------)        (0------)      the value of 0 is there to 3, and from 9 on
 
 #pragma once
 
@@ -23,10 +30,22 @@ namespace pgmo::recompute {
 // For each operation of the step, the forward operations that run again right before it, ascending.
 using Reruns = std::vector<std::vector<Index>>;
 
+// How values get to the host and back, for each forward operation.
+struct Transfers {
+  std::vector<double> seconds;  // of what it writes, one way; below 0 where it is never offloaded
+  std::vector<Index> until;     // the operation before which what it has written is there no more
+};
+
+using Offloaded = std::vector<std::uint8_t>;  // for each forward operation
+
 class Replay {
  public:
   // Throws std::invalid_argument when an index is out of range.
   explicit Replay(const Columns& columns);
+
+  // Lets operations be offloaded. Throws std::invalid_argument when an entry is out of range.
+  void set_transfers(const Transfers& transfers);
+  const Transfers& transfers() const { return transfers_; }
 
   Index forward() const { return forward_; }
   Index operations() const { return operations_; }
@@ -37,8 +56,9 @@ class Replay {
   Index producer(Index value) const { return producer_[static_cast<std::size_t>(value)]; }
 
   // The excess is counted from `level`. `unread` gets the reruns that are not run, if it is given.
-  // Not safe to call from two threads on one object: it uses its scratch.
-  Outcome evaluate(const Reruns& reruns, Bytes level = 0,
+  // `offloaded` is empty where nothing is. Not safe to call from two threads on one object: it uses
+  // its scratch.
+  Outcome evaluate(const Reruns& reruns, const Offloaded& offloaded, Bytes level = 0,
                    std::vector<std::pair<Index, Index>>* unread = nullptr);
 
  private:
@@ -51,10 +71,22 @@ class Replay {
   std::vector<Bytes> at_;        // the other values, while an operation runs in its place
   std::vector<Bytes> before_;    // the same while something runs again right before it
   std::vector<std::uint8_t> needed_;
+
+  // Seconds that operations wait for transfers.
+  double wait(const Offloaded& offloaded);
+
+  Transfers transfers_;
+  Lists ending_;                 // of each operation: those whose values are gone after it
+  std::vector<Index> value_of_;  // of each forward operation that may be offloaded
+  // Scratch: what was fetched at all, what ran (moment, operation; the last first), and clocks.
+  std::vector<std::uint8_t> fetched_;
+  std::vector<std::pair<Index, Index>> ran_;
+  std::vector<double> sent_, arrives_;
 };
 
 struct Wider {
   Reruns reruns;
+  Offloaded offloaded;
   Outcome outcome;
   std::int64_t evaluations;
   std::vector<Found> trace;  // each improvement
@@ -66,10 +98,13 @@ struct Wider {
 //   add      an operation runs again before one that reads its values, and perhaps what it reads
 //   remove   one no longer does, or several of one moment
 //   shift    one runs again earlier or later, or all of one moment
+//   offload  one is offloaded from now on, or no longer
 //
-// `movable` has the forward operations that may run again.
+// `movable` has the forward operations that may run again. Nothing is offloaded where the replay
+// knows of no transfers.
 Wider search_reruns(Replay& replay, const std::vector<std::uint8_t>& movable, const Reruns& start,
-                    Bytes budget, Bytes enough, double most, std::int64_t evaluations,
-                    std::uint64_t seed, const std::function<bool()>& stop);
+                    const Offloaded& offloaded, Bytes budget, Bytes enough, double most,
+                    std::int64_t evaluations, std::uint64_t seed,
+                    const std::function<bool()>& stop);
 
 }  // namespace pgmo::recompute

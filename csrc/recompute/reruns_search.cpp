@@ -24,12 +24,13 @@ constexpr std::size_t kMostAdded = 64;  // operations that one move adds
 struct Place {
   Index moment, operation;
 };
+constexpr Index kMode = -1;  // the moment of a change of whether an operation is offloaded
 
 class Walk {
  public:
-  Walk(Replay& replay, const std::vector<std::uint8_t>& movable, const Reruns& start, Bytes budget,
-       Bytes enough, double most, std::int64_t evaluations, std::uint64_t seed,
-       const std::function<bool()>& stop)
+  Walk(Replay& replay, const std::vector<std::uint8_t>& movable, const Reruns& start,
+       const Offloaded& offloaded, Bytes budget, Bytes enough, double most,
+       std::int64_t evaluations, std::uint64_t seed, const std::function<bool()>& stop)
       : replay_(replay),
         movable_(movable),
         budget_(budget),
@@ -38,11 +39,18 @@ class Walk {
         limit_(evaluations),
         random_(seed),
         stop_(stop),
-        now_(start) {
+        now_(start),
+        offloaded_(offloaded) {
+    const std::vector<double>& seconds = replay.transfers().seconds;
+    for (Index i = 0; i < static_cast<Index>(seconds.size()); ++i) {
+      if (seconds[at(i)] >= 0) able_.push_back(i);
+    }
+    if (able_.empty()) offloaded_.clear();
+    if (!able_.empty() && offloaded_.empty()) offloaded_.assign(at(replay.forward()), 0);
     for (Index i = 0; i < replay.forward(); ++i) whole_ += replay.cost()[at(i)];
     if (whole_ <= 0) whole_ = 1;
     current_ = judge();
-    answer_ = {now_, current_, 1, {}};
+    answer_ = {now_, offloaded_, current_, 1, {}};
     answer_.trace.push_back({1, current_});
     scale_ = static_cast<double>(std::max<Bytes>(budget > 0 ? budget : current_.peak, 1));
   }
@@ -70,11 +78,12 @@ class Walk {
 
   Outcome judge() {
     unread_.clear();
-    return replay_.evaluate(now_, level_, &unread_);
+    return replay_.evaluate(now_, offloaded_, level_, &unread_);
   }
 
   void anneal(int round, std::int64_t until, double hot) {
     now_ = answer_.reruns;
+    offloaded_ = answer_.offloaded;
     margin_ = kMargins[round];
     level_ = level(answer_.outcome.peak);
     current_ = judge();
@@ -113,6 +122,7 @@ class Walk {
     list();
     if (then.cost <= most_ && better(then, answer_.outcome, budget_)) {
       answer_.reruns = now_;
+      answer_.offloaded = offloaded_;
       answer_.outcome = then;
       answer_.trace.push_back({answer_.evaluations, then});
       if (budget_ == kLeast) {
@@ -137,6 +147,7 @@ class Walk {
   }
 
   void propose() {
+    if (!able_.empty() && random_.below(4) == 0) return offload();
     const std::uint32_t kind = random_.below(16);
     if (kind < 7 || again_.empty()) {
       add();
@@ -155,6 +166,7 @@ class Walk {
   // Before a step, what it reads is computed again, and perhaps what that reads.
   void add() {
     const Place step = steps_[random_.below(size(steps_))];
+    if (is_fetch(step)) return;
     const double further = kFurther[random_.below(4)];
     std::vector<Index> open;
     const auto take = [&](Index operation, bool all) {
@@ -167,8 +179,12 @@ class Walk {
       for (Index i = begin; i < end; ++i) {
         if (all ? random_.unit() >= further : i != one) continue;
         const Index producer = replay_.producer(reads.items[at(i)]);
-        if (producer < 0 || producer >= step.moment || movable_[at(producer)] == 0) continue;
-        if (has({step.moment, producer})) continue;
+        if (producer < 0 || producer >= step.moment) continue;
+        if (is_offloaded(producer)) {
+          fetch(producer, step.moment);
+          continue;
+        }
+        if (movable_[at(producer)] == 0 || has({step.moment, producer})) continue;
         change({step.moment, producer});
         open.push_back(producer);
       }
@@ -179,6 +195,52 @@ class Walk {
       open.pop_back();
       take(operation, true);
     }
+  }
+
+  // Offloads an operation and fetches its value, or has it no longer offloaded.
+  void offload() {
+    const Index one = able_[random_.below(static_cast<std::uint32_t>(able_.size()))];
+    const bool before = is_offloaded(one);
+    if (!before || movable_[at(one)] == 0 || random_.below(2) == 0) {
+      for (const Place& place : again_) {
+        if (place.operation == one) change(place);
+      }
+    }
+    change({kMode, one});
+    if (before) return;
+    const Index reader = find_reader(one);
+    if (reader >= 0) fetch(one, reader);
+  }
+
+  // The moment of the first step of the backward pass that reads what an operation writes, now and
+  // then of any step; -1 if there is none.
+  Index find_reader(Index operation) {
+    const Index until = replay_.transfers().until[at(operation)];
+    const bool any = random_.below(4) == 0;
+    Index found = -1;
+    std::uint32_t count = 0;
+    const Lists& reads = replay_.reads();
+    for (const Place& step : steps_) {
+      if (step.moment < (any ? until : replay_.forward()) || is_fetch(step)) continue;
+      const std::size_t row = at(step.operation);
+      for (Index i = reads.begin[row]; i < reads.begin[row + 1]; ++i) {
+        if (replay_.producer(reads.items[at(i)]) != operation) continue;
+        if (!any) return step.moment;
+        if (random_.below(++count) == 0) found = step.moment;
+      }
+    }
+    return found;
+  }
+
+  // So long before a moment that the transfer is done there, or half as long, or right before it.
+  void fetch(Index operation, Index moment) {
+    const Transfers& transfers = replay_.transfers();
+    double ahead = transfers.seconds[at(operation)] * kAhead[random_.below(4)];
+    while (ahead > 0 && moment > transfers.until[at(operation)]) {
+      ahead -= replay_.cost()[at(--moment)];
+    }
+    if (moment < transfers.until[at(operation)] || has({moment, operation})) return;
+    change({moment, operation});
   }
 
   void shift(Place from) {
@@ -219,7 +281,17 @@ class Walk {
     const std::vector<Index>& row = now_[at(place.moment)];
     return std::binary_search(row.begin(), row.end(), place.operation);
   }
+  bool is_offloaded(Index operation) const {
+    return !offloaded_.empty() && offloaded_[at(operation)] != 0;
+  }
+  bool is_fetch(Place step) const {
+    return step.moment != step.operation && is_offloaded(step.operation);
+  }
   void toggle(Place place) {
+    if (place.moment == kMode) {
+      offloaded_[at(place.operation)] ^= 1;
+      return;
+    }
     std::vector<Index>& row = now_[at(place.moment)];
     const auto found = std::lower_bound(row.begin(), row.end(), place.operation);
     if (found != row.end() && *found == place.operation) {
@@ -237,6 +309,7 @@ class Walk {
   }
 
   static constexpr double kFurther[] = {0, 0.5, 0.9, 1};
+  static constexpr double kAhead[] = {1.2, 1, 0.5, 0};
 
   Replay& replay_;
   const std::vector<std::uint8_t>& movable_;
@@ -246,6 +319,8 @@ class Walk {
   Random random_;
   const std::function<bool()>& stop_;
   Reruns now_;
+  Offloaded offloaded_;      // empty where nothing can be
+  std::vector<Index> able_;  // the operations that can be
   Outcome current_{};
   Wider answer_;
   std::vector<Place> steps_, again_, changed_;
@@ -259,9 +334,11 @@ class Walk {
 }  // namespace
 
 Wider search_reruns(Replay& replay, const std::vector<std::uint8_t>& movable, const Reruns& start,
-                    Bytes budget, Bytes enough, double most, std::int64_t evaluations,
-                    std::uint64_t seed, const std::function<bool()>& stop) {
-  return Walk(replay, movable, start, budget, enough, most, evaluations, seed, stop).run();
+                    const Offloaded& offloaded, Bytes budget, Bytes enough, double most,
+                    std::int64_t evaluations, std::uint64_t seed,
+                    const std::function<bool()>& stop) {
+  return Walk(replay, movable, start, offloaded, budget, enough, most, evaluations, seed, stop)
+      .run();
 }
 
 }  // namespace pgmo::recompute

@@ -15,6 +15,7 @@ from pgmo.recompute.capture.compat import flatten, storage_key
 from pgmo.recompute.frozen.wrappers import refuse_lazy, refuse_wrappers
 from pgmo.recompute.outcome import RecomputePlan
 from pgmo.recompute.planners.budget import parse_budget
+from pgmo.recompute.planners.offload import parse_link
 from pgmo.recompute.planners.shapes import Shapes
 from pgmo.recompute.runtime.decide import Planner, Settings, find_planner
 from pgmo.recompute.runtime.dispatch import Recomputing
@@ -45,6 +46,7 @@ def recompute(
     card: str | Card | None = None,
     optimizer: Optimizer | None = None,
     beside: int | str = 0,
+    offload: str | float | None = None,
     whole: bool = False,
 ) -> tuple[M, RecomputePlan]:
     """Makes a model forget activations and compute them again, so that a step fits in a budget.
@@ -89,6 +91,10 @@ def recompute(
             "RTX 4090", or a size such as "16GiB".
         optimizer: with `card`: what will update the parameters; its state need not exist yet.
         beside: with `card`: bytes to keep free for other things, such as a second model.
+        offload: lets values wait on the host where that costs less than to compute them again:
+            the link to the device, "pcie3", "pcie4" or "pcie5", or its bytes a second, such as
+            20e9 or "20 GB/s". Transfers run on a stream of their own, and memory of the host is
+            pinned. Not with `keep`.
         whole: refuse a model whose forward pass is no single graph. Otherwise such parts of it are
             captured as can be, under one budget, and what lies between them runs as it is.
 
@@ -110,7 +116,18 @@ def recompute(
         the schedule that it is measured on are described in docs/design.md, section 9.
     """
     options = Options(
-        budget, counts, costs, planner, measure, check, keep, card, optimizer, beside, whole
+        budget,
+        counts,
+        costs,
+        planner,
+        measure,
+        check,
+        keep,
+        card,
+        optimizer,
+        beside,
+        offload,
+        whole,
     )
     arguments = None if example_inputs is _NONE else call_of(example_inputs)
     return planned(model, arguments, options, Shapes())
@@ -130,6 +147,7 @@ class Options:
     card: str | Card | None = None
     optimizer: Optimizer | None = None
     beside: int | str = 0
+    offload: str | float | None = None
     whole: bool = False
 
 
@@ -160,6 +178,9 @@ def planned(
             "keep=True goes with a planner by its name: another process cannot tell whether a "
             "function is the same"
         )
+    rate = None if options.offload is None else parse_link(options.offload)
+    if options.keep and rate is not None:
+        raise OptionError("keep=True does not go with offload: such steps are not written to disk")
     refuse_lazy(original(model))
     resident = _resident(model, call)
     on_card = _whole_card(
@@ -168,7 +189,7 @@ def planned(
     there = resident if options.counts == "all" and on_card is None else 0
     settings = Settings(
         parse_budget(options.budget if on_card is None else on_card.left, there),
-        find_planner(options.planner),
+        find_planner(options.planner, rate),
         options.costs,
         options.measure,
         options.measure if options.check is None else options.check,

@@ -28,14 +28,16 @@ def explain(
             f"The first real step took {format_bytes(measured)} at its peak: "
             f"{100 * abs(difference):.1f} % {'more' if difference > 0 else 'less'} than predicted."
         )
+    if schedule.offloaded:
+        lines.append(_offloaded(planned))
     if not schedule.recomputed:
         lines += ["Nothing is recomputed.", "", _peak(planned), *_divided(planned)]
         return "\n".join(lines)
-    times = len(schedule.reruns)
+    times = sum(index in schedule.recomputed for _, index in schedule.reruns)
     often = f"again, {times} times in all" if times > len(schedule.recomputed) else "twice"
     lines.append(
         f"{len(schedule.recomputed)} of {graph.forward} operations of the forward pass run "
-        f"{often}: {100 * schedule.overhead:.1f} % of its time. Found by {planned.planner}."
+        f"{often}: {100 * schedule.rerun_share:.1f} % of its time. Found by {planned.planner}."
     )
     lines += ["", *_modules(planned), "", _peak(planned)]
     lines += [*_divided(planned), *_pinned(graph)]
@@ -53,6 +55,17 @@ def _parts(planned: PlannedStep) -> list[str]:
     ]
 
 
+def _offloaded(planned: PlannedStep) -> str:
+    schedule, graph = planned.schedule, planned.captured.graph
+    assert schedule.transfers is not None
+    waits = 100 * schedule.waits / (graph.forward_cost or 1.0)
+    return (
+        f"The results of {len(schedule.offloaded)} operations wait on the host, in "
+        f"{format_bytes(schedule.host_bytes)}; at {schedule.transfers.rate / 1e9:.3g} GB/s the "
+        f"operators wait for them {waits:.1f} % of the forward pass's time."
+    )
+
+
 def _budget(budget: int | str | None) -> str:
     if budget is None:
         return "Only marked regions are forgotten."
@@ -68,6 +81,8 @@ def _modules(planned: PlannedStep) -> list[str]:
     costs: Counter[str] = Counter()
     marked = {graph.operations[index].module for index in planned.captured.forgotten}
     for index, times in Counter(index for _, index in planned.schedule.reruns).items():
+        if index in planned.schedule.offloaded:
+            continue
         operation = graph.operations[index]
         names[operation.module][operation.name.removeprefix("aten.").lstrip("_")] += 1
         sizes[operation.module] += sum(

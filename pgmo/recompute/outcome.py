@@ -84,13 +84,23 @@ class RecomputePlan:
 
     @property
     def overhead(self) -> float:
-        """Time of what is recomputed, as a share of the forward pass."""
+        """Time of what is recomputed, and of waiting for transfers, over the forward pass's."""
         return self.schedule.overhead
 
     @property
     def recomputed(self) -> frozenset[int]:
         """Operations of `graph` that run more than once."""
         return self.schedule.recomputed
+
+    @property
+    def offloaded(self) -> frozenset[int]:
+        """Operations of `graph` whose result waits on the host (`offload=`)."""
+        return self.schedule.offloaded
+
+    @property
+    def host_bytes(self) -> int:
+        """Bytes of the host's memory that a step takes for them, pinned where there is a GPU."""
+        return self.schedule.host_bytes
 
     @property
     def planner(self) -> str:
@@ -132,6 +142,8 @@ class RecomputePlan:
     def curve(self, points: int = 9, time_limit: float = 10.0) -> Curve:
         """The whole trade-off of peak against overhead, from the least peak to the default one.
 
+        Nothing is offloaded on it.
+
         Args:
             points: number of budgets to plan for, from 2.
             time_limit: seconds for each of them.
@@ -160,6 +172,7 @@ class RecomputePlan:
             "measured_peak": self.measured_peak,
             "resident": self.resident,
             "overhead": self.overhead,
+            "host_bytes": self.host_bytes,
             "planner": self.planner,
             "parts": list(self.parts),
             "forward_operations": self.graph.forward,
@@ -173,6 +186,14 @@ class RecomputePlan:
                     / (self.graph.forward_cost or 1.0),
                 }
                 for index in sorted(self.recomputed)
+            ],
+            "offloaded": [
+                {
+                    "operation": index,
+                    "name": operations[index].name,
+                    "module": operations[index].module,
+                }
+                for index in sorted(self.offloaded)
             ],
         }
 

@@ -87,11 +87,13 @@ def test_the_largest_batch_by_recomputation(tmp_path):
 @pytest.mark.skipif(not find_spec("transformers"), reason="its model is one of transformers")
 def test_the_largest_batch_by_one_call(tmp_path):
     results = tmp_path / "results.json"
-    checkpointed, ours = quick("fakecuda_card.py", results)["rows"]
+    checkpointed, ours, offloaded = quick("fakecuda_card.py", results)["rows"]
     assert checkpointed["least_that_fails"] == checkpointed["largest_batch"] + 1
     assert ours["trained_steps"] > 0
     assert ours["peak"] <= ours["left"]
     assert ours["measured"] <= ours["left"]
+    assert offloaded["measured"] <= offloaded["left"]
+    assert offloaded["host_bytes"] > 0
     assert f"| {ours['largest_batch']} (" in run("fakecuda_card.py", "--table", "-o", results)
 
 

@@ -391,6 +391,11 @@ def renewed(example: Any) -> Any:
     )
 
 
+def fresh_bytes(size: int, like: Tensor) -> Tensor:
+    """An example of so many bytes on the host, in the mode of another example."""
+    return like.new_empty(size, dtype=torch.uint8, device="cpu")
+
+
 def version() -> tuple[int, int]:
     """PyTorch's, without the patch level."""
     major, minor = torch.__version__.split(".")[:2]

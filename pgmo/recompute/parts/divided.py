@@ -22,7 +22,7 @@ from pgmo.recompute.planners.evaluator import Choice, Evaluator
 from pgmo.recompute.planners.graph import Graph
 from pgmo.recompute.planners.planning import plan_choice
 from pgmo.recompute.planners.schedule import simulate
-from pgmo.recompute.runtime.decide import PlannedStep, Settings
+from pgmo.recompute.runtime.decide import PlannedStep, Settings, offloads
 from pgmo.recompute.runtime.stages import stage, stages
 
 PLANS = 8
@@ -137,7 +137,7 @@ class DividedCall:
             return known
         stage(f"plans for {len(graph.operations):,} operations")
         planner = settings.planner
-        if planner is plan_choice:
+        if planner is plan_choice or offloads(planner):
             planner = functools.partial(plan_choice, once=True)
         choice = planner(graph, "min" if settings.budget == "min" else budget)
         if choice.reruns is not None:

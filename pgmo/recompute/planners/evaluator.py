@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from pgmo import _core
 from pgmo.recompute.planners.graph import Graph
+from pgmo.recompute.planners.offload import Transfers
 from pgmo.recompute.planners.periods import period
 from pgmo.recompute.planners.schedule import Reruns, Schedule, check_choice, simulate
 
@@ -44,6 +45,8 @@ class Choice:
         trace: each improvement on the way.
         reruns: what runs again, and where; None where each runs again once, right before it is
             needed, and stays.
+        offloaded: operations whose values are fetched from the host where they "run again".
+        transfers: how they get there and back; None where nothing may be offloaded.
     """
 
     recomputed: frozenset[int]
@@ -52,6 +55,8 @@ class Choice:
     planner: str
     trace: tuple[Found, ...] = ()
     reruns: Reruns | None = None
+    offloaded: frozenset[int] = frozenset()
+    transfers: Transfers | None = None
 
     def on(self, graph: Graph) -> Schedule:
         """The schedule of a graph under this choice, which was made for that graph.
@@ -59,7 +64,7 @@ class Choice:
         Raises:
             GraphError: what it names may not run again there.
         """
-        return simulate(graph, self.recomputed, self.reruns)
+        return simulate(graph, self.recomputed, self.reruns, self.offloaded, self.transfers)
 
 
 class Evaluator:

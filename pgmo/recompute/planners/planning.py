@@ -13,6 +13,8 @@ from pgmo.recompute.planners.evaluator import Choice, Evaluator, Found
 from pgmo.recompute.planners.floor import floor
 from pgmo.recompute.planners.graph import Graph
 from pgmo.recompute.planners.lower_sets import Dag, ancestor_sets
+from pgmo.recompute.planners.offload import Transfers
+from pgmo.recompute.planners.offload_start import starts
 from pgmo.recompute.planners.reruns import RerunSearch
 from pgmo.recompute.planners.schedule import simulate
 from pgmo.units import format_bytes
@@ -62,6 +64,7 @@ def plan_choice(
     time_limit: float = math.inf,
     seed: int = 0,
     candidates: Sequence[Choice] | None = None,
+    rate: float | None = None,
     once: bool = False,
 ) -> Choice:
     """The cheapest choice found whose peak is within a budget.
@@ -85,6 +88,8 @@ def plan_choice(
             answer then depends on the machine. By default there is none.
         seed: of the search, from 0.
         candidates: of an earlier `propose` on the same graph, to save the time.
+        rate: bytes a second of a link to the host, if values may be offloaded over it; costs of the
+            graph are then seconds.
         once: without the larger space.
 
     Raises:
@@ -109,7 +114,8 @@ def plan_choice(
         frozenset()
     """
     limit = _check(budget, evaluations, time_limit, seed)
-    evaluator, wider = Evaluator(graph), RerunSearch(graph)
+    transfers = None if rate is None else Transfers.of(graph, rate)
+    evaluator, wider = Evaluator(graph), RerunSearch(graph, transfers)
     default = evaluator.candidate((), "default")
     # Evaluated again, which costs next to nothing, so that nothing depends on who made them.
     given = propose(graph, evaluator) if candidates is None else candidates
@@ -133,6 +139,8 @@ def plan_choice(
                 return start
         if once:
             return start
+        if transfers is not None:
+            start = min([start, *_offloading(start, wider)], key=lambda one: rank(one, aim))
         options["evaluations"] = evaluations or _effort(graph, _LARGE_RERUNS, _LEAST_RERUNS)
         start, found = wider.improve(start, aim, most=most, enough=limit or 0, **options)
         trace.extend(found)
@@ -273,10 +281,19 @@ def _effort(graph: Graph, large: int, least: int) -> int:
     return max(least, min(EVALUATIONS, EVALUATIONS * large // max(1, len(graph.operations))))
 
 
+def _offloading(base: Choice, wider: RerunSearch) -> Iterator[Choice]:
+    """A choice with more and more of what it keeps offloaded."""
+    assert wider.transfers is not None
+    for reruns, away in starts(wider.graph, wider.transfers, base):
+        again = frozenset(one for _, one in reruns) - away
+        peak, overhead = wider.evaluate(reruns, away)
+        yield Choice(again, peak, overhead, "offload", (), reruns, away, wider.transfers)
+
+
 def _again(one: Choice, evaluator: Evaluator, wider: RerunSearch) -> Choice:
     if one.reruns is None:
         return evaluator.candidate(one.recomputed, one.planner)
-    peak, overhead = wider.evaluate(one.reruns)
+    peak, overhead = wider.evaluate(one.reruns, one.offloaded)
     return replace(one, peak=peak, overhead=overhead, trace=())
 
 

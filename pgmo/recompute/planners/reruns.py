@@ -15,15 +15,21 @@ Source:
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pgmo import _core
 from pgmo.recompute.planners.evaluator import Choice, Found, columns
 from pgmo.recompute.planners.graph import Graph
+from pgmo.recompute.planners.offload import Transfers
 from pgmo.recompute.planners.schedule import Reruns, check_reruns, simulate
 
 
 class RerunSearch:
     """One graph as flat columns, on which reruns are evaluated and searched.
+
+    Args:
+        graph: the step.
+        transfers: of the graph, where operations may be offloaded.
 
     Example:
         >>> from pgmo.recompute.planners.graph import EXAMPLE
@@ -31,21 +37,27 @@ class RerunSearch:
         (132, 0.5)
     """
 
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+    def __init__(self, graph: Graph, transfers: Transfers | None = None) -> None:
+        self.graph, self.transfers = graph, transfers
         self._whole = graph.forward_cost or 1.0
         self._replay = _core.Replay(graph.forward, *columns(graph))
+        if transfers is not None:
+            self._replay.set_transfers(
+                np.array(transfers.seconds, np.float64), np.array(transfers.until, np.int32)
+            )
         forward = graph.operations[: graph.forward]
         self._movable = np.array([not one.pinned for one in forward], np.uint8)
 
-    def evaluate(self, reruns: Reruns) -> tuple[int, float]:
+    def evaluate(
+        self, reruns: Reruns, offloaded: frozenset[int] = frozenset()
+    ) -> tuple[int, float]:
         """Peak in bytes, and overhead as a share of the forward pass; what nobody reads is not run.
 
         Raises:
             GraphError: an operation may not run again, or not there.
         """
-        check_reruns(self.graph, reruns)
-        peak, cost = self._replay.evaluate(list(reruns))
+        check_reruns(self.graph, reruns, offloaded, self.transfers)
+        peak, cost = self._replay.evaluate(list(reruns), _column(offloaded))
         return peak, cost / self._whole
 
     def improve(
@@ -76,9 +88,10 @@ class RerunSearch:
         begin = start.reruns
         if begin is None:
             begin = simulate(self.graph, start.recomputed).reruns
-        reruns, peak, cost, _, trace = self._replay.search(
+        reruns, offloaded, peak, cost, _, trace = self._replay.search(
             self._movable,
             list(begin),
+            _column(start.offloaded),
             -1 if budget is None else budget,
             enough,
             most * self._whole,
@@ -89,6 +102,11 @@ class RerunSearch:
         found = [Found(count, high, spent / self._whole, "reruns") for count, high, spent in trace]
         if len(found) < 2:
             return start, []
-        again = tuple(reruns)
-        chosen = frozenset(operation for _, operation in again)
-        return Choice(chosen, peak, cost / self._whole, "reruns", reruns=again), found[1:]
+        again, away = tuple(reruns), frozenset(offloaded)
+        chosen = frozenset(operation for _, operation in again) - away
+        overhead = cost / self._whole
+        return Choice(chosen, peak, overhead, "reruns", (), again, away, self.transfers), found[1:]
+
+
+def _column(operations: frozenset[int]) -> NDArray[np.int32]:
+    return np.array(sorted(operations), np.int32)

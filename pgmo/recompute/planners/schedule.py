@@ -12,7 +12,8 @@ then lives to its last use. AOTAutograd orders a backward graph in the same way
 
 Reruns are more than that: any operation of the forward pass, right before any later one of either
 pass, as often as it pays. What is read is what was written last, and it lives from there to its
-last reader before it is written again.
+last reader before it is written again. One that is offloaded reads nothing where it "runs again":
+its value is fetched from the host (`offload`).
 """
 
 from collections import defaultdict
@@ -25,6 +26,7 @@ from numpy.typing import NDArray
 from pgmo.errors import GraphError
 from pgmo.packing.problem import Problem
 from pgmo.recompute.planners.graph import Graph
+from pgmo.recompute.planners.offload import Transfers, offloaded_value, waiting
 from pgmo.units import format_bytes
 
 Reruns = tuple[tuple[int, int], ...]
@@ -45,6 +47,8 @@ class Schedule:
         end: first step at which it is gone, shape (m,).
         size: its bytes, shape (m,).
         live: bytes alive while each step runs, shape (k,).
+        offloaded: operations whose value is fetched from the host where they "run again".
+        transfers: how it gets there and back; None where nothing is offloaded.
 
     Example:
         >>> from pgmo.recompute.planners.graph import EXAMPLE
@@ -62,6 +66,8 @@ class Schedule:
     end: NDArray[np.int64]
     size: NDArray[np.int64]
     live: NDArray[np.int64]
+    offloaded: frozenset[int] = frozenset()
+    transfers: Transfers | None = None
 
     @property
     def peak(self) -> int:
@@ -81,11 +87,11 @@ class Schedule:
     @property
     def recomputed(self) -> frozenset[int]:
         """The operations that run more than once."""
-        return frozenset(self.operations[self.again].tolist())
+        return frozenset(self.operations[self.again].tolist()) - self.offloaded
 
     @property
     def reruns(self) -> Reruns:
-        """What runs again, and before which operation, in order."""
+        """What runs again or is fetched, and before which operation, in order."""
         found, waiting = [], []
         for index, again in zip(self.operations.tolist(), self.again.tolist(), strict=True):
             if again:
@@ -97,9 +103,34 @@ class Schedule:
 
     @property
     def cost(self) -> float:
-        """Cost of what runs again, in the unit of the graph."""
+        """Cost of what runs again and of waiting for transfers, in the unit of the graph."""
+        return self._rerun_cost + self.waits
+
+    @property
+    def _rerun_cost(self) -> float:
         again = sorted(self.operations[self.again].tolist())
-        return float(sum(self.graph.operations[index].cost for index in again))
+        reruns = (one for one in again if one not in self.offloaded)
+        return float(sum(self.graph.operations[index].cost for index in reruns))
+
+    @property
+    def rerun_share(self) -> float:
+        """Cost of what runs again alone, as a share of the forward pass; 0 when that is free."""
+        whole = self.graph.forward_cost
+        return self._rerun_cost / whole if whole else 0.0
+
+    @property
+    def waits(self) -> float:
+        """Seconds that operations wait for transfers, if costs are seconds."""
+        if self.transfers is None:
+            return 0.0
+        run = self.operations.tolist(), self.again.tolist()
+        return waiting(self.graph, *run, self.offloaded, self.transfers)
+
+    @property
+    def host_bytes(self) -> int:
+        """Bytes of what is offloaded, all of which is on the host between the passes."""
+        values = (offloaded_value(self.graph, one) for one in self.offloaded)
+        return sum(self.graph.values[one].size for one in values if one is not None)
 
     @property
     def overhead(self) -> float:
@@ -132,7 +163,11 @@ class Schedule:
 
 
 def simulate(
-    graph: Graph, choice: Collection[int] = frozenset(), reruns: Reruns | None = None
+    graph: Graph,
+    choice: Collection[int] = frozenset(),
+    reruns: Reruns | None = None,
+    offloaded: frozenset[int] = frozenset(),
+    transfers: Transfers | None = None,
 ) -> Schedule:
     """The schedule of a step in which the operations of `choice` are forgotten.
 
@@ -140,10 +175,12 @@ def simulate(
         graph: the step.
         choice: forward operations, candidates of the graph.
         reruns: in the place of a choice: what runs again, and where.
+        offloaded: operations of the reruns that are fetched there from the host.
+        transfers: of the graph, where something is offloaded.
 
     Raises:
         GraphError: the choice names an operation that is no candidate, or the reruns one that may
-            not run again.
+            not run again, or not be offloaded.
 
     Example:
         >>> from pgmo.recompute.planners.graph import EXAMPLE
@@ -155,18 +192,24 @@ def simulate(
         check_choice(graph, forgotten)
         operations, again = _order(graph, forgotten)
     else:
-        check_reruns(graph, reruns)
+        check_reruns(graph, reruns, offloaded, transfers)
         operations, again = _ordered(graph, reruns)
+    offloaded = offloaded.intersection(index for _, index in reruns or ())
+    sending = _sending(graph, offloaded, transfers)
     steps = len(operations)
     blocks: list[list[int]] = []  # value, start, end
     current: dict[int, int] = {}  # the block in which a value is found
     for step, index in enumerate(operations):
         operation = graph.operations[index]
-        for value in operation.reads:
+        fetched = again[step] and index in offloaded
+        reads = () if fetched else operation.reads
+        for value in reads if again[step] else (*reads, *sending[index]):
             if value in current:
                 block = blocks[current[value]]
                 block[2] = max(block[2], step + 1)  # results stay longer
         for value in operation.writes:
+            if fetched and not is_made_again(graph, value):
+                continue
             if not again[step] or is_made_again(graph, value):
                 current[value] = len(blocks)
             stays = graph.values[value].result and not again[step]
@@ -174,6 +217,8 @@ def simulate(
     table = np.array(blocks, dtype=np.int64).reshape(-1, 3)
     size = np.array([graph.values[value].size for value, _, _ in blocks], dtype=np.int64)
     workspace = np.array([graph.operations[index].workspace for index in operations], np.int64)
+    if offloaded:
+        workspace[np.array(again) & np.isin(operations, list(offloaded))] = 0
     busy = np.flatnonzero(workspace)
     content = np.concatenate([table[:, 0], np.full(len(busy), -1, np.int64)])
     start = np.concatenate([table[:, 1], busy])
@@ -191,6 +236,8 @@ def simulate(
         end,
         size,
         np.cumsum(change)[:steps],
+        offloaded,
+        transfers,
     )
 
 
@@ -206,8 +253,16 @@ def is_made_again(graph: Graph, value: int) -> bool:
     return not one.pinned and not one.result
 
 
-def check_reruns(graph: Graph, reruns: Reruns) -> None:
+def check_reruns(
+    graph: Graph,
+    reruns: Reruns,
+    offloaded: frozenset[int] = frozenset(),
+    transfers: Transfers | None = None,
+) -> None:
     """Raises GraphError when reruns name an operation that may not run again, or not there."""
+    for index in offloaded:
+        if transfers is None or not transfers.may(index):
+            raise GraphError(f"operation {index} cannot be offloaded: it does not write one value")
     for moment, index in reruns:
         if not 0 <= index < min(moment, graph.forward) or moment >= len(graph.operations):
             raise GraphError(
@@ -215,10 +270,27 @@ def check_reruns(graph: Graph, reruns: Reruns) -> None:
                 f"forward pass, 0 to {graph.forward - 1}, and runs before a later one of "
                 f"{len(graph.operations)}"
             )
-        if graph.operations[index].pinned:
+        if index in offloaded and transfers is not None and moment < transfers.until[index]:
+            raise GraphError(
+                f"operation {index} cannot be fetched before operation {moment}: it has been sent "
+                f"before operation {transfers.until[index]}"
+            )
+        if graph.operations[index].pinned and index not in offloaded:
             raise GraphError(
                 f"operation {index} ({graph.operations[index].name}) cannot run again: it is pinned"
             )
+
+
+def _sending(
+    graph: Graph, offloaded: frozenset[int], transfers: Transfers | None
+) -> dict[int, list[int]]:
+    """The values that are still being sent while each operation runs, and are gone after it."""
+    found: dict[int, list[int]] = defaultdict(list)
+    for index in offloaded:
+        value = offloaded_value(graph, index)
+        if transfers is not None and value is not None and transfers.until[index] > index + 1:
+            found[transfers.until[index] - 1].append(value)
+    return found
 
 
 def check_choice(graph: Graph, choice: Collection[int]) -> None:

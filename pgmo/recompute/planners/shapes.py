@@ -8,12 +8,13 @@ Graphs of the same forward operations differ in sizes only. What was forgotten i
 evaluated on the next, which takes microseconds, and is taken where it fits.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from pgmo.recompute.planners.budget import Budget, Share
 from pgmo.recompute.planners.evaluator import Choice, Evaluator
 from pgmo.recompute.planners.graph import Graph
+from pgmo.recompute.planners.offload import Transfers
 from pgmo.recompute.planners.schedule import Reruns, simulate
 
 _MOST = 16  # choices that are remembered of one kind of graph
@@ -23,7 +24,7 @@ _MOST = 16  # choices that are remembered of one kind of graph
 class _Kind:
     longest: int = 0  # largest peak without recomputation
     least: int = 0  # what "min" came to there
-    choices: list[tuple[frozenset[int], Reruns | None]] = field(default_factory=list)
+    choices: list[Choice] = field(default_factory=list)
 
 
 class Shapes:
@@ -66,9 +67,11 @@ class Shapes:
         evaluator = Evaluator(graph)
         found = [evaluator.candidate((), "default")]
         found += [
-            evaluator.candidate(one, "another shape") for one, reruns in choices if reruns is None
+            evaluator.candidate(one.recomputed, "another shape")
+            if one.reruns is None
+            else _moved(graph, one, one.reruns)
+            for one in choices
         ]
-        found += [_moved(graph, reruns) for _, reruns in choices if reruns is not None]
         fitting = [one for one in found if one.peak <= limit]
         return min(fitting, key=lambda one: (one.overhead, one.peak), default=None)
 
@@ -77,22 +80,36 @@ class Shapes:
         kind = self._kind(graph)
         if budget == "min":
             kind.least = max(kind.least, choice.peak)
-        one = choice.recomputed, choice.reruns
-        if one not in kind.choices:
-            kind.choices = [one, *kind.choices][:_MOST]
+        if not any(_same(choice, one) for one in kind.choices):
+            kind.choices = [replace(choice, trace=()), *kind.choices][:_MOST]
 
     def _kind(self, graph: Graph) -> _Kind:
         return self._kinds.setdefault(_identity(graph), _Kind())
 
 
-def _moved(graph: Graph, reruns: Reruns) -> Choice:
-    """Reruns of another shape; the backward pass may have fewer operations here."""
+def _same(one: Choice, other: Choice) -> bool:
+    return (one.recomputed, one.reruns, one.offloaded) == (
+        other.recomputed,
+        other.reruns,
+        other.offloaded,
+    )
+
+
+def _moved(graph: Graph, choice: Choice, reruns: Reruns) -> Choice:
+    """Reruns of another shape; the backward pass may have fewer operations here.
+
+    What is not sent yet where it would be fetched stays.
+    """
     last = len(graph.operations)
     fitting = tuple((moment, index) for moment, index in reruns if moment < last)
-    schedule = simulate(graph, reruns=fitting)
-    return Choice(
-        schedule.recomputed, schedule.peak, schedule.overhead, "another shape", reruns=fitting
-    )
+    transfers, offloaded = choice.transfers, choice.offloaded
+    if transfers is not None:
+        transfers = Transfers.of(graph, transfers.rate)
+        offloaded, fitting = transfers.fitting(offloaded, fitting)
+    schedule = simulate(graph, (), fitting, offloaded, transfers)
+    peak, overhead = schedule.peak, schedule.overhead
+    again = schedule.recomputed
+    return Choice(again, peak, overhead, "another shape", (), fitting, offloaded, transfers)
 
 
 def _identity(graph: Graph) -> object:

@@ -21,6 +21,7 @@ from pgmo.recompute.capture.taking.costs import modelled
 from pgmo.recompute.planners.budget import Budget
 from pgmo.recompute.planners.evaluator import Choice
 from pgmo.recompute.planners.graph import Graph
+from pgmo.recompute.planners.offload import Transfers
 from pgmo.recompute.planners.planning import PLANNERS, plan_choice, propose, rank
 from pgmo.recompute.planners.schedule import Schedule, simulate
 from pgmo.recompute.planners.shapes import Shapes
@@ -30,12 +31,20 @@ from pgmo.units import format_bytes
 Planner = Callable[[Graph, int | Literal["min"]], Choice]
 
 
-def find_planner(name: str | Planner) -> Planner:
+def find_planner(name: str | Planner, rate: float | None = None) -> Planner:
     """A planner by its name: "search", or one of `PLANNERS`, whose best choice is taken.
 
+    Args:
+        name: or a planner.
+        rate: bytes a second of a link to the host, over which values may be offloaded.
+
     Raises:
-        OptionError: there is none of that name.
+        OptionError: there is none of that name, or it does not offload.
     """
+    if rate is not None:
+        if name != "search":
+            raise OptionError('offload goes with planner="search", the only one that offloads')
+        return functools.partial(plan_choice, rate=rate)
     if not isinstance(name, str):
         return name
     if name == "search":
@@ -43,6 +52,11 @@ def find_planner(name: str | Planner) -> Planner:
     if name not in PLANNERS:
         raise OptionError(f"no planner is called {name!r}; there are search, {', '.join(PLANNERS)}")
     return functools.partial(_best_of, name)  # which can be pickled, as the model with it
+
+
+def offloads(planner: Planner) -> bool:
+    """Whether a planner of `find_planner` lets values wait on the host."""
+    return isinstance(planner, functools.partial) and planner.func is plan_choice
 
 
 def _best_of(name: str, graph: Graph, budget: int | Literal["min"]) -> Choice:
@@ -161,8 +175,13 @@ def _with_marked(choice: Choice, captured: Captured, schedule: Schedule) -> Sche
     """The schedule in which what is marked is forgotten as well."""
     if choice.reruns is None:
         return simulate(captured.graph, choice.recomputed | captured.forgotten)
-    marked = simulate(captured.graph, captured.forgotten).reruns
-    return simulate(captured.graph, reruns=tuple(sorted({*schedule.reruns, *marked})))
+    marked = {
+        place
+        for place in simulate(captured.graph, captured.forgotten).reruns
+        if place[1] not in schedule.offloaded
+    }
+    reruns = tuple(sorted({*schedule.reruns, *marked}))
+    return simulate(captured.graph, (), reruns, schedule.offloaded, schedule.transfers)
 
 
 def choice_on(choice: Choice | Schedule, captured: Captured, other: Captured) -> Schedule:
@@ -185,8 +204,13 @@ def choice_on(choice: Choice | Schedule, captured: Captured, other: Captured) ->
         for moment, index in choice.reruns or ()
         if captured.nodes[index][0].name in at
     }
-    fitting = sorted((moment, index) for moment, index in moved if index < moment)
-    return simulate(other.graph, reruns=tuple(fitting))
+    fitting = tuple(sorted((moment, index) for moment, index in moved if index < moment))
+    transfers, away = choice.transfers, frozenset[int]()
+    if transfers is not None:
+        transfers = Transfers.of(other.graph, transfers.rate)
+        away = other.numbers(captured.names(choice.offloaded))
+        away, fitting = transfers.fitting(away, fitting)
+    return simulate(other.graph, (), fitting, away, transfers)
 
 
 def _is_simple(choice: Choice | Schedule, graph: Graph) -> bool:

@@ -31,7 +31,7 @@ from pgmo.recompute.runtime.call import (
     NothingToPlanError,
     reason_of,
 )
-from pgmo.recompute.runtime.decide import Settings
+from pgmo.recompute.runtime.decide import Settings, offloads
 from pgmo.recompute.runtime.pending import Pending
 from pgmo.recompute.runtime.randomness import Randomness
 from pgmo.user_warnings import warn_user
@@ -146,6 +146,8 @@ class Recomputing:
             raise error.with_traceback(None) from error.__cause__
         if self._settings.keep:
             self._tell("the step is not kept for other processes, as it is no single graph")
+        if offloads(self._settings.planner):
+            self._tell("nothing is offloaded, as the step is no single graph")
         paths = made.planned.parts
         self._tell(
             f"the forward pass is no single graph: {reason}. {len(paths)} "

@@ -12,7 +12,7 @@ is enough for all.
 
 import gc
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -33,6 +33,7 @@ from pgmo.recompute.runtime.decide import (
     plan_step,
 )
 from pgmo.recompute.runtime.interpreter import Interpreter
+from pgmo.recompute.runtime.offload.host import Host
 from pgmo.recompute.runtime.rewrite import backward, split
 
 Names = frozenset[str]
@@ -51,6 +52,7 @@ class StepCompiler:
         is_measured: whether the backward pass that runs is that of the call that was measured.
         news: whether operators took more than the plan was made with.
         checks: number of values that the forward pass compares.
+        host: where values wait that are offloaded.
     """
 
     settings: Settings
@@ -62,6 +64,7 @@ class StepCompiler:
     is_measured: bool = False
     news: bool = False
     checks: int = 0
+    host: Host = field(default_factory=Host)
     _forward: fx.GraphModule | None = None
     _whole: fx.GraphModule | None = None
     _narrow: fx.GraphModule | None = None
@@ -87,13 +90,17 @@ class StepCompiler:
         absent = names - self.expected
         if not absent:
             self.planned = plan_step(joint, num_fwd_outputs, self.settings)
-            return split(self.planned.captured, self.planned.schedule)
+            return split(self.planned.captured, self.planned.schedule, self.host)
         whole = capture_step(joint, num_fwd_outputs, self.settings)
         narrow = hold(*narrowed(joint, absent))
         self.planned = plan_step(narrow, num_fwd_outputs, self.settings)
-        self._narrow = backward(self.planned.captured, self.planned.schedule)
+        captured, schedule = self.planned.captured, self.planned.schedule
+        self._narrow = backward(captured, schedule, self.host)
         release(self._narrow)
-        return split(whole, choice_on(self.planned.schedule, self.planned.captured, whole))
+        of_whole = choice_on(schedule, captured, whole)
+        if captured.names(schedule.offloaded) != whole.names(of_whole.offloaded):
+            self._narrow = None  # it fetches what the forward pass has not sent
+        return split(whole, of_whole, self.host)
 
     def _expected(self, joint: fx.GraphModule, given: Sequence[str]) -> Names:
         told = self.settings.differentiated

@@ -17,19 +17,24 @@ from pgmo.recompute.capture.graphs import backward_half, graph_module, split_joi
 from pgmo.recompute.capture.joint_graph import Captured
 from pgmo.recompute.planners.schedule import Schedule, is_made_again
 from pgmo.recompute.runtime.announce import ORIGIN
+from pgmo.recompute.runtime.offload.away import Away
+from pgmo.recompute.runtime.offload.host import Host
 
 
-def split(captured: Captured, schedule: Schedule) -> tuple[fx.GraphModule, fx.GraphModule]:
+def split(
+    captured: Captured, schedule: Schedule, host: Host | None = None
+) -> tuple[fx.GraphModule, fx.GraphModule]:
     """The forward and the backward graph that together run a schedule.
 
     Args:
         captured: the joint graph and its operations; the graph stays as it is.
         schedule: of the captured graph.
+        host: where values wait, if some are offloaded.
 
     Returns:
         Two modules as AOTAutograd wants them from a partition function.
     """
-    writer, joint = _written(captured, schedule)
+    writer, joint = _written(captured, schedule, host)
     forward, backward = split_joint(joint, list(writer.saved), captured.outputs)
     _prune(forward.graph, of_backward=True)
     _prune(backward.graph, of_backward=False)
@@ -38,16 +43,18 @@ def split(captured: Captured, schedule: Schedule) -> tuple[fx.GraphModule, fx.Gr
     return forward, backward
 
 
-def backward(captured: Captured, schedule: Schedule) -> fx.GraphModule:
+def backward(captured: Captured, schedule: Schedule, host: Host | None = None) -> fx.GraphModule:
     """The backward graph alone; see `split`."""
-    writer, joint = _written(captured, schedule)
+    writer, joint = _written(captured, schedule, host)
     made = backward_half(joint, list(writer.saved), captured.outputs)
     _prune(made.graph, of_backward=False)
     return made
 
 
-def _written(captured: Captured, schedule: Schedule) -> tuple["_Writer", fx.GraphModule]:
-    writer = _Writer(captured, schedule)
+def _written(
+    captured: Captured, schedule: Schedule, host: Host | None
+) -> tuple["_Writer", fx.GraphModule]:
+    writer = _Writer(captured, schedule, host)
     return writer, graph_module(captured.joint, writer.graph)
 
 
@@ -65,7 +72,7 @@ def _prune(graph: fx.Graph, of_backward: bool) -> None:
 
 
 class _Writer:
-    def __init__(self, captured: Captured, schedule: Schedule) -> None:
+    def __init__(self, captured: Captured, schedule: Schedule, host: Host | None) -> None:
         self.captured = captured
         self.graph = fx.Graph()
         self.first: dict[fx.Node, fx.Node] = {}  # of the forward pass, and what is given
@@ -91,11 +98,12 @@ class _Writer:
         again: dict[int, list[int]] = defaultdict(list)
         for moment, index in schedule.reruns:
             again[moment].append(index)
+        self.away = Away.of(self.graph, captured, schedule, host)
         self._forward(again)
         self.backward = True
         for moment in range(captured.graph.forward, len(captured.graph.operations)):
             for index in again[moment]:
-                self._operation(index, again=True)
+                self._once_more(index)
             self._operation(moment, again=False)
         self._finish()
 
@@ -107,14 +115,39 @@ class _Writer:
             if nodes
         }
         for node in self.captured.joint.graph.nodes:
+            if node in begins:  # copied already, if it is an item: so has the mask of a dropout
+                self._send(begins[node])
+                for index in again.pop(begins[node], ()):
+                    self._once_more(index)
             if node in self.first or node.op != "call_function" or node in self.captured.backward:
                 continue
-            for index in again.pop(begins.get(node, -1), ()):
-                self._operation(index, again=True)
             self._copy_first(node)
             for user in node.users:
                 if _is_item(user) and user.args[0] is node and user not in self.captured.backward:
                     self._copy_first(user)
+        self._send(self.captured.graph.forward)
+
+    def _send(self, moment: int) -> None:
+        """Before an operation, what was written last begins to be sent, and what was sent goes."""
+        for made in self.away.send(moment, self.first) if self.away else ():
+            self._sign(made, made, "forward")
+
+    def _once_more(self, index: int) -> None:
+        if self.away is None or index not in self.away.values:
+            self._operation(index, again=True)
+            return
+        made, value = self.away.fetch(index), self.away.values[index]
+        self._place(made, self.captured.root_of[value], again=True)
+        if self.backward:
+            self.saved[self.away.arena] = None
+        self._renew(value)
+
+    def _renew(self, value: int) -> None:
+        """What is read from now on is what was made last, and views of it."""
+        self.made_again[value] = self.backward
+        self.latest.pop(self.captured.root_of[value], None)
+        for view in self.views[value]:
+            self.latest.pop(view, None)
 
     def _copy_first(self, node: fx.Node) -> None:
         if node not in self.first:
@@ -166,6 +199,10 @@ class _Writer:
     def _read(self, node: fx.Node) -> fx.Node:
         """The newest of a node: of the forward pass, computed again, or of the backward pass."""
         value = self.captured.value_of.get(node)
+        arrived = self.away.arrive(value) if self.away is not None else None
+        if arrived is not None and value is not None:
+            self._place(arrived, self.captured.root_of[value], again=True)
+            self.latest[self.captured.root_of[value]] = arrived
         if node not in self.captured.backward:
             if value not in self.made_again:
                 if self.backward:

@@ -116,9 +116,11 @@ def test_chain_needs_twice_the_square_root() -> None:
 @settings(max_examples=20)
 @given(graphs(most=12, backward=12), st.integers(0, 3))
 def test_larger_budgets_are_never_dearer(graph: Graph, seed: int) -> None:
-    low, high = plan_choice(graph, "min", evaluations=200, seed=seed).peak, simulate(graph).peak
+    (least,) = plan_choices(graph, ["min"], evaluations=100, seed=seed)
+    low, high = least.peak, simulate(graph).peak
     budgets = [high, *(low + (high - low) * i // 5 for i in (3, 1, 2, 5, 4, 3))]
-    choices = plan_choices(graph, budgets, evaluations=100, seed=seed)
+    # With "min", as a search of so few choices need not find the least peak again.
+    _, *choices = plan_choices(graph, ["min", *budgets], evaluations=100, seed=seed)
     assert len(choices) == len(budgets)
     for budget, choice in zip(budgets, choices, strict=True):
         assert choice.on(graph).peak == choice.peak <= budget

@@ -111,3 +111,20 @@ def test_what_runs_again_does_not_run_in_the_forward_half():
     plain, _ = split(step, simulate(step.graph))
     assert sorted(called(forward)) == sorted(called(plain))
     assert any("attention" in name for name in called(backward))
+
+
+def test_what_runs_again_before_a_dropout_is_applied_does_so():
+    class Before(nn.Linear):
+        def forward(self, x):
+            t = torch.tanh(super().forward(x))
+            return functional.dropout(t.sin(), 0.5) + t
+
+    step = captured(Before(8, 8), torch.ones(4, 8))
+    (tanh,) = by_name(step.graph, "tanh")
+    (applied,) = [
+        index
+        for index, one in enumerate(step.graph.operations)
+        if one.name == dropout.APPLIED and index < step.graph.forward
+    ]
+    forward, _ = split(step, simulate(step.graph, reruns=((applied, tanh),)))
+    assert called(forward).count("aten.tanh") == 2

@@ -1,0 +1,160 @@
+"""Values that wait on the host: what their transfers take, and what a step waits for them.
+
+    operations   0  1  2  3  4  ...  9   10  11
+    transfers       (0------)        (0------)        the value of 0 is there to 3, and from 9 on
+
+An operation that is offloaded writes one value, which is sent to the host right after it. Where it
+"runs again" it reads nothing: its value is fetched. Transfers run one after the other beside the
+operations; an operation waits for what it reads, and memory is given back once it has been sent.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from pgmo.errors import OptionError
+from pgmo.recompute.planners.graph import Graph
+from pgmo.units import parse_bytes
+
+LINKS = {"pcie3": 12e9, "pcie4": 24e9, "pcie5": 48e9}
+"""Bytes a second of sixteen lanes: three quarters of what the standards have, as pinned memory
+gets."""
+
+_LATENCY = 1e-5
+"""Seconds that each transfer takes beside its bytes."""
+
+
+def parse_link(link: object) -> float:
+    """Bytes a second of a link: a name, such as "pcie4", or a number, such as 20e9 or "20 GB".
+
+    Raises:
+        OptionError: it is neither.
+
+    Example:
+        >>> parse_link("pcie4"), parse_link("20 GB/s")
+        (24000000000.0, 21474836480.0)
+    """
+    if isinstance(link, str) and link in LINKS:
+        return LINKS[link]
+    try:
+        if isinstance(link, str):
+            rate = float(parse_bytes(link.removesuffix("/s")))
+        elif isinstance(link, (int, float)) and not isinstance(link, bool):
+            rate = float(link)
+        else:
+            raise ValueError
+    except (ValueError, OptionError):
+        rate = 0.0
+    if not 0 < rate < float("inf"):
+        raise OptionError(
+            f"offload is {link!r}; give the name of a link ({', '.join(LINKS)}), or bytes a second "
+            'between the device and the host, such as "20 GB/s"'
+        )
+    return rate
+
+
+@dataclass(frozen=True)
+class Transfers:
+    """How values of a step get to the host and back.
+
+    Args:
+        rate: bytes a second of the link.
+        seconds: of each forward operation, one way, shape (forward,); below 0 where it cannot be
+            offloaded.
+        until: of each, the operation before which its value is gone if it is, shape (forward,).
+    """
+
+    rate: float
+    seconds: tuple[float, ...]
+    until: tuple[int, ...]
+
+    @classmethod
+    def of(cls, graph: Graph, rate: float) -> "Transfers":
+        """For all operations that write one value that is made again.
+
+        What an operation of random numbers has written can be fetched, too.
+        """
+        forward = graph.operations[: graph.forward]
+        seconds, until = [], []
+        for index in range(graph.forward):
+            value = offloaded_value(graph, index)
+            takes = -1.0 if value is None else _LATENCY + graph.values[value].size / rate
+            end, left = index + 1, takes
+            while left > 0 and end < graph.forward:
+                left -= forward[end].cost
+                end += 1
+            seconds.append(takes)
+            until.append(end)
+        return cls(rate, tuple(seconds), tuple(until))
+
+    def may(self, index: int) -> bool:
+        """Whether an operation can be offloaded."""
+        return 0 <= index < len(self.seconds) and self.seconds[index] >= 0
+
+    def fitting(
+        self, offloaded: Iterable[int], reruns: Sequence[tuple[int, int]]
+    ) -> tuple[frozenset[int], tuple[tuple[int, int], ...]]:
+        """What of another graph's choice can be done here: (what is offloaded, the reruns).
+
+        A value is fetched only once it has been sent, and one that cannot be stays.
+        """
+        sent = {one for one in offloaded if self.may(one)}
+        gone = {*offloaded} - sent
+        kept = tuple(
+            (moment, one)
+            for moment, one in reruns
+            if one not in gone and (one not in sent or moment >= self.until[one])
+        )
+        return frozenset(sent), kept
+
+
+def offloaded_value(graph: Graph, index: int) -> int | None:
+    """The value that is sent when an operation is offloaded; None if it writes none, or several."""
+    made = [
+        value
+        for value in graph.operations[index].writes
+        if not graph.values[value].pinned and not graph.values[value].result
+    ]
+    return made[0] if len(made) == 1 and graph.values[made[0]].size else None
+
+
+def waiting(
+    graph: Graph,
+    operations: Sequence[int],
+    again: Sequence[bool],
+    offloaded: frozenset[int],
+    transfers: Transfers,
+) -> float:
+    """Seconds that the operations of a step wait for transfers.
+
+    Args:
+        graph: the step.
+        operations: what runs at each step, shape (k,).
+        again: whether it has run before, shape (k,).
+        offloaded: operations that are fetched where they run again.
+        transfers: of the graph.
+    """
+    ending: dict[int, list[int]] = defaultdict(list)
+    for one in offloaded:
+        ending[transfers.until[one]].append(one)
+    sent: dict[int, float] = {}
+    arrives: dict[int, float] = {}
+    now = worked = link = 0.0
+    before, begins = -1, True  # the operation that ran last in its own place; whether it just did
+    for index, once_more in zip(operations, again, strict=True):
+        if begins:
+            if before in offloaded:
+                link = max(link, now) + transfers.seconds[before]
+                sent[before] = link
+            now = max([now, *(sent[one] for one in ending[before + 1])])
+        begins = not once_more
+        if once_more and index in offloaded:
+            link = max(link, now) + transfers.seconds[index]
+            arrives[index] = link
+            continue
+        for value in graph.operations[index].reads:
+            now = max(now, arrives.pop(graph.values[value].producer, now))
+        now += graph.operations[index].cost
+        worked += graph.operations[index].cost
+        before = index if begins else before
+    return now - worked

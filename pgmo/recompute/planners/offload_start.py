@@ -1,0 +1,81 @@
+"""Where a search begins that may offload: what a choice keeps is offloaded, the largest first."""
+
+from collections.abc import Iterator
+
+from pgmo.recompute.planners.evaluator import Choice
+from pgmo.recompute.planners.graph import Graph
+from pgmo.recompute.planners.offload import Transfers, offloaded_value
+from pgmo.recompute.planners.schedule import Reruns, Schedule
+
+_SHARES = (0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1.0)
+"""Of the bytes that the backward pass reads."""
+
+_AHEAD = (1.2, 0.5, 0.0)
+"""Times of a transfer that a value is fetched before it is read."""
+
+
+def starts(
+    graph: Graph, transfers: Transfers, choice: Choice
+) -> Iterator[tuple[Reruns, frozenset[int]]]:
+    """Reruns and what is offloaded: a choice, and more and more of what it keeps offloaded.
+
+    Args:
+        graph: the step.
+        transfers: of the graph.
+        choice: made for the graph.
+
+    Example:
+        >>> from pgmo.recompute.planners.graph import EXAMPLE
+        >>> slow, default = Transfers.of(EXAMPLE, 1.0), Choice(frozenset(), 132, 0.0, "default")
+        >>> next(starts(EXAMPLE, slow, default))
+        (((2, 0),), frozenset({0}))
+    """
+    schedule = choice.on(graph)
+    readers = _first_readers(graph, transfers, schedule)
+    sizes = {one: _size(graph, one) for one in readers}
+    order = sorted(readers, key=lambda one: (-sizes[one], one))
+    whole = sum(sizes.values())
+    counts = []
+    for share in _SHARES:
+        taken = count = 0
+        while count < len(order) and taken < share * whole:
+            taken += sizes[order[count]]
+            count += 1
+        if count and count not in counts:
+            counts.append(count)
+    for count in counts:
+        away = frozenset(order[:count])
+        for ahead in _AHEAD:
+            fetched = {(_begin(graph, transfers, one, readers[one], ahead), one) for one in away}
+            yield tuple(sorted({*schedule.reruns, *fetched})), away | schedule.offloaded
+
+
+def _first_readers(graph: Graph, transfers: Transfers, schedule: Schedule) -> dict[int, int]:
+    """Of each operation that is kept and may be offloaded, when the backward pass reads it."""
+    found: dict[int, int] = {}
+    waiting: set[int] = set()  # what reruns before the next operation read
+    rerun = {one for _, one in schedule.reruns}
+    for index, again in zip(schedule.operations.tolist(), schedule.again.tolist(), strict=True):
+        if not (again and index in schedule.offloaded):
+            waiting.update(graph.values[one].producer for one in graph.operations[index].reads)
+        if again:
+            continue
+        if index >= graph.forward:
+            for one in waiting:
+                if transfers.may(one) and one not in rerun:
+                    found.setdefault(one, index)
+        waiting.clear()
+    return found
+
+
+def _size(graph: Graph, index: int) -> int:
+    value = offloaded_value(graph, index)
+    return 0 if value is None else graph.values[value].size
+
+
+def _begin(graph: Graph, transfers: Transfers, index: int, reader: int, ahead: float) -> int:
+    left, moment = ahead * transfers.seconds[index], reader
+    while left > 0 and moment > graph.forward:
+        moment -= 1
+        left -= graph.operations[moment].cost
+    return moment

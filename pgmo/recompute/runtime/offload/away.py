@@ -1,0 +1,117 @@
+"""The nodes that send values to the host and fetch them, written into a graph.
+
+    arena  matmul  send  mul  sent  ...  |  fetch  ...  arrived  mul_backward
+                                                        right before what reads it
+
+The arena is handed from node to node, so that they stay, and in order; what the backward pass gets
+of it is its last one.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from torch import Tensor, fx
+
+from pgmo.recompute.capture.compat import fakes, fresh_bytes, renewed
+from pgmo.recompute.capture.joint_graph import Captured
+from pgmo.recompute.planners.offload import offloaded_value
+from pgmo.recompute.planners.schedule import Schedule
+from pgmo.recompute.runtime.offload.host import Host
+
+
+class Away:
+    """What is offloaded of a step.
+
+    Args:
+        graph: that is written.
+        captured: the step.
+        schedule: of it.
+        host: where values wait.
+
+    Attributes:
+        values: that are offloaded, by their operations.
+        arena: the newest node of the arena.
+    """
+
+    def __init__(self, graph: fx.Graph, captured: Captured, schedule: Schedule, host: Host) -> None:
+        assert schedule.transfers is not None
+        self._graph, self._captured, self._host = graph, captured, host
+        found = {one: offloaded_value(captured.graph, one) for one in sorted(schedule.offloaded)}
+        self.values = {one: value for one, value in found.items() if value is not None}
+        self._until: dict[int, list[int]] = defaultdict(list)
+        for one in self.values:
+            self._until[schedule.transfers.until[one]].append(one)
+            self._place(one)
+        examples = [self._example(one) for one in self.values]
+        self._looks = fresh_bytes(host.size, examples[0])
+        device = next((one.device for one in examples if one.is_cuda), examples[0].device)
+        self.arena = self._node(host.lend, (device,), self._looks)
+        self._flying: dict[int, fx.Node] = {}
+
+    @classmethod
+    def of(
+        cls, graph: fx.Graph, captured: Captured, schedule: Schedule, host: Host | None
+    ) -> "Away | None":
+        """None where nothing is offloaded."""
+        if host is None or not schedule.offloaded:
+            return None
+        return cls(graph, captured, schedule, host)
+
+    def send(self, moment: int, first: dict[fx.Node, fx.Node]) -> Iterator[fx.Node]:
+        """Before an operation, sends what the one before it has written, and lets go what was sent.
+
+        Args:
+            moment: the operation.
+            first: what the nodes of the forward pass are in the graph.
+        """
+        if moment - 1 in self.values:
+            stride = list(self._example(moment - 1).stride())
+            yield self._passed(self._host.send, moment - 1, first, stride)
+        for one in self._until[moment]:
+            yield self._passed(self._host.sent, one, first)
+
+    def fetch(self, index: int) -> fx.Node:
+        """Fetches the value of an operation."""
+        example = self._example(index)
+        looks = (list(example.shape), list(example.stride()), example.dtype, example.device)
+        arguments = (self.arena, self._place(index), *looks)
+        made = self._node(self._host.fetch, arguments, renewed(example))
+        self._flying[self.values[index]] = made
+        return made
+
+    def arrive(self, value: int | None) -> fx.Node | None:
+        """Waits for a value before it is read; None where it is not on its way."""
+        made = self._flying.pop(value, None) if value is not None else None
+        if made is None:
+            return None
+        place = made.args[1]
+        return self._node(self._host.arrived, (made, self.arena, place), made.meta["val"])
+
+    def _passed(
+        self,
+        method: Callable[..., Tensor],
+        index: int,
+        first: dict[fx.Node, fx.Node],
+        *more: list[int],
+    ) -> fx.Node:
+        root = first[self._captured.root_of[self.values[index]]]
+        arguments = (self.arena, root, self._place(index), *more)
+        self.arena = self._node(method, arguments, self._looks)
+        return self.arena
+
+    def _place(self, index: int) -> int:
+        value = self.values[index]
+        name = self._captured.root_of[value].name
+        return self._host.place(name, self._captured.graph.values[value].size)
+
+    def _example(self, index: int) -> Tensor:
+        (example,) = fakes(self._captured.root_of[self.values[index]].meta["val"])
+        return example
+
+    def _node(
+        self, method: Callable[..., Tensor], arguments: tuple[Any, ...], looks: Tensor
+    ) -> fx.Node:
+        made = self._graph.call_function(method, arguments)
+        made.meta["val"] = looks
+        return made

@@ -1,0 +1,146 @@
+"""Sends values to the host and fetches them, beside the operators of a step.
+
+    this stream    matmul    |           gelu   |  ...  |          mul    |
+    transfers           send |----------->      |       | fetch---------> |
+                                         sent: its memory goes    arrived: it may be read
+
+On a stream of their own transfers run one after the other, as they were planned. Memory comes and
+goes in the order of the program all the same, so the peak is the planned one: what is sent is held
+until the operators' stream has waited for its copy, and what is fetched is there from the beginning
+of its copy on. On a CPU all this is a copy.
+"""
+
+import threading
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from pgmo.recompute.runtime.offload.pinned import Pool
+
+_GRAIN = 512  # bytes that places of values are multiples of
+
+_streams: dict[torch.device, torch.cuda.Stream] = {}
+_lock = threading.Lock()
+
+
+def _stream_of(device: torch.device) -> torch.cuda.Stream:
+    with _lock:
+        if device not in _streams:
+            _streams[device] = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        return _streams[device]
+
+
+class Host:
+    """Where the values of one planned step wait: one arena for each call that is under way.
+
+    All values of a step are there between its passes, so they lie one after the other: no packing
+    takes less.
+
+    Attributes:
+        size: bytes of an arena.
+    """
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._places: dict[str, int] = {}
+        self._pool: Pool | None = None
+        self._flying: dict[tuple[int, int], tuple[torch.cuda.Event, Tensor]] = {}
+
+    def place(self, name: str, size: int) -> int:
+        """Where a value lies, by the name of its node: the same in all graphs of a step."""
+        if name not in self._places:
+            self._places[name] = self.size
+            self.size += -(-size // _GRAIN) * _GRAIN
+        return self._places[name]
+
+    def lend(self, device: torch.device) -> Tensor:
+        """An arena for one call, shape (size,); what an earlier call has left is waited for.
+
+        Args:
+            device: whose values wait there.
+        """
+        if self._pool is None:
+            self._pool = Pool(self.size, device.type == "cuda", _finish)
+        while self._flying:  # of a call that ended with an error
+            _, (event, held) = self._flying.popitem()
+            torch.cuda.current_stream(held.device).wait_event(event)
+        return self._pool.lend()
+
+    def send(self, arena: Tensor, value: Tensor, place: int, stride: list[int]) -> Tensor:
+        """Begins to copy a value to its place, with the strides given; returns the arena."""
+        count = _extent(value.shape, stride)
+        there = _at(arena, place, count, value.dtype)
+        if value.stride() == tuple(stride):
+            value = value.as_strided((count,), (1,))  # one copy, whatever lies between
+        else:
+            there = there.as_strided(value.shape, stride)
+        if value.device.type == "cuda":
+            self._copy(arena, place, there, value, value)
+        else:
+            there.copy_(value)
+        return arena
+
+    def sent(self, arena: Tensor, value: Tensor, place: int) -> Tensor:
+        """Has what follows wait until a value has been copied, whose memory goes then."""
+        if value.device.type == "cuda":
+            self._wait(arena, place, value.device)
+        return arena
+
+    def fetch(
+        self,
+        arena: Tensor,
+        place: int,
+        shape: list[int],
+        stride: list[int],
+        dtype: torch.dtype,
+        device: torch.device,
+    ) -> Tensor:
+        """Begins to copy a value back, into memory of its own."""
+        count = _extent(shape, stride)
+        there = _at(arena, place, count, dtype)
+        flat = torch.empty(count, dtype=dtype, device=device)
+        if device.type == "cuda":
+            self._copy(arena, place, flat, there, flat)
+        else:
+            flat.copy_(there)
+        return flat.as_strided(shape, stride)
+
+    def arrived(self, value: Tensor, arena: Tensor, place: int) -> Tensor:
+        """Has what follows wait until a value is back."""
+        if value.device.type == "cuda":
+            self._wait(arena, place, value.device)
+        return value
+
+    def _copy(self, arena: Tensor, place: int, to: Tensor, of: Tensor, held: Tensor) -> None:
+        stream = _stream_of(held.device)
+        stream.wait_stream(torch.cuda.current_stream(held.device))
+        with torch.cuda.stream(stream):
+            to.copy_(of, non_blocking=True)
+        # Held until it is waited for: an error on the way must not free what is written or read.
+        self._flying[arena.data_ptr(), place] = stream.record_event(), held
+
+    def _wait(self, arena: Tensor, place: int, device: torch.device) -> None:
+        flying = self._flying.pop((arena.data_ptr(), place), None)
+        current = torch.cuda.current_stream(device)
+        if flying is None:
+            current.wait_stream(_stream_of(device))
+        else:
+            current.wait_event(flying[0])
+
+
+def _finish() -> None:
+    """Waits for all copies, after which memory of the host may go."""
+    for stream in tuple(_streams.values()):
+        stream.synchronize()
+
+
+def _extent(shape: Sequence[int], stride: Sequence[int]) -> int:
+    """Elements from the first to the last one in memory."""
+    if 0 in shape:
+        return 0
+    return 1 + sum((size - 1) * step for size, step in zip(shape, stride, strict=True))
+
+
+def _at(arena: Tensor, place: int, count: int, dtype: torch.dtype) -> Tensor:
+    return arena[place : place + count * dtype.itemsize].view(dtype)

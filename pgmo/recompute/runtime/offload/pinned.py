@@ -1,0 +1,84 @@
+"""Memory of the host that devices copy to and from by themselves, lent as tensors.
+
+A tensor that is lent comes back when nothing refers to its memory any longer, views and what
+autograd has saved included: so a forward pass whose backward pass never comes, or comes twice,
+needs no care.
+"""
+
+import ctypes
+import mmap
+import sys
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pgmo.errors import BudgetError
+from pgmo.units import format_bytes
+from pgmo.user_warnings import warn_user
+
+_NO_RESERVE = 0x4000  # of Linux: pages count when they are pinned or written, not before
+_FLAGS = mmap.MAP_SHARED | mmap.MAP_ANONYMOUS | (_NO_RESERVE if sys.platform == "linux" else 0)
+
+
+class Pool:
+    """Buffers of one size; a new one is made when all are lent.
+
+    Args:
+        size: bytes of each, from 1.
+        pinned: whether a CUDA device copies to and from them.
+        finish: waits until no copy is under way; called before memory is given back.
+    """
+
+    def __init__(self, size: int, pinned: bool, finish: Callable[[], None]) -> None:
+        self._size, self._pinned, self._finish = size, pinned, finish
+        self._free: list[_Buffer] = []
+
+    def lend(self) -> Tensor:
+        """Bytes of a buffer that nobody uses, shape (size,)."""
+        buffer = self._free.pop() if self._free else _Buffer(self._size)
+        if self._pinned and not buffer.is_pinned:
+            buffer.pin(self._finish)
+        lent = (ctypes.c_char * self._size).from_buffer(buffer.memory)
+        weakref.finalize(lent, self._free.append, buffer).atexit = False
+        return torch.frombuffer(lent, dtype=torch.uint8)
+
+
+class _Buffer:
+    """Shared memory, so that the child of a fork does not part it from what the device writes."""
+
+    def __init__(self, size: int) -> None:
+        try:
+            self.memory = mmap.mmap(-1, size, flags=_FLAGS)
+        except OSError as error:
+            raise BudgetError(
+                f"what waits on the host takes {format_bytes(size)} of its memory, which cannot be "
+                f"had: {error}. Give a larger budget, a smaller batch, or no offload"
+            ) from error
+        self.is_pinned = False
+
+    def pin(self, finish: Callable[[], None]) -> None:
+        self.is_pinned = True  # or tried, which is enough
+        size = len(self.memory)
+        address = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
+        status = int(_cudart().cudaHostRegister(address, size, 0))
+        if status:
+            warn_user(
+                f"{format_bytes(size)} of the host's memory could not be pinned (CUDA's error "
+                f"{status}), so that operators wait for their copies. `ulimit -l` says how much "
+                "may be"
+            )
+            return
+        # The memory is an argument, so that it is still there when it is unpinned.
+        weakref.finalize(self, _unpin, self.memory, address, finish).atexit = False
+
+
+def _unpin(_memory: mmap.mmap, address: int, finish: Callable[[], None]) -> None:
+    finish()
+    _cudart().cudaHostUnregister(address)
+
+
+def _cudart() -> Any:
+    return torch.cuda.cudart()  # type: ignore[no-untyped-call]

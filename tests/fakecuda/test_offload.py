@@ -1,0 +1,74 @@
+"""Values that wait on the host: copies on a stream of their own, and the peak of a real step."""
+
+import torch
+from torch import nn
+
+import pgmo
+from pgmo.recompute.runtime.offload import host as hosts
+from pgmo.recompute.runtime.offload.host import Host
+from pgmo.rehearsal.control import held
+
+DEVICE = torch.device("cuda:0")
+
+
+def is_pending():
+    """Whether what is submitted now waits for something."""
+    return not torch.cuda.current_stream().record_event().query()
+
+
+def test_operators_go_on_beside_a_copy_until_they_need_it():
+    values = torch.randn(64, 32).t()
+    host, there = Host(), values.to(DEVICE)
+    host.place("another", 100)
+    place = host.place("values", values.nbytes)
+    arena = host.lend(DEVICE)
+    assert arena.is_pinned()
+    looks = (list(there.shape), list(there.stride()), there.dtype, DEVICE)
+    stream = hosts._stream_of(DEVICE)
+    assert stream != torch.cuda.current_stream()
+    with held(stream):
+        host.send(arena, there, place, looks[1])
+        assert not is_pending()
+        host.sent(arena, there, place)
+        assert is_pending()
+    there.zero_()  # a kernel, which does nothing here
+    there.copy_(torch.zeros(32, 64))
+    with held(stream):
+        back = host.fetch(arena, place, *looks)
+        assert not is_pending()
+        host.arrived(back, arena, place)
+        assert is_pending()
+    assert torch.equal(back.cpu(), values)
+    assert back.stride() == values.stride()
+
+
+def test_what_an_error_left_on_its_way_is_held_and_waited_for():
+    value = torch.randn(1 << 20).to(DEVICE)
+    host = Host()
+    place = host.place("value", value.nbytes)
+    with held(hosts._stream_of(DEVICE)):
+        host.send(host.lend(DEVICE), value, place, [1])
+        address = value.data_ptr()
+        del value
+        assert torch.empty(1 << 20, device=DEVICE).data_ptr() != address
+        assert not is_pending()
+        host.lend(DEVICE)
+        assert is_pending()
+
+
+def test_a_step_takes_what_was_planned_of_the_card_and_of_the_host():
+    torch.manual_seed(0)
+    parts = [part for _ in range(4) for part in (nn.Linear(256, 256), nn.Tanh())]
+    plain = nn.Sequential(*parts, nn.Flatten(0), nn.Linear(256 * 4096, 1)).to(DEVICE)
+    batch = torch.ones(4096, 256, device=DEVICE)
+    _, least = pgmo.recompute(plain, batch, "min")
+    model, plan = pgmo.recompute(plain, batch, "min", offload=1e12)
+    assert plan.peak < least.peak
+    for _ in range(3):
+        model(batch).sum().backward()
+        model.zero_grad()
+    assert plan.measured_peak == plan.peak
+    assert plan.host_bytes % 512 == 0
+    assert plan.host_bytes == sum(
+        plan.graph.values[plan.graph.operations[one].writes[0]].size for one in plan.offloaded
+    )

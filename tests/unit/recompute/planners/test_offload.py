@@ -1,0 +1,156 @@
+"""Values that wait on the host: the native evaluation against the schedule, and what is found."""
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pgmo.errors import BudgetError, GraphError, OptionError
+from pgmo.recompute.planners.graph import EXAMPLE, Graph, Operation, Value
+from pgmo.recompute.planners.offload import LINKS, Transfers, offloaded_value, parse_link
+from pgmo.recompute.planners.planning import plan_choice
+from pgmo.recompute.planners.reruns import RerunSearch
+from pgmo.recompute.planners.schedule import Reruns, is_made_again, simulate
+from tests.unit.recompute.graphs import chain, graphs
+
+
+def some(graph: Graph, transfers: Transfers, seed: int) -> tuple[Reruns, frozenset[int]]:
+    """Any reruns, of which some are fetched."""
+    dice = random.Random(seed)
+    away = frozenset(
+        one for one in range(graph.forward) if transfers.may(one) and dice.random() < 0.5
+    )
+    share = dice.random() ** 2
+    reruns = tuple(
+        (moment, one)
+        for moment in range(len(graph.operations))
+        for one in range(min(moment, graph.forward))
+        if dice.random() < share
+        if (moment >= transfers.until[one] if one in away else not graph.operations[one].pinned)
+    )
+    return reruns, away
+
+
+def read(graph: Graph, reruns: Reruns, away: frozenset[int]) -> Reruns:
+    """Those of some reruns that are read before they are written once more."""
+    wanted: set[int] = set()
+    kept = []
+    for moment in reversed(range(len(graph.operations))):
+        again = [one for at, one in reversed(reruns) if at == moment]
+        wanted = (wanted - {*graph.operations[moment].writes}) | {*graph.operations[moment].reads}
+        for one in again:
+            made = {it for it in graph.operations[one].writes if is_made_again(graph, it)}
+            if made & wanted:
+                kept.append((moment, one))
+                wanted -= made
+                wanted |= set() if one in away else {*graph.operations[one].reads}
+    return tuple(sorted(kept))
+
+
+@settings(max_examples=150, deadline=None)
+@given(graph=graphs(), seed=st.integers(0, 10**6), rate=st.sampled_from([1e-3, 0.5, 2.0, 1e9]))
+def test_the_native_evaluation_is_that_of_the_schedule(graph, seed, rate):
+    transfers = Transfers.of(graph, rate)
+    reruns, away = some(graph, transfers, seed)
+    peak, overhead = RerunSearch(graph, transfers).evaluate(reruns, away)
+    schedule = simulate(graph, (), read(graph, reruns, away), away, transfers)
+    assert peak == schedule.peak
+    assert overhead * (graph.forward_cost or 1.0) == pytest.approx(schedule.cost, abs=1e-9)
+
+
+def conveyor(length: int = 6) -> Graph:
+    """Each operation takes a second; its value, of ten bytes, is read again at the end."""
+    return chain(length, size=10, costs=(1.0,))
+
+
+def test_a_value_is_gone_once_it_was_sent_and_there_from_when_it_is_fetched():
+    graph = conveyor()
+    transfers = Transfers.of(graph, 10 / 1.5)  # a second and a half each
+    assert transfers.until[0] == 3
+    schedule = simulate(graph, (), ((9, 0),), frozenset({0}), transfers)
+    blocks = [
+        (int(start), int(end))
+        for value, start, end in zip(schedule.value, schedule.start, schedule.end, strict=True)
+        if value == 1
+    ]
+    # Written by operation 0, sent during 1 and 2; fetched in step 9, read by the last one.
+    assert blocks == [(0, 3), (9, 13)]
+    assert schedule.host_bytes == 10
+    assert schedule.waits == 0
+    assert schedule.overhead == 0
+
+
+def test_what_is_not_there_in_time_is_waited_for():
+    graph = conveyor()
+    transfers = Transfers.of(graph, 10 / 1.5)
+    right_before = simulate(graph, (), ((11, 0),), frozenset({0}), transfers)
+    assert right_before.waits == pytest.approx(1.5, abs=1e-3)
+    one_before = simulate(graph, (), ((10, 0),), frozenset({0}), transfers)
+    assert one_before.waits == pytest.approx(0.5, abs=1e-3)
+    # Two at a time share the link.
+    both = simulate(graph, (), ((10, 0), (10, 1)), frozenset({0, 1}), transfers)
+    assert both.waits > 1.9
+
+
+def test_a_value_is_not_fetched_before_it_was_sent():
+    graph = conveyor()
+    transfers = Transfers.of(graph, 10 / 1.5)
+    with pytest.raises(GraphError, match="cannot be fetched before operation 2"):
+        simulate(graph, (), ((2, 0),), frozenset({0}), transfers)
+    with pytest.raises(GraphError, match="cannot be offloaded"):
+        simulate(graph, (), ((9, 0),), frozenset({0}))
+
+
+def test_what_may_not_run_again_can_be_fetched():
+    graph = Graph(
+        operations=(
+            Operation("random", (0,), (1,), pinned=True),
+            Operation("sum", (1,), (2,)),
+            Operation("large", (2,), (3,), workspace=200),
+            Operation("sum_backward", (1, 3), (4,)),
+        ),
+        values=(Value(8, -1), Value(100, 0), Value(4, 1), Value(4, 2), Value(100, 3, result=True)),
+        forward=3,
+    )
+    assert offloaded_value(graph, 0) == 1
+    assert plan_choice(graph, "min").peak == 308
+    choice = plan_choice(graph, "min", rate=1e9)
+    assert choice.peak == 208
+    assert choice.offloaded == {0}
+    with pytest.raises(BudgetError, match="308 bytes or more"):
+        plan_choice(graph, 300)
+
+
+@pytest.mark.parametrize("rate", [1e9, 1.0])
+def test_a_budget_below_the_least_peak_is_met_and_the_plan_says_what_it_takes(rate):
+    graph = chain(8, size=100, costs=(3.0, 5.0))
+    least = plan_choice(graph, "min").peak
+    found = plan_choice(graph, "min", rate=rate)
+    assert found.peak <= least
+    schedule = found.on(graph)
+    assert schedule.peak == found.peak
+    assert schedule.overhead == pytest.approx(found.overhead)
+    if rate == 1e9:
+        assert found.peak < least
+        assert schedule.offloaded
+
+
+def test_a_slow_link_is_not_used():
+    choice = plan_choice(chain(8, size=100), "min", rate=1e-3)
+    assert not choice.offloaded
+
+
+def test_without_a_link_nothing_is_offloaded_and_plans_are_as_before():
+    graph = chain(8, size=100)
+    assert plan_choice(graph, "min").offloaded == frozenset()
+    assert simulate(EXAMPLE, {0}).offloaded == frozenset()
+
+
+def test_links_have_names_or_numbers():
+    assert [parse_link(one) for one in LINKS] == list(LINKS.values())
+    assert parse_link(5) == 5.0
+    assert parse_link("10 GB/s") == parse_link("10GiB") == 10 * 2**30
+    for wrong in ("pcie9", 0, -1, True, None, [], float("inf"), float("nan"), "0 GB/s"):
+        with pytest.raises(OptionError, match="give the name of a link"):
+            parse_link(wrong)
