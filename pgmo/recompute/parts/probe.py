@@ -71,11 +71,16 @@ class Probe:
         arguments: of the call.
         settings: how parts are captured.
         known: of the submodules; more will be.
+
+    Raises:
+        GraphError: parameters and buffers cannot be exchanged for copies.
     """
 
     def __init__(
         self, model: nn.Module, arguments: Arguments, settings: Settings, known: Known
     ) -> None:
+        if any(isinstance(one, torch.jit.ScriptModule) for one in model.modules()):
+            raise GraphError("modules of TorchScript cannot run with copies of what they have")
         self._model, self._settings, self._known = model, settings, known
         self._leaves, self._spec = flatten(arguments)
         self._paths = {one: path for path, one in model.named_modules() if path}
@@ -253,6 +258,7 @@ class Probe:
         try:
             with self._answers.away(module), torch.enable_grad(), without_tracing():
                 refuse_hooks(module)
+                _refuse_recurrent(module)
                 record = CapturedCall(module, module.forward, arguments, settings, Pending())
             record.release()
         except NothingToPlanError:
@@ -305,6 +311,14 @@ def part_settings(settings: Settings, flags: tuple[bool, ...] | None) -> Setting
         differentiated="all" if flags is None else flags,
         joins=False,
     )
+
+
+def _refuse_recurrent(module: nn.Module) -> None:
+    """Refuses an LSTM that has a kernel of oneDNN's, which it loses when it is captured."""
+    for one in module.modules():
+        on_cpu = any(weight.device.type == "cpu" for weight in one.parameters(recurse=False))
+        if isinstance(one, nn.LSTM) and on_cpu and torch.backends.mkldnn.enabled:
+            raise GraphError("an LSTM on a CPU has other kernels when it is captured")
 
 
 def _with_sums(tensors: list[Tensor], sums: list[bool]) -> Iterator[tuple[Tensor, bool]]:

@@ -225,3 +225,30 @@ def test_one_that_writes_into_its_parameters_is_not_run_to_be_looked_at():
     with pytest.raises(pgmo.GraphError, match="the step cannot be captured"):
         pgmo.recompute(model, batch(0))
     assert torch.equal(model.head.weight, before)
+
+
+def test_modules_of_torchscript_leave_a_model_as_it_was():
+    class Scripted(models.Blocks):
+        def __init__(self):
+            super().__init__()
+            self.head = torch.jit.script(nn.Linear(models.WIDTH, 4))
+
+    model = Scripted()
+    before = list(model.parameters())
+    with pytest.raises(pgmo.GraphError, match="the step cannot be captured"):
+        pgmo.recompute(model, batch(0))
+    assert all(one is other for one, other in zip(model.parameters(), before, strict=True))
+
+
+def test_an_lstm_on_a_cpu_stays_as_it_is():
+    class Sequences(models.Blocks):
+        def __init__(self):
+            super().__init__()
+            self.memory = nn.LSTM(models.WIDTH, models.WIDTH, batch_first=True)
+
+        def between(self, x):
+            return models.opaque(self.memory(x[None])[0][0])
+
+    plain, model, plan = made(Sequences)
+    assert plan.parts == ("blocks.0", "blocks.1", "blocks.2")
+    assert same(step(model, batch(0), 0), step(plain, batch(0), 0))
