@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import numpy as np
+
 from pgmo.allocator.ranks.one_plan import plan_once
 from pgmo.packing.plan import Plan
 from pgmo.packing.planner import plan_profile
@@ -9,6 +11,13 @@ from pgmo.packing.planning_options import PlanningOptions
 from pgmo.profiler.profile import Profile
 from pgmo.units import format_bytes
 from pgmo.user_warnings import warn_user
+
+
+FAR = 0.005
+"""Gap from which on a plan of several streams is searched for."""
+
+SEARCH_SECONDS = 0.5
+"""Of a search amid training, at most. It ends when nothing is left to gain."""
 
 
 def for_opening(options: PlanningOptions, profile: Profile) -> PlanningOptions:
@@ -57,11 +66,23 @@ def make_plan(profile: Profile, options: PlanningOptions) -> Plan:
 
     def make() -> Plan:
         made = plan_profile(profile, options)
+        if _is_worth_a_search(made, options):
+            longer = replace(options, effort="balanced", time_limit=SEARCH_SECONDS)
+            made = plan_profile(profile, longer)
         if made.interrupted:
             raise KeyboardInterrupt
         return made
 
     return plan_once(profile, options, make)
+
+
+def _is_worth_a_search(made: Plan, options: PlanningOptions) -> bool:
+    """Whether packers alone leave more than they may, where streams add to it.
+
+    Each stream's arena ends amid a page, and the order of streams takes its share, too.
+    """
+    alone = (options.solver, options.effort) == ("auto", "fast")
+    return alone and made.gap > FAR and len(np.unique(made.stream)) > 1
 
 
 def _alignment(options: PlanningOptions, profile: Profile) -> int:

@@ -1,5 +1,6 @@
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from pgmo.allocator.plans import loop_planning
@@ -31,3 +32,25 @@ def test_ctrl_c_is_meant_for_the_loop(monkeypatch):
     monkeypatch.setattr(loop_planning, "plan_profile", lambda profile, options: interrupted)
     with pytest.raises(KeyboardInterrupt):
         make_plan(PROFILE, PlanningOptions(alignment=64))
+
+
+def hard(streams):
+    """Blocks that packers alone do not place within half a hundredth of their bound."""
+    numbers = np.random.default_rng(7)
+    size = numbers.integers(1, 64, 300) << 16
+    start = np.arange(300)
+    end = np.minimum(300, start + numbers.integers(2, 60, 300))
+    return Profile.from_columns(size=size, start=start, end=end, stream=start % streams, ticks=300)
+
+
+def test_where_streams_take_their_share_packers_alone_do_not_do():
+    options = PlanningOptions(effort="fast", alignment=512)
+    two = hard(2)
+    alone = plan_profile(two, options)
+    assert alone.gap > loop_planning.FAR
+    assert make_plan(two, options).arena < alone.arena
+    # One stream has nobody else's share to make up for, and who names an effort gets that.
+    one = hard(1)
+    assert make_plan(one, options).arena == plan_profile(one, options).arena
+    packer = replace(options, solver="best-fit")
+    assert make_plan(two, packer).arena == plan_profile(two, packer).arena
