@@ -2,9 +2,9 @@
 
 Reads PyTorch memory snapshots (torch.cuda.memory._dump_snapshot, torch 2.1 on), Chrome traces of
 PyTorch's profiler with [memory] events (.json, .json.gz), the lines of CuPy's DebugPrintHook, RMM
-logs, and CSV tables id,lower,upper,size. A snapshot is a pickle, and is read without running
-anything in it. The profile is one iteration if the recording repeats, else all of it;
---whole and --iteration decide that by hand.
+logs, memory profiles of JAX, and CSV tables id,lower,upper,size. A snapshot is a pickle, and is
+read without running anything in it. The profile is one iteration if the recording repeats, else all
+of it; --whole and --iteration decide that by hand.
 """
 
 import argparse

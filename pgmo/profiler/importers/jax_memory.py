@@ -54,7 +54,7 @@ def read_jax_memory(path: Path, device: int | None = None) -> list[Imported]:
                 names.setdefault(number, name)
                 by_device.setdefault(number, []).append((sample, blocks, held))
     except ValueError as error:
-        raise FileError(f"{path}: as a memory profile of JAX, {error}; save it again") from error
+        raise FileError(f"{path}: is no memory profile of JAX ({error}); save it again") from error
     if not by_device:
         raise FileError(f"{path}: is a memory profile in which nothing is alive; save it later")
     labels = Labels(frame for sample in profile.samples for frame in sample.frames)
