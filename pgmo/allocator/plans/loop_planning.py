@@ -12,7 +12,6 @@ from pgmo.profiler.profile import Profile
 from pgmo.units import format_bytes
 from pgmo.user_warnings import warn_user
 
-
 FAR = 0.005
 """Gap from which on a plan of several streams is searched for."""
 
