@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol
 import torch
 from torch import fx, nn
 
-from pgmo.errors import GraphError
+from pgmo.errors import GraphError, PgmoError
 from pgmo.recompute.capture.compat import saving_hooks
 from pgmo.recompute.capture.joint_graph import Captured
 from pgmo.recompute.parts.answers import Answers
@@ -24,6 +24,7 @@ from pgmo.recompute.planners.planning import plan_choice
 from pgmo.recompute.planners.schedule import simulate
 from pgmo.recompute.runtime.decide import PlannedStep, Settings, offloads
 from pgmo.recompute.runtime.stages import stage, stages
+from pgmo.user_warnings import warn_user
 
 PLANS = 8
 """How often a kind of call is planned, for ways through the model that come later."""
@@ -168,7 +169,11 @@ class DividedCall:
     def run(self, arguments: Arguments) -> Any:
         """Runs the forward pass of a call of this kind."""
         if self._stale and self._plans < PLANS:
-            self._plan(arguments)
+            try:
+                self._plan(arguments)
+            except PgmoError as error:
+                self._plans = PLANS
+                warn_user(f"the first plan stays: {error}")
         outer = getattr(self._ours, "call", None)
         self._ours.call = _Call()
         try:

@@ -162,6 +162,10 @@ class Recomputing:
         key = signature(self._module, arguments)
         if not self._settings.keep or key in self._sought:
             return None
+        try:
+            refuse_hooks(self._module)
+        except GraphError:
+            return None  # they were not there when it was kept
         self._sought.add(key)
         return kept.read(self._module, arguments, self._settings, self._pending)
 

@@ -252,3 +252,21 @@ def test_an_lstm_on_a_cpu_stays_as_it_is():
     plain, model, plan = made(Sequences)
     assert plan.parts == ("blocks.0", "blocks.1", "blocks.2")
     assert same(step(model, batch(0), 0), step(plain, batch(0), 0))
+
+
+def test_a_way_that_comes_later_and_does_not_fit_runs_as_it_is():
+    class Chooses(models.Blocks):
+        longer = False
+
+        def forward(self, x, labels):
+            for block in self.blocks if self.longer else self.blocks[:1]:
+                x = self.between(block(x))
+            return nn.functional.cross_entropy(self.head(x), labels)
+
+    least = made(Chooses)[2].peak
+    plain, model, _ = made(Chooses, budget=least)
+    plain.longer = model.longer = True
+    assert same(step(model, batch(0), 0), step(plain, batch(0), 0))
+    with pytest.warns(UserWarning, match="the first plan stays: no recomputation was found"):
+        assert same(step(model, batch(1), 1), step(plain, batch(1), 1))
+    assert same(step(model, batch(2), 2), step(plain, batch(2), 2))
