@@ -16,6 +16,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path[:0] = [str(HERE.parent), str(ROOT)]  # for _machine, and for pgmo when not installed
 from _machine import write_result  # noqa: E402
+from workloads.command import without_paths  # noqa: E402
 
 _EXPANDABLE = "expandable_segments:True"
 _PATIENT = 3600
@@ -148,7 +149,7 @@ def write_gpu_result(
     """Writes a result with the device's description, by default to bench/results/gpu."""
     script = Path(sys.argv[0]).name
     header = {
-        "command": " ".join(["python", f"bench/gpu/{script}", *sys.argv[1:]]),
+        "command": " ".join(["python", f"bench/gpu/{script}", *without_paths(sys.argv[1:])]),
         "device": describe_device(),
     }
     return write_result(f"gpu/{name}", {**header, **result}, output, quick=quick)

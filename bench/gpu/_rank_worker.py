@@ -64,7 +64,7 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
     from _language import GPT, VOCABULARY
     from _worker import make_deterministic
 
-    make_deterministic()
+    make_deterministic(strict=True)
 
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     stub = bool(os.environ.get("PGMO_FAKECUDA"))

@@ -82,8 +82,9 @@ class Outcome:
 def run(job: Job) -> Outcome:
     """Runs the job on the current device."""
     import torch
+    from _workloads import EVERY
 
-    make_deterministic()
+    make_deterministic(strict=EVERY[job.workload].repeats)
     if job.limit:
         total = torch.cuda.get_device_properties(0).total_memory
         torch.cuda.set_per_process_memory_fraction(min(1.0, job.limit / total))
@@ -101,11 +102,15 @@ def run(job: Job) -> Outcome:
     return outcome
 
 
-def make_deterministic() -> None:
-    """The same bits each time, as far as torch can; without fills that nobody else does."""
+def make_deterministic(*, strict: bool) -> None:
+    """The same bits each time, without fills that nobody else does.
+
+    Args:
+        strict: attention and others add in one order only when torch may refuse what cannot.
+    """
     import torch
 
-    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.use_deterministic_algorithms(True, warn_only=not strict)
     torch.utils.deterministic.fill_uninitialized_memory = False
     torch.backends.cudnn.deterministic = True
     torch.backends.cuda.enable_cudnn_sdp(False)

@@ -86,6 +86,8 @@ class Workload:
         length: of the sequences; the longest, where they vary.
         varying: whether each iteration has a length of its own.
         vocabulary: of the tokens.
+        repeats: whether all of its kernels can add in one order, so that it gives the same bits
+            each time.
         dense: whether nothing but the lengths decides about sizes; False with experts.
         side: of images.
     """
@@ -99,6 +101,7 @@ class Workload:
     varying: bool = False
     vocabulary: int = VOCABULARY
     dense: bool = True
+    repeats: bool = True
     side: int = IMAGE
 
     def create(self, samples: int = 0) -> Program:
@@ -184,7 +187,7 @@ WORKLOADS: dict[str, Workload] = {
     "gpt2_medium_varying": Workload(_medium(), "tokens", 4, varying=True),
     "gpt2_medium_varying_checkpoint": Workload(_medium(recompute=True), "tokens", 8, varying=True),
     "resnet50": Workload(_resnet50, "image", 64, dtype=HALF),
-    "unet": Workload(_unet, "mask", 16, dtype=HALF),
+    "unet": Workload(_unet, "mask", 16, dtype=HALF, repeats=False),
     "seq2seq": _seq2seq(),
     "experts": Workload(_experts, "tokens", 8, dense=False),
     "gpt2_small": Workload(_small(), "tokens", 8),
@@ -192,16 +195,16 @@ WORKLOADS: dict[str, Workload] = {
     "gpt2_small_varying": Workload(_small(), "tokens", 8, varying=True),
     "gpt2_small_varying_checkpoint": Workload(_small(recompute=True), "tokens", 8, varying=True),
     "seq2seq_varying": _seq2seq(varying=True),
-    "alexnet": Workload(alexnet, "image", 256, dtype=HALF),
-    "googlenet": Workload(googlenet, "image", 64, dtype=HALF),
+    "alexnet": Workload(_alexnet, "image", 256, dtype=HALF),
+    "googlenet": Workload(_googlenet, "image", 64, dtype=HALF, repeats=False),
     "inception_resnet": Workload(_inception_resnet, "image", 32, dtype=HALF, side=299),
     "gpt2_medium_inference": Workload(_medium(), "tokens", 8, train=False),
     "resnet50_inference": Workload(_resnet50, "image", 128, train=False, dtype=HALF),
     "unet_inference": Workload(_unet, "mask", 32, train=False, dtype=HALF),
     "seq2seq_inference": _seq2seq(train=False),
     "experts_inference": Workload(_experts, "tokens", 8, train=False, dense=False),
-    "alexnet_inference": Workload(alexnet, "image", 256, train=False, dtype=HALF),
-    "googlenet_inference": Workload(googlenet, "image", 128, train=False, dtype=HALF),
+    "alexnet_inference": Workload(_alexnet, "image", 256, train=False, dtype=HALF),
+    "googlenet_inference": Workload(_googlenet, "image", 128, train=False, dtype=HALF),
     "inception_resnet_inference": Workload(
         _inception_resnet, "image", 64, train=False, dtype=HALF, side=299
     ),

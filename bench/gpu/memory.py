@@ -192,15 +192,7 @@ def main() -> None:
     unknown = set(arguments.workload or ()) - workloads.keys()
     if unknown:
         parser.error(f"no workload {sorted(unknown)[0]!r}; there are {', '.join(workloads)}")
-    wanted = arguments.workload or list(workloads)
-    names = list(wanted)
-    notes = [
-        f"{name} left out: {workloads[name].needs} is not installed"
-        for name in wanted
-        if name not in names
-    ]
-    for note in notes:
-        print(note)
+    names = arguments.workload or list(workloads)
     workers = arguments.at_once or at_once(LARGEST_RUN)
     entries = measure(names, budget_of(arguments), workers)
     goals = [goal for entry in entries for goal in missed(entry)]
@@ -208,7 +200,6 @@ def main() -> None:
     result = {
         "runs_at_once": workers,
         "iterations": {"fixed": FIXED, "varying": VARYING},
-        "notes": notes,
         "goals_missed": goals,
         "workloads": {name: _describe(workloads[name]) for name in names},
         "entries": entries,

@@ -203,7 +203,7 @@ def test_each_stream_has_an_arena_of_its_own(subject):
             with session.iteration():
                 addresses = iteration()
         assert session.history[-1].hit_rate == 1
-        assert np.unique(session.plan.stream).tolist() == [0, 1, 2]
+        assert len(np.unique(session.plan.stream)) == 3
         assert session.plan.arena == 3 * 3072
         assert len(set(addresses)) == 3
         assert engine_of(session).statistics()["arenas"] == 3

@@ -4,6 +4,7 @@ import contextlib
 import ctypes
 from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pgmo
@@ -113,9 +114,13 @@ class TorchCuda(TorchCpu):
         import torch
 
         super().__init__()
+        self._plans = TemporaryDirectory()
         self.streams = (torch.cuda.default_stream(), torch.cuda.Stream(), torch.cuda.Stream())
 
     def session(self, **options: Any) -> Any:
+        # Plans that are saved serve at once, and leave nothing to the framework's idle memory.
+        if "plan" not in options:
+            options.setdefault("save", self._plans.name)
         return pgmo.optimize(device="cuda", tags=False, **options)
 
     def on(self, stream: Any) -> AbstractContextManager[object]:

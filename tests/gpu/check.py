@@ -28,24 +28,29 @@ sys.path.insert(0, str(ROOT))
 
 ALL_SECONDS = 525
 BUILD_SECONDS, TEST_SECONDS = 240, 170
-SECONDS = {
-    "overhead": 45,
+USUAL_SECONDS = 70
+"""Of build and tests on sixteen cores; benchmarks share what is left."""
+
+WEIGHTS = {
     "memory": 70,
+    "rehearsals": 100,
+    "real_programs": 85,
+    "workspaces": 35,
+    "overhead": 45,
+    "ranks": 35,
     "largest_batch": 45,
     "sekiyama": 30,
-    "cupy_loops": 35,
+    "cupy_loops": 30,
     "managed_memory": 35,
-    "ranks": 35,
     "recompute": 50,
 }
-"""A benchmark's time, in the order in which they run; what was not begun by then is left out, and
-said to be. Together with a build and the tests, they are to stay below `ALL_SECONDS`; what is left
-of that, the last one may take, too."""
+"""Shares of benchmarks in the time, in the order in which they run; what was not begun by then is
+left out, and said to be. What is left, the last one may take, too."""
 
-OTHER_SECONDS = 60
+OTHER_WEIGHT = 60
 SHARE = "{seconds}"  # in a command: its share of the time
-GRACE = 20
-"""Seconds after its time at which a benchmark is ended: one that keeps to it ends before."""
+GRACE = 6
+"""Seconds that a benchmark is told to end before it is ended."""
 
 PACKAGES = (
     "torch",
@@ -120,8 +125,14 @@ class Running:
         return Outcome(self.step.name, time.monotonic() - self._begin, code, message)
 
 
-def plan(results: Path) -> list[list[Step]]:
-    """The steps; those of one group run at the same time."""
+def plan(results: Path, seconds: float = ALL_SECONDS, only: Sequence[str] = ()) -> list[list[Step]]:
+    """The steps; those of one group run at the same time.
+
+    Args:
+        results: folder of what benchmarks write.
+        seconds: for everything.
+        only: steps that are wanted; empty for all.
+    """
     python = sys.executable
     build = (python, str(TESTS / "build_native.py"))
     tests = [
@@ -139,19 +150,21 @@ def plan(results: Path) -> list[list[Step]]:
         if step.name in BOTH_WAYS
     ]
     groups = [[Step("build", build, BUILD_SECONDS)], tests]
-    names = [path.stem for path in BENCHES.glob("[!_]*.py")]
-    order = [name for name in names if name not in SECONDS] + list(SECONDS)
+    names = [path.stem for path in BENCHES.glob("[!_]*.py") if not only or path.stem in only]
+    weights = {name: WEIGHTS.get(name, OTHER_WEIGHT) for name in names}
+    each = max(0.0, seconds - USUAL_SECONDS) / max(1, sum(weights.values()))
+    order = [name for name in names if name not in WEIGHTS] + list(WEIGHTS)
     for name in sorted(names, key=order.index):
-        seconds = SECONDS.get(name, OTHER_SECONDS)
         output = ("--output", str(results / f"{name}.json"))
         command = (python, str(BENCHES / f"{name}.py"), "--seconds", SHARE, *output)
-        groups.append([Step(name, command, seconds + GRACE)])
-    return groups
+        groups.append([Step(name, command, weights[name] * each)])
+    groups = [[step for step in group if not only or step.name in only] for group in groups]
+    return [group for group in groups if group]
 
 
-def run(groups: list[list[Step]], results: Path) -> list[Outcome]:
+def run(groups: list[list[Step]], results: Path, seconds: float = ALL_SECONDS) -> list[Outcome]:
     """Runs group after group, within the time for all."""
-    end = time.monotonic() + ALL_SECONDS
+    end = time.monotonic() + seconds
     outcomes: list[Outcome] = []
     os.environ.setdefault("PGMO_BUILD_JOBS", str(len(os.sched_getaffinity(0))))
     for group in groups:
@@ -162,7 +175,7 @@ def run(groups: list[list[Step]], results: Path) -> list[Outcome]:
             ]
             continue
         if group is groups[-1]:
-            group = [replace(step, seconds=max(step.seconds, left - GRACE)) for step in group]
+            group = [replace(step, seconds=max(step.seconds, left - 5)) for step in group]
         running = [Running(step, results / f"{step.name}.txt", left) for step in group]
         for one in running:
             outcome = one.wait()
@@ -205,6 +218,9 @@ def main() -> int:
     """Runs everything; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--results", type=Path, default=ROOT / "bench" / "results" / "gpu")
+    parser.add_argument(
+        "--within", type=float, default=ALL_SECONDS, help="seconds for everything (%(default)s)"
+    )
     parser.add_argument("--only", action="append", help="a step's name; repeat for more")
     arguments = parser.parse_args()
     reason = why_no_gpu("torch")
@@ -219,14 +235,12 @@ def main() -> int:
     results = arguments.results.resolve()
     results.mkdir(parents=True, exist_ok=True)
     begin = time.monotonic()
-    groups = plan(results)
+    groups = plan(results, arguments.within, arguments.only or ())
     if cupy_alone:
         print(f"gpu-check: {reason}; only what is CuPy's.")
         groups = [[step for step in group if step.name in CUPYS] for group in groups]
-    if arguments.only:
-        groups = [[step for step in group if step.name in arguments.only] for group in groups]
-    groups = [group for group in groups if group]
-    outcomes = run(groups, results)
+        groups = [group for group in groups if group]
+    outcomes = run(groups, results, arguments.within)
     summary = {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "seconds": time.monotonic() - begin,

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -9,6 +10,7 @@ import torch
 import pgmo
 
 ELEMENTS = 1 << 20
+TURNS = 3
 
 
 def turn(value: float = 1.0) -> torch.Tensor:
@@ -20,7 +22,11 @@ def turn(value: float = 1.0) -> torch.Tensor:
 @contextmanager
 def replaying() -> Iterator[Any]:
     """A session that replays `turn`, between two iterations."""
-    with pgmo.optimize(device="cuda", tags=False) as session:
+    # A plan that is saved serves at once, and has a slot for all that can have one.
+    with (
+        TemporaryDirectory() as plans,
+        pgmo.optimize(device="cuda", tags=False, save=plans) as session,
+    ):
         for _ in range(8):
             with session.iteration():
                 turn()
@@ -30,11 +36,18 @@ def replaying() -> Iterator[Any]:
 
 
 def from_slot(session: Any, value: float = 1.0) -> torch.Tensor:
-    """A tensor that lives in a slot of the arena."""
-    hits = session.statistics["hits"]
-    tensor = turn(value)
-    assert session.statistics["hits"] == hits + 2
-    return tensor
+    """A tensor that lives in a slot of the arena.
+
+    Slots whose pages somebody else still uses are refused, so that it may take several turns.
+    """
+    for _ in range(TURNS):
+        before = session.statistics
+        tensor = turn(value)
+        if session.statistics["hits"] == before["hits"] + 2:
+            return tensor
+        del tensor
+        torch.cuda.synchronize()
+    raise AssertionError(f"no turn from slots: {before}, then {session.statistics}")
 
 
 def from_fallback(session: Any, elements: int = ELEMENTS, value: float = 1.0) -> torch.Tensor:

@@ -19,6 +19,7 @@ import ctypes
 import json
 import os
 from dataclasses import asdict, dataclass, field
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -68,7 +69,11 @@ def play(pair: str, record_from: int, iterations: int = 14, delay: int = DELAY) 
     copies = torch.zeros(iterations, ELEMENTS).cuda()
     torch.cuda.synchronize()
     seen = Seen()
-    with pgmo.optimize(device="cuda", tags=False) as session:
+    # A plan that is saved serves at once, and has a slot for all that can have one.
+    with (
+        TemporaryDirectory() as plans,
+        pgmo.optimize(device="cuda", tags=False, save=plans) as session,
+    ):
         for index in range(iterations):
             recorded = index >= record_from
             phase = session.phase.value
@@ -97,7 +102,7 @@ def turn(
     """One iteration; with a delay the block's safety is the allocator's business.
 
     Returns:
-        Whether y was where x was still being read.
+        Whether y was where x was still being read, and nobody had the producer wait for that.
     """
     with torch.cuda.stream(producer):
         x = torch.empty(ELEMENTS, device="cuda").copy_(value)
@@ -115,7 +120,8 @@ def turn(
     with torch.cuda.stream(producer):
         del x
         y = torch.empty(ELEMENTS, device="cuda")
-        reused = y.data_ptr() == address and bool(delay) and not read.query()
+        goes_on = producer.record_event().query()
+        reused = y.data_ptr() == address and bool(delay) and goes_on and not read.query()
         y.copy_(spoiled)
         del y
     return reused

@@ -96,6 +96,35 @@ def test_recompute(tmp_path):
     assert search["largest_batch"] > 0
 
 
+@pytest.mark.slow
+def test_real_programs(tmp_path):
+    (entry,) = quick("real_programs", tmp_path)["entries"]
+    assert not entry["errors"]
+    assert entry["program"] == "nanogpt"
+    assert all(0 < row["live"] <= row["reserved"] for row in entry["rows"])
+
+
+@pytest.mark.slow
+def test_workspaces(tmp_path):
+    rows = quick("workspaces", tmp_path)["rows"]
+    assert any(row["bytes"] for row in rows)
+    if STUB:
+        assert all(row["bytes"] == row["rehearsed"] for row in rows)
+
+
+@pytest.mark.slow
+def test_rehearsals(tmp_path):
+    pytest.importorskip("transformers")
+    (row,) = quick("rehearsals", tmp_path)["rows"]
+    assert not row["errors"]
+    for which in ("allocated", "reserved"):
+        # Kernels of the plain stub compute nothing, so that the model takes a mask for one that
+        # leaves words out, and builds it.
+        assert row["rehearsed"][which] == pytest.approx(row["card"][which], rel=0.01)
+    last = row["with_the_plan"][-1]
+    assert last["hits"] == last["requests"]
+
+
 @pytest.mark.skipif(STUB, reason="the stub computes nothing, so pages are not moved")
 def test_managed_memory(tmp_path):
     found = quick("managed_memory", tmp_path)

@@ -57,6 +57,15 @@ def step(model, batch):
     return [loss.detach(), *gradients, *(one.clone() for one in model.buffers())], peak
 
 
+@pytest.fixture
+def deterministic():
+    """Kernels that add in one order, always: cuDNN's gradients of weights do not by themselves."""
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+@pytest.mark.usefixtures("deterministic")
 @pytest.mark.parametrize("name", [*NETWORKS, "unread"])
 def test_the_same_bits_within_the_budget(name):
     plain, batch = on_device(name)

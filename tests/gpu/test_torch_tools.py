@@ -95,7 +95,8 @@ def test_empty_cache_returns_what_is_free_and_keeps_the_arena(session):
     held = filled(from_slot(session), 6.0)
     before = torch.cuda.memory_reserved()
     torch.cuda.empty_cache()
-    assert torch.cuda.memory_reserved() <= before - LARGE
+    # Slots may have their pages from the block that has died.
+    assert torch.cuda.memory_reserved() <= before - LARGE + session.plan.arena
     assert torch.cuda.memory_reserved() >= session.plan.arena
     assert (held.cpu() == 6).all()
     assert not block

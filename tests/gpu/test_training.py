@@ -20,7 +20,7 @@ def test_bit_identical_from_record_through_replay(network):
         under_pgmo = run(network, session)
     assert_same(plain, under_pgmo)
     assert_replayed(session)
-    assert session.plan.gap <= 0.01
+    assert session.plan.gap <= 0.01 or session.plan.optimal
 
 
 @NETWORKS

@@ -336,6 +336,9 @@ class Lifecycle:
             iterations, useful, self._early.others, self._early.apart, self._monitor.completing
         )
         plans, shown = recorded.plans(self.state.planning, self._keeps_gaps)
+        if not plans:
+            self._installer.give_up("the framework has idle memory for all that an iteration needs")
+            return
         plans, shown = self._installer.within_limit(plans, shown)
         again = bool(self._early.others)
         self._early.end()

@@ -48,7 +48,7 @@ def numbered(events: NDArray[np.void], served: NDArray[np.int64]) -> NDArray[np.
     rows["tick"], rows["kind"] = served[mine], kind[mine]
     freed = rows["kind"] == FREE
     rows["stream"] = np.where(freed, 0, events["stream"][mine])
-    rows["target"] = np.where(freed, events["block"][mine], UNKNOWN)
+    rows["target"] = np.where(freed, events["block"][mine].astype(np.int64), UNKNOWN)
     latest: dict[int, int] = {}  # the number that an event was recorded as last
     count = 0
     about = np.flatnonzero(np.isin(rows["kind"], (RECORD, WAIT, EVENT_DONE, LOST)))

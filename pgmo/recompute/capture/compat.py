@@ -2,6 +2,7 @@
 
     here                torch 2.6                              later
     compile_joint       aot_module_simplified                  the same
+    cudnn_stays         OpOverload.py_kernels                  the same
     backend             dynamo's aot_autograd                  the same
     inductor            nothing: its partitioner is fixed      custom_partitioner_fn, from 2.10 on
     boxed               CodeGen.gen_fn_def                     a keyword more
@@ -44,6 +45,7 @@ from torch.utils import _pytree
 from torch.utils._python_dispatch import _disable_current_modes
 
 from pgmo.errors import OptionError
+from pgmo.recompute.capture.normalisations import cudnn_stays
 
 Runner = Callable[[list[Any]], Any]
 """A compiled graph: takes its inputs as a list, which it empties, so that they can die early."""
@@ -81,13 +83,14 @@ def compile_joint(
     """
 
     def compiled(one: nn.Module) -> Callable[..., Sequence[Tensor]]:
-        made: Callable[..., Sequence[Tensor]] = aot_module_simplified(
-            one,  # type: ignore[arg-type]  # any module has always been taken
-            list(tensors),
-            fw_compiler=cast("Any", forward),
-            bw_compiler=cast("Any", backward),
-            partition_fn=partitioner,
-        )
+        with cudnn_stays():
+            made: Callable[..., Sequence[Tensor]] = aot_module_simplified(
+                one,  # type: ignore[arg-type]  # any module has always been taken
+                list(tensors),
+                fw_compiler=cast("Any", forward),
+                bw_compiler=cast("Any", backward),
+                partition_fn=partitioner,
+            )
         return made
 
     if not hasattr(functorch_config, "backward_pass_autocast"):

@@ -49,6 +49,8 @@ class Recorded:
     ) -> tuple[list[PlannedProfile], int]:
         """All plans that there are now, and the number of that of the newest structure.
 
+        None where no request gets a slot.
+
         Args:
             planning: how to plan.
             keeps_gaps: whether requests that the framework has idle memory for get no slot.
@@ -66,7 +68,9 @@ class Recorded:
                 family = families_of(self.iterations, steady) if one is profile else None
                 shorter = shorter_of(self.iterations, steady, profile) if one is profile else None
                 in_gap = reference.in_gap if same and keeps_gaps else None
-                plans, shown = merge(plans, one, reference, planning, family, in_gap, shorter)
+                merged, number = merge(plans, one, reference, planning, family, in_gap, shorter)
+                if merged[number].plan.arena:  # else the framework has idle memory for all of it
+                    plans, shown = merged, number
         for early in self.apart:
             lesson = learn(plans, early, shown, headroom=0.0, planning=planning)
             plans = lesson.plans if lesson is not None else plans

@@ -1,0 +1,158 @@
+"""Real programs on a card, unchanged: default allocator, expandable segments, `pgmo run`.
+
+    python bench/gpu/real_programs.py --seconds 120
+    python bench/gpu/real_programs.py --quick              one program, to see that it works
+
+The programs of `bench/programs`, of which those are left out whose packages are not here. Compared
+are the peaks that torch has reserved over the whole run, and the losses and weights bit by bit;
+`repeats` says whether a program gives the same bits twice under the default allocator, for some
+kernels add in any order. Several run at a time, since memory does not depend on time.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from _launch import (
+    HERE,
+    Budget,
+    OutOfTimeError,
+    WorkerError,
+    budget_of,
+    device_or_exit,
+    environment,
+    write_gpu_result,
+)
+from _machine import add_common_options
+from programs import PROGRAMS, script
+
+ORDER = (
+    "nanogpt",
+    "trainer_padding",
+    "timm_vision",
+    "trainer_lora",
+    "lightning_classifier",
+    "trl_sft",
+    "dcgan",
+    "diffusers_unet",
+    "generate",
+    "trainer_by_length",
+    "mnist",
+    "lightning_gan",
+    "accelerate_loop",
+    "wgan_gp",
+    "trl_dpo",
+    "trl_grpo",
+)
+"""Those that differ most first: what is left out for time is at the end."""
+
+CONTENDERS = ("default", "default again", "expandable", "pgmo_run")
+STEPS, QUICK_STEPS = 40, 12
+AT_ONCE = 6
+Row = dict[str, Any]
+
+
+def run(name: str, contender: str, budget: Budget, *, quick: bool) -> Row:
+    """What torch counted, and what the program computed.
+
+    Raises:
+        WorkerError: when it fails, or takes too long.
+        OutOfTimeError: when the budget is over before.
+    """
+    seconds = min(budget.longest, budget.left)
+    if seconds < 3:
+        raise OutOfTimeError
+    with tempfile.TemporaryDirectory() as made:
+        counted, result, of_pgmo = (Path(made, f"{part}.json") for part in ("c", "r", "p"))
+        under = []
+        if contender == "pgmo_run":
+            under = ["-m", "pgmo", "run", "--json", str(of_pgmo), *PROGRAMS[name].options]
+        own = ["--steps", str(QUICK_STEPS if quick else STEPS), "--result", str(result)]
+        own += ["--small"] if quick else []
+        wrapped = [str(HERE / "_program.py"), str(counted), str(script(name)), *own]
+        settings = {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
+        try:
+            done = subprocess.run(
+                [sys.executable, *under, *wrapped],
+                env=environment(contender.partition(" ")[0]) | settings,
+                cwd=made,
+                capture_output=True,
+                text=True,
+                timeout=seconds,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise WorkerError("took too long") from error
+        if done.returncode:
+            last = " | ".join(done.stderr.splitlines()[-3:])
+            raise WorkerError(f"exit code {done.returncode}: {last}")
+        row: Row = {"contender": contender, **json.loads(counted.read_text())}
+        row["computed"] = json.loads(result.read_text())
+        if of_pgmo.exists():
+            found = json.loads(of_pgmo.read_text())
+            row["notes"] = found["notes"]
+            row["summaries"] = [one["summary"] for one in found["sessions"]]
+        return row
+
+
+def measure(name: str, budget: Budget, *, quick: bool) -> Row:
+    """A program under all contenders."""
+    entry: Row = {"program": name, "rows": [], "errors": {}}
+    missing = [one for one in PROGRAMS[name].packages if find_spec(one) is None]
+    if missing:
+        print(f"{name:22}not installed: {', '.join(missing)}", flush=True)
+        return entry | {"skipped": f"{', '.join(missing)} not installed"}
+    computed = {}
+    for contender in CONTENDERS:
+        try:
+            row = run(name, contender, budget, quick=quick)
+        except (WorkerError, OutOfTimeError) as error:
+            entry["errors"][contender] = str(error)
+            continue
+        computed[contender] = row.pop("computed")
+        entry["rows"].append(row)
+    default = computed.get("default")
+    entry["repeats"] = default == computed.get("default again")
+    entry["identical"] = {one: found == default for one, found in computed.items()}
+    print(shown(entry), flush=True)
+    return entry
+
+
+def shown(entry: Row) -> str:
+    """A line of what was found."""
+    text = f"{entry['program']:22}"
+    for row in entry["rows"]:
+        if row["contender"] != "default again":
+            text += f" {row['contender']} {row['reserved'] / 2**20:7.0f} MiB"
+    if len(entry["rows"]) == len(CONTENDERS):
+        bits = "same bits" if entry["identical"]["pgmo_run"] else "OTHER BITS"
+        text += f"  {bits if entry['repeats'] else 'no two runs give the same bits'}"
+    return text + "".join(f"  {who}: {what}" for who, what in entry["errors"].items())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--seconds", type=float, default=180, help="time budget")
+    add_common_options(parser)
+    arguments = parser.parse_args()
+    device_or_exit()
+    budget, quick = budget_of(arguments), arguments.quick
+    at_once = max(1, min(AT_ONCE, len(os.sched_getaffinity(0)) // 2))
+    with ThreadPoolExecutor(at_once) as pool:
+        names = ORDER[:1] if quick else ORDER
+        entries = list(pool.map(lambda name: measure(name, budget, quick=quick), names))
+    result = {"steps": QUICK_STEPS if quick else STEPS, "entries": entries}
+    write_gpu_result("real_programs", result, arguments.output, quick=quick)
+    if any(entry.get("repeats") and not all(entry["identical"].values()) for entry in entries):
+        sys.exit("some program computed something else")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,219 @@
+"""What a rehearsal says that a training step takes of this card, and what it takes.
+
+    python bench/gpu/rehearsals.py --seconds 120
+    python bench/gpu/rehearsals.py --quick              one model, to see that it works
+
+Models of `bench/estimated`, eight steps of forward pass, backward pass and AdamW, each run in a
+process of its own: on the card, and in a rehearsal of a card with its properties (`pgmo rehearse`);
+the first ones also in a rehearsal that makes a plan, and on the card again with that plan from the
+first request on. Compared are the peaks of what tensors held and of what the default allocator
+reserved, and what the driver counts for a process beyond that, which a rehearsal calls the context
+and estimates. Several run at a time, since memory does not depend on time.
+"""
+
+import argparse
+import dataclasses
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from _launch import (
+    HERE,
+    Budget,
+    OutOfTimeError,
+    WorkerError,
+    budget_of,
+    device_or_exit,
+    environment,
+    write_gpu_result,
+)
+from _machine import add_common_options
+
+from pgmo.cards import Card, find
+from pgmo.errors import PgmoError
+from pgmo.rehearsal import Rehearsal, rehearse
+
+MODELS = (
+    "GPT-2",
+    "ResNet-50",
+    "Llama, bfloat16",
+    "ConvNeXt tiny",
+    "BERT",
+    "EfficientNet B0",
+    "Whisper",
+    "DenseNet-121",
+    "Llama with LoRA",
+    "ViT small",
+    "T5",
+    "Mixtral, 8 experts",
+)
+QUICK = "DistilBERT"
+SCRIPT = HERE / "_rehearsed.py"
+PLANNED = 4
+"""So many of them are run with a rehearsal's plan as well."""
+
+AT_ONCE = 8  # models, of which each starts one process after the other
+Row = dict[str, Any]
+
+
+def this_card() -> Card:
+    """The card of this machine, with the memory and the multiprocessors that CUDA reports."""
+    import torch
+
+    properties = torch.cuda.get_device_properties(0)
+    return dataclasses.replace(
+        find("H100"),
+        name=properties.name,
+        memory=properties.total_memory,
+        usable=properties.total_memory,
+        capability=(properties.major, properties.minor),
+        multiprocessors=properties.multi_processor_count,
+    )
+
+
+def limit(budget: Budget) -> float:
+    """Seconds that a process may take now.
+
+    Raises:
+        OutOfTimeError: when the budget is over.
+    """
+    seconds = min(budget.longest, budget.left)
+    if seconds < 3:
+        raise OutOfTimeError
+    return seconds
+
+
+def on_the_card(name: str, folder: Path, budget: Budget, *under: str) -> Row:
+    """What the script took of the card.
+
+    Raises:
+        WorkerError: when it fails, or takes too long.
+        OutOfTimeError: when the budget is over before.
+    """
+    output = folder / "taken.json"
+    try:
+        done = subprocess.run(
+            [sys.executable, *under, str(SCRIPT), name, str(output)],
+            env=environment("default"),
+            capture_output=True,
+            text=True,
+            timeout=limit(budget),
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise WorkerError("took too long") from error
+    if done.returncode:
+        last = " | ".join(done.stderr.splitlines()[-3:])
+        raise WorkerError(f"exit code {done.returncode}: {last}")
+    return dict(json.loads(output.read_text()))
+
+
+def rehearsed(name: str, folder: Path, card: Card, budget: Budget, **how: Any) -> Rehearsal:
+    """The answer of a rehearsal.
+
+    Raises:
+        WorkerError: when it has none.
+        OutOfTimeError: when the budget is over before.
+    """
+    try:
+        answer = rehearse(
+            [str(SCRIPT), name, str(folder / "rehearsed.json")],
+            card=card,
+            environment={"PYTHONPATH": environment("default")["PYTHONPATH"]},
+            timeout=limit(budget),
+            **how,
+        )
+    except PgmoError as error:
+        raise WorkerError(str(error)) from error
+    if not answer.fits:
+        raise WorkerError(str(answer.reason or answer.out_of_memory))
+    return answer
+
+
+def with_the_plan(name: str, folder: Path, answer: Rehearsal, budget: Budget) -> list[Row]:
+    """Iterations on the card under the plan of a rehearsal."""
+    if answer.plan is None:
+        raise WorkerError("the rehearsal made no plan")
+    counted = folder / "run.json"
+    under = ("-m", "pgmo", "run", "--plan", str(answer.plan), "--json", str(counted))
+    on_the_card(name, folder, budget, *under)
+    sessions = json.loads(counted.read_text())["sessions"]
+    kept = ("phase", "requests", "hits", "misses")
+    return [{key: one[key] for key in kept} for one in sessions[0]["iterations"]]
+
+
+def measure(name: str, card: Card, budget: Budget) -> Row:
+    """All runs of a model; what failed, or was not begun in time, is said in `errors`."""
+    row: Row = {"model": name, "errors": {}}
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        try:
+            row["card"] = on_the_card(name, folder, budget)
+            answer = rehearsed(name, folder, card, budget, way="default")
+            row["rehearsed"] = {
+                "allocated": answer.allocated_peak,
+                "reserved": answer.reserved_peak,
+                "context": answer.context,
+                "notes": list(answer.notes),
+            }
+            if name in MODELS[PLANNED:]:
+                return row
+            planned = rehearsed(name, folder, card, budget, way="pgmo", save=folder / "plans")
+            row["with_the_plan"] = with_the_plan(name, folder, planned, budget)
+        except (WorkerError, OutOfTimeError) as error:
+            row["errors"]["after " + list(row)[-1]] = str(error)
+    return row
+
+
+def error_of(row: Row, which: str) -> float | None:
+    """How far a rehearsal's peak is above the card's, as a share of the card's."""
+    if "rehearsed" not in row:
+        return None
+    return float(row["rehearsed"][which] / row["card"][which] - 1)
+
+
+def shown(row: Row) -> str:
+    """A line of what was found."""
+    text = f"{row['model']:22}"
+    for which in ("allocated", "reserved"):
+        error = error_of(row, which)
+        if error is not None:
+            text += f" {which} {row['card'][which] / 2**20:8.1f} MiB {error:+7.2%}"
+    iterations = row.get("with_the_plan", [])
+    if iterations:
+        hits, requests = (sum(one[key] for one in iterations) for key in ("hits", "requests"))
+        text += f"  {hits / max(1, requests):.1%} of requests from the plan"
+    return text + "".join(f"  {when}: {what}" for when, what in row["errors"].items())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--seconds", type=float, default=180, help="time budget")
+    add_common_options(parser)
+    arguments = parser.parse_args()
+    device_or_exit()
+    card, budget = this_card(), budget_of(arguments)
+    names = [QUICK] if arguments.quick else list(MODELS)
+    at_once = max(1, min(AT_ONCE, len(os.sched_getaffinity(0)) // 2))
+    with ThreadPoolExecutor(at_once) as pool:
+        rows = []
+        for row in pool.map(lambda name: measure(name, card, budget), names):
+            print(shown(row), flush=True)
+            rows.append(row)
+    result: Row = {"rows": rows}
+    for which in ("allocated", "reserved"):
+        errors = [abs(one) for row in rows if (one := error_of(row, which)) is not None]
+        if errors:
+            result[f"{which}_error"] = {"median": statistics.median(errors), "most": max(errors)}
+            print(f"{which}: median {statistics.median(errors):.2%}, most {max(errors):.2%}")
+    write_gpu_result("rehearsals", result, arguments.output, quick=arguments.quick)
+
+
+if __name__ == "__main__":
+    main()
