@@ -138,7 +138,7 @@ def waiting(
     for one in offloaded:
         ending[transfers.until[one]].append(one)
     sent: dict[int, float] = {}
-    arrives: dict[int, float] = {}
+    arrives: dict[int | None, float] = {}  # by the values
     now = worked = link = 0.0
     before, begins = -1, True  # the operation that ran last in its own place; whether it just did
     for index, once_more in zip(operations, again, strict=True):
@@ -150,10 +150,10 @@ def waiting(
         begins = not once_more
         if once_more and index in offloaded:
             link = max(link, now) + transfers.seconds[index]
-            arrives[index] = link
+            arrives[offloaded_value(graph, index)] = link
             continue
         for value in graph.operations[index].reads:
-            now = max(now, arrives.pop(graph.values[value].producer, now))
+            now = max(now, arrives.pop(value, now))
         now += graph.operations[index].cost
         worked += graph.operations[index].cost
         before = index if begins else before
