@@ -2,7 +2,6 @@
 
     here                torch 2.6                              later
     compile_joint       aot_module_simplified                  the same
-    cudnn_stays         OpOverload.py_kernels                  the same
     backend             dynamo's aot_autograd                  the same
     inductor            nothing: its partitioner is fixed      custom_partitioner_fn, from 2.10 on
     boxed               CodeGen.gen_fn_def                     a keyword more
@@ -46,7 +45,6 @@ from torch.utils import _pytree
 from torch.utils._python_dispatch import _disable_current_modes
 
 from pgmo.errors import OptionError
-from pgmo.recompute.capture.normalisations import cudnn_stays
 
 Runner = Callable[[list[Any]], Any]
 """A compiled graph: takes its inputs as a list, which it empties, so that they can die early."""
@@ -84,14 +82,13 @@ def compile_joint(
     """
 
     def compiled(one: nn.Module) -> Callable[..., Sequence[Tensor]]:
-        with cudnn_stays():
-            made: Callable[..., Sequence[Tensor]] = aot_module_simplified(
-                one,  # type: ignore[arg-type]  # any module has always been taken
-                list(tensors),
-                fw_compiler=cast("Any", forward),
-                bw_compiler=cast("Any", backward),
-                partition_fn=partitioner,
-            )
+        made: Callable[..., Sequence[Tensor]] = aot_module_simplified(
+            one,  # type: ignore[arg-type]  # any module has always been taken
+            list(tensors),
+            fw_compiler=cast("Any", forward),
+            bw_compiler=cast("Any", backward),
+            partition_fn=partitioner,
+        )
         return made
 
     if not hasattr(functorch_config, "backward_pass_autocast"):
@@ -256,11 +253,22 @@ def compiled_context(results: Sequence[Tensor]) -> Any:
     while stack:
         function = stack.pop()
         if type(function).__name__ == "CompiledFunctionBackward":
+            _let_run_twice(function)
             return function
         if function not in seen:
             seen.add(function)
             stack += [one for one, _ in function.next_functions if one is not None]
     return None
+
+
+def _let_run_twice(context: Any) -> None:
+    """Has a backward pass keep to `retain_graph`: nothing here writes into what it reads.
+
+    AOTAutograd refuses where a compiler may have reused its inputs, as it takes all of them to do.
+    """
+    metadata: Any = getattr(getattr(context, "_forward_cls", None), "metadata", None)
+    if getattr(metadata, "bw_donated_idxs", None):
+        metadata.bw_donated_idxs = []
 
 
 def is_capturing() -> bool:

@@ -14,14 +14,17 @@ And functions run once, also such that a program has put in the place of PyTorch
     the mode                would call the wrapper once more
 """
 
+import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch._C import DispatchKey
 from torch.fx.experimental import proxy_tensor
+from torch.utils._python_dispatch import _disable_current_modes
 
 _WRITTEN_OUT = (
     *("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d"),
@@ -98,16 +101,62 @@ def _of_any_type(looks: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return grouped
 
 
-def _of_nothing(drop: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Dropout that drops nothing is its input, where it is written out a copy."""
+def _as_on_the_device(drop: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Dropout that drops nothing is its input, where it is written out a copy.
+
+    On a CPU eager mode has no kernel of its own: what is kept is multiplied by 1 / (1 - p) in the
+    type of the input, which the kernel does not round in its derivative, nor for some p.
+    """
 
     def dropout(x: Tensor, p: float, train: bool) -> Tensor:
-        return x if p == 0 or not train or x.numel() == 0 else drop(x, p, train)
+        if p == 0 or not train or x.numel() == 0:
+            return x
+        scale = _scale(p, x.dtype)
+        same = x.dtype == torch.float32 and scale == float(np.float32(1 / (1 - p or 1)))
+        if x.device.type != "cpu" or p == 1 or x.is_complex() or same:
+            return drop(x, p, train)
+        kept = torch.empty_like(x, dtype=torch.bool).bernoulli_(1 - p)
+        return x * kept * scale
 
     return dropout
 
 
+@functools.cache
+def _scale(p: float, kind: torch.dtype) -> float:
+    """1 / (1 - p) as eager mode computes it, in numbers of the type."""
+    if p == 1:
+        return 0.0
+    with _disable_current_modes():
+        return float(torch.ones((), dtype=kind).div_(1 - p))
+
+
+def _with_declared_statistics(written_out: Callable[..., Any]) -> Callable[..., Any]:
+    """Batch normalisation that stays with cuDNN where the eager model has it.
+
+    `cudnn_batch_norm` does not say that it writes running statistics, so it is written out as
+    `native_batch_norm`, another kernel. `_batch_norm_with_update` says it, and takes cuDNN as well.
+    """
+
+    def cudnn_batch_norm(
+        x: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        mean: Tensor | None,
+        variance: Tensor | None,
+        training: bool,
+        momentum: float,
+        epsilon: float,
+    ) -> Any:
+        if training and mean is not None and variance is not None:
+            declared = torch.ops.aten._batch_norm_with_update.default
+            return declared(x, weight, bias, mean, variance, momentum, epsilon)
+        return written_out(x, weight, bias, mean, variance, training, momentum, epsilon)
+
+    return cudnn_batch_norm
+
+
 _REPLACED = (
     ("_grouped_mm", (DispatchKey.Meta,), _of_any_type),
-    ("dropout", _KEYS, _of_nothing),
+    ("dropout", _KEYS, _as_on_the_device),
+    ("cudnn_batch_norm", (DispatchKey.Autograd,), _with_declared_statistics),
 )

@@ -279,3 +279,19 @@ def test_a_wrong_shape_names_the_line_and_logs_nothing(capfd):
     with pytest.raises(pgmo.GraphError, match=r"self\.layer\(x\) \+ y.* the inputs do not fit it"):
         pgmo.recompute(Two(), (torch.ones(4, 7), torch.ones(4, 8)))
     assert "Traceback" not in capfd.readouterr().err
+
+
+def test_a_backward_pass_may_run_twice():
+    """Also after one of another call that did not have to."""
+    torch.manual_seed(0)
+    plain = nn.Sequential(*[nn.Sequential(nn.Linear(16, 16), nn.GELU()) for _ in range(4)])
+    batch = torch.randn(512, 16)
+    model, plan = pgmo.recompute(copy.deepcopy(plain), (batch,))
+    assert plan.recomputed
+    for one in (plain, model):
+        one(batch).sum().backward()
+        loss = one(batch).square().sum()
+        loss.backward(retain_graph=True)
+        loss.backward()
+    pairs = zip(plain.parameters(), model.parameters(), strict=True)
+    assert all(torch.equal(ours.grad, theirs.grad) for ours, theirs in pairs)

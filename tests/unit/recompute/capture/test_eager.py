@@ -103,6 +103,25 @@ def test_dropout_of_nothing_copies_nothing():
     assert not [one for one in plan.graph.operations if "clone" in one.name]
 
 
+@pytest.mark.parametrize(("drop", "kind"), [(0.1, "bfloat16"), (0.15, "float32"), (0.5, "float32")])
+def test_dropout_rounds_as_on_a_cpu(drop, kind):
+    """There it divides by 1 - p in the type of its input, which the kernel does not."""
+    torch.manual_seed(0)
+    layers = [nn.Sequential(nn.Linear(32, 32), nn.GELU(), nn.Dropout(drop)) for _ in range(3)]
+    plain = nn.Sequential(*layers).to(getattr(torch, kind))
+    batch = torch.randn(512, 32, dtype=getattr(torch, kind))
+    model, plan = pgmo.recompute(copy.deepcopy(plain), (batch,), measure=False)
+    assert plan.recomputed
+    losses = []
+    for one in (plain, model):
+        torch.manual_seed(1)
+        losses.append(one(batch).square().mean())
+        losses[-1].backward()
+    assert losses[0] == losses[1]
+    pairs = zip(plain.parameters(), model.parameters(), strict=True)
+    assert all(torch.equal(ours.grad, theirs.grad) for ours, theirs in pairs)
+
+
 class Doubled(torch.autograd.Function):
     """Differentiates by a function that a program may have replaced."""
 
