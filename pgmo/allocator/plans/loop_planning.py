@@ -15,7 +15,7 @@ from pgmo.user_warnings import warn_user
 FAR = 0.005
 """Gap from which on a plan of several streams is searched for."""
 
-SEARCH_SECONDS = 0.5
+SEARCH_SECONDS = 1.0
 """Of a search amid training, at most. It ends when nothing is left to gain."""
 
 
