@@ -44,14 +44,15 @@ def context_bytes(card: Card) -> int:
     """What a context takes of the card, with libraries: an estimate, by the multiprocessors.
 
     On an H200 (132 of them; CUDA 13.0, driver 580) the driver counted 678 MiB for processes with
-    kernels of PyTorch and cuBLAS, and up to 696 MiB with cuDNN (bench/gpu/rehearsals.py).
+    kernels of PyTorch and cuBLAS, and up to 696 MiB with cuDNN (bench/gpu/rehearsals.py). How much
+    of that grows with the card is a guess.
 
     Example:
         >>> from pgmo.cards import find
         >>> context_bytes(find("16GiB")) >> 20, context_bytes(find("H200")) >> 20
-        (626, 686)
+        (607, 685)
     """
-    return (356 << 20) + card.multiprocessors * (5 << 19)
+    return (256 << 20) + card.multiprocessors * (13 << 18)
 
 
 def of_rank(rank: int, world: int, devices: int) -> dict[str, str]:

@@ -12,7 +12,8 @@ import operator
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
-from torch import fx
+import torch
+from torch import fx, nn
 
 from pgmo.errors import GraphError
 from pgmo.recompute.capture import dropout
@@ -86,6 +87,25 @@ class Captured:
         }
 
 
+_NO_LSTM = (
+    "the LSTM of oneDNN cannot be captured: its forward pass keeps what the backward pass needs "
+    "only if gradients are recorded, and other kernels run without it. Use PyTorch's own: run and "
+    "capture the model in `with torch.backends.mkldnn.flags(enabled=False):`"
+)
+
+
+def refuse_recurrent(module: nn.Module) -> None:
+    """Refuses an LSTM on a CPU, which loses its kernel when it is captured.
+
+    Raises:
+        GraphError: there is one in the module.
+    """
+    for one in module.modules():
+        on_cpu = any(weight.device.type == "cpu" for weight in one.parameters(recurse=False))
+        if isinstance(one, nn.LSTM) and on_cpu and torch.backends.mkldnn.enabled:
+            raise GraphError(_NO_LSTM)
+
+
 def refuse_unplannable(joint: fx.GraphModule) -> None:
     """Refuses what does not run as captured, before any operator is tried by itself.
 
@@ -94,11 +114,7 @@ def refuse_unplannable(joint: fx.GraphModule) -> None:
     """
     for node in joint.graph.nodes:
         if operator_name(node) == "aten.mkldnn_rnn_layer_backward":
-            raise GraphError(
-                "the LSTM of oneDNN cannot be captured: its forward pass keeps what the backward "
-                "pass needs only if gradients are recorded. Use PyTorch's own: run and capture the "
-                "model in `with torch.backends.mkldnn.flags(enabled=False):`"
-            )
+            raise GraphError(_NO_LSTM)
 
 
 def _is_collective(node: fx.Node) -> bool:

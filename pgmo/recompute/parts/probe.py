@@ -27,6 +27,7 @@ from pgmo.recompute.capture.compat import (
     writes_memory_events,
 )
 from pgmo.recompute.capture.flat import PLAIN, distinct, look_of_call, places
+from pgmo.recompute.capture.joint_graph import refuse_recurrent
 from pgmo.recompute.capture.objects import opened
 from pgmo.recompute.capture.quiet import without_collector
 from pgmo.recompute.capture.rehearse import copied, nothing_stays
@@ -258,7 +259,7 @@ class Probe:
         try:
             with self._answers.away(module), torch.enable_grad(), without_tracing():
                 refuse_hooks(module)
-                _refuse_recurrent(module)
+                refuse_recurrent(module)
                 record = CapturedCall(module, module.forward, arguments, settings, Pending())
             record.release()
         except NothingToPlanError:
@@ -311,14 +312,6 @@ def part_settings(settings: Settings, flags: tuple[bool, ...] | None) -> Setting
         differentiated="all" if flags is None else flags,
         joins=False,
     )
-
-
-def _refuse_recurrent(module: nn.Module) -> None:
-    """Refuses an LSTM that has a kernel of oneDNN's, which it loses when it is captured."""
-    for one in module.modules():
-        on_cpu = any(weight.device.type == "cpu" for weight in one.parameters(recurse=False))
-        if isinstance(one, nn.LSTM) and on_cpu and torch.backends.mkldnn.enabled:
-            raise GraphError("an LSTM on a CPU has other kernels when it is captured")
 
 
 def _with_sums(tensors: list[Tensor], sums: list[bool]) -> Iterator[tuple[Tensor, bool]]:

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from pgmo.errors import BudgetError, GraphError
 from pgmo.recompute.capture.compat import flatten, is_capturing
 from pgmo.recompute.capture.flat import Forward, distinct, signature
+from pgmo.recompute.capture.joint_graph import refuse_recurrent
 from pgmo.recompute.frozen.hooks import refuse_global_hooks, refuse_hooks
 from pgmo.recompute.frozen.values import DiffersError
 from pgmo.recompute.kept import call as kept
@@ -120,6 +121,7 @@ class Recomputing:
         """What can be captured of a call: all of it, or parts."""
         try:
             refuse_hooks(self._module)
+            refuse_recurrent(self._module)
             made = CapturedCall(self._module, self.plain, arguments, self._settings, self._pending)
             refuse_hooks(self._module)
         except NothingToPlanError:

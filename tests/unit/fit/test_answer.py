@@ -53,7 +53,7 @@ def test_a_card_that_is_too_small_needs_company(monkeypatch: pytest.MonkeyPatch)
     (row,) = answer(monkeypatch, value=2, cards=(find("300 MiB"),)).cards
     assert row.fits == {"default": False, "pgmo": False}
     assert row.ranks is None  # its context alone is larger
-    (row,) = answer(monkeypatch, value=2, cards=(find("860 MiB"),)).cards
+    (row,) = answer(monkeypatch, value=2, cards=(find("800 MiB"),)).cards
     assert row.ranks in (2, 4, 8)
 
 

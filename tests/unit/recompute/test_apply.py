@@ -295,3 +295,30 @@ def test_a_backward_pass_may_run_twice():
         loss.backward()
     pairs = zip(plain.parameters(), model.parameters(), strict=True)
     assert all(torch.equal(ours.grad, theirs.grad) for ours, theirs in pairs)
+
+
+class Remembering(nn.Module):
+    """A recurrent layer amid others, which can be captured."""
+
+    def __init__(self):
+        super().__init__()
+        self.memory = nn.LSTM(16, 16, batch_first=True)
+        layers = [nn.Sequential(nn.Linear(16, 16), nn.GELU()) for _ in range(4)]
+        self.rest = nn.Sequential(*layers)
+
+    def forward(self, x):
+        return self.rest(self.memory(x)[0]).square().mean()
+
+
+def test_an_lstm_inside_of_a_model_keeps_its_kernels_on_a_cpu():
+    torch.manual_seed(0)
+    plain, batch = Remembering(), torch.randn(32, 8, 16)
+    with pytest.warns(UserWarning, match="LSTM of oneDNN"):
+        model, plan = pgmo.recompute(copy.deepcopy(plain), (batch,))
+    assert plan.parts == ("rest",)
+    losses = [one(batch) for one in (plain, model)]
+    for one in losses:
+        one.backward()
+    assert losses[0] == losses[1]
+    pairs = zip(plain.parameters(), model.parameters(), strict=True)
+    assert all(torch.equal(ours.grad, theirs.grad) for ours, theirs in pairs)
