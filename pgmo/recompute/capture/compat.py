@@ -7,7 +7,6 @@
     boxed               CodeGen.gen_fn_def                     a keyword more
     traced_graph        get_proxy_mode                         the same
     node_of             get_proxy_slot                         the same
-    compiled_context    CompiledFunctionBackward               the same
     function_modes      _get_current_function_mode_stack       the same
     is_fake             FakeTensor, FunctionalTensor           the same
     reads_values        exceptions of FakeTensor               the same
@@ -244,31 +243,6 @@ def node_of(tensor: Tensor) -> fx.Node | None:
         tensor = torch._from_functional_tensor(tensor.elem)
     slot: Any = None if tracer is None else get_proxy_slot(tensor, tracer, None)
     return None if slot is None else cast("fx.Node", slot.proxy.node)
-
-
-def compiled_context(results: Sequence[Tensor]) -> Any:
-    """The autograd node of a compiled forward pass's results, which may be views of them."""
-    stack = [one.grad_fn for one in results if one.grad_fn is not None]
-    seen: set[Any] = set()
-    while stack:
-        function = stack.pop()
-        if type(function).__name__ == "CompiledFunctionBackward":
-            _let_run_twice(function)
-            return function
-        if function not in seen:
-            seen.add(function)
-            stack += [one for one, _ in function.next_functions if one is not None]
-    return None
-
-
-def _let_run_twice(context: Any) -> None:
-    """Has a backward pass keep to `retain_graph`: nothing here writes into what it reads.
-
-    AOTAutograd refuses where a compiler may have reused its inputs, as it takes all of them to do.
-    """
-    metadata: Any = getattr(getattr(context, "_forward_cls", None), "metadata", None)
-    if getattr(metadata, "bw_donated_idxs", None):
-        metadata.bw_donated_idxs = []
 
 
 def is_capturing() -> bool:

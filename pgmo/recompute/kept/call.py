@@ -13,12 +13,12 @@ from torch import Tensor, fx, nn
 
 from pgmo.errors import GraphError, PgmoError
 from pgmo.recompute.capture.compat import (
-    compiled_context,
     fakes,
     flatten,
     storage_key,
     unflatten,
 )
+from pgmo.recompute.capture.contexts import compiled_context
 from pgmo.recompute.capture.flat import distinct
 from pgmo.recompute.kept import store
 from pgmo.recompute.kept.descriptors import load_spec, places, save_spec

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, fx, nn
 
 from pgmo.errors import BudgetError, GraphError, PgmoError
-from pgmo.recompute.capture.compat import compile_joint, compiled_context, flatten, reads_values
+from pgmo.recompute.capture.compat import compile_joint, flatten, reads_values
+from pgmo.recompute.capture.contexts import compiled_context
 from pgmo.recompute.capture.eager import as_in_eager_mode
 from pgmo.recompute.capture.flat import FlatModule, Forward, distinct
 from pgmo.recompute.capture.quiet import without_collector, without_logs

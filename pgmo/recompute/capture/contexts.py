@@ -1,0 +1,31 @@
+"""The autograd nodes of compiled forward passes, which have no public name; from torch 2.6 on."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Tensor
+
+
+def compiled_context(results: Sequence[Tensor]) -> Any:
+    """The autograd node of a compiled forward pass's results, which may be views of them."""
+    stack = [one.grad_fn for one in results if one.grad_fn is not None]
+    seen: set[Any] = set()
+    while stack:
+        function = stack.pop()
+        if type(function).__name__ == "CompiledFunctionBackward":
+            _let_run_twice(function)
+            return function
+        if function not in seen:
+            seen.add(function)
+            stack += [one for one, _ in function.next_functions if one is not None]
+    return None
+
+
+def _let_run_twice(context: Any) -> None:
+    """Has a backward pass keep to `retain_graph`: nothing here writes into what it reads.
+
+    AOTAutograd refuses where a compiler may have reused its inputs, as it takes all of them to do.
+    """
+    metadata: Any = getattr(getattr(context, "_forward_cls", None), "metadata", None)
+    if getattr(metadata, "bw_donated_idxs", None):
+        metadata.bw_donated_idxs = []
