@@ -18,7 +18,6 @@ from pgmo.recompute.capture.compat import (
     storage_key,
     unflatten,
 )
-from pgmo.recompute.capture.contexts import compiled_context
 from pgmo.recompute.capture.flat import distinct
 from pgmo.recompute.kept import store
 from pgmo.recompute.kept.descriptors import load_spec, places, save_spec
@@ -29,6 +28,7 @@ from pgmo.recompute.kept.reads import described, restored
 from pgmo.recompute.kept.surroundings import check_files, files, key
 from pgmo.recompute.kept.unfit import UnfitError
 from pgmo.recompute.runtime.call import CapturedCall
+from pgmo.recompute.runtime.contexts import compiled_context
 from pgmo.recompute.runtime.decide import PlannedStep, Settings
 from pgmo.recompute.runtime.pending import Pending
 

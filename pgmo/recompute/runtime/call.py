@@ -12,12 +12,12 @@ from torch import Tensor, fx, nn
 
 from pgmo.errors import BudgetError, GraphError, PgmoError
 from pgmo.recompute.capture.compat import compile_joint, flatten, reads_values
-from pgmo.recompute.capture.contexts import compiled_context
 from pgmo.recompute.capture.eager import as_in_eager_mode
 from pgmo.recompute.capture.flat import FlatModule, Forward, distinct
 from pgmo.recompute.capture.quiet import without_collector, without_logs
 from pgmo.recompute.frozen.guard import Guard
 from pgmo.recompute.frozen.places import of_error
+from pgmo.recompute.runtime.contexts import compiled_context
 from pgmo.recompute.runtime.decide import PlannedStep, Settings
 from pgmo.recompute.runtime.execute import StepCompiler
 from pgmo.recompute.runtime.pending import Call, Pending
