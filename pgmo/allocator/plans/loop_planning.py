@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from pgmo.allocator.plans.layout import extents
 from pgmo.allocator.ranks.one_plan import plan_once
-from pgmo.packing.plan import Plan
+from pgmo.packing.plan import UNPLANNED, Plan
 from pgmo.packing.planner import plan_profile
 from pgmo.packing.planning_options import PlanningOptions
 from pgmo.profiler.profile import Profile
@@ -13,7 +14,7 @@ from pgmo.units import format_bytes
 from pgmo.user_warnings import warn_user
 
 FAR = 0.005
-"""Gap from which on a plan of several streams is searched for."""
+"""Share by which arenas of several streams may be above their loads, before there is a search."""
 
 SEARCH_SECONDS = 1.0
 """Of a search amid training, at most. It ends when nothing is left to gain."""
@@ -80,8 +81,26 @@ def _is_worth_a_search(made: Plan, options: PlanningOptions) -> bool:
 
     Each stream's arena ends amid a page, and the order of streams takes its share, too.
     """
-    alone = (options.solver, options.effort) == ("auto", "fast")
-    return alone and made.gap > FAR and len(np.unique(made.stream)) > 1
+    if (options.solver, options.effort) != ("auto", "fast") or len(np.unique(made.stream)) < 2:
+        return False
+    arenas = sum(high - low for low, high in extents(made).values())
+    return arenas > (1 + FAR) * _loads(made)
+
+
+def _loads(made: Plan) -> int:
+    """The largest load of each stream's arena, all together: bytes that no packing needs less of."""
+    total = 0
+    for stream in np.unique(made.stream[made.offset != UNPLANNED]):
+        rows = np.flatnonzero((made.stream == stream) & (made.offset != UNPLANNED))
+        alone = Profile.from_columns(
+            size=made.size[rows],
+            start=made.start[rows],
+            end=made.end[rows],
+            ticks=made.ticks,
+            circular=made.circular,
+        )
+        total += alone.max_load(made.alignment)
+    return total
 
 
 def _alignment(options: PlanningOptions, profile: Profile) -> int:

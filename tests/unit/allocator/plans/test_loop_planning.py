@@ -47,10 +47,24 @@ def test_where_streams_take_their_share_packers_alone_do_not_do():
     options = PlanningOptions(effort="fast", alignment=512)
     two = hard(2)
     alone = plan_profile(two, options)
-    assert alone.gap > loop_planning.FAR
     assert make_plan(two, options).arena < alone.arena
     # One stream has nobody else's share to make up for, and who names an effort gets that.
     one = hard(1)
     assert make_plan(one, options).arena == plan_profile(one, options).arena
     packer = replace(options, solver="best-fit")
     assert make_plan(two, packer).arena == plan_profile(two, packer).arena
+
+
+def test_the_order_of_streams_alone_is_no_reason_to_search(monkeypatch):
+    """Two streams that are never busy at once: no plan needs less than both of their arenas."""
+    calls = []
+    monkeypatch.setattr(
+        loop_planning, "plan_profile", lambda *given: calls.append(given) or plan_profile(*given)
+    )
+    profile = Profile.from_columns(
+        size=[1 << 20, 1 << 20], start=[0, 1], end=[1, 2], stream=[0, 1], ticks=2
+    )
+    made = make_plan(profile, PlanningOptions(effort="fast", alignment=512))
+    assert made.arena == 2 << 20
+    assert made.gap > loop_planning.FAR
+    assert len(calls) == 1
