@@ -88,7 +88,7 @@ def _is_worth_a_search(made: Plan, options: PlanningOptions) -> bool:
 
 
 def _loads(made: Plan) -> int:
-    """The largest load of each stream's arena, all together: bytes that no packing needs less of."""
+    """The largest load of each stream's arena, all together: no packing needs less."""
     total = 0
     for stream in np.unique(made.stream[made.offset != UNPLANNED]):
         rows = np.flatnonzero((made.stream == stream) & (made.offset != UNPLANNED))
