@@ -90,14 +90,14 @@ def test_history_and_snapshot(session):
     assert any(event["action"] == "alloc" and event["size"] == LARGE for event in events)
 
 
-def test_empty_cache_returns_what_is_free_and_keeps_the_arena(session):
+def test_empty_cache_returns_what_is_free_and_keeps_what_lives(session):
     del (block := [from_fallback(session, LARGE // 4)])[:]
     held = filled(from_slot(session), 6.0)
     before = torch.cuda.memory_reserved()
     torch.cuda.empty_cache()
     # Slots may have their pages from the block that has died.
     assert torch.cuda.memory_reserved() <= before - LARGE + session.plan.arena
-    assert torch.cuda.memory_reserved() >= session.plan.arena
+    assert torch.cuda.memory_reserved() >= held.nbytes  # idle pages of the arena go, too
     assert (held.cpu() == 6).all()
     assert not block
 
