@@ -12,6 +12,7 @@ pytest.importorskip("torch")
 SCRIPT = Path(__file__).parents[2] / "bench" / "recompute.py"
 
 
+@pytest.mark.slow
 def test_plans_keep_to_their_budgets_and_to_the_bits(tmp_path):
     output = tmp_path / "recompute.json"
     options = ["--quick", "--networks", "unet", "--repetitions", "1"]
