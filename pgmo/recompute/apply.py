@@ -15,7 +15,7 @@ from pgmo.recompute.capture.compat import flatten, storage_key
 from pgmo.recompute.frozen.wrappers import refuse_lazy, refuse_wrappers
 from pgmo.recompute.outcome import RecomputePlan
 from pgmo.recompute.planners.budget import parse_budget
-from pgmo.recompute.planners.offload import parse_link
+from pgmo.recompute.planners.offload.transfers import parse_link
 from pgmo.recompute.planners.shapes import Shapes
 from pgmo.recompute.runtime.decide import Planner, Settings, find_planner
 from pgmo.recompute.runtime.dispatch import Recomputing

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from pgmo import _core
 from pgmo.recompute.planners.graph import Graph
-from pgmo.recompute.planners.offload import Transfers
+from pgmo.recompute.planners.offload.transfers import Transfers
 from pgmo.recompute.planners.periods import period
 from pgmo.recompute.planners.schedule import Reruns, Schedule, check_choice, simulate
 

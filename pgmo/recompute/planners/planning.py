@@ -13,8 +13,8 @@ from pgmo.recompute.planners.evaluator import Choice, Evaluator, Found
 from pgmo.recompute.planners.floor import floor
 from pgmo.recompute.planners.graph import Graph
 from pgmo.recompute.planners.lower_sets import Dag, ancestor_sets
-from pgmo.recompute.planners.offload import Transfers
-from pgmo.recompute.planners.offload_start import starts
+from pgmo.recompute.planners.offload.start import starts
+from pgmo.recompute.planners.offload.transfers import Transfers
 from pgmo.recompute.planners.reruns import RerunSearch
 from pgmo.recompute.planners.schedule import simulate
 from pgmo.units import format_bytes

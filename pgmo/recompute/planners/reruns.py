@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from pgmo import _core
 from pgmo.recompute.planners.evaluator import Choice, Found, columns
 from pgmo.recompute.planners.graph import Graph
-from pgmo.recompute.planners.offload import Transfers
+from pgmo.recompute.planners.offload.transfers import Transfers
 from pgmo.recompute.planners.schedule import Reruns, check_reruns, simulate
 
 

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from pgmo.errors import GraphError
 from pgmo.packing.problem import Problem
 from pgmo.recompute.planners.graph import Graph
-from pgmo.recompute.planners.offload import Transfers, offloaded_value, waiting
+from pgmo.recompute.planners.offload.transfers import Transfers, offloaded_value, waiting
 from pgmo.units import format_bytes
 
 Reruns = tuple[tuple[int, int], ...]

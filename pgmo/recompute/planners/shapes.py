@@ -14,7 +14,7 @@ from typing import Literal
 from pgmo.recompute.planners.budget import Budget, Share
 from pgmo.recompute.planners.evaluator import Choice, Evaluator
 from pgmo.recompute.planners.graph import Graph
-from pgmo.recompute.planners.offload import Transfers
+from pgmo.recompute.planners.offload.transfers import Transfers
 from pgmo.recompute.planners.schedule import Reruns, simulate
 
 _MOST = 16  # choices that are remembered of one kind of graph

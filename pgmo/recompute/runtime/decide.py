@@ -21,7 +21,7 @@ from pgmo.recompute.capture.taking.costs import modelled
 from pgmo.recompute.planners.budget import Budget
 from pgmo.recompute.planners.evaluator import Choice
 from pgmo.recompute.planners.graph import Graph
-from pgmo.recompute.planners.offload import Transfers
+from pgmo.recompute.planners.offload.transfers import Transfers
 from pgmo.recompute.planners.planning import PLANNERS, plan_choice, propose, rank
 from pgmo.recompute.planners.schedule import Schedule, simulate
 from pgmo.recompute.planners.shapes import Shapes

@@ -15,7 +15,7 @@ from torch import Tensor, fx
 
 from pgmo.recompute.capture.compat import fakes, fresh_bytes, renewed
 from pgmo.recompute.capture.joint_graph import Captured
-from pgmo.recompute.planners.offload import offloaded_value
+from pgmo.recompute.planners.offload.transfers import offloaded_value
 from pgmo.recompute.planners.schedule import Schedule
 from pgmo.recompute.runtime.offload.host import Host
 

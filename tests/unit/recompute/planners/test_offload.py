@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pgmo.errors import BudgetError, GraphError, OptionError
 from pgmo.recompute.planners.graph import EXAMPLE, Graph, Operation, Value
-from pgmo.recompute.planners.offload import LINKS, Transfers, offloaded_value, parse_link
+from pgmo.recompute.planners.offload.transfers import LINKS, Transfers, offloaded_value, parse_link
 from pgmo.recompute.planners.planning import plan_choice
 from pgmo.recompute.planners.reruns import RerunSearch
 from pgmo.recompute.planners.schedule import Reruns, is_made_again, simulate

@@ -7,30 +7,12 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
-from torch.nn import functional  # noqa: E402
 
 import pgmo  # noqa: E402
 from pgmo.recompute.planners.evaluator import Choice  # noqa: E402
 from pgmo.recompute.planners.planning import plan_choice  # noqa: E402
 from pgmo.recompute.planners.schedule import simulate  # noqa: E402
-
-
-class Skips(nn.Module):
-    """Convolutions, statistics, a dropout, a tuple of views, and a skip over all of them."""
-
-    def __init__(self):
-        super().__init__()
-        self.first = nn.Conv2d(3, 8, 3, padding=1)
-        self.norm = nn.BatchNorm2d(8)
-        self.second = nn.Conv2d(8, 8, 3, padding=1)
-        self.last = nn.Conv2d(12, 4, 3, padding=1)
-
-    def forward(self, x):
-        skip = functional.silu(self.norm(self.first(x)))
-        y = functional.dropout(torch.tanh(self.second(skip)), 0.25)
-        left, right = functional.gelu(y).chunk(2, 1)
-        joined = torch.cat([left * right.sigmoid(), skip], 1)
-        return self.last(joined).square().mean()
+from tests.unit.recompute.runtime.networks import Skips  # noqa: E402
 
 
 class Deep(nn.Module):

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from pgmo.recompute.planners.evaluator import Choice
 from pgmo.recompute.planners.graph import Graph
-from pgmo.recompute.planners.offload import Transfers, offloaded_value
+from pgmo.recompute.planners.offload.transfers import Transfers, offloaded_value
 from pgmo.recompute.planners.schedule import Reruns, Schedule
 
 _SHARES = (0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1.0)
