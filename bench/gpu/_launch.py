@@ -19,7 +19,7 @@ from _machine import write_result  # noqa: E402
 from workloads.command import without_paths  # noqa: E402
 
 _EXPANDABLE = "expandable_segments:True"
-_PATIENT = 3600
+_PATIENT, _LEAST = 3600, 3
 """Seconds."""
 
 
@@ -54,6 +54,17 @@ class Budget:
         """Seconds left; never negative."""
         return max(0.0, self._end - time.monotonic())
 
+    def for_one(self) -> float:
+        """Seconds that a process may take now.
+
+        Raises:
+            OutOfTimeError: when next to none are left.
+        """
+        seconds = min(self.longest, self.left)
+        if seconds < _LEAST:
+            raise OutOfTimeError
+        return seconds
+
 
 def environment(allocator: str) -> dict[str, str]:
     """A worker's: this process's own, with the peer's setting and the checkout on the path."""
@@ -79,9 +90,7 @@ def launch(job: Job, budget: Budget) -> Outcome:
         WorkerError: when it fails otherwise than out of memory, or takes longer.
         OutOfTimeError: when the budget is over before.
     """
-    timeout = min(budget.longest, budget.left)
-    if timeout < 3:
-        raise OutOfTimeError
+    timeout = budget.for_one()
     command = [sys.executable, str(HERE / "_worker.py"), json.dumps(asdict(job))]
     try:
         process = subprocess.run(

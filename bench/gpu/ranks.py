@@ -49,9 +49,7 @@ def launch(job: dict[str, Any], world: int, budget: Budget) -> list[dict[str, An
         WorkerError: when a rank fails, or takes too long.
         OutOfTimeError: when the budget is over before.
     """
-    timeout = min(budget.longest, budget.left)
-    if timeout < 3:
-        raise OutOfTimeError
+    timeout = budget.for_one()
     command = [sys.executable, str(HERE / "_rank_worker.py"), json.dumps(job)]
     with TemporaryDirectory() as folder:
         running = [

@@ -66,9 +66,7 @@ def run(name: str, contender: str, budget: Budget, *, quick: bool) -> Row:
         WorkerError: when it fails, or takes too long.
         OutOfTimeError: when the budget is over before.
     """
-    seconds = min(budget.longest, budget.left)
-    if seconds < 3:
-        raise OutOfTimeError
+    seconds = budget.for_one()
     with tempfile.TemporaryDirectory() as made:
         counted, result, of_pgmo = (Path(made, f"{part}.json") for part in ("c", "r", "p"))
         under = []

@@ -77,18 +77,6 @@ def this_card() -> Card:
     )
 
 
-def limit(budget: Budget) -> float:
-    """Seconds that a process may take now.
-
-    Raises:
-        OutOfTimeError: when the budget is over.
-    """
-    seconds = min(budget.longest, budget.left)
-    if seconds < 3:
-        raise OutOfTimeError
-    return seconds
-
-
 def on_the_card(name: str, folder: Path, budget: Budget, *under: str) -> Row:
     """What the script took of the card.
 
@@ -103,7 +91,7 @@ def on_the_card(name: str, folder: Path, budget: Budget, *under: str) -> Row:
             env=environment("default"),
             capture_output=True,
             text=True,
-            timeout=limit(budget),
+            timeout=budget.for_one(),
             check=False,
         )
     except subprocess.TimeoutExpired as error:
@@ -126,7 +114,7 @@ def rehearsed(name: str, folder: Path, card: Card, budget: Budget, **how: Any) -
             [str(SCRIPT), name, str(folder / "rehearsed.json")],
             card=card,
             environment={"PYTHONPATH": environment("default")["PYTHONPATH"]},
-            timeout=limit(budget),
+            timeout=budget.for_one(),
             **how,
         )
     except PgmoError as error:
