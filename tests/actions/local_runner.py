@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 import yaml
 
@@ -23,7 +24,12 @@ class Ran:
 
 
 def run_action(
-    action: Path, inputs: Mapping[str, str], workspace: Path, temp: Path, path: str
+    action: Path,
+    inputs: Mapping[str, str],
+    workspace: Path,
+    temp: Path,
+    path: str,
+    event: Mapping[str, str] = MappingProxyType({}),
 ) -> Ran:
     """Runs all steps until one fails.
 
@@ -33,6 +39,7 @@ def run_action(
         workspace: the folder of the checkout, in which the steps begin.
         temp: the runner's folder for temporary files.
         path: for programs.
+        event: what started the run, such as "repository.default_branch".
     """
     text = yaml.safe_load(action.read_text())
     assert text["runs"]["using"] == "composite"
@@ -43,6 +50,7 @@ def run_action(
         f"inputs.{name}": inputs.get(name, str(one.get("default", "")))
         for name, one in declared.items()
     }
+    values |= {f"github.event.{name}": value for name, value in event.items()}
     values["runner.temp"] = str(temp)
     temp.mkdir(exist_ok=True)
     files = {name: temp / name for name in ("GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT")}

@@ -94,6 +94,16 @@ def test_it_may_be_used_twice_in_a_job(repository, tmp_path, programs):
     assert "`one`" not in Path(ran.outputs["table"]).read_text()
 
 
+def test_the_first_push_of_a_branch_is_compared_with_where_it_began(repository, tmp_path, programs):
+    git = ["git", "-C", str(repository)]
+    subprocess.run([*git, "update-ref", "refs/remotes/origin/trunk", "base"], check=True)
+    record = 'git log -1 --format=%s > "$PGMO_PROFILES/../$(basename "$PGMO_PROFILES").txt"'
+    inputs = {"record": record, "base": "0" * 40}
+    event = {"repository.default_branch": "trunk"}
+    run_action(ACTION, inputs, repository, tmp_path / "temp", programs, event)
+    assert (tmp_path / "temp" / "pgmo" / "base.txt").read_text() == "base\n"
+
+
 @pytest.mark.slow
 def test_the_same_commit_passes(repository, tmp_path, programs):
     ran = run(repository, tmp_path, programs, base="head")

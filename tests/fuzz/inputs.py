@@ -5,6 +5,7 @@ from random import Random
 
 from tests.fuzz.archives import archive_file
 from tests.fuzz.pickles import snapshot_file
+from tests.fuzz.profiles import pprof_file
 from tests.fuzz.texts import text_file
 
 _KINDS = {
@@ -15,6 +16,7 @@ _KINDS = {
     "cupy": 8,
     "rmm": 7,
     "table": 5,
+    "pprof": 5,
 }
 
 
@@ -49,5 +51,7 @@ def make_input(seed: int, number: int) -> Input:
     if kind in ("profile", "plan"):
         suffix = "pgmoprof" if kind == "profile" else "pgmoplan"
         return Input(number, kind, f".{suffix}", archive_file(random, suffix))
+    if kind == "pprof":
+        return Input(number, kind, ".prof", pprof_file(random))
     suffix = {"chrome": ".json", "cupy": ".log", "rmm": ".csv", "table": ".csv"}[kind]
     return Input(number, kind, suffix, text_file(random, kind))

@@ -50,6 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Runs `pgmo import`."""
     from pgmo.cli.targets import check_suffix, check_targets
     from pgmo.cli.terminal.output import as_command, print_json, print_wrote
+    from pgmo.errors import OptionError
     from pgmo.profiler.importers.formats import read_file
 
     if arguments.device is not None:
@@ -58,6 +59,10 @@ def run(arguments: argparse.Namespace) -> int:
     target = Path(arguments.output or _target(arguments.file))
     check_suffix(target, ".pgmoprof")
     found = read_file(source, arguments.device)
+    if arguments.device is not None and any(own.table is not None for own in found):
+        raise OptionError(
+            f"{source}: is a table of blocks, which names no device; leave out --device"
+        )
     targets = [
         target if len(found) == 1 else target.with_suffix(f".{own.trace.device}{target.suffix}")
         for own in found

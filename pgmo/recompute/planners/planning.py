@@ -28,6 +28,9 @@ EVALUATIONS = 200_000
 _LARGE = 4000  # operations of a step from which on it tries fewer: each takes as many looks
 _LEAST = 20_000
 
+# Smaller ones need more until nothing cheaper is found, and each takes less.
+_SMALL, _MORE = 1000, 4
+
 _FEWER = 4  # of steps that repeat themselves, of which it moves several periods at once
 
 _LARGE_RERUNS = 250  # the same of the larger space, where a look is at the whole step
@@ -82,8 +85,8 @@ def plan_choice(
             and then costs what it costs.
         evaluations: choices that each search tries, and again where the least peak has to be
             found first; the same answer for the same number and seed. By default `EVALUATIONS`,
-            fewer in steps of more than 4,000 operations or that repeat themselves, and in the
-            larger space of more than 250.
+            four times as many in steps of fewer than 1,000 operations, fewer in those of more than
+            4,000 or that repeat themselves, and in the larger space of more than 250.
         time_limit: seconds after which all searching ends all the same, with the best so far: the
             answer then depends on the machine. By default there is none.
         seed: of the search, from 0.
@@ -131,8 +134,11 @@ def plan_choice(
             "seed": seed,
         }
         if start.reruns is None:
-            if evaluator.period and aim is not None and evaluations is None:
-                options["evaluations"] //= _FEWER
+            if evaluations is None and aim is not None:
+                if evaluator.period:
+                    options["evaluations"] //= _FEWER
+                elif len(graph.operations) < _SMALL:
+                    options["evaluations"] *= _MORE
             start, found = evaluator.search(start, aim, **options)
             trace.extend(found)
             if limit is not None and aim is None and start.peak <= limit:

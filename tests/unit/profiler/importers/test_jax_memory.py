@@ -10,52 +10,10 @@ import pytest
 from pgmo.errors import FileError
 from pgmo.profiler.importers.formats import read_file
 from pgmo.profiler.importers.pprof import parse_pprof
+from tests.unit.profiler.importers.pprof_files import field, pprof
 
-TYPES = (("allocations", "count"), ("space", "bytes"))
 CALLS = (("_wrap", "/x/site-packages/jax/core.py", 8), ("zeros", "/x/site-packages/jax/np.py", 4))
 MINE = ("init", "/me/train.py", 31)
-
-
-def number(value):
-    """As a varint."""
-    out = b""
-    while value > 127:
-        out, value = out + bytes([value & 127 | 128]), value >> 7
-    return out + bytes([value])
-
-
-def field(key, value):
-    if isinstance(value, int):
-        return number(key << 3) + number(value)
-    return number(key << 3 | 2) + number(len(value)) + value
-
-
-def pprof(samples, types=TYPES, rest=b""):
-    """A file of (stack, values, labels), with a location for each frame."""
-    texts, frames = [""], []
-
-    def text(value):
-        if value not in texts:
-            texts.append(value)
-        return texts.index(value)
-
-    def location(frame):
-        if frame not in frames:
-            frames.append(frame)
-        return frames.index(frame) + 1
-
-    out = b"".join(field(1, field(1, text(a)) + field(2, text(b))) for a, b in types)
-    for stack, values, labels in samples:
-        own = field(1, b"".join(number(location(frame)) for frame in stack))
-        own += field(2, b"".join(number(value) for value in values))
-        own += b"".join(
-            field(3, field(1, text(name)) + field(2, text(value))) for name, value in labels.items()
-        )
-        out += field(2, own)
-    for at, (name, file, line) in enumerate(frames, 1):
-        out += field(5, field(1, at) + field(2, text(name)) + field(4, text(file)))
-        out += field(4, field(1, at) + field(4, field(1, at) + field(2, line)))
-    return out + b"".join(field(6, own.encode()) for own in texts) + rest
 
 
 BUFFERS = pprof(
