@@ -1,0 +1,173 @@
+// Sweeps against exact search, and the tree of orders against all orders.
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "check.hpp"
+#include "packing/exact/exact_search.hpp"
+#include "packing/exact/search_order.hpp"
+#include "packing/sweep/sweep_search.hpp"
+
+using namespace pgmo;
+using namespace pgmo::packing;
+
+namespace {
+
+struct Dice {
+  explicit Dice(unsigned seed) : twister(seed) {}
+  int roll(int low, int high) {
+    return low + static_cast<int>(twister() % static_cast<unsigned>(high - low + 1));
+  }
+  std::mt19937 twister;
+};
+
+// A window whose sections all hold one load. At each turnover some of a stack end, next to one
+// another or anywhere, and others of the same size begin: it may have a packing or none.
+Window seamless(Dice& dice, Rank sections, int load, int largest, bool neighbours) {
+  Window window;
+  window.sections = sections;
+  window.load = load;
+  std::vector<BlockId> stack;
+  const auto fill = [&](std::size_t at, Rank from, Bytes room) {
+    while (room > 0) {
+      const Bytes size = std::min<Bytes>(dice.roll(1, largest), room);
+      room -= size;
+      stack.insert(stack.begin() + static_cast<std::ptrdiff_t>(at), window.blocks());
+      window.block.push_back(window.blocks());
+      window.size.push_back(size);
+      window.lifetime.push_back(1);
+      window.begin.push_back(from);
+      window.end.push_back(sections);
+    }
+  };
+  fill(0, 0, load);
+  for (Rank s = 1; s < sections; ++s) {
+    if (!neighbours) std::shuffle(stack.begin(), stack.end(), dice.twister);
+    const auto first = static_cast<std::size_t>(dice.roll(0, static_cast<int>(stack.size()) - 1));
+    const std::size_t last =
+        std::min(stack.size(), first + static_cast<std::size_t>(dice.roll(1, 3)));
+    Bytes room = 0;
+    for (std::size_t i = first; i < last; ++i) {
+      window.end[stack[i]] = s;
+      room += window.size[stack[i]];
+    }
+    stack.erase(stack.begin() + static_cast<std::ptrdiff_t>(first),
+                stack.begin() + static_cast<std::ptrdiff_t>(last));
+    fill(first, s, room);
+  }
+  return window;
+}
+
+bool apart(const Window& window, const Offsets& offsets) {
+  for (BlockId a = 0; a < window.blocks(); ++a) {
+    if (offsets[a] < 0 || offsets[a] + window.size[a] > window.load) return false;
+    for (BlockId b = 0; b < a; ++b) {
+      if (window.begin[a] < window.end[b] && window.begin[b] < window.end[a] &&
+          offsets[a] < offsets[b] + window.size[b] && offsets[b] < offsets[a] + window.size[a]) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+bool never() {
+  return false;
+}
+
+}  // namespace
+
+TEST(the_tree_has_an_order_as_long_as_there_is_one) {
+  int impossible = 0;
+  for (unsigned seed = 0; seed < 4000; ++seed) {
+    Dice dice(seed);
+    const int n = dice.roll(3, 7);
+    PqTree tree(static_cast<std::size_t>(n));
+    std::vector<PqTree::Leaf> leaves(static_cast<std::size_t>(n));
+    std::iota(leaves.begin(), leaves.end(), 0);
+    PqTree::Node root = tree.any_order(leaves);
+    std::vector<std::vector<PqTree::Leaf>> sets;
+    const auto kept = [&](const std::vector<PqTree::Leaf>& order) {
+      return std::all_of(sets.begin(), sets.end(), [&](const auto& set) {
+        const auto in = [&](PqTree::Leaf leaf) {
+          return std::find(set.begin(), set.end(), leaf) != set.end();
+        };
+        const auto first = std::find_if(order.begin(), order.end(), in);
+        return std::all_of(first, first + static_cast<std::ptrdiff_t>(set.size()), in);
+      });
+    };
+    while (root != PqTree::kNone && sets.size() < 6) {
+      std::vector<PqTree::Leaf> set = leaves;
+      std::shuffle(set.begin(), set.end(), dice.twister);
+      set.resize(static_cast<std::size_t>(dice.roll(2, n - 1)));
+      sets.push_back(set);
+      root = tree.gather(root, set, {});
+      std::vector<PqTree::Leaf> order = leaves;
+      bool possible = kept(order);
+      while (!possible && std::next_permutation(order.begin(), order.end())) possible = kept(order);
+      CHECK_EQ(possible, root != PqTree::kNone);
+      if (root == PqTree::kNone) {
+        ++impossible;
+        continue;
+      }
+      std::vector<PqTree::Leaf> found = tree.order(root);
+      CHECK(kept(found));
+      std::sort(found.begin(), found.end());
+      CHECK(found == leaves);
+      Reasons why;
+      CHECK_EQ(tree.together(root, set, why).size(), std::size_t{1});
+    }
+  }
+  CHECK(impossible > 500);
+}
+
+TEST(sweeps_find_or_refute_what_exact_search_does) {
+  int found = 0, refuted = 0;
+  for (unsigned seed = 0; seed < 3000; ++seed) {
+    Dice dice(seed);
+    const Window window =
+        seamless(dice, dice.roll(3, 11), dice.roll(6, 30), dice.roll(3, 10), dice.roll(0, 5) == 0);
+    CHECK(is_seamless(window));
+    ExactSearch exact(window, window.load, search_order(window, 0, seed % 20));
+    const auto truth = exact.run(1'000'000, never);
+    if (truth == ExactSearch::State::kOpen) continue;
+    SweepSearch search(window, seed, seed % 3, 1 + seed % 2);
+    const Sweep::State state = search.run(100'000, never);
+    if (state == Sweep::State::kFound) {
+      ++found;
+      CHECK(apart(window, search.offsets()));
+    }
+    refuted += state == Sweep::State::kInfeasible;
+    CHECK(state ==
+          (truth == ExactSearch::State::kFound ? Sweep::State::kFound : Sweep::State::kInfeasible));
+  }
+  CHECK(found > 1000);
+  CHECK(refuted > 20);
+}
+
+TEST(sweeps_find_packings_of_many_blocks_that_no_cuts_made) {
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    Dice dice(seed);
+    const Window window = seamless(dice, 150, 4096, 256, true);
+    SweepSearch search(window, seed, 0, 1);
+    CHECK(search.run(100'000, never) == Sweep::State::kFound);
+    CHECK(apart(window, search.offsets()));
+  }
+}
+
+TEST(what_is_not_full_in_every_section_is_left_alone) {
+  Dice dice(1);
+  Window window = seamless(dice, 5, 20, 6, true);
+  CHECK(SweepSearch::suits(window));
+  Window wraps = window;
+  wraps.end[0] = window.sections + 1;
+  CHECK(!SweepSearch::suits(wraps));
+  --window.size[0];
+  CHECK(!SweepSearch::suits(window));
+}
+
+int main(int argc, char** argv) {
+  return pgmo::test::run_all(argc, argv);
+}
