@@ -30,6 +30,8 @@ _LEAST = 20_000
 
 _FEWER = 4  # of steps that repeat themselves, of which it moves several periods at once
 
+_FEWER_SETS = 2  # sets of needed values that a beam search looks at: each takes longer
+
 _LARGE_RERUNS = 250  # the same of the larger space, where a look is at the whole step
 _LEAST_RERUNS = 5_000
 _MOST_FOR_LEAST = 1.0  # forward passes that "min" runs again at most
@@ -149,7 +151,7 @@ def plan_choice(
 
     beam: Choice | None = None
     if limit is not None and limit < default.peak and not once and transfers is None:
-        beam = wider.beam(limit, evaluations or EVALUATIONS, time_limit)
+        beam = wider.beam(limit, (evaluations or EVALUATIONS) // _FEWER_SETS, time_limit)
     if limit is None or best.peak > limit:
         least = min(known, key=lambda one: rank(one, None))
         best = improve(least, None, 0.5, _MOST_FOR_LEAST)
