@@ -160,6 +160,9 @@ class Replay:
         result: numpy.typing.NDArray[numpy.uint8],
         pinned: numpy.typing.NDArray[numpy.uint8],
     ) -> None: ...
+    def beam(
+        self, movable: numpy.typing.NDArray[numpy.uint8], budget: int, width: int, time_limit: float
+    ) -> list[tuple[int, int]] | None: ...
     def evaluate(
         self,
         reruns: collections.abc.Sequence[tuple[int, int]],

@@ -6,11 +6,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include "bindings/module.hpp"
+#include "recompute/beam.hpp"
 #include "recompute/min_cut.hpp"
 #include "recompute/reruns.hpp"
 #include "recompute/search.hpp"
@@ -65,6 +67,16 @@ recompute::Reruns read_reruns(const recompute::Replay& replay, const Places& pla
     row.erase(std::unique(row.begin(), row.end()), row.end());
   }
   return rows;
+}
+
+Places written(const recompute::Reruns& reruns) {
+  Places places;
+  for (std::size_t moment = 0; moment < reruns.size(); ++moment) {
+    for (const recompute::Index operation : reruns[moment]) {
+      places.emplace_back(static_cast<recompute::Index>(moment), operation);
+    }
+  }
+  return places;
 }
 
 recompute::Offloaded read_offloaded(const recompute::Replay& replay, const Indices& operations) {
@@ -162,13 +174,10 @@ py::tuple search_reruns(recompute::Replay& replay, const Column<std::uint8_t>& m
   for (const recompute::Found& found : answer.trace) {
     trace.emplace_back(found.evaluations, found.outcome.peak, found.outcome.cost);
   }
-  Places places;
+  const Places places = written(answer.reruns);
   std::vector<std::uint8_t> comes(answer.offloaded.size());
-  for (std::size_t moment = 0; moment < answer.reruns.size(); ++moment) {
-    for (const recompute::Index operation : answer.reruns[moment]) {
-      places.emplace_back(static_cast<recompute::Index>(moment), operation);
-      if (!comes.empty()) comes[static_cast<std::size_t>(operation)] = 1;
-    }
+  for (const auto& [moment, operation] : places) {
+    if (!comes.empty()) comes[static_cast<std::size_t>(operation)] = 1;
   }
   std::vector<recompute::Index> fetched;  // what is offloaded and never fetched is nothing
   for (std::size_t one = 0; one < comes.size(); ++one) {
@@ -178,6 +187,27 @@ py::tuple search_reruns(recompute::Replay& replay, const Column<std::uint8_t>& m
   }
   return py::make_tuple(places, fetched, answer.outcome.peak, answer.outcome.cost,
                         answer.evaluations, trace);
+}
+
+std::optional<Places> beam(const recompute::Replay& replay, const Column<std::uint8_t>& movable,
+                           Bytes budget, std::size_t width, double time_limit) {
+  const auto begin = Clock::now();
+  if (movable.size() != replay.forward()) {
+    throw py::value_error("there is one entry for each forward operation");
+  }
+  const std::vector<std::uint8_t> may = copy(movable);
+  std::optional<recompute::Reruns> found;
+  bool raised = false;
+  {
+    const py::gil_scoped_release release;
+    found = recompute::beam_reruns(replay, may, budget, width, [&] {
+      raised = interrupted();
+      return raised || std::chrono::duration<double>(Clock::now() - begin).count() >= time_limit;
+    });
+  }
+  if (raised) throw py::error_already_set();
+  if (!found) return std::nullopt;
+  return written(*found);
 }
 
 std::pair<std::int64_t, Column<std::uint8_t>> min_cut(std::int32_t nodes, const Indices& tail,
@@ -220,8 +250,9 @@ void bind_recompute(py::module_& module) {
           "Returns choice, peak, cost, evaluations, and (evaluations, peak, cost) for each\n"
           "improvement. The same for the same seed unless `time_limit` seconds pass. Releases the\n"
           "GIL; not to be called from two threads on one object.");
-  py::class_<recompute::Replay>(module, "Replay",
-                                "One training step, in which operations run again anywhere.")
+  py::class_<recompute::Replay> replay(
+      module, "Replay", "One training step, in which operations run again anywhere.");
+  replay
       .def(py::init(&from_columns<recompute::Replay>), py::arg("forward"), py::arg("reads_begin"),
            py::arg("reads"), py::arg("writes_begin"), py::arg("writes"), py::arg("cost"),
            py::arg("workspace"), py::arg("size"), py::arg("producer"), py::arg("result"),
@@ -249,6 +280,12 @@ void bind_recompute(py::module_& module) {
            "cost) for each improvement. The same for the same seed unless `time_limit` seconds "
            "pass. Releases the\n"
            "GIL; not to be called from two threads on one object.");
+  replay.def("beam", &beam, py::arg("movable"), py::arg("budget"), py::arg("width"),
+             py::arg("time_limit"),
+             "Reruns with a peak within `budget` bytes, by a search from the end of the step to "
+             "its\n"
+             "beginning that keeps `width` sets of needed values; None if it finds none.\n"
+             "`movable` (forward,) has 1 for what may run again. Releases the GIL.");
   module.def("min_cut", &min_cut, py::arg("nodes"), py::arg("tail"), py::arg("head"),
              py::arg("capacity"), py::arg("source"), py::arg("sink"),
              "Least capacity between two nodes of a graph with edges (m,), and the nodes on the\n"

@@ -62,6 +62,8 @@ class Replay {
                    std::vector<std::pair<Index, Index>>* unread = nullptr);
 
  private:
+  friend class Beam;  // goes the way of `evaluate` with many sets of needed values at once
+
   Index forward_, operations_;
   std::vector<double> cost_;
   Lists reads_, writes_;         // of each operation: values of the forward pass, no results

@@ -28,6 +28,7 @@ from pgmo.recompute.capture.compat import (
 from pgmo.recompute.capture.graphs import graph_module
 from pgmo.recompute.capture.in_place import ADD, ADD_IN_PLACE
 from pgmo.recompute.capture.taking.costs import example_arguments
+from pgmo.recompute.capture.taking.facts import forget_facts
 
 CUSTOM = "pgmo_custom"
 """Key of a node's `meta`: number of the custom function's call that made it in the backward pass,
@@ -180,12 +181,15 @@ class _Narrowing:
             self._graph.output(results[0]).meta.update(node.meta)
         else:
             copy = self._copies[node] = self._graph.node_copy(node, self._present)
+            if any(self._is_another(one) for one in node.all_input_nodes):
+                forget_facts(copy)
             moved = any(storage_key(one) in self._moved for one in fakes(node.meta.get("val")))
             if moved or not self._laid_out.isdisjoint(node.all_input_nodes):
                 self._look_again(node, copy)
 
     def _look_again(self, node: fx.Node, copy: fx.Node) -> None:
         """What a node gives now that something that it reads lies elsewhere, or otherwise."""
+        forget_facts(copy)
         arguments, keywords = example_arguments(copy)
         assert callable(copy.target)
         try:
@@ -206,6 +210,11 @@ class _Narrowing:
             return
         self._laid_out.add(node)  # what reads it is looked at again, views for their storage
 
+    def _is_another(self, node: fx.Node) -> bool:
+        """Whether what stands for a node looks otherwise, or lies elsewhere."""
+        found = self._copies[node] or self._zeros[node]
+        return found.meta.get("val") is not node.meta.get("val")
+
     def _present(self, node: fx.Node) -> fx.Node:
         """A copy, or zeros for what is absent and is read beside something that comes."""
         found = self._copies[node] or self._zeros.get(node)
@@ -218,6 +227,7 @@ class _Narrowing:
             )
             found.meta = {**node.meta, "val": example.new_zeros(example.shape)}
             found.meta["partitioner_tag"] = "is_backward"
+            forget_facts(found)
             self._zeros[node] = found
         return found
 

@@ -24,6 +24,7 @@ from torch import fx
 from pgmo.recompute.capture.compat import fakes, storage_key
 from pgmo.recompute.capture.graphs import graph_module
 from pgmo.recompute.capture.joint_graph import Captured
+from pgmo.recompute.capture.taking.facts import forget_facts
 from pgmo.recompute.planners.schedule import Schedule
 
 _HALF = "pgmo_half_of"  # key of a node's `meta`: name of the node that it was divided from
@@ -77,6 +78,7 @@ def _halves(
         arguments[1] = inputs[half[0]]
         made = graph.call_function(CONVOLUTION_BACKWARD, (*arguments, half))
         made.meta = {**node.meta, _HALF: node.name}
+        forget_facts(made)
         made.meta["val"] = tuple(
             one if wanted else None for one, wanted in zip(node.meta["val"], half, strict=True)
         )
@@ -125,6 +127,7 @@ def _stand_in(graph: fx.Graph, gradient: fx.Node, x: fx.Node) -> fx.Node:
     example = gradient.meta["val"].new_empty([1])
     for node, value in ((one, example), (made, example.expand(shape))):
         node.meta = {**gradient.meta, "val": value, "partitioner_tag": "is_backward"}
+        forget_facts(node)
     return made
 
 

@@ -12,6 +12,7 @@ from torch import Tensor, fx
 
 from pgmo.recompute.capture.compat import fakes, is_backward, storage_key
 from pgmo.recompute.capture.taking.costs import example_arguments
+from pgmo.recompute.capture.taking.facts import forget_facts
 
 ADD, ADD_IN_PLACE = torch.ops.aten.add.Tensor, torch.ops.aten.add_.Tensor
 
@@ -60,6 +61,7 @@ def _overwrite(
     owners.setdefault(there, []).extend(owners.pop(here, []))
     node.target, node.args = ADD_IN_PLACE, (first, second)
     node.meta["val"] = first.meta["val"]
+    forget_facts(node)
 
 
 def _look_again(node: fx.Node) -> None:
@@ -67,6 +69,7 @@ def _look_again(node: fx.Node) -> None:
     arguments, keywords = example_arguments(node)
     assert callable(node.target)
     node.meta["val"] = node.target(*arguments, **keywords)
+    forget_facts(node)
 
 
 def _may_overwrite(

@@ -49,40 +49,52 @@ def min_cut(graph: Graph, price: float) -> tuple[frozenset[int], float]:
         >>> min_cut(graph, price=1), min_cut(graph, price=100)
         ((frozenset({0}), 2), (frozenset(), 64))
     """
-    candidates = frozenset(graph.candidates())
-    source, sink = graph.forward, graph.forward + 1
-    node = {
-        value: sink + 1 + number
-        for number, value in enumerate(
-            value
-            for operation in graph.operations[: graph.forward]
-            for value in operation.writes
-            if not graph.values[value].result
-        )
-    }
-    edges: list[tuple[int, int, int]] = []
-    for index, operation in enumerate(graph.operations[: graph.forward]):
-        again = round(price * operation.cost) if index in candidates else _core.UNCUTTABLE
-        edges.append((source, index, again))
+    return _Network(graph).cut(price)
+
+
+class _Network:
+    """The network of a step, of which a price changes some capacities alone."""
+
+    def __init__(self, graph: Graph) -> None:
+        forward = graph.operations[: graph.forward]
+        self._candidates = frozenset(graph.candidates())
+        self._source, self._sink = graph.forward, graph.forward + 1
+        values = [v for one in forward for v in one.writes if not graph.values[v].result]
+        node = {value: self._sink + 1 + number for number, value in enumerate(values)}
+        self._nodes = self._sink + 1 + len(node)
+        edges: list[tuple[int, int, int]] = []
+        self._priced: list[int] = []  # edges whose capacity is the price of a cost
+        costs: list[float] = []
+        for index, operation in enumerate(forward):
+            if index in self._candidates:
+                self._priced.append(len(edges))
+                costs.append(operation.cost)
+            edges.append((self._source, index, _core.UNCUTTABLE))
+            edges += [
+                (node[value], index, _core.UNCUTTABLE) for value in operation.reads if value in node
+            ]
+            for value in operation.writes:
+                if value in node:
+                    one = graph.values[value]
+                    begin = self._source if one.pinned else index
+                    edges.append((begin, node[value], one.size))
+        later = graph.operations[graph.forward :]
+        wanted = {value for operation in later for value in operation.reads}
         edges += [
-            (node[value], index, _core.UNCUTTABLE) for value in operation.reads if value in node
+            (node[value], self._sink, _core.UNCUTTABLE) for value in sorted(wanted) if value in node
         ]
-        for value in operation.writes:
-            if value in node:
-                one = graph.values[value]
-                edges.append((source if one.pinned else index, node[value], one.size))
-    wanted = {value for operation in graph.operations[graph.forward :] for value in operation.reads}
-    edges += [(node[value], sink, _core.UNCUTTABLE) for value in sorted(wanted) if value in node]
-    tail, head, capacity = zip(*edges, strict=True) if edges else ((), (), ())
-    least, source_side = _core.min_cut(
-        sink + 1 + len(node),
-        np.array(tail, np.int32),
-        np.array(head, np.int32),
-        np.array(capacity, np.int64),
-        source,
-        sink,
-    )
-    return frozenset(index for index in candidates if not source_side[index]), least
+        tail, head, capacity = zip(*edges, strict=True) if edges else ((), (), ())
+        self._tail, self._head = np.array(tail, np.int32), np.array(head, np.int32)
+        self._capacity = np.array(capacity, np.int64)
+        self._costs = np.array(costs, np.float64)
+
+    def cut(self, price: float) -> tuple[frozenset[int], float]:
+        """The choice at a price, and what the cut comes to."""
+        self._capacity[self._priced] = np.rint(price * self._costs).astype(np.int64)
+        least, source_side = _core.min_cut(
+            self._nodes, self._tail, self._head, self._capacity, self._source, self._sink
+        )
+        return frozenset(one for one in self._candidates if not source_side[one]), least
 
 
 def sweep(graph: Graph, prices: Sequence[float] = PRICES) -> Iterator[frozenset[int]]:
@@ -99,8 +111,9 @@ def sweep(graph: Graph, prices: Sequence[float] = PRICES) -> Iterator[frozenset[
     )
     unit = everything / (graph.forward_cost or 1.0)
     seen: set[frozenset[int]] = set()
+    network = _Network(graph)
     for price in (0.0, *prices):
-        choice, _ = min_cut(graph, price * unit)
+        choice, _ = network.cut(price * unit)
         if choice not in seen:
             seen.add(choice)
             yield choice

@@ -33,6 +33,8 @@ _SMALL, _MORE = 1000, 4
 
 _FEWER = 4  # of steps that repeat themselves, of which it moves several periods at once
 
+_FEWER_SETS = 2  # sets of needed values that a beam search looks at: each takes longer
+
 _LARGE_RERUNS = 250  # the same of the larger space, where a look is at the whole step
 _LEAST_RERUNS = 5_000
 _MOST_FOR_LEAST = 1.0  # forward passes that "min" runs again at most
@@ -74,9 +76,10 @@ def plan_choice(
 
     Choices of all planners; the cheapest that fits, or the lowest peak when none does, is where
     a local search begins. A second one goes on from there in a larger space, in which operations
-    run again anywhere and as often as it pays (`reruns`). What they find is good and not always the
-    best, so that of two budgets the larger one may get the dearer choice; `plan_choices` rules that
-    out.
+    run again anywhere and as often as it pays (`reruns`). Of a small step a beam search is asked,
+    too, from which the second one begins if nothing else fits. What they find is good and not
+    always the best, so that of two budgets the larger one may get the dearer choice;
+    `plan_choices` rules that out.
 
     Args:
         graph: the step.
@@ -152,6 +155,9 @@ def plan_choice(
         trace.extend(found)
         return start
 
+    beam: Choice | None = None
+    if limit is not None and limit < default.peak and not once and transfers is None:
+        beam = wider.beam(limit, (evaluations or EVALUATIONS) // _FEWER_SETS, time_limit)
     if limit is None or best.peak > limit:
         least = min(known, key=lambda one: rank(one, None))
         best = improve(least, None, 0.5, _MOST_FOR_LEAST)
@@ -159,10 +165,16 @@ def plan_choice(
             best = improve(best, None, 0.5)
         if limit is None:
             limit = best.peak
-        elif best.peak > limit:
+        elif best.peak > limit and beam is None:
             raise _cannot(graph, limit, best, default)
+    if beam is not None and best.peak > limit:
+        best, beam = beam, None
+        trace.append(Found(0, best.peak, best.overhead, best.planner))
     if best.overhead > 0:
         best = improve(best, limit, 1)
+    if beam is not None and rank(beam, limit) < rank(best, limit):
+        best = beam
+        trace.append(Found(0, best.peak, best.overhead, best.planner))
     return _needed(graph, replace(best, trace=tuple(trace)))
 
 

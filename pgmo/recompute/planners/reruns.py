@@ -4,8 +4,9 @@
     reruns                           (moment, operation), as often as it pays, in both passes
 
 Any set of reruns is a step that can be run, as what is read is what was written last. A search goes
-on from what was found in the smaller space, so it is never worse. `bench/recompute_exact.py`
-compares it with proven optima.
+on from what was found in the smaller space, so it is never worse. Of small steps a beam search
+(csrc/recompute/beam.hpp) proposes reruns as well, out of whose reach no set of them is.
+`bench/recompute_exact.py` compares what is found with proven optima.
 
 Source:
     Jain et al., "Checkmate: Breaking the Memory Wall with Optimal Tensor Rematerialization",
@@ -22,6 +23,9 @@ from pgmo.recompute.planners.evaluator import Choice, Found, columns
 from pgmo.recompute.planners.graph import Graph
 from pgmo.recompute.planners.offload.transfers import Transfers
 from pgmo.recompute.planners.schedule import Reruns, check_reruns, simulate
+
+_NARROWEST = 16
+"""Sets of needed values that a beam has at least: a narrower one finds next to nothing."""
 
 
 class RerunSearch:
@@ -59,6 +63,30 @@ class RerunSearch:
         check_reruns(self.graph, reruns, offloaded, self.transfers)
         peak, cost = self._replay.evaluate(list(reruns), _column(offloaded))
         return peak, cost / self._whole
+
+    def beam(self, budget: int, work: int, time_limit: float) -> Choice | None:
+        """Reruns within a budget, by a beam search from the end of the step to its beginning.
+
+        Args:
+            budget: bytes that the peak shall not exceed.
+            work: sets of needed values that are looked at, at most; the beam is as wide as that
+                allows.
+            time_limit: seconds after which it ends with nothing.
+
+        Returns:
+            The cheapest that it finds; None if it finds none, or the step is too large for it.
+        """
+        forward, count = self.graph.forward, len(self.graph.operations)
+        looks = sum(min(moment, forward) for moment in range(count))
+        width = work // max(1, looks)
+        if width < _NARROWEST or budget < 1:
+            return None
+        places = self._replay.beam(self._movable, budget, width, time_limit)
+        if places is None:
+            return None
+        reruns = tuple(places)
+        peak, overhead = self.evaluate(reruns)
+        return Choice(frozenset(one for _, one in reruns), peak, overhead, "beam", (), reruns)
 
     def improve(
         self,

@@ -2,7 +2,8 @@
 
 import inspect
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 from weakref import ref
@@ -14,6 +15,7 @@ from pgmo.errors import BudgetError, GraphError, PgmoError
 from pgmo.recompute.capture.compat import compile_joint, flatten, reads_values
 from pgmo.recompute.capture.eager import as_in_eager_mode
 from pgmo.recompute.capture.flat import FlatModule, Forward, distinct
+from pgmo.recompute.capture.graphs import quick_copies
 from pgmo.recompute.capture.quiet import without_collector, without_logs
 from pgmo.recompute.frozen.guard import Guard
 from pgmo.recompute.frozen.places import of_error
@@ -91,7 +93,7 @@ class CapturedCall:
 
     def _compile(self, step: StepCompiler) -> None:
         try:
-            with CAPTURING, as_in_eager_mode(), stages(), without_logs(), without_collector():
+            with CAPTURING, as_in_eager_mode(), _quick_and_quiet():
                 self._run = self._captured(step)
         except PgmoError as error:
             # The message says all: dozens of frames of PyTorch's add nothing.
@@ -294,6 +296,12 @@ class CapturedCall:
         except BudgetError as error:
             warn_user(f"the first plan stays: {error}")
         self.release()
+
+
+@contextmanager
+def _quick_and_quiet() -> Iterator[None]:
+    with stages(), without_logs(), without_collector(), quick_copies():
+        yield
 
 
 def reason_of(error: GraphError) -> str:

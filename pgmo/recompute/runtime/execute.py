@@ -22,6 +22,7 @@ from pgmo.recompute.capture.absent import hold, narrowed, release, tangents, unl
 from pgmo.recompute.capture.compat import Runner, fakes, is_tangent, mark_boxed
 from pgmo.recompute.capture.quiet import without_collector
 from pgmo.recompute.capture.taking import workspaces
+from pgmo.recompute.capture.taking.facts import forget_facts, share_facts
 from pgmo.recompute.capture.taking.meter import Meter, Section, meter
 from pgmo.recompute.frozen.values import add_checks
 from pgmo.recompute.runtime.announce import announced
@@ -88,13 +89,16 @@ class StepCompiler:
         if self.expected is None:
             self.expected = self._expected(joint, given)
         absent = names - self.expected
+        share_facts(joint.graph.nodes)
         if not absent:
             self.planned = plan_step(joint, num_fwd_outputs, self.settings)
+            forget_facts(*self.planned.captured.joint.graph.nodes)
             return split(self.planned.captured, self.planned.schedule, self.host)
         whole = capture_step(joint, num_fwd_outputs, self.settings)
         narrow = hold(*narrowed(joint, absent))
         self.planned = plan_step(narrow, num_fwd_outputs, self.settings)
         captured, schedule = self.planned.captured, self.planned.schedule
+        forget_facts(*joint.graph.nodes, *captured.joint.graph.nodes)
         self._narrow = backward(captured, schedule, self.host)
         release(self._narrow)
         of_whole = choice_on(schedule, captured, whole)

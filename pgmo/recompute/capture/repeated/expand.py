@@ -18,6 +18,7 @@ from pgmo.recompute.capture.joint_graph import FORGET, MODULE
 from pgmo.recompute.capture.repeated.fakes import Storages
 from pgmo.recompute.capture.repeated.stand_in import BACKWARD, BLOCK, StandIn, stand_in
 from pgmo.recompute.capture.repeated.template import Look, NotAlikeError, Template
+from pgmo.recompute.capture.taking.facts import share_facts
 from pgmo.recompute.frozen.values import EXPECTED
 
 _OWN = (CUSTOM, FORGET, EXPECTED)
@@ -44,6 +45,7 @@ def expand(joint: fx.GraphModule) -> int:
         node.args[1]: node for node in graph.find_nodes(op="call_function", target=BACKWARD)
     }
     names = {node.name: node for node in graph.nodes} if calls else {}
+    share_facts(graph.nodes)
     originals: dict[int, _Original] = {}
     written: dict[fx.Node, fx.Node] = {}  # in the place of what operators gave
     for count, node in enumerate(calls, 1):

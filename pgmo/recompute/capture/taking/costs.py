@@ -15,11 +15,13 @@ from torch import Tensor, fx
 from torch.utils.flop_counter import flop_registry
 
 from pgmo.recompute.capture.compat import fakes
+from pgmo.recompute.capture.taking.facts import once_for_copies
 
 _RATES = {"cpu": (1e11, 1e10), "cuda": (5e13, 1e12)}
 """Floating point operations and bytes a second."""
 
 
+@once_for_copies
 def modelled(node: fx.Node) -> float:
     """Seconds that the operator of a node takes by the model.
 

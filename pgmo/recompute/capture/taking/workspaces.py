@@ -15,9 +15,31 @@ from torch import Tensor, fx
 
 from pgmo.recompute.capture.compat import fakes, flatten, storage_key, unflatten, without_tracing
 from pgmo.recompute.capture.taking.costs import example_arguments, modelled
+from pgmo.recompute.capture.taking.facts import once_for_copies
 from pgmo.recompute.capture.taking.meter import Meter, Section, meter
 
-Signature = tuple[object, ...]
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Signature:
+    """What an operator's workspace depends on: equal ones are measured once in a process.
+
+    It is asked for by the ten thousand, so the hash is kept.
+    """
+
+    parts: tuple[object, ...]
+    _hash: int
+
+    @classmethod
+    def of(cls, *parts: object) -> "Signature":
+        """From what can be compared."""
+        return cls(parts, hash(parts))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Signature) and self.parts == other.parts)
+
 
 _known: dict[Signature, "Measured"] = {}
 
@@ -58,9 +80,11 @@ def seconds(node: fx.Node) -> float:
     return modelled(node) if found is None or found.seconds is None else found.seconds
 
 
+@once_for_copies
 def signature(node: fx.Node) -> Signature:
-    """What an operator's workspace depends on: equal ones are measured once in a process."""
-    return (str(node.target), _nested(example_arguments(node)), torch.get_num_threads())
+    """Of the operator of a node."""
+    threads = torch.get_num_threads()
+    return Signature.of(str(node.target), _nested(example_arguments(node)), threads)
 
 
 def _nested(argument: object) -> object:
@@ -101,7 +125,7 @@ def measure(nodes: Iterable[fx.Node], least: int = 1 << 16) -> int:
     """
     todo: dict[Signature, fx.Node] = {}
     for node in nodes:
-        if _worth(node, least):
+        if _moved(node) >= least:
             key = signature(node)
             if key not in _known or _known[key].seconds is None:
                 todo.setdefault(key, node)
@@ -114,14 +138,16 @@ def measure(nodes: Iterable[fx.Node], least: int = 1 << 16) -> int:
     return count
 
 
-def _worth(node: fx.Node, least: int) -> bool:
+@once_for_copies
+def _moved(node: fx.Node) -> int:
+    """Bytes of all that an operator reads and writes; -1 if it is not to be measured."""
     target = node.target
     if not isinstance(target, torch._ops.OpOverload) or target.namespace != "aten":
-        return False  # what an operator of someone else's does with made-up numbers is unknown
+        return -1  # what an operator of someone else's does with made-up numbers is unknown
     if target._schema.is_mutable or not _owned(node.meta.get("val"), node):
-        return False
+        return -1
     tensors = fakes((example_arguments(node), node.meta.get("val")))
-    return sum(one.untyped_storage().nbytes() for one in tensors) >= least
+    return sum(one.untyped_storage().nbytes() for one in tensors)
 
 
 def _run_all(todo: dict[Signature, fx.Node], device: torch.device, measuring: Meter) -> int:
@@ -159,6 +185,7 @@ def _device(node: fx.Node) -> torch.device:
     return fakes((node.meta.get("val"), example_arguments(node)))[0].device
 
 
+@once_for_copies
 def written(node: fx.Node) -> int:
     """Bytes of the storages that an operator makes, as the device's allocator counts them."""
     return sum(_allocated(one) for one in _owned(node.meta.get("val"), node))

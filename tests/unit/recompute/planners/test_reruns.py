@@ -121,6 +121,34 @@ def test_the_answer_is_never_worse_and_keeps_its_promises(graph: Graph, seed: in
     assert search.improve(least, budget, evaluations=2000, time_limit=60, seed=seed)[0] == cheaper
 
 
+@settings(max_examples=60)
+@given(graphs(most=9, backward=9), st.integers(0, 3))
+def test_a_beam_that_leaves_nothing_out_is_never_dearer_than_the_search(
+    graph: Graph, seed: int
+) -> None:
+    search = RerunSearch(graph)
+    start = Evaluator(graph).candidate((), "default")
+    least, _ = search.improve(start, None, evaluations=2000, time_limit=60, seed=seed)
+    for budget in (least.peak, (least.peak + start.peak) // 2):
+        other, _ = search.improve(least, budget, evaluations=2000, time_limit=60, seed=seed)
+        found = search.beam(budget, work=10**8, time_limit=60)
+        if budget < 1:
+            assert found is None
+            continue
+        assert found is not None
+        assert found.peak <= budget
+        assert found.overhead <= other.overhead + 1e-9
+        schedule = found.on(graph)
+        assert (schedule.peak, pytest.approx(schedule.overhead)) == (found.peak, found.overhead)
+
+
+def test_a_beam_finds_nothing_below_what_one_operation_takes_and_leaves_large_steps_alone() -> None:
+    search = RerunSearch(chain(24))
+    assert search.beam(1, work=10**6, time_limit=60) is None
+    assert search.beam(10**9, work=100, time_limit=60) is None
+    assert search.beam(10**9, work=10**6, time_limit=60) is not None
+
+
 def test_a_chain_fits_where_each_operation_once_more_is_not_enough() -> None:
     graph = chain(24)
     search = Evaluator(graph)

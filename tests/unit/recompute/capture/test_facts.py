@@ -1,0 +1,35 @@
+"""What is worked out of a node is worked out once for its copies, and anew for what has changed."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import fx  # noqa: E402
+
+from pgmo.recompute.capture.taking.facts import (  # noqa: E402
+    forget_facts,
+    once_for_copies,
+    share_facts,
+)
+
+
+def test_copies_share_what_is_known_until_one_is_another_node():
+    asked = []
+
+    @once_for_copies
+    def length(node):
+        asked.append(node.name)
+        return len(str(node.target))
+
+    graph = fx.Graph()
+    one = graph.call_function(torch.neg, (graph.placeholder("x"),))
+    assert [length(one), length(one)] == [len(str(torch.neg))] * 2
+    assert asked == ["neg", "neg"]  # nothing is kept of a node that shares nothing
+    share_facts(graph.nodes)
+    copy = graph.node_copy(one)
+    assert length(copy) == length(one)
+    assert asked == ["neg", "neg", copy.name]
+    copy.target = torch.sigmoid
+    forget_facts(copy)
+    assert length(copy) == len(str(torch.sigmoid))
+    assert length(one) == len(str(torch.neg))
