@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from pgmo.recompute.kept.program import Compiled, Program, nodes
 from pgmo.recompute.kept.unfit import UnfitError
+from pgmo.recompute.runtime.offload.host import Host
 
 Place = tuple[str, str | int]
 
@@ -62,6 +63,7 @@ class Function:
         forward: its forward pass.
         narrow: its backward pass for the expected gradients.
         whole: gives its backward pass for all gradients.
+        host: where values wait that are offloaded.
 
     Attributes:
         surprised: whether other gradients have come than expected.
@@ -77,11 +79,12 @@ class Function:
         forward: Program,
         narrow: Program,
         whole: Callable[[], Program],
+        host: Host,
     ) -> None:
-        self._layout = layout
+        self._layout, self._host = layout, host
         self._inputs = [_owner(model, place) for place in layout.inputs]
         self._written = [_owner(model, ("buffer", name)) for name in layout.writes]
-        self._forward, self._narrow = Compiled(forward), Compiled(narrow)
+        self._forward, self._narrow = Compiled(forward, host), Compiled(narrow, host)
         self._find_whole = whole
         self.surprised = False
         self._function = _autograd_function(self)
@@ -148,7 +151,7 @@ class Function:
                 absent.add(saved + index)
                 one = torch.empty_strided(shape, strides, dtype=kind, device=device).zero_()
             given.append(one)
-        results = Compiled(whole).run(given)
+        results = Compiled(whole, self._host).run(given)
         comes = _depends(whole, saved, absent)
         return tuple(one if wanted else None for one, wanted in zip(results, comes, strict=True))
 

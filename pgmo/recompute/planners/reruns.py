@@ -41,6 +41,9 @@ class RerunSearch:
         self.graph, self.transfers = graph, transfers
         self._whole = graph.forward_cost or 1.0
         self._replay = _core.Replay(graph.forward, *columns(graph))
+        homes = np.array([one.home for one in graph.operations], np.int32)
+        if homes.any():
+            self._replay.set_homes(homes)
         if transfers is not None:
             self._replay.set_transfers(
                 np.array(transfers.seconds, np.float64), np.array(transfers.until, np.int32)
