@@ -17,6 +17,7 @@
     hook_numbers        Module._forward_hooks                  the same
     memory_changes      kineto_results.events()                the same
     around_engine       graph._engine_run_backward             the same
+    boxes_gradients     nothing: they are held                 Function.boxed_grads_call
 
 `graphs.py` beside it has what modules are made of. Partition functions are handed more keywords
 from version to version: ours takes any.
@@ -385,6 +386,11 @@ def around_engine(around: Callable[[Callable[[], Any]], Any]) -> Callable[[], No
     for module in modules:
         module._engine_run_backward = run_around
     return end
+
+
+def boxes_gradients() -> bool:
+    """Whether a compiled backward pass may free the gradients that it is given while it runs."""
+    return hasattr(torch.autograd.Function, "boxed_grads_call")
 
 
 def fakes(example: object) -> list[Tensor]:

@@ -64,6 +64,7 @@ class Guard:
         self._reads: list[Read] = []
         self._codes: dict[CodeType, dict[str, Any]] = {}
         self._earlier: list[tuple[Read, object]] = []  # at the end of the last run
+        self._first: list[Attributes] = []  # before a forward pass that is not traced
 
     @classmethod
     def of_reads(cls, model: nn.Module, reads: list[Read]) -> "Guard":
@@ -101,6 +102,7 @@ class Guard:
             reads.codes.setdefault(code, names)
         known = list(objects(mentions(reads)))
         before = [Attributes(one) for one in self._modules]
+        self._first = self._first if traced and self._first else before
         try:
             with ExitStack() as stack:
                 stack.enter_context(draws.noting())
@@ -118,7 +120,7 @@ class Guard:
                 self._take(every)
             self._earlier = [(read, remember(read.now())) for read in every]
         except Exception:
-            for module, attributes in zip(self._modules, before, strict=True):
+            for module, attributes in zip(self._modules, self._first, strict=True):
                 attributes.put_back(module)
             raise
 

@@ -74,7 +74,8 @@ def graph_data(graph: Graph) -> dict[str, Any]:
     operations = [
         [
             *(number(one.name), list(one.reads), list(one.writes), one.cost, one.workspace),
-            *(one.pinned, number(one.module), one.home),
+            *(one.pinned, number(one.module)),
+            *([one.home] if one.home else []),
         ]
         for one in graph.operations
     ]
@@ -100,9 +101,9 @@ def read_graph(data: Any) -> Graph:
                 workspace,
                 pinned,
                 names[module],
-                home,
+                *home,
             )
-            for name, reads, writes, cost, workspace, pinned, module, home in data["operations"]
+            for name, reads, writes, cost, workspace, pinned, module, *home in data["operations"]
         ),
         tuple(Value(*one) for one in data["values"]),
         data["forward"],

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from torch import fx
 
-from pgmo.recompute.capture.compat import flatten, is_tangent
+from pgmo.recompute.capture.compat import boxes_gradients, flatten, is_tangent
 from pgmo.recompute.capture.joint_graph import Captured
 from pgmo.recompute.parts.decided import Decision
 from pgmo.recompute.parts.trace import Life, PartCall, Region, Trace
@@ -216,6 +216,8 @@ class _Whole:
         first = part.graph.forward + (1 if part.tangents else 0)
         for index in range(first, len(part.graph.operations)):
             self._part(part, index, number, path)
+        if not boxes_gradients():  # autograd holds them until the derivative has returned
+            self._reads[-1].update(part.numbers[own] for own in part.tangents)
 
     def _part(self, part: _Placed, index: int, number: int, path: str) -> None:
         own = part.graph.operations[index]

@@ -169,7 +169,7 @@ def two_parts(length: int = 4) -> Graph:
     return Graph(tuple(operations), tuple(values), graph.forward)
 
 
-@pytest.mark.parametrize("rate", [None, 1e9, 20.0])
+@pytest.mark.parametrize("rate", [None, 1e9, 1e-2])
 def test_what_runs_again_or_is_fetched_stays_in_its_part(rate):
     graph = two_parts()
     least = plan_choice(chain(8, size=100, costs=(3.0, 5.0)), "min", rate=rate)
