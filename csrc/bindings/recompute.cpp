@@ -265,6 +265,11 @@ void bind_recompute(py::module_& module) {
           py::arg("seconds"), py::arg("until"),
           "Lets operations be offloaded: of each of the forward pass the seconds of a transfer,\n"
           "below 0 if it never is, and the operation before which its value has been sent.")
+      .def(
+          "set_homes",
+          [](recompute::Replay& replay, const Indices& homes) { replay.set_homes(copy(homes)); },
+          py::arg("homes"),
+          "Has operations run again only before those of the same number, of (operations,).")
       .def("evaluate", &evaluate_reruns, py::arg("reruns"), py::arg("offloaded"),
            "Peak in bytes and cost of what runs again, for (moment, operation) pairs: the\n"
            "operation runs again right before operation `moment`, or is fetched if it is among\n"

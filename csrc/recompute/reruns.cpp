@@ -91,6 +91,13 @@ void Replay::set_transfers(const Transfers& transfers) {
   arrives_.assign(at(forward_), 0);
 }
 
+void Replay::set_homes(const std::vector<Index>& homes) {
+  if (homes.size() != at(operations_)) {
+    throw std::invalid_argument("there is one part for each operation");
+  }
+  homes_ = homes;
+}
+
 Outcome Replay::evaluate(const Reruns& reruns, const Offloaded& offloaded, Bytes level,
                          std::vector<std::pair<Index, Index>>* unread) {
   std::fill(needed_.begin(), needed_.end(), std::uint8_t{0});

@@ -47,6 +47,14 @@ class Replay {
   void set_transfers(const Transfers& transfers);
   const Transfers& transfers() const { return transfers_; }
 
+  // Of each operation of the step the part that it belongs to: what runs again or is fetched does
+  // so before one of the same part. Throws std::invalid_argument when their number is another one.
+  void set_homes(const std::vector<Index>& homes);
+  bool is_at_home(Index moment, Index operation) const {
+    return homes_.empty() ||
+           homes_[static_cast<std::size_t>(moment)] == homes_[static_cast<std::size_t>(operation)];
+  }
+
   Index forward() const { return forward_; }
   Index operations() const { return operations_; }
   const std::vector<double>& cost() const { return cost_; }
@@ -77,6 +85,7 @@ class Replay {
   // Seconds that operations wait for transfers.
   double wait(const Offloaded& offloaded);
 
+  std::vector<Index> homes_;  // empty where all is one part
   Transfers transfers_;
   Lists ending_;                 // of each operation: those whose values are gone after it
   std::vector<Index> value_of_;  // of each forward operation that may be offloaded

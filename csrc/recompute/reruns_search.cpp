@@ -180,6 +180,7 @@ class Walk {
         if (all ? random_.unit() >= further : i != one) continue;
         const Index producer = replay_.producer(reads.items[at(i)]);
         if (producer < 0 || producer >= step.moment) continue;
+        if (!replay_.is_at_home(step.moment, producer)) continue;
         if (is_offloaded(producer)) {
           fetch(producer, step.moment);
           continue;
@@ -236,7 +237,8 @@ class Walk {
   void fetch(Index operation, Index moment) {
     const Transfers& transfers = replay_.transfers();
     double ahead = transfers.seconds[at(operation)] * kAhead[random_.below(4)];
-    while (ahead > 0 && moment > transfers.until[at(operation)]) {
+    while (ahead > 0 && moment > transfers.until[at(operation)] &&
+           replay_.is_at_home(moment - 1, operation)) {
       ahead -= replay_.cost()[at(--moment)];
     }
     if (moment < transfers.until[at(operation)] || has({moment, operation})) return;
@@ -247,7 +249,7 @@ class Walk {
     const Index by = 1 + static_cast<Index>(random_.below(kFar));
     Place to{random_.below(2) != 0 ? from.moment + by : from.moment - by, from.operation};
     to.moment = std::clamp(to.moment, from.operation + 1, replay_.operations() - 1);
-    if (to.moment == from.moment) return;
+    if (to.moment == from.moment || !replay_.is_at_home(to.moment, to.operation)) return;
     change(from);
     if (!has(to)) change(to);
   }
@@ -271,7 +273,7 @@ class Walk {
     for (const Index operation : all) {
       Place to{later ? place.moment + by : place.moment - by, operation};
       to.moment = std::clamp(to.moment, operation + 1, replay_.operations() - 1);
-      if (to.moment == place.moment) continue;
+      if (to.moment == place.moment || !replay_.is_at_home(to.moment, operation)) continue;
       change({place.moment, operation});
       if (!has(to)) change(to);
     }

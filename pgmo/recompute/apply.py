@@ -94,7 +94,7 @@ def recompute(
         offload: lets values wait on the host where that costs less than to compute them again:
             the link to the device, "pcie3", "pcie4" or "pcie5", or its bytes a second, such as
             20e9 or "20 GB/s". Transfers run on a stream of their own, and memory of the host is
-            pinned. Not with `keep`.
+            pinned.
         whole: refuse a model whose forward pass is no single graph. Otherwise such parts of it are
             captured as can be, under one budget, and what lies between them runs as it is.
 
@@ -179,8 +179,6 @@ def planned(
             "function is the same"
         )
     rate = None if options.offload is None else parse_link(options.offload)
-    if options.keep and rate is not None:
-        raise OptionError("keep=True does not go with offload: such steps are not written to disk")
     refuse_lazy(original(model))
     resident = _resident(model, call)
     on_card = _whole_card(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pgmo.errors import OptionError
 from pgmo.files.replacement import replace_file
 from pgmo.recompute.planners.evaluator import Choice
+from pgmo.recompute.planners.graph import Graph
 from pgmo.units import format_bytes
 
 if TYPE_CHECKING:
@@ -16,28 +17,69 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class Point:
+    """One choice, and what its overhead consists of.
+
+    Args:
+        choice: what is forgotten, and what is offloaded.
+        rerun: time of what runs again, as a share of the forward pass.
+        waited: time that operators wait for transfers, as a share of the forward pass.
+        host_bytes: bytes of the host's memory that a step takes.
+    """
+
+    choice: Choice
+    rerun: float
+    waited: float
+    host_bytes: int
+
+    @classmethod
+    def of(cls, graph: Graph, choice: Choice) -> "Point":
+        """From a choice that was made for a graph."""
+        schedule = choice.on(graph)
+        rerun, waited = schedule.rerun_share, schedule.wait_share
+        return cls(choice, rerun, waited, schedule.host_bytes)
+
+
+@dataclass(frozen=True)
 class Curve:
     """Choices of which none is worse than another in both respects.
 
     Args:
-        choices: in the order of ascending peak; the last one recomputes nothing.
+        points: in the order of ascending peak; the last one recomputes nothing.
     """
 
-    choices: tuple[Choice, ...]
+    points: tuple[Point, ...]
+
+    @property
+    def choices(self) -> tuple[Choice, ...]:
+        """What is chosen at each point."""
+        return tuple(one.choice for one in self.points)
 
     def as_rows(self) -> list[dict[str, Any]]:
-        """The choices as dictionaries, for JSON or a table."""
+        """The points as dictionaries, for JSON or a table; times are shares of the forward pass."""
         return [
-            {"peak": one.peak, "overhead": one.overhead, "planner": one.planner}
-            for one in self.choices
+            {
+                "peak": one.choice.peak,
+                "overhead": one.choice.overhead,
+                "rerun": one.rerun,
+                "waited": one.waited,
+                "host_bytes": one.host_bytes,
+                "planner": one.choice.planner,
+            }
+            for one in self.points
         ]
 
     def __str__(self) -> str:
-        lines = [f"{'peak':>10}  {'overhead':>8}  planner"]
-        lines += [
-            f"{format_bytes(one.peak):>10}  {100 * one.overhead:>6.1f} %  {one.planner}"
-            for one in self.choices
-        ]
+        away = any(one.host_bytes for one in self.points)
+        more = f"  {'run again':>9}  {'waited':>8}  {'on the host':>11}" if away else ""
+        lines = [f"{'peak':>10}  {'overhead':>8}{more}  planner"]
+        for one in self.points:
+            choice = one.choice
+            line = f"{format_bytes(choice.peak):>10}  {100 * choice.overhead:>6.1f} %"
+            if away:
+                line += f"  {100 * one.rerun:>7.1f} %  {100 * one.waited:>6.1f} %"
+                line += f"  {format_bytes(one.host_bytes):>11}"
+            lines.append(f"{line}  {choice.planner}")
         return "\n".join(lines)
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> "Figure":
@@ -58,7 +100,12 @@ class Curve:
         overheads = [100 * one.overhead for one in self.choices]
         axes.step(peaks, overheads, where="post", marker="o")
         axes.set_xlabel("peak of a step, MiB")
-        axes.set_ylabel("recomputed share of the forward pass, %")
+        waits = any(one.host_bytes for one in self.points)
+        axes.set_ylabel(
+            "recomputed and waited, % of the forward pass"
+            if waits
+            else "recomputed share of the forward pass, %"
+        )
         axes.set_ylim(bottom=0)
         axes.grid(alpha=0.3)
         if path is not None:

@@ -56,13 +56,12 @@ def _parts(planned: PlannedStep) -> list[str]:
 
 
 def _offloaded(planned: PlannedStep) -> str:
-    schedule, graph = planned.schedule, planned.captured.graph
+    schedule = planned.schedule
     assert schedule.transfers is not None
-    waits = 100 * schedule.waits / (graph.forward_cost or 1.0)
     return (
         f"The results of {len(schedule.offloaded)} operations wait on the host, in "
         f"{format_bytes(schedule.host_bytes)}; at {schedule.transfers.rate / 1e9:.3g} GB/s the "
-        f"operators wait for them {waits:.1f} % of the forward pass's time."
+        f"operators wait for them {100 * schedule.wait_share:.1f} % of the forward pass's time."
     )
 
 

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from pgmo.errors import GraphError
-from pgmo.recompute.curve import Curve
+from pgmo.recompute.curve import Curve, Point
 from pgmo.recompute.explain import explain
-from pgmo.recompute.kept.call import KeptCall
 from pgmo.recompute.planners import planning
-from pgmo.recompute.runtime.decide import PlannedStep
+from pgmo.recompute.runtime.decide import PlannedStep, rate_of
 from pgmo.recompute.step_profile import step_profile
 from pgmo.units import format_bytes
 
@@ -121,14 +120,14 @@ class RecomputePlan:
     def measured_peak(self) -> int | None:
         """Bytes that the first real step took at once; None before it, or if nothing measured.
 
-        Of a model in several parts no real step is measured.
+        Of a model in several parts it is the second one, as the first one captures them.
         """
         return self._call.measured
 
     @property
     def was_kept(self) -> bool:
         """Whether an earlier process has captured and planned the step (`keep=True`)."""
-        return isinstance(self._call, KeptCall)
+        return self._call.was_kept
 
     def explain(self) -> str:
         """What is recomputed, module by module, and where the peak lies."""
@@ -142,15 +141,16 @@ class RecomputePlan:
     def curve(self, points: int = 9, time_limit: float = 10.0) -> Curve:
         """The whole trade-off of peak against overhead, from the least peak to the default one.
 
-        Nothing is offloaded on it.
+        With `offload` values wait on the host on it, too.
 
         Args:
             points: number of budgets to plan for, from 2.
             time_limit: seconds for each of them.
         """
-        planned = self._planned
-        options: planning.SearchFields = {"time_limit": time_limit, "once": bool(planned.parts)}
-        return Curve(planning.curve(planned.finest().graph, points=points, **options))
+        graph, rate = self._planned.finest().graph, rate_of(self._recomputing.settings.planner)
+        options: planning.SearchFields = {"time_limit": time_limit, "rate": rate}
+        found = planning.curve(graph, points=points, **options)
+        return Curve(tuple(Point.of(graph, one) for one in found))
 
     def profile(self) -> "Profile":
         """The planned step as a profile: to pack, to save, or to show; see `step_profile`."""
@@ -172,6 +172,8 @@ class RecomputePlan:
             "measured_peak": self.measured_peak,
             "resident": self.resident,
             "overhead": self.overhead,
+            "rerun": self.schedule.rerun_share,
+            "waited": self.schedule.wait_share,
             "host_bytes": self.host_bytes,
             "planner": self.planner,
             "parts": list(self.parts),

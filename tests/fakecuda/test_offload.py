@@ -1,5 +1,6 @@
 """Values that wait on the host: copies on a stream of their own, and the peak of a real step."""
 
+import pytest
 import torch
 from torch import nn
 
@@ -72,3 +73,42 @@ def test_a_step_takes_what_was_planned_of_the_card_and_of_the_host():
     assert plan.host_bytes == sum(
         plan.graph.values[plan.graph.operations[one].writes[0]].size for one in plan.offloaded
     )
+
+
+class Parts(nn.Module):
+    """Blocks of a model that counts its calls, which keeps it from being a single graph."""
+
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList(
+            nn.Sequential(nn.Linear(256, 1024), nn.Tanh(), nn.Linear(1024, 256)) for _ in range(3)
+        )
+        self.calls = 0
+
+    def forward(self, x):
+        self.calls += 1
+        for block in self.blocks:
+            x = torch.nn.functional.relu(block(x))
+        return x.square().mean()
+
+
+@pytest.mark.filterwarnings("ignore:the forward pass is no single graph")
+@pytest.mark.parametrize("kind", [Parts, lambda: nn.Sequential(*Parts().blocks)])
+def test_what_is_read_by_another_process_takes_what_was_planned(kind, tmp_path, monkeypatch):
+    monkeypatch.setenv("PGMO_CACHE_DIR", str(tmp_path))
+    batch, found = torch.ones(2048, 256, device=DEVICE), []
+    for _ in range(2):
+        model, plan = pgmo.recompute(kind().to(DEVICE), batch, 0.75, offload=1e12, keep=True)
+        for _ in range(4):
+            before = torch.cuda.memory_allocated()
+            torch.cuda.reset_peak_memory_stats()
+            model(batch).mean().backward()
+            taken = torch.cuda.max_memory_allocated() - before
+            model.zero_grad()
+        assert plan.offloaded
+        assert abs(plan.measured_peak - plan.peak) <= 0.01 * plan.peak
+        assert taken <= 1.01 * plan.peak
+        found.append((plan.was_kept, plan.parts, plan.peak, plan.host_bytes, plan.measured_peak))
+    (first, *numbers), (second, *others) = found
+    assert (first, second) == (False, True)
+    assert numbers == others

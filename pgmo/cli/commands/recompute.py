@@ -8,6 +8,7 @@ written as a .pgmoprof file, in which recomputed blocks have the phase "recomput
 """
 
 import argparse
+import json
 import sys
 from collections.abc import Iterator
 from contextlib import nullcontext, redirect_stdout
@@ -50,6 +51,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--planner",
         default="search",
         help="search (default), min-cut, chen or kusumoto",
+    )
+    parser.add_argument(
+        "--offload",
+        metavar="LINK",
+        help="let values wait on the host, too: the link to the device (pcie3, pcie4, pcie5), or "
+        "its bytes a second, such as 20GB/s or 20e9",
     )
     parser.add_argument(
         "--points",
@@ -100,7 +107,7 @@ def run(arguments: argparse.Namespace) -> int:
         print_text(out, plan.explain())
         if curve is not None:
             print_text(out, f"\nThe whole trade-off, one plan a line:\n{curve}")
-        print_text(out, f"\n{_call(plan, arguments.counts)}")
+        print_text(out, f"\n{_call(plan, arguments)}")
     pictures = [arguments.picture] if arguments.picture else []
     if target is not None:
         print_wrote([*pictures, target], as_command("pgmo report", target))
@@ -110,7 +117,13 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-_DEFAULTS = {"budget": None, "counts": "step", "costs": "model", "planner": "search"}
+_DEFAULTS = {
+    "budget": None,
+    "counts": "step",
+    "costs": "model",
+    "planner": "search",
+    "offload": None,
+}
 """Options that decide what is planned; without a default, the one that is always said."""
 
 
@@ -135,6 +148,7 @@ def _plan(arguments: argparse.Namespace) -> "RecomputePlan":
         counts=arguments.counts,
         costs=arguments.costs,
         planner=arguments.planner,
+        offload=_link(arguments.offload),
     )[1]
 
 
@@ -152,14 +166,30 @@ def _budget(text: str) -> float | str:
     return number if number <= 1 else text
 
 
-def _call(plan: "RecomputePlan", counts: str) -> str:
+def _link(text: str | None) -> float | str | None:
+    """A number of bytes a second is a number, which a text is not in Python.
+
+    Example:
+        >>> _link("20e9"), _link("pcie4"), _link("20GB/s")
+        (20000000000.0, 'pcie4', '20GB/s')
+    """
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return text
+
+
+def _call(plan: "RecomputePlan", arguments: argparse.Namespace) -> str:
     """What a program says for the same."""
     from pgmo.units import format_bytes
 
+    counts, link = arguments.counts, _link(arguments.offload)
     size = plan.peak + (plan.resident if counts == "all" else 0)
-    option = ', counts="all"' if counts == "all" else ""
+    options = f', counts="{counts}"' if counts == "all" else ""
+    if link is not None:
+        options += f", offload={json.dumps(link)}"
     return (
-        f"In the program: model, plan = pgmo.recompute(model, inputs, budget={size}{option})"
+        f"In the program: model, plan = pgmo.recompute(model, inputs, budget={size}{options})"
         f"  # {format_bytes(size)}"
     )
 

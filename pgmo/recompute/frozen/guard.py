@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from pgmo.errors import GraphError
 from pgmo.recompute.capture.compat import is_fake
-from pgmo.recompute.frozen.code import closure_reads, global_reads, mentions, objects
+from pgmo.recompute.frozen.code import Mention, closure_reads, global_reads, mentions, objects
 from pgmo.recompute.frozen.draws import ADVICE, Draws
 from pgmo.recompute.frozen.places import is_foreign, line, of_assignment
 from pgmo.recompute.frozen.reads import INSIDES, Read, Reads, of_class
@@ -64,6 +64,7 @@ class Guard:
         self._reads: list[Read] = []
         self._codes: dict[CodeType, dict[str, Any]] = {}
         self._earlier: list[tuple[Read, object]] = []  # at the end of the last run
+        self._first: list[Attributes] = []  # before a forward pass that is not traced
 
     @classmethod
     def of_reads(cls, model: nn.Module, reads: list[Read]) -> "Guard":
@@ -96,15 +97,12 @@ class Guard:
             GraphError: it keeps tensors, draws random numbers, or, when it is traced, changes
                 attributes. All of these are put back.
         """
-        reads, draws = Reads(), Draws()
-        for module in self._modules:
-            for kind in type(module).__mro__:
-                reads.see(vars(kind).get("forward"))
-            reads.see(vars(module).get("forward"))
+        reads, draws = self._of_forwards(), Draws()
         for code, names in self._codes.items():  # that ran when the forward pass was looked at
             reads.codes.setdefault(code, names)
         known = list(objects(mentions(reads)))
         before = [Attributes(one) for one in self._modules]
+        self._first = self._first if traced and self._first else before
         try:
             with ExitStack() as stack:
                 stack.enter_context(draws.noting())
@@ -116,19 +114,51 @@ class Guard:
             found = mentions(reads)
             self._codes = reads.codes
             draws.refuse([one for _, one in found])
-            kinds = {type(one) for one in self._modules}
-            every = [*reads.found.values(), *global_reads(found), *map(_forward, kinds)]
-            every += closure_reads(kinds, reads.codes, reads.functions.values())
+            every = self._every(reads, found)
             if traced:
                 self._refuse_changes(before, reads)
-                lasting = [read for read in every if not is_generator(read.value)]
-                # Numbers and words first, which say more in a message than objects that hold them.
-                self._reads = sorted(lasting, key=lambda read: not is_plain(read.value))
+                self._take(every)
             self._earlier = [(read, remember(read.now())) for read in every]
         except Exception:
-            for module, attributes in zip(self._modules, before, strict=True):
+            for module, attributes in zip(self._modules, self._first, strict=True):
                 attributes.put_back(module)
             raise
+
+    @contextmanager
+    def looking(self) -> Iterator[Reads]:
+        """Inside, a forward pass runs as it is: what it reads is noted, and nothing is refused.
+
+        Yields:
+            What it reads, as it comes.
+        """
+        reads = self._of_forwards()
+        known = list(objects(mentions(reads)))
+        with reads.noting():
+            for one in known:
+                reads.watch(one)
+            yield reads
+        self._codes = reads.codes
+        self._take(self._every(reads, mentions(reads)))
+
+    def _of_forwards(self) -> Reads:
+        """With the code of all forward methods."""
+        reads = Reads()
+        for module in self._modules:
+            for kind in type(module).__mro__:
+                reads.see(vars(kind).get("forward"))
+            reads.see(vars(module).get("forward"))
+        return reads
+
+    def _every(self, reads: Reads, found: list[tuple[dict[str, Any], Mention]]) -> list[Read]:
+        kinds = {type(one) for one in self._modules}
+        every = [*reads.found.values(), *global_reads(found), *map(_forward, kinds)]
+        every += closure_reads(kinds, reads.codes, reads.functions.values())
+        return every
+
+    def _take(self, every: list[Read]) -> None:
+        lasting = [read for read in every if not is_generator(read.value)]
+        # Numbers and words first, which say more in a message than objects that hold them.
+        self._reads = sorted(lasting, key=lambda read: not is_plain(read.value))
 
     def check(self) -> None:
         """Looks whether all that was read is as it was.

@@ -6,6 +6,7 @@ read      key, files, and what Python code has read are the same: nothing is cap
 
 import gc
 import json
+from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -30,12 +31,13 @@ from pgmo.recompute.kept.unfit import UnfitError
 from pgmo.recompute.runtime.call import CapturedCall
 from pgmo.recompute.runtime.contexts import compiled_context
 from pgmo.recompute.runtime.decide import PlannedStep, Settings
+from pgmo.recompute.runtime.offload.host import Host
 from pgmo.recompute.runtime.pending import Pending
 
 if TYPE_CHECKING:
     from pgmo.recompute.runtime.execute import StepCompiler
 
-_BROKEN = (UnfitError, PgmoError, LookupError, TypeError, ValueError, AttributeError, SyntaxError)
+BROKEN = (UnfitError, PgmoError, LookupError, TypeError, ValueError, AttributeError, SyntaxError)
 """What a file may lead to that has another content than thought; the step is then captured."""
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
@@ -54,15 +56,17 @@ class KeptCall:
         UnfitError: something is not as it was.
     """
 
+    was_kept = True
+
     def __init__(
         self, module: nn.Module, arguments: Arguments, data: Any, pending: Pending
     ) -> None:
-        check_files(data["files"])
         self._guard = restored(data["reads"], module)
         self._module, self._data, self._pending = module, data, pending
         layout = Layout.of_data(data["layout"])
         forward, narrow = Program.of_data(data["forward"]), Program.of_data(data["backward"])
-        self._function = Function(module, layout, forward, narrow, self._whole)
+        host = Host(int(data["host"]))
+        self._function = Function(module, layout, forward, narrow, self._whole, host)
         self._spec = load_spec(data["results"]["spec"])
         self._leaves = [valued(one, {}) for one in data["results"]["leaves"]]
         self._places = data["results"]["places"]
@@ -125,15 +129,30 @@ class KeptCall:
 
 
 def read(
-    module: nn.Module, arguments: Arguments, settings: Settings, pending: Pending
+    module: nn.Module,
+    arguments: Arguments,
+    settings: Settings,
+    pending: Pending,
+    find: Callable[[str], Any] = store.read,
 ) -> KeptCall | None:
-    """What was kept of such a call, if everything is as it was."""
+    """What was kept of such a call, if everything is as it was.
+
+    Args:
+        module: the model.
+        arguments: positional and keyword arguments of the call.
+        settings: how it is planned.
+        pending: the model's calls that wait for their backward pass.
+        find: gives what was written under a key, or None.
+    """
     collected = gc.isenabled()
     gc.disable()  # thousands of small lists, none of which is garbage
     try:
-        data = store.read(key(module, arguments, settings.identity()))
-        return None if data is None else KeptCall(module, arguments, data, pending)
-    except _BROKEN:
+        data = find(key(module, arguments, settings.identity()))
+        if data is None:
+            return None
+        check_files(data["files"])
+        return KeptCall(module, arguments, data, pending)
+    except BROKEN:
         return None
     finally:
         if collected:
@@ -145,12 +164,28 @@ def write(
 ) -> str | None:
     """Keeps a call that has settled; why not, if it cannot be."""
     try:
-        data = _data(module, call)
-        name = key(module, arguments, settings.identity())
-    except _BROKEN as error:
+        name, data = step_data(module, arguments, settings, call)
+        data["files"] = files(module, call.guard.codes)
+    except UnfitError as error:
         return str(error)
     store.write(name, data)
     return None
+
+
+def step_data(
+    module: nn.Module, arguments: Arguments, settings: Settings, call: CapturedCall
+) -> tuple[str, dict[str, Any]]:
+    """The key of a call that has settled, and what is written of it; no files are named yet.
+
+    Raises:
+        UnfitError: it cannot be kept; says why.
+    """
+    try:
+        return key(module, arguments, settings.identity()), _data(module, call)
+    except UnfitError:
+        raise
+    except BROKEN as error:
+        raise UnfitError(str(error)) from error
 
 
 def _data(module: nn.Module, call: CapturedCall) -> dict[str, Any]:
@@ -172,11 +207,12 @@ def _data(module: nn.Module, call: CapturedCall) -> dict[str, Any]:
             "places": tensors,
         },
         "reads": described(guard, module),
-        "files": files(module, guard.codes),
+        "files": {},
         "plan": _text(plan_data(call.planned)),
         "measured": call.measured,
         "held": step.forward.net if step.forward else 0,
         "checks": step.checks,
+        "host": step.host.size,
     }
 
 

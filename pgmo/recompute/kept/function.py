@@ -13,8 +13,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from pgmo.recompute.capture.compat import boxes_gradients
 from pgmo.recompute.kept.program import Compiled, Program, nodes
 from pgmo.recompute.kept.unfit import UnfitError
+from pgmo.recompute.runtime.offload.host import Host
 
 Place = tuple[str, str | int]
 
@@ -62,6 +64,7 @@ class Function:
         forward: its forward pass.
         narrow: its backward pass for the expected gradients.
         whole: gives its backward pass for all gradients.
+        host: where values wait that are offloaded.
 
     Attributes:
         surprised: whether other gradients have come than expected.
@@ -77,11 +80,12 @@ class Function:
         forward: Program,
         narrow: Program,
         whole: Callable[[], Program],
+        host: Host,
     ) -> None:
-        self._layout = layout
+        self._layout, self._host = layout, host
         self._inputs = [_owner(model, place) for place in layout.inputs]
         self._written = [_owner(model, ("buffer", name)) for name in layout.writes]
-        self._forward, self._narrow = Compiled(forward), Compiled(narrow)
+        self._forward, self._narrow = Compiled(forward, host), Compiled(narrow, host)
         self._find_whole = whole
         self.surprised = False
         self._function = _autograd_function(self)
@@ -115,15 +119,15 @@ class Function:
         ctx.set_materialize_grads(False)
         return tuple(outputs)
 
-    def backward(self, ctx: Any, gradients: tuple[Tensor | None, ...]) -> tuple[Any, ...]:
-        """The backward pass."""
+    def backward(self, ctx: Any, gradients: list[Tensor | None]) -> tuple[Any, ...]:
+        """The backward pass; it empties the list of gradients."""
         given = list(ctx.saved_tensors)
         ctx.maybe_clear_saved_tensors()
         first = len(self._written)
         tangents: list[Tensor | None] = []
         for number, _, strides in self._layout.tangents:
             tangents.append(_laid_out(gradients[number + first], strides))
-        del gradients
+        gradients.clear()
         came = [index for index, one in enumerate(tangents) if one is not None]
         with torch._C._DisableAutocast():
             if came == self._layout.expected:
@@ -148,7 +152,7 @@ class Function:
                 absent.add(saved + index)
                 one = torch.empty_strided(shape, strides, dtype=kind, device=device).zero_()
             given.append(one)
-        results = Compiled(whole).run(given)
+        results = Compiled(whole, self._host).run(given)
         comes = _depends(whole, saved, absent)
         return tuple(one if wanted else None for one, wanted in zip(results, comes, strict=True))
 
@@ -192,14 +196,22 @@ def _owner(model: nn.Module, place: Place) -> tuple[nn.Module | None, str | int]
 
 
 def _autograd_function(step: Function) -> Any:
+    @torch.autograd.function.once_differentiable
+    def once(ctx: Any, *gradients: Tensor | None) -> Any:
+        return step.backward(ctx, list(gradients))
+
     class CompiledFunction(torch.autograd.Function):  # as AOTAutograd's, by which it is found
+        boxed_grads_call = True  # where PyTorch knows it, gradients come in a list
+
         @staticmethod
         def forward(ctx: Any, *inputs: Tensor) -> Any:
             return step.forward(ctx, inputs)
 
         @staticmethod
-        @torch.autograd.function.once_differentiable
-        def backward(ctx: Any, *gradients: Tensor | None) -> Any:
+        def backward(ctx: Any, *given: Any) -> Any:
+            gradients = given[0] if boxes_gradients() else list(given)
+            if torch.is_grad_enabled():
+                return once(ctx, *gradients)
             return step.backward(ctx, gradients)
 
     return CompiledFunction

@@ -7,6 +7,7 @@ from torch import fx
 from pgmo.recompute.capture.divide import divided
 from pgmo.recompute.capture.joint_graph import Captured
 from pgmo.recompute.planners.graph import Graph, Operation, Value
+from pgmo.recompute.planners.offload.transfers import Transfers
 from pgmo.recompute.planners.schedule import simulate
 from pgmo.recompute.runtime.decide import PlannedStep
 
@@ -22,10 +23,13 @@ def plan_data(planned: PlannedStep) -> dict[str, Any]:
         if planned.default.graph is planned.captured.graph
         else graph_data(planned.default.graph),
         "reruns": planned.schedule.reruns,
+        "offloaded": sorted(planned.schedule.offloaded),
+        "rate": None if planned.schedule.transfers is None else planned.schedule.transfers.rate,
         "forgotten": sorted(planned.captured.forgotten),
         "planner": planned.planner,
         "budget": planned.budget,
-        "divided": divided(planned.captured),
+        "divided": divided(planned.captured) if planned.in_two is None else planned.in_two,
+        "parts": planned.parts,
     }
 
 
@@ -34,6 +38,8 @@ def planned_step(data: Any) -> PlannedStep:
     graph = read_graph(data["graph"])
     captured = _captured(graph, frozenset(data["forgotten"]))
     default = graph if data["default_graph"] is None else read_graph(data["default_graph"])
+    transfers = None if data["rate"] is None else Transfers.of(graph, data["rate"])
+    reruns = tuple((moment, index) for moment, index in data["reruns"])
 
     def finest() -> Captured:
         if data["finest"] is None:
@@ -42,12 +48,13 @@ def planned_step(data: Any) -> PlannedStep:
 
     return PlannedStep(
         captured,
-        simulate(graph, reruns=tuple((moment, index) for moment, index in data["reruns"])),
+        simulate(graph, (), reruns, frozenset(data["offloaded"]), transfers),
         simulate(default),
         data["planner"],
         finest,
         data["budget"],
         data["divided"],
+        tuple(data["parts"]),
     )
 
 
@@ -68,6 +75,7 @@ def graph_data(graph: Graph) -> dict[str, Any]:
         [
             *(number(one.name), list(one.reads), list(one.writes), one.cost, one.workspace),
             *(one.pinned, number(one.module)),
+            *([one.home] if one.home else []),
         ]
         for one in graph.operations
     ]
@@ -86,9 +94,16 @@ def read_graph(data: Any) -> Graph:
     return Graph(
         tuple(
             Operation(
-                names[name], tuple(reads), tuple(writes), cost, workspace, pinned, names[module]
+                names[name],
+                tuple(reads),
+                tuple(writes),
+                cost,
+                workspace,
+                pinned,
+                names[module],
+                *home,
             )
-            for name, reads, writes, cost, workspace, pinned, module in data["operations"]
+            for name, reads, writes, cost, workspace, pinned, module, *home in data["operations"]
         ),
         tuple(Value(*one) for one in data["values"]),
         data["forward"],

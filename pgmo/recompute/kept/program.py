@@ -4,8 +4,8 @@
     program     ["aten.sum.dim_IntList", [{"n": 7}, {"l": [0]}], {}, origin]
     function    v8 = f3(v7, c2); v7 = None
 
-Nothing in it is code: operators are names that PyTorch knows, and all arguments are numbers, words,
-and results of earlier steps.
+Nothing in it is code: operators are names that PyTorch knows, or transfers to and from the host.
+All arguments are numbers, words, and results of earlier steps.
 """
 
 import math
@@ -22,9 +22,14 @@ from pgmo.recompute.capture.compat import Runner, is_fake, mark_boxed
 from pgmo.recompute.frozen.values import compare
 from pgmo.recompute.kept.unfit import UnfitError
 from pgmo.recompute.runtime.announce import ORIGIN
+from pgmo.recompute.runtime.offload.host import Host
 
 _FUNCTIONS: dict[str, Callable[..., Any]] = {"getitem": operator.getitem, "compare": compare}
 _NAMES = {function: name for name, function in _FUNCTIONS.items()}
+
+_TRANSFERS = ("lend", "send", "sent", "fetch", "arrived")
+_HOST = "host."
+"""Before the name of a method of a `Host`."""
 
 _CONSTANT = 1 << 16
 """Bytes of the largest tensor that a program holds itself; they are made by `torch.tensor(...)`."""
@@ -97,6 +102,8 @@ def written(module: fx.GraphModule) -> Program:
 def _name(target: Any) -> str:
     if target in _NAMES:
         return _NAMES[target]
+    if isinstance(getattr(target, "__self__", None), Host) and target.__name__ in _TRANSFERS:
+        return f"{_HOST}{target.__name__}"
     if isinstance(target, torch._ops.OpOverload):
         return str(target)
     raise UnfitError(f"{target} is no operator of PyTorch's")
@@ -151,6 +158,7 @@ class Compiled:
 
     Args:
         program: as it was read.
+        host: where values wait that it sends there.
 
     Attributes:
         run: takes the inputs as a list, which it empties; values die with their last use.
@@ -159,9 +167,9 @@ class Compiled:
         UnfitError: it names what is not there.
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, host: Host) -> None:
         self._program = program
-        self._functions = [_function(step) for step in program.steps]
+        self._functions = [_function(step, host) for step in program.steps]
         self._run = _compiled(program, self._functions)
         self.run: Runner = mark_boxed(self._run_once)
 
@@ -187,8 +195,11 @@ class Compiled:
         return valued(program.results, values)
 
 
-def _function(step: Any) -> Callable[..., Any]:
+def _function(step: Any, host: Host) -> Callable[..., Any]:
     name = step[0]
+    if name.startswith(_HOST) and name.removeprefix(_HOST) in _TRANSFERS:
+        transfer: Callable[..., Any] = getattr(host, name.removeprefix(_HOST))
+        return transfer
     if name == "constant":
         return _made
     if name in _FUNCTIONS:

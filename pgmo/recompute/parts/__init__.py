@@ -8,5 +8,7 @@ answers   what is called in the place of a submodule, while the model runs in on
 probe       runs a step of which nothing stays: finds the parts, or measures what lies between
 order       whether autograd sums the same gradients in the same order
 together    one graph of all parts, and of what was measured
+decided     what of the plan belongs to each part
 divided     finds, measures, plans, and runs the parts
+keeping     writes all that for other processes
 """

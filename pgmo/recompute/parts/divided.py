@@ -1,40 +1,48 @@
 """A kind of call that is no single graph: its parts are planned together, and run one by one."""
 
-import functools
+import json
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
-from torch import fx, nn
+from torch import Tensor, fx, nn
 
 from pgmo.errors import GraphError, PgmoError
-from pgmo.recompute.capture.compat import saving_hooks
+from pgmo.recompute.capture.compat import flatten, saving_hooks
 from pgmo.recompute.capture.joint_graph import Captured
+from pgmo.recompute.kept.plan_data import planned_step
 from pgmo.recompute.parts.answers import Answers
+from pgmo.recompute.parts.decided import Decided, structure
+from pgmo.recompute.parts.keeping import MadePart, Part, look_between, planner_of, write
+from pgmo.recompute.parts.measure import StepMeasure
 from pgmo.recompute.parts.probe import Known, Probe, part_settings
 from pgmo.recompute.parts.run import Arguments
 from pgmo.recompute.parts.together import together
 from pgmo.recompute.parts.trace import Trace
 from pgmo.recompute.planners.evaluator import Choice, Evaluator
 from pgmo.recompute.planners.graph import Graph
-from pgmo.recompute.planners.planning import plan_choice
 from pgmo.recompute.planners.schedule import simulate
-from pgmo.recompute.runtime.decide import PlannedStep, Settings, offloads
+from pgmo.recompute.runtime.call import compare
+from pgmo.recompute.runtime.decide import PlannedStep, Settings
 from pgmo.recompute.runtime.stages import stage, stages
 from pgmo.user_warnings import warn_user
+
+if TYPE_CHECKING:
+    from types import CodeType
 
 PLANS = 8
 """How often a kind of call is planned, for ways through the model that come later."""
 
 
-class Part(Protocol):
-    """What runs in the place of a submodule's forward method."""
+MakePart = Callable[[nn.Module, Settings, dict[str, Any]], Part]
+"""Makes a part that runs, of a submodule, settings, and what was kept of its steps."""
 
-    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        """Calls the submodule."""
+
+_PATIENCE = 8
+"""Calls for which a plan is not written, since none of them was measured."""
 
 
 class DividedCall:
@@ -45,11 +53,13 @@ class DividedCall:
         arguments: positional and keyword arguments of the call.
         settings: how it is planned.
         reason: why it is no single graph.
-        part: makes a part that runs, of a submodule and settings.
+        part: makes a part that runs.
+        kept: what an earlier process has written of such a call; it is planned if there is none.
 
     Attributes:
         planned: what was decided for the whole step.
         reason: why it is no single graph.
+        was_kept: whether an earlier process has planned it.
 
     Raises:
         BudgetError: the budget cannot be met.
@@ -57,7 +67,6 @@ class DividedCall:
     """
 
     has_checks = False
-    measured: int | None = None
 
     def __init__(
         self,
@@ -65,19 +74,44 @@ class DividedCall:
         arguments: Arguments,
         settings: Settings,
         reason: str,
-        part: Callable[[nn.Module, Settings], Part],
+        part: MakePart,
+        kept: Any = None,
     ) -> None:
         self._model, self._settings, self.reason = model, settings, reason
         self._make = part
         self._paths = {one: path for path, one in model.named_modules() if path}
-        self._parts: dict[tuple[nn.Module, int], Part] = {}
-        self._made: dict[object, Part] = {}
+        self._parts: dict[tuple[nn.Module, int], MadePart] = {}
+        self._way: list[tuple[nn.Module, int]] = []  # calls of parts that were planned for
+        self._made: dict[object, MadePart] = {}
         self._known = Known()
-        self._plans = 0
-        self._stale = False
+        self._plans = self._runs = self._written = 0
+        self._stale, self.was_kept = False, kept is not None
+        self._measured: int | None = None
+        self._measure: StepMeasure | None = None
+        self._reads: list[Any] | str = ""
+        self._codes: Iterable[CodeType] = ()
         self._ours = threading.local()
         self.devices = frozenset(one.device for one in (*model.parameters(), *model.buffers()))
-        self._plan(arguments)
+        if kept is None:
+            self._plan(arguments)
+        else:
+            self._take(kept)
+
+    def _take(self, kept: Any) -> None:
+        """Makes parts of what an earlier process has written."""
+        self._watch()
+        self.planned = planned_step(json.loads(kept["plan"]))
+        if kept["measured"] is not None:
+            self._measured, self._measure = kept["measured"], None
+        made = []
+        for one in kept["parts"]:
+            module = self._model.get_submodule(one["path"])
+            flags = None if one["flags"] is None else tuple(map(bool, one["flags"]))
+            made.append(self._part(module, flags, planner_of(one), one["steps"]))
+        for path, number, index in kept["calls"]:
+            self._parts[self._model.get_submodule(path), number] = made[index]
+        self._way = [(self._model.get_submodule(path), number) for path, number in kept["way"]]
+        self._answer_for([self._model.get_submodule(path) for path in kept["answers"]])
 
     def _plan(self, arguments: Arguments) -> None:
         self._plans += 1
@@ -91,12 +125,26 @@ class DividedCall:
             if [one.record for one in trace.calls] != [one.record for one in found.calls]:
                 raise GraphError("the model takes another way each time that it runs")
             self._decide(trace)
+        self._watch()
+        if probe.guard is not None:
+            self._reads = look_between(probe.guard, self._model)
+            self._codes = probe.guard.codes
         states = self._known.states
         whole = [one for one, state in states.items() if state != "open"]
         inside = {one for module in whole for one in module.modules()}
         unknown = [one for one in self._paths if one not in states and one not in inside]
         parts = [one for one, state in states.items() if state == "part"]
-        self._answers = Answers([*parts, *unknown], self._answer)
+        self._answer_for([*parts, *unknown])
+
+    def _watch(self) -> None:
+        """Has a step of the plan be measured."""
+        self._measured, self._measure = None, None
+        if self._settings.check and len(self.devices) == 1:
+            self._measure = StepMeasure(next(iter(self.devices)))
+
+    def _answer_for(self, modules: list[nn.Module]) -> None:
+        self._answered = [self._paths[one] for one in modules]
+        self._answers = Answers(modules, self._answer)
 
     def _decide(self, trace: Trace) -> None:
         """Plans for the whole step, and makes the parts that run."""
@@ -121,33 +169,42 @@ class DividedCall:
         self.planned = PlannedStep(
             captured, schedule, default, choice.planner, lambda: captured, budget, 0, paths
         )
+        self._way = [(call.module, call.number) for call in trace.calls]
         for number, call in enumerate(trace.calls):
             flags = self._known.differentiated.get((call.module, call.number))
-            own = whole.of_call(number, choice.recomputed)
+            own = whole.of_call(number, choice)
             key = (call.module, call.record, own)
             if key not in self._made:
-                planner = _Decided(call.captured.graph, own)
-                part = replace(part_settings(settings, flags), budget="min", planner=planner)
-                self._made[key] = self._make(call.module, part)
+                planner = Decided(structure(call.captured.graph), own)
+                self._made[key] = self._part(call.module, flags, planner, {})
             self._parts[call.module, call.number] = self._made[key]
+
+    def _part(
+        self,
+        module: nn.Module,
+        flags: tuple[bool, ...] | None,
+        planner: Decided,
+        steps: dict[str, Any],
+    ) -> MadePart:
+        settings = part_settings(self._settings, flags)
+        settings = replace(settings, budget="min", planner=planner, keep=self._settings.keep)
+        run = self._make(module, settings, steps)
+        return MadePart(self._paths[module], flags, planner, run)
 
     def _choose(self, graph: Graph, budget: int | Literal["min"]) -> Choice:
         settings = self._settings
         known = None if settings.anew else settings.shapes.known(graph, budget)
-        if known is not None and known.reruns is None:
+        if known is not None:
             return known
         stage(f"plans for {len(graph.operations):,} operations")
-        planner = settings.planner
-        if planner is plan_choice or offloads(planner):
-            planner = functools.partial(plan_choice, once=True)
-        choice = planner(graph, "min" if settings.budget == "min" else budget)
-        if choice.reruns is not None:
-            raise GraphError(
-                "the planner chose reruns, which a model in several parts cannot have: an "
-                "operation runs again for its own part alone. Return a Choice without reruns"
-            )
+        choice = settings.planner(graph, "min" if settings.budget == "min" else budget)
         settings.shapes.note(graph, choice, settings.budget)
         return choice
+
+    @property
+    def measured(self) -> int | None:
+        """Bytes that a real step took at once; None before one was measured."""
+        return self._measured if self._measure is None else self._measure.peak
 
     @property
     def model(self) -> str:
@@ -174,13 +231,39 @@ class DividedCall:
             except PgmoError as error:
                 self._plans = PLANS
                 warn_user(f"the first plan stays: {error}")
+        self._runs += 1
+        measure = self._measure
+        if measure is not None and measure.peak is not None:
+            self._measured, self._measure = measure.peak, None
+            compare(measure.peak, self.planned.schedule.peak)
+        if measure is not None:
+            measure.cancel()
         outer = getattr(self._ours, "call", None)
         self._ours.call = _Call()
         try:
             with self._answers.answering():
-                return self._model.forward(*arguments[0], **arguments[1])
+                if self._measure is None or not self._can_be_measured(arguments):
+                    return self._forward(arguments)
+                result = self._measure.forward(lambda: self._forward(arguments))
+                if self._ours.call.way != self._way:  # the plan is of another one
+                    self._measure.cancel()
+                return result
         finally:
             self._ours.call = outer
+
+    def _forward(self, arguments: Arguments) -> Any:
+        return self._model.forward(*arguments[0], **arguments[1])
+
+    def _can_be_measured(self, arguments: Arguments) -> bool:
+        """Whether a step takes what one alone does: all parts are captured, gradients are new."""
+        assert self._measure is not None
+        given = (one for one in flatten(arguments)[0] if isinstance(one, Tensor))
+        return (
+            self._measure.tries > 0
+            and all(one.run.calls for one in self._parts.values())
+            and all(one.grad is None for one in self._model.parameters())
+            and all(one.grad_fn is None for one in given)
+        )
 
     def _answer(
         self, module: nn.Module, forward: Callable[..., Any], given: Any, keywords: dict[str, Any]
@@ -188,6 +271,7 @@ class DividedCall:
         call: _Call = self._ours.call
         number = call.numbers[module]
         call.numbers[module] += 1
+        call.way.append((module, number))
         part = self._parts.get((module, number))
         if part is None and number:
             part = self._parts.get((module, 0))  # a loop that goes on for longer
@@ -197,7 +281,36 @@ class DividedCall:
             if part is None:
                 self._stale = True
                 return forward(*given, **keywords)
-            return part(*given, **keywords)
+            return part.run(*given, **keywords)
+
+    @property
+    def has_settled(self) -> bool:
+        """Whether it has run as planned, and was not written since."""
+        if self._measure is not None and self._measure.tries and self._runs < _PATIENCE:
+            return False
+        fresh = self._plans > self._written and not self._stale and self._runs > 1
+        return fresh and all(one.run.is_settled for one in self._parts.values())
+
+    def keep(self, arguments: Arguments) -> str | None:
+        """Writes it for other processes; why not, if it cannot be."""
+        self._written = self._plans
+        calls = {(one.path, place[1]): one for place, one in self._parts.items()}
+        more = {
+            "measured": self.measured,
+            "reason": self.reason,
+            "answers": self._answered,
+            "way": [(self._paths[module], number) for module, number in self._way],
+        }
+        return write(
+            self._model,
+            arguments,
+            self._settings,
+            self.planned,
+            calls,
+            self._reads,
+            more,
+            self._codes,
+        )
 
 
 class _Call:
@@ -205,20 +318,8 @@ class _Call:
 
     def __init__(self) -> None:
         self.numbers: Counter[nn.Module] = Counter()
+        self.way: list[tuple[nn.Module, int]] = []
         self.hooks = saving_hooks()
-
-
-class _Decided:
-    """A planner that gives what was decided together with other parts."""
-
-    def __init__(self, graph: Graph, chosen: frozenset[int]) -> None:
-        self._graph, self._chosen = graph, chosen
-
-    def __call__(self, graph: Graph, _budget: int | Literal["min"]) -> Choice:
-        """The choice; of another graph, such as of other inputs, all that can be forgotten."""
-        same = graph == self._graph
-        chosen = self._chosen if same else frozenset(graph.candidates())
-        return Evaluator(graph).candidate(chosen, "together")
 
 
 def _as_captured(graph: Graph) -> Captured:

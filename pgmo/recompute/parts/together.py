@@ -1,7 +1,7 @@
 """One graph of a step's parts, for one plan and one budget, and of what was measured between them.
 
 part     its operations and values; what it is given and returns is shared with other parts,
-         and never computed again
+         and never computed again; what runs again does so in the part that it belongs to
 region   two operations that are pinned: "begins" has what it takes on top as its workspace,
          "ends" writes what it leaves
 """
@@ -11,9 +11,11 @@ from dataclasses import dataclass, replace
 
 from torch import fx
 
-from pgmo.recompute.capture.compat import flatten, is_tangent
+from pgmo.recompute.capture.compat import boxes_gradients, flatten, is_tangent
 from pgmo.recompute.capture.joint_graph import Captured
+from pgmo.recompute.parts.decided import Decision
 from pgmo.recompute.parts.trace import Life, PartCall, Region, Trace
+from pgmo.recompute.planners.evaluator import Choice
 from pgmo.recompute.planners.graph import NOT_CAPTURED, Graph, Operation, Value
 
 
@@ -29,10 +31,22 @@ class Together:
     graph: Graph
     origins: tuple[tuple[int, int] | None, ...]
 
-    def of_call(self, number: int, operations: frozenset[int]) -> frozenset[int]:
+    def of_call(self, number: int, choice: Choice) -> Decision:
         """What of a choice belongs to a call, as operations of its own graph."""
-        found = (self.origins[index] for index in operations)
-        return frozenset(one[1] for one in found if one is not None and one[0] == number)
+        own = {
+            index: origin[1]
+            for index, origin in enumerate(self.origins)
+            if origin is not None and origin[0] == number
+        }
+        recomputed = frozenset(own[one] for one in choice.recomputed if one in own)
+        if choice.reruns is None:
+            return Decision(recomputed)
+        return Decision(
+            recomputed,
+            tuple((own[moment], own[one]) for moment, one in choice.reruns if one in own),
+            frozenset(own[one] for one in choice.offloaded if one in own),
+            None if choice.transfers is None else choice.transfers.rate,
+        )
 
     def of_all(self, chosen: Sequence[frozenset[int]]) -> frozenset[int]:
         """The choice of the whole step that the choices of calls come to."""
@@ -202,12 +216,14 @@ class _Whole:
         first = part.graph.forward + (1 if part.tangents else 0)
         for index in range(first, len(part.graph.operations)):
             self._part(part, index, number, path)
+        if not boxes_gradients():  # autograd holds them until the derivative has returned
+            self._reads[-1].update(part.numbers[own] for own in part.tangents)
 
     def _part(self, part: _Placed, index: int, number: int, path: str) -> None:
         own = part.graph.operations[index]
         module = ".".join(filter(None, (path, own.module)))
         place = self._add(own.name, (number, index))
-        self.operations[place] = replace(own, module=module)
+        self.operations[place] = replace(own, module=module, home=number + 1)
         self._reads[place] |= {part.numbers[value] for value in own.reads}
         for value in own.writes:
             part.numbers[value] = self._result(part, value, place)

@@ -48,6 +48,8 @@ class Operation:
         workspace: bytes that it takes and returns while it runs, beyond what it writes.
         pinned: never run twice: random numbers, effects, communication.
         module: dotted path of the module that it belongs to; empty when unknown.
+        home: the part of the step that it belongs to, where there are several: it runs again, or
+            its value is fetched, right before an operation of the same part.
     """
 
     name: str
@@ -57,6 +59,7 @@ class Operation:
     workspace: int = 0
     pinned: bool = False
     module: str = ""
+    home: int = 0
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ class SearchFields(TypedDict, total=False):
     evaluations: int | None
     time_limit: float
     seed: int
-    once: bool
+    rate: float | None
 
 
 class _Effort(TypedDict):
@@ -70,7 +70,6 @@ def plan_choice(
     seed: int = 0,
     candidates: Sequence[Choice] | None = None,
     rate: float | None = None,
-    once: bool = False,
 ) -> Choice:
     """The cheapest choice found whose peak is within a budget.
 
@@ -96,7 +95,6 @@ def plan_choice(
         candidates: of an earlier `propose` on the same graph, to save the time.
         rate: bytes a second of a link to the host, if values may be offloaded over it; costs of the
             graph are then seconds.
-        once: without the larger space.
 
     Raises:
         BudgetError: nothing found fits; says the least peak that was.
@@ -146,8 +144,6 @@ def plan_choice(
             trace.extend(found)
             if limit is not None and aim is None and start.peak <= limit:
                 return start
-        if once:
-            return start
         if transfers is not None:
             start = min([start, *_offloading(start, wider)], key=lambda one: rank(one, aim))
         options["evaluations"] = evaluations or _effort(graph, _LARGE_RERUNS, _LEAST_RERUNS)
@@ -156,7 +152,7 @@ def plan_choice(
         return start
 
     beam: Choice | None = None
-    if limit is not None and limit < default.peak and not once and transfers is None:
+    if limit is not None and limit < default.peak and transfers is None:
         beam = wider.beam(limit, (evaluations or EVALUATIONS) // _FEWER_SETS, time_limit)
     if limit is None or best.peak > limit:
         least = min(known, key=lambda one: rank(one, None))
@@ -194,7 +190,7 @@ def plan_choices(
         graph: the step.
         budgets: as for `plan_choice`, in any order.
         candidates: of an earlier `propose` on the same graph, to save the time.
-        search: `evaluations`, `time_limit`, `seed` and `once` of `plan_choice`, for each of them.
+        search: `evaluations`, `time_limit`, `seed` and `rate` of `plan_choice`, for each of them.
 
     Returns:
         The choices, in the order of the budgets.
@@ -227,7 +223,7 @@ def curve(graph: Graph, *, points: int = 16, **search: Unpack[SearchFields]) -> 
     Args:
         graph: the step.
         points: budgets that are planned for, evenly spaced, from 2.
-        search: `evaluations`, `time_limit`, `seed` and `once` of `plan_choice`, for each of them.
+        search: `evaluations`, `time_limit`, `seed` and `rate` of `plan_choice`, for each of them.
 
     Returns:
         Choices of ascending peak and descending overhead, none of which another one beats in both.
@@ -352,7 +348,7 @@ def _check(
     evaluations: int | None = None,
     time_limit: float = math.inf,
     seed: int = 0,
-    once: bool = False,  # either will do
+    rate: float | None = None,  # which is checked where it is read
 ) -> int | None:
     """The budget in bytes; None for the least peak."""
     if evaluations is not None and evaluations < 1:

@@ -45,6 +45,10 @@ class RerunSearch:
         self.graph, self.transfers = graph, transfers
         self._whole = graph.forward_cost or 1.0
         self._replay = _core.Replay(graph.forward, *columns(graph))
+        homes = np.array([one.home for one in graph.operations], np.int32)
+        self._in_parts = bool(homes.any())
+        if self._in_parts:
+            self._replay.set_homes(homes)
         if transfers is not None:
             self._replay.set_transfers(
                 np.array(transfers.seconds, np.float64), np.array(transfers.until, np.int32)
@@ -74,12 +78,13 @@ class RerunSearch:
             time_limit: seconds after which it ends with nothing.
 
         Returns:
-            The cheapest that it finds; None if it finds none, or the step is too large for it.
+            The cheapest that it finds; None if it finds none, or the step is too large for it, or in
+            several parts.
         """
         forward, count = self.graph.forward, len(self.graph.operations)
         looks = sum(min(moment, forward) for moment in range(count))
         width = work // max(1, looks)
-        if width < _NARROWEST or budget < 1:
+        if width < _NARROWEST or budget < 1 or self._in_parts:
             return None
         places = self._replay.beam(self._movable, budget, width, time_limit)
         if places is None:

@@ -127,6 +127,12 @@ class Schedule:
         return waiting(self.graph, *run, self.offloaded, self.transfers)
 
     @property
+    def wait_share(self) -> float:
+        """The same as a share of the forward pass; 0 when that costs nothing."""
+        whole = self.graph.forward_cost
+        return self.waits / whole if whole else 0.0
+
+    @property
     def host_bytes(self) -> int:
         """Bytes of what is offloaded, all of which is on the host between the passes."""
         values = (offloaded_value(self.graph, one) for one in self.offloaded)
@@ -134,7 +140,7 @@ class Schedule:
 
     @property
     def overhead(self) -> float:
-        """The same as a share of the forward pass; 0 when that costs nothing."""
+        """The cost as a share of the forward pass; 0 when that costs nothing."""
         whole = self.graph.forward_cost
         return self.cost / whole if whole else 0.0
 
@@ -270,6 +276,11 @@ def check_reruns(
                 f"forward pass, 0 to {graph.forward - 1}, and runs before a later one of "
                 f"{len(graph.operations)}"
             )
+        if not is_at_home(graph, moment, index):
+            raise GraphError(
+                f"operation {index} cannot run again before operation {moment}, which belongs to "
+                "another part of the step"
+            )
         if index in offloaded and transfers is not None and moment < transfers.until[index]:
             raise GraphError(
                 f"operation {index} cannot be fetched before operation {moment}: it has been sent "
@@ -279,6 +290,11 @@ def check_reruns(
             raise GraphError(
                 f"operation {index} ({graph.operations[index].name}) cannot run again: it is pinned"
             )
+
+
+def is_at_home(graph: Graph, moment: int, index: int) -> bool:
+    """Whether an operation and the one before which it may run again are of one part."""
+    return graph.operations[moment].home == graph.operations[index].home
 
 
 def _sending(

@@ -15,7 +15,7 @@ from pgmo.recompute.planners.budget import Budget, Share
 from pgmo.recompute.planners.evaluator import Choice, Evaluator
 from pgmo.recompute.planners.graph import Graph
 from pgmo.recompute.planners.offload.transfers import Transfers
-from pgmo.recompute.planners.schedule import Reruns, simulate
+from pgmo.recompute.planners.schedule import Reruns, is_at_home, simulate
 
 _MOST = 16  # choices that are remembered of one kind of graph
 
@@ -101,7 +101,11 @@ def _moved(graph: Graph, choice: Choice, reruns: Reruns) -> Choice:
     What is not sent yet where it would be fetched stays.
     """
     last = len(graph.operations)
-    fitting = tuple((moment, index) for moment, index in reruns if moment < last)
+    fitting = tuple(
+        (moment, index)
+        for moment, index in reruns
+        if moment < last and is_at_home(graph, moment, index)
+    )
     transfers, offloaded = choice.transfers, choice.offloaded
     if transfers is not None:
         transfers = Transfers.of(graph, transfers.rate)

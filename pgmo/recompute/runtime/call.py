@@ -71,6 +71,8 @@ class CapturedCall:
         reported: whether the first step was compared with the prediction.
     """
 
+    was_kept = False
+
     def __init__(
         self,
         module: nn.Module,
@@ -267,21 +269,8 @@ class CapturedCall:
         )
 
     def _compare(self, measured: int, tensors: list[Tensor]) -> None:
-        predicted = self.planned.schedule.peak
-        if abs(measured - predicted) <= TOLERANCE * max(predicted, 1):
-            return
         again = self.step.news and self._settings.measure
-        if again:
-            advice = "It is planned again with what its operators took"
-        elif measured > predicted:
-            advice = "Give a smaller budget if that is too much"
-        else:
-            advice = "A plan for a larger budget may recompute less, and fit as well"
-        warn_user(
-            f"a step took {format_bytes(measured)} at its peak; {format_bytes(predicted)} were "
-            f"predicted. {advice}"
-        )
-        if again:
+        if compare(measured, self.planned.schedule.peak, again) and again:
             self._again(StepCompiler(self._anew, expected=self.step.expected), tensors)
 
     @property
@@ -302,6 +291,29 @@ class CapturedCall:
 def _quick_and_quiet() -> Iterator[None]:
     with stages(), without_logs(), without_collector(), quick_copies():
         yield
+
+
+def compare(measured: int, predicted: int, again: bool = False) -> bool:
+    """Warns where a step took more or less than was predicted; whether it did.
+
+    Args:
+        measured: bytes at its peak.
+        predicted: bytes.
+        again: whether it is planned again.
+    """
+    if abs(measured - predicted) <= TOLERANCE * max(predicted, 1):
+        return False
+    if again:
+        advice = "It is planned again with what its operators took"
+    elif measured > predicted:
+        advice = "Give a smaller budget if that is too much"
+    else:
+        advice = "A plan for a larger budget may recompute less, and fit as well"
+    warn_user(
+        f"a step took {format_bytes(measured)} at its peak; {format_bytes(predicted)} were "
+        f"predicted. {advice}"
+    )
+    return True
 
 
 def reason_of(error: GraphError) -> str:

@@ -54,9 +54,19 @@ def find_planner(name: str | Planner, rate: float | None = None) -> Planner:
     return functools.partial(_best_of, name)  # which can be pickled, as the model with it
 
 
-def offloads(planner: Planner) -> bool:
-    """Whether a planner of `find_planner` lets values wait on the host."""
-    return isinstance(planner, functools.partial) and planner.func is plan_choice
+def rate_of(planner: Planner) -> float | None:
+    """Bytes a second of the link over which a planner of `find_planner` lets values wait."""
+    if isinstance(planner, functools.partial) and planner.func is plan_choice:
+        return float(planner.keywords["rate"])
+    return None
+
+
+def _identity(planner: Planner) -> object:
+    if planner is plan_choice:
+        return "search"
+    rate = rate_of(planner)
+    found: object = getattr(planner, "identity", None) or getattr(planner, "args", None)
+    return found if rate is None else ("search", rate)
 
 
 def _best_of(name: str, graph: Graph, budget: int | Literal["min"]) -> Choice:
@@ -107,8 +117,9 @@ class Settings:
 
     def identity(self) -> tuple[object, ...]:
         """Equal where the same step is planned in the same way."""
-        planner = "search" if self.planner is plan_choice else getattr(self.planner, "args", None)
-        return (self.budget, planner, self.costs, self.measure, self.check, self.in_place)
+        planner = _identity(self.planner)
+        how = (self.costs, self.measure, self.check, self.in_place, self.differentiated)
+        return (self.budget, planner, *how)
 
 
 @dataclass(frozen=True, eq=False)

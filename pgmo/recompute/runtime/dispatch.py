@@ -9,7 +9,7 @@ no single graph   parts of it; so are calls with too many variants, or the model
 import inspect
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 import torch
@@ -23,6 +23,8 @@ from pgmo.recompute.frozen.hooks import refuse_global_hooks, refuse_hooks
 from pgmo.recompute.frozen.values import DiffersError
 from pgmo.recompute.kept import call as kept
 from pgmo.recompute.kept.call import KeptCall
+from pgmo.recompute.kept.unfit import UnfitError
+from pgmo.recompute.parts import keeping
 from pgmo.recompute.parts.divided import DividedCall
 from pgmo.recompute.planners.shapes import Shapes
 from pgmo.recompute.runtime.call import (
@@ -32,10 +34,13 @@ from pgmo.recompute.runtime.call import (
     NothingToPlanError,
     reason_of,
 )
-from pgmo.recompute.runtime.decide import Settings, offloads
+from pgmo.recompute.runtime.decide import Settings
 from pgmo.recompute.runtime.pending import Pending
 from pgmo.recompute.runtime.randomness import Randomness
 from pgmo.user_warnings import warn_user
+
+if TYPE_CHECKING:
+    from types import CodeType
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 Step = CapturedCall | KeptCall | DividedCall
@@ -54,15 +59,25 @@ class Recomputing:
     Attributes:
         calls: by their signatures; None where there is nothing to plan.
         first: the one that was captured first; None before.
+        settings: how its steps are planned.
+        steps: of a part, what is kept of its steps, by their keys.
+        codes: of a part, the code that they were captured of.
 
     Args:
         module: the model.
         settings: how its steps are planned.
         is_part: it is a submodule of a model that is no single graph, and is never refused.
+        steps: of a part, what an earlier process has kept.
     """
 
-    def __init__(self, module: nn.Module, settings: Settings, is_part: bool = False) -> None:
-        self._module, self._settings = module, settings
+    def __init__(
+        self,
+        module: nn.Module,
+        settings: Settings,
+        is_part: bool = False,
+        steps: dict[str, Any] | None = None,
+    ) -> None:
+        self._module, self.settings = module, settings
         self._pending, self._is_part = Pending(), is_part
         self._pending.told = is_part  # it is called as often as the model likes
         self._indivisible: set[tuple[object, ...]] = set()
@@ -71,6 +86,8 @@ class Recomputing:
         self._sought: set[tuple[object, ...]] = set()
         self._written: WeakSet[CapturedCall] = WeakSet()
         self._told: set[str] = set()
+        self.steps: dict[str, Any] = steps or {}
+        self.codes: set[CodeType] = set()
         with suppress(TypeError, ValueError):
             self.__signature__ = inspect.signature(module.forward)
 
@@ -105,6 +122,8 @@ class Recomputing:
     def _capture(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Step:
         with CAPTURING:
             made: Step | None = self._kept((arguments, keywords))
+            if isinstance(made, DividedCall):
+                self._tell_parts(made)
             with suppress(NothingToPlanError):
                 made = made or self._made((arguments, keywords))
             # PyTorch settles things when they are first used, such as the order of kernels.
@@ -122,12 +141,12 @@ class Recomputing:
         try:
             refuse_hooks(self._module)
             refuse_recurrent(self._module)
-            made = CapturedCall(self._module, self.plain, arguments, self._settings, self._pending)
+            made = CapturedCall(self._module, self.plain, arguments, self.settings, self._pending)
             refuse_hooks(self._module)
         except NothingToPlanError:
             raise
         except GraphError as error:
-            if self._settings.whole or self._is_part:
+            if self.settings.whole or self._is_part:
                 raise
             return self._divided(arguments, error)
         return made
@@ -141,47 +160,84 @@ class Recomputing:
         """
         reason = reason_of(error)
         try:
-            made = DividedCall(self._module, arguments, self._settings, reason, _part)
+            made = DividedCall(self._module, arguments, self.settings, reason, _part)
         except (BudgetError, torch.OutOfMemoryError):
             raise
         except Exception:
             raise error.with_traceback(None) from error.__cause__
-        if self._settings.keep:
-            self._tell("the step is not kept for other processes, as it is no single graph")
-        if offloads(self._settings.planner):
-            self._tell("nothing is offloaded, as the step is no single graph")
+        self._tell_parts(made)
+        return made
+
+    def _tell_parts(self, made: DividedCall) -> None:
         paths = made.planned.parts
         self._tell(
-            f"the forward pass is no single graph: {reason}. {len(paths)} "
+            f"the forward pass is no single graph: {made.reason}. {len(paths)} "
             f"{'parts of it are' if len(paths) > 1 else 'part of it is'} captured "
             f"({_list(paths)}) under one budget; all else runs as it is, and keeps what it keeps. "
             "whole=True makes this an error"
         )
-        return made
 
-    def _kept(self, arguments: Arguments) -> KeptCall | None:
+    def _kept(self, arguments: Arguments) -> KeptCall | DividedCall | None:
         """What an earlier process has captured; it is looked for once for each kind of call."""
         key = signature(self._module, arguments)
-        if not self._settings.keep or key in self._sought:
+        if not self.settings.keep or key in self._sought:
             return None
         try:
             refuse_hooks(self._module)
         except GraphError:
             return None  # they were not there when it was kept
         self._sought.add(key)
-        return kept.read(self._module, arguments, self._settings, self._pending)
+        how = (self._module, arguments, self.settings)
+        if self._is_part:
+            return kept.read(*how, self._pending, self.steps.get)
+        found = kept.read(*how, self._pending)
+        data = None if found or self.settings.whole else keeping.read(*how)
+        if data is None:
+            return found
+        with suppress(*kept.BROKEN):
+            return DividedCall(*how, data["reason"], _part, data)
+        return None
 
     def _keep(self, call: Step, arguments: Arguments) -> None:
         """Writes what was captured, once it has run as it was planned."""
-        if not self._settings.keep or not isinstance(call, CapturedCall):
+        if not self.settings.keep or isinstance(call, KeptCall) or not call.has_settled:
             return
-        if call.has_settled and call not in self._written:
-            self._written.add(call)
-            self._sought.add(signature(self._module, arguments))
-            with CAPTURING:
-                reason = kept.write(self._module, arguments, self._settings, call)
-            if reason is not None:
-                self._tell(f"the captured step is not kept for other processes: {reason}")
+        with CAPTURING:
+            if isinstance(call, DividedCall):
+                reason = self._keep_parts(call, arguments)
+            elif call in self._written:
+                return
+            else:
+                self._written.add(call)
+                self._sought.add(signature(self._module, arguments))
+                reason = self._keep_captured(call, arguments)
+        if reason is not None:
+            self._tell(f"the captured step is not kept for other processes: {reason}")
+
+    def _keep_parts(self, call: DividedCall, arguments: Arguments) -> str | None:
+        try:
+            refuse_hooks(self._module)
+        except GraphError as error:
+            return str(error)
+        return call.keep(arguments)
+
+    def _keep_captured(self, call: CapturedCall, arguments: Arguments) -> str | None:
+        """Writes a captured step, or leaves it to the model that this is a part of."""
+        if not self._is_part:
+            return kept.write(self._module, arguments, self.settings, call)
+        try:
+            name, data = kept.step_data(self._module, arguments, self.settings, call)
+        except UnfitError as error:
+            return str(error)
+        self.steps[name] = data
+        self.codes |= call.guard.codes.keys()
+        return None
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether all steps were kept by an earlier process, or have settled here."""
+        found = [one for variants in self.calls.values() for one in variants or ()]
+        return all(isinstance(one, KeptCall) or one in self._written for one in found)
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Calls the model."""
@@ -211,7 +267,9 @@ class Recomputing:
         objection: Exception | None = None
         for call in variants:
             if isinstance(call, DividedCall):
-                return call.run((arguments, keywords))
+                result = call.run((arguments, keywords))
+                self._keep(call, (arguments, keywords))
+                return result
             found = _objection(call)
             if found is None:
                 try:
@@ -257,7 +315,7 @@ class Recomputing:
     ) -> DividedCall | None:
         """Parts of a call that was captured for many values, and has others each time."""
         key = signature(self._module, arguments)
-        if self._settings.whole or self._is_part or key in self._indivisible:
+        if self.settings.whole or self._is_part or key in self._indivisible:
             return None
         with CAPTURING:
             try:
@@ -298,8 +356,8 @@ class Recomputing:
         return any(one.requires_grad for one in given)
 
 
-def _part(module: nn.Module, settings: Settings) -> Recomputing:
-    return Recomputing(module, replace(settings, shapes=Shapes()), is_part=True)
+def _part(module: nn.Module, settings: Settings, steps: dict[str, Any]) -> Recomputing:
+    return Recomputing(module, replace(settings, shapes=Shapes()), is_part=True, steps=steps)
 
 
 def _list(paths: tuple[str, ...]) -> str:

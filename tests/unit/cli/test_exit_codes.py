@@ -88,6 +88,7 @@ WRONG = {
             "--counts": ("", "luck"),
             "--costs": ("", "luck"),
             "--planner": ("luck",),
+            "--offload": ("", "usb", "0", "-1", "nan", "inf"),
             "--points": ("", "1", "-1", "x", HUGE),
             "--picture": ("x.png",),  # without --points
             "--output": ("q.txt", "q"),

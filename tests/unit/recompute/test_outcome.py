@@ -52,6 +52,23 @@ def test_the_curve_falls(plan):
     assert len(str(curve).splitlines()) == len(rows) + 1
 
 
+def test_a_curve_with_offload_says_what_its_overhead_consists_of():
+    layers = [part for _ in range(4) for part in (nn.Linear(32, 32), nn.Tanh())]
+    model = nn.Sequential(*layers, nn.Flatten(0), nn.Linear(32 * 256, 1))
+    _, plan = pgmo.recompute(model, torch.ones(256, 32), 0.7, measure=False, offload=2e9)
+    curve = plan.curve(points=3)
+    rows = curve.as_rows()
+    for row in rows:
+        assert row["overhead"] == pytest.approx(row["rerun"] + row["waited"])
+    assert rows[0]["host_bytes"] > rows[-1]["host_bytes"] == 0
+    head, *lines = str(curve).splitlines()
+    assert "run again" in head
+    assert "on the host" in head
+    assert len(lines) == len(rows)
+    _, without = pgmo.recompute(model, torch.ones(256, 32), 0.7, measure=False)
+    assert rows[0]["peak"] <= without.curve(points=2).as_rows()[0]["peak"]
+
+
 def test_the_curve_can_be_drawn(plan, tmp_path):
     pytest.importorskip("matplotlib")
     picture = tmp_path / "curve.png"

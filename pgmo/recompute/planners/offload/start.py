@@ -75,7 +75,8 @@ def _size(graph: Graph, index: int) -> int:
 
 def _begin(graph: Graph, transfers: Transfers, index: int, reader: int, ahead: float) -> int:
     left, moment = ahead * transfers.seconds[index], reader
-    while left > 0 and moment > graph.forward:
+    home = graph.operations[index].home
+    while left > 0 and moment > graph.forward and graph.operations[moment - 1].home == home:
         moment -= 1
         left -= graph.operations[moment].cost
     return moment

@@ -72,15 +72,16 @@ class Transfers:
     def of(cls, graph: Graph, rate: float) -> "Transfers":
         """For all operations that write one value that is made again.
 
-        What an operation of random numbers has written can be fetched, too.
+        What an operation of random numbers has written can be fetched, too. What is sent is gone
+        before the part of the step ends that it belongs to.
         """
         forward = graph.operations[: graph.forward]
         seconds, until = [], []
         for index in range(graph.forward):
             value = offloaded_value(graph, index)
             takes = -1.0 if value is None else _LATENCY + graph.values[value].size / rate
-            end, left = index + 1, takes
-            while left > 0 and end < graph.forward:
+            end, left, home = index + 1, takes, forward[index].home
+            while left > 0 and end < graph.forward and forward[end].home == home:
                 left -= forward[end].cost
                 end += 1
             seconds.append(takes)

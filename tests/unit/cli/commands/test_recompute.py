@@ -116,6 +116,24 @@ def test_the_next_command_plans_the_same(model, monkeypatch, capsys):
     assert capsys.readouterr().err == said
 
 
+def test_values_wait_on_the_host_and_both_commands_that_are_said_plan_the_same(
+    model, monkeypatch, capsys
+):
+    monkeypatch.chdir(model.parent)
+    asked = ["--budget", "0.6", "--offload", "1e12"]
+    fields = told(capsys, "net_to_recompute:make", *asked)
+    assert fields["offloaded"]
+    assert fields["host_bytes"] > 0
+    assert fields["overhead"] == pytest.approx(fields["rerun"] + fields["waited"])
+    assert main(["recompute", "net_to_recompute:make", *asked]) == 0
+    shown = capsys.readouterr()
+    assert "operations wait on the host" in shown.out
+    assert f"budget={fields['peak']}, offload=1000000000000.0)" in shown.out
+    assert shown.err == (
+        f"Next: pgmo recompute net_to_recompute:make {' '.join(asked)} -o step.pgmoprof\n"
+    )
+
+
 def test_what_the_factory_prints_is_not_in_the_object(model, capsys):
     assert main(["recompute", f"{model}:chat", "--budget", "1GiB", "--json"]) == 0
     printed = capsys.readouterr()
@@ -132,6 +150,8 @@ def test_what_the_factory_prints_is_not_in_the_object(model, capsys):
         ("make", ["--budget", "1O%"], 2, "cannot read '1O%' as a size"),
         ("make", ["--budget", "120%"], 2, "a share of the peak is above 0"),
         ("make", ["--planner", "luck"], 2, "no planner is called 'luck'"),
+        ("make", ["--offload", "usb"], 2, "give the name of a link"),
+        ("make", ["--offload", "pcie4", "--planner", "chen"], 2, 'planner="search"'),
         ("make", ["--points", "1"], 2, "--points is 1"),
         ("make", ["--picture", "curve.png"], 2, "give --points 9"),
         ("make", ["-o", "step.txt"], 2, "the suffix is not .pgmoprof"),

@@ -8,6 +8,7 @@ from pgmo.profiler.tagging import origin
 from pgmo.recompute.kept.program import Compiled, Program, written
 from pgmo.recompute.kept.unfit import UnfitError
 from pgmo.recompute.runtime.announce import ORIGIN
+from pgmo.recompute.runtime.offload.host import Host
 
 aten = torch.ops.aten
 
@@ -34,7 +35,7 @@ def test_a_graph_becomes_data_and_a_function_that_does_the_same():
     again = Program.of_data(written(module).as_data())
     value = torch.arange(12.0).reshape(3, 4)
     given = [value]
-    scaled, nothing, (first,) = Compiled(again).run(given)
+    scaled, nothing, (first,) = Compiled(again, Host()).run(given)
     assert given == []
     assert nothing is None
     assert torch.equal(first, value[:, :2])
@@ -45,7 +46,7 @@ def test_a_graph_becomes_data_and_a_function_that_does_the_same():
 
 def test_values_die_with_their_last_use():
     steps = [["aten.neg.default", [{"n": 0}], {}, 0], ["aten.neg.default", [{"n": 1}], {}, 0]]
-    compiled = Compiled(program(steps, {"t": [{"n": 2}]}))
+    compiled = Compiled(program(steps, {"t": [{"n": 2}]}), Host())
     given = [torch.ones(3)]
     gone = weakref.ref(given[0])
     states = []
@@ -67,7 +68,7 @@ def test_whoever_records_learns_whose_an_operator_is():
     negative = graph.call_function(aten.neg.default, (x,))
     negative.meta[ORIGIN] = ("layers.0", "recompute")
     graph.output((negative,))
-    compiled = Compiled(written(fx.GraphModule({}, graph)))
+    compiled = Compiled(written(fx.GraphModule({}, graph)), Host())
     said = []
     original = aten.neg.default
 
@@ -88,6 +89,7 @@ def test_whoever_records_learns_whose_an_operator_is():
         [["os.system.default", ["true"], {}, 0]],
         [["aten.nothing.default", [{"n": 0}], {}, 0]],
         [["aten.neg", [{"n": 0}], {}, 0]],
+        [["host._copy", [{"n": 0}], {}, 0]],
         [["aten.neg.default; import os", [{"n": 0}], {}, 0]],
         [["aten.neg.default", [{"n": 1}], {}, 0]],
         [["aten.neg.default", [{"n": -1}], {}, 0]],
@@ -98,7 +100,7 @@ def test_whoever_records_learns_whose_an_operator_is():
 )
 def test_what_is_no_operator_or_argument_is_refused(steps):
     with pytest.raises(UnfitError):
-        Compiled(program(steps, {"t": [{"n": 0}]}))
+        Compiled(program(steps, {"t": [{"n": 0}]}), Host())
 
 
 def test_functions_of_others_and_large_tensors_are_not_kept():

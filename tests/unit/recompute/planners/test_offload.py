@@ -1,6 +1,7 @@
 """Values that wait on the host: the native evaluation against the schedule, and what is found."""
 
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -154,3 +155,37 @@ def test_links_have_names_or_numbers():
     for wrong in ("pcie9", 0, -1, True, None, [], float("inf"), float("nan"), "0 GB/s"):
         with pytest.raises(OptionError, match="give the name of a link"):
             parse_link(wrong)
+
+
+def two_parts(length: int = 4) -> Graph:
+    """Chains one after the other, each a part; what goes from one to the other is pinned."""
+    graph = chain(2 * length, size=100, costs=(3.0, 5.0))
+    home = [1 + (index // length) for index in range(2 * length)]
+    operations = [
+        replace(one, home=at) for one, at in zip(graph.operations, home + home[::-1], strict=True)
+    ]
+    values = list(graph.values)
+    values[length] = replace(values[length], pinned=True)
+    return Graph(tuple(operations), tuple(values), graph.forward)
+
+
+@pytest.mark.parametrize("rate", [None, 1e9, 1e-2])
+def test_what_runs_again_or_is_fetched_stays_in_its_part(rate):
+    graph = two_parts()
+    least = plan_choice(chain(8, size=100, costs=(3.0, 5.0)), "min", rate=rate)
+    found = plan_choice(graph, "min", rate=rate)
+    schedule = found.on(graph)  # which refuses what is elsewhere
+    assert schedule.peak == found.peak >= least.peak
+    assert found.peak < simulate(graph).peak
+    assert schedule.reruns
+    assert bool(schedule.offloaded) == (rate == 1e9)
+    for budget in (found.peak, (found.peak + simulate(graph).peak) // 2):
+        assert plan_choice(graph, budget, rate=rate).on(graph).peak <= budget
+
+
+def test_a_rerun_or_a_transfer_in_another_part_is_refused():
+    graph = two_parts()
+    with pytest.raises(GraphError, match="belongs to another part"):
+        simulate(graph, (), ((8, 0),))
+    # Sent before its own part is over, however long that takes.
+    assert Transfers.of(graph, 1.0).until[:4] == (4, 4, 4, 4)

@@ -243,7 +243,6 @@ def test_other_shapes_are_offloaded_too():
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"keep": True}, "keep=True does not go with offload"),
         ({"planner": "chen"}, 'planner="search"'),
         ({"offload": "usb"}, "give the name of a link"),
     ],

@@ -1,0 +1,97 @@
+"""What of a plan for a whole step belongs to one of its parts, and a planner that gives it."""
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pgmo.recompute.planners.evaluator import Choice, Evaluator
+from pgmo.recompute.planners.graph import Graph
+from pgmo.recompute.planners.offload.transfers import Transfers
+from pgmo.recompute.planners.schedule import Reruns, simulate
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A part's share of a choice, in operations of its own graph.
+
+    Args:
+        recomputed: forward operations whose results are forgotten.
+        reruns: what runs again or is fetched, and where; None where each runs again once.
+        offloaded: operations whose values are fetched from the host.
+        rate: bytes a second of the link to it; None where nothing may be offloaded.
+    """
+
+    recomputed: frozenset[int]
+    reruns: Reruns | None = None
+    offloaded: frozenset[int] = frozenset()
+    rate: float | None = None
+
+    def on(self, graph: Graph) -> Choice:
+        """The choice for the part's graph."""
+        if self.reruns is None:
+            return Evaluator(graph).candidate(self.recomputed, "together")
+        transfers, away, reruns = None, frozenset[int](), self.reruns
+        if self.rate is not None:
+            transfers = Transfers.of(graph, self.rate)
+            away, reruns = transfers.fitting(self.offloaded, reruns)
+        made = simulate(graph, (), reruns, away, transfers)
+        peak, overhead = made.peak, made.overhead
+        return Choice(made.recomputed, peak, overhead, "together", (), reruns, away, transfers)
+
+    def as_data(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "recomputed": sorted(self.recomputed),
+            "reruns": self.reruns,
+            "offloaded": sorted(self.offloaded),
+            "rate": self.rate,
+        }
+
+    @classmethod
+    def of_data(cls, data: Any) -> "Decision":
+        """From `as_data`."""
+        reruns = data["reruns"]
+        return cls(
+            frozenset(data["recomputed"]),
+            None if reruns is None else tuple((moment, index) for moment, index in reruns),
+            frozenset(data["offloaded"]),
+            data["rate"],
+        )
+
+
+class Decided:
+    """A planner that gives what was decided together with other parts.
+
+    Args:
+        structure: of the part's graph; see `structure`.
+        decision: for it.
+
+    Attributes:
+        identity: equal where the same is decided, in any process.
+    """
+
+    def __init__(self, structure: str, decision: Decision) -> None:
+        self.structure, self.decision = structure, decision
+        self.identity = (structure, sorted(decision.as_data().items(), key=str))
+
+    def __call__(self, graph: Graph, _budget: int | Literal["min"]) -> Choice:
+        """The choice; of another graph, such as of other inputs, all that can be forgotten."""
+        if structure(graph) == self.structure:
+            return self.decision.on(graph)
+        return Evaluator(graph).candidate(frozenset(graph.candidates()), "together")
+
+
+def structure(graph: Graph) -> str:
+    """A digest of what runs on what, and of all sizes: what a decision is good for.
+
+    Costs and workspaces, which may be measured, are no part of it.
+
+    Example:
+        >>> from pgmo.recompute.planners.graph import EXAMPLE
+        >>> structure(EXAMPLE) == structure(EXAMPLE)
+        True
+    """
+    operations = [(one.name, one.reads, one.writes, one.pinned) for one in graph.operations]
+    values = [(one.size, one.producer, one.result, one.pinned) for one in graph.values]
+    whole = repr((graph.forward, operations, values))
+    return hashlib.sha256(whole.encode()).hexdigest()[:32]

@@ -1,0 +1,112 @@
+"""The peak of a real step of a model in parts, measured while the program runs as it is."""
+
+import copy
+import warnings
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+
+import pgmo  # noqa: E402
+from tests.unit.recompute.parts import models  # noqa: E402
+from tests.unit.recompute.parts.models import batch, same, step  # noqa: E402
+from tests.unit.recompute.parts.test_divided import made  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore:the forward pass is no single graph")
+
+
+@pytest.fixture(autouse=True)
+def _engine():
+    """Whatever is put in its place is gone in the end."""
+    before = torch.autograd._engine_run_backward, torch.autograd.graph._engine_run_backward
+    yield
+    after = torch.autograd._engine_run_backward, torch.autograd.graph._engine_run_backward
+    assert after == before
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [models.Blocks, models.Shared, models.Written, models.Hidden, models.Convolutions],
+)
+def test_a_real_step_takes_what_was_predicted(kind):
+    plain, model, plan = made(kind)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for number in range(3):
+            assert same(step(model, batch(number), number), step(plain, batch(number), number))
+    assert plan.measured_peak == pytest.approx(plan.peak, rel=0.01)
+    assert "The first real step took" in plan.explain()
+
+
+class Returns(models.Blocks):
+    """Leaves the loss to the program, which takes memory for it, too."""
+
+    def forward(self, x, labels):
+        for block in self.blocks:
+            x = self.between(block(x))
+        return self.head(x)
+
+
+def test_what_the_program_computes_outside_of_the_model_is_not_counted():
+    plain, model, plan = made(Returns)
+
+    def run(one):
+        one.zero_grad()
+        torch.manual_seed(0)
+        logits = one(*batch(0))
+        large = logits.repeat(1, 512).exp()
+        (large.mean() + nn.functional.cross_entropy(logits, batch(0)[1])).backward()
+        return [one.grad for one in one.parameters()]
+
+    for _ in range(3):
+        assert same(run(model), run(plain))
+    assert plan.measured_peak == pytest.approx(plan.peak, rel=0.02)
+
+
+def test_other_backward_passes_and_steps_without_one_are_not_taken_for_it():
+    plain, model, plan = made(models.Blocks)
+    other = torch.ones(1 << 16, requires_grad=True)
+    step(model, batch(0), 0)
+    torch.manual_seed(1)
+    model.zero_grad(set_to_none=True)
+    model(*batch(1))  # whose backward pass does not come
+    torch.manual_seed(2)
+    loss = model(*batch(2))
+    other.square().sum().backward()
+    assert plan.measured_peak is None
+    loss.backward()
+    assert plan.measured_peak == pytest.approx(plan.peak, rel=0.01)
+    assert same(step(model, batch(3), 3), step(plain, batch(3), 3))
+
+
+def test_a_step_that_takes_something_else_is_said():
+    _, model, plan = made(models.Blocks)
+    model.between = lambda x: models.opaque(x) * torch.ones(400, 64, models.WIDTH).mean(0)
+    step(model, batch(0), 0)
+    step(model, batch(1), 1)
+    assert plan.measured_peak > 1.02 * plan.peak
+    with pytest.warns(UserWarning, match="a step took .* were predicted"):
+        step(model, batch(2), 2)
+
+
+def test_gradients_that_are_there_put_it_off():
+    _, model, plan = made(models.Blocks)
+    step(model, batch(0), 0)
+    model(*batch(1)).backward()  # adds to what is there
+    assert plan.measured_peak is None
+    step(model, batch(2), 2)
+    assert plan.measured_peak == pytest.approx(plan.peak, rel=0.01)
+
+
+def test_nothing_is_measured_while_somebody_profiles_or_where_it_is_not_wanted():
+    model, plan = pgmo.recompute(copy.deepcopy(models.Blocks()), batch(0), check=False)
+    for number in range(3):
+        step(model, batch(number), number)
+    assert plan.measured_peak is None
+    _, model, plan = made(models.Blocks)
+    step(model, batch(0), 0)
+    with torch.profiler.profile():
+        step(model, batch(1), 1)
+    assert plan.measured_peak is None

@@ -1,0 +1,85 @@
+"""Values of parts that wait on the host: the same bits, one budget, and transfers at home."""
+
+import random
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import pgmo  # noqa: E402
+from pgmo.recompute.planners.evaluator import Choice  # noqa: E402
+from pgmo.recompute.planners.offload.transfers import Transfers  # noqa: E402
+from pgmo.recompute.planners.schedule import is_at_home, simulate  # noqa: E402
+from tests.unit.recompute.parts import models  # noqa: E402
+from tests.unit.recompute.parts.models import batch, same, step  # noqa: E402
+from tests.unit.recompute.parts.test_divided import made, peak  # noqa: E402
+from tests.unit.recompute.planners.test_offload import read  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore:the forward pass is no single graph")
+
+
+def dice(seed):
+    """A planner that offloads and runs again at random, each in its own part."""
+
+    def plan(graph, _budget):
+        die = random.Random(seed)
+        transfers = Transfers.of(graph, 10.0 ** die.randint(6, 12))
+        able = [one for one in range(graph.forward) if transfers.may(one)]
+        away = frozenset(one for one in able if die.random() < 0.6)
+        reruns = tuple(
+            (moment, one)
+            for moment in range(len(graph.operations))
+            for one in range(min(moment, graph.forward))
+            if is_at_home(graph, moment, one) and die.random() < 0.2
+            if (moment >= transfers.until[one] if one in away else not graph.operations[one].pinned)
+        )
+        reruns = read(graph, reruns, away)
+        made = simulate(graph, (), reruns, away, transfers)
+        assert made.offloaded
+        return Choice(made.recomputed, made.peak, 0.0, "dice", (), reruns, away, transfers)
+
+    return plan
+
+
+@pytest.mark.parametrize(
+    ("kind", "seed"),
+    [
+        *((models.Blocks, seed) for seed in range(3)),
+        *((kind, 0) for kind in (models.Shared, models.Hidden, models.Convolutions)),
+        (models.Decoder, 0),
+    ],
+)
+def test_whatever_waits_on_the_host_the_bits_and_the_predicted_peak_are_the_same(kind, seed):
+    plain, model, plan = made(kind, budget="1 GiB", planner=dice(seed))
+    for number in range(2):
+        assert same(step(model, batch(number), number), step(plain, batch(number), number))
+    assert plan.host_bytes > 0
+    assert peak(model, batch(0)) == pytest.approx(plan.peak, rel=0.01)
+
+
+def test_a_budget_is_met_at_less_time():
+    without = made(models.Blocks, budget=0.6)[2]
+    plain, model, plan = made(models.Blocks, budget=0.6, offload=1e12)
+    assert plan.offloaded
+    assert plan.overhead < without.overhead
+    assert all(is_at_home(plan.graph, *place) for place in plan.schedule.reruns)
+    for number in range(3):
+        assert same(step(model, batch(number), number), step(plain, batch(number), number))
+    assert peak(model, batch(0)) == pytest.approx(plan.peak, rel=0.01)
+    assert plan.peak <= plan.budget
+    said = plan.explain()
+    assert "no single graph" in said
+    assert f"The results of {len(plan.offloaded)} operations wait on the host" in said
+    assert plan.curve(points=2, time_limit=0.2).as_rows()[0]["host_bytes"] > 0
+
+
+def test_shapes_and_modes_that_come_later():
+    plain, model, _ = made(models.Blocks, offload=1e12)
+    assert same(step(model, batch(5, 24), 5), step(plain, batch(5, 24), 5))
+    plain.eval(), model.eval()
+    assert same(step(model, batch(6), 6), step(plain, batch(6), 6))
+
+
+def test_nothing_is_said_about_offload_that_is_left_out(recwarn):
+    pgmo.recompute(models.Blocks(), batch(0), offload="pcie4")
+    assert not [one for one in recwarn if "offloaded" in str(one.message)]
