@@ -78,8 +78,8 @@ class RerunSearch:
             time_limit: seconds after which it ends with nothing.
 
         Returns:
-            The cheapest that it finds; None if it finds none, or the step is too large for it, or in
-            several parts.
+            The cheapest that it finds; None if it finds none, or the step is too large for it or
+            in several parts.
         """
         forward, count = self.graph.forward, len(self.graph.operations)
         looks = sum(min(moment, forward) for moment in range(count))
