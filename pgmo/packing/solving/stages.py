@@ -28,7 +28,7 @@ CP_SAT_BLOCKS = 100
 
 _EXACT_BLOCKS = 1000  # up to which the branch and bound comes closer than the search
 _TOO_MANY = 5000  # blocks, at which it needs seconds to begin with
-_LITTLE = 0.001  # a gap that training programs do not notice
+_LITTLE = 1e-6  # a gap that no program notices: some kilobytes of a card
 _MOMENT = 0.01  # share of the time in which the search does what it can do at once
 
 
@@ -38,7 +38,7 @@ def schedule(best: BestKnown, effort: str, time_limit: float) -> Iterator[tuple[
     Args:
         best: what the packers have found.
         effort: "fast" has no solver at all; "balanced" takes a fifth of the time where the gap is
-            below 0.1 %; "best" takes it all.
+            below a millionth; "best" takes it all.
         time_limit: seconds for all turns together.
 
     Yields:
