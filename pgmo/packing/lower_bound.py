@@ -1,4 +1,9 @@
-"""The max load: what no packing of a problem can go below."""
+"""The max load: what no packing of a problem can go below, and which heights packings have.
+
+On a circle, `pgmo.packing.circle_bound` may prove more.
+"""
+
+import numpy as np
 
 from pgmo import _core
 from pgmo.packing.problem import Problem
@@ -22,3 +27,40 @@ def max_load(problem: Problem) -> int:
         96
     """
     return int(_core.max_load(*problem.native))
+
+
+_MOST_BITS = 2**28  # that are moved to find the heights of packings: some hundredths of a second
+
+
+def least_height(problem: Problem, bound: int, arena: int) -> int:
+    """The least arena from `bound` on that some of the sizes add up to.
+
+    A packing can be pushed down until each block lies on the ground or on another one, so its arena
+    is a sum of sizes of different blocks.
+
+    Args:
+        problem: the blocks.
+        bound: bytes that no packing is below.
+        arena: bytes that some packing has; no higher sum is sought.
+
+    Returns:
+        Bytes that no packing is below; `bound` itself where sums are too many.
+
+    Example:
+        >>> least_height(Problem([6, 10, 15], [0, 0, 1], [1, 2, 2]), 26, 31)
+        31
+    """
+    size = problem.aligned
+    if bound >= arena or not len(size):
+        return bound
+    unit = int(np.gcd.reduce(size))
+    low, high = -(-bound // unit), arena // unit
+    if len(size) * high > _MOST_BITS:
+        return bound
+    within = (1 << (high + 1)) - 1
+    sums = 1  # bit s: some sizes add up to s units
+    for one in size.tolist():
+        sums |= sums << (one // unit)
+        sums &= within
+    above = sums >> low
+    return (low + (above & -above).bit_length() - 1) * unit if above else bound

@@ -168,6 +168,23 @@ TEST(what_is_not_full_in_every_section_is_left_alone) {
   CHECK(!SweepSearch::suits(window));
 }
 
+TEST(a_window_that_takes_long_to_look_at_is_left_alone) {
+  Window window;
+  window.sections = 200;
+  window.load = 14 * 64;
+  for (Rank s = 0; s < window.sections; ++s) {
+    for (int i = 0; i < 14; ++i) {
+      window.block.push_back(window.blocks());
+      window.size.push_back(64);
+      window.lifetime.push_back(1);
+      window.begin.push_back(s);
+      window.end.push_back(s + 1);
+    }
+  }
+  CHECK(is_seamless(window));
+  CHECK(!SweepSearch::suits(window));
+}
+
 int main(int argc, char** argv) {
   return pgmo::test::run_all(argc, argv);
 }

@@ -1,11 +1,10 @@
 // All orders of leaves in which certain sets of them are together.
 //
-//        P            A P node's children come in any order; those of a Q node in the given one or
+//        P            A P node's children come in any order, those of a Q node in the given one or
 //      / | \          its reverse. gather({b, d}) leaves only orders in which b and d are together:
-//     a  d  Q         the children of the root become a and Q(d, b, c).
-//          / \        .
-//         b   c       Booth and Lueker 1976, "Testing for the consecutive ones property". Trees are
-//                     small here, so each step looks at a whole one. Nodes are never changed: a
+//     a  d  Q         the root's children become a and a Q node of d, b and c.
+//          / \        Booth and Lueker 1976, "Testing for the consecutive ones property". Trees are
+//         b   c       small here, so each step looks at a whole one. Nodes are never changed: a
 //                     search goes back by forgetting new ones.
 //
 // A node knows the choices that it follows from; so does a failure.

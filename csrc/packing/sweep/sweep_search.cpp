@@ -8,6 +8,8 @@ namespace pgmo::packing {
 namespace {
 
 constexpr std::uint64_t kNodesPerSection = 4;  // of the shortest tries
+constexpr BlockId kMostBlocks = 5000;         // whose turnovers are looked at before the first try,
+constexpr std::size_t kMostSums = 4'000'000;  // with so many sums of sizes: a fraction of a second
 
 Window mirrored(Window window) {
   for (BlockId i = 0; i < window.blocks(); ++i) {
@@ -21,7 +23,19 @@ Window mirrored(Window window) {
 }  // namespace
 
 bool SweepSearch::suits(const Window& window) {
-  return window.sections > 1 && is_seamless(window);
+  if (window.sections < 2 || window.blocks() > kMostBlocks || !is_seamless(window)) return false;
+  std::vector<std::size_t> out(static_cast<std::size_t>(window.sections) + 1), in(out.size());
+  for (BlockId i = 0; i < window.blocks(); ++i) {
+    ++in[window.begin[i]];
+    ++out[window.end[i]];
+  }
+  std::size_t sums = 0;
+  for (std::size_t s = 1; s + 1 < out.size(); ++s) {
+    if (std::max(out[s], in[s]) <= kMostSets) {
+      sums += (std::size_t{1} << out[s]) + (std::size_t{1} << in[s]);
+    }
+  }
+  return sums <= kMostSums;
 }
 
 SweepSearch::SweepSearch(const Window& window, std::uint64_t seed, std::uint64_t first,

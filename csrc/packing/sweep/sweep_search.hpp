@@ -11,7 +11,7 @@ namespace pgmo::packing {
 
 class SweepSearch {
  public:
-  // Whether sweeps can do anything for the window.
+  // Whether sweeps can do anything for the window, and are ready for it soon.
   static bool suits(const Window& window);
 
   // Makes every `stride`th try from `first` on. Refers to the window.

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from pgmo.packing.lower_bound import max_load
+from pgmo.packing.lower_bound import least_height, max_load
 from pgmo.packing.problem import Problem
 from pgmo.packing.solving.result import Incumbent
 
@@ -66,8 +66,9 @@ class BestKnown:
             self.note(arena, self.bound, solver)
 
     def prove(self, bound: int, solver: str) -> None:
-        """Takes a lower bound, if it is higher than the one known."""
+        """Takes a lower bound, if it is higher than the one known, or what follows from it."""
         if bound > self.bound:
+            bound = least_height(self.problem, bound, self.arena)
             self.bound = bound
             self.note(self.arena, bound, solver)
 

@@ -3,9 +3,9 @@
 Measured on two cores, 3 to 5 seconds, medians over 5 to 7 problems of each size (`bench/packing.py`
 and problems made like its own):
 
-- Where some packing reaches the lower bound, the branch and bound finds it first: cut-up arenas of
-  up to 600 blocks and MiniMalloc's benchmarks in milliseconds to seconds, CP-SAT in ten times that
-  or not at all from 60 blocks on.
+- Where some packing reaches the lower bound, the branch and bound finds it first: most cut-up
+  arenas of up to 1,000 blocks and MiniMalloc's benchmarks in milliseconds to seconds, CP-SAT in ten
+  times that or not at all from 60 blocks on.
 - Where none does, which is to be expected on circles with few, long lifetimes, the branch and
   bound proves hardly anything from 20 blocks on. There CP-SAT solved 6 of 7 problems of 20 blocks
   and 4 of 7 of 40, most of them in 0.02 s; at 80 blocks its bounds were still the better ones, at
@@ -28,7 +28,7 @@ CP_SAT_BLOCKS = 100
 
 _EXACT_BLOCKS = 1000  # up to which the branch and bound comes closer than the search
 _TOO_MANY = 5000  # blocks, at which it needs seconds to begin with
-_LITTLE = 0.001  # a gap that training programs do not notice
+_LITTLE = 1e-6  # a gap that no program notices: some kilobytes of a card
 _MOMENT = 0.01  # share of the time in which the search does what it can do at once
 
 
@@ -38,7 +38,7 @@ def schedule(best: BestKnown, effort: str, time_limit: float) -> Iterator[tuple[
     Args:
         best: what the packers have found.
         effort: "fast" has no solver at all; "balanced" takes a fifth of the time where the gap is
-            below 0.1 %; "best" takes it all.
+            below a millionth; "best" takes it all.
         time_limit: seconds for all turns together.
 
     Yields:
