@@ -91,8 +91,8 @@ def table(rows: list[dict[str, Any]]) -> str:
         cells = [row["model"], str(row["layers"]), f"{row['operations']:,}"]
         cells += [f"{statistics.median(seconds):.1f} s" for seconds in (alike, each)]
         cells += [f"{row['over']['each']:.2f}", "yes" if row["same_plan"] else "no"]
-        known = former is not None
-        cells += [f"{statistics.median(former):.1f} s", f"{row['over']['former']:.2f}"] * known
+        if former:
+            cells += [f"{statistics.median(former):.1f} s", f"{row['over']['former']:.2f}"]
         lines.append(f"| {' | '.join([*cells, *[''] * (9 - len(cells))])} |")
     return "\n".join(lines)
 

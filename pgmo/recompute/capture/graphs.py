@@ -4,21 +4,19 @@
     graph_module        fx._lazy_graph_module                  the same
     split_joint         _extract_fwd_bwd_modules               more keywords, none needed
     backward_half       _extract_graph_with_inputs_outputs     one argument more
-    quick_copies        nothing is looked at or printed        fx.graph.pytree, print_readable
+    quick_copies        arguments are not looked through       fx.graph.pytree
 
 A capture makes a dozen modules and calls two of them. To write and compile the code of all takes
 longer than to plan.
 """
 
 import inspect
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, cast
 
 from torch import fx, nn
 from torch._functorch import partitioners
-from torch._logging import _internal as logs
 from torch.fx._lazy_graph_module import _make_graph_module, _use_lazy_graph_module
 
 from pgmo.recompute.capture.compat import is_tangent
@@ -39,36 +37,20 @@ class _Unlooked:
 
 @contextmanager
 def quick_copies() -> Iterator[None]:
-    """Inside, graphs are copied and not printed; one thread at a time.
+    """Inside, graphs are copied without a look at what nodes are given.
 
     fx looks through the arguments of each node that is made for numbers that are symbols, to warn
     of them: a captured step has none, and tens of thousands of copies are made of its nodes.
-    AOTAutograd writes three graphs as text, also where no log wants them.
     """
     graphs: Any = fx.graph
     nested = getattr(graphs, "pytree", None)
-    printed, thread = fx.GraphModule.print_readable, threading.get_ident()
-
-    def print_readable(module: fx.GraphModule, *options: Any, **more: Any) -> str:
-        ours = threading.get_ident() == thread and not _are_logged()
-        return "" if ours else printed(module, *options, **more)
-
-    fx.GraphModule.print_readable = print_readable  # type: ignore[method-assign,assignment]
     if nested is not None:
         graphs.pytree = _Unlooked(nested)
     try:
         yield
     finally:
-        fx.GraphModule.print_readable = printed  # type: ignore[method-assign]
         if nested is not None:
             graphs.pytree = nested
-
-
-def _are_logged() -> bool:
-    """Whether a log of PyTorch's wants to have graphs."""
-    names = ("aot_graphs", "aot_joint_graph")
-    traced: Any = logs.trace_log
-    return bool(traced.handlers) or any(map(logs.log_state.is_artifact_enabled, names))
 
 
 def graph_module(root: nn.Module, graph: fx.Graph) -> fx.GraphModule:

@@ -45,7 +45,9 @@ class Shapes:
 
         Args:
             graph: the step.
-            budget: a share is one of the largest peak so far, and "min" what that has come to.
+            budget: a share is one of the largest peak so far, of whatever graph: a step that takes
+                less, as where parameters were frozen, is not refused for it; "min" is what that has
+                come to for graphs of its kind.
             peak: bytes that the step takes without recomputation.
 
         Raises:
@@ -54,7 +56,7 @@ class Shapes:
         kind = self._kind(graph)
         longer, kind.longest = peak > kind.longest, max(peak, kind.longest)
         if isinstance(budget, Share):
-            return budget.of(kind.longest)
+            return budget.of(max(one.longest for one in self._kinds.values()))
         if budget == "min" and kind.least and not longer:
             return kind.least
         return budget

@@ -20,6 +20,17 @@ def test_a_share_is_one_of_the_longest_so_far():
     assert shapes.limit(EXAMPLE, 70, 1000) == 70
 
 
+def test_a_share_of_another_graph_is_that_of_the_largest():
+    shapes = Shapes()
+    other = replace(
+        EXAMPLE, operations=(replace(EXAMPLE.operations[0], name="cos"), *EXAMPLE.operations[1:])
+    )
+    assert shapes.limit(EXAMPLE, Share(0.5), 200) == 100
+    assert shapes.limit(other, Share(0.5), 60) == 100
+    assert shapes.limit(other, Share(0.5), 300) == 150
+    assert shapes.limit(EXAMPLE, Share(0.5), 200) == 150
+
+
 def test_the_least_is_what_it_came_to_at_the_longest():
     shapes = Shapes()
     assert shapes.limit(EXAMPLE, "min", 132) == "min"
