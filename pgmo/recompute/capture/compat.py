@@ -16,14 +16,12 @@
     version_of          Tensor._version                        the same
     hook_numbers        Module._forward_hooks                  the same
     memory_changes      kineto_results.events()                the same
-    around_engine       graph._engine_run_backward             the same
     boxes_gradients     nothing: they are held                 Function.boxed_grads_call
 
-`graphs.py` beside it has what modules are made of. Partition functions are handed more keywords
-from version to version: ours takes any.
+`graphs.py` beside it has what modules are made of, `parts/measure.py` what calls the engine.
+Partition functions are handed more keywords from version to version: ours takes any.
 """
 
-import functools
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any, cast
@@ -356,36 +354,6 @@ def memory_changes(finished: profile, device: torch.device) -> list[tuple[str, i
         for event in results.events()
     ]
     return sorted(rows, key=lambda row: row[1])
-
-
-def around_engine(around: Callable[[Callable[[], Any]], Any]) -> Callable[[], None]:
-    """Has all backward passes run inside of a function, in the thread that calls for them.
-
-    Args:
-        around: called with what runs a backward pass, whose result it returns.
-
-    Returns:
-        What ends that.
-    """
-    modules: tuple[Any, ...] = (torch.autograd.graph, torch.autograd)
-    before = modules[0]._engine_run_backward
-    over = False
-
-    @functools.wraps(before)
-    def run_around(*arguments: Any, **keywords: Any) -> Any:
-        run = functools.partial(before, *arguments, **keywords)
-        return run() if over else around(run)
-
-    def end() -> None:
-        nonlocal over
-        over = True
-        for module in modules:
-            if module._engine_run_backward is run_around:  # somebody else may have wrapped it
-                module._engine_run_backward = before
-
-    for module in modules:
-        module._engine_run_backward = run_around
-    return end
 
 
 def boxes_gradients() -> bool:

@@ -9,6 +9,7 @@ before: the function through which `backward()` and `autograd.grad()` call it is
 the next backward pass.
 """
 
+import functools
 import gc
 import weakref
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pgmo.recompute.capture.compat import around_engine, flatten, storage_key
+from pgmo.recompute.capture.compat import flatten, storage_key
 from pgmo.recompute.capture.flat import PLAIN
 from pgmo.recompute.capture.objects import opened
 from pgmo.recompute.capture.quiet import without_collector
@@ -77,7 +78,7 @@ class StepMeasure:
             measure = ours()
             return run() if measure is None else measure._backward(run)
 
-        self._undo = around_engine(around)
+        self._undo = _around_engine(around)
 
     def _backward(self, run: Callable[[], Any]) -> Any:
         self._undo()
@@ -116,3 +117,33 @@ class StepMeasure:
                 highest = max(highest, level)
         if begun:
             self.peak = max(self._forward.peak, self._forward.net + self._given + highest)
+
+
+def _around_engine(around: Callable[[Callable[[], Any]], Any]) -> Callable[[], None]:
+    """Has all backward passes run inside of a function, in the thread that calls for them.
+
+    Args:
+        around: called with what runs a backward pass, whose result it returns.
+
+    Returns:
+        What ends that.
+    """
+    modules: tuple[Any, ...] = (torch.autograd.graph, torch.autograd)
+    before = modules[0]._engine_run_backward
+    over = False
+
+    @functools.wraps(before)
+    def run_around(*arguments: Any, **keywords: Any) -> Any:
+        run = functools.partial(before, *arguments, **keywords)
+        return run() if over else around(run)
+
+    def end() -> None:
+        nonlocal over
+        over = True
+        for module in modules:
+            if module._engine_run_backward is run_around:  # somebody else may have wrapped it
+                module._engine_run_backward = before
+
+    for module in modules:
+        module._engine_run_backward = run_around
+    return end

@@ -108,6 +108,18 @@ def test_nothing_stays_of_the_steps_that_are_run_to_plan():
     assert not any("forward" in vars(one) for one in model.modules())
 
 
+def test_a_counter_is_as_it_was_after_the_capture_that_it_makes_impossible():
+    class Counts(models.Blocks):
+        def between(self, x):
+            return x
+
+    _, model, plan = made(Counts, planner="min-cut", measure=False)
+    assert len(plan.parts) == 3
+    assert model.calls == 0
+    step(model, batch(0), 0)
+    assert model.calls == 1
+
+
 def test_python_code_between_parts_runs_at_each_call():
     _, model, _ = made(models.Blocks)
     for number in range(3):
