@@ -23,8 +23,11 @@ if TYPE_CHECKING:
     from types import CodeType
 
 
+_HOOKS = frozenset(name for name in INSIDES if "_hooks" in name)
+
+
 class Attributes:
-    """Those of a module as they were before it ran, with the contents of containers."""
+    """Those of a module as they were before it ran, with the contents of containers, and hooks."""
 
     def __init__(self, module: nn.Module) -> None:
         self._values = dict(_own(module))
@@ -33,6 +36,7 @@ class Attributes:
             for name, value in self._values.items()
             if isinstance(value, (list, dict, set))
         }
+        self._hooks = {name: copy.copy(value) for name, value in _hooks(module)}
 
     def is_same(self, name: str, value: object) -> bool:
         """Whether an attribute has this value, with these contents."""
@@ -42,7 +46,15 @@ class Attributes:
         return value is before or remember(value) == remember(before)
 
     def put_back(self, module: nn.Module, *names: str) -> None:
-        """Makes the module have them again, or those of some names."""
+        """Makes the module have them again, or those of some names.
+
+        With all of them go the hooks that were registered since: an attribute that says that they
+        are there would be gone, and the next forward pass register them once more.
+        """
+        for name, value in () if names else _hooks(module):
+            if value.keys() != self._hooks[name].keys():
+                value.clear()
+                value.update(self._hooks[name])
         for name in names or {*self._values, *(name for name, _ in _own(module))}:
             if name not in self._values:
                 del vars(module)[name]
@@ -255,6 +267,11 @@ def _holds_fakes(value: object) -> bool:
 
 def _own(module: nn.Module) -> list[tuple[str, Any]]:
     return [(name, value) for name, value in vars(module).items() if name not in INSIDES]
+
+
+def _hooks(module: nn.Module) -> list[tuple[str, dict[int, Any]]]:
+    """The dictionaries of a module's hooks, by name."""
+    return [(name, value) for name, value in vars(module).items() if name in _HOOKS]
 
 
 def _is_of_torch(owner: object, name: str) -> bool:

@@ -1,6 +1,8 @@
 """A forward pass that changes what it reads, or draws numbers not from PyTorch, is refused."""
 
+import copy
 import random
+from contextvars import ContextVar
 
 import numpy as np
 import pytest
@@ -89,3 +91,34 @@ def test_random_numbers_that_are_not_of_pytorch(draw, message):
         made(Draws(draw))
     after = random.getstate(), np.random.get_state()[1].tolist()  # noqa: NPY002
     assert after == before
+
+
+def test_hooks_that_a_first_forward_pass_registers_are_not_there_twice(monkeypatch):
+    """As transformers does, whose outputs were collected once more for each attempt to capture."""
+    collected = ContextVar("collected")
+
+    class Collects(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner, self.installed = nn.Linear(4, 4), False
+
+        def forward(self, x):
+            if not self.installed:
+                self.inner.register_forward_hook(collect)
+                self.installed = True
+            token = collected.set([])
+            y = self.inner(x)
+            if bool(x.sum() > 0):  # read: the forward pass runs once more, to be looked at
+                y = y * 2
+            y = y + sum(collected.get())
+            collected.reset(token)
+            return y
+
+    def collect(_module, _given, result):
+        collected.get().append(result.mean())
+
+    monkeypatch.setattr("pgmo.recompute.frozen.hooks._HARMLESS", (__name__,))
+    plain = Collects()
+    model = pgmo.recompute(copy.deepcopy(plain), torch.ones(2, 4), 1.0, check=False)[0]
+    assert torch.equal(model(torch.ones(2, 4)), plain(torch.ones(2, 4)))
+    assert len(model.inner._forward_hooks) == 1
