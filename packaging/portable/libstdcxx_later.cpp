@@ -14,7 +14,9 @@ __asm__(
 
 namespace std {
 
-void __throw_bad_array_new_length() { throw bad_array_new_length(); }
+void __throw_bad_array_new_length() {
+  throw bad_array_new_length();
+}
 
 namespace __exception_ptr {
 void exception_ptr::_M_addref() noexcept {}
