@@ -185,6 +185,34 @@ TEST(a_window_that_takes_long_to_look_at_is_left_alone) {
   CHECK(!SweepSearch::suits(window));
 }
 
+// Each block of the first section becomes three, of which one ends at last. One of what begins then
+// needs the places of three of these; no more than two can be neighbours, and all the others have
+// as many ways as there are orders.
+TEST(ways_to_part_what_ends_are_not_followed_for_ever) {
+  constexpr Rank kMany = 13;
+  Window window;
+  window.sections = kMany + 2;
+  window.load = 8 * kMany;
+  const auto add = [&](Bytes size, Rank begin, Rank end) {
+    window.block.push_back(window.blocks());
+    window.size.push_back(size);
+    window.lifetime.push_back(1);
+    window.begin.push_back(begin);
+    window.end.push_back(end);
+  };
+  for (Rank i = 0; i < kMany; ++i) {
+    add(8, 0, i + 1);
+    add(2, i + 1, kMany + 1);
+    add(3, i + 1, window.sections);
+    add(3, i + 1, window.sections);
+  }
+  add(6, kMany + 1, window.sections);
+  for (Rank i = 3; i < kMany; ++i) add(2, kMany + 1, window.sections);
+  CHECK(SweepSearch::suits(window));
+  SweepSearch search(window, 0, 0, 1);
+  CHECK(search.run(100, never) == Sweep::State::kOpen);
+}
+
 int main(int argc, char** argv) {
   return pgmo::test::run_all(argc, argv);
 }

@@ -9,6 +9,8 @@ namespace pgmo::packing {
 namespace {
 
 constexpr std::size_t kMostWays = 100;
+constexpr std::size_t kMostWork = 300'000;  // looks at sets, some milliseconds
+constexpr std::size_t kAsking = 50;         // looks that take as long as one at a tree
 
 // Sets are numbered from 0; masks are of sets.
 class Parting {
@@ -30,11 +32,9 @@ class Parting {
  private:
   // Ways to go on when these sets are left.
   void part(std::uint32_t out, std::uint32_t in) {
-    if (result_.ways.size() >= kMostWays) {
-      result_.complete = false;
-      return;
-    }
-    if (out == all_out_ || possible_(united(out_, out))) {
+    if (result_.ways.size() >= kMostWays) result_.complete = false;
+    if (!result_.complete) return;
+    if (out == all_out_ || can_be(out)) {
       holes_.push_back({united(out_, out), united(in_, in)});
       result_.ways.push_back(holes_);
       holes_.pop_back();
@@ -43,22 +43,35 @@ class Parting {
     const std::uint32_t first = out & -out, rest = out ^ first;
     for (std::uint32_t others = (rest - 1) & rest; rest != 0; others = (others - 1) & rest) {
       try_hole(first | others, out, in);
-      if (others == 0) break;
+      if (others == 0 || !result_.complete) break;
     }
   }
 
   void try_hole(std::uint32_t hole, std::uint32_t out, std::uint32_t in) {
     auto it = std::lower_bound(by_sum_.begin(), by_sum_.end(), std::pair(out_sums_[hole], 0u));
     bool asked = false;
+    work(1);
     for (; it != by_sum_.end() && it->first == out_sums_[hole]; ++it) {
+      work(1);
       if ((it->second & ~in) != 0) continue;
-      if (!asked && !possible_(united(out_, hole))) return;
+      if (!asked && !can_be(hole)) return;
       asked = true;
       holes_.push_back({united(out_, hole), united(in_, it->second)});
       part(out ^ hole, in ^ it->second);
       holes_.pop_back();
       if (!result_.complete) return;
     }
+  }
+
+  bool can_be(std::uint32_t out) {
+    work(kAsking);
+    return possible_(united(out_, out));
+  }
+
+  // Where hardly any way leads to an end, there may be as many dead ends as there are orders.
+  void work(std::size_t looks) {
+    result_.work += looks;
+    if (result_.work > kMostWork) result_.complete = false;
   }
 
   static Blocks united(const std::vector<Blocks>& sets, std::uint32_t mask) {

@@ -13,6 +13,7 @@ struct Partitions {
   std::vector<std::vector<Hole>> ways;  // the single hole first
   double chance = 0;                    // how many of two holes there would be if sizes were random
   bool complete = true;                 // whether these are all
+  std::size_t work = 0;                 // looks at sets that it took to find them
 };
 
 // `out` and `in` are sets that lie together, so each is in one hole. A hole's two sides are equally

@@ -6,9 +6,10 @@
 namespace pgmo::packing {
 namespace {
 
-constexpr std::uint64_t kAsk = 64;  // nodes between looks at the clock
-constexpr double kHardly = 3;       // partitions in two, up to which chance does not explain them
-constexpr double kSwapped = 0.15;   // share of ways that change places in an order of a seed
+constexpr std::uint64_t kAsk = 64;       // nodes between looks at the clock
+constexpr std::uint64_t kWork = 50'000;  // looks at sets between those
+constexpr double kHardly = 3;      // partitions in two, up to which chance does not explain them
+constexpr double kSwapped = 0.15;  // share of ways that change places in an order of a seed
 
 }  // namespace
 
@@ -77,6 +78,7 @@ Partitions Sweep::ways(PqTree::Node root, const Turnover& turnover, Reasons& why
                                   return can;
                                 });
   complete_ = complete_ && parts.complete;
+  unasked_ += parts.work;
   arrange(parts);
   return parts;
 }
@@ -160,7 +162,11 @@ Sweep::State Sweep::run(std::uint64_t nodes, const std::function<bool()>& stoppe
       if (go_back() == State::kInfeasible) return State::kInfeasible;
       continue;
     }
-    if (nodes_ >= end || (nodes_ % kAsk == 0 && stopped())) return State::kOpen;
+    if (nodes_ >= end) return State::kOpen;
+    if (nodes_ % kAsk == 0 || unasked_ > kWork) {
+      unasked_ = 0;
+      if (stopped()) return State::kOpen;
+    }
     ++nodes_;
     const std::vector<Hole> holes = level.parts.ways[level.next++];
     cross(level, holes);

@@ -74,6 +74,7 @@ class Sweep {
   std::vector<Level> levels_;
   bool complete_ = true;
   std::uint64_t nodes_ = 0;
+  std::uint64_t unasked_ = 0;  // work since the last look at the clock
 };
 
 }  // namespace pgmo::packing
