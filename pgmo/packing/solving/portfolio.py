@@ -103,7 +103,7 @@ class Portfolio:
 
     def _improve(self, best: BestKnown, time_limit: float) -> bool:
         deadline = best.seconds + time_limit
-        if self._solver == "auto" and self._effort != "fast":
+        if self._solver == "auto" and self._effort != "fast" and time_limit > 0:
             seconds = _CIRCLE_BOUND * time_limit
             best.prove(circle_bound(best.problem, best.arena, seconds), "circle-bound")
         for solver, seconds in self._turns(best, time_limit):

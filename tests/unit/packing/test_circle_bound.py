@@ -7,6 +7,7 @@ from pgmo.packing.circle_bound import CIRCLE_BLOCKS, circle_bound
 from pgmo.packing.lower_bound import least_height, max_load
 from pgmo.packing.planner import plan
 from pgmo.packing.problem import Problem
+from pgmo.packing.solving import portfolio
 
 
 def small_circle(rng: random.Random) -> Problem:
@@ -68,3 +69,12 @@ def test_lines_and_many_blocks_have_none():
 
 def test_a_block_that_never_ends_is_in_all_offsets():
     assert circle_bound(Problem([3, 5, 7], [0, 1, 2], [4, 2, 3], period=4), 12) == 10
+
+
+def test_what_comes_after_the_deadline_asks_for_no_bound(monkeypatch):
+    asked = []
+    monkeypatch.setattr(portfolio, "circle_bound", lambda *given: asked.append(given) or 0)
+    assert not plan(around(7, 3), time_limit=0).optimal
+    assert asked == []
+    plan(around(7, 3), threads=1)
+    assert len(asked) == 1
