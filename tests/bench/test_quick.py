@@ -100,6 +100,7 @@ def test_cpu_training(tmp_path):
     assert [row.get("hit_rate", 0) > 0.9 for row in rows] == [False, True, True]
 
 
+@pytest.mark.slow  # tests/integration runs programs of its kind
 def test_short_programs(tmp_path):
     pytest.importorskip("torch")
     result = quick_result(tmp_path, "short_programs")

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from random import Random
 
-from tests.fuzz.archives import archive_file
-from tests.fuzz.pickles import snapshot_file
-from tests.fuzz.profiles import pprof_file
-from tests.fuzz.texts import text_file
+from tests.fuzz.files.archives import archive_file
+from tests.fuzz.files.pickles import snapshot_file
+from tests.fuzz.files.profiles import pprof_file
+from tests.fuzz.files.texts import text_file
 
 _KINDS = {
     "snapshot": 40,

@@ -136,6 +136,7 @@ class Chooses(models.Blocks):
         return nn.functional.cross_entropy(self.head(x), labels)
 
 
+@pytest.mark.slow
 def test_ways_that_come_later_are_planned_when_they_come():
     keep(Chooses)
     plain, model, plan = made(Chooses)

@@ -65,6 +65,7 @@ def test_what_the_program_computes_outside_of_the_model_is_not_counted():
     assert plan.measured_peak == pytest.approx(plan.peak, rel=0.02)
 
 
+@pytest.mark.slow
 def test_other_backward_passes_and_steps_without_one_are_not_taken_for_it():
     plain, model, plan = made(models.Blocks)
     other = torch.ones(1 << 16, requires_grad=True)
@@ -100,6 +101,7 @@ def test_gradients_that_are_there_put_it_off():
     assert plan.measured_peak == pytest.approx(plan.peak, rel=0.01)
 
 
+@pytest.mark.slow
 def test_nothing_is_measured_while_somebody_profiles_or_where_it_is_not_wanted():
     model, plan = pgmo.recompute(copy.deepcopy(models.Blocks()), batch(0), check=False)
     for number in range(3):

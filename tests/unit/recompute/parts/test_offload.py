@@ -46,7 +46,7 @@ def dice(seed):
     [
         *((models.Blocks, seed) for seed in range(3)),
         *((kind, 0) for kind in (models.Shared, models.Hidden, models.Convolutions)),
-        (models.Decoder, 0),
+        pytest.param(models.Decoder, 0, marks=pytest.mark.slow),
     ],
 )
 def test_whatever_waits_on_the_host_the_bits_and_the_predicted_peak_are_the_same(kind, seed):
@@ -73,6 +73,7 @@ def test_a_budget_is_met_at_less_time():
     assert plan.curve(points=2, time_limit=0.2).as_rows()[0]["host_bytes"] > 0
 
 
+@pytest.mark.slow
 def test_shapes_and_modes_that_come_later():
     plain, model, _ = made(models.Blocks, offload=1e12)
     assert same(step(model, batch(5, 24), 5), step(plain, batch(5, 24), 5))

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from pgmo.archive import seal
-from tests.fuzz import seeds
-from tests.fuzz.values import NUMBERS, change, number, paths, plain, text
+from tests.fuzz.files import seeds
+from tests.fuzz.files.values import NUMBERS, change, number, paths, plain, text
 
 _SEAL = b"pgmo-sha256:" + b"0" * 64
 

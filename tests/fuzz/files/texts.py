@@ -5,8 +5,8 @@ import json
 from random import Random
 from typing import Any
 
-from tests.fuzz import seeds
-from tests.fuzz.values import NUMBERS, change, number, plain, text
+from tests.fuzz.files import seeds
+from tests.fuzz.files.values import NUMBERS, change, number, plain, text
 
 _ODD_CELLS = (
     *(

@@ -6,8 +6,8 @@ import struct
 from random import Random
 from typing import Any
 
-from tests.fuzz import seeds
-from tests.fuzz.values import change, number, plain
+from tests.fuzz.files import seeds
+from tests.fuzz.files.values import change, number, plain
 
 
 def snapshot_file(random: Random) -> bytes:

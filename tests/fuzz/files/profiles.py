@@ -3,7 +3,7 @@
 import gzip
 from random import Random
 
-from tests.fuzz.values import NUMBERS, number
+from tests.fuzz.files.values import NUMBERS, number
 from tests.unit.profiler.importers.pprof_files import TYPES, field, pprof
 
 _CALLS = (("zeros", "/x/site-packages/jax/np.py", 4), ("init", "/me/train.py", 31))

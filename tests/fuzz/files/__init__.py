@@ -1,0 +1,1 @@
+"""Files of each kind, changed to harm."""
