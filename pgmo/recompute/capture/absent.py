@@ -129,6 +129,7 @@ class _Narrowing:
         self._copies: dict[fx.Node, fx.Node | None] = {}  # None for what is absent
         self._zeros: dict[fx.Node, fx.Node] = {}
         self._moved: set[int] = set()  # storages of sums that are a summand now
+        self._borrowed: set[int] = set()  # storages of such summands: others may read them
         self._laid_out: set[fx.Node] = set()  # elsewhere than in the whole graph
         self._after: set[fx.Node] = set()  # depends on the gradient of an output
         self._customs: dict[int, bool] = {}  # whether any gradient comes
@@ -173,6 +174,9 @@ class _Narrowing:
         if there[0] in self._laid_out or _look(there[0]) != _look(node):
             self._laid_out.add(node)
         self._moved.update(storage_key(one) for one in fakes(node.meta["val"]))
+        here = storage_key(self._present(node).meta["val"])
+        if here != storage_key(node.meta["val"]):
+            self._borrowed.add(here)
         return True
 
     def _copy(self, node: fx.Node) -> None:
@@ -183,6 +187,8 @@ class _Narrowing:
             copy = self._copies[node] = self._graph.node_copy(node, self._present)
             if any(self._is_another(one) for one in node.all_input_nodes):
                 forget_facts(copy)
+            if node.target is ADD_IN_PLACE and self._is_borrowed(copy.args[0]):
+                copy.target = ADD
             moved = any(storage_key(one) in self._moved for one in fakes(node.meta.get("val")))
             if moved or not self._laid_out.isdisjoint(node.all_input_nodes):
                 self._look_again(node, copy)
@@ -209,6 +215,11 @@ class _Narrowing:
             copy.meta["val"] = before  # so what reads it needs no other look
             return
         self._laid_out.add(node)  # what reads it is looked at again, views for their storage
+
+    def _is_borrowed(self, node: object) -> bool:
+        """Whether it may be a gradient that somebody else reads, or expanded."""
+        assert isinstance(node, fx.Node)
+        return storage_key(node.meta["val"]) in self._borrowed
 
     def _is_another(self, node: fx.Node) -> bool:
         """Whether what stands for a node looks otherwise, or lies elsewhere."""

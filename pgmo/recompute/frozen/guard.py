@@ -130,6 +130,7 @@ class Guard:
             if traced:
                 self._refuse_changes(before, reads)
                 self._take(every)
+                self._first = []  # what attributes held is not kept alive
             self._earlier = [(read, remember(read.now())) for read in every]
         except Exception:
             for module, attributes in zip(self._modules, self._first, strict=True):

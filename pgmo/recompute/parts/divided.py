@@ -242,11 +242,18 @@ class DividedCall:
         self._ours.call = _Call()
         try:
             with self._answers.answering():
-                if self._measure is None or not self._can_be_measured(arguments):
+                measure = self._measure
+                if measure is None:
                     return self._forward(arguments)
-                result = self._measure.forward(lambda: self._forward(arguments))
-                if self._ours.call.way != self._way:  # the plan is of another one
-                    self._measure.cancel()
+                if not self._can_be_measured(arguments):
+                    result = self._forward(arguments)
+                    measure.note(result)
+                    return result
+                captured = self._captured()
+                leaves = (*self._model.parameters(), *_tensors(arguments))
+                result = measure.forward(lambda: self._forward(arguments), leaves)
+                if self._ours.call.way != self._way or self._captured() != captured:
+                    measure.cancel()  # the plan is of another one
                 return result
         finally:
             self._ours.call = outer
@@ -254,15 +261,19 @@ class DividedCall:
     def _forward(self, arguments: Arguments) -> Any:
         return self._model.forward(*arguments[0], **arguments[1])
 
+    def _captured(self) -> int:
+        return sum(
+            len(one or ()) for part in self._parts.values() for one in part.run.calls.values()
+        )
+
     def _can_be_measured(self, arguments: Arguments) -> bool:
         """Whether a step takes what one alone does: all parts are captured, gradients are new."""
         assert self._measure is not None
-        given = (one for one in flatten(arguments)[0] if isinstance(one, Tensor))
         return (
             self._measure.tries > 0
             and all(one.run.calls for one in self._parts.values())
             and all(one.grad is None for one in self._model.parameters())
-            and all(one.grad_fn is None for one in given)
+            and all(one.grad_fn is None for one in _tensors(arguments))
         )
 
     def _answer(
@@ -311,6 +322,10 @@ class DividedCall:
             more,
             self._codes,
         )
+
+
+def _tensors(arguments: Arguments) -> list[Tensor]:
+    return [one for one in flatten(arguments)[0] if isinstance(one, Tensor)]
 
 
 class _Call:

@@ -12,7 +12,8 @@ the next backward pass.
 import functools
 import gc
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
@@ -22,11 +23,15 @@ from pgmo.recompute.capture.compat import flatten, storage_key
 from pgmo.recompute.capture.flat import PLAIN
 from pgmo.recompute.capture.objects import opened
 from pgmo.recompute.capture.quiet import without_collector
-from pgmo.recompute.capture.taking.meter import Meter, Section, meter
+from pgmo.recompute.capture.taking.meter import Meter, Section, meter, of_program
+from pgmo.recompute.runtime.call import CAPTURING
 
 _BEGINS = "begins"
 _TRIES = 4
 """Steps that are measured at most, of which some have no backward pass."""
+
+_OTHERS = 8
+"""Backward passes of others that are let pass while that of a step is waited for."""
 
 
 class StepMeasure:
@@ -47,63 +52,82 @@ class StepMeasure:
         self._forward: Section | None = None
         self._meter: Meter | None = None
         self._given = -1  # bytes of the gradients of the model's results
+        self._number = 0  # of the last forward pass
+        self._mixed = False  # the backward pass is that of an earlier forward pass, too
+        self._leaves: frozenset[int] = frozenset()
         self._undo: Callable[[], None] = lambda: None
 
-    def forward(self, run: Callable[[], Any]) -> Any:
-        """Runs a forward pass under a meter, and has its backward pass measured."""
+    def forward(self, run: Callable[[], Any], leaves: Iterable[Tensor]) -> Any:
+        """Runs a forward pass under a meter, and has its backward pass measured.
+
+        Args:
+            run: the forward pass.
+            leaves: the model's parameters and what it is given, which alone get gradients.
+        """
         self.tries -= 1
-        measuring = meter(self._device)
-        if measuring is None:
-            return run()
-        gc.collect()
-        with without_collector(), measuring:
+        self._forward, self._leaves = None, frozenset(map(id, leaves))
+        with _metered(self._device) as measuring:
             returned = run()
-        self._forward, self._given = measuring.whole, -1
-        leaves = flatten(opened(returned, PLAIN))[0]
-        nodes = {one.grad_fn for one in leaves if isinstance(one, Tensor) and one.grad_fn}
-        for node in nodes:
-            node.register_prehook(self._begins)
-        if nodes:
-            self._watch()
+        self.note(returned)
+        if measuring is not None:
+            self._forward = measuring.whole
+            self._watch(_OTHERS)
         return returned
+
+    def note(self, returned: Any) -> None:
+        """Has a backward pass be known for that of a forward pass, by what that has returned."""
+        self._number += 1
+        leaves = flatten(opened(returned, PLAIN))[0]
+        begins = functools.partial(_begins, weakref.ref(self), self._number)
+        for node in {one.grad_fn for one in leaves if isinstance(one, Tensor) and one.grad_fn}:
+            node.register_prehook(begins)
 
     def cancel(self) -> None:
         """No backward pass is waited for any longer, such as of a step that had none."""
         self._undo()
 
-    def _watch(self) -> None:
-        ours = weakref.ref(self)
-
-        def around(run: Callable[[], Any]) -> Any:
+    def _watch(self, others: int) -> None:
+        def around(run: Callable[[], Any], outputs: Any, more: tuple[Any, ...]) -> Any:
             measure = ours()
-            return run() if measure is None else measure._backward(run)
+            return run() if measure is None else measure._backward(run, outputs, more, others)
 
-        self._undo = _around_engine(around)
+        self._undo = undo = _around_engine(around)
+        ours = weakref.ref(self, lambda _: undo())
 
-    def _backward(self, run: Callable[[], Any]) -> Any:
+    def _backward(
+        self, run: Callable[[], Any], outputs: Any, more: tuple[Any, ...], others: int
+    ) -> Any:
         self._undo()
-        measuring = self._meter = meter(self._device)
-        if measuring is None:
+        found = _leaves(outputs)
+        if self._leaves.isdisjoint(found):
+            if others:
+                self._watch(others - 1)
             return run()
-        try:
-            gc.collect()
-            with without_collector(), measuring:
+        inputs = more[3] if len(more) > 3 else ()
+        if inputs or not self._leaves.issuperset(found):
+            return run()  # some of the gradients, or others beside them
+        self._given, self._mixed = -1, False
+        with _metered(self._device) as self._meter:
+            measuring = self._meter
+            try:
                 result = run()
-        finally:
-            self._meter = None
-        if self._given < 0:
-            self._watch()  # it was another one
-        else:
+            finally:
+                self._meter = None
+        if measuring is not None and self._given >= 0 and not self._mixed:
             self._close(measuring)
         return result
 
-    def _begins(self, gradients: tuple[Tensor | None, ...]) -> None:
-        if self._meter is None or self._given >= 0:
+    def begins(self, number: int, gradients: tuple[Tensor | None, ...]) -> None:
+        """The backward pass of a forward pass begins, with the gradients of its results."""
+        if self._meter is None:
             return
-        came = {storage_key(one): one for one in gradients if one is not None}
-        self._given = sum(one.untyped_storage().nbytes() for one in came.values())
-        with self._meter.section(_BEGINS):
-            pass
+        if number != self._number:
+            self._mixed = True
+        elif self._given < 0:
+            came = {storage_key(one): one for one in gradients if one is not None}
+            self._given = sum(one.untyped_storage().nbytes() for one in came.values())
+            with self._meter.section(_BEGINS):
+                pass
 
     def _close(self, measured: Meter) -> None:
         assert self._forward is not None
@@ -119,11 +143,59 @@ class StepMeasure:
             self.peak = max(self._forward.peak, self._forward.net + self._given + highest)
 
 
-def _around_engine(around: Callable[[Callable[[], Any]], Any]) -> Callable[[], None]:
+@contextmanager
+def _metered(device: torch.device) -> Iterator[Meter | None]:
+    """Inside, memory is measured; None where it cannot be, or somebody else measures or captures.
+
+    Nobody is waited for. Whoever captures measures, too, and a program may capture while it is
+    measured: two threads that have one and want the other would wait for ever.
+    """
+    with ExitStack() as stack:
+        measuring = None
+        if CAPTURING.acquire(blocking=False):
+            try:
+                measuring = meter(device)
+                if measuring is not None:
+                    gc.collect()
+                    stack.enter_context(without_collector())
+                    stack.enter_context(measuring)
+                    stack.enter_context(of_program())
+            finally:
+                CAPTURING.release()
+        yield measuring
+
+
+def _begins(
+    measure: "weakref.ref[StepMeasure]", number: int, gradients: tuple[Tensor | None, ...]
+) -> None:
+    found = measure()
+    if found is not None:
+        found.begins(number, gradients)
+
+
+def _leaves(outputs: Any) -> set[int]:
+    """What gets a gradient in a backward pass, by identity."""
+    roots = (getattr(one, "node", None) or getattr(one, "grad_fn", None) for one in outputs)
+    stack = [one for one in roots if one is not None]
+    seen, found = {*stack}, set[int]()
+    while stack:
+        node = stack.pop()
+        leaf = getattr(node, "variable", None)
+        if leaf is not None:
+            found.add(id(leaf))
+        for function, _ in node.next_functions:
+            if function is not None and function not in seen:
+                seen.add(function)
+                stack.append(function)
+    return found
+
+
+def _around_engine(around: Callable[..., Any]) -> Callable[[], None]:
     """Has all backward passes run inside of a function, in the thread that calls for them.
 
     Args:
-        around: called with what runs a backward pass, whose result it returns.
+        around: called with what runs a backward pass, whose result it returns, the tensors that
+            are differentiated, and the other positional arguments.
 
     Returns:
         What ends that.
@@ -133,9 +205,9 @@ def _around_engine(around: Callable[[Callable[[], Any]], Any]) -> Callable[[], N
     over = False
 
     @functools.wraps(before)
-    def run_around(*arguments: Any, **keywords: Any) -> Any:
-        run = functools.partial(before, *arguments, **keywords)
-        return run() if over else around(run)
+    def run_around(outputs: Any, *more: Any, **keywords: Any) -> Any:
+        run = functools.partial(before, outputs, *more, **keywords)
+        return run() if over else around(run, outputs, more)
 
     def end() -> None:
         nonlocal over

@@ -18,20 +18,18 @@ from torch import Tensor, nn
 from pgmo.errors import GraphError
 from pgmo.recompute.capture.compat import (
     flatten,
-    is_profiling,
     saving_hooks,
     storage_key,
     unflatten,
     version_of,
     without_tracing,
-    writes_memory_events,
 )
 from pgmo.recompute.capture.flat import PLAIN, distinct, look_of_call, places
 from pgmo.recompute.capture.joint_graph import refuse_recurrent
 from pgmo.recompute.capture.objects import opened
 from pgmo.recompute.capture.quiet import without_collector
 from pgmo.recompute.capture.rehearse import copied, nothing_stays
-from pgmo.recompute.capture.taking.meter import Meter
+from pgmo.recompute.capture.taking.meter import Meter, can_measure
 from pgmo.recompute.frozen.guard import Guard
 from pgmo.recompute.frozen.hooks import refuse_hooks
 from pgmo.recompute.frozen.modes import modes
@@ -125,7 +123,7 @@ class Probe:
             GraphError: the model takes another way each time that it runs.
         """
         device = next((one.device for one in self._model.parameters()), torch.device("cpu"))
-        can = self._settings.measure and not is_profiling() and writes_memory_events(device)
+        can = self._settings.measure and can_measure(device)
         return self._step(Meter(device) if can else None).trace
 
     def _differentiate(self, run: Run) -> bool:

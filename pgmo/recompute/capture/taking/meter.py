@@ -49,13 +49,31 @@ def meter(device: torch.device) -> "Meter | None":
         >>> [(one.label, one.peak, one.net) for one in measured.sections]
         [('negate', 8192, 4096)]
     """
-    if is_profiling() or not writes_memory_events(device):
+    if not can_measure(device):
         return None
     return _CudaMeter(device) if device.type == "cuda" else Meter(device)
 
 
+def can_measure(device: torch.device) -> bool:
+    """Whether a meter of a device can be entered now, and none has to be waited for for long."""
+    return not (is_profiling() or _programs.is_set()) and writes_memory_events(device)
+
+
 _measuring = threading.Lock()
 """There is one profile at a time: with two of them, in two threads, the process ends."""
+
+_programs = threading.Event()
+"""Set while a program's own code is measured, which may wait for threads that want to measure."""
+
+
+@contextmanager
+def of_program() -> Iterator[None]:
+    """Inside, a program's own code is measured: who else would measure does without."""
+    _programs.set()
+    try:
+        yield
+    finally:
+        _programs.clear()
 
 
 class Meter:

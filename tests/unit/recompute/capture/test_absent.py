@@ -175,3 +175,34 @@ def test_logits_that_are_differentiated_after_all():
     losses = (lambda results: results[0] + results[1].square().mean(),) * 3
     assert_same(trained(plain, losses, X, Y), trained(model, losses, X, Y))
     assert plan.peak > before
+
+
+class Three(nn.Module):
+    """Returns what several things read, in three ways."""
+
+    def __init__(self, last):
+        super().__init__()
+        self.c, self.t, self.last = nn.Linear(4, 4), nn.Linear(4, 4), last
+
+    def forward(self, x):
+        x = torch.sin(self.c(x))
+        x = x + torch.sin(self.t(x))
+        return x.cos(), x.exp(), self.last(x)
+
+
+@pytest.mark.parametrize("last", [lambda x: x.sum(1), lambda x: x.view(3, 2, 4)])
+def test_no_sum_overwrites_a_gradient_that_is_given_or_expanded(last):
+    torch.manual_seed(0)
+    plain, x = Three(last), torch.randn(6, 4)
+    model = pgmo.recompute(copy.deepcopy(plain), x, "min", planner="min-cut", measure=False)[0]
+    for _ in range(3):
+        result = model(x)[2]
+        given = torch.randn(result.shape)
+        before = given.clone()
+        model.zero_grad()
+        plain.zero_grad()
+        result.backward(given)
+        assert torch.equal(given, before)
+        plain(x)[2].backward(before)
+        for one, other in zip(model.parameters(), plain.parameters(), strict=True):
+            assert torch.equal(one.grad, other.grad)

@@ -1,7 +1,9 @@
 """A forward pass that changes what it reads, or draws numbers not from PyTorch, is refused."""
 
 import copy
+import gc
 import random
+import weakref
 from contextvars import ContextVar
 
 import numpy as np
@@ -122,3 +124,17 @@ def test_hooks_that_a_first_forward_pass_registers_are_not_there_twice(monkeypat
     model = pgmo.recompute(copy.deepcopy(plain), torch.ones(2, 4), 1.0, check=False)[0]
     assert torch.equal(model(torch.ones(2, 4)), plain(torch.ones(2, 4)))
     assert len(model.inner._forward_hooks) == 1
+
+
+def test_what_attributes_held_when_it_was_captured_may_go():
+    class Teacher:
+        pass
+
+    plain = nn.Sequential(nn.Linear(4, 4), nn.GELU(), nn.Linear(4, 4))
+    plain.teacher = [Teacher()]
+    held = weakref.ref(plain.teacher[0])
+    model = pgmo.recompute(plain, torch.ones(2, 4), "min", planner="min-cut", measure=False)[0]
+    model(torch.ones(2, 4)).sum().backward()
+    model.teacher = None
+    gc.collect()
+    assert held() is None

@@ -1,6 +1,7 @@
 """The peak of a real step of a model in parts, measured while the program runs as it is."""
 
 import copy
+import threading
 import warnings
 
 import pytest
@@ -10,6 +11,9 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 import pgmo  # noqa: E402
+from pgmo.recompute.capture.taking.meter import meter  # noqa: E402
+from pgmo.recompute.parts import measure  # noqa: E402
+from pgmo.recompute.runtime.call import CAPTURING  # noqa: E402
 from tests.unit.recompute.parts import models  # noqa: E402
 from tests.unit.recompute.parts.models import batch, same, step  # noqa: E402
 from tests.unit.recompute.parts.test_divided import made  # noqa: E402
@@ -80,6 +84,68 @@ def test_other_backward_passes_and_steps_without_one_are_not_taken_for_it():
     loss.backward()
     assert plan.measured_peak == pytest.approx(plan.peak, rel=0.01)
     assert same(step(model, batch(3), 3), step(plain, batch(3), 3))
+
+
+def _twice(model, number):
+    first, second = model(*batch(number)), model(*batch(number + 1))
+    (first * second).mean().backward()
+
+
+def _beside(model, number):
+    beside = torch.ones(512, 256, requires_grad=True)
+    (beside.exp().square().mean() + model(*batch(number)).mean()).backward()
+
+
+def _some(model, number):
+    torch.autograd.grad(model(*batch(number)).mean(), [model.head.weight])
+
+
+@pytest.mark.parametrize("run", [_twice, _beside, _some])
+def test_a_backward_pass_of_something_else_than_one_step_is_not_measured(run):
+    _, model, plan = made(Returns, planner="min-cut")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for number in range(4):
+            model.zero_grad()
+            run(model, number)
+    assert plan.measured_peak is None
+
+
+def test_backward_passes_of_others_are_left_alone_when_it_does_not_come(monkeypatch):
+    _, model, _ = made(models.Blocks, planner="min-cut")
+    step(model, batch(0), 0)
+    model.zero_grad()
+    model(*batch(1))
+    monkeypatch.setattr(measure, "meter", None)  # is not to be called
+    other = torch.ones(4, requires_grad=True)
+    for _ in range(10):
+        other.square().sum().backward()
+
+
+def test_who_captures_waits_for_no_step_that_is_measured():
+    seen = []
+
+    class Asks(models.Blocks):
+        asking = False
+
+        def between(self, x):
+            if Asks.asking:
+                thread = threading.Thread(target=ask)
+                thread.start()
+                thread.join(timeout=30)
+                assert not thread.is_alive()
+            return super().between(x)
+
+    def ask():
+        with CAPTURING:
+            seen.append(meter(torch.device("cpu")))
+
+    _, model, plan = made(Asks, planner="min-cut")
+    step(model, batch(0), 0)
+    Asks.asking = True
+    step(model, batch(1), 1)
+    assert plan.measured_peak is not None
+    assert seen == [None] * 3
 
 
 def test_a_step_that_takes_something_else_is_said():
