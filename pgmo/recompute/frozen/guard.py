@@ -52,9 +52,9 @@ class Attributes:
         are there would be gone, and the next forward pass register them once more.
         """
         for name, value in () if names else _hooks(module):
-            if value.keys() != self._hooks[name].keys():
+            if value.keys() != self._hooks.get(name, {}).keys():
                 value.clear()
-                value.update(self._hooks[name])
+                value.update(self._hooks.get(name, {}))
         for name in names or {*self._values, *(name for name, _ in _own(module))}:
             if name not in self._values:
                 del vars(module)[name]

@@ -26,10 +26,12 @@ from pgmo.recompute.kept.call import KeptCall
 from pgmo.recompute.kept.unfit import UnfitError
 from pgmo.recompute.parts import keeping
 from pgmo.recompute.parts.divided import DividedCall
+from pgmo.recompute.planners.budget import Share
 from pgmo.recompute.planners.shapes import Shapes
 from pgmo.recompute.runtime.call import (
     CAPTURING,
     NOTHING,
+    TOLERANCE,
     CapturedCall,
     NothingToPlanError,
     reason_of,
@@ -202,6 +204,8 @@ class Recomputing:
         """Writes what was captured, once it has run as it was planned."""
         if not self.settings.keep or isinstance(call, KeptCall) or not call.has_settled:
             return
+        if self._is_of_longer_one(call):
+            return
         with CAPTURING:
             if isinstance(call, DividedCall):
                 reason = self._keep_parts(call, arguments)
@@ -213,6 +217,13 @@ class Recomputing:
                 reason = self._keep_captured(call, arguments)
         if reason is not None:
             self._tell(f"the captured step is not kept for other processes: {reason}")
+
+    def _is_of_longer_one(self, call: Step) -> bool:
+        """Whether a budget is a share of another call's peak, which a process may never see."""
+        share, planned = self.settings.budget, call.planned
+        if not isinstance(share, Share) or not isinstance(planned.budget, int):
+            return False
+        return planned.budget > (1 + TOLERANCE) * share.of(planned.default.peak)
 
     def _keep_parts(self, call: DividedCall, arguments: Arguments) -> str | None:
         try:

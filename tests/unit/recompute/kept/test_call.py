@@ -362,3 +362,17 @@ def test_few_are_left(tmp_path, monkeypatch):
     assert store.read("0") is None
     store.remove("3")
     assert store.read("3") is None
+
+
+def test_a_share_of_a_longer_step_is_not_kept_for_a_shorter_one():
+    blocks = (nn.Sequential(nn.Linear(16, 64), nn.GELU(), nn.Linear(64, 16)) for _ in range(4))
+    net = nn.Sequential(*blocks)
+    long, short = torch.ones(512, 16), torch.ones(64, 16)
+    model, _ = pgmo.recompute(copy.deepcopy(net), (long,), 0.7, keep=True, measure=False)
+    for x in (long, long, short, short):
+        model(x).sum().backward()
+    _, plan = pgmo.recompute(copy.deepcopy(net), (short,), 0.7, keep=True, measure=False)
+    assert not plan.was_kept
+    assert plan.peak <= 0.7 * plan.default_peak
+    _, plan = pgmo.recompute(copy.deepcopy(net), (long,), 0.7, keep=True, measure=False)
+    assert plan.was_kept
