@@ -94,15 +94,19 @@ class Handler(BaseHTTPRequestHandler):
 questions = [(chance.randint(1, 16), chance.randint(8, 512)) for _ in range(requests)]
 
 class Server(ThreadingHTTPServer):
-    # A thread for each request, or as many as there are clients: a thread keeps its workspace.
+    # A thread for each request, after the one before has ended, or as many as there are clients: a
+    # thread keeps its workspace until it ends.
 
-    workers = ThreadPoolExecutor(clients)
+    workers, last = ThreadPoolExecutor(clients), None
 
     def process_request(self, request, address):
-        if clients == 1:
-            super().process_request(request, address)
-        else:
+        if clients > 1:
             self.workers.submit(self.process_request_thread, request, address)
+            return
+        while self.last is not None and os.path.exists(f"/proc/self/task/{self.last.native_id}"):
+            time.sleep(0.0005)
+        self.last = threading.Thread(target=self.process_request_thread, args=(request, address))
+        self.last.start()
 
 server = Server(("127.0.0.1", 0), Handler)
 threading.Thread(target=server.serve_forever).start()
