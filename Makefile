@@ -14,7 +14,7 @@ test test-all: export OMP_WAIT_POLICY = PASSIVE
 FUZZ_INPUTS ?= 1000000
 KILLS ?= 1000
 # Further C++ that is kept in style.
-ASIDE  := $(shell find tests bench -name '*.cpp' -o -name '*.hpp')
+ASIDE  := $(shell find tests bench packaging -name '*.cpp' -o -name '*.hpp' -o -name '*.h')
 
 # For the isolated environment of the build, too.
 export PIP_CONSTRAINT := $(abspath constraints.txt)

@@ -1,5 +1,5 @@
-// In the place of glibc's header, which older versions do not have: libstdc++ asks it whether atomic
-// operations can be saved.
+// In the place of glibc's header, which older versions do not have: libstdc++ asks it whether
+// atomic operations can be saved.
 
 #pragma once
 
