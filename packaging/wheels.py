@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -61,12 +62,19 @@ def build_wheel(python: str, out: Path, arch: str) -> Path:
         run(sys.executable, str(ROOT / "packaging" / "sbom.py"), str(made))
         before = set(out.glob("*.whl"))
         excluded = [word for name in THEIRS for word in ("--exclude", name)]
-        tag = f"manylinux_{GLIBC.replace('.', '_')}_{arch}"
         repair = [sys.executable, "-m", "auditwheel", "repair", "--wheel-dir", str(out)]
-        repair += ["--plat", tag]
         run(*repair, *excluded, str(made))
         new = set(out.glob("*.whl")) - before
-        return new.pop() if new else out / made.name
+        wheel = new.pop() if new else out / made.name
+        check_tag(wheel)
+        return wheel
+
+
+def check_tag(wheel: Path) -> None:
+    """Refuses a wheel that asks for a newer C library than the compilers are for."""
+    oldest = min((int(one) for one in re.findall(r"manylinux_2_(\d+)_", wheel.name)), default=999)
+    if oldest > int(GLIBC.partition(".")[2]):
+        raise SystemExit(f"{wheel.name} is for newer systems than those with glibc {GLIBC}")
 
 
 def left_out(folder: str, names: list[str]) -> set[str]:
